@@ -71,10 +71,10 @@ fn decode(case: &Case, file: &[u8]) -> Vec<u8> {
     if let Some(bytes) = output.row_bytes() {
         assert_eq!(output.shape, RowShape::Fixed(case.shape.clone()), "{}", case.file);
         out.resize(bytes, 0xee);
-        plan.decoder().decode(|_| Some(file), key, [Row::Fixed(&mut out)]).unwrap();
+        plan.decoder().decode(|_| Some(file), |_| &[], key, [Row::Fixed(&mut out)]).unwrap();
         return out;
     }
-    plan.decoder().decode(|_| Some(file), key, [Row::Var(&mut out)]).unwrap();
+    plan.decoder().decode(|_| Some(file), |_| &[], key, [Row::Var(&mut out)]).unwrap();
     let (dtype, shape, values) = forebay_loader::decode::ragged::read_ragged(&out).unwrap();
     assert_eq!((dtype, &shape), (case.dtype, &case.shape), "{}", case.file);
     values.to_vec()

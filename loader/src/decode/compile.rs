@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::draw::FieldDraws;
 use super::field::{FieldSpec, Op, ResizeTo};
-use super::geometry::{Size, resize_to};
-use super::image::{ImageEncoding, ImageField, Limits, ReadOptions};
+use super::geometry::{PIXELS_MAX, Size, resize_to};
+use super::image::{ImageEncoding, ImageField, ReadOptions};
 use super::normalise::PictureWriter;
 use super::numeric;
 use super::pixels::Content;
@@ -15,33 +15,19 @@ use crate::format::Column;
 use crate::format::encoding::{DType, Encoding};
 
 impl FieldPlan {
-    /// Compiles `fields` for a data set with `columns`, with the default [`Limits`]. Without fields every column
-    /// becomes an output with its own name: numbers as scalars, arrays as arrays, strings as text, everything else as
-    /// bytes.
+    /// Compiles `fields` for a data set with `columns`. Without fields every column becomes an output with its own name:
+    /// numbers as scalars, arrays as arrays, strings as text, everything else as bytes.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Config`]: a column that does not exist or whose encoding does not fit the field, arguments
     /// outside of their range, two outputs of one name; each names the field.
     pub fn compile(fields: Option<&[(String, FieldSpec)]>, columns: &[Column], augment_seed: u64) -> Result<Arc<Self>> {
-        Self::compile_within(fields, columns, augment_seed, Limits::default())
-    }
-
-    /// Compiles with other limits.
-    ///
-    /// # Errors
-    /// As [`compile`](Self::compile).
-    pub fn compile_within(
-        fields: Option<&[(String, FieldSpec)]>,
-        columns: &[Column],
-        augment_seed: u64,
-        limits: Limits,
-    ) -> Result<Arc<Self>> {
         let mut plan = Self { columns: columns.to_vec(), outputs: Vec::new(), steps: Vec::new() };
         match fields {
             None => {
                 for column in columns {
                     let draws = FieldDraws::new(augment_seed, &column.name);
-                    plan.add_output(&column.name, &default_field(column), draws, limits)?;
+                    plan.add_output(&column.name, &default_field(column), draws)?;
                 }
             }
             Some([]) => return Err(Error::config("`fields` is empty: name at least one field, or leave it out")),
@@ -51,10 +37,10 @@ impl FieldPlan {
                     if let FieldSpec::Joint { fields } = spec {
                         check_joint(fields).context("joint", || name)?;
                         for (inner, spec) in fields {
-                            plan.add_output(inner, spec, draws, limits).context("joint", || name)?;
+                            plan.add_output(inner, spec, draws).context("joint", || name)?;
                         }
                     } else {
-                        plan.add_output(name, spec, draws, limits)?;
+                        plan.add_output(name, spec, draws)?;
                     }
                 }
             }
@@ -62,49 +48,37 @@ impl FieldPlan {
         Ok(Arc::new(plan))
     }
 
-    fn add_output(&mut self, name: &str, spec: &FieldSpec, draws: FieldDraws, limits: Limits) -> Result<()> {
+    fn add_output(&mut self, name: &str, spec: &FieldSpec, draws: FieldDraws) -> Result<()> {
         if self.outputs.iter().any(|o| o.name == name) {
             return Err(Error::config("two outputs have the same name").with("field", name));
         }
-        let (column, work, dtype, shape) = self.compile_field(spec, draws, limits).context("field", || name)?;
+        let (column, work, dtype, shape) = self.compile_field(spec, draws).context("field", || name)?;
         self.outputs.push(Output { name: name.to_owned(), dtype, shape });
         self.steps.push(Step { column, work });
         Ok(())
     }
 
-    fn compile_field(
-        &self,
-        spec: &FieldSpec,
-        draws: FieldDraws,
-        limits: Limits,
-    ) -> Result<(usize, Work, DType, RowShape)> {
+    fn compile_field(&self, spec: &FieldSpec, draws: FieldDraws) -> Result<(usize, Work, DType, RowShape)> {
         Ok(match spec {
             FieldSpec::Image { column, ops, dtype, layout, tolerant, apply_exif_orientation, scaled_decode } => {
-                let (size, normalise) = check_ops(ops, limits)?;
+                let (size, normalise) = check_ops(ops)?;
                 let writer = PictureWriter::new(*dtype, *layout, normalise)?;
                 let reading = ReadOptions {
                     tolerant: *tolerant,
                     apply_exif_orientation: *apply_exif_orientation,
                     scaled_decode: *scaled_decode,
                 };
-                self.compile_picture(column, ops, Content::Colours, size, writer, reading, draws, limits)?
+                let (encoding, content, ops) = (ImageEncoding::File, Content::Colours, ops.clone());
+                self.compile_picture(column, size, ImageField { encoding, content, ops, draws, writer, reading })?
             }
             FieldSpec::Mask { column, ops, dtype } => {
-                let (size, normalise) = check_ops(ops, limits)?;
+                let (size, normalise) = check_ops(ops)?;
                 if normalise.is_some() {
                     return Err(Error::config("a Mask holds labels: Normalize would change them"));
                 }
-                let reading = ReadOptions::default();
-                self.compile_picture(
-                    column,
-                    ops,
-                    Content::Labels,
-                    size,
-                    PictureWriter::labels(*dtype)?,
-                    reading,
-                    draws,
-                    limits,
-                )?
+                let (writer, reading) = (PictureWriter::labels(*dtype)?, ReadOptions::default());
+                let (encoding, content, ops) = (ImageEncoding::File, Content::Labels, ops.clone());
+                self.compile_picture(column, size, ImageField { encoding, content, ops, draws, writer, reading })?
             }
             FieldSpec::Scalar { column, dtype } => {
                 let (index, column) = self.find_column(column)?;
@@ -161,17 +135,12 @@ impl FieldPlan {
         })
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the parts of one field, each used once")]
+    /// Checks the column of `field`, and sets the encoding to the column's. `size` is that of the result, if it is fixed.
     fn compile_picture(
         &self,
         column: &str,
-        ops: &[Op],
-        content: Content,
         size: Option<Size>,
-        writer: PictureWriter,
-        reading: ReadOptions,
-        draws: FieldDraws,
-        limits: Limits,
+        mut field: ImageField,
     ) -> Result<(usize, Work, DType, RowShape)> {
         let (index, column) = self.find_column(column)?;
         let may_be_picture = matches!(
@@ -185,20 +154,21 @@ impl FieldPlan {
                  WebP files",
             ));
         }
-        if content == Content::Labels && column.encoding == Encoding::Jpeg {
+        if field.content == Content::Labels && column.encoding == Encoding::Jpeg {
             return Err(unsuitable_column(
                 column,
                 "a JPEG cannot hold labels, because its compression changes them: read the column as Image, or write the \
                  masks as PNG of one channel (encoding png, pil or bytes)",
             ));
         }
-        let encoding = if column.encoding == Encoding::Pil { ImageEncoding::Raw } else { ImageEncoding::File };
+        if column.encoding == Encoding::Pil {
+            field.encoding = ImageEncoding::Raw;
+        }
         let shape = match size {
-            Some(size) => RowShape::Fixed(writer.shape(size).as_slice().to_vec()),
+            Some(size) => RowShape::Fixed(field.writer.shape(size)),
             None => RowShape::RaggedArray,
         };
-        let dtype = writer.dtype();
-        let field = ImageField { encoding, content, ops: ops.to_vec(), draws, writer, reading, limits };
+        let dtype = field.writer.dtype();
         Ok((index, Work::Image(field), dtype, shape))
     }
 
@@ -276,7 +246,7 @@ type MeanAndStd = ([f32; 3], [f32; 3]);
 
 /// Checks the operations' arguments. Returns the size of the result, if it does not depend on the picture, and the
 /// normalisation.
-fn check_ops(ops: &[Op], limits: Limits) -> Result<(Option<Size>, Option<MeanAndStd>)> {
+fn check_ops(ops: &[Op]) -> Result<(Option<Size>, Option<MeanAndStd>)> {
     let mut size = None;
     let mut normalise = None;
     for op in ops {
@@ -298,7 +268,7 @@ fn check_ops(ops: &[Op], limits: Limits) -> Result<(Option<Size>, Option<MeanAnd
             Op::Resize { size: to } => {
                 let any = Size { w: 1, h: 1 };
                 let least = resize_to(size.unwrap_or(any), *to);
-                check_size(least, limits)?;
+                check_size(least)?;
                 size = match (to, size) {
                     (ResizeTo::Short(_), None) => None,
                     _ => Some(least),
@@ -313,19 +283,18 @@ fn check_ops(ops: &[Op], limits: Limits) -> Result<(Option<Size>, Option<MeanAnd
             Op::Normalize { mean, std } => normalise = Some((*mean, *std)),
         }
         if let Some(size) = size {
-            check_size(size, limits)?;
+            check_size(size)?;
         }
     }
     Ok((size, normalise))
 }
 
-fn check_size(size: Size, limits: Limits) -> Result<()> {
-    let pixels = u64::from(size.w) * u64::from(size.h);
-    if pixels == 0 || pixels > limits.pixels_max {
+fn check_size(size: Size) -> Result<()> {
+    if !(1..=PIXELS_MAX).contains(&size.pixels()) {
         return Err(Error::config("a picture's size must be at least 1 x 1 and within the limit")
             .with("width", size.w)
             .with("height", size.h)
-            .with("pixels_max", limits.pixels_max));
+            .with("pixels_max", PIXELS_MAX));
     }
     Ok(())
 }

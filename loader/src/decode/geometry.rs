@@ -8,6 +8,10 @@ use super::draw::{DrawKey, FieldDraws, RandomOp};
 use super::field::{Op, ResizeTo};
 use crate::error::{Error, Result};
 
+/// Upper bound of the pixels of a source picture and of a resized one, because a small file can claim a huge picture.
+/// Pillow's own limit: 512 MiB of RGB. A thread that decodes a progressive JPEG needs up to 16 bytes per pixel.
+pub const PIXELS_MAX: u64 = 178_956_970;
+
 /// Width and height in pixels, both at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Size {
@@ -17,8 +21,15 @@ pub struct Size {
     pub h: u32,
 }
 
+impl Size {
+    /// Returns the number of pixels.
+    pub fn pixels(self) -> u64 {
+        u64::from(self.w) * u64::from(self.h)
+    }
+}
+
 /// An integer box inside a picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Region {
     /// Left column.
     pub x: u32,
@@ -48,13 +59,13 @@ impl Region {
 pub enum Scale {
     /// As large as stored.
     #[default]
-    Full,
+    Full = 1,
     /// Half as wide and high.
-    Half,
+    Half = 2,
     /// A quarter.
-    Quarter,
+    Quarter = 4,
     /// An eighth.
-    Eighth,
+    Eighth = 8,
 }
 
 impl Scale {
@@ -70,12 +81,7 @@ impl Scale {
 
     /// Stored pixels per decoded pixel, in each direction.
     pub fn divisor(self) -> u32 {
-        match self {
-            Self::Full => 1,
-            Self::Half => 2,
-            Self::Quarter => 4,
-            Self::Eighth => 8,
-        }
+        self as u32
     }
 
     /// Size that a picture of `size` is decoded to.
@@ -181,15 +187,8 @@ impl Stage {
 /// afterwards.
 ///
 /// # Errors
-/// A result of more than `pixels_max` pixels.
-pub fn resolve(
-    ops: &[Op],
-    size: Size,
-    draws: FieldDraws,
-    key: DrawKey,
-    pixels_max: u64,
-    stages: &mut Vec<Stage>,
-) -> Result<()> {
+/// A result of more than [`PIXELS_MAX`] pixels.
+pub fn resolve(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey, stages: &mut Vec<Stage>) -> Result<()> {
     stages.clear();
     let mut stage = Stage::identity(size);
     let (mut crops, mut flips) = (0, 0);
@@ -225,13 +224,11 @@ pub fn resolve(
             }
             Op::Normalize { .. } => {}
         }
-        let out = stage.output();
-        let largest = u64::from(stage.resized.w) * u64::from(stage.resized.h);
-        if largest.max(u64::from(out.w) * u64::from(out.h)) > pixels_max {
+        if stage.resized.pixels().max(stage.output().pixels()) > PIXELS_MAX {
             return Err(Error::decode("the picture would be resized to more pixels than the limit allows")
                 .with("width", stage.resized.w)
                 .with("height", stage.resized.h)
-                .with("pixels_max", pixels_max));
+                .with("pixels_max", PIXELS_MAX));
         }
     }
     stages.push(stage);
@@ -321,7 +318,7 @@ mod tests {
     fn stages(ops: &[Op], size: Size, draw: u64) -> Vec<Stage> {
         let mut out = Vec::new();
         let key = DrawKey { epoch: 0, stream: 0, draw };
-        resolve(ops, size, FieldDraws::new(1, "x"), key, 1 << 26, &mut out).unwrap();
+        resolve(ops, size, FieldDraws::new(1, "x"), key, &mut out).unwrap();
         out
     }
 
@@ -413,7 +410,7 @@ mod tests {
     fn a_resize_beyond_the_limit_is_rejected() {
         let mut out = Vec::new();
         let op = [Op::Resize { size: ResizeTo::Short(100_000) }];
-        let e = resolve(&op, SIZE, FieldDraws::new(0, ""), DrawKey::default(), 1 << 20, &mut out).unwrap_err();
-        assert!(e.to_string().contains("pixels_max 1048576"), "{e}");
+        let e = resolve(&op, SIZE, FieldDraws::new(0, ""), DrawKey::default(), &mut out).unwrap_err();
+        assert!(e.to_string().contains("pixels_max 178956970"), "{e}");
     }
 }

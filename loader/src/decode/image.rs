@@ -2,7 +2,7 @@
 
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
-use super::geometry::{Region, Scale, Size, Stage, resolve};
+use super::geometry::{PIXELS_MAX, Region, Scale, Size, Stage, resolve};
 use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
 use super::normalise::PictureWriter;
 use super::orientation::Orientation;
@@ -13,44 +13,26 @@ use super::row::{EncodedPicture, Row};
 use super::{pil, png, webp};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Limits on the cost of a picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Upper bound of the pixels of a source picture and of a resized one. A small file can claim a huge picture.
-    pub pixels_max: u64,
-}
-
-impl Default for Limits {
-    /// Pillow's own limit: 512 MiB of RGB. A thread that decodes a progressive JPEG needs up to 16 bytes per pixel.
-    fn default() -> Self {
-        Self { pixels_max: 178_956_970 }
-    }
-}
-
 /// Stored form of a column's pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImageEncoding {
+pub(super) enum ImageEncoding {
     /// A JPEG, PNG or WebP file. Its first bytes decide, not the column's encoding.
     File,
     /// The MDS encoding `pil`.
     Raw,
 }
 
-/// Options for reading files.
+/// Options for reading files, see [`FieldSpec::Image`](super::FieldSpec::Image).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadOptions {
-    /// Decode damaged and truncated JPEG files as far as possible.
+pub(super) struct ReadOptions {
     pub tolerant: bool,
-    /// Rotate and mirror JPEG files by their EXIF orientation, before any operation.
     pub apply_exif_orientation: bool,
-    /// Decode JPEG files at a half, a quarter or an eighth of their size if that is no smaller than the first resize
-    /// makes them: faster, and not exact.
     pub scaled_decode: bool,
 }
 
 /// Compiled field of pictures.
 #[derive(Clone, Debug)]
-pub struct ImageField {
+pub(super) struct ImageField {
     /// Stored form of the pictures.
     pub encoding: ImageEncoding,
     /// Meaning of the pixel values.
@@ -63,8 +45,6 @@ pub struct ImageField {
     pub writer: PictureWriter,
     /// Options for reading files.
     pub reading: ReadOptions,
-    /// Limits on the cost of a picture.
-    pub limits: Limits,
 }
 
 #[derive(Clone, Copy)]
@@ -87,7 +67,7 @@ struct File<'a> {
 
 /// Decoder of one thread. It keeps memory and library state from picture to picture.
 #[derive(Default)]
-pub struct ImageDecoder {
+pub(super) struct ImageDecoder {
     jpeg: Decoder,
     resizer: Resizer,
     stages: Vec<Stage>,
@@ -107,21 +87,18 @@ pub struct PictureCounts {
     pub damaged: u64,
     /// Pictures that were decoded at a reduced size.
     pub scaled: u64,
+    /// Uses of row indexes.
+    pub row_indexes: RowIndexCounts,
 }
 
 impl ImageDecoder {
-    /// Makes a decoder.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Decodes `bytes` for `field`, with the draws of `key`, into `row`: a fixed row of exactly the picture's size, or
     /// a ragged row, which records its shape. `index` is the row index of a JPEG; it may be empty.
     ///
     /// # Errors
     /// Bytes that are not a picture of a supported kind, damaged pictures, pictures above the limits, a fixed row of
     /// another size.
-    pub fn decode(
+    pub(super) fn decode(
         &mut self,
         bytes: &[u8],
         index: &[u8],
@@ -136,11 +113,11 @@ impl ImageDecoder {
             _ => Orientation::default(),
         };
         let size = orientation.oriented(stored_size);
-        if u64::from(size.w) * u64::from(size.h) > field.limits.pixels_max {
+        if size.pixels() > PIXELS_MAX {
             return Err(Error::decode("the picture has more pixels than the limit allows")
                 .with("width", size.w)
                 .with("height", size.h)
-                .with("pixels_max", field.limits.pixels_max));
+                .with("pixels_max", PIXELS_MAX));
         }
         if let Some((draws, other)) = self.joint.replace((field.draws, size))
             && draws == field.draws
@@ -152,7 +129,7 @@ impl ImageDecoder {
                 Error::decode(message).with("sizes", format!("{}x{} and {}x{}", other.w, other.h, size.w, size.h))
             );
         }
-        resolve(&field.ops, size, field.draws, key, field.limits.pixels_max, &mut self.stages)?;
+        resolve(&field.ops, size, field.draws, key, &mut self.stages)?;
         if let (Row::Encodable(out, taker), [stage]) = (&mut *row, &self.stages[..])
             && matches!(format, Format::Jpeg)
             && field.content == Content::Colours
@@ -198,18 +175,13 @@ impl ImageDecoder {
                 }
                 &mut **out
             }
-            Row::Var(out) => start_ragged(out, field.writer.dtype(), field.writer.shape(output).as_slice())?,
+            Row::Var(out) => start_ragged(out, field.writer.dtype(), &field.writer.shape(output))?,
             Row::Sized(_) | Row::Filled => {
                 return Err(Error::internal("a picture cannot be decoded into memory of this kind"));
             }
         };
         self.resizer.run(&self.source, |y, row| field.writer.write(out, output, y, row));
         Ok(())
-    }
-
-    /// Returns the use of row indexes since the last call.
-    pub fn take_row_index_counts(&mut self) -> RowIndexCounts {
-        self.jpeg.take_row_index_counts()
     }
 
     /// Reads the picture's size from its header.
@@ -257,12 +229,13 @@ impl ImageDecoder {
     }
 
     /// Returns the counts since the last call.
-    pub fn take_counts(&mut self) -> PictureCounts {
-        std::mem::take(&mut self.counts)
+    pub(super) fn take_counts(&mut self) -> PictureCounts {
+        let row_indexes = self.jpeg.take_row_index_counts();
+        PictureCounts { row_indexes, ..std::mem::take(&mut self.counts) }
     }
 
     /// Starts the next sample.
-    pub fn start_sample(&mut self) {
+    pub(super) fn start_sample(&mut self) {
         self.joint = None;
     }
 }

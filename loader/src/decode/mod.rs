@@ -12,7 +12,8 @@
 //!
 //! Everything here is pure: the result is a function of the bytes, the plan and the [`DrawKey`]. A decoder owns its
 //! memory and its libraries' state, and keeps both from sample to sample. Bytes are not trusted: any damage ends in an
-//! [`Error`](crate::Error) that describes it, and memory is bounded by [`Limits`].
+//! [`Error`](crate::Error) that describes it, and memory is bounded by
+//! [`geometry::PIXELS_MAX`].
 //!
 //! ```
 //! use forebay_loader::decode::{DrawKey, FieldPlan, FieldSpec, Row};
@@ -26,7 +27,8 @@
 //! let plan = FieldPlan::compile(Some(&fields), &columns, 0)?;
 //! let mut row = vec![0; plan.outputs()[0].row_bytes().expect("a fixed size")];
 //! let stored: [&[u8]; 1] = [&[1, 0, 2, 0, 3, 0]];
-//! plan.decoder().decode(|column| stored.get(column).copied(), DrawKey::default(), [Row::Fixed(&mut row)])?;
+//! let column = |number| stored.get(number).copied();
+//! plan.decoder().decode(column, |_| &[], DrawKey::default(), [Row::Fixed(&mut row)])?;
 //! assert_eq!(row, [1i64, 2, 3, 0].map(i64::to_le_bytes).concat());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -36,29 +38,29 @@ mod compile;
 pub mod draw;
 pub mod field;
 pub mod geometry;
-pub mod image;
+mod image;
 pub mod jpeg;
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(unused))]
 mod kernel;
 pub mod normalise;
 pub mod numeric;
-pub mod orientation;
-pub mod pil;
+mod orientation;
+mod pil;
 pub mod pixels;
-pub mod plan;
-pub mod png;
+mod plan;
+mod png;
 pub mod ragged;
 pub mod resize;
 mod rgb;
-pub mod row;
-pub mod sample;
+mod row;
+mod sample;
 pub mod vectors;
 pub mod webp;
 
 pub use crate::format::encoding::DType;
 pub use draw::{DRAWS_VERSION, DrawKey};
 pub use field::{FieldSpec, Layout, Op, ResizeTo};
-pub use image::{Limits, PictureCounts};
+pub use image::PictureCounts;
 pub use normalise::PictureForm;
 pub use plan::{DirectColumn, FieldPlan, Output, RowShape};
 pub use row::{EncodedPicture, PictureTaker, Row};

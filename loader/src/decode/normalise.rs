@@ -8,19 +8,12 @@ use super::pixels::interleaved;
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    Planes,
-    Interleaved,
-    /// One channel, unchanged.
-    Labels,
-}
-
 /// Writer of one field's pictures.
 #[derive(Clone, Debug)]
 pub struct PictureWriter {
     dtype: DType,
-    order: Order,
+    /// `None` for labels: one channel, unchanged.
+    layout: Option<Layout>,
     /// value = grey level * scale + offset, per channel.
     scale: [f32; 3],
     offset: [f32; 3],
@@ -52,23 +45,10 @@ impl PictureWriter {
         // In double precision, so that only the last product and sum round.
         let scale = std.map(|s| (1.0 / (255.0 * f64::from(s))) as f32);
         let offset = [0, 1, 2].map(|c| (-f64::from(mean[c]) / f64::from(std[c])) as f32);
-        let halves = if dtype == DType::Float16 {
-            let table = |c: usize| {
-                let mut table = [0; 256];
-                for (level, half) in table.iter_mut().enumerate() {
-                    *half = f16::from_f32(level as f32 * scale[c] + offset[c]).to_bits();
-                }
-                table
-            };
-            [0, 1, 2].map(table).to_vec()
-        } else {
-            Vec::new()
-        };
-        let order = match layout {
-            Layout::Nchw => Order::Planes,
-            Layout::Nhwc => Order::Interleaved,
-        };
-        Ok(Self { dtype, order, scale, offset, halves })
+        let half = |level: usize, c: usize| f16::from_f32(level as f32 * scale[c] + offset[c]).to_bits();
+        let table = |c: usize| std::array::from_fn(|level| half(level, c));
+        let halves = if dtype == DType::Float16 { [0, 1, 2].map(table).to_vec() } else { Vec::new() };
+        Ok(Self { dtype, layout: Some(layout), scale, offset, halves })
     }
 
     /// Makes a writer of labels: one channel, values unchanged.
@@ -79,7 +59,7 @@ impl PictureWriter {
         if dtype.is_float() || dtype == DType::Int8 {
             return Err(Error::config("labels must be integers that hold 255").with("dtype", dtype));
         }
-        Ok(Self { dtype, order: Order::Labels, scale: [1.0; 3], offset: [0.0; 3], halves: Vec::new() })
+        Ok(Self { dtype, layout: None, scale: [1.0; 3], offset: [0.0; 3], halves: Vec::new() })
     }
 
     /// The element type.
@@ -89,41 +69,38 @@ impl PictureWriter {
 
     /// Returns the form of pictures of `size`; `None` for labels.
     pub fn form(&self, size: Size) -> Option<PictureForm> {
-        let layout = match self.order {
-            Order::Planes => Layout::Nchw,
-            Order::Interleaved => Layout::Nhwc,
-            Order::Labels => return None,
-        };
-        Some(PictureForm { size, dtype: self.dtype, layout, scale: self.scale, offset: self.offset })
+        let &Self { dtype, layout, scale, offset, .. } = self;
+        Some(PictureForm { size, dtype, layout: layout?, scale, offset })
     }
 
     /// Returns the shape of a picture of `size`.
-    pub fn shape(&self, size: Size) -> Shape {
+    pub fn shape(&self, size: Size) -> Vec<usize> {
         let (w, h) = (size.w as usize, size.h as usize);
-        match self.order {
-            Order::Planes => Shape::Colours([3, h, w]),
-            Order::Interleaved => Shape::Colours([h, w, 3]),
-            Order::Labels => Shape::Labels([h, w]),
+        match self.layout {
+            Some(Layout::Nchw) => vec![3, h, w],
+            Some(Layout::Nhwc) => vec![h, w, 3],
+            None => vec![h, w],
         }
     }
 
     /// Bytes of a picture of `size`.
     pub fn bytes(&self, size: Size) -> usize {
-        self.shape(size).as_slice().iter().product::<usize>() * self.dtype.size()
+        let channels = if self.layout.is_some() { 3 } else { 1 };
+        size.pixels() as usize * channels * self.dtype.size()
     }
 
     /// Writes row `y` of a picture of `size`, given as its red, green and blue, into `out`, which is the whole picture.
     pub fn write(&self, out: &mut [u8], size: Size, y: u32, row: [&[u8]; 3]) {
         let (w, h, y) = (size.w as usize, size.h as usize, y as usize);
         let item = self.dtype.size();
-        match self.order {
-            Order::Planes => {
+        match self.layout {
+            Some(Layout::Nchw) => {
                 for (c, row) in row.into_iter().enumerate() {
                     self.plane(&mut out[(c * h + y) * w * item..][..w * item], row, c);
                 }
             }
-            Order::Interleaved => self.interleaved(&mut out[y * w * 3 * item..][..w * 3 * item], row),
-            Order::Labels => labels(&mut out[y * w * item..][..w * item], item, row[0]),
+            Some(Layout::Nhwc) => self.interleaved(&mut out[y * w * 3 * item..][..w * 3 * item], row),
+            None => labels(&mut out[y * w * item..][..w * item], item, row[0]),
         }
     }
 
@@ -133,43 +110,35 @@ impl PictureWriter {
         let value = |level: u8| i32::from(level) as f32 * scale + offset;
         match self.dtype {
             DType::UInt8 => out.copy_from_slice(row),
-            DType::Float32 => {
-                out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = value(*p).to_ne_bytes());
-            }
-            DType::BFloat16 => {
-                out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = bfloat16(value(*p)).to_ne_bytes());
-            }
+            DType::Float32 => write_each(out, row, |level| value(level).to_ne_bytes()),
+            DType::BFloat16 => write_each(out, row, |level| bfloat16(value(level)).to_ne_bytes()),
             _ => {
                 let table = &self.halves[c];
-                out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| {
-                    *out = table[usize::from(*p)].to_ne_bytes();
-                });
+                write_each(out, row, |level| table[usize::from(level)].to_ne_bytes());
             }
         }
     }
 
     fn interleaved(&self, out: &mut [u8], row: [&[u8]; 3]) {
-        let value = |p: u8, c: usize| i32::from(p) as f32 * self.scale[c] + self.offset[c];
-        let pixels = interleaved(row);
+        let value = |level: u8, c: usize| i32::from(level) as f32 * self.scale[c] + self.offset[c];
         match self.dtype {
-            DType::UInt8 => out.as_chunks_mut::<3>().0.iter_mut().zip(pixels).for_each(|(out, p)| *out = p),
-            DType::Float32 => out.as_chunks_mut::<12>().0.iter_mut().zip(pixels).for_each(|(out, p)| {
-                for (c, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
-                    *out = value(p[c], c).to_ne_bytes();
-                }
-            }),
-            DType::BFloat16 => out.as_chunks_mut::<6>().0.iter_mut().zip(pixels).for_each(|(out, p)| {
-                for (c, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
-                    *out = bfloat16(value(p[c], c)).to_ne_bytes();
-                }
-            }),
-            _ => out.as_chunks_mut::<6>().0.iter_mut().zip(pixels).for_each(|(out, p)| {
-                for (c, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
-                    *out = self.halves[c][usize::from(p[c])].to_ne_bytes();
-                }
-            }),
+            DType::UInt8 => write_pixels(out, row, |level, _| [level]),
+            DType::Float32 => write_pixels(out, row, |level, c| value(level, c).to_ne_bytes()),
+            DType::BFloat16 => write_pixels(out, row, |level, c| bfloat16(value(level, c)).to_ne_bytes()),
+            _ => write_pixels(out, row, |level, c| self.halves[c][usize::from(level)].to_ne_bytes()),
         }
     }
+}
+
+/// Writes an element of `BYTES` bytes for each level of `row`.
+fn write_each<const BYTES: usize>(out: &mut [u8], row: &[u8], element: impl Fn(u8) -> [u8; BYTES]) {
+    out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, level)| *out = element(*level));
+}
+
+/// Writes pixels of three elements of `BYTES` bytes; `element` gets a level and its channel.
+fn write_pixels<const BYTES: usize>(out: &mut [u8], row: [&[u8]; 3], element: impl Fn(u8, usize) -> [u8; BYTES]) {
+    let out = out.as_chunks_mut().0.as_chunks_mut::<3>().0;
+    out.iter_mut().zip(interleaved(row)).for_each(|(out, p)| *out = [0, 1, 2].map(|c| element(p[c], c)));
 }
 
 /// Form of the pictures of one output.
@@ -187,31 +156,12 @@ pub struct PictureForm {
     pub offset: [f32; 3],
 }
 
-/// Dimensions of one picture in a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
-    /// Three, in the layout's order.
-    Colours([usize; 3]),
-    /// Rows and columns.
-    Labels([usize; 2]),
-}
-
-impl Shape {
-    /// The dimensions.
-    pub fn as_slice(&self) -> &[usize] {
-        match self {
-            Self::Colours(shape) => shape,
-            Self::Labels(shape) => shape,
-        }
-    }
-}
-
 fn labels(out: &mut [u8], item: usize, row: &[u8]) {
     match item {
         1 => out.copy_from_slice(row),
-        2 => out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = u16::from(*p).to_ne_bytes()),
-        4 => out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = u32::from(*p).to_ne_bytes()),
-        _ => out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, p)| *out = u64::from(*p).to_ne_bytes()),
+        2 => write_each(out, row, |label| u16::from(label).to_ne_bytes()),
+        4 => write_each(out, row, |label| u32::from(label).to_ne_bytes()),
+        _ => write_each(out, row, |label| u64::from(label).to_ne_bytes()),
     }
 }
 

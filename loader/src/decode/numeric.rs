@@ -20,7 +20,6 @@ enum Wide {
 
 /// Element type of this module's loops. Everything inlines, so a widening copy becomes a vector loop.
 trait Element: Copy + Default {
-    const SIZE: usize;
     fn read(bytes: &[u8]) -> Self;
     fn write(self, bytes: &mut [u8]);
     fn widen(self) -> Wide;
@@ -31,7 +30,6 @@ trait Element: Copy + Default {
 macro_rules! element {
     ($t:ty, |$value:ident| $widen:expr, |$wide:ident| $narrow:expr) => {
         impl Element for $t {
-            const SIZE: usize = size_of::<$t>();
             #[inline(always)]
             fn read(bytes: &[u8]) -> Self {
                 Self::from_le_bytes(bytes.try_into().expect("chunks have the element's size"))
@@ -143,7 +141,7 @@ fn convert_from<S: Element>(stored: &[u8], out: &mut [u8], to: DType) -> bool {
 
 fn convert_loop<D: Element, S: Element>(stored: &[u8], out: &mut [u8]) -> bool {
     let mut fits = true;
-    for (stored, out) in stored.chunks_exact(S::SIZE).zip(out.chunks_exact_mut(D::SIZE)) {
+    for (stored, out) in stored.chunks_exact(size_of::<S>()).zip(out.chunks_exact_mut(size_of::<D>())) {
         let value = D::narrow(S::read(stored).widen());
         fits &= value.is_some();
         value.unwrap_or_default().write(out);
@@ -195,7 +193,7 @@ mod tests {
     use super::*;
 
     fn one<T: Element>(value: T, from: DType, to: DType) -> Result<Vec<u8>> {
-        let mut stored = vec![0; T::SIZE];
+        let mut stored = vec![0; size_of::<T>()];
         value.write(&mut stored);
         let mut out = vec![0; to.size()];
         convert(&stored, from, &mut out, to).map(|()| out)

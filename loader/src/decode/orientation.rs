@@ -5,7 +5,7 @@ use super::pixels::Pixels;
 
 /// EXIF orientation: rotation and mirroring from the stored picture to the upright one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Orientation {
+pub(super) struct Orientation {
     /// Rows become columns. Mirroring comes before that, in the stored picture.
     is_transposed: bool,
     /// The stored picture is read from right to left.
@@ -26,22 +26,22 @@ impl Orientation {
 
     /// Reads the orientation from the first directory of a JPEG file's first EXIF segment. Files without one, and with
     /// damaged EXIF data, keep their stored orientation.
-    pub fn of_jpeg(bytes: &[u8]) -> Self {
+    pub(super) fn of_jpeg(bytes: &[u8]) -> Self {
         exif(bytes).and_then(number).map_or(Self::default(), Self::of)
     }
 
     /// Returns true if the stored picture is upright.
-    pub fn is_stored(self) -> bool {
+    pub(super) fn is_stored(self) -> bool {
         self == Self::default()
     }
 
     /// Returns the upright size of a picture with the stored size `size`.
-    pub fn oriented(self, size: Size) -> Size {
+    pub(super) fn oriented(self, size: Size) -> Size {
         if self.is_transposed { Size { w: size.h, h: size.w } } else { size }
     }
 
     /// Returns the grid of a picture with the stored size `size` that is decoded at `scale`.
-    pub fn grid(self, size: Size, scale: Scale) -> Grid {
+    pub(super) fn grid(self, size: Size, scale: Scale) -> Grid {
         let by = scale.divisor();
         let beside = |side: u32, is_turned: bool| if is_turned { side.next_multiple_of(by) - side } else { 0 };
         let (across, down) = (beside(size.w, self.from_right), beside(size.h, self.from_below));
@@ -50,7 +50,7 @@ impl Orientation {
     }
 
     /// Maps `region` of the upright picture to the stored one, which has `size`.
-    pub fn stored(self, region: Region, size: Size) -> Region {
+    pub(super) fn stored(self, region: Region, size: Size) -> Region {
         let Region { x, y, w, h } = region;
         let (x, y, w, h) = if self.is_transposed { (y, x, h, w) } else { (x, y, w, h) };
         Region {
@@ -63,7 +63,7 @@ impl Orientation {
 
     /// Writes `region` of the upright picture to `out`. `stored` holds at least that part of the stored picture, which
     /// has `size`.
-    pub fn apply(self, stored: &Pixels, size: Size, region: Region, out: &mut Pixels) {
+    pub(super) fn apply(self, stored: &Pixels, size: Size, region: Region, out: &mut Pixels) {
         let part = self.stored(region, size);
         let have = stored.region();
         let (pixels, stride) = (stored.rgb().as_chunks::<3>().0, have.w as usize);

@@ -16,20 +16,14 @@ fn parse(bytes: &[u8]) -> Result<(Size, encoding::Pixels<'_>)> {
     Ok((size, raw))
 }
 
-/// Returns the picture's size.
-///
-/// # Errors
-/// A broken header, a side of 0, or a number of bytes that does not fit the size.
-pub fn size(bytes: &[u8]) -> Result<Size> {
+/// Returns the picture's size. A number of bytes that does not fit it is an error.
+pub(super) fn size(bytes: &[u8]) -> Result<Size> {
     Ok(parse(bytes)?.0)
 }
 
 /// Converts `region` to RGB as Pillow's `convert("RGB")` does; alpha is dropped. Labels are written to all three
-/// channels.
-///
-/// # Errors
-/// A broken header, or a mode whose pixels are not bytes or whose palette the encoding does not store.
-pub fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixels) -> Result<()> {
+/// channels. Modes whose pixels are not bytes, or whose palette the encoding does not store, are errors.
+pub(super) fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixels) -> Result<()> {
     let (size, raw) = parse(bytes)?;
     // For all of these modes, the parser has compared the size with the number of bytes.
     let channels: usize = match &*raw.mode {

@@ -1,6 +1,6 @@
 //! Pixels of a picture, in memory that is kept from one picture to the next.
 
-use super::geometry::{Filter, Region, Size};
+use super::geometry::{Filter, Region};
 
 /// Readable bytes after the last pixel, so that kernels may load whole vectors at the end of the last row.
 pub(super) const PAD: usize = 192;
@@ -55,7 +55,7 @@ impl Content {
 pub struct Pixels {
     bytes: Vec<u8>,
     /// Part of the whole picture that is here.
-    region: Option<Region>,
+    region: Region,
 }
 
 impl Pixels {
@@ -69,13 +69,13 @@ impl Pixels {
     pub fn start(&mut self, region: Region, channels: usize) -> &mut [u8] {
         let used = region.w as usize * region.h as usize * channels;
         fit(&mut self.bytes, used + PAD, 0);
-        self.region = Some(region);
+        self.region = region;
         &mut self.bytes[..used]
     }
 
     /// Part of the whole picture that is here.
     pub fn region(&self) -> Region {
-        self.region.unwrap_or(Region::all(Size { w: 0, h: 0 }))
+        self.region
     }
 
     /// The pixels, row by row.

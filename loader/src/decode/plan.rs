@@ -141,10 +141,9 @@ impl FieldPlan {
     /// Returns the output that can be read directly into place, the largest if there are several. `around` returns the
     /// bytes of every sample before and after a column, if they are the same for all samples.
     pub fn direct_column(&self, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<DirectColumn> {
-        let found = self.steps.iter().enumerate().filter_map(|(output, step)| {
-            let alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
-            let (before, after) = around(step.column).filter(|_| alone && step.work.is_copy())?;
-            Some(DirectColumn { output, column: step.column, before, after })
+        let found = self.copies().filter_map(|(output, column)| {
+            let (before, after) = around(column)?;
+            Some(DirectColumn { output, column, before, after })
         });
         found.max_by_key(|d| self.outputs[d.output].row_bytes().unwrap_or(usize::MAX))
     }
@@ -152,10 +151,14 @@ impl FieldPlan {
     /// Returns the outputs of fixed size whose rows are a column's stored bytes, each with its column's number in the
     /// index. No other output needs these columns.
     pub fn stored_outputs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.copies().filter(|(output, _)| self.outputs[*output].row_bytes().is_some())
+    }
+
+    /// Returns the outputs whose rows are a column's stored bytes, and these columns, which no other output needs.
+    fn copies(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.steps.iter().enumerate().filter_map(|(output, step)| {
-            let alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
-            let is_stored = alone && step.work.is_copy() && self.outputs[output].row_bytes().is_some();
-            is_stored.then_some((output, step.column))
+            let is_alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
+            (is_alone && step.work.is_copy()).then_some((output, step.column))
         })
     }
 
@@ -167,9 +170,5 @@ impl FieldPlan {
     /// The data set's columns.
     pub fn columns(&self) -> &[Column] {
         &self.columns
-    }
-
-    pub(super) fn steps(&self) -> &[Step] {
-        &self.steps
     }
 }

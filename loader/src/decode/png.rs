@@ -9,7 +9,7 @@ use super::rgb::rgb_row;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The first bytes of every PNG file.
-pub const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
+pub(super) const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
 /// Limit on the crate's memory in addition to the pixels: row buffers and chunks such as palettes.
 const LIMIT_BYTES: usize = 64 << 20;
@@ -19,10 +19,7 @@ fn damaged(e: png::DecodingError) -> Error {
 }
 
 /// Reads the picture's size from the header alone.
-///
-/// # Errors
-/// Bytes that are not a PNG header.
-pub fn size(bytes: &[u8]) -> Result<Size> {
+pub(super) fn size(bytes: &[u8]) -> Result<Size> {
     let side = |at: usize| bytes.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
     match (bytes.get(12..16), side(16), side(20)) {
         (Some(b"IHDR"), Some(w), Some(h)) if bytes.starts_with(&SIGNATURE) && w > 0 && h > 0 => Ok(Size { w, h }),
@@ -32,10 +29,7 @@ pub fn size(bytes: &[u8]) -> Result<Size> {
 
 /// Decodes `region` of the picture. Rows below it are not decoded, unless the file is interlaced. Labels, the stored
 /// values of one channel, are written to all three.
-///
-/// # Errors
-/// Damaged or truncated data.
-pub fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixels) -> Result<()> {
+pub(super) fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixels) -> Result<()> {
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: LIMIT_BYTES });
     decoder.set_transformations(match content {
         Content::Colours => png::Transformations::normalize_to_color8(),

@@ -15,9 +15,6 @@ fn header_bytes(dimensions: usize) -> usize {
 
 /// Starts a ragged row, and returns its room for the elements. The header is one byte for the place of the type in
 /// [`DType::ALL`], one for the number of dimensions, six zeros, and every length as u64 in the machine's byte order.
-///
-/// # Errors
-/// A shape that overflows.
 pub(super) fn start_ragged<'a>(row: &'a mut Vec<u8>, dtype: DType, shape: &[usize]) -> Result<&'a mut [u8]> {
     let start = header_bytes(shape.len());
     let bytes = elements(shape).and_then(|n| n.checked_mul(dtype.size())).and_then(|n| n.checked_add(start));

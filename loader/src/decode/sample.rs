@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::draw::DrawKey;
 use super::image::{ImageDecoder, PictureCounts};
-use super::jpeg::RowIndexCounts;
 use super::numeric;
 use super::plan::{FieldPlan, NumberSource, Step, TokenSource, Work};
 use super::ragged::start_ragged;
@@ -24,7 +23,7 @@ pub struct SampleDecoder {
 impl FieldPlan {
     /// Makes a decoder for one thread.
     pub fn decoder(self: &Arc<Self>) -> SampleDecoder {
-        SampleDecoder { plan: Arc::clone(self), images: ImageDecoder::new(), shape: Vec::new() }
+        SampleDecoder { plan: Arc::clone(self), images: ImageDecoder::default(), shape: Vec::new() }
     }
 }
 
@@ -33,25 +32,13 @@ impl SampleDecoder {
     /// plan's columns; `rows` are in the order of [`FieldPlan::outputs`]. After a failure the rows' contents are
     /// unspecified.
     ///
+    /// `index` returns the entry of a column in the shard's value index; it may be empty. For a JPEG it is the row
+    /// index, which saves decoding above and to the right of the region. The result is the same.
+    ///
     /// # Errors
     /// [`crate::ErrorKind::Decode`] or [`crate::ErrorKind::Unsupported`] for a bad sample, with field and column;
     /// [`crate::ErrorKind::Internal`] for rows and columns that are not the plan's.
-    pub fn decode<'c, 'r>(
-        &mut self,
-        column: impl Fn(usize) -> Option<&'c [u8]>,
-        key: DrawKey,
-        rows: impl IntoIterator<Item = Row<'r>>,
-    ) -> Result<()> {
-        self.decode_indexed(column, |_| &[], key, rows)
-    }
-
-    /// Decodes one sample as [`decode`](Self::decode) does. `index` returns the entry of a column in the shard's value
-    /// index; it may be empty. For a JPEG it is the row index, which saves decoding above and to the right of the
-    /// region. The result is the same.
-    ///
-    /// # Errors
-    /// As [`decode`](Self::decode).
-    pub fn decode_indexed<'c, 'i, 'r>(
+    pub fn decode<'c, 'i, 'r>(
         &mut self,
         column: impl Fn(usize) -> Option<&'c [u8]>,
         index: impl Fn(usize) -> &'i [u8],
@@ -62,7 +49,7 @@ impl SampleDecoder {
         let mismatch = || Error::internal("the sample does not have the plan's columns and rows");
         let mut rows = rows.into_iter();
         images.start_sample();
-        for (step, output) in plan.steps().iter().zip(plan.outputs()) {
+        for (step, output) in plan.steps.iter().zip(plan.outputs()) {
             let value = Value { bytes: column(step.column).ok_or_else(mismatch)?, index: index(step.column) };
             let mut row = rows.next().ok_or_else(mismatch)?;
             decode_step(step, value, key, &mut row, images, shape)
@@ -78,7 +65,7 @@ impl SampleDecoder {
     /// As [`decode`](Self::decode).
     pub fn decode_picture(&mut self, output: usize, file: &[u8], key: DrawKey, row: &mut [u8]) -> Result<()> {
         let Self { plan, images, .. } = self;
-        let (Some(step), Some(named)) = (plan.steps().get(output), plan.outputs().get(output)) else {
+        let (Some(step), Some(named)) = (plan.steps.get(output), plan.outputs().get(output)) else {
             return Err(Error::internal("there is no such output").with("output", output));
         };
         let Work::Image(field) = &step.work else {
@@ -94,11 +81,6 @@ impl SampleDecoder {
     /// Returns the counts of pictures since the last call.
     pub fn take_picture_counts(&mut self) -> PictureCounts {
         self.images.take_counts()
-    }
-
-    /// Returns the use of row indexes since the last call.
-    pub fn take_row_index_counts(&mut self) -> RowIndexCounts {
-        self.images.take_row_index_counts()
     }
 }
 
@@ -121,7 +103,13 @@ fn decode_step(
     }
     match &step.work {
         Work::Image(field) => images.decode(bytes, index, field, key, row),
-        Work::Scalar { source, dtype } => write_number(bytes, *source, row.fixed(dtype.size())?, *dtype),
+        Work::Scalar { source, dtype } => {
+            let out = row.fixed(dtype.size())?;
+            match *source {
+                NumberSource::Binary(from) => numeric::convert(bytes, from, out, *dtype),
+                NumberSource::Text(of) => numeric::parse(bytes, of, out, *dtype),
+            }
+        }
         Work::Tokens { source, length, dtype, pad } => {
             let (from, values) = match source {
                 TokenSource::Array(kind) => read_array(kind, bytes, shape)?,
@@ -156,13 +144,6 @@ fn read_array<'a>(kind: &ArrayType, bytes: &'a [u8], shape: &mut Vec<usize>) -> 
         return Err(Error::decode("the array has no elements or no dimensions").with("shape", format!("{shape:?}")));
     }
     Ok((dtype, values))
-}
-
-fn write_number(bytes: &[u8], source: NumberSource, out: &mut [u8], dtype: DType) -> Result<()> {
-    match source {
-        NumberSource::Binary(from) => numeric::convert(bytes, from, out, dtype),
-        NumberSource::Text(of) => numeric::parse(bytes, of, out, dtype),
-    }
 }
 
 fn write_tokens(values: &[u8], from: DType, out: &mut [u8], dtype: DType, pad: Option<i64>) -> Result<()> {

@@ -41,7 +41,7 @@ fn decode(file: &[u8], ops: &Value, draw: u64, is_scaled: bool) -> Vec<u8> {
     let plan = FieldPlan::compile(Some(&[("x".to_owned(), spec)]), &[column], 5).unwrap();
     let mut out = vec![0; plan.outputs()[0].row_bytes().unwrap()];
     let key = DrawKey { epoch: 0, stream: 0, draw };
-    plan.decoder().decode(|_| Some(file), key, [Row::Fixed(&mut out)]).unwrap();
+    plan.decoder().decode(|_| Some(file), |_| &[], key, [Row::Fixed(&mut out)]).unwrap();
     out
 }
 
@@ -94,7 +94,7 @@ fn a_joint_of_pictures_with_different_ratios_is_rejected() {
         let (mut x, mut y) = (vec![0; 192], vec![0; 192]);
         let key = DrawKey { epoch: 0, stream: 0, draw: 0 };
         let column = |column| Some(if column == 0 { first } else { second });
-        decoder.decode(column, key, [Row::Fixed(&mut x), Row::Fixed(&mut y)])
+        decoder.decode(column, |_| &[], key, [Row::Fixed(&mut x), Row::Fixed(&mut y)])
     };
     let (picture, half, other) = (file(101, 61), file(51, 30), file(61, 101));
     pair(&picture, &half).unwrap();

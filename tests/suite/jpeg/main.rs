@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use forebay_loader::decode::geometry::{Region, Size};
+use forebay_loader::decode::geometry::{Region, Scale, Size};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, RowIndexer, Subsampling, Turbo, encode};
 use forebay_loader::decode::pixels::Pixels;
 use forebay_tests::data::{Draws, picture};
@@ -108,7 +108,7 @@ fn random_crops_have_the_pixels_of_libjpeg_turbos_whole_picture() {
             // From the start of the file, and from the start of each row that is needed.
             let mut is_same = true;
             for row_index in [&[], &row_index[..]] {
-                decoder.decode_indexed(bytes, row_index, region, &mut part).unwrap();
+                decoder.decode_scaled(bytes, row_index, Scale::Full, region, &mut part).unwrap();
                 let mut rows = region.y..region.y + region.h;
                 if !rows.all(|y| row(&whole, region, y) == row(&part, region, y)) {
                     println!("picture {i}, {region:?} differs with an index of {} bytes", row_index.len());
@@ -219,7 +219,7 @@ fn a_picture_that_is_no_larger_than_those_before_allocates_nothing() {
             let part = Region { x: 7, y: 5, w: size.w / 2, h: size.h / 2 };
             decoder.decode(bytes, part, &mut pixels).unwrap();
             if let Some(index) = index {
-                decoder.decode_indexed(bytes, index, part, &mut pixels).unwrap();
+                decoder.decode_scaled(bytes, index, Scale::Full, part, &mut pixels).unwrap();
             }
         }
         ALLOCATIONS.with(Cell::get)

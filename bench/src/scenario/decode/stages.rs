@@ -18,7 +18,7 @@ use forebay_loader::decode::jpeg::{JpegStage, PartialDecoder};
 use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
-use forebay_loader::decode::{DType, Layout, Limits, Op};
+use forebay_loader::decode::{DType, Layout, Op};
 use forebay_loader::{Error, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ fn plan<'a>(picture: &'a Picture, draw: u64, ops: &Value) -> Result<Work<'a>> {
         serde_json::from_value(ops.clone()).map_err(|e| Error::internal("operations are the engine's").caused_by(e))?;
     let size = Decoder::new().size(&picture.file)?;
     let mut stages = Vec::new();
-    resolve(&ops, size, FieldDraws::new(SEED, FIELD), key(draw), Limits::default().pixels_max, &mut stages)?;
+    resolve(&ops, size, FieldDraws::new(SEED, FIELD), key(draw), &mut stages)?;
     let [stage] = stages[..] else { return Err(Error::internal("operations that are one stage")) };
     let region = Resizer::new().plan(&stage, Filter::Bilinear);
     Ok(Work { picture, draw, stage, region })

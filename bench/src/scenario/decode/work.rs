@@ -5,10 +5,10 @@ use clap::Args;
 use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use forebay_loader::decode::draw::FieldDraws;
-use forebay_loader::decode::geometry::{Region, Size, resolve};
+use forebay_loader::decode::geometry::{Region, Scale, Size, resolve};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, RowIndexer, Turbo};
 use forebay_loader::decode::pixels::Pixels;
-use forebay_loader::decode::{self, DrawKey, FieldPlan, FieldSpec, Limits, Op};
+use forebay_loader::decode::{self, DrawKey, FieldPlan, FieldSpec, Op};
 use forebay_loader::{Error, Result, format};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -131,7 +131,7 @@ fn indexed(part: fn(Size, u64) -> Result<Region>) -> Way {
     let (mut decoder, mut pixels) = (Decoder::new(), Pixels::new());
     Box::new(move |picture, draw| {
         let size = decoder.size(&picture.file)?;
-        decoder.decode_indexed(&picture.file, &picture.row_index, part(size, draw)?, &mut pixels)
+        decoder.decode_scaled(&picture.file, &picture.row_index, Scale::Full, part(size, draw)?, &mut pixels)
     })
 }
 
@@ -157,7 +157,7 @@ fn whole(size: Size, _: u64) -> Result<Region> {
 fn random_box(size: Size, draw: u64) -> Result<Region> {
     let crop = Op::RandomResizedCrop { size: [224, 224], scale: [0.08, 1.0], ratio: [0.75, 4.0 / 3.0] };
     let mut stages = Vec::new();
-    resolve(&[crop], size, FieldDraws::new(SEED, FIELD), key(draw), Limits::default().pixels_max, &mut stages)?;
+    resolve(&[crop], size, FieldDraws::new(SEED, FIELD), key(draw), &mut stages)?;
     Ok(stages[0].crop)
 }
 
@@ -191,7 +191,7 @@ pub(super) fn row(ops: &Value, dtype: &str, choices: Choices) -> Result<Way> {
     let mut row = vec![0; bytes];
     Ok(Box::new(move |picture, draw| {
         let index = |_| if choices.row_index { &picture.row_index[..] } else { &[] };
-        decoder.decode_indexed(|_| Some(&picture.file[..]), index, key(draw), [decode::Row::Fixed(&mut row)])
+        decoder.decode(|_| Some(&picture.file[..]), index, key(draw), [decode::Row::Fixed(&mut row)])
     }))
 }
 

@@ -21,7 +21,7 @@ fn decode(plan: &Arc<FieldPlan>, columns: &[&[u8]], draw: u64) -> Result<Vec<Vec
     let mut out: Vec<Vec<u8>> = plan.outputs().iter().map(|o| vec![0xee; o.row_bytes().unwrap_or(3)]).collect();
     let rows = out.iter_mut().zip(plan.outputs());
     let rows = rows.map(|(v, o)| if o.row_bytes().is_some() { Row::Fixed(v.as_mut_slice()) } else { Row::Var(v) });
-    plan.decoder().decode(|i| columns.get(i).copied(), DrawKey { epoch: 0, stream: 0, draw }, rows)?;
+    plan.decoder().decode(|i| columns.get(i).copied(), |_| &[], DrawKey { epoch: 0, stream: 0, draw }, rows)?;
     Ok(out)
 }
 
@@ -239,12 +239,14 @@ fn a_bad_sample_names_field_and_column() {
 
 #[test]
 fn a_header_with_too_many_pixels_is_rejected_before_memory_is_allocated() {
-    let spec = fields(r#"[["x", {"kind": "image", "column": "a"}]]"#);
-    let limits = Limits { pixels_max: 100 };
-    let plan = FieldPlan::compile_within(Some(&spec), &[column("a", "pil")], 0, limits).unwrap();
-    assert!(decode(&plan, &[&ramp(10, 10)], 0).is_ok());
-    let e = decode(&plan, &[&ramp(10, 11)], 0).unwrap_err();
-    assert!(e.to_string().contains("pixels_max 100"), "{e}");
+    let plan = compile(r#"[["x", {"kind": "image", "column": "a"}]]"#, &[column("a", "png")]).unwrap();
+    // Rejected by size, or decoded and found to be cut.
+    for (width, reason) in [(PIXELS_MAX as u32, "the PNG cannot be decoded"), (PIXELS_MAX as u32 + 1, "pixels_max")] {
+        let mut header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+        header.extend([width, 1].map(u32::to_be_bytes).as_flattened());
+        let e = decode(&plan, &[&header], 0).unwrap_err();
+        assert!(e.to_string().contains(reason), "{e}");
+    }
 }
 
 #[test]
@@ -286,7 +288,7 @@ fn a_decoder_can_move_to_its_thread() {
     let value = std::thread::spawn(move || {
         let mut row = [0; 8];
         let stored = 5_i64.to_le_bytes();
-        decoder.decode(|_| Some(&stored[..]), DrawKey::default(), [Row::Fixed(&mut row)]).unwrap();
+        decoder.decode(|_| Some(&stored[..]), |_| &[], DrawKey::default(), [Row::Fixed(&mut row)]).unwrap();
         i64::from_ne_bytes(row)
     });
     assert_eq!(value.join().unwrap(), 5);

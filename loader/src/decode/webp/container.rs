@@ -89,10 +89,7 @@ impl<'a> Chunks<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Finds the first frame.
-    ///
-    /// # Errors
-    /// Bytes that are not WebP, a truncated file or chunk, a frame whose own size differs from the file's.
+    /// Finds the first frame. A truncated chunk, and a frame whose own size differs from the file's, are errors.
     pub(super) fn first(bytes: &'a [u8]) -> Result<Self> {
         if !is_webp(bytes) {
             return Err(malformed("no WebP signature"));

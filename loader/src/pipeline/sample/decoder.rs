@@ -119,13 +119,12 @@ impl RowDecoder {
         let decoder = &mut self.decoders[layout];
         let column = |column| (column < columns.len()).then(|| columns.get(column));
         let index = |column| open.index_entry(task.index, column);
-        let decoded = decoder.decode_indexed(column, index, task.draw_key(self.epoch), rows);
-        let counts = decoder.take_row_index_counts();
-        if counts != RowIndexCounts::default() {
-            self.row_indexes_used.add(counts.used);
-            self.row_indexes_refused.add(counts.rejected);
-        }
+        let decoded = decoder.decode(column, index, task.draw_key(self.epoch), rows);
         let counts = decoder.take_picture_counts();
+        if counts.row_indexes != RowIndexCounts::default() {
+            self.row_indexes_used.add(counts.row_indexes.used);
+            self.row_indexes_refused.add(counts.row_indexes.rejected);
+        }
         decoded?;
         if counts != PictureCounts::default() {
             self.damaged.add(counts.damaged);
