@@ -1,5 +1,18 @@
 //! Macros that the kernels of the JPEG decoder and of the resize share.
 
+/// Makes a table of `$count` values, as [`std::array::from_fn`] does, in a constant.
+macro_rules! table {
+    ($count:expr, |$i:ident| $value:expr) => {{
+        let mut $i = 0;
+        let mut table = [$value; $count];
+        while $i < $count {
+            table[$i] = $value;
+            $i += 1;
+        }
+        table
+    }};
+}
+
 /// Runs the kernel of a [`Level`](super::vectors::Level): `dispatch!(level, name(arguments))`.
 ///
 /// The level comes from [`Vectors`](super::vectors::Vectors), and the calling module has a child module for each level.
@@ -58,6 +71,6 @@ macro_rules! stores {
     )*};
 }
 
-pub(super) use {dispatch, portable_with};
+pub(super) use {dispatch, portable_with, table};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) use {loads, stores};

@@ -113,7 +113,7 @@ impl Resizer {
         inner.start(inner_width, 0);
         row.start(width, 0);
         row.all_mut().fill(0);
-        blended.start(rows.taps_max().min(MANY_ROWS), inner.stride());
+        blended.start(rows.taps_max().min(MANY_ROWS), inner.stride);
         let is_copy = stage.resized == stage.crop.size();
         for out_y in 0..window.size.h {
             let resized_y = i64::from(out_y) + window.y;

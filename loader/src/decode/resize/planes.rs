@@ -20,8 +20,10 @@ pub(super) fn three_rows<T>(values: &mut [T]) -> [&mut [T]; 3] {
 #[derive(Default)]
 pub(super) struct Planes<T> {
     values: Vec<T>,
-    width: usize,
-    stride: usize,
+    /// Values of a row.
+    pub width: usize,
+    /// Distance from one row to the next.
+    pub stride: usize,
 }
 
 impl<T: Copy + Default> Planes<T> {
@@ -30,16 +32,6 @@ impl<T: Copy + Default> Planes<T> {
         self.width = width;
         self.stride = (width + margin).next_multiple_of(CHUNK);
         fit(&mut self.values, self.stride * 3, T::default());
-    }
-
-    /// Returns the values of a row.
-    pub(super) fn width(&self) -> usize {
-        self.width
-    }
-
-    /// Returns the distance from one row to the next.
-    pub(super) fn stride(&self) -> usize {
-        self.stride
     }
 
     /// Returns the rows with their margins.

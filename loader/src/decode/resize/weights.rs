@@ -129,11 +129,6 @@ impl Axis {
         (self.first[i], &self.weights[i * self.taps..][..self.used[i] as usize])
     }
 
-    /// Returns the first source sample of output sample `i`.
-    pub(super) fn first(&self, i: usize) -> u32 {
-        self.first[i]
-    }
-
     /// Returns the source samples that any output sample uses: start, and one past the end.
     pub(super) fn span(&self) -> (u32, u32) {
         let ends = self.first.iter().zip(&self.used).map(|(first, used)| first + used);

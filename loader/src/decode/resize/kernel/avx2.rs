@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::columns::{GROUP, Taps, Windows, unrolled};
 use super::portable::{self, COLUMN_SHIFT, ROW_SHIFT};
-use crate::decode::kernel::{loads, portable_with, stores};
+use crate::decode::kernel::{loads, portable_with, stores, table};
 use crate::decode::resize::planes::CHUNK;
 
 /// Output pixels of a window.
@@ -14,15 +14,9 @@ const QUAD: usize = 4;
 const PIXELS: usize = 16;
 
 /// Places of each channel's bytes in each third of 48 bytes; others are zero.
-const PLACES: [[[u8; PIXELS]; 3]; 3] = {
-    let mut places = [[[0x80; PIXELS]; 3]; 3];
-    let mut i = 0;
-    while i < 3 * PIXELS {
-        places[i % 3][i / PIXELS][i / 3] = (i % PIXELS) as u8;
-        i += 1;
-    }
-    places
-};
+const PLACES: [[[u8; PIXELS]; 3]; 3] = table!(3, |c| table!(3, |third| table!(PIXELS, |x| {
+    if (3 * x + c) / PIXELS == third { ((3 * x + c) % PIXELS) as u8 } else { 0x80 }
+})));
 
 loads! { "avx2":
     load([u8; 16]) -> __m128i = _mm_loadu_si128;
@@ -41,7 +35,6 @@ portable_with! { "avx2":
     fn add_row(values: &[i16], weight: i16, sums: &mut [i32]);
 }
 
-/// See [`Kernels::split`](super::Kernels::split).
 #[target_feature(enable = "avx2")]
 pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     let places = PLACES.map(|channel| [load(&channel[0]), load(&channel[1]), load(&channel[2])]);
@@ -111,7 +104,6 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(plane: &[u8], windows: &Windo
     }
 }
 
-/// See [`Kernels::blend_rows`](super::Kernels::blend_rows).
 #[target_feature(enable = "avx2")]
 pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
     for (i, out) in out.as_chunks_mut::<CHUNK>().0.iter_mut().enumerate() {

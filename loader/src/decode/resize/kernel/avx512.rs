@@ -4,22 +4,14 @@ use std::arch::x86_64::*;
 
 use super::columns::{GROUP, Taps, Windows, unrolled};
 use super::portable::{self, COLUMN_SHIFT, ROW_SHIFT};
-use crate::decode::kernel::{loads, portable_with, stores};
+use crate::decode::kernel::{loads, portable_with, stores, table};
 use crate::decode::resize::planes::CHUNK;
 
 /// Pixels that are split at a time.
 const PIXELS: usize = 64;
 
 /// Place of pixel i's byte of each channel, in that one of three vectors that contains it.
-const PLACES: [[u8; PIXELS]; 3] = {
-    let mut places = [[0; PIXELS]; 3];
-    let mut i = 0;
-    while i < 3 * PIXELS {
-        places[i % 3][i / 3] = (i % PIXELS) as u8;
-        i += 1;
-    }
-    places
-};
+const PLACES: [[u8; PIXELS]; 3] = table!(3, |c| table!(PIXELS, |x| ((3 * x + c) % PIXELS) as u8));
 
 /// Pixels in each of three vectors, by channel.
 const PIXELS_OF: [[u64; 3]; 3] = {
@@ -48,7 +40,6 @@ portable_with! { "avx512f,avx512bw":
     fn add_row(values: &[i16], weight: i16, sums: &mut [i32]);
 }
 
-/// See [`Kernels::split`](super::Kernels::split).
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     let [r, g, b] = planes;
@@ -117,7 +108,6 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(planes: [&[u8]; 3], windows: 
     }
 }
 
-/// See [`Kernels::blend_rows`](super::Kernels::blend_rows).
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
     const { assert!(ROW_SHIFT == 7) };

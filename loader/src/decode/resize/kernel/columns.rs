@@ -25,13 +25,13 @@ pub(super) struct Pairs(pub [i16; 2 * GROUP]);
 #[derive(Default)]
 pub(crate) struct Columns {
     /// Output pixels.
-    len: usize,
-    /// Smallest length of a row.
-    reach: usize,
-    /// True if the windows are used.
+    pub len: usize,
+    /// Length of a row that is read: [`MARGIN`] values more than have weights.
+    pub reach: usize,
     is_windowed: bool,
     windows: Windows,
-    taps: Taps,
+    /// Valid if there are no windows.
+    pub(super) taps: Taps,
 }
 
 /// Groups of output pixels that take their taps from windows of a row.
@@ -88,24 +88,9 @@ impl Columns {
         }
     }
 
-    /// Returns the number of output pixels.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Returns the length of a row that is read: [`MARGIN`] values more than have weights.
-    pub(super) fn reach(&self) -> usize {
-        self.reach
-    }
-
     /// Returns the windows, or `None` if the taps of an output pixel and its neighbours do not fit into a window.
     pub(super) fn windows(&self) -> Option<&Windows> {
         self.is_windowed.then_some(&self.windows)
-    }
-
-    /// Returns the taps, which are valid if there are no windows.
-    pub(super) fn taps(&self) -> &Taps {
-        &self.taps
     }
 }
 
@@ -119,7 +104,7 @@ impl Windows {
         self.is_wide = false;
         self.starts.clear();
         for window in 0..groups * GROUP / outputs {
-            let firsts = (window * outputs..(window + 1) * outputs).map(|i| axis.first(i.min(axis.len() - 1)) - start);
+            let firsts = (window * outputs..(window + 1) * outputs).map(|i| axis.taps(i.min(axis.len() - 1)).0 - start);
             let (from, to) = firsts.fold((u32::MAX, 0), |(from, to), first| (from.min(first), to.max(first)));
             let needed = (to - from) as usize + 2 * pairs;
             self.is_wide |= needed > bytes;

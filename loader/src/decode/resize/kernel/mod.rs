@@ -4,7 +4,8 @@
 //! RGB row --split--> a row of bytes per channel --blend_columns--> rows of 16-bit values --blend_rows--> bytes
 //! ```
 //!
-//! [`Kernels`] selects those of this machine once. [`portable`] defines what every kernel computes.
+//! [`Kernels`] selects those of this machine once; its methods document the kernels of the same names. [`portable`]
+//! defines what every kernel computes.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -39,12 +40,6 @@ impl Default for Kernels {
 }
 
 impl Kernels {
-    /// Returns the kernels of all levels that this machine has, the best last.
-    #[cfg(test)]
-    pub(super) fn available() -> Vec<Self> {
-        Vectors::available().into_iter().map(Self).collect()
-    }
-
     /// Returns the number of output pixels that the column kernel computes from one window of the source, and the bytes
     /// of a vector: a window has one or two. `None` if the kernel has no windows.
     pub(super) fn window(self) -> Option<(usize, usize)> {
@@ -61,19 +56,19 @@ impl Kernels {
 
     /// Splits the first pixels of `rgb`, as many as a plane is wide, into three planes.
     pub(super) fn split(self, rgb: &[u8], planes: &mut Planes<u8>) {
-        let width = planes.width();
+        let width = planes.width;
         assert!(rgb.len() >= width * 3, "a row of pixels");
         dispatch!(self.0.level(), split(rgb, width, planes.padded_rows_mut()));
     }
 
     /// Output value i of every plane = sum over its taps of weight * byte, with 7 bits of fraction.
     pub(super) fn blend_columns(self, planes: &Planes<u8>, columns: &Columns, out: [&mut [i16]; 3]) {
-        let len = columns.len().next_multiple_of(CHUNK);
-        assert!(planes.stride() >= columns.reach(), "the row continues after its last pixel");
+        let len = columns.len.next_multiple_of(CHUNK);
+        assert!(planes.stride >= columns.reach, "the row continues after its last pixel");
         assert!(out.iter().all(|out| out.len() >= len), "the output holds whole chunks");
         match columns.windows() {
             Some(windows) => dispatch!(self.0.level(), blend_windows(planes.padded_rows(), windows, out)),
-            None => dispatch!(self.0.level(), blend_taps(planes.padded_rows(), columns.taps(), out)),
+            None => dispatch!(self.0.level(), blend_taps(planes.padded_rows(), &columns.taps, out)),
         }
     }
 
@@ -113,6 +108,11 @@ mod tests {
     use super::*;
     use crate::decode::geometry::Filter;
 
+    /// Returns the kernels of all levels that this machine has, the best last.
+    fn all_kernels() -> Vec<Kernels> {
+        Vectors::available().into_iter().map(Kernels).collect()
+    }
+
     struct Lcg(u32);
 
     impl Lcg {
@@ -131,7 +131,7 @@ mod tests {
     fn planes(width: usize) -> Planes<u8> {
         let mut planes = Planes::default();
         planes.start(width, MARGIN);
-        let bytes = source(planes.stride() * 3);
+        let bytes = source(planes.stride * 3);
         planes.all_mut().copy_from_slice(&bytes);
         planes
     }
@@ -141,7 +141,7 @@ mod tests {
         for width in [1, 2, 15, 16, 17, 63, 64, 65, 129, 500] {
             for more in [0, 1, 64, 300] {
                 let rgb = source(width * 3 + more);
-                for kernels in Kernels::available() {
+                for kernels in all_kernels() {
                     let mut got = planes(width);
                     kernels.split(&rgb, &mut got);
                     for (c, plane) in got.padded_rows().into_iter().enumerate() {
@@ -162,8 +162,8 @@ mod tests {
                 let mut weights = vec![(ONE / rows as i32) as i16; rows];
                 weights[0] += (ONE - ONE / rows as i32 * rows as i32) as i16;
                 let mut want = vec![0; len];
-                Kernels::available()[0].blend_rows(&values, &starts, &weights, &mut want);
-                for kernels in Kernels::available() {
+                all_kernels()[0].blend_rows(&values, &starts, &weights, &mut want);
+                for kernels in all_kernels() {
                     let mut got = vec![7; len];
                     kernels.blend_rows(&values, &starts, &weights, &mut got);
                     assert_eq!(want, got, "{rows} rows of {len}, {kernels:?}");
@@ -180,7 +180,7 @@ mod tests {
                 let starts: Vec<usize> = (0..rows).map(|row| row * 64).collect();
                 let mut weights = vec![(ONE / rows as i32) as i16; rows];
                 weights[0] += (ONE - ONE / rows as i32 * rows as i32) as i16;
-                for kernels in Kernels::available() {
+                for kernels in all_kernels() {
                     let mut got = vec![7; 64];
                     kernels.blend_rows(&values, &starts, &weights, &mut got);
                     assert_eq!(got, [level; 64], "{rows} rows, {kernels:?}");
@@ -201,8 +201,8 @@ mod tests {
                 }
                 sums
             };
-            let want = sums(Kernels::available()[0], &values);
-            for kernels in Kernels::available() {
+            let want = sums(all_kernels()[0], &values);
+            for kernels in all_kernels() {
                 assert_eq!(want, sums(kernels, &values), "{rows} rows, {kernels:?}");
                 for level in [0, 1, 127, 254, 255_u8] {
                     let mut got = [7; 96];
@@ -245,10 +245,10 @@ mod tests {
                         kernels.blend_columns(&planes, columns, three_rows(&mut out));
                         out.chunks(len).map(|plane| plane[..axis.len()].to_vec()).collect::<Vec<_>>()
                     };
-                    let portable = Kernels::available()[0];
+                    let portable = all_kernels()[0];
                     columns.pack(&axis, portable.window());
                     let want = run(portable, &columns);
-                    for kernels in Kernels::available() {
+                    for kernels in all_kernels() {
                         columns.pack(&axis, kernels.window());
                         windowed += u32::from(columns.windows().is_some());
                         wide += u32::from(columns.windows().is_some_and(|windows| windows.is_wide));
@@ -259,7 +259,7 @@ mod tests {
             }
         }
         // Large reductions need more than a window.
-        let levels = Kernels::available().len() as u32 - 1;
+        let levels = all_kernels().len() as u32 - 1;
         assert!(levels == 0 || (levels * 36 < windowed && windowed < levels * 84), "{windowed}");
         assert!(levels == 0 || wide > levels * 4, "{wide}");
     }

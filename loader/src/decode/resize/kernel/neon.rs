@@ -29,7 +29,6 @@ portable_with! { "neon":
     fn add_row(values: &[i16], weight: i16, sums: &mut [i32]);
 }
 
-/// See [`Kernels::split`](super::Kernels::split).
 #[target_feature(enable = "neon")]
 pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     let [r, g, b] = planes;
@@ -83,7 +82,6 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(plane: &[u8], windows: &Windo
     }
 }
 
-/// See [`Kernels::blend_rows`](super::Kernels::blend_rows).
 #[target_feature(enable = "neon")]
 pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out: &mut [u8]) {
     for (i, out) in out.as_chunks_mut::<CHUNK>().0.iter_mut().enumerate() {
