@@ -9,11 +9,9 @@
 //! Position `k` of the zigzag order is bit `63 - k` of the history and coefficient `63 - k` of the stored block. So the
 //! bits of a number that was read have the order of their coefficients.
 
-#![forbid(unsafe_code)]
-
 use super::entropy::{Bits, window};
 use super::fallback::Fallback;
-use super::huffman::{BAND_END, BandTable, UNDECIDED};
+use super::huffman::{BandTable, END, UNDECIDED};
 use super::markers::Spectrum;
 use super::order::BLOCK;
 
@@ -45,11 +43,6 @@ pub(super) struct BandPosition<'a> {
     pub eob_run: u32,
 }
 
-/// Function that distributes a number's bits over the bits of a mask, the lowest first: the instruction PDEP.
-pub(super) trait Deposit: Fn(u64, u64) -> u64 {}
-
-impl<F: Fn(u64, u64) -> u64> Deposit for F {}
-
 /// Blocks of a row that a scan reads in one call.
 pub(super) struct BandRun<'a, 'b> {
     pub table: &'a BandTable,
@@ -64,8 +57,10 @@ pub(super) struct BandRun<'a, 'b> {
 }
 
 impl BandRun<'_, '_> {
+    /// Reads the blocks. `deposit` distributes a number's bits over the bits of a mask, the lowest first: the instruction
+    /// PDEP.
     #[inline(always)]
-    pub(super) fn read(self, deposit: impl Deposit) -> Result<(), Fallback> {
+    pub(super) fn read(self, deposit: impl Fn(u64, u64) -> u64) -> Result<(), Fallback> {
         match (self.is_refining, self.blocks.is_some()) {
             (false, false) => self.first::<false>(),
             (false, true) => self.first::<true>(),
@@ -93,7 +88,7 @@ impl BandRun<'_, '_> {
     }
 
     #[inline(always)]
-    fn refine<const IS_KEPT: bool>(self, deposit: impl Deposit) -> Result<(), Fallback> {
+    fn refine<const IS_KEPT: bool>(self, deposit: impl Fn(u64, u64) -> u64) -> Result<(), Fallback> {
         let mut bits = self.at.bits;
         let mut eob_run = self.at.eob_run;
         let mut unused = [0; BLOCK];
@@ -134,24 +129,24 @@ impl Bits<'_> {
         let mut k = band.start;
         *eob_run = 0;
         self.fill();
-        let mut entry = table.lookup[window(self.word())];
+        let mut entry = table.lookup[window(self.word)];
         loop {
             let next = k + entry.advance();
             if next <= band.end {
-                new |= store::<IS_KEPT>(entry.value(self.word()) << band.low, next - 1, block);
+                new |= store::<IS_KEPT>(entry.value(self.word) << band.low, next - 1, block);
                 self.consume(entry.bits());
                 if next == band.end {
                     return Ok(new);
                 }
                 k = next;
-                entry = table.lookup[window(self.word())];
+                entry = table.lookup[window(self.word)];
                 self.fill();
                 continue;
             }
             let advance = entry.advance();
-            if (BAND_END..UNDECIDED).contains(&advance) {
+            if (END..UNDECIDED).contains(&advance) {
                 self.consume(entry.bits());
-                *eob_run = self.read_eob_run(advance - BAND_END) - 1;
+                *eob_run = self.read_eob_run(advance - END) - 1;
                 return Ok(new);
             }
             let (symbol, value) = self.symbol(&table.code)?;
@@ -177,7 +172,7 @@ impl Bits<'_> {
                 return Ok(new);
             }
             self.fill();
-            entry = table.lookup[window(self.word())];
+            entry = table.lookup[window(self.word)];
         }
     }
 
@@ -191,7 +186,7 @@ impl Bits<'_> {
         eob_run: &mut u32,
         history: &mut u64,
         block: &mut [i16; BLOCK],
-        deposit: &impl Deposit,
+        deposit: &impl Fn(u64, u64) -> u64,
     ) -> Result<(), Fallback> {
         // Positions not passed yet, of coefficients with bits and of those without.
         let mut old = *history & band.mask;
@@ -201,15 +196,15 @@ impl Bits<'_> {
         if *eob_run == 0 {
             while old | zeros != 0 {
                 self.fill();
-                let entry = table.lookup[window(self.word())];
+                let entry = table.lookup[window(self.word)];
                 let advance = entry.advance();
-                let (run, value) = if advance < BAND_END {
-                    let value = entry.value(self.word());
+                let (run, value) = if advance < END {
+                    let value = entry.value(self.word);
                     self.consume(entry.bits());
                     (advance - 1, value)
                 } else if advance < UNDECIDED {
                     self.consume(entry.bits());
-                    *eob_run = self.read_eob_run(advance - BAND_END);
+                    *eob_run = self.read_eob_run(advance - END);
                     break;
                 } else {
                     let (symbol, value) = self.symbol(&table.code)?;

@@ -1,7 +1,5 @@
 //! The public decoder: native if possible, libjpeg-turbo otherwise.
 
-#![forbid(unsafe_code)]
-
 use super::JpegDecoder;
 use super::device_decodable::is_device_decodable;
 use super::kernel::Kernels;
@@ -58,25 +56,11 @@ impl Decoder {
         is_device_decodable(bytes, self.native.as_mut())
     }
 
-    /// Decodes as [`decode`](JpegDecoder::decode) does, with the picture's [`row index`](super::RowIndexer):
-    /// entropy-coded data above, below and right of the region is not decoded. The pixels are the same. An index whose
-    /// 32-bit check does not match these bytes is not used. Decoding then takes longer, and damage has the same effect
-    /// as without an index.
+    /// Decodes as [`decode`](JpegDecoder::decode) does, at `scale`. `region` is a part of the scaled picture.
     ///
-    /// # Errors
-    ///
-    /// As [`decode`](JpegDecoder::decode).
-    pub fn decode_indexed(
-        &mut self,
-        bytes: &[u8],
-        row_index: &[u8],
-        region: Region,
-        pixels: &mut Pixels,
-    ) -> Result<()> {
-        self.decode_scaled(bytes, row_index, Scale::Full, region, pixels)
-    }
-
-    /// Decodes as [`decode_indexed`](Self::decode_indexed) does, at `scale`. `region` is a part of the scaled picture.
+    /// With the picture's [`row index`](super::RowIndexer), entropy-coded data above, below and right of the region is
+    /// not decoded. The pixels are the same. An index whose 32-bit check does not match these bytes is not used.
+    /// Decoding then takes longer, and damage has the same effect as without an index. `row_index` may be empty.
     ///
     /// # Errors
     ///
@@ -156,6 +140,6 @@ impl JpegDecoder for Decoder {
     }
 
     fn decode(&mut self, bytes: &[u8], region: Region, pixels: &mut Pixels) -> Result<()> {
-        self.decode_indexed(bytes, &[], region, pixels)
+        self.decode_scaled(bytes, &[], Scale::Full, region, pixels)
     }
 }

@@ -1,17 +1,18 @@
 //! Test for files that a device can decode.
 
-#![forbid(unsafe_code)]
-
 use super::frame::{Colours, Frame};
 use super::markers::{Headers, Scan};
 use super::native::NativeDecoder;
+use super::workspace::Workspace;
 
 /// See [`Decoder::is_device_decodable`](super::Decoder::is_device_decodable). Without `decoder`, only the headers and
 /// the last bytes are checked.
 pub(super) fn is_device_decodable(bytes: &[u8], decoder: Option<&mut NativeDecoder>) -> bool {
     let Ok(mut headers) = Headers::new(bytes) else { return false };
     let Ok(Some((frame, scan))) = headers.next_scan() else { return false };
-    let ends = || decoder.is_none_or(|it| it.end_of_data(&headers, &scan) == Ok(bytes.len() - EOI.len()));
+    // Restart markers in the data must count up.
+    let end = |Workspace { segments, kernels, .. }: &mut Workspace| segments.read_scan(*kernels, &headers, &scan);
+    let ends = || decoder.is_none_or(|it| end(&mut it.workspace) == Ok(bytes.len() - EOI.len()));
     is_supported(&frame, &scan) && bytes.ends_with(&EOI) && ends()
 }
 

@@ -5,10 +5,8 @@
 //! after the block's end are overwritten when the next block is decoded. A single test covers ends of blocks, codes
 //! longer than the window and data that runs over the end of a block.
 
-#![forbid(unsafe_code)]
-
 use super::fallback::Fallback;
-use super::huffman::{AcTable, Code, DC_WINDOW, DcTable, END_OF_BLOCK, PairEntry, WINDOW};
+use super::huffman::{AcTable, Code, DC_WINDOW, DcTable, END, PairEntry, WINDOW};
 use super::order::{BLOCK, PLACES};
 
 /// Values after the last block that decoding may overwrite.
@@ -18,13 +16,60 @@ pub(super) const SLACK: usize = BLOCK;
 /// do not matter.
 pub(super) const BYTES_AFTER: usize = 8;
 
+/// Reads the AC symbols of a block. A lookup gives an entry of `$entries`, and `$next` the position after it. `$single`
+/// stores a value that was read without a lookup.
+macro_rules! ac_symbols {
+    (
+        $bits:ident, $entries:expr, $code:expr,
+        |$entry:ident, $k:ident| $next:expr, |$at:ident, $value:ident| $single:block
+    ) => {{
+        let mut $k = 1;
+        let mut $entry = $entries[window($bits.word)];
+        $bits.fill();
+        loop {
+            let next = loop {
+                // Two lookups take at most 52 bits, so one refill serves both. It is placed after the second lookup,
+                // because the latency from entry to entry limits the speed.
+                let next = $next;
+                if next >= 64 {
+                    break next;
+                }
+                $k = next;
+                $bits.consume($entry.bits());
+                $entry = $entries[window($bits.word)];
+                let next = $next;
+                if next >= 64 {
+                    break next;
+                }
+                $k = next;
+                $bits.consume($entry.bits());
+                $bits.fill();
+                $entry = $entries[window($bits.word)];
+            };
+            if is_end(next) {
+                $bits.consume($entry.bits());
+                return Ok(());
+            }
+            let (symbol, $value) = $bits.symbol(&$code)?;
+            let Some($at) = step(symbol, $k)? else { return Ok(()) };
+            $single
+            if $at == 63 {
+                return Ok(());
+            }
+            $k = $at + 1;
+            $bits.fill();
+            $entry = $entries[window($bits.word)];
+        }
+    }};
+}
+
 /// Reader of the bits of one segment: a scan, or the part of it between two restart markers.
 #[derive(Clone, Copy)]
 pub(super) struct Bits<'a> {
     /// Bytes of the segment, and of the data after it, that are not loaded yet.
     rest: &'a [u8],
-    /// The next bits, left-aligned.
-    word: u64,
+    /// The next bits, left-aligned: at least 56 after [`fill`](Self::fill), less those consumed since.
+    pub word: u64,
     /// Number of valid bits in `word`. There may be more, and these are right.
     count: u32,
     /// Zero bits that were loaded after the end of the data.
@@ -64,12 +109,6 @@ impl<'a> Bits<'a> {
         self.count -= bits;
     }
 
-    /// Returns the next bits, left-aligned: at least 56 after [`fill`](Self::fill), less those consumed since.
-    #[inline(always)]
-    pub(super) fn word(&self) -> u64 {
-        self.word
-    }
-
     /// Reads the next `count` bits, at most 63, as a number.
     #[inline(always)]
     pub(super) fn take(&mut self, count: u32) -> u64 {
@@ -93,12 +132,6 @@ impl<'a> Bits<'a> {
     /// Returns the number of unread bits of the segment, or `None` if more were read than it has.
     pub(super) fn remaining(&self) -> Option<u64> {
         ((self.rest.len() as u64) * 8 + u64::from(self.count)).checked_sub(self.foreign + self.padding)
-    }
-
-    /// Skips the first bits of a segment, at most 7.
-    pub(super) fn skip_bits(&mut self, bits: u32) {
-        self.fill();
-        self.consume(bits);
     }
 
     /// Reads one symbol without a lookup, and the value after it: at most 31 bits.
@@ -136,83 +169,22 @@ impl<'a> Bits<'a> {
         block[..BLOCK].fill(0);
         *dc = dc.wrapping_add(self.difference(dc_table)?);
         block[0] = *dc;
-        let mut k = 1;
-        let mut entry = ac_table.pairs[window(self.word)];
-        self.fill();
-        loop {
-            let next = loop {
-                // Two lookups take at most 50 bits, so one refill serves both. It is placed after the second lookup,
-                // because the latency from entry to entry limits the speed.
-                let next = store::<BY_PAIRS>(entry, self.word, k, block);
-                if next >= 64 {
-                    break next;
-                }
-                k = next;
-                self.consume(entry.bits());
-                entry = ac_table.pairs[window(self.word)];
-                let next = store::<BY_PAIRS>(entry, self.word, k, block);
-                if next >= 64 {
-                    break next;
-                }
-                k = next;
-                self.consume(entry.bits());
-                self.fill();
-                entry = ac_table.pairs[window(self.word)];
-            };
-            if is_end(next) {
-                self.consume(entry.bits());
-                return Ok(());
+        ac_symbols!(
+            self,
+            ac_table.pairs,
+            ac_table.code,
+            |entry, k| store::<BY_PAIRS>(entry, self.word, k, block),
+            |at, value| {
+                block[place::<BY_PAIRS>(at)] = value;
             }
-            let (symbol, value) = self.symbol(&ac_table.code)?;
-            let Some(at) = step(symbol, k)? else { return Ok(()) };
-            block[place::<BY_PAIRS>(at)] = value;
-            if at == 63 {
-                return Ok(());
-            }
-            k = at + 1;
-            self.fill();
-            entry = ac_table.pairs[window(self.word)];
-        }
+        )
     }
 
     /// Skips a block; only the predictor changes.
     #[inline(always)]
     pub(super) fn skip(&mut self, dc_table: &DcTable, ac_table: &AcTable, dc: &mut i16) -> Result<(), Fallback> {
         *dc = dc.wrapping_add(self.difference(dc_table)?);
-        let mut k = 1;
-        let mut entry = ac_table.skips[window(self.word)];
-        self.fill();
-        loop {
-            // As in `block`: at most 52 bits.
-            let next = loop {
-                let next = k + entry.advance();
-                if next >= 64 {
-                    break next;
-                }
-                k = next;
-                self.consume(entry.bits());
-                entry = ac_table.skips[window(self.word)];
-                let next = k + entry.advance();
-                if next >= 64 {
-                    break next;
-                }
-                k = next;
-                self.consume(entry.bits());
-                self.fill();
-                entry = ac_table.skips[window(self.word)];
-            };
-            if is_end(next) {
-                self.consume(entry.bits());
-                return Ok(());
-            }
-            let (symbol, _) = self.symbol(&ac_table.code)?;
-            match step(symbol, k)? {
-                None | Some(63) => return Ok(()),
-                Some(at) => k = at + 1,
-            }
-            self.fill();
-            entry = ac_table.skips[window(self.word)];
-        }
+        ac_symbols!(self, ac_table.skips, ac_table.code, |entry, k| k + entry.advance(), |_at, _value| {})
     }
 }
 
@@ -255,7 +227,7 @@ fn symbol(code: &Code, word: u64) -> Option<(u8, i16, u32)> {
 /// decoded nothing.
 #[inline(always)]
 fn is_end(next: u32) -> bool {
-    next == 64 || (END_OF_BLOCK < next && next < END_OF_BLOCK + 64)
+    next == 64 || (END < next && next < END + 64)
 }
 
 /// Returns the position of an AC symbol's value when it is read at position `k`, or `None` at the block's end.

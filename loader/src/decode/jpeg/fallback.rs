@@ -1,7 +1,5 @@
 //! Reasons to leave a picture to libjpeg-turbo.
 
-#![forbid(unsafe_code)]
-
 use std::fmt;
 
 /// Reason why the native decoder leaves a picture to libjpeg-turbo.

@@ -1,7 +1,5 @@
 //! Frame header, and the geometry that follows from it.
 
-#![forbid(unsafe_code)]
-
 use std::ops::Range;
 
 use super::fallback::Fallback;
@@ -23,13 +21,12 @@ pub(super) enum Colours {
 
 /// Upsampling of a component to one sample per pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Upsampling {
-    /// Not needed: there is one sample per pixel.
-    None,
-    /// Doubles the samples with blends of the nearest ones: libjpeg's "fancy upsampling".
-    Smooth { across: bool, down: bool },
-    /// Repeats each sample this many times across and down.
-    Repeat { across: u32, down: u32 },
+pub(super) struct Upsampling {
+    /// Pixels per sample, across and down.
+    pub across: u32,
+    pub down: u32,
+    /// Samples are doubled with blends of the nearest ones, libjpeg's "fancy upsampling". Otherwise they are repeated.
+    pub is_smooth: bool,
 }
 
 /// Component of a frame.
@@ -90,7 +87,7 @@ impl Frame {
         let all = (0..count).map(factors);
         let (h_max, v_max) = all.fold((0, 0), |(h_max, v_max), (h, v)| (h_max.max(h), v_max.max(v)));
         let (h_max, v_max) = (u32::from(h_max), u32::from(v_max));
-        let upsampling = Upsampling::None;
+        let upsampling = Upsampling { across: 1, down: 1, is_smooth: false };
         let mut components = [Component { id: 0, h: 1, v: 1, quantisation: 0, block: BLOCK, size, upsampling }; 3];
         for (i, component) in components.iter_mut().enumerate().take(count) {
             let (h, v) = (u32::from(factors(i).0), u32::from(factors(i).1));
@@ -139,21 +136,20 @@ impl Frame {
 impl Upsampling {
     /// Returns libjpeg's choice; at an eighth of the size it is never smooth.
     fn of(across: u32, down: u32, size: Size, may_smooth: bool) -> Self {
-        match (across, down) {
-            (1, 1) => Self::None,
-            (1, 2) if may_smooth => Self::Smooth { across: false, down: true },
-            (2, 1 | 2) if may_smooth && size.w > 2 => Self::Smooth { across: true, down: down == 2 },
-            _ => Self::Repeat { across, down },
-        }
+        let can_smooth = match (across, down) {
+            (1, 2) => true,
+            (2, 1 | 2) => size.w > 2,
+            _ => false,
+        };
+        Self { across, down, is_smooth: may_smooth && can_smooth }
     }
 
-    /// Returns the pixels per sample, across and down.
-    pub(super) fn factors(self) -> (u32, u32) {
-        match self {
-            Self::None => (1, 1),
-            Self::Smooth { across, down } => (1 + u32::from(across), 1 + u32::from(down)),
-            Self::Repeat { across, down } => (across, down),
-        }
+    pub(super) fn is_smooth_across(self) -> bool {
+        self.is_smooth && self.across == 2
+    }
+
+    pub(super) fn is_smooth_down(self) -> bool {
+        self.is_smooth && self.down == 2
     }
 }
 
@@ -165,11 +161,7 @@ impl Component {
 
     /// Returns the blocks whose samples the pixels of `region` are made from: columns and rows.
     pub(super) fn needed(&self, region: Region) -> (Range<u32>, Range<u32>) {
-        let (across, down) = self.upsampling.factors();
-        let (smooth_across, smooth_down) = match self.upsampling {
-            Upsampling::Smooth { across, down } => (across, down),
-            _ => (false, false),
-        };
+        let by = self.upsampling;
         let axis = |start: u32, length: u32, factor: u32, smooth: bool, samples: u32| {
             let reach = u32::from(smooth);
             let first = (start / factor).saturating_sub(reach);
@@ -177,8 +169,8 @@ impl Component {
             first / self.block..last / self.block + 1
         };
         (
-            axis(region.x, region.w, across, smooth_across, self.size.w),
-            axis(region.y, region.h, down, smooth_down, self.size.h),
+            axis(region.x, region.w, by.across, by.is_smooth_across(), self.size.w),
+            axis(region.y, region.h, by.down, by.is_smooth_down(), self.size.h),
         )
     }
 }
@@ -202,13 +194,13 @@ mod tests {
         let frame = frame(17, 33, [0x22, 0x11, 0x11]).unwrap();
         assert_eq!(frame.components()[1].size, Size { w: 9, h: 17 });
         assert_eq!(frame.components()[1].blocks(), Size { w: 2, h: 3 });
-        assert_eq!(frame.components()[1].upsampling, Upsampling::Smooth { across: true, down: true });
+        assert_eq!(frame.components()[1].upsampling, Upsampling { across: 2, down: 2, is_smooth: true });
     }
 
     #[test]
     fn a_narrow_picture_is_not_smoothed_across() {
         let frame = frame(4, 40, [0x22, 0x11, 0x11]).unwrap();
-        assert_eq!(frame.components()[1].upsampling, Upsampling::Repeat { across: 2, down: 2 });
+        assert_eq!(frame.components()[1].upsampling, Upsampling { across: 2, down: 2, is_smooth: false });
     }
 
     #[test]

@@ -4,8 +4,6 @@
 //! restart interval. Everything that a usual encoder does not write is a [`Fallback`], also if libjpeg-turbo ignores
 //! it, so that libjpeg-turbo decides about the file.
 
-#![forbid(unsafe_code)]
-
 use super::fallback::Fallback;
 use super::frame::{Colours, Frame};
 use super::order::{BLOCK, PLACES};
@@ -71,9 +69,10 @@ impl Scan {
 
 /// Reader of the segments, with the values in force.
 pub(super) struct Headers<'a> {
-    bytes: &'a [u8],
-    /// Offset of the next marker.
-    at: usize,
+    /// The file.
+    pub bytes: &'a [u8],
+    /// Offset of the next marker; to be set to the end of a scan's data before the next header is read.
+    pub at: usize,
     frame: Option<Frame>,
     quantisation: [Option<Quantisation>; 4],
     pub dc: [Option<HuffmanSegment<'a>>; 4],
@@ -141,19 +140,9 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// Continues at `at`, the marker after a scan's data.
-    pub(super) fn resume(&mut self, at: usize) {
-        self.at = at;
-    }
-
-    /// Returns true if the image ends at `at`, with no data before the end marker.
-    pub(super) fn ends_at(&self, at: usize) -> bool {
-        self.bytes.get(at..).is_some_and(|rest| rest.starts_with(&[0xff, EOI]))
-    }
-
-    /// The file.
-    pub(super) fn bytes(&self) -> &'a [u8] {
-        self.bytes
+    /// Returns true if the next marker is that of the end.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(&[0xff, EOI]))
     }
 
     /// Returns a quantisation table by pairs, see [`order`](super::order). The transform multiplies modulo 2^16, as

@@ -1,7 +1,5 @@
 //! The MCUs of one scan in order, across restart markers: decoded if the region needs them, skipped otherwise.
 
-#![forbid(unsafe_code)]
-
 use super::entropy::Bits;
 use super::fallback::Fallback;
 use super::kernel::Kernels;
@@ -110,7 +108,8 @@ impl<'a> Mcus<'a> {
         (first, bit, predictors): (usize, u32, [i16; 3]),
     ) -> Self {
         let (intervals, mut bits) = Intervals::new(segments, interval, first);
-        bits.skip_bits(bit);
+        bits.fill();
+        bits.consume(bit);
         Self { kernels, blocks, intervals, at: Position { bits, predictors } }
     }
 
@@ -124,24 +123,22 @@ impl<'a> Mcus<'a> {
     }
 
     /// Decodes the next `count` MCUs, see [`McuBlocks::decode`].
-    pub(super) fn decode(&mut self, count: usize, coefficients: &mut [i16]) -> Result<(), Fallback> {
-        let mut done = 0;
-        while done < count {
-            let run = self.run(count - done)?;
-            let place = done * self.blocks.len() * BLOCK;
-            self.kernels.decode(self.blocks, &mut self.at, run, &mut coefficients[place..])?;
-            done += run;
+    pub(super) fn decode(&mut self, mut count: usize, mut coefficients: &mut [i16]) -> Result<(), Fallback> {
+        while count > 0 {
+            let run = self.run(count)?;
+            self.kernels.decode(self.blocks, &mut self.at, run, coefficients)?;
+            coefficients = &mut coefficients[run * self.blocks.len() * BLOCK..];
+            count -= run;
         }
         Ok(())
     }
 
     /// Skips the next `count` MCUs.
-    pub(super) fn skip(&mut self, count: usize) -> Result<(), Fallback> {
-        let mut done = 0;
-        while done < count {
-            let run = self.run(count - done)?;
+    pub(super) fn skip(&mut self, mut count: usize) -> Result<(), Fallback> {
+        while count > 0 {
+            let run = self.run(count)?;
             self.kernels.skip(self.blocks, &mut self.at, run)?;
-            done += run;
+            count -= run;
         }
         Ok(())
     }

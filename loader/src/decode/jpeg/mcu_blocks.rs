@@ -1,7 +1,5 @@
 //! Blocks of an MCU: how they are decoded and skipped.
 
-#![forbid(unsafe_code)]
-
 use super::entropy::{Bits, SLACK};
 use super::fallback::Fallback;
 use super::huffman::{AcTable, DcTable};

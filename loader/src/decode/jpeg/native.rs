@@ -1,22 +1,19 @@
 //! The native decoder: reads the headers up to the first scan, then runs the decoder for this kind of picture.
 
-#![forbid(unsafe_code)]
-
 use super::fallback::Fallback;
 use super::kernel::Kernels;
-use super::markers::{Headers, Scan};
+use super::markers::Headers;
 use super::pixel_writer::PixelWriter;
 use super::progressive::Progressive;
 use super::sequential::Sequential;
 use super::stages::JpegStage;
-use super::unstuff::Part;
 use super::workspace::Workspace;
 use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 
 /// Decoder of one thread. Its memory and tables are reused from picture to picture.
 pub(super) struct NativeDecoder {
-    workspace: Workspace,
+    pub workspace: Workspace,
     sequential: Sequential,
     progressive: Progressive,
 }
@@ -32,12 +29,6 @@ impl NativeDecoder {
         Self { workspace: Workspace::new(kernels, last_stage), sequential, progressive }
     }
 
-    /// The workspace, with the last picture's contents.
-    #[cfg(test)]
-    pub(super) fn workspace(&self) -> &Workspace {
-        &self.workspace
-    }
-
     /// Returns the size of a picture that [`decode_scaled`](Self::decode_scaled) may decode.
     pub(super) fn size(bytes: &[u8]) -> Result<Size, Fallback> {
         match Headers::new(bytes)?.next_scan()? {
@@ -46,32 +37,8 @@ impl NativeDecoder {
         }
     }
 
-    /// Returns the offset in the file at which the entropy-coded data of `scan` ends. Restart markers in it must count
-    /// up.
-    pub(super) fn end_of_data(&mut self, headers: &Headers<'_>, scan: &Scan) -> Result<usize, Fallback> {
-        let part = Part { start: scan.data, restarts: 0, end: None };
-        let Workspace { segments, kernels, .. } = &mut self.workspace;
-        segments.read(*kernels, headers.bytes(), &part, headers.restart_interval > 0)
-    }
-
-    /// Appends the row index of the picture `bytes` to `out`. On an error `out` is unchanged.
-    pub(super) fn index(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fallback> {
-        self.sequential.index(&mut self.workspace, bytes, out)
-    }
-
-    /// Decodes exactly `region` at full scale. With a row index, decoding starts at each row of MCUs that the region
-    /// needs.
-    pub(super) fn decode_from(
-        &mut self,
-        bytes: &[u8],
-        index: Option<&[u8]>,
-        region: Region,
-        pixels: &mut Pixels,
-    ) -> Result<(), Fallback> {
-        self.decode_scaled(bytes, index, Scale::Full, region, pixels)
-    }
-
-    /// Decodes exactly `region` of the picture at `scale`; see [`decode_from`](Self::decode_from).
+    /// Decodes exactly `region` of the picture at `scale`. With a row index, decoding starts at each row of MCUs that
+    /// the region needs.
     pub(super) fn decode_scaled(
         &mut self,
         bytes: &[u8],

@@ -3,12 +3,10 @@
 //! Nothing is timed in here. A decoder that stops early does the same work in the same order as a complete one, so the
 //! time of a stage is the time of decoding to its end, less that of decoding to the end of the stage before.
 
-#![forbid(unsafe_code)]
-
 use super::kernel::Kernels;
 use super::native::NativeDecoder;
 use super::stages::JpegStage;
-use crate::decode::geometry::Region;
+use crate::decode::geometry::{Region, Scale};
 use crate::decode::pixels::Pixels;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -41,6 +39,6 @@ impl PartialDecoder {
         let unsupported = |reason| {
             Error::new(ErrorKind::Unsupported, "the native decoder does not support this JPEG").with("reason", reason)
         };
-        self.decoder.decode_from(bytes, index, region, pixels).map_err(unsupported)
+        self.decoder.decode_scaled(bytes, index, Scale::Full, region, pixels).map_err(unsupported)
     }
 }

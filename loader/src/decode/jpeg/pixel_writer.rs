@@ -1,7 +1,5 @@
 //! From samples to pixels: upsampling and colour conversion, one output row at a time.
 
-#![forbid(unsafe_code)]
-
 use super::frame::{Colours, Component, Frame, Upsampling};
 use super::kernel::{Kernels, MARGIN};
 use super::plane::Plane;
@@ -39,10 +37,7 @@ impl PixelWriter<'_> {
             let row =
                 |i: usize, scratch| row(self.kernels, &self.frame.components()[i], &planes[i], self.region, y, scratch);
             match self.frame.colours {
-                Colours::Grey => {
-                    let grey = row(0, a);
-                    self.kernels.interleave([grey; 3], out);
-                }
+                Colours::Grey => self.kernels.interleave([row(0, a); 3], out),
                 Colours::Rgb => self.kernels.interleave([row(0, a), row(1, b), row(2, c)], out),
                 Colours::YCbCr => self.kernels.ycbcr([row(0, a), row(1, b), row(2, c)], out),
             }
@@ -61,37 +56,36 @@ fn row<'a>(
     scratch: &'a mut Vec<u8>,
 ) -> &'a [u8] {
     fit(scratch, region.w as usize + 2 + MARGIN, 0);
-    match component.upsampling {
-        Upsampling::None => plane.row(region.x, y),
-        Upsampling::Smooth { across, down } => {
-            // The nearest row of samples, the second nearest, and the rounding of halves.
-            let (near, far, bias) = match (down, y % 2) {
-                (false, _) => (y, y, 0),
-                (true, 0) => (y / 2, (y / 2).saturating_sub(1), 1),
-                (true, _) => (y / 2, (y / 2 + 1).min(component.size.h - 1), 2),
-            };
-            if !across {
-                let (near, far) = (plane.row(region.x, near), plane.row(region.x, far));
-                kernels.smooth_down(near, far, bias, &mut scratch[..region.w as usize]);
-                return scratch;
-            }
-            let (x, odd) = (region.x / 2, (region.x % 2) as usize);
-            let pairs = (region.w as usize + odd).div_ceil(2);
-            let out = &mut scratch[..2 * pairs];
-            if down {
-                kernels.smooth_both(plane.row_before(x, near), plane.row_before(x, far), out);
-            } else {
-                kernels.smooth_across(plane.row_before(x, near), out);
-            }
-            &scratch[odd..]
-        }
-        Upsampling::Repeat { across, down } => {
-            let first = region.x / across;
-            let samples = plane.row(first, y / down);
-            for (i, out) in (region.x - first * across..).zip(&mut scratch[..region.w as usize]) {
-                *out = samples[(i / across) as usize];
-            }
-            scratch
-        }
+    let Upsampling { across, down, is_smooth } = component.upsampling;
+    if (across, down) == (1, 1) {
+        return plane.row(region.x, y);
     }
+    if !is_smooth {
+        let first = region.x / across;
+        let samples = plane.row(first, y / down);
+        for (i, out) in (region.x - first * across..).zip(&mut scratch[..region.w as usize]) {
+            *out = samples[(i / across) as usize];
+        }
+        return scratch;
+    }
+    // The nearest row of samples, the second nearest, and the rounding of halves.
+    let (near, far, bias) = match (down, y % 2) {
+        (1, _) => (y, y, 0),
+        (_, 0) => (y / 2, (y / 2).saturating_sub(1), 1),
+        _ => (y / 2, (y / 2 + 1).min(component.size.h - 1), 2),
+    };
+    if across == 1 {
+        let (near, far) = (plane.row(region.x, near), plane.row(region.x, far));
+        kernels.smooth_down(near, far, bias, &mut scratch[..region.w as usize]);
+        return scratch;
+    }
+    let (x, odd) = (region.x / 2, (region.x % 2) as usize);
+    let pairs = (region.w as usize + odd).div_ceil(2);
+    let out = &mut scratch[..2 * pairs];
+    if down == 2 {
+        kernels.smooth_both(plane.row_before(x, near), plane.row_before(x, far), out);
+    } else {
+        kernels.smooth_across(plane.row_before(x, near), out);
+    }
+    &scratch[odd..]
 }

@@ -1,20 +1,19 @@
 //! A component's samples: those of all rows that the region needs, or a few that move down the picture with its MCU
 //! rows.
 
-#![forbid(unsafe_code)]
-
 use std::ops::Range;
 
 use super::fallback::Fallback;
-use super::frame::{Component, Upsampling};
-use super::kernel::{GROUP, Kernels, MARGIN};
+use super::frame::Component;
+use super::kernel::{BlockRow, GROUP, Kernels, MARGIN};
 use crate::decode::aligned::AlignedVec;
 
 /// Samples of whole blocks, with a margin on both sides. The samples next to the picture's first and last columns
 /// repeat these, so that smoothing needs no special case at the edges.
 #[derive(Default)]
 pub(super) struct Plane {
-    bytes: AlignedVec<u8>,
+    /// With parts that are not in use.
+    pub bytes: AlignedVec<u8>,
     stride: usize,
     /// Column of the component at the start of a row, the first of a block.
     left: u32,
@@ -45,20 +44,18 @@ impl Plane {
         self.top += self.rows as i64 - 1;
     }
 
-    /// Transforms row `row` of the component's blocks. Fails as [`Kernels::idct`] does.
+    /// Transforms `blocks`, row `number` of the component's blocks. Fails as [`Kernels::idct`] does.
     pub(super) fn fill(
         &mut self,
         kernels: Kernels,
-        row: u32,
-        coefficients: &[i16],
-        offsets: &[u32],
-        quantisation: &[i16; 64],
+        number: u32,
+        blocks: BlockRow<'_>,
         component: &Component,
     ) -> Result<(), Fallback> {
-        let start = self.index(i64::from(row * component.block)) * self.stride;
+        let start = self.index(i64::from(number * component.block)) * self.stride;
         let rows = &mut self.bytes[start..][..component.block as usize * self.stride];
-        kernels.idct(component.block, coefficients, offsets, quantisation, &mut rows[MARGIN..], self.stride)?;
-        if !matches!(component.upsampling, Upsampling::Smooth { across: true, .. }) {
+        kernels.idct(component.block, blocks, &mut rows[MARGIN..], self.stride)?;
+        if !component.upsampling.is_smooth_across() {
             return Ok(());
         }
         // If the picture's last column is not in the buffer, this index is in the margin or beyond the buffer.
@@ -83,12 +80,6 @@ impl Plane {
     pub(super) fn row_before(&self, x: u32, y: u32) -> &[u8] {
         let row = &self.bytes[self.index(i64::from(y)) * self.stride..][..self.stride];
         &row[MARGIN - 1 + (x - self.left) as usize..]
-    }
-
-    /// All memory of the buffer, with the parts that are not in use.
-    #[cfg(test)]
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 
     fn index(&self, y: i64) -> usize {

@@ -7,13 +7,11 @@
 //! A picture that lacks bits of some coefficient, or has them in another order than the standard's, is left to
 //! libjpeg-turbo, which guesses what is missing ("block smoothing").
 
-#![forbid(unsafe_code)]
-
 use super::band::{Band, BandPosition, BandRun};
 use super::fallback::Fallback;
-use super::frame::Frame;
 use super::huffman::{BandTable, TableCache};
-use super::kernel::{GROUP, Kernels};
+use super::kernel::{BlockRow, Kernels};
+use super::layout::{ComponentPart, Extent, parts};
 use super::markers::{Headers, Scan, Spectrum};
 use super::mcu::{Intervals, TrailingData, check};
 use super::order::BLOCK;
@@ -21,8 +19,7 @@ use super::pixel_writer::PixelWriter;
 use super::scan_limit::scans_max;
 use super::spectrum::{Coefficients, Coverage};
 use super::stages::JpegStage;
-use super::unstuff::Part;
-use super::workspace::Workspace;
+use super::workspace::{Workspace, set_offsets};
 use crate::decode::geometry::Region;
 
 /// Memory that one thread reuses for progressive pictures.
@@ -47,32 +44,28 @@ impl Progressive {
             coefficients.start(component, region);
         }
         let mut coverage = Coverage::default();
-        let mut quantisation = [None; 3];
+        let mut quantisation = [[0; BLOCK]; 3];
         let mut scans_remaining = scans_max(frame.size);
         let mut next = Some(scan);
         while let Some(scan) = next {
             scans_remaining = scans_remaining.checked_sub(1).ok_or(Fallback("too many scans"))?;
             coverage.add(&scan)?;
-            for part in scan.components() {
-                let table = &mut quantisation[part.component];
-                if table.is_none() {
-                    // The table of a component's first scan is used.
-                    let slot = frame.components()[part.component].quantisation;
-                    *table = Some(headers.quantisation_by_pairs(slot)?);
-                }
+            let (parts, extent) = parts(headers, frame, &scan, region)?;
+            if scan.spectrum.first == 0 && scan.spectrum.high == 0 {
+                // The tables at a component's first scan are used.
+                parts.iter().flatten().for_each(|part| quantisation[part.index] = part.quantisation);
             }
-            let interval = headers.restart_interval;
-            let part = Part { start: scan.data, restarts: 0, end: None };
-            let end = workspace.segments.read(workspace.kernels, headers.bytes(), &part, interval > 0)?;
+            let end = workspace.segments.read_scan(workspace.kernels, headers, &scan)?;
             let trailing = match scan.spectrum.first {
                 _ if workspace.last_stage < JpegStage::Coefficients => TrailingData::Nothing,
-                0 => self.dc_scan(workspace, headers, frame, &scan)?,
+                0 => self.dc_scan(workspace, headers, &scan, &parts, &extent)?,
                 _ => self.ac_scan(workspace, headers, &scan)?,
             };
-            headers.resume(end);
+            headers.at = end;
+            let is_before_end = headers.is_at_end();
             next = headers.next_scan()?.map(|(_, scan)| scan);
             if region == Region::all(frame.decoded) {
-                trailing.check(headers.ends_at(end))?;
+                trailing.check(is_before_end)?;
             }
         }
         coverage.check(frame.components().len())?;
@@ -86,17 +79,13 @@ impl Progressive {
             let (top, rows_of_samples) = (rows.start * component.block, rows.len() * component.block as usize);
             plane.start(component, &columns, i64::from(top), rows_of_samples);
             let offsets = &mut workspace.offsets[i];
-            offsets.clear();
-            offsets.extend((0..columns.len() as u32).map(|block| block * BLOCK as u32));
-            // Filled up to whole groups with the last block.
-            let last = offsets.last().copied().unwrap_or(0);
-            offsets.resize(offsets.len().next_multiple_of(GROUP), last);
-            let quantisation = quantisation[i].ok_or(Fallback("a component in no scan"))?;
+            set_offsets(offsets, 0..columns.len() as u32);
             let ordered = &mut workspace.coefficients;
             ordered.fit(columns.len() * BLOCK);
             for row in rows {
                 workspace.kernels.order(coefficients.blocks(row), ordered.as_chunks_mut().0);
-                plane.fill(workspace.kernels, row, ordered, offsets, &quantisation, component)?;
+                let blocks = BlockRow { coefficients: ordered, offsets, quantisation: &quantisation[i] };
+                plane.fill(workspace.kernels, row, blocks, component)?;
             }
         }
         writer.write_up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);
@@ -108,51 +97,38 @@ impl Progressive {
         &mut self,
         workspace: &mut Workspace,
         headers: &Headers<'_>,
-        frame: &Frame,
         scan: &Scan,
+        parts: &[Option<ComponentPart>; 3],
+        extent: &Extent,
     ) -> Result<TrailingData, Fallback> {
         let Spectrum { high, low, .. } = scan.spectrum;
-        let is_single = scan.components().len() == 1;
-        let mut parts = [None; 3];
-        for (part, entry) in parts.iter_mut().zip(scan.components()) {
-            let component = &frame.components()[entry.component];
-            let table = match high {
-                0 => {
-                    let segment = headers.dc.get(entry.dc).copied().flatten().ok_or(Fallback("no DC table"))?;
-                    Some(workspace.dc.find(segment)?)
-                }
-                _ => None,
-            };
-            let (h, v) = if is_single { (1, 1) } else { (component.h, component.v) };
-            *part = Some((entry.component, h, v, table));
+        let mut tables = [None; 3];
+        for (table, entry) in tables.iter_mut().zip(scan.components()).filter(|_| high == 0) {
+            let segment = headers.dc.get(entry.dc).copied().flatten().ok_or(Fallback("no DC table"))?;
+            *table = Some(workspace.dc.find(segment)?);
         }
         // As in libjpeg: at most ten blocks per MCU.
-        if parts.iter().flatten().map(|(_, h, v, _)| h * v).sum::<u32>() > 10 {
+        if parts.iter().flatten().map(|part| part.h * part.v).sum::<u32>() > 10 {
             return Err(Fallback("an MCU of too many blocks"));
         }
-        let rows = parts.iter().flatten().map(|(i, _, v, _)| self.coefficients[*i].rows().end.div_ceil(*v)).max();
-        let width = match (is_single, scan.components()) {
-            (true, [only]) => frame.components()[only.component].blocks().w,
-            _ => frame.size.w.div_ceil(8 * frame.h_max),
-        };
         let (mut intervals, mut bits) = Intervals::new(&workspace.segments, headers.restart_interval, 0);
         let mut predictors = [0_i32; 3];
-        for row in 0..rows.unwrap_or(0) {
+        for row in 0..extent.rows.end {
             let mut column = 0;
-            while column < width {
-                let (run, next) = intervals.run((width - column) as usize, &bits)?;
+            while column < extent.width {
+                let (run, next) = intervals.run((extent.width - column) as usize, &bits)?;
                 if let Some(next) = next {
                     bits = next;
                     predictors = [0; 3];
                 }
                 for mcu in column..column + run as u32 {
-                    for (i, h, v, table) in parts.iter().flatten() {
+                    for (ComponentPart { index, h, v, .. }, table) in parts.iter().flatten().zip(tables) {
                         for block in 0..h * v {
                             let (x, y) = (mcu * h + block % h, row * v + block / h);
                             let value = match table {
                                 Some(table) => {
-                                    let difference = i32::from(bits.difference(workspace.dc.get(*table))?);
-                                    let predictor = &mut predictors[*i];
+                                    let difference = i32::from(bits.difference(workspace.dc.get(table))?);
+                                    let predictor = &mut predictors[*index];
                                     // libjpeg-turbo rejects values that do not fit.
                                     *predictor =
                                         predictor.checked_add(difference).ok_or(Fallback("a sum too large"))?;
@@ -163,7 +139,7 @@ impl Progressive {
                                     (bits.take(1) as i32) << low
                                 }
                             };
-                            self.coefficients[*i].add_dc(x, y, value as i16);
+                            self.coefficients[*index].add_dc(x, y, value as i16);
                         }
                     }
                 }
@@ -190,9 +166,9 @@ impl Progressive {
         let coefficients = &mut self.coefficients[entry.component];
         let (mut intervals, bits) = Intervals::new(&workspace.segments, headers.restart_interval, 0);
         let mut at = BandPosition { bits, eob_run: 0 };
-        for row in 0..coefficients.rows().end {
+        for row in 0..coefficients.rows.end {
             let mut column = 0;
-            while column < coefficients.width() {
+            while column < coefficients.width {
                 let length = coefficients.run(row, column);
                 let (run, next) = intervals.run(length, &at.bits)?;
                 if let Some(bits) = next {

@@ -1,16 +1,19 @@
 //! Creation of row indexes.
 
-#![forbid(unsafe_code)]
-
 use super::kernel::Kernels;
-use super::native::NativeDecoder;
+use super::sequential::Sequential;
+use super::stages::JpegStage;
+use super::workspace::Workspace;
 
-/// Maker of row indexes for [`Decoder::decode_indexed`](super::Decoder::decode_indexed).
-pub struct RowIndexer(NativeDecoder);
+/// Maker of row indexes for [`Decoder::decode_scaled`](super::Decoder::decode_scaled).
+pub struct RowIndexer {
+    workspace: Workspace,
+    sequential: Sequential,
+}
 
 impl Default for RowIndexer {
     fn default() -> Self {
-        Self(NativeDecoder::new(Kernels::new()))
+        Self { workspace: Workspace::new(Kernels::new(), JpegStage::Coefficients), sequential: Sequential::default() }
     }
 }
 
@@ -19,6 +22,7 @@ impl RowIndexer {
     /// `out` unchanged, for bytes that cannot have an index: everything except a flawless picture in one sequential
     /// scan.
     pub fn append(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
-        self.0.index(bytes, out).inspect_err(|reason| log::trace!("no row index for a value: {reason}")).is_ok()
+        let made = self.sequential.index(&mut self.workspace, bytes, out);
+        made.inspect_err(|reason| log::trace!("no row index for a value: {reason}")).is_ok()
     }
 }

@@ -1,7 +1,5 @@
 //! Limit on the scans of a picture, each of which costs a pass over it.
 
-#![forbid(unsafe_code)]
-
 use crate::decode::geometry::Size;
 
 /// Upper bound of scans in any picture. Encoders write about ten.
@@ -16,5 +14,5 @@ const SCANS_USUAL: u64 = 32;
 
 /// Returns the number of scans that a picture of this size may have.
 pub(super) fn scans_max(size: Size) -> u64 {
-    (SCANNED_PIXELS_MAX / (u64::from(size.w) * u64::from(size.h)).max(1)).clamp(SCANS_USUAL, SCANS_MAX)
+    (SCANNED_PIXELS_MAX / size.pixels().max(1)).clamp(SCANS_USUAL, SCANS_MAX)
 }

@@ -5,26 +5,23 @@
 //! Rows above the region and columns next to it are skipped, rows below are not read. With a row index ([`source`]),
 //! only the columns left of the region are skipped in each row, and nothing else is decoded.
 
-#![forbid(unsafe_code)]
-
 use super::entropy::SLACK;
 use super::fallback::Fallback;
-use super::frame::{Frame, Upsampling};
+use super::frame::Frame;
 use super::huffman::{AcTable, DcTable, TableCache};
-use super::kernel::GROUP;
+use super::kernel::BlockRow;
+use super::layout::{TableNumbers, blocks, parts};
 use super::markers::{Headers, Scan};
 use super::mcu::Mcus;
 use super::order::BLOCK;
 use super::pixel_writer::PixelWriter;
+use super::row_index::RowIndexReader;
 use super::stages::JpegStage;
-use super::unstuff::Part;
-use super::workspace::Workspace;
+use super::workspace::{Workspace, set_offsets};
 use crate::decode::geometry::Region;
-use layout::{TableNumbers, blocks, parts};
 use source::{IndexedRows, RowSource, ScanRows};
 
 mod index;
-mod layout;
 mod source;
 
 /// Tables that one thread reuses for sequential pictures.
@@ -85,19 +82,20 @@ impl Sequential {
         let is_rolling = writer.is_some();
         let (parts, extent) = parts(headers, frame, scan, region)?;
         let tables = self.tables(&mut workspace.dc, headers, scan)?;
-        let (kernels, file, interval) = (workspace.kernels, headers.bytes(), headers.restart_interval);
+        let (kernels, file, interval) = (workspace.kernels, headers.bytes, headers.restart_interval);
         let blocks = blocks(&parts, tables, &workspace.dc, &self.ac)?;
         let (mut next, mut is_before_end) = (None, false);
         let mut source = match index {
-            Some(index) => {
-                let segments = &mut workspace.segments;
-                RowSource::Index(IndexedRows::new(kernels, file, scan, index, segments, &blocks, interval, &extent)?)
+            Some(stored) => {
+                let mut index = RowIndexReader::new(stored, file, scan)?;
+                let row = extent.rows.start;
+                let start = index.skip(row)?;
+                let (segments, blocks, extent) = (&mut workspace.segments, &blocks, &extent);
+                RowSource::Index(IndexedRows { kernels, file, segments, blocks, interval, extent, index, row, start })
             }
             None => {
-                let whole = Part { start: scan.data, restarts: 0, end: None };
-                let end = workspace.segments.read(kernels, file, &whole, interval > 0)?;
-                headers.resume(end);
-                is_before_end = headers.ends_at(end);
+                headers.at = workspace.segments.read_scan(kernels, headers, scan)?;
+                is_before_end = headers.is_at_end();
                 // A picture in one scan must end after it.
                 next = headers.next_scan()?.map(|(_, scan)| scan);
                 if is_rolling && next.is_some() {
@@ -122,18 +120,13 @@ impl Sequential {
                 (i64::from(part.rows.start * component.block), part.rows.len() as u32 * component.block)
             };
             workspace.planes[part.index].start(component, &part.columns, top, rows as usize);
-            let offsets = &mut workspace.offsets[part.index];
-            offsets.clear();
-            offsets.extend(part.columns.clone().map(|column| {
+            let place = |column| {
                 let mcu = column / part.h - extent.columns.start;
-                (mcu * blocks.len() as u32 + part.first + column % part.h) * BLOCK as u32
-            }));
-            // Filled up to whole groups with the last block.
-            let last = offsets.last().copied().unwrap_or(0);
-            offsets.resize(offsets.len().next_multiple_of(GROUP), last);
+                mcu * blocks.len() as u32 + part.first + column % part.h
+            };
+            set_offsets(&mut workspace.offsets[part.index], part.columns.clone().map(place));
         }
-        let delay =
-            u32::from(frame.components().iter().any(|c| matches!(c.upsampling, Upsampling::Smooth { down: true, .. })));
+        let delay = u32::from(frame.components().iter().any(|c| c.upsampling.is_smooth_down()));
         for row in extent.rows.clone() {
             source.decode(&mut workspace.coefficients)?;
             for part in parts.iter().flatten() {
@@ -146,16 +139,12 @@ impl Sequential {
                     let block_row = row * part.v + down;
                     if part.rows.contains(&block_row) && workspace.last_stage >= JpegStage::Samples {
                         let skipped = (down * part.h) as usize * BLOCK;
-                        let coefficients = &workspace.coefficients[skipped..];
-                        let offsets = &workspace.offsets[part.index];
-                        plane.fill(
-                            workspace.kernels,
-                            block_row,
-                            coefficients,
-                            offsets,
-                            &part.quantisation,
-                            component,
-                        )?;
+                        let blocks = BlockRow {
+                            coefficients: &workspace.coefficients[skipped..],
+                            offsets: &workspace.offsets[part.index],
+                            quantisation: &part.quantisation,
+                        };
+                        plane.fill(kernels, block_row, blocks, component)?;
                     }
                 }
             }

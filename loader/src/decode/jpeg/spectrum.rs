@@ -1,7 +1,5 @@
 //! Coefficients that the scans of a progressive picture have brought so far, and record of the bits that are known.
 
-#![forbid(unsafe_code)]
-
 use std::ops::Range;
 
 use super::fallback::Fallback;
@@ -21,10 +19,10 @@ pub(super) struct Coefficients {
     /// Histories of all blocks down to the region's last row, row by row.
     history: Vec<u64>,
     /// Blocks in a row of the component.
-    width: u32,
+    pub width: u32,
     /// The blocks that the region needs.
     columns: Range<u32>,
-    rows: Range<u32>,
+    pub rows: Range<u32>,
 }
 
 /// Place of a block's DC coefficient.
@@ -41,15 +39,6 @@ impl Coefficients {
         let read = self.width as usize * self.rows.end as usize;
         fit(&mut self.history, read, 0);
         self.history[..read].fill(0);
-    }
-
-    pub(super) fn width(&self) -> u32 {
-        self.width
-    }
-
-    /// Returns the rows of blocks that the region needs.
-    pub(super) fn rows(&self) -> Range<u32> {
-        self.rows.clone()
     }
 
     /// Returns the number of blocks from this one on, in its row, that are either all kept or all not kept.

@@ -1,7 +1,5 @@
 //! The stages of decoding, at which a [`PartialDecoder`](super::PartialDecoder) can stop.
 
-#![forbid(unsafe_code)]
-
 /// Last stage of decoding that is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JpegStage {

@@ -3,6 +3,8 @@
 mod encode;
 mod output;
 mod repair;
+#[cfg(test)]
+pub(super) mod tests;
 mod transcode;
 
 use std::ffi::{CStr, c_int};
@@ -16,10 +18,8 @@ use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 use crate::error::{Error, ErrorKind, Result};
 
-#[cfg(test)]
-pub(super) use encode::encode_deep;
 pub use encode::{Subsampling, encode};
-use output::{Depth, OutputFormat};
+use output::{OutputFormat, scale_to_bytes};
 pub use transcode::to_baseline;
 
 /// Columns that are decoded on each side of the region. Fancy upsampling reads one chroma sample to each side, which is
@@ -132,7 +132,8 @@ struct Header {
     /// Columns of the smallest unit that can be skipped; `None` if only a full decode works.
     unit: Option<u32>,
     format: OutputFormat,
-    depth: Depth,
+    /// Bits of a sample, 2 to 16. Only lossless pictures have others than 8 and 12.
+    bits: u32,
     scale: Scale,
 }
 
@@ -161,7 +162,11 @@ impl Turbo {
             return Err(Error::decode("the JPEG holds no picture"));
         }
         let lossless = self.instance.get(tj::TJPARAM_TJPARAM_LOSSLESS) == 1;
-        let depth = Depth::new(self.instance.get(tj::TJPARAM_TJPARAM_PRECISION))?;
+        let bits = self.instance.get(tj::TJPARAM_TJPARAM_PRECISION);
+        if !(2..=16).contains(&bits) {
+            let message = "no JPEG has samples with this number of bits";
+            return Err(Error::decode(message).of_kind(ErrorKind::Unsupported).with("bits", bits));
+        }
         let format = OutputFormat::new(self.instance.get(tj::TJPARAM_TJPARAM_COLORSPACE), lossless);
         let unit = match self.instance.get(tj::TJPARAM_TJPARAM_SUBSAMP) as tj::TJSAMP {
             _ if lossless => None,
@@ -170,7 +175,8 @@ impl Turbo {
             tj::TJSAMP_TJSAMP_411 => Some(32),
             _ => None,
         };
-        Ok(Header { size: Size { w: w as u32, h: h as u32 }, unit, format, depth, scale: Scale::Full })
+        let size = Size { w: w as u32, h: h as u32 };
+        Ok(Header { size, unit, format, bits: bits as u32, scale: Scale::Full })
     }
 
     /// Creates a new instance for a picture, and reads its header.
@@ -241,25 +247,25 @@ impl Turbo {
         }
         let pitch = region.w as usize * header.format.channels();
         let out = &mut out[..pitch * region.h as usize];
-        let format = header.format.format();
-        let mut deep = header.depth.room(out.len());
+        let format = header.format as c_int;
+        let mut deep = vec![0_u16; if header.bits > 8 { out.len() } else { 0 }];
         let handle = self.instance.handle.as_ptr();
         let (file, len, pitch) = (bytes.as_ptr(), bytes.len() as tj::size_t, pitch as c_int);
         // In all three calls: SAFETY: the handle is live; `bytes` is one slice. The library writes region.h rows of
         // region.w pixels of `channels()` samples, `pitch` apart, which is `out`, or `deep` of as many: the header that
         // it reads again is the one in the same, immutable bytes that `header` came from.
-        let rc = match header.depth {
+        let rc = match header.bits {
             // SAFETY: as above.
-            Depth::Byte(_) => unsafe { tj::tj3Decompress8(handle, file, len, out.as_mut_ptr(), pitch, format) },
-            Depth::Twelve(_) => {
+            ..=8 => unsafe { tj::tj3Decompress8(handle, file, len, out.as_mut_ptr(), pitch, format) },
+            9..=12 => {
                 let to = deep.as_mut_ptr().cast();
                 // SAFETY: as above; samples of 12 bits are the same as signed numbers.
                 unsafe { tj::tj3Decompress12(handle, file, len, to, pitch, format) }
             }
             // SAFETY: as above.
-            Depth::Sixteen(_) => unsafe { tj::tj3Decompress16(handle, file, len, deep.as_mut_ptr(), pitch, format) },
+            _ => unsafe { tj::tj3Decompress16(handle, file, len, deep.as_mut_ptr(), pitch, format) },
         };
-        header.depth.to_bytes(&deep, out);
+        scale_to_bytes(header.bits, &deep, out);
         self.instance.outcome(rc)
     }
 
@@ -297,7 +303,7 @@ impl Turbo {
     ) -> Option<String> {
         let found = repair::repair_header(bytes).and_then(|repaired| {
             let same = self.start(&repaired, header.scale).ok()?;
-            let is_same = same.size == header.size && same.format == header.format && same.depth == header.depth;
+            let is_same = same.size == header.size && same.format == header.format && same.bits == header.bits;
             is_same.then(|| self.damage(&repaired, &same, region, out).ok()).flatten()
         });
         // If nothing was repaired, or the bytes were not a header after all, the warning is kept.

@@ -1,10 +1,9 @@
 //! Removal of the stuffing in entropy-coded data, the zeros after FF, so that the decoder's loop need not handle them.
 
-#![forbid(unsafe_code)]
-
 use super::entropy::{BYTES_AFTER, Bits};
 use super::fallback::Fallback;
 use super::kernel::{Kernels, MARGIN};
+use super::markers::{Headers, Scan};
 use crate::decode::pixels::fit;
 
 /// Data of a scan, or of a part of it, split at its restart markers.
@@ -37,6 +36,17 @@ pub(super) struct Part {
 }
 
 impl Segments {
+    /// Reads all data of `scan`, and returns the offset of the marker after it.
+    pub(super) fn read_scan(
+        &mut self,
+        kernels: Kernels,
+        headers: &Headers<'_>,
+        scan: &Scan,
+    ) -> Result<usize, Fallback> {
+        let whole = Part { start: scan.data, restarts: 0, end: None };
+        self.read(kernels, headers.bytes, &whole, headers.restart_interval > 0)
+    }
+
     /// Reads `part` of the data in `file`, and returns the offset at which it stopped: that of the marker after the
     /// scan if no end is given. Restart markers belong to the data if `has_restarts`, and must count up.
     pub(super) fn read(
@@ -80,13 +90,17 @@ impl Segments {
 
     /// Returns the bytes of a segment, without the stuffing.
     pub(super) fn segment_bytes(&self, number: usize) -> usize {
-        self.ends[number] - if number == 0 { 0 } else { self.ends[number - 1] }
+        self.ends[number] - self.start(number)
+    }
+
+    fn start(&self, number: usize) -> usize {
+        if number == 0 { 0 } else { self.ends[number - 1] }
     }
 
     /// Returns a reader of a segment's bits.
     pub(super) fn bits(&self, number: usize) -> Option<Bits<'_>> {
         let end = *self.ends.get(number)?;
-        let start = if number == 0 { 0 } else { self.ends[number - 1] };
+        let start = self.start(number);
         let spare = if number + 1 == self.ends.len() { self.spare } else { 0 };
         Some(Bits::new(&self.bytes[start..], end - start, spare))
     }

@@ -1,9 +1,8 @@
 //! Memory and tables that one thread reuses from picture to picture, whatever their kind.
 
-#![forbid(unsafe_code)]
-
 use super::huffman::{DcTable, TableCache};
-use super::kernel::Kernels;
+use super::kernel::{GROUP, Kernels};
+use super::order::BLOCK;
 use super::pixel_writer::Scratch;
 use super::plane::Plane;
 use super::stages::JpegStage;
@@ -40,4 +39,12 @@ impl Workspace {
             scratch: Default::default(),
         }
     }
+}
+
+/// Sets the offsets of a row's blocks to those of `places`, which count blocks, filled up to whole groups with the last.
+pub(super) fn set_offsets(offsets: &mut Vec<u32>, places: impl Iterator<Item = u32>) {
+    offsets.clear();
+    offsets.extend(places.map(|place| place * BLOCK as u32));
+    let last = offsets.last().copied().unwrap_or(0);
+    offsets.resize(offsets.len().next_multiple_of(GROUP), last);
 }

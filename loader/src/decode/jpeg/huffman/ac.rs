@@ -2,18 +2,12 @@
 
 use super::super::fallback::Fallback;
 use super::super::markers::HuffmanSegment;
-use super::{Code, ENTRIES, Table, WINDOW, WindowSymbol, addend};
-
-/// Advance of an entry at the end of a block: larger than every other sum of position and advances.
-pub(in super::super) const END_OF_BLOCK: u32 = 128;
-
-/// Advance of an entry whose lookup decodes nothing.
-pub(in super::super) const UNDECIDED: u32 = 192;
+use super::{Code, END, ENTRIES, Table, UNDECIDED, WINDOW, WindowSymbol, addend};
 
 /// One or two AC symbols, in a word whose low bits can be used as a shift directly.
 ///
 /// From the lowest bits: 8 bits: bits of both symbols, below 64; 8: 64 less the bits of the first; 8: positions to
-/// advance by, with the second value at the last of them, and [`END_OF_BLOCK`] or [`UNDECIDED`] added at an end; 8:
+/// advance by, with the second value at the last of them, and [`END`] or [`UNDECIDED`] added at an end; 8:
 /// zeros before the first value; 16 each: the addends of the last value and of the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct PairEntry(u64);
@@ -126,7 +120,7 @@ impl AcTable {
         let Some(first) = WindowSymbol::of(window, symbol, length) else { return nothing.pair() };
         let Some(run) = Self::run(symbol) else {
             let bits = u32::from(length);
-            return Symbols { first_bits: bits, bits, advance: END_OF_BLOCK, ..nothing }.pair();
+            return Symbols { first_bits: bits, bits, advance: END, ..nothing }.pair();
         };
         let one = Symbols {
             first_bits: first.bits,
@@ -151,7 +145,7 @@ impl AcTable {
             // The first value again: all of its bits are in the window.
             let value = ((window >> (WINDOW - first.bits)) as i16).wrapping_add(first.addend);
             let addend = value.wrapping_sub((window >> (WINDOW - end)) as i16);
-            return Symbols { bits: end, advance: one.advance + END_OF_BLOCK, addend, ..one }.pair();
+            return Symbols { bits: end, advance: one.advance + END, addend, ..one }.pair();
         };
         let is_negative = size > 0 && window >> (WINDOW - 1 - end) & 1 == 0;
         let addend = addend(window >> (WINDOW - end), size, is_negative);
@@ -170,7 +164,7 @@ impl AcTable {
             match Self::run(symbol) {
                 Some(run) => advance += run + 1,
                 None => {
-                    advance += END_OF_BLOCK;
+                    advance += END;
                     break;
                 }
             }
@@ -212,7 +206,7 @@ mod tests {
                 }
                 let (run, value, end) = one(0).unwrap();
                 let Some(run) = run else {
-                    assert_eq!((entry.advance(), entry.bits()), (END_OF_BLOCK, end));
+                    assert_eq!((entry.advance(), entry.bits()), (END, end));
                     continue;
                 };
                 assert_eq!((entry.first_run(), entry.first_value(word)), (run, value));
@@ -229,7 +223,7 @@ mod tests {
                         assert_eq!(entry.value(word), second);
                     }
                     None => {
-                        assert_eq!(entry.advance(), run + 1 + END_OF_BLOCK);
+                        assert_eq!(entry.advance(), run + 1 + END);
                         assert_eq!(entry.value(word), value);
                     }
                 }

@@ -2,14 +2,7 @@
 
 use super::super::fallback::Fallback;
 use super::super::markers::HuffmanSegment;
-use super::{Code, ENTRIES, Table, WINDOW, addend};
-
-/// Advance of an entry that ends several blocks, larger than every place in a block. The symbol's upper bits, which
-/// give the number of blocks, are added to it.
-pub(in super::super) const BAND_END: u32 = 128;
-
-/// Advance of an entry whose lookup decodes nothing, as for 16 zeros without a value.
-pub(in super::super) const UNDECIDED: u32 = 192;
+use super::{Code, END, ENTRIES, Table, UNDECIDED, WINDOW, addend};
 
 /// Symbol and its value's bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +76,7 @@ impl BandTable {
             negative.fill(entry(length + size, run + 1, addend(prefix, size, true)));
             positive.fill(entry(length + size, run + 1, addend(prefix, size, false)));
         } else if size == 0 && run < 15 {
-            windows.fill(entry(length, BAND_END + run, 0));
+            windows.fill(entry(length, END + run, 0));
         } else {
             windows.fill(BandEntry::UNDECIDED);
         }
@@ -116,7 +109,7 @@ mod tests {
                 let (run, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
                 assert_eq!(entry.bits(), length + size);
                 if size == 0 {
-                    assert_eq!(entry.advance(), BAND_END + run);
+                    assert_eq!(entry.advance(), END + run);
                     continue;
                 }
                 let value = (bits << length >> (32 - size)) as i32;

@@ -16,8 +16,6 @@
 //! [`AcTable`] and [`DcTable`] are for sequential scans. [`BandTable`] is for AC scans of progressive pictures, which
 //! bring their own tables: it decodes one symbol per lookup, so that it is quick to build.
 
-#![forbid(unsafe_code)]
-
 mod ac;
 mod band;
 mod dc;
@@ -25,13 +23,20 @@ mod dc;
 use super::fallback::Fallback;
 use super::markers::HuffmanSegment;
 
-pub(super) use ac::{AcTable, END_OF_BLOCK, PairEntry};
-pub(super) use band::{BAND_END, BandTable, UNDECIDED};
+pub(super) use ac::{AcTable, PairEntry};
+pub(super) use band::BandTable;
 pub(super) use dc::{DC_WINDOW, DcTable};
 
 /// Bits of a lookup. One more would hardly decode more symbols, and the tables would no longer fit into the first-level
 /// cache.
 pub(super) const WINDOW: u32 = 11;
+
+/// Advance of an entry that ends a block: larger than every other sum of position and advances. In an AC scan of a
+/// progressive picture, the symbol's upper bits are added to it, which give a number of blocks.
+pub(super) const END: u32 = 128;
+
+/// Advance of an entry whose lookup decodes nothing.
+pub(super) const UNDECIDED: u32 = 192;
 
 /// Entries of a table.
 const ENTRIES: usize = 1 << WINDOW;

@@ -14,10 +14,10 @@ use super::super::order::BLOCK;
 use super::colour::{smooth, ycbcr};
 use super::entropy::entropy;
 use super::islow::{FITTING_MAX, passes};
-use super::layout::{block_at, groups};
+use super::layout::{BlockRow, groups, write_chunks};
 use super::reduced::pass_to_four;
 use super::{portable, reduced};
-use crate::decode::kernel::{loads, portable_with, stores};
+use crate::decode::kernel::{loads, portable_with, stores, table};
 
 /// Pairs of values, each in 32 bits.
 type Pairs = Vector;
@@ -101,17 +101,10 @@ fn widen(bytes: &[u8], at: usize) -> Vector {
 
 /// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, blocks by pairs.
 #[target_feature(enable = "avx2")]
-pub(super) fn idct_reduced(
-    side: u32,
-    coefficients: &[i16],
-    offsets: &[u32],
-    quantisation: &[i16; BLOCK],
-    out: &mut [u8],
-    stride: usize,
-) -> bool {
+pub(super) fn idct_reduced(side: u32, row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
     match side {
-        4 => idct_to_four(coefficients, offsets, |block| *block, quantisation, out, stride),
-        _ => portable::idct_reduced(side, coefficients, offsets, quantisation, out, stride),
+        4 => idct_to_four(row, |block| *block, out, stride),
+        _ => portable::idct_reduced(side, row, out, stride),
     }
 }
 
@@ -194,23 +187,22 @@ const FOUR_BY_FOUR: [u8; 16] = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn idct_to_four(
-    coefficients: &[i16],
-    offsets: &[u32],
+    row: BlockRow<'_>,
     by_pairs: impl Fn(&[i16; BLOCK]) -> [i16; BLOCK],
-    quantisation: &[i16; BLOCK],
     out: &mut [u8],
     stride: usize,
 ) -> bool {
-    let steps = steps(quantisation);
+    let steps = steps(row.quantisation);
     let places = _mm256_broadcastsi128_si256(load_half(&FOUR_BY_FOUR));
     let both_blocks = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     let mut rows = out.chunks_mut(stride);
     let mut out: [&mut [[u8; 8]]; 4] = std::array::from_fn(|_| rows.next().expect("four rows").as_chunks_mut().0);
-    for (group, offsets) in offsets.as_chunks::<2>().0.iter().enumerate() {
-        let blocks = offsets.map(|offset| by_pairs(block_at(coefficients, offset)));
+    for (group, offsets) in row.offsets.as_chunks::<2>().0.iter().enumerate() {
+        let blocks = offsets.map(|offset| by_pairs(row.at(offset)));
         let values = dequantised(blocks.each_ref(), &steps);
         if are_large(&values) {
-            let blocks: [[[u8; 4]; 4]; 2] = blocks.map(|block| reduced::block(&block, quantisation).0);
+            let blocks: [[[u8; 4]; 4]; 2] =
+                blocks.map(|block| reduced::block(reduced::TO_FOUR, &block, row.quantisation).0);
             for (y, out) in out.iter_mut().enumerate() {
                 out[group].copy_from_slice([blocks[0][y], blocks[1][y]].as_flattened());
             }
@@ -235,21 +227,15 @@ pub(super) fn idct_to_four(
 
 /// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs, two at a time, each in 128 bits of all vectors.
 #[target_feature(enable = "avx2")]
-pub(super) fn idct(
-    coefficients: &[i16],
-    offsets: &[u32],
-    quantisation: &[i16; BLOCK],
-    out: &mut [u8],
-    stride: usize,
-) -> bool {
-    let steps = steps(quantisation);
+pub(super) fn idct(row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
+    let steps = steps(row.quantisation);
     let mut out = groups(out, stride);
-    for (group, offsets) in offsets.as_chunks::<2>().0.iter().enumerate() {
-        let blocks = offsets.map(|offset| block_at(coefficients, offset));
+    for (group, offsets) in row.offsets.as_chunks::<2>().0.iter().enumerate() {
+        let blocks = offsets.map(|offset| row.at(offset));
         let values = dequantised(blocks, &steps);
         if are_large(&values) {
-            let out = out.each_mut().map(|row| &mut row[group]);
-            portable::idct_large(blocks, portable::by_pairs, quantisation, out);
+            let out = out.each_mut().map(|out| &mut out[group]);
+            portable::idct_large(blocks, portable::by_pairs, row.quantisation, out);
             continue;
         }
         let [first, last] = values.map(|pairs| packed_columns(pairs));
@@ -273,40 +259,23 @@ fn narrow(values: Vector) -> __m128i {
 }
 
 /// Places of the bytes of 16 pixels: for each sixteen bytes, those in red, green and blue; 128 is none.
-const PIXELS: [[[u8; 16]; 3]; 3] = {
-    let mut places = [[[128; 16]; 3]; 3];
-    let mut i = 0;
-    while i < 48 {
-        places[i / 16][i % 3][i % 16] = (i / 3) as u8;
-        i += 1;
-    }
-    places
-};
+const PIXELS: [[[u8; 16]; 3]; 3] = table!(3, |part| table!(3, |c| table!(16, |i| {
+    if (16 * part + i) % 3 == c { ((16 * part + i) / 3) as u8 } else { 128 }
+})));
 
 /// Writes 16 pixels at a time; `values` returns their red, green and blue.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn write_pixels(out: &mut [u8], values: impl Fn(usize) -> [__m128i; 3]) {
-    let pixels = |i: usize, out: &mut [u8; 48]| {
+    write_chunks(out, |i, out: &mut [u8; 48]| {
         let colours = values(i);
         for (out, places) in out.as_chunks_mut::<16>().0.iter_mut().zip(&PIXELS) {
             let part = |c: usize| _mm_shuffle_epi8(colours[c], load_half(&places[c]));
             store_half(out, _mm_or_si128(_mm_or_si128(part(0), part(1)), part(2)));
         }
-    };
-    let (whole, rest) = out.as_chunks_mut::<48>();
-    let count = whole.len();
-    for (i, out) in whole.iter_mut().enumerate() {
-        pixels(i, out);
-    }
-    if !rest.is_empty() {
-        let mut last = [0; 48];
-        pixels(count, &mut last);
-        rest.copy_from_slice(&last[..rest.len()]);
-    }
+    });
 }
 
-/// See [`Kernels::interleave`](super::Kernels::interleave).
 #[target_feature(enable = "avx2")]
 pub(super) fn interleave(planes: [&[u8]; 3], out: &mut [u8]) {
     write_pixels(out, |i| planes.map(|plane| load_half_at(plane, 16 * i)));

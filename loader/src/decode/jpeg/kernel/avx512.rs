@@ -27,9 +27,9 @@ use super::super::order::{BLOCK, PLACES};
 use super::colour::{smooth, ycbcr};
 use super::entropy::entropy;
 use super::islow::{FITTING_MAX, passes};
-use super::layout::{GROUP, block_at, groups};
+use super::layout::{BlockRow, GROUP, groups, write_chunks};
 use super::{avx2, portable, reduced};
-use crate::decode::kernel::{loads, stores};
+use crate::decode::kernel::{loads, stores, table};
 
 /// Pairs of values, each in 32 bits.
 type Pairs = Vector;
@@ -53,96 +53,49 @@ stores! { "avx512f,avx512bw":
 }
 
 /// Places in zigzag order of quantisation steps by pairs.
-const STEPS: [[i16; 32]; 2] = {
-    let mut places = [[0; 32]; 2];
+const STEPS: [[i16; 32]; 2] = table!(2, |half| table!(32, |i| PLACES[32 * half + i] as i16));
+
+/// Place in zigzag order of each coefficient by pairs.
+const ZIGZAG: [i16; BLOCK] = {
+    let mut zigzag = [0; BLOCK];
     let mut i = 0;
     while i < BLOCK {
-        places[i / 32][i % 32] = PLACES[i] as i16;
+        zigzag[PLACES[i] as usize] = i as i16;
         i += 1;
     }
-    places
+    zigzag
 };
 
 /// Places in zigzag order of coefficients by pairs.
-const BY_PAIRS: [[i16; 32]; 2] = {
-    let mut places = [[0; 32]; 2];
-    let mut i = 0;
-    while i < BLOCK {
-        let place = PLACES[i] as usize;
-        places[place / 32][place % 32] = i as i16;
-        i += 1;
-    }
-    places
-};
+const BY_PAIRS: [[i16; 32]; 2] = table!(2, |half| table!(32, |i| ZIGZAG[32 * half + i]));
 
 /// Places in zigzag order of the loaded coefficients: of both halves of the pairs, for a block of even and of odd
 /// number. In a block of odd number, the two pairs of columns whose numbers have the same bit 0 are exchanged.
-const LOADED: [[[i16; 32]; 2]; 2] = {
-    let mut places = [[[0; 32]; 2]; 2];
-    let mut i = 0;
-    while i < BLOCK {
-        let place = PLACES[i] as usize;
-        // Bits of the row pair, the column pair and the column: bits 5, 4; 3, 2; 1 of the place.
-        let (half, row_pair, column_1, column_0) = (place >> 5, place >> 4 & 1, place >> 3 & 1, place >> 2 & 1);
-        let mut odd = 0;
-        while odd < 2 {
-            let to = row_pair << 4 | column_0 << 3 | (column_1 ^ odd) << 2 | place & 3;
-            places[half][odd][to] = i as i16;
-            odd += 1;
-        }
-        i += 1;
-    }
-    places
-};
+const LOADED: [[[i16; 32]; 2]; 2] = table!(2, |half| table!(2, |odd| table!(32, |i| {
+    let (row_pair, column_0, column_1) = (i >> 4, i >> 3 & 1, i >> 2 & 1 ^ odd);
+    ZIGZAG[half << 5 | row_pair << 4 | column_1 << 3 | column_0 << 2 | i & 3]
+})));
 
 /// Places of the slots before `rows` in two vectors with the rows of even and of odd number, for an even and an odd
 /// number of the pair of columns: of the pairs with bit 1 set, in which the blocks of even and odd number are
 /// exchanged.
-const EXCHANGED: [[i32; 16]; 2] = {
-    let mut places = [[0; 16]; 2];
-    let mut i = 0;
-    while i < 32 {
-        let (pair, row_1, block_1, row_0, block_0) = (i >> 4, i >> 3 & 1, i >> 2 & 1, i >> 1 & 1, i & 1);
-        places[pair][i % 16] = (row_1 << 4 | block_1 << 3 | pair << 2 | row_0 << 1 | block_0 ^ 1) as i32;
-        i += 1;
-    }
-    places
-};
+const EXCHANGED: [[i32; 16]; 2] = table!(2, |pair| table!(16, |i| {
+    let (row_1, block_1, row_0, block_0) = (i >> 3 & 1, i >> 2 & 1, i >> 1 & 1, i & 1);
+    (row_1 << 4 | block_1 << 3 | pair << 2 | row_0 << 1 | block_0 ^ 1) as i32
+}));
 
 /// Places of the bytes of two rows of four blocks: bits of the column, block and row, in the order after packing.
-const TWO_ROWS: [u8; 64] = {
-    let mut places = [0; 64];
-    let mut i = 0;
-    while i < 64 {
-        let (row, block, [column_2, column_1, column_0]) = (i >> 5, i >> 3 & 3, [i >> 2 & 1, i >> 1 & 1, i & 1]);
-        let (block_1, block_0) = (block >> 1, block & 1);
-        places[i] = (column_1 << 5 | block_1 << 4 | column_0 << 3 | column_2 << 2 | row << 1 | block_0) as u8;
-        i += 1;
-    }
-    places
-};
+const TWO_ROWS: [u8; 64] = table!(64, |i| {
+    let (row, block, [column_2, column_1, column_0]) = (i >> 5, i >> 3 & 3, [i >> 2 & 1, i >> 1 & 1, i & 1]);
+    let (block_1, block_0) = (block >> 1, block & 1);
+    (column_1 << 5 | block_1 << 4 | column_0 << 3 | column_2 << 2 | row << 1 | block_0) as u8
+});
 
 /// Places of half a block from the last to the first.
-const BACKWARDS: [i16; 32] = {
-    let mut places = [0; 32];
-    let mut i = 0;
-    while i < 32 {
-        places[i] = 31 - i as i16;
-        i += 1;
-    }
-    places
-};
+const BACKWARDS: [i16; 32] = table!(32, |i| 31 - i as i16);
 
 /// Places of the 96 bytes of 32 pixels: in 32 bytes of red, then of green; those of blue from 64 on.
-const PIXELS: [[u8; 64]; 2] = {
-    let mut places = [[0; 64]; 2];
-    let mut i = 0;
-    while i < 96 {
-        places[i / 64][i % 64] = (i % 3 * 32 + i / 3) as u8;
-        i += 1;
-    }
-    places
-};
+const PIXELS: [[u8; 64]; 2] = table!(2, |half| table!(64, |i| ((64 * half + i) % 3 * 32 + (64 * half + i) / 3) as u8));
 
 /// Loads the 32 bytes from `at` on as 16-bit values.
 #[inline]
@@ -151,7 +104,6 @@ fn widen(bytes: &[u8], at: usize) -> Vector {
     _mm512_cvtepu8_epi16(load_half(bytes[at..].first_chunk().expect("a margin after the row")))
 }
 
-/// See [`Kernels::unstuff`](super::Kernels::unstuff).
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2")]
 pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
     let (mut read, mut written) = (0, 0);
@@ -241,28 +193,21 @@ fn four_rows(first: [Vector; 2], last: [Vector; 2], exchanged: [Vector; 2]) -> [
     [_mm512_shuffle_i64x2::<0x44>(columns_0145, columns_2367), _mm512_shuffle_i64x2::<0xee>(columns_0145, columns_2367)]
 }
 
-/// See [`Kernels::idct`](super::Kernels::idct).
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
-pub(super) fn idct(
-    coefficients: &[i16],
-    offsets: &[u32],
-    quantisation: &[i16; BLOCK],
-    out: &mut [u8],
-    stride: usize,
-) -> bool {
+pub(super) fn idct(row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
     let halves = |block: &[i16; BLOCK]| {
         let halves = block.as_chunks::<32>().0;
         [load_16(&halves[0]), load_16(&halves[1])]
     };
-    let [low, high] = halves(quantisation);
+    let [low, high] = halves(row.quantisation);
     let steps = STEPS.each_ref().map(|places| _mm512_permutex2var_epi16(low, load_16(places), high));
     let places = LOADED.each_ref().map(|places| places.each_ref().map(|places| load_16(places)));
     let exchanged = EXCHANGED.each_ref().map(|places| load_32(places));
     let two_rows = load_8(&TWO_ROWS);
     let (margin, too_large) = (set_16(FITTING_MAX + 1), set_16(!(2 * FITTING_MAX + 1)));
     let mut out = groups(out, stride);
-    for (group, offsets) in offsets.as_chunks::<GROUP>().0.iter().enumerate() {
-        let blocks = offsets.map(|offset| block_at(coefficients, offset));
+    for (group, offsets) in row.offsets.as_chunks::<GROUP>().0.iter().enumerate() {
+        let blocks = offsets.map(|offset| row.at(offset));
         let values = blocks.map(|block| {
             let [low, high] = halves(block);
             [_mm512_mullo_epi16(low, steps[0]), _mm512_mullo_epi16(high, steps[1])]
@@ -270,8 +215,8 @@ pub(super) fn idct(
         let upper = gather(values, places[0]);
         let first_rows = or(add_16(upper[0][0], margin), add_16(upper[1][0], margin));
         if _mm512_test_epi16_mask(first_rows, too_large) != 0 {
-            let out = out.each_mut().map(|row| &mut row[group]);
-            portable::idct_large(blocks, |i| i, quantisation, out);
+            let out = out.each_mut().map(|out| &mut out[group]);
+            portable::idct_large(blocks, |i| i, row.quantisation, out);
             continue;
         }
         let lower = gather(values, places[1]);
@@ -292,14 +237,7 @@ pub(super) fn idct(
 
 /// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, blocks in zigzag order.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-pub(super) fn idct_reduced(
-    side: u32,
-    coefficients: &[i16],
-    offsets: &[u32],
-    quantisation: &[i16; BLOCK],
-    out: &mut [u8],
-    stride: usize,
-) -> bool {
+pub(super) fn idct_reduced(side: u32, row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
     let places = BY_PAIRS.each_ref().map(|places| load_16(places));
     let by_pairs = |block: &[i16; BLOCK]| {
         let [low, high] = block.as_chunks::<32>().0 else { unreachable!("64 by 32") };
@@ -311,21 +249,17 @@ pub(super) fn idct_reduced(
         out
     };
     match side {
-        4 => avx2::idct_to_four(coefficients, offsets, by_pairs, quantisation, out, stride),
-        _ => reduced::idct(side, coefficients, offsets, by_pairs, quantisation, out, stride),
+        4 => avx2::idct_to_four(row, by_pairs, out, stride),
+        _ => reduced::idct(side, row, by_pairs, out, stride),
     }
 }
 
-/// See [`Kernels::smooth_down`](super::Kernels::smooth_down).
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
     let bias = _mm512_set1_epi16(bias as i16);
-    write(out, |i| {
-        let [low, high] = [0, 32].map(|k| {
-            let sum = three_to_one(widen(near, 64 * i + k), widen(far, 64 * i + k));
-            _mm512_cvtepi16_epi8(_mm512_srli_epi16::<2>(add_16(sum, bias)))
-        });
-        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+    write_chunks(out, |i, out: &mut [u8; 32]| {
+        let sum = three_to_one(widen(near, 32 * i), widen(far, 32 * i));
+        store_half(out, _mm512_cvtepi16_epi8(_mm512_srli_epi16::<2>(add_16(sum, bias))));
     });
 }
 
@@ -334,27 +268,14 @@ pub(super) fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn write_pixels(out: &mut [u8], values: impl Fn(usize) -> [__m256i; 3]) {
     let places = [load_8(&PIXELS[0]), load_8(&PIXELS[1])];
-    let pixels = |i: usize| {
+    write_chunks(out, |i, out: &mut [u8; 96]| {
         let [r, g, b] = values(i);
         let rg = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(r), g);
         let b = _mm512_castsi256_si512(b);
-        let [start, end] = places.map(|places| _mm512_permutex2var_epi8(rg, places, b));
-        (start, _mm512_castsi512_si256(end))
-    };
-    let (whole, rest) = out.as_chunks_mut::<96>();
-    let count = whole.len();
-    let write = |out: &mut [u8; 96], (start, end): (Vector, __m256i)| {
-        store(out.first_chunk_mut().expect("64 of 96"), start);
-        store_half(out.last_chunk_mut().expect("32 of 96"), end);
-    };
-    for (i, out) in whole.iter_mut().enumerate() {
-        write(out, pixels(i));
-    }
-    if !rest.is_empty() {
-        let mut last = [0; 96];
-        write(&mut last, pixels(count));
-        rest.copy_from_slice(&last[..rest.len()]);
-    }
+        store(out.first_chunk_mut().expect("64 of 96"), _mm512_permutex2var_epi8(rg, places[0], b));
+        let end = _mm512_permutex2var_epi8(rg, places[1], b);
+        store_half(out.last_chunk_mut().expect("32 of 96"), _mm512_castsi512_si256(end));
+    });
 }
 
 /// Converts 16-bit values to bytes, saturated.
@@ -364,7 +285,6 @@ fn narrow(values: Vector) -> __m256i {
     _mm512_cvtusepi16_epi8(_mm512_max_epi16(values, set_16(0)))
 }
 
-/// See [`Kernels::interleave`](super::Kernels::interleave).
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 pub(super) fn interleave(planes: [&[u8]; 3], out: &mut [u8]) {
     write_pixels(out, |i| planes.map(|plane| _mm512_cvtepi16_epi8(widen(plane, 32 * i))));

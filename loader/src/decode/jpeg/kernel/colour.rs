@@ -1,27 +1,9 @@
 //! Upsampling and colour conversion on vectors of any width. As with [`islow`](super::islow), the module that uses
 //! these macros names its instructions, and has `widen`, `store` and `narrow` for bytes.
 
-/// Defines `write`, `three_to_one`, `smooth_across` and `smooth_both` for vectors of `$values` 16-bit values.
+/// Defines `three_to_one`, `smooth_across` and `smooth_both` for vectors of `$values` 16-bit values.
 macro_rules! smooth {
     ($features:literal, $values:literal) => {
-        /// Writes the vector of bytes that `values` returns for each place; the last part of a vector goes through a
-        /// buffer.
-        #[inline]
-        #[target_feature(enable = $features)]
-        fn write(out: &mut [u8], values: impl Fn(usize) -> Vector) {
-            // Only one call, so that it is inlined into the loop.
-            for (i, out) in out.chunks_mut(2 * $values).enumerate() {
-                let bytes = values(i);
-                if let Some(out) = out.first_chunk_mut() {
-                    store(out, bytes);
-                } else {
-                    let mut last = [0; 2 * $values];
-                    store(&mut last, bytes);
-                    out.copy_from_slice(&last[..out.len()]);
-                }
-            }
-        }
-
         /// Returns three times `a` plus `b`.
         #[inline]
         #[target_feature(enable = $features)]
@@ -29,28 +11,26 @@ macro_rules! smooth {
             add_16(add_16(a, a), add_16(a, b))
         }
 
-        /// See [`Kernels::smooth_across`](super::Kernels::smooth_across).
         #[target_feature(enable = $features)]
         pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
-            write(out, |i| {
+            super::layout::write_chunks(out, |i, out| {
                 let at = $values * i;
                 let (left, here, right) = (widen(samples, at), widen(samples, at + 1), widen(samples, at + 2));
                 let even = shift_right_unsigned_16::<2>(add_16(three_to_one(here, left), set_16(1)));
                 let odd = shift_right_unsigned_16::<2>(add_16(three_to_one(here, right), set_16(2)));
-                or(even, shift_left_16::<8>(odd))
+                store(out, or(even, shift_left_16::<8>(odd)));
             });
         }
 
-        /// See [`Kernels::smooth_both`](super::Kernels::smooth_both).
         #[target_feature(enable = $features)]
         pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
-            write(out, |i| {
+            super::layout::write_chunks(out, |i, out| {
                 let sum = |at: usize| three_to_one(widen(near, at), widen(far, at));
                 let at = $values * i;
                 let (left, here, right) = (sum(at), sum(at + 1), sum(at + 2));
                 let even = shift_right_unsigned_16::<4>(add_16(three_to_one(here, left), set_16(8)));
                 let odd = shift_right_unsigned_16::<4>(add_16(three_to_one(here, right), set_16(7)));
-                or(even, shift_left_16::<8>(odd))
+                store(out, or(even, shift_left_16::<8>(odd)));
             });
         }
     };
@@ -59,7 +39,6 @@ macro_rules! smooth {
 /// Defines `ycbcr` for vectors of `$values` 16-bit values, over the module's `write_pixels`.
 macro_rules! ycbcr {
     ($features:literal, $values:literal) => {
-        /// See [`Kernels::ycbcr`](super::Kernels::ycbcr).
         #[target_feature(enable = $features)]
         pub(super) fn ycbcr([y, cb, cr]: [&[u8]; 3], out: &mut [u8]) {
             let word = |v: i32| set_16(v as i16);

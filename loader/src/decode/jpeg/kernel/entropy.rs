@@ -4,7 +4,6 @@
 /// `$by_pairs`, in zigzag order otherwise.
 macro_rules! entropy {
     ($features:literal, $band_features:literal, $by_pairs:literal) => {
-        /// See [`Kernels::decode`](super::Kernels::decode).
         #[target_feature(enable = $features)]
         pub(super) fn decode(
             blocks: &super::McuBlocks<'_>,
@@ -15,7 +14,6 @@ macro_rules! entropy {
             blocks.decode::<$by_pairs>(at, count, coefficients)
         }
 
-        /// See [`Kernels::skip`](super::Kernels::skip).
         #[target_feature(enable = $features)]
         pub(super) fn skip(
             blocks: &super::McuBlocks<'_>,
@@ -25,7 +23,6 @@ macro_rules! entropy {
             blocks.skip(at, count)
         }
 
-        /// See [`Kernels::band`](super::Kernels::band).
         #[target_feature(enable = $band_features)]
         pub(super) fn band(run: super::BandRun<'_, '_>) -> Result<(), super::Fallback> {
             run.read(|number, mask| _pdep_u64(number, mask))

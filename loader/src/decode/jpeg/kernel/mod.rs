@@ -1,6 +1,7 @@
 //! Inner loops, each for any machine and for vectors of 16, 32 and 64 bytes; all give the same bytes.
 //!
-//! [`Kernels`] selects those of this machine once. [`portable`] defines what every kernel computes.
+//! [`Kernels`] selects those of this machine once; its methods document the kernels of the same names. [`portable`]
+//! defines what every kernel computes.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -26,7 +27,7 @@ use crate::decode::kernel::dispatch;
 use crate::decode::vectors::{Level, Vectors};
 use std::sync::LazyLock;
 
-pub(super) use layout::{GROUP, MARGIN};
+pub(super) use layout::{BlockRow, GROUP, MARGIN};
 
 /// Result of [`Kernels::idct`] for coefficients that libjpeg-turbo would transform differently.
 pub(super) const OUT_OF_RANGE: Fallback = Fallback("coefficients that no encoder writes");
@@ -46,13 +47,7 @@ impl Kernels {
         *IN_USE
     }
 
-    /// Returns the kernels of all levels that this machine has, the best last.
-    #[cfg(test)]
-    pub(super) fn available() -> Vec<Self> {
-        Vectors::available().into_iter().map(Self::with_vectors).collect()
-    }
-
-    fn with_vectors(vectors: Vectors) -> Self {
+    pub(super) fn with_vectors(vectors: Vectors) -> Self {
         Self { vectors, is_pdep_slow: is_pdep_slow() }
     }
 
@@ -95,26 +90,17 @@ impl Kernels {
         dispatch!(self.vectors.level(), order(backwards, out));
     }
 
-    /// Dequantises and transforms a row of blocks. The block at `offsets[i]` in `coefficients` becomes the `block`
-    /// columns from `block * i` on, in as many rows of `out`: 8, or 4, 2 or 1 at a smaller scale. The offsets are whole
-    /// groups, and `quantisation` is by pairs.
+    /// Dequantises and transforms a row of blocks. The `i`-th block becomes the `side` columns from `side * i` on, in
+    /// as many rows of `out`: 8, or 4, 2 or 1 at a smaller scale.
     ///
     /// Returns an error for coefficients that no encoder writes and that libjpeg-turbo transforms differently on this
     /// kind of machine.
-    pub(super) fn idct(
-        self,
-        block: u32,
-        coefficients: &[i16],
-        offsets: &[u32],
-        quantisation: &[i16; BLOCK],
-        out: &mut [u8],
-        stride: usize,
-    ) -> Result<(), Fallback> {
-        assert!(offsets.len().is_multiple_of(GROUP), "whole groups");
-        let all_fit = if block == 8 {
-            dispatch!(self.vectors.level(), idct(coefficients, offsets, quantisation, out, stride))
+    pub(super) fn idct(self, side: u32, row: BlockRow<'_>, out: &mut [u8], stride: usize) -> Result<(), Fallback> {
+        assert!(row.offsets.len().is_multiple_of(GROUP), "whole groups");
+        let all_fit = if side == 8 {
+            dispatch!(self.vectors.level(), idct(row, out, stride))
         } else {
-            dispatch!(self.vectors.level(), idct_reduced(block, coefficients, offsets, quantisation, out, stride))
+            dispatch!(self.vectors.level(), idct_reduced(side, row, out, stride))
         };
         if all_fit { Ok(()) } else { Err(OUT_OF_RANGE) }
     }

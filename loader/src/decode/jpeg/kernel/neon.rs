@@ -10,10 +10,10 @@ use super::super::fallback::Fallback;
 use super::super::mcu_blocks::{McuBlocks, Position};
 use super::super::order::BLOCK;
 use super::islow::{FITTING_MAX, passes};
-use super::layout::{block_at, groups, map_inline};
+use super::layout::{BlockRow, groups, map_inline, write_chunks};
 use super::portable;
 use super::reduced::pass_to_four;
-use crate::decode::kernel::{loads, portable_with, stores};
+use crate::decode::kernel::{loads, portable_with, stores, table};
 
 /// Eight pairs: the first values, the second values.
 #[derive(Clone, Copy)]
@@ -35,16 +35,22 @@ fn weights(first: i32, second: i32) -> Pairs {
     Pairs(vdupq_n_s16(first as i16), vdupq_n_s16(second as i16))
 }
 
-#[inline]
-#[target_feature(enable = "neon")]
-fn add_16(a: Pairs, b: Pairs) -> Pairs {
-    Pairs(vaddq_s16(a.0, b.0), vaddq_s16(a.1, b.1))
+/// Defines sums and differences of both vectors of [`Pairs`] and [`Vector`].
+macro_rules! sums {
+    ($($name:ident -> $type:ident = $intrinsic:ident;)*) => {$(
+        #[inline]
+        #[target_feature(enable = "neon")]
+        fn $name(a: $type, b: $type) -> $type {
+            $type($intrinsic(a.0, b.0), $intrinsic(a.1, b.1))
+        }
+    )*};
 }
 
-#[inline]
-#[target_feature(enable = "neon")]
-fn subtract_16(a: Pairs, b: Pairs) -> Pairs {
-    Pairs(vsubq_s16(a.0, b.0), vsubq_s16(a.1, b.1))
+sums! {
+    add_16 -> Pairs = vaddq_s16;
+    subtract_16 -> Pairs = vsubq_s16;
+    add_32 -> Vector = vaddq_s32;
+    subtract_32 -> Vector = vsubq_s32;
 }
 
 /// Moves the first value of each pair to the second's place.
@@ -53,18 +59,6 @@ fn subtract_16(a: Pairs, b: Pairs) -> Pairs {
 fn shift_left_32<const SHIFT: u32>(pairs: Pairs) -> Pairs {
     const { assert!(SHIFT == 16) };
     Pairs(vdupq_n_s16(0), pairs.0)
-}
-
-#[inline]
-#[target_feature(enable = "neon")]
-fn add_32(a: Vector, b: Vector) -> Vector {
-    Vector(vaddq_s32(a.0, b.0), vaddq_s32(a.1, b.1))
-}
-
-#[inline]
-#[target_feature(enable = "neon")]
-fn subtract_32(a: Vector, b: Vector) -> Vector {
-    Vector(vsubq_s32(a.0, b.0), vsubq_s32(a.1, b.1))
 }
 
 #[inline]
@@ -220,19 +214,12 @@ fn samples(sums: Vector) -> uint8x8_t {
 
 /// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs.
 #[target_feature(enable = "neon")]
-pub(super) fn idct(
-    coefficients: &[i16],
-    offsets: &[u32],
-    quantisation: &[i16; BLOCK],
-    out: &mut [u8],
-    stride: usize,
-) -> bool {
+pub(super) fn idct(row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
     let mut range = RangeCheck::new();
-    let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&quantisation.as_chunks::<16>().0[i]));
+    let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&row.quantisation.as_chunks::<16>().0[i]));
     let mut out = groups(out, stride);
-    for (i, offset) in offsets.iter().enumerate() {
-        let block = block_at(coefficients, *offset);
-        let values = dequantised(block, &steps);
+    for (i, offset) in row.offsets.iter().enumerate() {
+        let values = dequantised(row.at(*offset), &steps);
         range.add_pairs(values);
         let columns = pairs_of(transposed(map_inline(columns(values), |sums| pack_32(sums))));
         range.add_pairs(columns);
@@ -257,50 +244,31 @@ pub(super) fn idct(
 }
 
 /// Places of the bytes of four columns of four rows of two blocks, by rows.
-const FOUR_BY_FOUR: [[u8; 16]; 2] = {
-    let mut places = [[0; 16]; 2];
-    let mut i = 0;
-    while i < 32 {
-        let (row, block, column) = (i / 8, i / 4 % 2, i % 4);
-        places[i / 16][i % 16] = (column * 8 + block * 4 + row) as u8;
-        i += 1;
-    }
-    places
-};
+const FOUR_BY_FOUR: [[u8; 16]; 2] = table!(2, |half| table!(16, |i| {
+    let (row, block, column) = (2 * half + i / 8, i / 4 % 2, i % 4);
+    (column * 8 + block * 4 + row) as u8
+}));
 
 /// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, from blocks by pairs.
 #[target_feature(enable = "neon")]
-pub(super) fn idct_reduced(
-    side: u32,
-    coefficients: &[i16],
-    offsets: &[u32],
-    quantisation: &[i16; BLOCK],
-    out: &mut [u8],
-    stride: usize,
-) -> bool {
+pub(super) fn idct_reduced(side: u32, row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
     match side {
-        4 => idct_to_four(coefficients, offsets, quantisation, out, stride),
-        _ => portable::idct_reduced(side, coefficients, offsets, quantisation, out, stride),
+        4 => idct_to_four(row, out, stride),
+        _ => portable::idct_reduced(side, row, out, stride),
     }
 }
 
 /// Transforms two blocks at a time.
 #[inline]
 #[target_feature(enable = "neon")]
-fn idct_to_four(
-    coefficients: &[i16],
-    offsets: &[u32],
-    quantisation: &[i16; BLOCK],
-    out: &mut [u8],
-    stride: usize,
-) -> bool {
+fn idct_to_four(row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
     let mut range = RangeCheck::new();
-    let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&quantisation.as_chunks::<16>().0[i]));
+    let steps: [Pairs; 4] = std::array::from_fn(|i| load_pairs(&row.quantisation.as_chunks::<16>().0[i]));
     let places = FOUR_BY_FOUR.each_ref().map(|places| load(places));
     let mut rows = out.chunks_mut(stride);
     let mut out: [&mut [[u8; 8]]; 4] = std::array::from_fn(|_| rows.next().expect("four rows").as_chunks_mut().0);
-    for (group, offsets) in offsets.as_chunks::<2>().0.iter().enumerate() {
-        let blocks = offsets.map(|offset| block_at(coefficients, offset));
+    for (group, offsets) in row.offsets.as_chunks::<2>().0.iter().enumerate() {
+        let blocks = offsets.map(|offset| row.at(offset));
         let values = map_inline(blocks, |block| dequantised(block, &steps));
         range.add_pairs(values[0]);
         range.add_pairs(values[1]);
@@ -328,7 +296,7 @@ fn vectors_of<const ROWS: usize>(rows: [&[u8]; ROWS], count: usize) -> [&[[u8; 1
     map_inline(rows, |row| &row.as_chunks::<16>().0[..count])
 }
 
-/// Writes 16 pairs at a time, from a vector of each row; the last ones go through a buffer.
+/// Writes 16 pairs at a time, from a vector of each row.
 #[inline]
 #[target_feature(enable = "neon")]
 fn write_pairs<const ROWS: usize>(
@@ -337,16 +305,7 @@ fn write_pairs<const ROWS: usize>(
     pairs: impl Fn([uint8x16_t; ROWS]) -> uint8x16x2_t,
 ) {
     let rows = vectors_of(rows, out.len().div_ceil(32));
-    for (i, out) in out.chunks_mut(32).enumerate() {
-        let pairs = pairs(map_inline(rows, |row| load(&row[i])));
-        if let Some(out) = out.first_chunk_mut() {
-            store_pairs(out, pairs);
-        } else {
-            let mut last = [0; 32];
-            store_pairs(&mut last, pairs);
-            out.copy_from_slice(&last[..out.len()]);
-        }
-    }
+    write_chunks(out, |i, out| store_pairs(out, pairs(map_inline(rows, |row| load(&row[i])))));
 }
 
 /// Returns three times `a` plus `b`.
@@ -357,7 +316,6 @@ fn three_to_one(a: uint8x16_t, b: uint8x16_t) -> [uint16x8_t; 2] {
     [vaddw_u8(vmull_u8(vget_low_u8(a), vget_low_u8(three)), vget_low_u8(b)), vaddw_high_u8(vmull_high_u8(a, three), b)]
 }
 
-/// See [`Kernels::smooth_across`](super::Kernels::smooth_across).
 #[target_feature(enable = "neon")]
 pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
     write_pairs([samples, &samples[1..], &samples[2..]], out, |[left, here, right]| {
@@ -369,7 +327,6 @@ pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
     });
 }
 
-/// See [`Kernels::smooth_both`](super::Kernels::smooth_both).
 #[target_feature(enable = "neon")]
 pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
     let rows = [near, far, &near[1..], &far[1..], &near[2..], &far[2..]];
@@ -388,16 +345,7 @@ pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
 #[target_feature(enable = "neon")]
 fn write_pixels(planes: [&[u8]; 3], out: &mut [u8], pixels: impl Fn([uint8x16_t; 3]) -> uint8x16x3_t) {
     let rows = vectors_of(planes, out.len().div_ceil(48));
-    for (i, out) in out.chunks_mut(48).enumerate() {
-        let pixels = pixels(map_inline(rows, |row| load(&row[i])));
-        if let Some(out) = out.first_chunk_mut() {
-            store_pixels(out, pixels);
-        } else {
-            let mut last = [0; 48];
-            store_pixels(&mut last, pixels);
-            out.copy_from_slice(&last[..out.len()]);
-        }
-    }
+    write_chunks(out, |i, out| store_pixels(out, pixels(map_inline(rows, |row| load(&row[i])))));
 }
 
 /// Converts eight pixels, from luma and colour differences from 128.
@@ -416,7 +364,6 @@ fn rgb(y: int16x8_t, cb: int16x8_t, cr: int16x8_t) -> [uint8x8_t; 3] {
     map_inline([r, g, b], |v| vqmovun_s16(v))
 }
 
-/// See [`Kernels::ycbcr`](super::Kernels::ycbcr).
 #[target_feature(enable = "neon")]
 pub(super) fn ycbcr(planes: [&[u8]; 3], out: &mut [u8]) {
     write_pixels(planes, out, |[y, cb, cr]| {
@@ -431,7 +378,6 @@ pub(super) fn ycbcr(planes: [&[u8]; 3], out: &mut [u8]) {
     });
 }
 
-/// See [`Kernels::interleave`](super::Kernels::interleave).
 #[target_feature(enable = "neon")]
 pub(super) fn interleave(planes: [&[u8]; 3], out: &mut [u8]) {
     write_pixels(planes, out, |[a, b, c]| uint8x16x3_t(a, b, c));

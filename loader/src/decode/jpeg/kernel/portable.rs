@@ -5,10 +5,9 @@ use super::super::fallback::Fallback;
 use super::super::mcu_blocks::{McuBlocks, Position};
 use super::super::order::{BLOCK, PLACES, ROWS};
 use super::islow::fits;
-use super::layout::block_at;
+use super::layout::BlockRow;
 use super::reduced;
 
-/// See [`Kernels::unstuff`](super::Kernels::unstuff).
 pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
     const STEP: usize = 16;
     let (mut read, mut written) = (0, 0);
@@ -38,7 +37,6 @@ pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
     (read, written)
 }
 
-/// See [`Kernels::decode`](super::Kernels::decode).
 pub(super) fn decode(
     blocks: &McuBlocks<'_>,
     at: &mut Position<'_>,
@@ -48,12 +46,10 @@ pub(super) fn decode(
     blocks.decode::<true>(at, count, coefficients)
 }
 
-/// See [`Kernels::skip`](super::Kernels::skip).
 pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
     blocks.skip(at, count)
 }
 
-/// See [`Kernels::band`](super::Kernels::band).
 pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Fallback> {
     run.read(|mut number, mut mask| {
         let mut out = 0;
@@ -154,19 +150,13 @@ fn idct_block(
 
 /// See [`Kernels::idct`](super::Kernels::idct); blocks by pairs. Returns true if all values [`fit`](fits), as every
 /// kernel does; on x86 all do.
-pub(super) fn idct(
-    coefficients: &[i16],
-    offsets: &[u32],
-    quantisation: &[i16; BLOCK],
-    out: &mut [u8],
-    stride: usize,
-) -> bool {
+pub(super) fn idct(row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
     let mut all_fit = true;
-    for (i, offset) in offsets.iter().enumerate() {
-        let (rows, fits) = idct_block(block_at(coefficients, *offset), by_pairs, quantisation);
+    for (i, offset) in row.offsets.iter().enumerate() {
+        let (rows, fits) = idct_block(row.at(*offset), by_pairs, row.quantisation);
         all_fit &= fits;
-        for (y, row) in rows.iter().enumerate() {
-            out[y * stride + i * 8..][..8].copy_from_slice(row);
+        for (y, samples) in rows.iter().enumerate() {
+            out[y * stride + i * 8..][..8].copy_from_slice(samples);
         }
     }
     all_fit
@@ -174,15 +164,8 @@ pub(super) fn idct(
 
 /// See [`Kernels::idct`](super::Kernels::idct); to blocks of less than 8, from blocks by pairs.
 #[inline(always)]
-pub(super) fn idct_reduced(
-    side: u32,
-    coefficients: &[i16],
-    offsets: &[u32],
-    quantisation: &[i16; BLOCK],
-    out: &mut [u8],
-    stride: usize,
-) -> bool {
-    reduced::idct(side, coefficients, offsets, |block| *block, quantisation, out, stride)
+pub(super) fn idct_reduced(side: u32, row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
+    reduced::idct(side, row, |block| *block, out, stride)
 }
 
 /// Decodes blocks side by side whose values are too large for the vector code, in the order that `place` gives, to
@@ -204,7 +187,6 @@ pub(super) fn idct_large<const BLOCKS: usize, const WIDTH: usize>(
     }
 }
 
-/// See [`Kernels::smooth_across`](super::Kernels::smooth_across).
 #[inline(always)]
 pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
     let pairs = out.as_chunks_mut::<2>().0;
@@ -215,7 +197,6 @@ pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
     }
 }
 
-/// See [`Kernels::smooth_down`](super::Kernels::smooth_down).
 #[inline(always)]
 pub(super) fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
     for (out, (near, far)) in out.iter_mut().zip(near.iter().zip(far)) {
@@ -223,7 +204,6 @@ pub(super) fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
     }
 }
 
-/// See [`Kernels::smooth_both`](super::Kernels::smooth_both).
 #[inline(always)]
 pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
     let pairs = out.as_chunks_mut::<2>().0;
@@ -234,7 +214,6 @@ pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
     }
 }
 
-/// See [`Kernels::ycbcr`](super::Kernels::ycbcr).
 #[inline(always)]
 pub(super) fn ycbcr([y, cb, cr]: [&[u8]; 3], out: &mut [u8]) {
     const HALF: i32 = 1 << 15;
@@ -251,7 +230,6 @@ pub(super) fn ycbcr([y, cb, cr]: [&[u8]; 3], out: &mut [u8]) {
     }
 }
 
-/// See [`Kernels::interleave`](super::Kernels::interleave).
 #[inline(always)]
 pub(super) fn interleave(planes: [&[u8]; 3], out: &mut [u8]) {
     let pixels = out.as_chunks_mut::<3>().0;

@@ -7,43 +7,33 @@
 
 use super::super::order::BLOCK;
 use super::islow::fits;
-use super::layout::block_at;
+use super::layout::BlockRow;
 
 /// Bits of fraction of the weights.
 const FRACTION: u32 = 13;
 
-/// Weights of a pass from eight to `SIDE` values, for the first half of the outputs. The coefficients are in the order
+/// Weights of a pass from eight values, for the first half of the outputs. The coefficients are in the order
 /// of pairs: 0, 4, 2, 6, 7, 1, 3, 5. The second half mirrors the first: odd coefficients have the opposite weights.
-pub(super) trait Weights<const HALF: usize> {
-    const WEIGHTS: [[i32; 8]; HALF];
-}
+pub(super) type Weights<const HALF: usize> = [[i32; 8]; HALF];
 
-/// Reduction from eight values to `SIDE`.
-pub(super) struct Reduced<const SIDE: usize>;
+/// Weights of a pass to four values.
+pub(super) const TO_FOUR: Weights<2> = [
+    [2 << FRACTION, 0, 15137, -6270, -4176, 20995, 7373, -4926],
+    [2 << FRACTION, 0, -15137, 6270, -1730, 8697, -17799, 11893],
+];
 
-impl Weights<2> for Reduced<4> {
-    const WEIGHTS: [[i32; 8]; 2] = [
-        [2 << FRACTION, 0, 15137, -6270, -4176, 20995, 7373, -4926],
-        [2 << FRACTION, 0, -15137, 6270, -1730, 8697, -17799, 11893],
-    ];
-}
-
-impl Weights<1> for Reduced<2> {
-    const WEIGHTS: [[i32; 8]; 1] = [[4 << FRACTION, 0, 0, 0, -5906, 29692, -10426, 6967]];
-}
+/// Weights of a pass to two values.
+const TO_TWO: Weights<1> = [[4 << FRACTION, 0, 0, 0, -5906, 29692, -10426, 6967]];
 
 /// Runs a pass over `LANES` columns or rows at a time. Sums wrap, so that any coefficients give pixels.
 #[inline(always)]
 fn pass<const SIDE: usize, const HALF: usize, const LANES: usize>(
+    weights: Weights<HALF>,
     values: &[[i32; LANES]; 8],
     shift: u32,
-) -> [[i32; LANES]; SIDE]
-where
-    Reduced<SIDE>: Weights<HALF>,
-{
+) -> [[i32; LANES]; SIDE] {
     let mut out = [[0; LANES]; SIDE];
-    for j in 0..HALF {
-        let weights = Reduced::<SIDE>::WEIGHTS[j];
+    for (j, weights) in weights.into_iter().enumerate() {
         for lane in 0..LANES {
             let sum = |range: std::ops::Range<usize>| {
                 range.fold(0_i32, |sum, k| sum.wrapping_add(values[k][lane].wrapping_mul(weights[k])))
@@ -60,12 +50,10 @@ where
 /// libjpeg-turbo's vector code for x86.
 #[inline(always)]
 pub(super) fn block<const SIDE: usize, const HALF: usize>(
+    weights: Weights<HALF>,
     block: &[i16; BLOCK],
     quantisation: &[i16; BLOCK],
-) -> ([[u8; SIDE]; SIDE], bool)
-where
-    Reduced<SIDE>: Weights<HALF>,
-{
+) -> ([[u8; SIDE]; SIDE], bool) {
     // The weights are twice as large in a pass to 4, four times in one to 2: the passes shift by these bits more.
     let more = SIDE.ilog2().abs_diff(3);
     let place = |k: usize, n: usize| k / 2 * 16 + n * 2 + k % 2;
@@ -75,7 +63,7 @@ where
             *value = block[place(k, n)].wrapping_mul(quantisation[place(k, n)]).into();
         }
     }
-    let mut rows: [[i32; 8]; SIDE] = pass(&values, FRACTION - 2 + more);
+    let mut rows: [[i32; 8]; SIDE] = pass(weights, &values, FRACTION - 2 + more);
     let all_fit = values.as_flattened().iter().chain(rows.as_flattened()).all(|v| fits(*v));
     let packed = |v: i32| v.clamp(i16::MIN.into(), i16::MAX.into());
     if SIDE == 4 {
@@ -89,30 +77,25 @@ where
         rows.iter_mut().for_each(|row| row[1..].iter_mut().for_each(|v| *v = packed(*v)));
     }
     let columns = std::array::from_fn(|n| std::array::from_fn(|y| rows[y][n]));
-    let columns: [[i32; SIDE]; SIDE] = pass(&columns, FRACTION + 5 + more);
+    let columns: [[i32; SIDE]; SIDE] = pass(weights, &columns, FRACTION + 5 + more);
     (std::array::from_fn(|y| std::array::from_fn(|x| sample(columns[x][y]))), all_fit)
 }
 
 /// Decodes a row of blocks, which `by_pairs` reorders, to `SIDE` rows. Returns true if all values fit.
 #[inline(always)]
 fn blocks<const SIDE: usize, const HALF: usize>(
-    coefficients: &[i16],
-    offsets: &[u32],
+    weights: Weights<HALF>,
+    row: BlockRow<'_>,
     by_pairs: impl Fn(&[i16; BLOCK]) -> [i16; BLOCK],
-    quantisation: &[i16; BLOCK],
     out: &mut [u8],
     stride: usize,
-) -> bool
-where
-    Reduced<SIDE>: Weights<HALF>,
-{
+) -> bool {
     let mut all_fit = true;
-    for (i, offset) in offsets.iter().enumerate() {
-        let (samples, fits): ([[u8; SIDE]; SIDE], bool) =
-            block(&by_pairs(block_at(coefficients, *offset)), quantisation);
+    for (i, offset) in row.offsets.iter().enumerate() {
+        let (rows, fits): ([[u8; SIDE]; SIDE], bool) = block(weights, &by_pairs(row.at(*offset)), row.quantisation);
         all_fit &= fits;
-        for (y, row) in samples.iter().enumerate() {
-            out[y * stride + i * SIDE..][..SIDE].copy_from_slice(row);
+        for (y, samples) in rows.iter().enumerate() {
+            out[y * stride + i * SIDE..][..SIDE].copy_from_slice(samples);
         }
     }
     all_fit
@@ -120,9 +103,9 @@ where
 
 /// Decodes a row of blocks to a row of their means.
 #[inline(always)]
-fn means(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out: &mut [u8]) {
-    for (out, offset) in out.iter_mut().zip(offsets) {
-        let sum = i32::from(coefficients[*offset as usize]) * i32::from(quantisation[0]);
+fn means(row: BlockRow<'_>, out: &mut [u8]) {
+    for (out, offset) in out.iter_mut().zip(row.offsets) {
+        let sum = i32::from(row.coefficients[*offset as usize]) * i32::from(row.quantisation[0]);
         // libjpeg-turbo uses ten bits of values that are out of range.
         *out = sample(((sum + 4) >> 3) << 22 >> 22);
     }
@@ -132,18 +115,16 @@ fn means(coefficients: &[i16], offsets: &[u32], quantisation: &[i16; BLOCK], out
 #[inline(always)]
 pub(super) fn idct(
     side: u32,
-    coefficients: &[i16],
-    offsets: &[u32],
+    row: BlockRow<'_>,
     by_pairs: impl Fn(&[i16; BLOCK]) -> [i16; BLOCK],
-    quantisation: &[i16; BLOCK],
     out: &mut [u8],
     stride: usize,
 ) -> bool {
     match side {
-        4 => blocks::<4, 2>(coefficients, offsets, by_pairs, quantisation, out, stride),
-        2 => blocks::<2, 1>(coefficients, offsets, by_pairs, quantisation, out, stride),
+        4 => blocks::<4, 2>(TO_FOUR, row, by_pairs, out, stride),
+        2 => blocks::<2, 1>(TO_TWO, row, by_pairs, out, stride),
         _ => {
-            means(coefficients, offsets, quantisation, out);
+            means(row, out);
             true
         }
     }
@@ -163,9 +144,8 @@ macro_rules! pass_to_four {
         #[inline]
         #[target_feature(enable = $features)]
         fn pass_to_four<const SHIFT: u32>(pairs: [Pairs; 4]) -> [Vector; 4] {
-            use super::reduced::{Reduced, Weights};
             let round = set_32(1 << (SHIFT - 1));
-            let [outer, inner] = super::layout::map_inline(<Reduced<4> as Weights<2>>::WEIGHTS, |w| {
+            let [outer, inner] = super::layout::map_inline(super::reduced::TO_FOUR, |w| {
                 let even =
                     add_product(add_product(round, pairs[0], weights(w[0], w[1])), pairs[1], weights(w[2], w[3]));
                 let odd = add_product(multiply_pairs(pairs[2], weights(w[4], w[5])), pairs[3], weights(w[6], w[7]));

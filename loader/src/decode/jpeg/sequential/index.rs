@@ -1,13 +1,13 @@
 //! Creation of a row index: one pass over the scan that records only places and predictors.
 
 use super::super::fallback::Fallback;
+use super::super::layout::{blocks, parts};
 use super::super::markers::Headers;
 use super::super::mcu::Mcus;
 use super::super::row_index::{RowIndexWriter, RowStart};
-use super::super::unstuff::{BitPlace, Part};
+use super::super::unstuff::BitPlace;
 use super::super::workspace::Workspace;
 use super::Sequential;
-use super::layout::{blocks, parts};
 use crate::decode::geometry::Region;
 
 impl Sequential {
@@ -31,9 +31,8 @@ impl Sequential {
         let (parts, extent) = parts(&headers, &frame, &scan, Region::all(frame.size))?;
         let tables = self.tables(&mut workspace.dc, &headers, &scan)?;
         let interval = headers.restart_interval;
-        let whole = Part { start: scan.data, restarts: 0, end: None };
-        let end = workspace.segments.read(workspace.kernels, bytes, &whole, interval > 0)?;
-        headers.resume(end);
+        headers.at = workspace.segments.read_scan(workspace.kernels, &headers, &scan)?;
+        let is_before_end = headers.is_at_end();
         if headers.next_scan()?.is_some() {
             return Err(Fallback("a scan after the last"));
         }
@@ -52,7 +51,7 @@ impl Sequential {
             mcus.check()?;
         }
         // A picture that cannot be decoded as a whole must not be decoded with an index either, so it gets none.
-        mcus.trailing_data()?.check(headers.ends_at(end))?;
+        mcus.trailing_data()?.check(is_before_end)?;
         writer.finish();
         Ok(())
     }

@@ -2,12 +2,11 @@
 
 use super::super::fallback::Fallback;
 use super::super::kernel::Kernels;
-use super::super::markers::Scan;
+use super::super::layout::Extent;
 use super::super::mcu::{Mcus, TrailingData};
 use super::super::mcu_blocks::McuBlocks;
 use super::super::row_index::{RowIndexReader, RowStart};
 use super::super::unstuff::{Part, Segments};
-use super::layout::Extent;
 
 /// Source of the MCUs that a region needs, row by row.
 pub(super) enum RowSource<'a> {
@@ -28,19 +27,19 @@ pub(super) struct ScanRows<'a> {
 /// Rows that are each read from their start in the index. MCUs left of the region are skipped, those right of it are
 /// not read.
 pub(super) struct IndexedRows<'a> {
-    kernels: Kernels,
-    file: &'a [u8],
+    pub kernels: Kernels,
+    pub file: &'a [u8],
     /// Data of the current row.
-    segments: &'a mut Segments,
-    blocks: &'a McuBlocks<'a>,
+    pub segments: &'a mut Segments,
+    pub blocks: &'a McuBlocks<'a>,
     /// MCUs between restart markers; 0 means none.
-    interval: u32,
-    extent: &'a Extent,
+    pub interval: u32,
+    pub extent: &'a Extent,
     /// Index, at the row after the next.
-    index: RowIndexReader<'a>,
+    pub index: RowIndexReader<'a>,
     /// The next row and its start.
-    row: u32,
-    start: RowStart,
+    pub row: u32,
+    pub start: RowStart,
 }
 
 impl<'a> RowSource<'a> {
@@ -86,24 +85,6 @@ impl<'a> ScanRows<'a> {
 }
 
 impl<'a> IndexedRows<'a> {
-    /// Returns the rows of the only scan of `file`, with the row index `stored`.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a picture, named one by one")]
-    pub(super) fn new(
-        kernels: Kernels,
-        file: &'a [u8],
-        scan: &Scan,
-        stored: &'a [u8],
-        segments: &'a mut Segments,
-        blocks: &'a McuBlocks<'a>,
-        interval: u32,
-        extent: &'a Extent,
-    ) -> Result<Self, Fallback> {
-        let mut index = RowIndexReader::new(stored, file, scan)?;
-        let row = extent.rows.start;
-        let start = index.skip(row)?;
-        Ok(Self { kernels, file, segments, blocks, interval, extent, index, row, start })
-    }
-
     fn decode(&mut self, coefficients: &mut [i16]) -> Result<(), Fallback> {
         let first = self.first_mcu();
         let RowStart { place, predictors } = self.read()?;

@@ -1,7 +1,7 @@
 //! Samples of other than 8 bits: 12 bits, and lossless pictures of 2 to 16.
 
 use super::*;
-use crate::decode::jpeg::turbo::encode_deep;
+use crate::decode::jpeg::turbo::tests::encode_deep;
 
 /// Returns samples with ramps over the whole range, and with edges.
 fn samples(size: Size, channels: u32, bits: u32) -> Vec<u16> {

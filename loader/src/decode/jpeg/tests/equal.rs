@@ -1,6 +1,6 @@
 //! The native decoder against libjpeg-turbo's full decode: the same pixels for every file that it decodes.
 
-use super::super::kernel::{Kernels, OUT_OF_RANGE};
+use super::super::kernel::OUT_OF_RANGE;
 use super::super::native::NativeDecoder;
 use super::super::order::BLOCK;
 use super::writer::Picture;
@@ -28,13 +28,13 @@ fn compare(bytes: &[u8], index: Option<&[u8]>, may_fall_back: bool, count: u32, 
     let (mut whole, mut part) = (Pixels::new(), Pixels::new());
     let size = turbo.size(bytes).unwrap();
     turbo.decode(bytes, Region::all(size), &mut whole).unwrap();
-    for kernels in Kernels::available() {
+    for kernels in all_kernels() {
         let mut native = NativeDecoder::new(kernels);
         assert_eq!(NativeDecoder::size(bytes), Ok(size), "{what}");
         for i in 0..count {
             let region = if i == 0 { Region::all(size) } else { random.region(size) };
             let what = format!("{what} {kernels:?} {region:?}");
-            match native.decode_from(bytes, index, region, &mut part) {
+            match native.decode_scaled(bytes, index, Scale::Full, region, &mut part) {
                 Err(OUT_OF_RANGE) if may_fall_back => continue,
                 outcome => outcome.unwrap_or_else(|e| panic!("{what}: {e}")),
             }

@@ -1,7 +1,7 @@
 //! The kernels against each other, with values that are unlikely in files.
 
 use super::super::fallback::Fallback;
-use super::super::kernel::{GROUP, Kernels, MARGIN};
+use super::super::kernel::{BlockRow, GROUP, MARGIN};
 use super::super::order::BLOCK;
 use super::*;
 use std::fmt::Display;
@@ -21,15 +21,14 @@ fn assert_same_samples<const BLOCKS: usize>(
         kernels.order(backwards, &mut ordered);
         let to_side = |side: &u32| {
             let (side, mut out) = (*side, vec![0; 8 * stride]);
-            kernels.idct(side, ordered.as_flattened(), &offsets, quantisation, &mut out, stride)?;
+            let row = BlockRow { coefficients: ordered.as_flattened(), offsets: &offsets, quantisation };
+            kernels.idct(side, row, &mut out, stride)?;
             let rows = out.chunks(stride).take(side as usize);
             Ok(rows.flat_map(|row| &row[..side as usize * BLOCKS]).copied().collect())
         };
         sides.iter().map(to_side).collect::<Vec<Result<Vec<u8>, Fallback>>>()
     };
-    let [portable, others @ ..] = &Kernels::available()[..] else {
-        unreachable!("every machine has the portable kernels")
-    };
+    let [portable, others @ ..] = &all_kernels()[..] else { unreachable!("every machine has the portable kernels") };
     let expected = samples(*portable);
     for kernels in others {
         assert_eq!(samples(*kernels), expected, "{what}, {kernels:?}");
@@ -100,7 +99,7 @@ fn every_kernel_upsamples_and_converts_rows_of_any_length_alike() {
                 make(3, &|out| kernels.interleave(colours, out)),
             ]
         };
-        let kernels = Kernels::available();
+        let kernels = all_kernels();
         let expected = outputs(kernels[0]);
         for kernels in &kernels[1..] {
             assert!(outputs(*kernels) == expected, "{length} samples, round {round}, {kernels:?}");
@@ -124,7 +123,7 @@ fn every_kernel_removes_stuffing_alike() {
             expected.push(*byte);
             read += if *byte == 0xff { 2 } else { 1 };
         }
-        for kernels in Kernels::available() {
+        for kernels in all_kernels() {
             let mut out = vec![7; from.len() + MARGIN];
             let (found, written) = kernels.unstuff(from, &mut out);
             assert_eq!((found, &out[..written]), (read, &expected[..]), "{kernels:?} of {from:?}");

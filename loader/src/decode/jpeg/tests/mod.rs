@@ -1,5 +1,7 @@
+use super::kernel::Kernels;
 use super::*;
 use crate::decode::geometry::Scale;
+use crate::decode::vectors::Vectors;
 use crate::error::ErrorKind;
 
 mod deep;
@@ -36,6 +38,11 @@ fn picture(size: Size, random: &mut Lcg) -> Vec<u8> {
         }
     }
     rgb
+}
+
+/// Returns the kernels of all levels that this machine has, the best last.
+fn all_kernels() -> Vec<Kernels> {
+    Vectors::available().into_iter().map(Kernels::with_vectors).collect()
 }
 
 /// All decoders; they must meet the same requirements.

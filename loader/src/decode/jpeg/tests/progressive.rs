@@ -1,6 +1,5 @@
 //! Progressive pictures with scans that usual encoders do not write.
 
-use super::super::kernel::Kernels;
 use super::super::native::NativeDecoder;
 use super::super::order::BLOCK;
 use super::equal::{assert_equal, assert_equal_or_fallback, noise};
@@ -151,8 +150,13 @@ fn scans_that_are_missing_repeated_or_out_of_order_are_left_to_libjpeg_turbo() {
         let bytes = picture.write(&mut noise(&mut random));
         let size = Size { w: 40, h: 40 };
         let (mut want, mut got) = (Pixels::new(), Pixels::new());
-        for kernels in Kernels::available() {
-            assert!(NativeDecoder::new(kernels).decode_from(&bytes, None, Region::all(size), &mut got).is_err(), "{i}");
+        for kernels in all_kernels() {
+            assert!(
+                NativeDecoder::new(kernels)
+                    .decode_scaled(&bytes, None, Scale::Full, Region::all(size), &mut got)
+                    .is_err(),
+                "{i}"
+            );
         }
         let expected = Turbo::new().unwrap().decode(&bytes, Region::all(size), &mut want);
         let outcome = Decoder::new().decode(&bytes, Region::all(size), &mut got);

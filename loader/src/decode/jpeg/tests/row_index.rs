@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::super::fallback::Fallback;
-use super::super::kernel::Kernels;
 use super::super::markers::Headers;
 use super::super::native::NativeDecoder;
 use super::super::row_index::{RowIndexReader, RowIndexWriter, RowStart};
@@ -75,14 +74,14 @@ fn every_part_of_a_row_is_found_wherever_restart_intervals_start() {
         let index = index(&bytes);
         let (mut whole, mut part) = (Pixels::new(), Pixels::new());
         Turbo::new().unwrap().decode(&bytes, Region::all(Size { w: 75, h: 47 }), &mut whole).unwrap();
-        for kernels in Kernels::available() {
+        for kernels in all_kernels() {
             let mut native = NativeDecoder::new(kernels);
             for (y, h) in [(0, 1), (0, 47), (7, 2), (16, 8), (24, 23), (46, 1)] {
                 for (x, w) in [(0, 1), (0, 75), (15, 2), (16, 16), (33, 30), (64, 11), (74, 1)] {
                     let region = Region { x, y, w, h };
                     let what = format!("{restart_interval} {kernels:?} {region:?}");
                     native
-                        .decode_from(&bytes, Some(&index), region, &mut part)
+                        .decode_scaled(&bytes, Some(&index), Scale::Full, region, &mut part)
                         .unwrap_or_else(|e| panic!("{what}: {e}"));
                     assert_part_of(&whole, &part, region, &what);
                 }
@@ -160,15 +159,15 @@ fn an_index_of_another_picture_is_rejected() {
     let region = Region { x: 3, y: 50, w: 20, h: 20 };
     decoder.decode(&one, region, &mut want).unwrap();
     assert_eq!(decoder.take_row_index_counts(), RowIndexCounts::default());
-    decoder.decode_indexed(&one, &index(&other), region, &mut got).unwrap();
+    decoder.decode_scaled(&one, &index(&other), Scale::Full, region, &mut got).unwrap();
     assert_part_of(&want, &got, region, "with another's index");
     let is_own = Kernels::new().use_vectors();
     assert_eq!(decoder.take_row_index_counts(), RowIndexCounts { used: 0, rejected: u64::from(is_own) });
-    decoder.decode_indexed(&one, &index(&one), region, &mut got).unwrap();
+    decoder.decode_scaled(&one, &index(&one), Scale::Full, region, &mut got).unwrap();
     assert_part_of(&want, &got, region, "with its own index");
     assert_eq!(decoder.take_row_index_counts(), RowIndexCounts { used: u64::from(is_own), rejected: 0 });
     // A missing index is not counted as rejected.
-    decoder.decode_indexed(&one, &[], region, &mut got).unwrap();
+    decoder.decode_scaled(&one, &[], Scale::Full, region, &mut got).unwrap();
     assert_eq!(decoder.take_row_index_counts(), RowIndexCounts::default());
 }
 
@@ -196,10 +195,10 @@ fn an_index_of_a_picture_that_differs_only_in_coded_data_is_rejected() {
     let data = data(&one);
     assert!(one[..data] == other[..data] && one != other);
     let region = Region { x: 2, y: 10, w: 3, h: 9 };
-    for kernels in Kernels::available() {
+    for kernels in all_kernels() {
         let mut native = NativeDecoder::new(kernels);
-        assert_eq!(native.decode_from(&one, Some(&rows), region, &mut Pixels::new()), Ok(()));
-        let rejected = native.decode_from(&other, Some(&rows), region, &mut Pixels::new());
+        assert_eq!(native.decode_scaled(&one, Some(&rows), Scale::Full, region, &mut Pixels::new()), Ok(()));
+        let rejected = native.decode_scaled(&other, Some(&rows), Scale::Full, region, &mut Pixels::new());
         assert_eq!(rejected, Err(Fallback("a row index that is damaged or another picture's")));
     }
 }
@@ -223,7 +222,7 @@ fn damage_after_indexing_has_the_same_effect_as_without_an_index() {
         }
         let region = random.region(size);
         let expected = plain.decode(&bytes, region, &mut want);
-        let outcome = indexed.decode_indexed(&bytes, &index, region, &mut got);
+        let outcome = indexed.decode_scaled(&bytes, &index, Scale::Full, region, &mut got);
         assert_eq!(expected.is_ok(), outcome.is_ok(), "round {round}: {expected:?} and {outcome:?}");
         if expected.is_ok() {
             assert_part_of(&want, &got, region, &format!("round {round}"));
@@ -258,7 +257,7 @@ fn a_damaged_index_is_rejected() {
         }
         let region = random.region(size);
         decoder.decode(&bytes, region, &mut want).unwrap();
-        decoder.decode_indexed(&bytes, &index, region, &mut got).unwrap();
+        decoder.decode_scaled(&bytes, &index, Scale::Full, region, &mut got).unwrap();
         assert_part_of(&want, &got, region, &format!("round {round} {region:?}"));
         assert_eq!(decoder.take_row_index_counts().used, 0, "round {round}");
     }
@@ -285,7 +284,7 @@ fn an_index_with_wrong_values_is_rejected_or_gives_wrong_pixels() {
         let honest = check(&bytes, &lie[4..]);
         lie[..4].copy_from_slice(&honest);
         let region = random.region(size);
-        decoder.decode_indexed(&bytes, &lie, region, &mut got).unwrap();
+        decoder.decode_scaled(&bytes, &lie, Scale::Full, region, &mut got).unwrap();
         let have = got.region();
         assert!(have.x <= region.x && have.y <= region.y, "round {round}");
         assert!(have.x + have.w >= region.x + region.w && have.y + have.h >= region.y + region.h, "round {round}");
@@ -325,9 +324,9 @@ fn forged(bytes: &[u8], starts: &[RowStart]) -> Vec<u8> {
 /// Decodes whole rows of MCUs with an index. The kernels of all levels return the same result.
 fn outcome(bytes: &[u8], index: &[u8], rows: Range<u32>) -> std::result::Result<(), Fallback> {
     let region = Region { x: 0, y: rows.start * 8, w: 32, h: (rows.end - rows.start) * 8 };
-    let outcomes = Kernels::available().into_iter().map(|kernels| {
+    let outcomes = all_kernels().into_iter().map(|kernels| {
         let mut pixels = Pixels::new();
-        NativeDecoder::new(kernels).decode_from(bytes, Some(index), region, &mut pixels)
+        NativeDecoder::new(kernels).decode_scaled(bytes, Some(index), Scale::Full, region, &mut pixels)
     });
     let mut outcomes: Vec<_> = outcomes.collect();
     outcomes.dedup();
@@ -423,8 +422,14 @@ fn places_and_predictors_of_any_size_are_handled() {
         starts.sort_by_key(|start| (start.place.byte, start.place.bit));
         let index = forged(&bytes, &starts);
         let region = random.region(size);
-        for kernels in Kernels::available() {
-            match NativeDecoder::new(kernels).decode_from(&bytes, Some(&index), region, &mut Pixels::new()) {
+        for kernels in all_kernels() {
+            match NativeDecoder::new(kernels).decode_scaled(
+                &bytes,
+                Some(&index),
+                Scale::Full,
+                region,
+                &mut Pixels::new(),
+            ) {
                 Ok(()) => taken += 1,
                 Err(_) => rejected += 1,
             }
@@ -462,10 +467,13 @@ fn columns_right_of_the_region_are_not_decoded() {
         let end = start.place.byte;
         bytes[end - 8..end - 1].fill(0xfe);
     }
-    for kernels in Kernels::available() {
+    for kernels in all_kernels() {
         let mut native = NativeDecoder::new(kernels);
-        assert_eq!(native.decode_from(&bytes, None, left, &mut got), Err(Fallback("bits that are no code")));
-        assert_eq!(native.decode_from(&bytes, Some(&forged(&bytes, &honest)), left, &mut got), Ok(()));
+        assert_eq!(
+            native.decode_scaled(&bytes, None, Scale::Full, left, &mut got),
+            Err(Fallback("bits that are no code"))
+        );
+        assert_eq!(native.decode_scaled(&bytes, Some(&forged(&bytes, &honest)), Scale::Full, left, &mut got), Ok(()));
         assert_part_of(&want, &got, left, "left of the damage");
     }
 }

@@ -1,7 +1,6 @@
 //! Pictures at smaller scales: the native decoder against libjpeg-turbo, and both against the mean of the full
 //! picture's pixels.
 
-use super::super::kernel::Kernels;
 use super::super::native::NativeDecoder;
 use super::equal::noise;
 use super::writer::Picture;
@@ -23,7 +22,7 @@ fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
             turbo.decode_scaled(bytes, scale, region, &mut part).unwrap();
             assert_part_of(&whole, &part, region, &format!("{what} libjpeg-turbo {scale:?} {region:?}"));
         }
-        for kernels in Kernels::available() {
+        for kernels in all_kernels() {
             let mut native = NativeDecoder::new(kernels);
             for i in 0..count {
                 let region = if i == 0 { Region::all(size) } else { random.region(size) };

@@ -9,8 +9,8 @@ use crate::decode::jpeg::stages::JpegStage;
 fn trace(last_stage: JpegStage, bytes: &[u8], index: &[u8], region: Region) -> (Vec<u8>, Vec<u8>) {
     let mut native = NativeDecoder::with_last_stage(Kernels::new(), last_stage);
     let mut pixels = Pixels::new();
-    native.decode_from(bytes, (!index.is_empty()).then_some(index), region, &mut pixels).unwrap();
-    let samples = native.workspace().planes.iter().flat_map(|plane| plane.bytes()).copied().collect();
+    native.decode_scaled(bytes, (!index.is_empty()).then_some(index), Scale::Full, region, &mut pixels).unwrap();
+    let samples = native.workspace.planes.iter().flat_map(|plane| &plane.bytes[..]).copied().collect();
     (samples, pixels.rgb().to_vec())
 }
 
@@ -51,7 +51,7 @@ fn damage_is_found_when_coefficients_are_decoded_and_not_before() {
         bytes.splice(start..start + length, [0xff, 0x00].repeat(length / 2));
         let is_decoded = |last_stage| {
             let mut native = NativeDecoder::with_last_stage(Kernels::new(), last_stage);
-            native.decode_from(&bytes, None, Region::all(size), &mut Pixels::new()).is_ok()
+            native.decode_scaled(&bytes, None, Scale::Full, Region::all(size), &mut Pixels::new()).is_ok()
         };
         assert!(is_decoded(JpegStage::Bytes));
         assert!(!is_decoded(JpegStage::Coefficients));

@@ -1,71 +1,28 @@
 //! Conversion of libjpeg-turbo's output to bytes of RGB: other sample depths, grey, CMYK.
 
-use crate::error::{Error, ErrorKind, Result};
 use std::ffi::c_int;
 use turbojpeg_sys as tj;
 
-/// Bits of a sample, by the function that decodes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Depth {
-    /// 2 to 8.
-    Byte(u32),
-    /// 9 to 12.
-    Twelve(u32),
-    /// 13 to 16.
-    Sixteen(u32),
-}
-
-impl Depth {
-    /// Returns the depth of a picture with samples of `bits`. Only lossless pictures have others than 8 and 12.
-    ///
-    /// # Errors
-    /// `Unsupported` for numbers that no JPEG has.
-    pub(super) fn new(bits: c_int) -> Result<Self> {
-        match bits {
-            2..=8 => Ok(Self::Byte(bits as u32)),
-            9..=12 => Ok(Self::Twelve(bits as u32)),
-            13..=16 => Ok(Self::Sixteen(bits as u32)),
-            _ => {
-                let message = "no JPEG has samples with this number of bits";
-                Err(Error::decode(message).of_kind(ErrorKind::Unsupported).with("bits", bits))
-            }
-        }
-    }
-
-    /// Returns the largest sample.
-    fn max(self) -> u32 {
-        let (Self::Byte(bits) | Self::Twelve(bits) | Self::Sixteen(bits)) = self;
-        (1 << bits) - 1
-    }
-
-    /// Returns memory for `samples` that are larger than bytes.
-    pub(super) fn room(self, samples: usize) -> Vec<u16> {
-        match self {
-            Self::Byte(_) => Vec::new(),
-            Self::Twelve(_) | Self::Sixteen(_) => vec![0; samples],
-        }
-    }
-
-    /// Scales samples to bytes, the largest one to 255: those of `deep`, or those that are in `out` already.
-    pub(super) fn to_bytes(self, deep: &[u16], out: &mut [u8]) {
-        let max = self.max();
-        let byte = |sample: u32| ((sample.min(max) * 255 + max / 2) / max) as u8;
-        match self {
-            Self::Byte(8) => {}
-            Self::Byte(_) => out.iter_mut().for_each(|sample| *sample = byte(u32::from(*sample))),
-            _ => out.iter_mut().zip(deep).for_each(|(out, sample)| *out = byte(u32::from(*sample))),
-        }
+/// Scales samples of `bits` to bytes, the largest one to 255: those of `deep`, or those that are in `out` already if
+/// they have no more than 8 bits.
+pub(super) fn scale_to_bytes(bits: u32, deep: &[u16], out: &mut [u8]) {
+    let max = (1 << bits) - 1;
+    let byte = |sample: u32| ((sample.min(max) * 255 + max / 2) / max) as u8;
+    match bits {
+        8 => {}
+        ..8 => out.iter_mut().for_each(|sample| *sample = byte(u32::from(*sample))),
+        _ => out.iter_mut().zip(deep).for_each(|(out, sample)| *out = byte(u32::from(*sample))),
     }
 }
 
-/// Samples of a pixel that the library is requested to decode to.
+/// Samples of a pixel that the library is requested to decode to, with the library's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputFormat {
-    Rgb,
+    Rgb = tj::TJPF_TJPF_RGB as isize,
     /// Four inks, for pictures that are stored as such.
-    Cmyk,
+    Cmyk = tj::TJPF_TJPF_CMYK as isize,
     /// One sample; the library decodes lossless grey pictures to nothing else.
-    Grey,
+    Grey = tj::TJPF_TJPF_GRAY as isize,
 }
 
 impl OutputFormat {
@@ -90,15 +47,6 @@ impl OutputFormat {
     /// Returns the bytes that a pixel needs: for its samples, and for RGB.
     pub(super) fn room(self) -> usize {
         self.channels().max(3)
-    }
-
-    /// Returns the library's number of the format.
-    pub(super) fn format(self) -> c_int {
-        match self {
-            Self::Rgb => tj::TJPF_TJPF_RGB as c_int,
-            Self::Cmyk => tj::TJPF_TJPF_CMYK as c_int,
-            Self::Grey => tj::TJPF_TJPF_GRAY as c_int,
-        }
     }
 
     /// Converts the pixels at the start of `pixels` to RGB, in place.

@@ -5,15 +5,11 @@ use std::ffi::c_int;
 use turbojpeg_sys as tj;
 
 use super::{Instance, Turbo, library_output};
-use crate::decode::geometry::{Region, Size};
+use crate::decode::geometry::{PIXELS_MAX, Region, Size};
 use crate::decode::jpeg::JpegDecoder;
 use crate::decode::jpeg::scan_limit::scans_max;
 use crate::decode::pixels::Pixels;
 use crate::error::Result;
-
-/// Pixels of the largest picture that is rewritten. All of its coefficients are in memory, with six bytes per pixel, or
-/// eight for CMYK. Pillow rejects larger pictures, too.
-const PIXELS_MAX: u64 = 178_956_970;
 
 /// Returns the progressive JPEG file `bytes` as a baseline file, with its own Huffman tables and all markers (EXIF,
 /// colour profiles, comments). It decodes to the same pixels. Returns `None`, so that the file stays as it is, if it is
@@ -25,7 +21,8 @@ const PIXELS_MAX: u64 = 178_956_970;
 /// No memory.
 pub fn to_baseline(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
     let Some(size) = progressive_size(bytes)? else { return Ok(None) };
-    if u64::from(size.w) * u64::from(size.h) > PIXELS_MAX {
+    // All coefficients are in memory, with six bytes per pixel, or eight for CMYK.
+    if size.pixels() > PIXELS_MAX {
         return Ok(None);
     }
     let Some(baseline) = transform(bytes, size)? else { return Ok(None) };

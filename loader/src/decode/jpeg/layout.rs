@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::super::fallback::Fallback;
-use super::super::frame::Frame;
-use super::super::huffman::{AcTable, DcTable, TableCache};
-use super::super::markers::{Headers, Scan};
-use super::super::mcu_blocks::McuBlocks;
-use super::super::order::BLOCK;
+use super::fallback::Fallback;
+use super::frame::Frame;
+use super::huffman::{AcTable, DcTable, TableCache};
+use super::markers::{Headers, Scan};
+use super::mcu_blocks::McuBlocks;
+use super::order::BLOCK;
 use crate::decode::geometry::{Region, Size};
 
 /// Numbers of the DC and the AC table, by the scan's components.
