@@ -12,6 +12,7 @@ from loaders import ordered
 from picture_set import SAMPLES
 
 import forebay as fb
+from forebay import world
 from forebay.world import World, check_group, detect
 
 
@@ -116,6 +117,16 @@ def test_a_world_size_without_a_rank_is_an_error():
     assert place(rank=1, world_size=2, local_rank=0, local_world_size=1, environ={"WORLD_SIZE": "2"})[:2] == (1, 2)
 
 
+def test_a_group_that_met_on_this_node_has_its_local_ranks(monkeypatch):
+    monkeypatch.setattr(world, "_torch", lambda: ((1, 4, None, None), "torch.distributed"))
+    for address in ("localhost", "127.0.0.1", "::1"):
+        assert place(environ={"MASTER_ADDR": address}) == (1, 4, 1, 4, "torch.distributed")
+    # As Lightning's own launcher sets them.
+    assert place(environ={"MASTER_ADDR": "127.0.0.1", "LOCAL_RANK": "1", "WORLD_SIZE": "4"})[:4] == (1, 4, 1, 4)
+    with pytest.raises(fb.ConfigError, match="but not its local rank"):
+        detect(environ={"MASTER_ADDR": "10.0.0.1"})
+
+
 def test_jax_distributed_is_asked_without_opening_its_devices(monkeypatch):
     state = types.SimpleNamespace(client=None, process_id=1, num_processes=4)
     monkeypatch.setitem(sys.modules, "jax._src.distributed", types.SimpleNamespace(global_state=state))
@@ -150,6 +161,11 @@ def loader(**world):
     return fb.Loader(local=sys.argv[1], batch_size=16, shuffle=True, fields={"n": fb.Scalar("number")}, **world)
 
 
+def same_node():
+    os.environ["MASTER_ADDR"] = "localhost"
+    return repr(loader())
+
+
 def failure(call):
     try:
         return call()
@@ -170,6 +186,7 @@ def train(rank, folder):
         "half": half,
         "before": failure(lambda: iter(before)),
         "after": [n for batch in loader(**place) for n in batch["n"].tolist()],
+        "on this node": same_node(),
         "given": sum(len(batch["n"]) for batch in loader(rank=0, world_size=1)),
         "repr": repr(loader(**place)),
     }
@@ -202,3 +219,4 @@ def test_a_loader_that_is_older_than_its_process_group_is_an_error(pictures, tmp
         ) == found["before"].removeprefix("the loader ")
         assert found["given"] == SAMPLES
         assert f"rank {rank} of 2 (torch.distributed)" in found["repr"]
+        assert found["on this node"] == found["repr"]

@@ -19,7 +19,11 @@ from .errors import ConfigError
 
 __all__ = ["World", "check_group", "detect", "surroundings"]
 
-_THE_CALL = "the call"
+_THE_CALL, _TORCH = "the call", "torch.distributed"
+"""Sources that get special treatment."""
+
+_THIS_NODE = ("localhost", "127.0.0.1", "::1")
+"""Addresses that mean the node itself."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,9 @@ def detect(
         # Launchers often set the local rank only in the environment.
         local, _ = _launcher(environ) or ((None,) * 4, "")
         merged[2:] = [mine if mine is not None else theirs for mine, theirs in zip(merged[2:], local[2:])]
+    if None in merged[2:] and source == _TORCH and environ.get("MASTER_ADDR") in _THIS_NODE:
+        # All processes found each other on this node.
+        merged[2:] = [mine if mine is not None else all_ for mine, all_ in zip(merged[2:], merged[:2])]
     if None in merged[2:]:
         raise ConfigError(
             f"{source} has rank {merged[0]} of {merged[1]} for this process, but not its local rank: "
@@ -153,7 +160,7 @@ def _torch():
     distributed = getattr(torch, "distributed", None)
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
-    return (distributed.get_rank(), distributed.get_world_size(), None, None), "torch.distributed"
+    return (distributed.get_rank(), distributed.get_world_size(), None, None), _TORCH
 
 
 def _jax():
