@@ -40,7 +40,7 @@ pub enum ErrorKind {
     Decode,
     /// The data needs a feature that this build or this machine does not have.
     Unsupported,
-    /// No room: disk, memory limit, locked-memory limit.
+    /// No room: disk, memory limit, locked-memory limit, limit of open files.
     Full,
     /// A checkpoint does not belong to this plan.
     State,
@@ -114,15 +114,16 @@ impl Error {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// Makes an error from an I/O error, which determines the kind.
+    /// Makes an error from an I/O error, which determines the kind. Where a limit of the system was reached, the message
+    /// also names the change.
     pub fn from_io(error: std::io::Error, message: impl Into<String>) -> Self {
+        if let Some(remedy) = error.raw_os_error().and_then(remedy_of_limit) {
+            return Self::new(ErrorKind::Full, format!("{}: {remedy}", message.into())).caused_by(error);
+        }
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Permission,
-            std::io::ErrorKind::StorageFull
-            | std::io::ErrorKind::QuotaExceeded
-            | std::io::ErrorKind::OutOfMemory
-            | std::io::ErrorKind::FileTooLarge => ErrorKind::Full,
+            std::io::ErrorKind::OutOfMemory | std::io::ErrorKind::FileTooLarge => ErrorKind::Full,
             std::io::ErrorKind::TimedOut => ErrorKind::Timeout,
             _ => ErrorKind::Io,
         };
@@ -174,6 +175,17 @@ impl Error {
             context: self.0.context.clone(),
             source: self.0.source.clone(),
         }))
+    }
+}
+
+/// Returns the change that cures error number `errno`, if it reports a limit of the system.
+fn remedy_of_limit(errno: i32) -> Option<&'static str> {
+    match errno {
+        libc::EMFILE => Some("this process has too many open files, raise its limit (ulimit -n)"),
+        libc::ENFILE => Some("this machine has too many open files, raise its limit (sysctl fs.file-max)"),
+        libc::ENOSPC => Some("free space on the disk, or inodes if there is space (df and df -i show both)"),
+        libc::EDQUOT => Some("free space or files of the user's quota, or raise the quota"),
+        _ => None,
     }
 }
 
@@ -238,5 +250,19 @@ mod tests {
     fn a_full_disk_has_its_own_kind() {
         let e = Error::from_io(std::io::Error::from_raw_os_error(28), "writing a shard");
         assert_eq!(e.kind(), ErrorKind::Full);
+    }
+
+    #[test]
+    fn a_limit_of_the_system_is_named_with_what_to_change() {
+        for (errno, words) in [
+            (libc::EMFILE, "ulimit -n"),
+            (libc::ENFILE, "fs.file-max"),
+            (libc::ENOSPC, "df -i"),
+            (libc::EDQUOT, "quota"),
+        ] {
+            let e = Error::from_io(std::io::Error::from_raw_os_error(errno), "a file cannot be written");
+            assert_eq!(e.kind(), ErrorKind::Full);
+            assert!(e.to_string().starts_with("a file cannot be written: ") && e.to_string().contains(words), "{e}");
+        }
     }
 }

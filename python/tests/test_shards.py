@@ -4,6 +4,7 @@ import decimal
 import filecmp
 import io
 import os
+import resource
 
 import numpy as np
 import pytest
@@ -176,3 +177,66 @@ def test_a_truncated_shard_is_named(tmp_path):
 def test_indexing_a_reader_by_a_column_is_an_error(packed):
     with pytest.raises(TypeError, match=r"samples have numbers and columns have names: use reader\[0\], not reader\['number'\]"):
         fb.ShardReader(packed)["number"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "value", "kind"),
+    [
+        # Python limits the digits of an int, and Pillow knows no such mode.
+        ("str_int", b"9" * 5000, fb.DecodeError),
+        ("pil", np.array([5, 5, 3], np.uint32).tobytes() + b"XYZ" + bytes(75), fb.DecodeError),
+        ("str_decimal", b"much", fb.FormatError),
+        ("json", b"{", fb.FormatError),
+    ],
+    ids=["digits", "mode", "decimal", "json"],
+)
+def test_a_value_that_cannot_be_converted_names_column_sample_and_shard(tmp_path, encoding, value, kind):
+    with fb.MDSWriter(out=tmp_path, columns={"v": encoding}) as writer:
+        writer.write({"v": value})
+    with pytest.raises(kind) as caught:
+        fb.ShardReader(tmp_path)[0]
+    assert isinstance(caught.value, ValueError)
+    place = {"column": "v", "sample": "0", "shard": "shard.00000.mds"}
+    assert place.items() <= caught.value.context.items()
+    assert all(f"{name} {fact}" in str(caught.value) for name, fact in place.items())
+
+
+def test_a_number_beyond_the_end_is_an_index_error_of_the_package(packed):
+    reader = fb.ShardReader(packed)
+    for number in (len(reader), -len(reader) - 1, 1 << 70):
+        with pytest.raises(fb.SampleIndexError, match=rf"no sample {number}: the data set has {len(reader)} \(folder ") as caught:
+            reader[number]
+        assert isinstance(caught.value, (IndexError, fb.NotFoundError))
+
+
+def test_files_that_cannot_be_read_are_errors_of_the_package(tmp_path):
+    folder = write(tmp_path / "set", samples=4)
+    shard = os.path.join(folder, "shard.00000.mds")
+
+    def failure(kind):
+        with pytest.raises(kind, match=f"a shard cannot be read.*file {shard}") as caught:
+            fb.ShardReader(folder)[0]
+        return caught.value
+
+    os.remove(shard)
+    assert failure(fb.NotFoundError).context == {"file": shard}
+    os.mkfifo(shard)
+    assert "not a regular file" in str(failure(fb.FormatError))
+    os.remove(shard)
+    os.mkdir(shard)
+    failure(fb.IoError)
+    os.rmdir(shard)
+    with pytest.raises(fb.ConfigError, match="null character"):
+        fb.ShardReader("a\0b")
+
+
+def test_too_many_open_files_are_an_error_with_its_remedy(tmp_path):
+    folder = write(tmp_path / "set", samples=4)
+    reader = fb.ShardReader(folder)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(fb.FullError, match=r"a shard cannot be read: .*raise its limit \(ulimit -n\)"):
+            reader[0]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

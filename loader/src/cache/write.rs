@@ -75,20 +75,36 @@ pub(super) fn write_file(path: &Path, bytes: &[u8], mode: WriteMode<'_>) -> Resu
         }
         Err(errno) => Err(write_error(errno)),
     };
-    result.map_err(|e| e.with("file", path.display()).with("bytes", bytes.len()))
+    result.map_err(|e| with_room(e.with("file", path.display()).with("bytes", bytes.len()), path))
 }
 
 /// Converts an error number into an error that names the fix.
 fn write_error(errno: Errno) -> Error {
     let sentence = match errno {
-        Errno::NOSPC | Errno::DQUOT => NO_ROOM,
+        Errno::NOSPC | Errno::DQUOT => {
+            return Error::new(ErrorKind::Full, NO_ROOM).caused_by(std::io::Error::from(errno));
+        }
         Errno::ROFS | Errno::ACCESS | Errno::PERM => "a shard cannot be written: choose another `local`",
         _ => "a shard cannot be written",
     };
     Error::from_io(errno.into(), sentence)
 }
 
-const NO_ROOM: &str = "no room to write a shard: free disk space, or set `cache_limit` to what there is";
+const NO_ROOM: &str = "no room to write a shard: free disk space, or inodes if there is space (df -i), or set `cache_limit` to \
+                       what there is";
+
+/// Adds the room on the file system of `path` to an error about a lack of it: bytes or inodes may be used up.
+fn with_room(error: Error, path: &Path) -> Error {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    match rustix::fs::statvfs(folder) {
+        Ok(room) if error.message() == NO_ROOM => {
+            let error = error.with("free_bytes", room.f_bavail.saturating_mul(room.f_frsize));
+            // btrfs has no number of inodes.
+            if room.f_files > 0 { error.with("free_inodes", room.f_favail) } else { error }
+        }
+        _ => error,
+    }
+}
 
 enum NewFile {
     Unnamed(File),
@@ -188,5 +204,26 @@ pub(super) fn remove_quietly(path: &Path) {
         && e.kind() != std::io::ErrorKind::NotFound
     {
         log::debug!("{} cannot be removed: {e}", path.display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_about_a_lack_of_room_has_the_room_that_there_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shard.00000.mds");
+        let full = with_room(write_error(Errno::NOSPC), &path);
+        assert_eq!(full.kind(), ErrorKind::Full);
+        assert!(full.message().contains("inodes if there is space (df -i), or set `cache_limit`"), "{full}");
+        assert!(full.context().iter().any(|(name, _)| *name == "free_bytes"), "{full}");
+        let files = rustix::fs::statvfs(folder.path()).unwrap().f_files;
+        assert_eq!(full.context().iter().any(|(name, _)| *name == "free_inodes"), files > 0, "{full}");
+        assert_eq!(with_room(write_error(Errno::ACCESS), &path).context(), []);
+        let open_files = with_room(write_error(Errno::MFILE), &path);
+        assert_eq!(open_files.context(), []);
+        assert!(open_files.to_string().contains("ulimit -n"), "{open_files}");
     }
 }

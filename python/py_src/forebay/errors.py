@@ -7,6 +7,8 @@ the same facts.
 
 from __future__ import annotations
 
+import errno
+
 __all__ = [
     "AccessError",
     "ChecksumError",
@@ -20,6 +22,7 @@ __all__ = [
     "IoError",
     "NetworkError",
     "NotFoundError",
+    "SampleIndexError",
     "StaleError",
     "StalledError",
     "StateError",
@@ -47,6 +50,10 @@ class NotFoundError(Error, FileNotFoundError):
     """A file, object or sample does not exist."""
 
     kind = "not found"
+
+
+class SampleIndexError(NotFoundError, IndexError):
+    """A sample number is not below the number of samples."""
 
 
 class AccessError(Error, PermissionError):
@@ -154,3 +161,27 @@ def _from_engine(kind: str, message: str, context: list[tuple[str, str]]) -> Err
     error = _BY_KIND.get(kind, Error)(message)
     error.context = dict(context)
     return error
+
+
+_REMEDIES = {
+    errno.EMFILE: "this process has too many open files, raise its limit (ulimit -n)",
+    errno.ENFILE: "this machine has too many open files, raise its limit (sysctl fs.file-max)",
+    errno.ENOMEM: "there is no memory for it",
+}
+"""Errors of a limit of the system, and what to change."""
+
+
+def _of_system(error: OSError, message: str, **context: str) -> Error:
+    """Returns the exception for an error of the system about the file in `context`."""
+    facts = ", ".join(f"{name} {value}" for name, value in context.items())
+    if isinstance(error, FileNotFoundError):
+        kind: type[Error] = NotFoundError
+    elif isinstance(error, PermissionError):
+        kind = AccessError
+    elif error.errno in _REMEDIES:
+        kind, message = FullError, f"{message}: {_REMEDIES[error.errno]}"
+    else:
+        kind = IoError
+    typed = kind(f"{message} ({facts}): {error.strerror or error}")
+    typed.context = context
+    return typed

@@ -8,13 +8,14 @@ import operator
 import os
 import pickle
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from . import _forebay
 from .arguments import U32, by_name, byte_size, flag, text, whole
-from .errors import ConfigError, FormatError, NotFoundError
+from .errors import ConfigError, DecodeError, Error, FormatError, NotFoundError, SampleIndexError, _of_system
 
 __all__ = ["MDSWriter", "ShardReader", "read_index"]
 
@@ -42,18 +43,31 @@ def _open_index(path: str | os.PathLike[str]) -> tuple[_forebay.Index, list[dict
     if os.path.isdir(path) or not (path.endswith(".json") or os.path.isfile(path)):
         path = os.path.join(path, "index.json")
     try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except FileNotFoundError:
+        content = _read(path, "the index cannot be read")
+    except NotFoundError:
         there = _forebay.Index.describe_folder(os.path.dirname(path))
         raise NotFoundError(f"there is no {os.path.basename(path)}: {there} (file {path})") from None
     index = _forebay.Index(content, path)
     return index, json.loads(index.describe())
 
 
+def _read(path: str, failed: str) -> bytes:
+    """Returns a file's bytes. `failed` begins the message of an error."""
+    try:
+        # Without O_NONBLOCK a pipe in place of the file would block the call.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise FormatError(f"{failed}: it is not a regular file (file {path})")
+            return file.read()
+    except OSError as error:
+        raise _of_system(error, failed, file=path) from error
+
+
 def _folder(path: str | os.PathLike[str]) -> str:
     """Checks that `path` is a local path."""
     path = os.fspath(path)
+    if "\0" in path:
+        raise ConfigError(f"a path has no null character, but it is {path!r}")
     # The same rule as `is_url` in Rust's `store::url`, which checks a loader's `local`.
     if re.match(r"[A-Za-z][A-Za-z0-9-]+:/", path):
         raise ConfigError(f"{path!r} is a URL, and this works on a local folder: copy from or to the store yourself")
@@ -70,6 +84,13 @@ class ShardReader(Sequence[dict[str, Any]]):
     Args:
         local: Folder with index.json.
         split: Sub-folder of `local`.
+
+    Raises:
+        NotFoundError: There is no index, or a shard is missing. `reader[number]` raises its subclass
+            `SampleIndexError`, which is an `IndexError`, for a number beyond the end.
+        FormatError: The index or a shard is damaged.
+        DecodeError: A value cannot be converted; the message names column, sample and shard.
+        AccessError: The file system denies access.
     """
 
     def __init__(self, local: str | os.PathLike[str], split: str | None = None) -> None:
@@ -97,12 +118,23 @@ class ShardReader(Sequence[dict[str, Any]]):
         if number < 0:
             number += self._total
         if not 0 <= number < self._total:
-            raise IndexError(f"sample {at} of {self._total}")
+            raise SampleIndexError(f"there is no sample {at}: the data set has {self._total} (folder {self._folder})")
         shard = self._shard_of(number)
         offsets, data = self._shard(shard)
         start, length = offsets.range(number - self._starts[shard])
         sample = bytes(data[start : start + length])
-        return {name: _value(kind, value) for name, kind, value in self._index.decode(shard, sample)}
+        place = {"sample": str(number), "shard": self.shards[shard]["files"][-1]["raw"]}
+        try:
+            columns = self._index.decode(shard, sample)
+        except Error as error:
+            raise _located(type(error), str(error), error.context | place) from None
+        values = {}
+        for name, kind, value in columns:
+            try:
+                values[name] = _value(kind, value)
+            except (ArithmeticError, RecursionError, ValueError) as error:
+                raise _located(DecodeError, f"a value is no {kind}: {error}", {"column": name} | place) from error
+        return values
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[i] for i in range(self._total))
@@ -126,13 +158,20 @@ class ShardReader(Sequence[dict[str, Any]]):
         names = self.shards[shard]["files"][number]
         raw = os.path.join(self._folder, names["raw"])
         if names["zip"] is None or os.path.exists(raw):
-            with open(raw, "rb") as file:
-                data = file.read()
+            data = _read(raw, "a shard cannot be read")
             if len(data) != names["raw_bytes"]:
                 raise FormatError(f"{raw} has {len(data)} bytes, but the index has {names['raw_bytes']}")
             return data
-        with open(os.path.join(self._folder, names["zip"]), "rb") as file:
-            return self._index.unpack(shard, number, file.read())
+        packed = _read(os.path.join(self._folder, names["zip"]), "a compressed shard cannot be read")
+        return self._index.unpack(shard, number, packed)
+
+
+def _located(kind: type[Error], message: str, context: dict[str, str]) -> Error:
+    """Returns an exception of a sample; the message gets the facts of `context` that it does not have."""
+    facts = [f"{name} {fact}" for name, fact in context.items() if f"{name} {fact}" not in message]
+    error = kind(f"{message} ({', '.join(facts)})")
+    error.context = context
+    return error
 
 
 def _value(kind: str, value: Any) -> Any:

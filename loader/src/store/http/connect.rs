@@ -75,7 +75,10 @@ async fn handshake(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Res
 }
 
 fn network_failure(error: std::io::Error, what: &str, origin: &Origin) -> Failure {
-    Failure::transient(Error::new(ErrorKind::Network, what).caused_by(error).with("host", origin))
+    let error = Error::from_io(error, what);
+    // A limit of this machine keeps its kind, and its remedy is in the message.
+    let kind = if error.kind() == ErrorKind::Full { ErrorKind::Full } else { ErrorKind::Network };
+    Failure::transient(error.of_kind(kind).with("host", origin))
 }
 
 /// Returns the addresses of the origin's name, starting at a random one so that connections spread over its servers.
@@ -121,4 +124,20 @@ async fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
         let _ = send.send(found);
     })?;
     receive.await.unwrap_or_else(|_| Err(std::io::Error::other("the resolver gave no answer")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_open_files_are_no_failure_of_the_network() {
+        let origin = Origin { tls: false, host: "host".into(), port: 80 };
+        let failure =
+            |errno| network_failure(std::io::Error::from_raw_os_error(errno), "cannot connect", &origin).error;
+        assert_eq!(failure(libc::ECONNREFUSED).kind(), ErrorKind::Network);
+        let limit = failure(libc::EMFILE);
+        assert_eq!(limit.kind(), ErrorKind::Full);
+        assert!(limit.to_string().contains("ulimit -n"), "{limit}");
+    }
 }
