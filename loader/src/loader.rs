@@ -348,10 +348,13 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// `State`, listing the arguments that differ, unless `strict` is false; `Closed` in a forked child.
+    /// `State`, listing the arguments that differ, unless `strict` is false, which logs them; `Closed` in a forked child.
     pub fn load_state(&self, state: &State, strict: bool) -> Result<()> {
+        let now = self.planner.forebay_state(&self.config);
         if strict {
-            state.check(&self.planner.forebay_state(&self.config))?;
+            state.check(&now)?;
+        } else if let Some(differences) = state.differences(&now) {
+            log::warn!("the checkpoint belongs to another plan, which strict=False accepts: {differences}");
         }
         let mut position = self.position()?;
         position.stop();

@@ -42,6 +42,17 @@ pub struct ForebayState {
     pub augment_seed: u64,
     /// Arguments that determine the order, each as a short text or a hash.
     pub plan: BTreeMap<String, String>,
+    /// Descriptions of the arguments in `plan` that are hashes, for messages. Empty in older checkpoints.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub described: BTreeMap<String, String>,
+}
+
+impl ForebayState {
+    /// The value of argument `name` in `plan` in words.
+    fn describe(&self, name: &str) -> &str {
+        let value = self.described.get(name).or_else(|| self.plan.get(name));
+        value.map_or("absent", String::as_str)
+    }
 }
 
 impl State {
@@ -88,20 +99,43 @@ impl State {
     ///
     /// `State`, listing every argument that differs.
     pub(crate) fn check(&self, now: &ForebayState) -> Result<()> {
-        let Some(then) = &self.forebay else { return Ok(()) };
-        if then.version > STATE_VERSION {
+        if let Some(then) = self.forebay.as_ref().filter(|then| then.version > STATE_VERSION) {
             return Err(Error::new(ErrorKind::State, "the checkpoint was written by a newer forebay: upgrade")
                 .with("version", then.version));
         }
+        match self.differences(now) {
+            None => Ok(()),
+            Some(differences) => {
+                let message = format!(
+                    "the checkpoint belongs to another plan: {differences}; build the loader with the same arguments, or load with \
+                     strict=False"
+                );
+                Err(Error::new(ErrorKind::State, message))
+            }
+        }
+    }
+
+    /// Returns every argument that differs from `now`, with both values, or `None` if there is none.
+    pub(crate) fn differences(&self, now: &ForebayState) -> Option<String> {
+        let then = self.forebay.as_ref()?;
         let mut differing = Vec::new();
+        for (name, was) in &then.plan {
+            if now.plan.get(name) == Some(was) {
+                continue;
+            }
+            let is = now.plan.get(name).map_or("absent", String::as_str);
+            let (was_described, is_described) = (then.describe(name), now.describe(name));
+            differing.push(match was_described == is_described {
+                false => format!("{name} was {was_described} and is {is_described}"),
+                // Descriptions may be the same for different values.
+                true => format!("{name} was {was_described} (hash {was}) and is {is_described} (hash {is})"),
+            });
+        }
         let mut compare = |name: &str, then: &str, now: &str| {
             if then != now {
                 differing.push(format!("{name} was {then} and is {now}"));
             }
         };
-        for (name, was) in &then.plan {
-            compare(name, was, now.plan.get(name).map_or("absent", String::as_str));
-        }
         compare(
             "augment_seed (shuffle_seed unless it is given)",
             &then.augment_seed.to_string(),
@@ -109,7 +143,7 @@ impl State {
         );
         compare("the augmentation's generator", &then.draws_version.to_string(), &now.draws_version.to_string());
         if differing.is_empty() {
-            return Ok(());
+            return None;
         }
         let is_copy = differing.iter().any(|difference| difference.starts_with("index was "));
         let why = if is_copy {
@@ -117,11 +151,7 @@ impl State {
         } else {
             ""
         };
-        let message = format!(
-            "the checkpoint belongs to another plan: {}{why}; build the loader with the same arguments, or load with strict=False",
-            differing.join("; ")
-        );
-        Err(Error::new(ErrorKind::State, message))
+        Some(format!("{}{why}", differing.join("; ")))
     }
 }
 
@@ -131,7 +161,40 @@ mod tests {
 
     fn forebay_state() -> ForebayState {
         let plan = [("shuffle".to_owned(), "true".to_owned())].into();
-        ForebayState { version: STATE_VERSION, batch_size: 4, draws_version: 1, augment_seed: 9, plan }
+        let described = BTreeMap::new();
+        ForebayState { version: STATE_VERSION, batch_size: 4, draws_version: 1, augment_seed: 9, plan, described }
+    }
+
+    #[test]
+    fn arguments_that_are_hashes_are_described_in_words() {
+        let state = |hash: &str, words: Option<&str>| ForebayState {
+            plan: [("weights".to_owned(), hash.to_owned())].into(),
+            described: words.map(|words| ("weights".to_owned(), words.to_owned())).into_iter().collect(),
+            ..forebay_state()
+        };
+        let position = Resume {
+            epoch: 0,
+            sample_in_epoch: 0,
+            num_canonical_nodes: 1,
+            shuffle_seed: 1,
+            initial_physical_nodes: None,
+        };
+        let differences = |then, now: &ForebayState| {
+            let then = State::from_json(&State::new(position, then).to_json()).expect("a checkpoint");
+            then.differences(now)
+        };
+        let now = state("b", Some("repeat 2, 1"));
+        assert_eq!(
+            differences(state("a", Some("repeat 1, 1")), &now).expect("differs"),
+            "weights was repeat 1, 1 and is repeat 2, 1"
+        );
+        // The checkpoint is older than descriptions, or both are cut at the same place.
+        assert_eq!(differences(state("a", None), &now).expect("differs"), "weights was a and is repeat 2, 1");
+        assert_eq!(
+            differences(state("a", Some("repeat 2, 1")), &now).expect("differs"),
+            "weights was repeat 2, 1 (hash a) and is repeat 2, 1 (hash b)"
+        );
+        assert_eq!(differences(state("b", None), &now), None);
     }
 
     #[test]

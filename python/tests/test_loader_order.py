@@ -1,6 +1,7 @@
 """The order of forebay.Loader, and checkpoints of it."""
 
 import json
+import logging
 
 import pytest
 from loaders import NUMBER, numbers, ordered
@@ -136,3 +137,45 @@ def test_augmentation_does_not_depend_on_threads_or_resumption(pictures):
         loader.load_state_dict(state)
         for b in loader:
             assert all(torch.equal(want[int(n)], x) for n, x in zip(b["number"], b["x"]))
+
+
+def test_a_state_of_other_weights_names_them_as_numbers(pictures, packed, tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "forebay")
+
+    def mix(*shares):
+        streams = [fb.Stream(remote=remote, local=tmp_path / str(i), **share) for i, (remote, share) in enumerate(shares)]
+        return fb.Loader(streams=streams, batch_size=16, fields=NUMBER)
+
+    with mix((pictures, {"proportion": 0.7}), (packed, {"proportion": 0.3})) as loader:
+        state = loader.state_dict()
+    with mix((pictures, {"proportion": 0.5}), (packed, {"proportion": 0.5})) as loader:
+        difference = "weights was proportion 0.7, proportion 0.3 and is proportion 0.5, proportion 0.5"
+        with pytest.raises(fb.StateError, match=f"belongs to another plan: {difference}; build the loader with"):
+            loader.load_state_dict(state)
+        loader.load_state_dict(state, strict=False)
+        assert f"belongs to another plan, which strict=False accepts: {difference}" in "".join(caplog.messages)
+    with mix((pictures, {"repeat": 2.5}), (packed, {})) as loader:
+        with pytest.raises(fb.StateError, match="weights was proportion 0.7, proportion 0.3 and is repeat 2.5, unset"):
+            loader.load_state_dict(state)
+    other = write_pictures(tmp_path / "set", samples=90)
+    with fb.Loader(local=other, batch_size=16) as loader:
+        with pytest.raises(fb.StateError, match=r"shard sizes was 400 samples in \d+ shards and is 90 samples in \d+ shards"):
+            loader.load_state_dict(state)
+
+
+def test_a_state_of_many_streams_has_less_than_a_kilobyte(pictures):
+    streams = [fb.Stream(remote=pictures, split=None, proportion=1 / (3 + i)) for i in range(40)]
+    with fb.Loader(streams=streams, batch_size=16, shuffle=True, fields=NUMBER) as loader:
+        state = loader.state_dict()
+    assert len(json.dumps(state)) < 1000
+    assert state["forebay"]["described"]["weights"].endswith(", ... (40 streams)")
+
+
+def test_a_state_that_is_older_than_its_words_is_compared_as_before(pictures):
+    with ordered(pictures) as loader:
+        state = loader.state_dict()
+        del state["forebay"]["described"]
+        loader.load_state_dict(state)
+        state["forebay"]["plan"]["weights"] = "0123456789abcdef"
+        with pytest.raises(fb.StateError, match="weights was 0123456789abcdef and is unset"):
+            loader.load_state_dict(state)

@@ -5,11 +5,14 @@ use crate::config::LoaderConfig;
 use crate::decode::DRAWS_VERSION;
 use crate::error::Result;
 use crate::format::HashAlgo;
-use crate::order::{EpochPlan, OrderConfig, Rank, Resume, World};
+use crate::order::{EpochPlan, OrderConfig, Rank, Resume, Weight, World};
 use crate::pipeline::{NextPlan, WholePlan};
 use crate::state::{ForebayState, STATE_VERSION};
 use crate::sync::Arc;
 use std::collections::BTreeMap;
+
+/// Longest description of weights in a checkpoint, which in all has less than 1 kB.
+const WEIGHTS_BYTES_MAX: usize = 200;
 
 /// Makes the plans of a loader's epochs.
 #[derive(Clone)]
@@ -67,12 +70,35 @@ impl Planner {
             plan.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let digests: Vec<&str> = self.catalog.streams().iter().map(|s| s.index_digest.as_str()).collect();
         plan.insert("index".to_owned(), HashAlgo::Xxh3_64.hex(digests.join(",").as_bytes()));
+        let shape = self.catalog.shape();
+        let data = format!("{} samples in {} shards", shape.num_samples(), shape.num_shards());
+        let described = [("shard sizes", data), ("weights", describe_weights(&self.order.weights))];
         ForebayState {
             version: STATE_VERSION,
             batch_size: config.batch_size.into(),
             draws_version: DRAWS_VERSION,
             augment_seed: config.augment_seed(),
             plan,
+            described: described.map(|(name, words)| (name.to_owned(), words)).into(),
         }
     }
+}
+
+/// Returns the streams' weights in words, such as "proportion 0.7, proportion 0.3"; the first ones if there are many.
+fn describe_weights(weights: &[Weight]) -> String {
+    let mut words = String::new();
+    for (number, weight) in weights.iter().enumerate() {
+        let one = match weight {
+            Weight::Unset => "unset".to_owned(),
+            Weight::Proportion(share) => format!("proportion {share:?}"),
+            Weight::Repeat(times) => format!("repeat {times:?}"),
+            Weight::Choose(samples) => format!("choose {samples}"),
+        };
+        let comma = if number == 0 { "" } else { ", " };
+        if words.len() + comma.len() + one.len() > WEIGHTS_BYTES_MAX {
+            return format!("{words}{comma}... ({} streams)", weights.len());
+        }
+        words = words + comma + &one;
+    }
+    words
 }
