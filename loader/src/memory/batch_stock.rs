@@ -13,6 +13,7 @@ pub(super) struct BatchStock {
     pub(super) slab: Slab,
     runs: FairPool<Runs>,
     options: MapOptions,
+    /// True once the warning was logged that batches are larger than the pool, or that they fill more than its size.
     warned: AtomicBool,
     pub(super) pid: u32,
 }
@@ -22,14 +23,17 @@ struct Runs {
     /// Slots that are being filled or wait for delivery. These become free, or reach the consumer, even if the consumer
     /// drops no batch.
     engine_held: usize,
+    /// Grants outside the pool since the start.
     unpooled: u64,
+    /// Bytes outside the pool that are in use.
+    outside_bytes: usize,
 }
 
 impl BatchStock {
     pub(super) fn new(slab: Slab, free: FreeRuns, options: MapOptions) -> Self {
         Self {
             slab,
-            runs: FairPool::new(Runs { free, engine_held: 0, unpooled: 0 }),
+            runs: FairPool::new(Runs { free, engine_held: 0, unpooled: 0, outside_bytes: 0 }),
             options,
             warned: AtomicBool::new(false),
             pid: std::process::id(),
@@ -64,6 +68,7 @@ impl BatchStock {
             // The engine holds no slot that could become free, or no free run would be long enough.
             None if runs.engine_held == 0 || need > self.slab.run_bytes_max() => {
                 runs.unpooled += 1;
+                runs.outside_bytes += need;
                 Grant::Mapping
             }
             None => return None,
@@ -73,31 +78,44 @@ impl BatchStock {
     }
 
     fn backing(&self, grant: Grant, bytes: usize, need: usize) -> Result<(Backing, NonNull<u8>)> {
-        if matches!(grant, Grant::Mapping) && !self.warned.swap(true, Ordering::Relaxed) {
+        let is_outside = matches!(grant, Grant::Mapping);
+        if is_outside && let Some(warning) = self.warning(bytes, need) {
             // A program that keeps small batches does so on purpose.
             let level = if bytes < 1 << 20 { log::Level::Debug } else { log::Level::Warn };
-            log::log!(level, "{}", self.unpooled_reason(bytes, need));
+            log::log!(level, "{warning}");
         }
         self.slab.backing(grant, need, self.options).map_err(|e| {
-            self.engine_releases();
+            self.runs.release(|runs, _| {
+                runs.engine_held -= 1;
+                runs.outside_bytes -= if is_outside { need } else { 0 };
+            });
             e.with("batch_bytes", bytes)
         })
     }
 
-    /// Explains why a batch is outside the pool, and how to avoid it.
-    fn unpooled_reason(&self, bytes: usize, need: usize) -> String {
+    /// Returns the warning about a batch outside the pool, once: why there are such batches, and how to avoid them.
+    ///
+    /// A program that holds a few batches, such as one that queues steps ahead of a device, takes a constant amount of
+    /// memory: there is no warning until the memory outside the pool exceeds the pool.
+    fn warning(&self, bytes: usize, need: usize) -> Option<String> {
         let pool = self.slab.total_bytes();
-        match need > self.slab.run_bytes_max() {
-            true => format!(
+        let warning = if need > self.slab.run_bytes_max() {
+            format!(
                 "a batch of {bytes} bytes is larger than the {pool} bytes reserved for batches, so each batch takes additional \
                  memory: raise `memory`, or lower `batch_size`"
-            ),
-            false => format!(
-                "earlier batches are still in use and fill the {pool} bytes reserved for batches: a batch of {bytes} bytes takes \
-                 additional memory. This is fine if the program keeps batches on purpose; otherwise drop batches after use, or \
-                 copy the part that is kept. This warning is not repeated"
-            ),
-        }
+            )
+        } else {
+            let outside = self.runs.inspect(|runs, _| runs.outside_bytes);
+            if outside <= pool {
+                return None;
+            }
+            format!(
+                "earlier batches are still in use: they fill the {pool} bytes reserved for batches and {outside} bytes of additional \
+                 memory. This is fine if the program keeps batches on purpose; otherwise drop batches after use, or copy the \
+                 part that is kept. This warning is not repeated"
+            )
+        };
+        (!self.warned.swap(true, Ordering::Relaxed)).then_some(warning)
     }
 
     /// Counts one slot less in the hands of the engine.
@@ -113,6 +131,7 @@ impl BatchStock {
     pub(super) unsafe fn release(&self, backing: &Backing, by_engine: bool) {
         self.runs.release(|runs, closed| {
             runs.engine_held -= usize::from(by_engine);
+            runs.outside_bytes -= backing.mapped_bytes();
             // SAFETY: passed on to the caller.
             unsafe { self.slab.release(&mut runs.free, backing, !closed) };
         });
@@ -157,11 +176,54 @@ mod tests {
     use super::*;
     use crate::memory::slab::NodeShare;
 
+    fn stock(bytes: usize) -> BatchStock {
+        let (slab, free) = Slab::new(&[NodeShare { bytes, node: None }], 1 << 30, false, None).unwrap();
+        BatchStock::new(slab, free, MapOptions::default())
+    }
+
+    /// Takes a batch of `bytes` bytes outside the pool, which the consumer then holds.
+    fn outside(stock: &BatchStock, bytes: usize) -> Backing {
+        stock.runs.release(|runs, _| {
+            runs.engine_held += 1;
+            runs.outside_bytes += bytes;
+        });
+        let (backing, _) = stock.backing(Grant::Mapping, bytes, bytes).unwrap();
+        stock.engine_releases();
+        backing
+    }
+
+    fn is_warned(stock: &BatchStock) -> bool {
+        stock.warned.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_few_batches_in_use_are_no_warning_and_more_and_more_are_one() {
+        let stock = stock(16 << 10);
+        // As a program that queues steps ahead of a device: each batch is dropped after a few more.
+        let mut queue: std::collections::VecDeque<Backing> = (0..4).map(|_| outside(&stock, 4 << 10)).collect();
+        for _ in 0..20 {
+            let oldest = queue.pop_front().unwrap();
+            // SAFETY: the test holds no reference to the bytes.
+            unsafe { stock.release(&oldest, false) };
+            queue.push_back(outside(&stock, 4 << 10));
+        }
+        assert!(!is_warned(&stock));
+        queue.push_back(outside(&stock, 4 << 10));
+        assert!(is_warned(&stock));
+        assert_eq!(stock.warning(4 << 10, 4 << 10), None, "the warning is not repeated");
+        for batch in queue {
+            // SAFETY: as above.
+            unsafe { stock.release(&batch, false) };
+        }
+        assert_eq!(stock.runs.inspect(|runs, _| runs.outside_bytes), 0);
+    }
+
     #[test]
     fn the_two_reasons_for_unpooled_memory_have_their_own_messages() {
-        let (slab, free) = Slab::new(&[NodeShare { bytes: 16 << 10, node: None }], 1 << 30, false, None).unwrap();
-        let stock = BatchStock::new(slab, free, MapOptions::default());
-        assert!(stock.unpooled_reason(9, 4096).contains("still in use"));
-        assert!(stock.unpooled_reason(9, 32 << 10).contains("raise `memory`"));
+        let small = stock(16 << 10);
+        assert!(small.warning(9, 32 << 10).unwrap().contains("raise `memory`"));
+        let full = stock(16 << 10);
+        full.runs.release(|runs, _| runs.outside_bytes = (16 << 10) + 1);
+        assert!(full.warning(9, 4096).unwrap().contains("still in use: they fill the 16384 bytes reserved"));
     }
 }

@@ -53,7 +53,17 @@ pub(super) enum Backing {
     /// A run of the slab.
     Run(Run),
     /// A mapping that is unmapped with its holder.
-    Mapping { _map: Mapping },
+    Mapping { map: Mapping },
+}
+
+impl Backing {
+    /// Bytes outside the slab.
+    pub(super) fn mapped_bytes(&self) -> usize {
+        match self {
+            Self::Run(_) => 0,
+            Self::Mapping { map } => map.len(),
+        }
+    }
 }
 
 /// Memory of a pool. [`FreeRuns`] keeps track of the free parts, under the pool's lock.
@@ -158,7 +168,7 @@ impl Slab {
             Grant::Mapping => {
                 let map = Mapping::new(bytes, options)?;
                 let ptr = map.ptr();
-                Ok((Backing::Mapping { _map: map }, ptr))
+                Ok((Backing::Mapping { map }, ptr))
             }
         }
     }
