@@ -19,8 +19,13 @@ const CAPTURING: RangeInclusive<u32> = 900..=908;
 /// Limit of the wait for the end of a graph capture.
 pub(crate) const CAPTURE_MAX: Duration = Duration::from_secs(60);
 
-/// Returns the number of devices that this process sees, which `CUDA_VISIBLE_DEVICES` may restrict.
-pub(crate) fn device_count(library: Option<&Path>) -> Result<u32> {
+/// Returns the number of devices that this process sees, which `CUDA_VISIBLE_DEVICES` may restrict. `library` is the
+/// driver's library, in place of the system's.
+///
+/// # Errors
+///
+/// `Unsupported` without a driver, or with one that is too old.
+pub fn device_count(library: Option<&Path>) -> Result<u32> {
     driver::load(library)?;
     Ok(checked(device::get_count(), "cuDeviceGetCount")?.max(0) as u32)
 }

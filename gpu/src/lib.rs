@@ -49,6 +49,7 @@ mod release;
 mod row_copy;
 mod state;
 
+pub use context::device_count;
 pub use delivery::CudaDelivery;
 pub use device::open_delivery;
 pub use libraries::Libraries;

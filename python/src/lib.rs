@@ -45,7 +45,7 @@ mod _forebay {
     #[pymodule_export]
     use super::indexing::{IndexedCopy, jpeg_to_baseline, row_index_trailer};
     #[pymodule_export]
-    use super::machine::cpu_count;
+    use super::machine::{cpu_count, describe_machine};
     #[pymodule_export]
     use super::order::{epoch_ids, partition, resample, sample_shards, shuffle};
     #[pymodule_export]

@@ -78,6 +78,19 @@ impl Vectors {
     }
 }
 
+/// Returns the name of the vector instructions that decoders use, as [`VARIABLE`] has it.
+pub fn name_in_use() -> &'static str {
+    match Vectors::in_use().level() {
+        Level::Portable => "none",
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => "avx2",
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => "avx512",
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => "neon",
+    }
+}
+
 /// Checks the value of [`VARIABLE`], before decoding starts.
 ///
 /// # Errors
@@ -142,5 +155,6 @@ mod tests {
         let limit = limit().unwrap();
         let allowed = levels.into_iter().rfind(|level| limit.is_none_or(|limit| *level <= limit));
         assert_eq!(Some(Vectors::in_use().level()), allowed);
+        assert_eq!(parse_level(name_in_use()).unwrap(), allowed);
     }
 }

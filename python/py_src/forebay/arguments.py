@@ -12,6 +12,7 @@ import math
 import operator
 import os
 import re
+import textwrap
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -46,6 +47,9 @@ U32 = 1 << 32
 
 _NAMED_MAX = 8
 """Upper bound of the arguments that an error lists."""
+
+_LINE_MAX = 100
+"""Characters of a line of a signature in `help`, which indents it."""
 
 Check = Callable[[str, Any], Any]
 """Function of an argument's name and value that returns a plain value or raises ConfigError."""
@@ -87,10 +91,28 @@ def by_name(example: str = "", **elsewhere: str) -> Callable[[_Class], _Class]:
                 raise TypeError(f"{cls.__name__} has no argument {name!r}" + _meant(name, names, listed, elsewhere))
             construct(self, *args, **kwargs)
 
+        checked.__signature__ = _Wrapped.from_callable(construct)
         cls.__init__ = checked
         return cls
 
     return decorate
+
+
+class _Wrapped(inspect.Signature):
+    """Signature that `help` prints in lines of a readable width. A long one has no annotations, which fill pages."""
+
+    def __str__(self) -> str:
+        return self.format()
+
+    def format(self, **_: Any) -> str:
+        """Returns the signature as text. Python's own class has this method since 3.13, which `help` calls there."""
+        parameters = list(self.parameters.values())
+        whole = str(inspect.Signature(parameters, return_annotation=self.return_annotation))
+        if len(whole) <= _LINE_MAX:
+            return whole
+        plain = inspect.Signature([parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters])
+        lines = textwrap.wrap(str(plain)[1:-1], _LINE_MAX, break_long_words=False, break_on_hyphens=False)
+        return "(\n    " + "\n    ".join(lines) + "\n)"
 
 
 def _meant(name: str, names: Sequence[str], listed: set[str], elsewhere: dict[str, str]) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 from . import _forebay
 from .arguments import ByteSize, Count, OnError, Samples, Seconds, by_name, checked, checks, within
+from .bottleneck import bottleneck
 from .convert import converter
 from .errors import ClosedError, ConfigError, StateError
 from .fields import Field, specs
@@ -71,6 +72,8 @@ class Loader:
     (N, C, H, W) and `batch["y"]` one of shape (N,). `iter` starts the next epoch, also after a `break`, or resumes the
     position of `load_state_dict`. Only one iterator is alive at a time. The memory of a batch returns to the loader
     when its last tensor is dropped; keeping batches costs memory and nothing else.
+
+    The documentation has guides to all of this: the loader, fields, order, checkpoints, GPU, tuning, troubleshooting.
 
     Args:
         remote: URL (`s3://`, `http://`, `https://`, `file://`) or path of the shards; in place of `streams`.
@@ -130,79 +133,6 @@ class Loader:
         FullError: No memory on the host or the device, or no room on disk.
         IoError: A disk or the device fails; the message names it.
         Error: The index cannot be read; see `forebay.errors` for all kinds.
-
-    Notes:
-        framework: "numpy" arrays are read-only under numpy 2.1, like all of its DLPack arrays. "dlpack" gives objects
-        with `__dlpack__`.
-
-        transform: an operation of `torchvision.transforms` draws once per call, so on `batch["x"]` all pictures get the
-        same crop or colours. Call it for each sample: `torch.stack([augment(x) for x in batch["x"]])`. A warning names
-        operations that the first batch is passed to as a whole. Crops and flips in `fields` draw for each sample. If
-        `transform` raises an error, the batch is not lost: the next call of `next` passes it in again, with the same
-        tensors.
-
-        device: "cuda" is torch's current device if torch already uses CUDA, else the device numbered `local_rank`, or
-        the only visible device. Each device of a list counts as a separate rank. Lists, such as those of `Text` and
-        `Bytes`, stay on the host. A batch is copied when it is full, one copy per output. There is one exception: rows
-        of at least 64 KiB that are the stored bytes of an MDS `ndarray` column of fixed type and shape, and that come
-        from disk, are copied one by one as they are read. Such a batch takes its device memory with the first of these
-        rows (`rows_copied_early` in `stats()["counters"]`). The environment variables FOREBAY_CUDA_LIBRARY,
-        FOREBAY_NVJPEG_LIBRARY and FOREBAY_CUFILE_LIBRARY replace the system's libraries of driver, decoder and
-        GPUDirect Storage.
-
-        CUDA streams: a batch is yielded while its copy is in flight. The current stream waits for the copy; the host
-        does not. The memory is written again after the work that was queued on that stream before the last tensor was
-        dropped. Order other streams that use the batch against it with `wait_stream`, before and after. A stream on
-        which a batch was taken must live as long as the batch. No batch can be taken on a stream that captures a graph.
-        A batch may be dropped during a capture; the stream must then live about 10 ms longer than the capture, or as
-        long as the loader. Do not drop a batch of the per-thread default stream (DLPack's 2) during a capture: that may
-        end the capture. JAX does not report the stream on which it reads, so keep a batch until the step that reads it
-        has finished (`jax.block_until_ready`).
-
-        device_decode: covers baseline files that are cropped and resized by one operation, while batches have room for
-        their bytes (in their rows, and in spare space from `memory`). Outputs of varying size stay on the host. The
-        host decodes all other files, and those that the device rejects, into the same batch. The counters
-        `pictures_on_device` (`pictures_on_engines` of them by nvJPEG's engines), `pictures_not_for_device`,
-        `pictures_refused` and `device_decode_fallbacks` show the split. nvJPEG comes with CUDA, or with `pip install
-        nvidia-nvjpeg-cu12` (CUDA 13: nvidia-nvjpeg); without it the host decodes and the log has a line. Crops and
-        flips are the same as on the host, grey levels may differ by a few; also from run to run if nvJPEG's engines
-        round differently from the device's cores, which share the pictures by speed. The device may decode a file with
-        damaged data without an error, where the host rejects it; `validate_hash` finds damage by transfers. Decoding
-        takes up to 2 x 1.25 GiB of device memory, or more for a larger single picture. With less memory fewer pictures
-        are decoded at once; with none the host decodes from then on. Not yet run on a GPU.
-
-        share_decode: the share is measured from batch to batch so that device and threads finish together; the counter
-        is `pictures_shared`. It depends on time, so grey levels may vary between runs; samples, crops and flips do not.
-
-        gpu_direct_storage: NVIDIA GPUDirect Storage reads without host memory between and without the page cache. It
-        covers rows of `Array` and `Tokens` that are the stored bytes of an MDS `ndarray` column of fixed type and
-        shape, of at least 4 KiB, if no column of varying size precedes it or none follows it. The rest of the batch,
-        and all that cuFile rejects (such as shards on other file systems), takes the usual path. The counters are
-        `rows_gpu_direct`, `rows_gpu_direct_refused` and `gpu_direct_storage_fallbacks`. It needs a drive that cuFile
-        reaches by nvidia-fs or PCI peer-to-peer DMA; without one the host reads everything, after one warning. cuFile
-        may copy through host memory unless CUFILE_ALLOW_COMPAT_MODE=false. Samples are not aligned to 4 KiB, and cuFile
-        then uses its own buffers on the device: rows of less than about 100 kB rarely gain. Not yet run on a GPU.
-
-        threads: decoding uses the vector instructions of the machine. The environment variable FOREBAY_VECTORS limits
-        them to "avx512", "avx2", "neon" or "none" (JPEGs are then decoded by libjpeg-turbo), with the same pixels. It
-        is read once per process.
-
-        mmap: 1.15 to 1.5 times as many samples per second if shards are in the page cache. It is used for files of this
-        user on ext4, xfs, btrfs and f2fs. A lease protects each mapped shard: a process that opens one for writing
-        waits for up to 45 s while this loader, or a process forked since, has it open. A failing disk, or a shard that
-        is truncated after its lease ends, ends the process with SIGBUS, as with any memory map, instead of raising an
-        error.
-
-        cache_limit: the shard with the farthest next use is evicted first; the next epoch's order counts too. The limit
-        must be at least the sizes of the largest shard and of index.json together. Files that exceed it at the start
-        stay until another shard needs the room.
-
-        on_error: "skip" makes a batch shorter. A batch that loses all its samples is not delivered. With several ranks,
-        which must take equal numbers of steps, it has one row instead: a sample of another batch of this rank, the same
-        one in every run. `mark_repeats` marks it as a repeat; the counter is `batches_refilled`. A shard that is
-        missing, truncated or does not match its hash ends the epoch in both modes. Samples that were tried as a
-        replacement count for `max_errors` too. Ten skipped samples of an epoch are logged as warnings, the rest at
-        debug level.
     """
 
     def __init__(
@@ -257,6 +187,7 @@ class Loader:
         sample_bytes_max: ByteSize = 1 << 30,
         trace: bool = False,
     ) -> None:
+        """Opens the data set. `help(forebay.Loader)` describes the arguments."""
         options = {name: value for name, value in locals().items() if name in _OPTIONS}
         _refuse_worker()
         if streams is None:
@@ -358,9 +289,10 @@ class Loader:
     def stats(self) -> dict[str, Any]:
         """Returns the figures of all stages since the loader was made.
 
-        `stages` maps a stage to `busy_s`, `input_s` (wait for the previous stage) and `output_s` (wait for the next
-        stage), in seconds summed over its threads, and to `items` and `bytes`. `counters` has plain numbers, `notes`
-        has sentences about choices of the loader, `elapsed_s` is the loader's age.
+        `bottleneck` is one line that names the stage that limits the rate. `stages` maps a stage to `busy_s`, `input_s`
+        (wait for the previous stage) and `output_s` (wait for the next stage), in seconds summed over its threads, and
+        to `items` and `bytes`. `counters` has plain numbers, `notes` has sentences about choices of the loader,
+        `elapsed_s` is the loader's age.
         """
         every = [json.loads(engine.stats()) for engine in self._engines]
         total = every[0]
@@ -372,7 +304,7 @@ class Loader:
             for name, value in other["counters"].items():
                 total["counters"][name] = total["counters"].get(name, 0) + value
             total["notes"] += [note for note in other["notes"] if note not in total["notes"]]
-        return total
+        return {"bottleneck": bottleneck(total, len(every)), **total}
 
     def prometheus(self) -> str:
         """Returns the same figures as Prometheus text, labelled with the rank."""

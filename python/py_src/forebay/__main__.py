@@ -1,0 +1,82 @@
+"""`python -m forebay`: the version, what this machine offers, and the package's commands."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import resource
+import sys
+from collections.abc import Iterator, Sequence
+
+from . import __version__, _forebay
+from .errors import Error
+
+__all__ = ["main"]
+
+_COMMANDS = (
+    ("python -m forebay.index SOURCE OUT", "copies a data set and adds row indexes of its JPEGs"),
+    ("python -m forebay.streaming.alias SCRIPT", "runs a script whose `import streaming` means forebay.streaming"),
+)
+
+_LIBRARIES = ("torch", "jax", "numpy", "pillow")
+"""Packages whose versions matter: types of batches, arrays and raw pixels."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns 0 on success."""
+    parser = argparse.ArgumentParser(prog="python -m forebay", description=__doc__)
+    parser.add_argument("--version", action="store_true", help="print the version alone")
+    if parser.parse_args(arguments).version:
+        print(__version__)
+        return 0
+    try:
+        facts = list(_facts())
+    except Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"forebay {__version__}, Python {platform.python_version()}, {platform.system()} {platform.release()}")
+    for name, fact in facts:
+        print(f"{name:<15} {fact}")
+    print("\nCommands:")
+    for command, effect in _COMMANDS:
+        print(f"  {command:<42} {effect}")
+    return 0
+
+
+def _facts() -> Iterator[tuple[str, str]]:
+    """Yields name and value of what matters to a loader on this machine."""
+    machine = json.loads(_forebay.describe_machine())
+    quota = f", by the CPU quota of the container ({machine['quota_cpus']:g})" if machine["quota_cpus"] else ""
+    yield "CPUs", f"{machine['cpus']} for this process{quota}"
+    yield "NUMA nodes", "; ".join(f"{node['number']}: CPUs {node['cpus']}" for node in machine["numa_nodes"])
+    yield "memory", f"{_gib(machine['memory_bytes'])} for this process"
+    yield "vectors", machine["vectors"]
+    yield "io_uring", machine["io_uring"] or "yes"
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    locked = "unlimited" if soft == resource.RLIM_INFINITY else f"{soft:,} bytes; `ulimit -l` raises it"
+    yield "locked memory", locked
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield "open files", f"{soft:,}; each resident shard takes up to two"
+    yield "CUDA", machine["cuda"]
+    yield "libraries", ", ".join(map(_version, _LIBRARIES))
+    endpoint = next(filter(None, map(os.environ.get, ("S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))), None)
+    yield "stores", "folders, file://, http://, https://, s3://" + (" at the endpoint of the environment" if endpoint else "")
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"
+
+
+def _version(package: str) -> str:
+    """Returns name and version of a package, without importing it."""
+    try:
+        return f"{package} {importlib.metadata.version(package)}"
+    except importlib.metadata.PackageNotFoundError:
+        return f"no {package}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
