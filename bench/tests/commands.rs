@@ -6,18 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A loader that speaks the protocol of the peers and does nothing: ready, then one epoch per line of input.
+/// Fake loader with the protocol of the peers: ready, then one epoch per line of input. The line `convert` makes the
+/// loader's form of the data set, with a line in a file for each time.
 const FAKE_LOADER: &str = r#"#!/bin/sh
-echo '{"event":"ready","versions":{"fake":"1.2"}}'
-first='{"event":"first","seconds":0.25,"shape":[64,8],"dtype":"uint16","mean":1.5}'
-while read -r line; do
-    if [ -n "$first" ]; then echo "$first"; first=; fi
-    echo '{"event":"epoch","items":ITEMS,"seconds":0.5,"cpu_seconds":0.25}'
-done
-"#;
-
-/// One whose form of the data set is missing: it makes it, notes that in a file, and then speaks as the other does.
-const FAKE_CONVERTER: &str = r#"#!/bin/sh
 echo '{"event":"ready","versions":{"fake":"1.2"}}'
 first='{"event":"first","seconds":0.25,"shape":[64,8],"dtype":"uint16","mean":1.5}'
 while read -r line; do
@@ -26,11 +17,11 @@ while read -r line; do
         continue
     fi
     if [ -n "$first" ]; then echo "$first"; first=; fi
-    echo '{"event":"epoch","items":100,"seconds":0.5,"cpu_seconds":0.25}'
+    echo '{"event":"epoch","items":ITEMS,"seconds":0.5,"cpu_seconds":0.25}'
 done
 "#;
 
-/// One whose package is not there.
+/// Fake loader whose package is not installed.
 const FAKE_ABSENT: &str = r#"#!/bin/sh
 echo '{"event":"skip","reason":"ImportError: No module named ffcv; it needs this and that"}'
 "#;
@@ -46,12 +37,17 @@ fn tokens(folder: &Path, seed: u32) -> Output {
 }
 
 fn loader(folder: &Path, items: u32) -> PathBuf {
-    program(folder, &FAKE_LOADER.replace("ITEMS", &items.to_string()))
+    fake(folder, items, "true")
 }
 
-/// A loader that makes its form; `broken` is run in the middle of it.
+/// A loader that makes its form of the data set; the command `broken` runs in the middle of it.
 fn converter(folder: &Path, broken: &str) -> PathBuf {
-    program(folder, &FAKE_CONVERTER.replace("FOLDER", &folder.display().to_string()).replace("BROKEN", broken))
+    fake(folder, 100, broken)
+}
+
+fn fake(folder: &Path, items: u32, broken: &str) -> PathBuf {
+    let script = FAKE_LOADER.replace("FOLDER", &folder.display().to_string());
+    program(folder, &script.replace("BROKEN", broken).replace("ITEMS", &items.to_string()))
 }
 
 fn program(folder: &Path, text: &str) -> PathBuf {

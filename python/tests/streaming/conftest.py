@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import importlib
 import time
+from unittest.mock import patch
 
 import pytest
 
@@ -30,6 +31,13 @@ def ours():
 def either(request, reference, ours):
     """Imports a module of the reference or of this package, so that a test checks both."""
     return reference if request.param == "reference" else ours
+
+
+@pytest.fixture(autouse=True)
+def custom_schemes():
+    """Unregisters the downloader classes that a test defines."""
+    with patch.dict(importlib.import_module("forebay.streaming.base.storage.download").DOWNLOADER_MAPPINGS):
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

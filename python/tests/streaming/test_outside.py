@@ -8,7 +8,6 @@ import shutil
 import sys
 import types
 import urllib.parse
-from unittest.mock import patch
 
 import pytest
 from number_sets import numbers, write
@@ -23,13 +22,6 @@ from forebay.streaming.base.storage import _azure, _databricks, _gcs, _oci, down
 def patient(monkeypatch):
     """Attempts without waits between them."""
     monkeypatch.setattr("forebay.streaming.base.util.time.sleep", lambda seconds: None)
-
-
-@pytest.fixture(autouse=True)
-def schemes():
-    """Unregisters the classes that a test defines."""
-    with patch.dict(download.DOWNLOADER_MAPPINGS):
-        yield
 
 
 @pytest.fixture
@@ -202,7 +194,7 @@ class Shelf(download.CloudDownloader):
 
 
 @pytest.fixture
-def shelf(bucket, monkeypatch, schemes):
+def shelf(bucket, monkeypatch, custom_schemes):
     download.DOWNLOADER_MAPPINGS["shelf"] = Shelf
     for name, value in {"root": str(bucket), "failures": 0, "attempts": 0, "clean_ups": 0}.items():
         monkeypatch.setattr(Shelf, name, value)

@@ -7,9 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+from number_sets import write
 from torch.utils.data import DataLoader
 
-from forebay.streaming import MDSWriter, StreamingDataset
+from forebay.streaming import StreamingDataset
 from forebay.streaming.base import distributed
 from forebay.streaming.base.shared import SharedArray, SharedBarrier, SharedMemory, SharedScalar, get_shm_prefix
 from forebay.streaming.base.world import World
@@ -107,10 +108,7 @@ dist.destroy_process_group()
 
 @pytest.fixture
 def remote(tmp_path):
-    with MDSWriter(out=str(tmp_path / "remote"), columns={"number": "int"}, size_limit=1 << 9) as writer:
-        for number in range(117):
-            writer.write({"number": number})
-    return str(tmp_path / "remote")
+    return write(tmp_path / "remote")
 
 
 def test_ranks_under_torchrun_share_a_folder_and_divide_each_epoch(remote, tmp_path):

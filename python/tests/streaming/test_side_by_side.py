@@ -10,11 +10,11 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from unittest.mock import patch
 
 import pytest
+from number_sets import write
 
-from forebay.streaming import MDSWriter, Stream, StreamingDataset
+from forebay.streaming import Stream, StreamingDataset
 from forebay.streaming.base import _locks
 from forebay.streaming.base.storage import download
 
@@ -23,17 +23,7 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture
 def remote(tmp_path):
-    with MDSWriter(out=str(tmp_path / "remote"), columns={"number": "int"}, size_limit=1 << 9) as writer:
-        for number in range(300):
-            writer.write({"number": number})
-    return str(tmp_path / "remote")
-
-
-@pytest.fixture(autouse=True)
-def schemes():
-    """Unregisters the classes that a test defines."""
-    with patch.dict(download.DOWNLOADER_MAPPINGS):
-        yield
+    return write(tmp_path / "remote", 300)
 
 
 def meeting(count):
