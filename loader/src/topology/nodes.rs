@@ -18,6 +18,7 @@ pub struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeSource {
     /// hwloc.
+    #[cfg(feature = "hwloc")]
     Hwloc,
     /// `/sys/devices/system/node`.
     Sysfs,
@@ -28,10 +29,11 @@ pub(super) enum NodeSource {
 /// Returns the nodes with usable CPUs, from hwloc or else from sysfs. A source whose nodes do not contain all usable
 /// CPUs is not used. Without a source, all CPUs are one node.
 pub(super) fn detect(root: &Path, usable: &CpuSet) -> (Vec<Node>, NodeSource) {
-    match from_hwloc().and_then(|nodes| within(nodes, usable)) {
-        Some(nodes) => (nodes, NodeSource::Hwloc),
-        None => detect_without_hwloc(root, usable),
+    #[cfg(feature = "hwloc")]
+    if let Some(nodes) = from_hwloc().and_then(|nodes| within(nodes, usable)) {
+        return (nodes, NodeSource::Hwloc);
     }
+    detect_without_hwloc(root, usable)
 }
 
 /// Returns the nodes from the second or third source.
@@ -56,6 +58,7 @@ fn within(nodes: Vec<Node>, usable: &CpuSet) -> Option<Vec<Node>> {
 }
 
 /// Reads the nodes of the running machine from hwloc, which also reads its variables HWLOC_SYNTHETIC and HWLOC_XMLFILE.
+#[cfg(feature = "hwloc")]
 fn from_hwloc() -> Option<Vec<Node>> {
     use hwlocality::object::types::ObjectType;
     let topology = hwlocality::Topology::new().ok()?;
@@ -135,6 +138,7 @@ mod tests {
     }
 
     /// hwloc reads its environment when a topology is made, so the machine with two nodes is read in a child process.
+    #[cfg(feature = "hwloc")]
     #[test]
     fn hwloc_reports_the_nodes_of_a_synthetic_machine() {
         const MARK: &str = "FOREBAY_TEST_SYNTHETIC";
