@@ -20,9 +20,8 @@ docs: ## the documentation site, into target/docs
 build: ## the extension in place, for PYTHONPATH=python/py_src
 	@python/scripts/system.sh && python/scripts/extension.sh release
 
-wheel: ## an abi3 wheel under target/wheels, with hwloc inside
-	@python/scripts/system.sh && python=$$(python/scripts/venv.sh) && PATH="$$(dirname "$$python"):$$PATH" \
-		"$$python" -m maturin build --release --locked --strip --manifest-path python/Cargo.toml
+wheel: ## an abi3 wheel for glibc 2.28 and newer, under target/wheels, checked (WHEEL_ARCH=aarch64 for ARM)
+	@python/scripts/wheel.sh
 
 gpu-report: ## checks and figures on this machine's GPU, with what was built before (REPORT_ARGS="--photographs DIR")
 	@python/scripts/gpu_report.sh $(REPORT_ARGS)

@@ -13,7 +13,7 @@ from . import data, frameworks, isolated, page, parts, report, scale
 
 NEEDED = """\
 Requirements (nothing is downloaded): a driver and a GPU; a Python with numpy, Pillow and torch with CUDA; the
-extension, built by `make build` if libhwloc is installed here too, else a wheel from `make wheel`, which contains it.
+extension, built by `make build` if libhwloc is installed here too, else a wheel from `make wheel`, which needs none.
 Optional; the report names missing ones and skips their parts: torchvision (peers and training step), nvJPEG (decoding
 on the device), CuPy and JAX (sharing of memory), git (name of the commit; or set FOREBAY_COMMIT).
 
