@@ -197,7 +197,7 @@ fn at_the_end_of_an_epoch_the_fetching_thread_releases_the_reader() {
     let mut epoch = epoch(&reader, 64);
     let mut buffer = Vec::new();
     while let Some(sample) = epoch.next_sample().unwrap() {
-        // Its shard is here as soon as the thread that fetches ahead has begun with it, which it never ends by itself.
+        // The shard is here as soon as the thread that fetches ahead has started with it; its fetcher never returns.
         while reader.read(sample, &mut buffer).unwrap().is_none() {
             std::thread::yield_now();
         }
@@ -215,7 +215,7 @@ fn a_failed_download_ahead_is_the_next_samples_error_without_a_wait() {
     let error = read_all(&reader, 1000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     assert!(error.to_string().contains("shard.00007.mds"), "{error}");
-    // The claim went with the failure, and the object is there now.
+    // The failure released the claim, and the object exists now.
     assert_eq!(read_all(&reader, 64).unwrap().len(), 1000);
 }
 
@@ -235,7 +235,7 @@ fn a_cache_limit_holds_for_readers_that_share_a_folder_and_all_get_every_sample(
             assert_eq!(thread.join().unwrap().unwrap(), 1000);
         }
     });
-    assert!(server.counters().requests > 1 + shards as u64, "shards went and came again");
+    assert!(server.counters().requests > 1 + shards as u64, "shards were evicted and fetched again");
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn a_damaged_compressed_shard_is_not_unpacked() {
     forebay_tests::data::tokens(data.path(), 100, LENGTH, 7, options).unwrap();
     let first = data.path().join("shard.00000.mds.gz");
     let mut bytes = std::fs::read(&first).unwrap();
-    // The time in the header of gzip, which unpacking reads over.
+    // The time in gzip's header, which unpacking ignores.
     bytes[5] ^= 1;
     std::fs::write(&first, bytes).unwrap();
     let error = read_all(&open(place(None, data.path()), None), 8).unwrap_err();

@@ -1,4 +1,4 @@
-//! From a claim to a resident shard: room, bytes, name.
+//! Publication of a claimed shard: reserve room, write its files, link them under their names.
 
 use super::claim;
 use super::evict::{Room, make_room};

@@ -26,7 +26,7 @@ enum Does {
     /// Decodes every valid picture.
     Decode,
     /// Rejects every third picture of a batch at the first attempt.
-    RefuseSome,
+    RejectSome,
     /// Is disabled from this batch on.
     GiveUpAt(u64),
     /// Fails.
@@ -36,8 +36,8 @@ enum Does {
     /// Decodes, and ends only when the next batch is filled, so that it is always late. `of_batch` is the number of
     /// chunks per batch, all from one thread, and `of_epoch` the number of chunks per epoch.
     DecodeLate { of_batch: u64, of_epoch: u64 },
-    /// As `DecodeLate`, and rejects pictures as [`RefuseSome`](Self::RefuseSome) does, which the wait returns.
-    RefuseLate { of_batch: u64, of_epoch: u64 },
+    /// As `DecodeLate`, and rejects pictures as [`RejectSome`](Self::RejectSome) does, which the wait returns.
+    RejectLate { of_batch: u64, of_epoch: u64 },
 }
 
 /// Host delivery with a picture decoder.
@@ -103,8 +103,8 @@ impl Delivery for DecodingDelivery {
 }
 
 impl Inner {
-    fn refuses(&self) -> bool {
-        matches!(self.does, Does::RefuseSome | Does::RefuseLate { .. })
+    fn rejects(&self) -> bool {
+        matches!(self.does, Does::RejectSome | Does::RejectLate { .. })
     }
 
     fn has_given_up(&self) -> bool {
@@ -114,7 +114,7 @@ impl Inner {
     /// Returns when the batch after number `batch` is filled: the one after that has begun, or there is
     /// none.
     fn be_late(&self, batch: u64) {
-        let (Does::DecodeLate { of_batch, of_epoch } | Does::RefuseLate { of_batch, of_epoch }) = self.does else {
+        let (Does::DecodeLate { of_batch, of_epoch } | Does::RejectLate { of_batch, of_epoch }) = self.does else {
             return;
         };
         let batches = of_epoch.div_ceil(of_batch);
@@ -161,7 +161,7 @@ impl PictureDecoder for Inner {
         let number = self.batches.fetch_add(1, Ordering::SeqCst);
         let placed = placed?;
         match self.does {
-            Does::RefuseLate { .. } | Does::FailLate(_) => {
+            Does::RejectLate { .. } | Does::FailLate(_) => {
                 self.in_flight.fetch_max(number + 1 - self.ended.load(Ordering::SeqCst), Ordering::SeqCst);
                 let outcome = match self.does {
                     Does::FailLate(failing) if failing == number => {
@@ -196,14 +196,14 @@ impl Inner {
         }
         let filled = slot.bytes_mut().expect("all of it").to_vec();
         let row = |place: &OutputLayout, row: usize| place.offset + row * place.row_bytes;
-        let (mut decoded, mut refused) = (Pixels::new(), Vec::new());
+        let (mut decoded, mut rejected) = (Pixels::new(), Vec::new());
         for (number, picture) in pictures.iter().enumerate() {
             let place = &outputs[picture.output];
             let file = &filled[picture.at..][..picture.picture.bytes];
             if let Some((_, pixels)) = before.iter().find(|(before, _)| before == picture) {
                 decoded.push((*picture, pixels.clone()));
-            } else if !is_open || is_first && self.refuses() && number % 3 == 1 {
-                refused.push(number);
+            } else if !is_open || is_first && self.rejects() && number % 3 == 1 {
+                rejected.push(number);
             } else {
                 match self.decode(file, place, picture) {
                     Ok(pixels) => decoded.push((*picture, pixels)),
@@ -211,12 +211,12 @@ impl Inner {
                     Err(_) if picture.output == 0 && picture.row % 2 == 0 => {
                         decoded.push((*picture, vec![0; place.row_bytes]));
                     }
-                    Err(_) => refused.push(number),
+                    Err(_) => rejected.push(number),
                 }
             }
         }
-        if !refused.is_empty() {
-            return Ok(DecodeOutcome::Rejected { slot, pictures: refused, on_device: Some(Box::new(decoded)) });
+        if !rejected.is_empty() {
+            return Ok(DecodeOutcome::Rejected { slot, pictures: rejected, on_device: Some(Box::new(decoded)) });
         }
         let mut out = self.pool.0.take(bytes)?;
         let to = out.bytes_mut().expect("all of it");
@@ -335,11 +335,11 @@ fn batches_equal_the_host_s_whichever_pictures_the_decoder_accepts() {
     let notes = loader.stats().expect("figures").notes;
     assert!(notes.contains(&"pictures are decoded by the test".to_owned()), "{notes:?}");
     data_of_ordinary_files(SAMPLES, |directory| {
-        let target = DecodingDelivery::new(Does::RefuseSome);
+        let target = DecodingDelivery::new(Does::RejectSome);
         let loader = same_with(crops(directory), target.clone());
-        let (refused, on_device) = (counter(&loader, "pictures_refused"), counter(&loader, "pictures_on_device"));
-        assert!(refused > SAMPLES, "{refused}");
-        assert_eq!(refused + on_device, 2 * 2 * SAMPLES);
+        let (rejected, on_device) = (counter(&loader, "pictures_refused"), counter(&loader, "pictures_on_device"));
+        assert!(rejected > SAMPLES, "{rejected}");
+        assert_eq!(rejected + on_device, 2 * 2 * SAMPLES);
         assert_eq!(target.0.files.load(Ordering::SeqCst), on_device, "pictures were decoded twice");
     });
 }
@@ -348,11 +348,11 @@ fn batches_equal_the_host_s_whichever_pictures_the_decoder_accepts() {
 fn pictures_rejected_at_the_end_of_a_batch_are_decoded_on_the_host_while_another_batch_is_in_flight() {
     data_of_ordinary_files(SAMPLES, |directory| {
         let config = LoaderConfig { threads: Some(1), prefetch: Some(8), ..crops(directory) };
-        let target = DecodingDelivery::new(Does::RefuseLate { of_batch: 4, of_epoch: 15 });
+        let target = DecodingDelivery::new(Does::RejectLate { of_batch: 4, of_epoch: 15 });
         let loader = same_with(config, target.clone());
-        let (refused, on_device) = (counter(&loader, "pictures_refused"), counter(&loader, "pictures_on_device"));
-        assert!(refused > SAMPLES, "{refused}");
-        assert_eq!(refused + on_device, 2 * 2 * SAMPLES);
+        let (rejected, on_device) = (counter(&loader, "pictures_refused"), counter(&loader, "pictures_on_device"));
+        assert!(rejected > SAMPLES, "{rejected}");
+        assert_eq!(rejected + on_device, 2 * 2 * SAMPLES);
         let count = |of: &AtomicU64| of.load(Ordering::SeqCst);
         let Inner { files, batches, ended, in_flight, .. } = &*target.0;
         assert_eq!(count(files), on_device, "pictures were decoded twice");
@@ -389,7 +389,7 @@ fn files_longer_than_their_rows_are_stored_after_the_rows_and_decoded_from_there
     let on_device = counter(&loader, "pictures_on_device");
     // The space suffices for files of average size: the last file of a batch may not fit.
     assert!(on_device >= 2 * 2 * SAMPLES * 9 / 10, "{on_device}");
-    let loader = same_as_on_the_host(crops(dir.path()), Does::RefuseSome);
+    let loader = same_as_on_the_host(crops(dir.path()), Does::RejectSome);
     assert!(counter(&loader, "pictures_refused") > SAMPLES);
 }
 
@@ -420,7 +420,7 @@ fn after_a_decoder_gives_up_the_host_decodes_the_rest_and_counts_it() {
     data_of_ordinary_files(SAMPLES, |directory| {
         let loader = same_as_on_the_host(crops(directory), Does::GiveUpAt(3));
         assert!(counter(&loader, "pictures_on_device") > 0);
-        // The second epoch does not ask it.
+        // The second epoch does not call it.
         let asked = counter(&loader, "pictures_on_device") + counter(&loader, "pictures_refused");
         assert!(asked <= 2 * SAMPLES, "{asked} pictures");
         assert!(counter(&loader, "device_decode_fallbacks") > 0);

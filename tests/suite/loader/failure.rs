@@ -4,7 +4,7 @@ use super::*;
 use forebay_loader::ErrorKind;
 use forebay_loader::config::OnError;
 
-/// Overwrites the picture of sample `index` in its shard's file so that it is no JPEG any more.
+/// Overwrites the picture of sample `index` in its shard's file so that it is not a JPEG.
 fn spoil(directory: &Path, index: usize) {
     // The markers at the front stay: it is still recognised as a JPEG.
     spoil_from(directory, index, 16);
@@ -133,7 +133,7 @@ fn counters(loader: &Loader) -> (u64, u64) {
 fn a_corrupt_picture_is_delivered_and_counted_where_fields_tolerate_it() {
     let dir = tempfile::tempdir().unwrap();
     pictures(dir.path(), 40);
-    // Spoilt to the end: not even its size can be read. Cut off: the rest of it is there.
+    // From byte 16 on: not even the size can be read. From byte 700 on: the front is intact.
     spoil(dir.path(), 20);
     spoil_from(dir.path(), 23, 700);
     let json = r#"[["x", {"kind": "image", "column": "image", "ops": [{"op": "center_crop", "size": [40, 30]}],
@@ -289,7 +289,7 @@ fn a_missing_remote_folder_is_named_and_a_failed_open_leaves_no_files() {
     let cache = dir.path().join("cache");
     let e = Loader::new(config(stream(Some(&cache.join("deep")), missing.to_str()))).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotFound, "{e}");
-    assert!(!cache.exists(), "the folders that were made for it are gone");
+    assert!(!cache.exists(), "the folders that were made for it are removed");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! 100 million samples in 20,000 shards within the memory that is promised.
+//! 100 million samples in 20,000 shards within the documented memory.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// Address space of the child, in the shell's units of 1,024 bytes: 0.5 GB.
 const LIMIT_KIB: u64 = 500_000_000 / 1024;
 
-/// The child's answers to `cases`, under the limit.
+/// Returns the child's answers to `cases`, computed under the limit.
 fn answers(cases: &[Value]) -> Vec<Value> {
     let mut child = Command::new("sh")
         .args(["-c", &format!("ulimit -v {LIMIT_KIB} && exec \"$0\""), env!("CARGO_BIN_EXE_order_oracle")])

@@ -1,4 +1,4 @@
-//! Coefficients that the scans of a progressive picture have brought so far, and record of the bits that are known.
+//! Coefficients of a progressive picture while its scans are read, and the record of the bits that are known.
 
 use std::ops::Range;
 
@@ -87,7 +87,7 @@ pub(super) struct Coverage {
     low: [[u8; BLOCK]; 3],
 }
 
-/// Marks a coefficient that was in no scan yet.
+/// Marks a coefficient that no scan has contained yet.
 const NO_SCAN: u8 = u8::MAX;
 
 /// Largest shift of a scan that libjpeg accepts.

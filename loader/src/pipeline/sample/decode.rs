@@ -1,9 +1,9 @@
 //! Decode stage: from chunks to rows in batches.
 //!
 //! A decode thread takes a chunk, reads each sample and decodes it into its row. Unless the device reads the shard, it
-//! looks in the page cache first,
-//! without waiting. A sample that is not there goes to the read thread with its memory, and returns on a second queue,
-//! which has precedence. So hot data never changes threads, and cold data keeps the disk's queue deep.
+//! looks in the page cache first, without waiting. A sample that is not there goes to the read thread with its memory,
+//! and returns on a second queue, which has precedence. So hot data never changes threads, and cold data keeps the
+//! disk's queue deep.
 
 use super::batch_builder::BatchBuilder;
 use super::consumer_memory::ConsumerMemory;

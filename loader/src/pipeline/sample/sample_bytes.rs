@@ -18,7 +18,7 @@ pub(crate) struct SampleBytes<'a> {
 pub(crate) enum PlacedRows<'a> {
     /// No row: the bytes are the whole sample.
     None,
-    /// The row of this column, of this length, which was read directly into it. Its bytes are missing here.
+    /// The row of this column, with its length, which was read directly into its place. Its bytes are missing here.
     Direct(DirectColumn, usize),
     /// Rows that the device has read. Their bytes are missing here.
     OnDevice(&'a DirectColumns),

@@ -1,4 +1,4 @@
-//! AC coefficients of progressive scans: one symbol per lookup, and ends that hold for several blocks.
+//! AC coefficients of progressive scans: one symbol per lookup, and end-of-band symbols that cover several blocks.
 
 use super::super::fallback::Fallback;
 use super::super::markers::HuffmanSegment;

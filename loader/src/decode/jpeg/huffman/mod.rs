@@ -8,7 +8,7 @@
 //! ```
 //!
 //! that removes the code and extends the sign at once. If a second symbol fits into the window, the entry decodes both.
-//! Longer codes, and bits that are no code, are decoded one symbol at a time by [`Code`].
+//! Longer codes and invalid bits are decoded one symbol at a time by [`Code`].
 //!
 //! Building a table takes some microseconds, and most files have the standard tables: [`TableCache`] keeps them by
 //! content.
@@ -50,7 +50,7 @@ const TABLES_MAX: usize = 8;
 pub(super) struct Code {
     /// One more than the largest code of each length, as the upper bits of 16; 0 if there is none.
     ends: [u32; 17],
-    /// Added to a code of each length, gives its place among the symbols.
+    /// For each length, the difference between a symbol's place and its code.
     places: [i32; 17],
     symbols: [u8; 256],
 }
