@@ -56,10 +56,10 @@ impl Planner {
     pub(super) fn batches(&self, config: &LoaderConfig, resume: Option<Resume>) -> Result<u64> {
         let resume = resume.map(|r| Resume { epoch: 0, sample_in_epoch: 0, ..r });
         let plan = self.plan(0, resume.as_ref())?;
-        let rank = Rank(config.world.rank);
+        let order = plan.rank(Rank(config.world.rank));
         Ok(match config.drop_last {
-            true => plan.len_of_rank(rank) / u64::from(config.batch_size),
-            false => plan.batches(rank),
+            true => order.samples() / u64::from(config.batch_size),
+            false => order.batches(),
         })
     }
 

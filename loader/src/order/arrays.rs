@@ -1,10 +1,12 @@
 //! The reference's functions over whole arrays, for programs that call them. A plan makes windows of the same numbers.
 
-use super::config::{CANONICAL_NODES_MAX, PartitionAlgo, SHUFFLE_BLOCK_MAX, ShuffleAlgo};
+use super::config::{BATCH_SIZE_MAX, PartitionAlgo, SHUFFLE_BLOCK_MAX, ShuffleAlgo};
 use super::error::{OrderError, OrderWarning};
 use super::ids::StreamId;
+use super::numbers::reserve;
 use super::partition::{Partition, PartitionArgs, canonical_starts};
-use super::sampling::{self, Draws, SamplingSeeds, reserve};
+use super::resume::{check_canonical, check_initial_nodes};
+use super::sampling::{self, Draws, SamplingSeeds};
 use super::shape::{DataSetShape, SAMPLES_MAX, Steps};
 use super::shuffle::{Shuffle, ShuffleArgs};
 use super::world::World;
@@ -22,9 +24,9 @@ pub fn shuffle(
     block: u64,
     warnings: &mut Vec<OrderWarning>,
 ) -> Result<Vec<u64>, OrderError> {
-    in_range((1..=CANONICAL_NODES_MAX).contains(&canonical), "num_canonical_nodes", "from 1 to 1,048,576")?;
-    in_range(block <= SHUFFLE_BLOCK_MAX, "shuffle_block_size", "at most 2^48")?;
-    in_range(total(sizes) <= SAMPLES_MAX, "the samples of the shards", "at most 2^48")?;
+    check_canonical(canonical)?;
+    OrderError::unless(block <= SHUFFLE_BLOCK_MAX, "shuffle_block_size", "at most 2^48")?;
+    OrderError::unless(total(sizes) <= SAMPLES_MAX, "the samples of the shards", "at most 2^48")?;
     let units = Steps::of_sizes(sizes.iter().copied());
     if units.total() == 0 {
         return Ok(Vec::new());
@@ -67,11 +69,10 @@ pub fn partition(
     warnings: &mut Vec<OrderWarning>,
 ) -> Result<([u64; 5], Vec<i64>), OrderError> {
     args.world.validate()?;
-    in_range((1..=SAMPLES_MAX).contains(&args.samples), "num_samples", "from 1 to 2^48")?;
-    in_range((1..=CANONICAL_NODES_MAX).contains(&args.canonical), "num_canonical_nodes", "from 1 to 1,048,576")?;
-    in_range((1..=super::config::BATCH_SIZE_MAX).contains(&args.batch), "batch_size", "from 1 to 16,777,216")?;
-    let initial_nodes = args.initial_nodes.unwrap_or(1);
-    in_range((1..=1 << 24).contains(&initial_nodes), "initial_physical_nodes", "from 1 to 16,777,216")?;
+    OrderError::unless((1..=SAMPLES_MAX).contains(&args.samples), "num_samples", "from 1 to 2^48")?;
+    check_canonical(args.canonical)?;
+    OrderError::unless((1..=BATCH_SIZE_MAX).contains(&args.batch), "batch_size", "from 1 to 16,777,216")?;
+    check_initial_nodes(args.initial_nodes)?;
     let World { nodes, ranks_per_node, workers_per_rank } = args.world;
     let [nodes, ranks, workers] = [nodes, ranks_per_node, workers_per_rank].map(u64::from);
     let deal = PartitionArgs {
@@ -109,8 +110,8 @@ pub fn partition(
 /// # Errors
 /// There are no samples to choose from, or an argument is out of range.
 pub fn sample_shards(sizes: &[u64], choose: u64, granularity: u64, seed: u128) -> Result<Vec<u64>, OrderError> {
-    in_range(granularity > 0, "`granularity`", "a positive integer")?;
-    in_range(choose <= SAMPLES_MAX, "`choose`", "at most 2^48")?;
+    OrderError::unless(granularity > 0, "`granularity`", "a positive integer")?;
+    OrderError::unless(choose <= SAMPLES_MAX, "`choose`", "at most 2^48")?;
     // Checks that there are samples, and that a shard's fit 32 bits.
     DataSetShape::new(&[sizes])?;
     let sizes: Vec<u32> = sizes.iter().map(|&size| size as u32).collect();
@@ -129,8 +130,8 @@ pub fn resample(
     share_seed: u128,
     pick_seed: u128,
 ) -> Result<(Vec<u64>, Vec<u64>), OrderError> {
-    in_range(granularity > 0, "`sampling_granularity`", "a positive integer")?;
-    in_range(
+    OrderError::unless(granularity > 0, "`sampling_granularity`", "a positive integer")?;
+    OrderError::unless(
         streams.iter().all(|(stream, _)| stream.index() < shape.num_streams()),
         "the stream",
         "one of the data set's",
@@ -144,10 +145,6 @@ pub fn resample(
 
 fn total(sizes: &[u64]) -> u64 {
     sizes.iter().fold(0, |sum, &size| sum.saturating_add(size))
-}
-
-fn in_range(good: bool, argument: &'static str, allowed: &'static str) -> Result<(), OrderError> {
-    if good { Ok(()) } else { Err(OrderError::OutOfRange { argument, allowed }) }
 }
 
 #[cfg(test)]

@@ -164,10 +164,7 @@ impl OrderConfig {
     /// # Errors
     /// An argument is outside its range.
     pub fn validate(&self, streams: usize) -> Result<(), OrderError> {
-        let range = |good: bool, argument, allowed| match good {
-            true => Ok(()),
-            false => Err(OrderError::OutOfRange { argument, allowed }),
-        };
+        let range = OrderError::unless;
         range((1..=BATCH_SIZE_MAX).contains(&self.batch_size), "batch_size", "from 1 to 16,777,216")?;
         range(self.sampling_granularity > 0, "`sampling_granularity`", "a positive integer")?;
         let canonical = self.num_canonical_nodes.unwrap_or(1);

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::batching::{Batching, BatchingArgs, Sequence};
+use super::batching::{Batching, BatchingArgs, Method, Sequence};
 use super::config::{BATCH_SIZE_MAX, OrderConfig};
 use super::error::{OrderError, OrderWarning};
 use super::ids::Rank;
-use super::partition::reference_end;
+use super::partition::PartitionArgs;
 use super::resume::{Resume, Start};
 use super::shape::{DataSetShape, Hasher};
 use super::weights::{EpochShares, epoch_shares};
@@ -15,10 +15,10 @@ use super::world::World;
 /// The order of an epoch, or of its rest after a checkpoint, for all ranks. Cheap to clone; holds tens of bytes
 /// per shard and, except for `naive` shuffles and fractional weights (4 bytes a sample), nothing per sample.
 #[derive(Clone, Debug)]
-pub struct EpochPlan(Arc<Inner>);
+pub struct EpochPlan(pub(super) Arc<Inner>);
 
 #[derive(Debug)]
-struct Inner {
+pub(super) struct Inner {
     shape: DataSetShape,
     config: OrderConfig,
     /// The world, unchanged.
@@ -27,8 +27,8 @@ struct Inner {
     parallel: World,
     shares: EpochShares,
     start: Start,
-    sequences: Vec<Sequence>,
-    batching: Batching,
+    pub(super) sequences: Vec<Sequence>,
+    pub(super) batching: Batching,
     warnings: Vec<OrderWarning>,
 }
 
@@ -80,9 +80,8 @@ impl EpochPlan {
         resume: Option<&Resume>,
     ) -> Result<Self, OrderError> {
         let parallel = parallel_world(shape, config, world)?;
-        if shares.choose.len() != shape.num_streams() || shares.proportion.len() != shape.num_streams() {
-            return Err(OrderError::OutOfRange { argument: "shares", allowed: "as many as streams" });
-        }
+        let counts = [shares.choose.len(), shares.proportion.len()];
+        OrderError::unless(counts == [shape.num_streams(); 2], "shares", "as many as streams")?;
         let start = Start::new(config, parallel, epoch, resume)?;
         let args = BatchingArgs { shape, config, shares: &shares, world: parallel, start };
         let mut warnings = Vec::new();
@@ -112,16 +111,13 @@ impl EpochPlan {
 
     /// Number of places of the whole epoch, all ranks together. It does not depend on this plan's start.
     pub fn end(&self) -> u64 {
-        self.0.batching.end(&self.0.sequences, self.0.parallel.ranks() * self.0.config.batch_size)
+        self.0.batching.end
     }
 
     /// The last place at which the reference resumes this epoch; `None`: no limit. A plan resumes up to
     /// [`end`](Self::end), which is later if canonical nodes are equalised.
     pub fn reference_end(&self) -> Option<u64> {
-        match self.0.batching {
-            Batching::Random(_) => Some(reference_end(self.0.sequences[0].draws.len(), self.0.parallel.ranks())),
-            Batching::PerStream(_) | Batching::DevicePerStream(_) | Batching::Stratified(_) => None,
-        }
+        self.resumed_deal().map(PartitionArgs::reference_end)
     }
 
     /// Rejects a start that the reference rejects, for programs that call its functions.
@@ -129,13 +125,12 @@ impl EpochPlan {
     /// # Errors
     /// `ResumedPastEnd`: this plan starts after [`reference_end`](Self::reference_end).
     pub fn reject_as_reference(&self) -> Result<(), OrderError> {
-        let resumed = self.sample_in_epoch();
-        match self.reference_end() {
-            Some(end) if resumed > end => {
-                Err(OrderError::ResumedPastEnd { resumed, samples: self.0.sequences[0].draws.len() })
-            }
-            _ => Ok(()),
-        }
+        self.resumed_deal().map_or(Ok(()), PartitionArgs::reject_as_reference)
+    }
+
+    /// Input of the deal from the checkpoint on; `None` for methods that deal the whole epoch.
+    fn resumed_deal(&self) -> Option<&PartitionArgs> {
+        matches!(self.0.batching.method, Method::Random(_)).then(|| &self.0.sequences[0].partition.args)
     }
 
     /// Returns the checkpoint after `sample_in_epoch` places, counted from the beginning of the epoch.
@@ -190,14 +185,6 @@ impl EpochPlan {
         &self.0.warnings
     }
 
-    pub(super) fn sequences(&self) -> &[Sequence] {
-        &self.0.sequences
-    }
-
-    pub(super) fn batching(&self) -> &Batching {
-        &self.0.batching
-    }
-
     /// The rank among the parallel ranks that `rank` and its replicas count as.
     pub(super) fn parallel_rank(&self, rank: Rank) -> Rank {
         assert!(u64::from(rank.0) < self.0.world.ranks(), "{rank} of {} ranks", self.0.world.ranks());
@@ -213,9 +200,8 @@ fn parallel_world(shape: &DataSetShape, config: &OrderConfig, world: World) -> R
         Some(replication) => world.replicate(replication)?,
         None => world,
     };
-    if parallel.ranks() * config.batch_size > BATCH_SIZE_MAX << 8 {
-        return Err(OrderError::OutOfRange { argument: "the global batch", allowed: "at most 2^32" });
-    }
+    let global_batch = parallel.ranks() * config.batch_size;
+    OrderError::unless(global_batch <= BATCH_SIZE_MAX << 8, "the global batch", "at most 2^32")?;
     Ok(parallel)
 }
 

@@ -2,13 +2,16 @@
 
 use std::fmt;
 
-use crate::error::{Error, ErrorKind};
+use thiserror::Error;
+
+use crate::error::{Error as LoaderError, ErrorKind};
 
 /// Error of a plan. The first group are the reference's own errors, returned in the same cases.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
 pub enum OrderError {
     /// The checkpoint is after the end of the epoch.
+    #[error("Resuming further into the dataset ({resumed}) than it has samples ({samples})")]
     ResumedPastEnd {
         /// `sample_in_epoch` of the checkpoint.
         resumed: u64,
@@ -16,6 +19,10 @@ pub enum OrderError {
         samples: u64,
     },
     /// Neither number of nodes divides the other.
+    #[error(
+        "Either canonical or physical nodes must be evenly divisible by the other: set num_canonical_nodes \
+         ({canonical}) to a multiple or a divisor of the physical nodes ({physical})"
+    )]
     NodesDoNotDivide {
         /// Canonical nodes.
         canonical: u64,
@@ -23,6 +30,10 @@ pub enum OrderError {
         physical: u64,
     },
     /// With `relaxed` partitioning, the global batch must divide over the devices of the first run.
+    #[error(
+        "a global batch of {global_batch} is not evenly divisible by the {devices} devices of the first run: keep the \
+         global batch size when resuming"
+    )]
     GlobalBatchDoesNotDivide {
         /// Samples of a global batch.
         global_batch: u64,
@@ -30,6 +41,10 @@ pub enum OrderError {
         devices: u64,
     },
     /// Too few samples to fill the canonical nodes' padding.
+    #[error(
+        "{samples} samples are too few to pad {canonical} canonical nodes for {physical} physical nodes: use fewer \
+         nodes or more samples"
+    )]
     TooFewForPadding {
         /// Samples to partition.
         samples: u64,
@@ -39,16 +54,25 @@ pub enum OrderError {
         physical: u64,
     },
     /// `py1e` has nothing to place in a canonical node.
+    #[error(
+        "The number of samples assigned to a canonical node is 0: reduce num_canonical_nodes ({canonical}) below the \
+         samples of every stream"
+    )]
     EmptyCanonicalNode {
         /// Canonical nodes.
         canonical: u64,
     },
     /// The shuffle block is too small to draw block sizes from.
+    #[error("high <= 0: a shuffle_block_size of {block} is too small to vary: raise it")]
     BlockTooSmall {
         /// Samples of a block.
         block: u64,
     },
     /// A stream has too few samples for one batch.
+    #[error(
+        "stream {stream} does not have an adequate number of samples for one batch of {batch}: reduce the batch size \
+         or raise the stream's weight"
+    )]
     StreamTooSmall {
         /// The stream.
         stream: u32,
@@ -56,6 +80,10 @@ pub enum OrderError {
         batch: u64,
     },
     /// A stream's part of the global batch rounds to nothing.
+    #[error(
+        "Number of samples for stream {stream} is 0 in a global batch of {global_batch}: raise the global batch size \
+         or the stream's proportion"
+    )]
     StreamPortionZero {
         /// The stream.
         stream: u32,
@@ -63,11 +91,16 @@ pub enum OrderError {
         global_batch: u64,
     },
     /// A stream's part of the shuffle block rounds to nothing.
+    #[error("samples from stream {stream} are not being used: raise shuffle_block_size or the stream's proportion")]
     StreamBlockZero {
         /// The stream.
         stream: u32,
     },
     /// `device_per_stream` needs canonical nodes in multiples of physical nodes.
+    #[error(
+        "device_per_stream batching needs num_canonical_nodes ({canonical}) to be divisible by the physical nodes \
+         ({physical})"
+    )]
     CanonicalNotMultiple {
         /// Canonical nodes.
         canonical: u64,
@@ -75,23 +108,31 @@ pub enum OrderError {
         physical: u64,
     },
     /// No sample is chosen.
+    #[error(fmt = nothing_chosen)]
     NothingChosen {
         /// The stream, or `None` for all of them.
         stream: Option<u32>,
     },
     /// A stream has no samples.
+    #[error("stream {stream} contains no samples")]
     EmptyStream {
         /// The stream.
         stream: u32,
     },
     /// Relative and absolute weights are mixed.
+    #[error(
+        "relative (proportion) and absolute (repeat, choose, none) stream weights are incompatible with each other \
+         (stream {stream} differs from stream 0)"
+    )]
     MixedWeights {
         /// The first stream that differs from stream 0.
         stream: u32,
     },
     /// `epoch_size` was given together with absolute weights.
+    #[error("epoch_size goes with proportions, or with no weights at all: remove it or repeat and choose")]
     EpochSizeWithAbsoluteWeights,
     /// Weights do not lead to a number of samples.
+    #[error("the weight of stream {stream} {why}")]
     BadWeight {
         /// The stream.
         stream: u32,
@@ -99,8 +140,10 @@ pub enum OrderError {
         why: &'static str,
     },
     /// The proportions leave more samples unassigned than there are streams, or none is positive.
+    #[error("the proportions must be finite, not negative and not all zero")]
     BadProportions,
     /// An argument is outside its range.
+    #[error("{argument} must be {allowed}")]
     OutOfRange {
         /// Its name.
         argument: &'static str,
@@ -108,6 +151,7 @@ pub enum OrderError {
         allowed: &'static str,
     },
     /// An argument has an unknown name as its value.
+    #[error("Invalid {argument}: {given}. Must be one of {allowed}")]
     Unknown {
         /// The argument.
         argument: &'static str,
@@ -117,6 +161,7 @@ pub enum OrderError {
         allowed: &'static str,
     },
     /// `replication` does not divide the number of ranks.
+    #[error("World size must be divisible by your replication factor: {ranks} ranks, replication {replication}")]
     ReplicationDoesNotDivide {
         /// The replication.
         replication: u64,
@@ -124,91 +169,28 @@ pub enum OrderError {
         ranks: u64,
     },
     /// The plan does not fit in memory.
+    #[error("the plan needs {bytes} bytes that this process cannot get")]
     OutOfMemory {
         /// Bytes that the system refused.
         bytes: u64,
     },
 }
 
-impl fmt::Display for OrderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ResumedPastEnd { resumed, samples } => {
-                write!(f, "Resuming further into the dataset ({resumed}) than it has samples ({samples})")
-            }
-            Self::NodesDoNotDivide { canonical, physical } => write!(
-                f,
-                "Either canonical or physical nodes must be evenly divisible by the other: set num_canonical_nodes \
-                 ({canonical}) to a multiple or a divisor of the physical nodes ({physical})"
-            ),
-            Self::GlobalBatchDoesNotDivide { global_batch, devices } => write!(
-                f,
-                "a global batch of {global_batch} is not evenly divisible by the {devices} devices of the first run: \
-                 keep the global batch size when resuming"
-            ),
-            Self::TooFewForPadding { samples, canonical, physical } => write!(
-                f,
-                "{samples} samples are too few to pad {canonical} canonical nodes for {physical} physical nodes: use \
-                 fewer nodes or more samples"
-            ),
-            Self::EmptyCanonicalNode { canonical } => write!(
-                f,
-                "The number of samples assigned to a canonical node is 0: reduce num_canonical_nodes ({canonical}) below \
-                 the samples of every stream"
-            ),
-            Self::BlockTooSmall { block } => {
-                write!(f, "high <= 0: a shuffle_block_size of {block} is too small to vary: raise it")
-            }
-            Self::StreamTooSmall { stream, batch } => write!(
-                f,
-                "stream {stream} does not have an adequate number of samples for one batch of {batch}: reduce the \
-                 batch size or raise the stream's weight"
-            ),
-            Self::StreamPortionZero { stream, global_batch } => write!(
-                f,
-                "Number of samples for stream {stream} is 0 in a global batch of {global_batch}: raise the global batch \
-                 size or the stream's proportion"
-            ),
-            Self::StreamBlockZero { stream } => write!(
-                f,
-                "samples from stream {stream} are not being used: raise shuffle_block_size or the stream's proportion"
-            ),
-            Self::CanonicalNotMultiple { canonical, physical } => write!(
-                f,
-                "device_per_stream batching needs num_canonical_nodes ({canonical}) to be divisible by the physical \
-                 nodes ({physical})"
-            ),
-            Self::NothingChosen { stream: Some(stream) } => {
-                write!(f, "no sample of stream {stream} is chosen: raise its weight or leave it out")
-            }
-            Self::NothingChosen { stream: None } => f.write_str("no sample is chosen: raise a stream's weight"),
-            Self::EmptyStream { stream } => write!(f, "stream {stream} contains no samples"),
-            Self::MixedWeights { stream } => write!(
-                f,
-                "relative (proportion) and absolute (repeat, choose, none) stream weights are incompatible with each \
-                 other (stream {stream} differs from stream 0)"
-            ),
-            Self::EpochSizeWithAbsoluteWeights => f.write_str(
-                "epoch_size goes with proportions, or with no weights at all: remove it or repeat and choose",
-            ),
-            Self::BadWeight { stream, why } => write!(f, "the weight of stream {stream} {why}"),
-            Self::BadProportions => f.write_str("the proportions must be finite, not negative and not all zero"),
-            Self::OutOfRange { argument, allowed } => write!(f, "{argument} must be {allowed}"),
-            Self::Unknown { argument, given, allowed } => {
-                write!(f, "Invalid {argument}: {given}. Must be one of {allowed}")
-            }
-            Self::ReplicationDoesNotDivide { replication, ranks } => write!(
-                f,
-                "World size must be divisible by your replication factor: {ranks} ranks, replication {replication}"
-            ),
-            Self::OutOfMemory { bytes } => write!(f, "the plan needs {bytes} bytes that this process cannot get"),
-        }
+fn nothing_chosen(stream: &Option<u32>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match stream {
+        Some(stream) => write!(f, "no sample of stream {stream} is chosen: raise its weight or leave it out"),
+        None => f.write_str("no sample is chosen: raise a stream's weight"),
     }
 }
 
-impl std::error::Error for OrderError {}
+impl OrderError {
+    /// Returns [`OutOfRange`](Self::OutOfRange) unless `good`.
+    pub(super) fn unless(good: bool, argument: &'static str, allowed: &'static str) -> Result<(), Self> {
+        if good { Ok(()) } else { Err(Self::OutOfRange { argument, allowed }) }
+    }
+}
 
-impl From<OrderError> for Error {
+impl From<OrderError> for LoaderError {
     fn from(error: OrderError) -> Self {
         let kind = match error {
             OrderError::ResumedPastEnd { .. } => ErrorKind::State,
@@ -220,10 +202,11 @@ impl From<OrderError> for Error {
 }
 
 /// Warning of the reference about a plan that is valid.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OrderWarning {
     /// There are hardly more samples than canonical nodes: many samples are repeated.
+    #[error("Trying to partition {samples} samples over {canonical} canonical nodes: many will be repeated")]
     FewSamplesForNodes {
         /// Samples to partition.
         samples: u64,
@@ -231,6 +214,7 @@ pub enum OrderWarning {
         canonical: u64,
     },
     /// A physical node has fewer samples than it needs for its ranks: many samples are repeated.
+    #[error("Attempting to partition {samples} samples of a node over {ranks} ranks: many will be repeated")]
     FewSamplesForRanks {
         /// Samples of a physical node.
         samples: u64,
@@ -238,44 +222,21 @@ pub enum OrderWarning {
         ranks: u64,
     },
     /// `sample_in_epoch` was rounded down to a multiple of this.
+    #[error("sample_in_epoch was rounded down to a multiple of {multiple}")]
     ResumeRoundedDown {
         /// Physical nodes, or samples of a global batch.
         multiple: u64,
     },
     /// Some shards are larger than their shuffle block and mix with no other.
+    #[error(
+        "Shuffle block size was smaller than shard size for some shards, which therefore mix with no other: raise \
+         shuffle_block_size"
+    )]
     BlockSmallerThanShard,
     /// A stream's last, incomplete batches are dropped.
+    #[error("the last, incomplete batches of stream {stream} are dropped by the batching method")]
     StreamTailDropped {
         /// The stream.
         stream: u32,
     },
-}
-
-impl fmt::Display for OrderWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::FewSamplesForNodes { samples, canonical } => {
-                write!(
-                    f,
-                    "Trying to partition {samples} samples over {canonical} canonical nodes: many will be repeated"
-                )
-            }
-            Self::FewSamplesForRanks { samples, ranks } => {
-                write!(
-                    f,
-                    "Attempting to partition {samples} samples of a node over {ranks} ranks: many will be repeated"
-                )
-            }
-            Self::ResumeRoundedDown { multiple } => {
-                write!(f, "sample_in_epoch was rounded down to a multiple of {multiple}")
-            }
-            Self::BlockSmallerThanShard => f.write_str(
-                "Shuffle block size was smaller than shard size for some shards, which therefore mix with no other: \
-                     raise shuffle_block_size",
-            ),
-            Self::StreamTailDropped { stream } => {
-                write!(f, "the last, incomplete batches of stream {stream} are dropped by the batching method")
-            }
-        }
-    }
 }

@@ -56,6 +56,7 @@ mod config;
 mod epoch;
 mod error;
 pub mod ids;
+mod numbers;
 mod partition;
 mod rank;
 mod resume;

@@ -22,16 +22,6 @@ impl EpochPlan {
     pub fn worker(&self, rank: Rank, worker: u32) -> WorkerOrder {
         WorkerOrder::new(self.clone(), rank, worker)
     }
-
-    /// Number of a rank's batches with at least one sample, which are those that the reference's loader yields.
-    pub fn batches(&self, rank: Rank) -> u64 {
-        self.rank(rank).batches()
-    }
-
-    /// Number of a rank's samples, with repeats and without padding.
-    pub fn len_of_rank(&self, rank: Rank) -> u64 {
-        self.rank(rank).len_of_rank()
-    }
 }
 
 /// Planned row of a batch.
@@ -53,24 +43,26 @@ pub struct RankOrder {
     plan: EpochPlan,
     place: RankPlace,
     batches: u64,
-    /// The row of the batch that the iterator yields next.
+    /// The batch and the row of it that the iterator yields next.
+    batch: u64,
     column: u64,
     /// One per sequence, made on first use.
     cursors: Vec<Option<Box<dyn Cursor>>>,
 }
 
 impl RankOrder {
-    pub(super) fn new(plan: EpochPlan, rank: Rank) -> Self {
+    fn new(plan: EpochPlan, rank: Rank) -> Self {
         let rank = plan.parallel_rank(rank);
         let world = plan.parallel_world();
         let place = RankPlace::new(u64::from(rank.0 / world.ranks_per_node), u64::from(rank.0 % world.ranks_per_node));
         let mut cursors = Vec::new();
-        cursors.resize_with(plan.sequences().len(), || None);
-        let mut order = Self { place, batches: plan.batching().batches(), column: 0, cursors, plan };
+        cursors.resize_with(plan.0.sequences.len(), || None);
+        let batches = plan.0.batching.batches();
+        let mut order = Self { place, batches, batch: 0, column: 0, cursors, plan };
         // Padding is at the end: drop the batches that consist of padding.
         while order.batches > 0 {
             order.move_to(order.batches - 1);
-            if (0..order.plan.batch_size()).any(|column| order.row_source(column).is_some()) {
+            if (0..order.plan.batch_size()).any(|column| order.row_source(&order.place, column).is_some()) {
                 break;
             }
             order.batches -= 1;
@@ -79,24 +71,23 @@ impl RankOrder {
         order
     }
 
-    /// Number of batches with at least one sample.
+    /// Number of batches with at least one sample, which are those that the reference's loader yields.
     pub fn batches(&self) -> u64 {
         self.batches
     }
 
-    /// Number of samples of all batches, with repeats.
-    pub fn len_of_rank(&self) -> u64 {
+    /// Number of samples of all batches, with repeats and without padding.
+    pub fn samples(&self) -> u64 {
         let Some(last) = self.batches.checked_sub(1) else { return 0 };
         let mut place = self.place.clone();
-        self.plan.batching().seek(&mut place, last);
-        let slots = |column| self.plan.batching().row_source(self.plan.sequences(), &place, column);
-        let in_last = (0..self.plan.batch_size()).filter(|&column| slots(column).is_some()).count();
-        last * self.plan.batch_size() + in_last as u64
+        self.plan.0.batching.seek(&mut place, last);
+        let rows = (0..self.plan.batch_size()).filter(|&column| self.row_source(&place, column).is_some());
+        last * self.plan.batch_size() + rows.count() as u64
     }
 
     /// The next batch, from 0 at the plan's start.
     pub fn batch(&self) -> u64 {
-        self.place.batch
+        self.batch
     }
 
     /// Moves to the start of a batch. Moving forward is cheap.
@@ -108,31 +99,33 @@ impl RankOrder {
     /// fewer rows than the batch size, but no batch is empty.
     pub fn next_batch(&mut self, rows: &mut Vec<PlannedSample>) -> bool {
         rows.clear();
-        if self.place.batch >= self.batches {
-            return false;
-        }
-        while self.column < self.plan.batch_size() {
-            let slot = self.row_source(self.column);
-            self.column += 1;
-            if let Some(slot) = slot {
-                rows.push(self.planned(slot));
+        while rows.is_empty() && self.batch < self.batches {
+            while self.column < self.plan.batch_size() {
+                rows.extend(self.next_row());
             }
+            self.move_to(self.batch + 1);
         }
-        self.move_to(self.place.batch + 1);
-        !rows.is_empty() || self.next_batch(rows)
+        !rows.is_empty()
     }
 
     fn move_to(&mut self, batch: u64) {
-        self.column = 0;
-        self.plan.batching().seek(&mut self.place, batch);
+        (self.batch, self.column) = (batch, 0);
+        self.plan.0.batching.seek(&mut self.place, batch);
     }
 
-    fn row_source(&self, column: u64) -> Option<RowSource> {
-        self.plan.batching().row_source(self.plan.sequences(), &self.place, column)
+    fn row_source(&self, place: &RankPlace, column: u64) -> Option<RowSource> {
+        self.plan.0.batching.row_source(&self.plan.0.sequences, place, column)
+    }
+
+    /// The next row of the batch; `None` for padding.
+    fn next_row(&mut self) -> Option<PlannedSample> {
+        let slot = self.row_source(&self.place, self.column);
+        self.column += 1;
+        slot.map(|slot| self.planned(slot))
     }
 
     fn planned(&mut self, slot: RowSource) -> PlannedSample {
-        let sequence = &self.plan.sequences()[slot.sequence];
+        let sequence = &self.plan.0.sequences[slot.sequence];
         let cursor = self.cursors[slot.sequence].get_or_insert_with(|| sequence.shuffle.cursor());
         let draw = cursor.draw(slot.cell.canonical, slot.cell.position);
         let sample = sequence.draws.sample(self.plan.shape(), draw);
@@ -145,15 +138,11 @@ impl Iterator for RankOrder {
     type Item = PlannedSample;
 
     fn next(&mut self) -> Option<PlannedSample> {
-        while self.place.batch < self.batches {
+        while self.batch < self.batches {
             if self.column == self.plan.batch_size() {
-                self.move_to(self.place.batch + 1);
-                continue;
-            }
-            let slot = self.row_source(self.column);
-            self.column += 1;
-            if let Some(slot) = slot {
-                return Some(self.planned(slot));
+                self.move_to(self.batch + 1);
+            } else if let Some(row) = self.next_row() {
+                return Some(row);
             }
         }
         None
@@ -169,14 +158,14 @@ pub struct WorkerOrder {
 }
 
 impl WorkerOrder {
-    pub(super) fn new(plan: EpochPlan, rank: Rank, worker: u32) -> Self {
+    fn new(plan: EpochPlan, rank: Rank, worker: u32) -> Self {
         let workers = plan.world().workers_per_rank;
         assert!(worker < workers, "worker {worker} of {workers}");
-        let batches = plan.batching().batches().div_ceil(u64::from(workers));
+        let batches = plan.0.batching.batches().div_ceil(u64::from(workers));
         let remaining = batches * plan.batch_size();
         let mut order = plan.rank(rank);
         // Padding counts here.
-        order.batches = plan.batching().batches();
+        order.batches = plan.0.batching.batches();
         order.move_to(u64::from(worker));
         Self { order, workers: u64::from(workers), remaining }
     }
@@ -189,15 +178,14 @@ impl Iterator for WorkerOrder {
         self.remaining = self.remaining.checked_sub(1)?;
         let order = &mut self.order;
         if order.column == order.plan.batch_size() {
-            order.move_to(order.place.batch + self.workers);
+            order.move_to(order.batch + self.workers);
         }
-        let slot = match order.place.batch < order.batches {
-            true => order.row_source(order.column),
-            false => None,
-        };
-        order.column += 1;
+        if order.batch >= order.batches {
+            order.column += 1;
+            return Some(-1);
+        }
         // The shape bounds sample ids to 2^48.
-        Some(slot.map_or(-1, |slot| order.planned(slot).sample.0 as i64))
+        Some(order.next_row().map_or(-1, |row| row.sample.0 as i64))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -49,25 +49,30 @@ impl Start {
             Some(resume) => resume.num_canonical_nodes,
             None => config.num_canonical_nodes.filter(|&c| c > 0).unwrap_or(default_canonical),
         };
-        if !(1..=CANONICAL_NODES_MAX).contains(&canonical) {
-            return Err(OrderError::OutOfRange { argument: "num_canonical_nodes", allowed: "from 1 to 1,048,576" });
-        }
-        if resume.and_then(|r| r.initial_physical_nodes).is_some_and(|n| !(1..=1 << 24).contains(&n)) {
-            return Err(OrderError::OutOfRange { argument: "initial_physical_nodes", allowed: "from 1 to 16,777,216" });
-        }
-        if resume.is_some_and(|r| r.sample_in_epoch > 4 * SAMPLES_MAX) {
-            return Err(OrderError::OutOfRange { argument: "sample_in_epoch", allowed: "at most 2^50" });
-        }
+        check_canonical(canonical)?;
+        let initial_nodes = resume.and_then(|resume| resume.initial_physical_nodes);
+        check_initial_nodes(initial_nodes)?;
+        let seen = resume.map_or(0, |resume| resume.sample_in_epoch);
+        OrderError::unless(seen <= 4 * SAMPLES_MAX, "sample_in_epoch", "at most 2^50")?;
         let current = resume.filter(|resume| resume.epoch >= epoch);
         Ok(Self {
             epoch: current.map_or(epoch, |resume| resume.epoch),
             sample_in_epoch: current.map_or(0, |resume| resume.sample_in_epoch),
             canonical,
             seed: resume.map_or(config.shuffle_seed, |resume| resume.shuffle_seed),
-            initial_nodes: resume.and_then(|resume| resume.initial_physical_nodes),
+            initial_nodes,
             block: config.shuffle_block_size.unwrap_or_else(|| default_block(canonical)),
         })
     }
+}
+
+pub(super) fn check_canonical(nodes: u64) -> Result<(), OrderError> {
+    OrderError::unless((1..=CANONICAL_NODES_MAX).contains(&nodes), "num_canonical_nodes", "from 1 to 1,048,576")
+}
+
+pub(super) fn check_initial_nodes(nodes: Option<u64>) -> Result<(), OrderError> {
+    let allowed = 1..=1 << 24;
+    OrderError::unless(allowed.contains(&nodes.unwrap_or(1)), "initial_physical_nodes", "from 1 to 16,777,216")
 }
 
 /// Default of the samples of a shuffle block: 4 million over the canonical nodes, at least 2^18.

@@ -118,33 +118,28 @@ impl Generator {
 
     /// An integer in 0..=max by multiplication.
     fn lemire(&mut self, max: u64) -> u64 {
+        /// The high half of a draw times the range, drawn again where that would favour some integers.
+        macro_rules! bounded {
+            ($next:ident, $word:ty, $product:ty) => {{
+                let max = max as $word;
+                let range = max + 1;
+                let mut product = <$product>::from(self.$next()) * <$product>::from(range);
+                if (product as $word) < range {
+                    let threshold = (<$word>::MAX - max) % range;
+                    while (product as $word) < threshold {
+                        product = <$product>::from(self.$next()) * <$product>::from(range);
+                    }
+                }
+                (product >> <$word>::BITS) as u64
+            }};
+        }
         const NARROW: u64 = u32::MAX as u64;
         match max {
             NARROW => u64::from(self.next_u32()),
             u64::MAX => self.next_u64(),
             0 => 0,
-            1..NARROW => {
-                let range = max as u32 + 1;
-                let mut product = u64::from(self.next_u32()) * u64::from(range);
-                if (product as u32) < range {
-                    let threshold = (u32::MAX - max as u32) % range;
-                    while (product as u32) < threshold {
-                        product = u64::from(self.next_u32()) * u64::from(range);
-                    }
-                }
-                product >> 32
-            }
-            _ => {
-                let range = max + 1;
-                let mut product = u128::from(self.next_u64()) * u128::from(range);
-                if (product as u64) < range {
-                    let threshold = (u64::MAX - max) % range;
-                    while (product as u64) < threshold {
-                        product = u128::from(self.next_u64()) * u128::from(range);
-                    }
-                }
-                (product >> 64) as u64
-            }
+            1..NARROW => bounded!(next_u32, u32, u64),
+            _ => bounded!(next_u64, u64, u128),
         }
     }
 
@@ -176,8 +171,9 @@ impl Generator {
         }
     }
 
-    /// Skips the draws of `shuffle` for `len` items.
-    pub(super) fn skip_shuffle(&mut self, len: u64) {
+    /// Skips the draws of `shuffle` for `len` items; returns the point before them.
+    pub(super) fn skip_shuffle(&mut self, len: u64) -> Snapshot {
+        let before = self.snapshot();
         let mut last = len.saturating_sub(1);
         while last > u64::from(u32::MAX) {
             self.masked(last);
@@ -201,61 +197,62 @@ impl Generator {
                 last -= u32::from((word >> 32) as u32 & mask <= last);
             }
         }
+        before
     }
 
-    /// `sort(choice(population, count, replace=False))`, ascending into `chosen`, which is cleared first.
-    /// `scratch` is memory that calls reuse. Requires `count <= population`.
-    pub(super) fn choose_sorted(
+    /// `sort(choice(population, count, replace=False))`, ascending; `scratch` is memory that calls reuse. Requires
+    /// `count <= population`.
+    pub(super) fn choose_sorted<'a>(
         &mut self,
         population: u32,
         count: u32,
-        scratch: &mut ChooseScratch,
-        chosen: &mut Vec<u32>,
-    ) {
-        chosen.clear();
+        scratch: &'a mut ChooseScratch,
+    ) -> &'a [u32] {
+        let ChooseScratch { numbers, taken } = scratch;
+        numbers.clear();
         if count == 0 {
-            return;
+            return numbers;
         }
         if population > 10_000 && count > population / 50 {
             // numpy shuffles the tail of the whole range.
-            scratch.range.clear();
-            scratch.range.extend(0..population);
+            numbers.extend(0..population);
             let first = (population - count).max(1);
             for i in (first..population).rev() {
                 let j = self.lemire(u64::from(i)) as usize;
-                scratch.range.swap(i as usize, j);
+                numbers.swap(i as usize, j);
             }
-            chosen.extend_from_slice(&scratch.range[(population - count) as usize..]);
+            let chosen = &mut numbers[(population - count) as usize..];
             chosen.sort_unstable();
-        } else {
-            // numpy picks by Floyd's method and then shuffles the picks. Sorting makes that shuffle irrelevant except
-            // for its draws.
-            scratch.taken.clear();
-            scratch.taken.resize((population as usize).div_ceil(64), 0);
-            for j in population - count..population {
-                let value = self.lemire(u64::from(j)) as u32;
-                let seen = scratch.taken[value as usize / 64] >> (value % 64) & 1 == 1;
-                let pick = if seen { j } else { value };
-                scratch.taken[pick as usize / 64] |= 1 << (pick % 64);
-            }
-            for i in (1..count).rev() {
-                self.lemire(u64::from(i));
-            }
-            for (at, &word) in scratch.taken.iter().enumerate() {
-                let mut word = word;
-                while word != 0 {
-                    chosen.push(at as u32 * 64 + word.trailing_zeros());
-                    word &= word - 1;
-                }
+            return chosen;
+        }
+        // numpy picks by Floyd's method and then shuffles the picks. Sorting makes that shuffle irrelevant except for
+        // its draws.
+        taken.clear();
+        taken.resize((population as usize).div_ceil(64), 0);
+        for j in population - count..population {
+            let value = self.lemire(u64::from(j)) as u32;
+            let seen = taken[value as usize / 64] >> (value % 64) & 1 == 1;
+            let pick = if seen { j } else { value };
+            taken[pick as usize / 64] |= 1 << (pick % 64);
+        }
+        for i in (1..count).rev() {
+            self.lemire(u64::from(i));
+        }
+        for (at, &word) in taken.iter().enumerate() {
+            let mut word = word;
+            while word != 0 {
+                numbers.push(at as u32 * 64 + word.trailing_zeros());
+                word &= word - 1;
             }
         }
+        numbers
     }
 }
 
 /// Memory that calls of [`Generator::choose_sorted`] reuse.
 #[derive(Default)]
 pub(super) struct ChooseScratch {
-    range: Vec<u32>,
+    numbers: Vec<u32>,
     taken: Vec<u64>,
 }
 
@@ -321,12 +318,12 @@ mod tests {
     #[test]
     fn choices_integers_and_doubles_share_one_stream_as_in_numpy() {
         let mut generator = Generator::new(9176);
-        let (mut scratch, mut chosen) = (ChooseScratch::default(), Vec::new());
-        generator.choose_sorted(50, 9, &mut scratch, &mut chosen);
+        let mut scratch = ChooseScratch::default();
+        let chosen = generator.choose_sorted(50, 9, &mut scratch);
         assert_eq!(chosen, [1, 6, 9, 34, 37, 40, 41, 43, 46]);
         assert_eq!(generator.integer(3, 1000), Some(913));
         assert_eq!(generator.uniform(-3.0, 4.0), 3.359_958_121_118_656);
-        generator.choose_sorted(20_000, 500, &mut scratch, &mut chosen);
+        let chosen = generator.choose_sorted(20_000, 500, &mut scratch);
         assert_eq!(chosen[..5], [15, 48, 96, 108, 195]);
         assert_eq!(generator.integer(3, 1000), Some(719));
         assert_eq!(generator.integer(0, 1 << 32), Some(2_405_917_425));

@@ -5,6 +5,7 @@
 
 use super::error::OrderError;
 use super::ids::{SampleId, ShardId, StreamId};
+use super::numbers::Numbers;
 use super::rng::{ChooseScratch, Generator};
 use super::shape::{DataSetShape, SAMPLES_MAX, Steps};
 
@@ -47,7 +48,6 @@ impl Draws {
     ) -> Result<Self, OrderError> {
         let mut generator = Generator::new(seeds.picks);
         let mut scratch = ChooseScratch::default();
-        let mut chosen = Vec::new();
         let mut draws = Self {
             units: Steps::of_sizes([]),
             shards: Vec::new(),
@@ -60,19 +60,18 @@ impl Draws {
         for &(stream, choose) in streams {
             let shards = shape.shards_of(stream);
             let sizes: Vec<u32> = shards.clone().map(|s| size_of(shape, s)).collect();
-            let shares = Shares::new(&sizes, choose, granularity, seeds.shares)?;
+            let shares = shares(&sizes, choose, granularity, seeds.shares)?;
             for (at, shard) in shards.enumerate() {
-                let (size, share) = (u64::from(sizes[at]), shares.of(at));
+                let (size, share) = (u64::from(sizes[at]), shares[at]);
                 if size == 0 || share == 0 {
                     continue;
                 }
                 let (times, part) = (share / size, share % size);
-                if draws.shards.len() as u64 + times + 1 > UNITS_MAX || total + share > SAMPLES_MAX {
-                    return Err(OrderError::OutOfRange {
-                        argument: "the weights",
-                        allowed: "such that an epoch sees shards at most 2^27 times and samples at most 2^48 times",
-                    });
-                }
+                OrderError::unless(
+                    draws.shards.len() as u64 + times < UNITS_MAX && total + share <= SAMPLES_MAX,
+                    "the weights",
+                    "such that an epoch sees shards at most 2^27 times and samples at most 2^48 times",
+                )?;
                 for _ in 0..times {
                     total += size;
                     starts.push(total);
@@ -82,10 +81,9 @@ impl Draws {
                     }
                 }
                 if part > 0 {
-                    generator.choose_sorted(size as u32, part as u32, &mut scratch, &mut chosen);
                     draws.picks_at.resize(draws.shards.len(), WHOLE);
                     draws.picks_at.push(draws.picks.len() as u64);
-                    draws.picks.extend_from_slice(&chosen);
+                    draws.picks.extend_from_slice(generator.choose_sorted(size as u32, part as u32, &mut scratch));
                     total += part;
                     starts.push(total);
                     draws.shards.push(shard);
@@ -139,60 +137,32 @@ impl Draws {
 
 /// Returns the samples of each shard in an epoch. Not all shards are empty.
 pub(super) fn shares(sizes: &[u32], choose: u64, granularity: u64, seed: u128) -> Result<Vec<u64>, OrderError> {
-    let shares = Shares::new(sizes, choose, granularity, seed)?;
-    Ok((0..sizes.len()).map(|shard| shares.of(shard)).collect())
+    let samples: u64 = sizes.iter().map(|&s| u64::from(s)).sum();
+    let mut shares: Vec<u64> = sizes.iter().map(|&size| u64::from(size) * (choose / samples)).collect();
+    let mut left = choose % samples;
+    if left == 0 {
+        return Ok(shares);
+    }
+    let picks = Steps::of_sizes(sizes.iter().map(|&size| u64::from(size).div_ceil(granularity)));
+    let last_pick = last_pick_sizes(sizes, &picks, granularity);
+    let order = Numbers::permutation(seed, picks.total())?;
+    for pick in (0..picks.total()).map_while(|at| order.get(at)) {
+        let shard = picks.find(pick);
+        let is_last = pick + 1 == picks.start(shard + 1);
+        let size = if is_last { last_pick[shard] } else { granularity }.min(left);
+        shares[shard] += size;
+        left -= size;
+        if left == 0 {
+            break;
+        }
+    }
+    Ok(shares)
 }
 
 fn size_of(shape: &DataSetShape, shard: u32) -> u32 {
     let samples = shape.samples_in(ShardId(shard));
     // The shape bounds a shard to 2^32 - 1 samples.
     (samples.end - samples.start) as u32
-}
-
-/// Samples of each of a stream's shards in an epoch.
-enum Shares<'a> {
-    /// Every shard `choose / samples` times.
-    Times {
-        sizes: &'a [u32],
-        choose: u64,
-        samples: u64,
-    },
-    Each(Vec<u64>),
-}
-
-impl<'a> Shares<'a> {
-    fn new(sizes: &'a [u32], choose: u64, granularity: u64, seed: u128) -> Result<Self, OrderError> {
-        let samples: u64 = sizes.iter().map(|&s| u64::from(s)).sum();
-        if choose.is_multiple_of(samples) {
-            return Ok(Self::Times { sizes, choose, samples });
-        }
-        let picks = Steps::of_sizes(sizes.iter().map(|&size| u64::from(size).div_ceil(granularity)));
-        let last_pick = last_pick_sizes(sizes, &picks, granularity);
-        let mut shares: Vec<u64> = sizes.iter().map(|&size| u64::from(size) * (choose / samples)).collect();
-        let mut left = choose % samples;
-        let order = Permutation::new(seed, picks.total())?;
-        for at in 0..picks.total() {
-            let pick = order.get(at);
-            let shard = picks.find(pick);
-            let is_last = pick + 1 == picks.start(shard + 1);
-            let size = if is_last { last_pick[shard] } else { granularity }.min(left);
-            shares[shard] += size;
-            left -= size;
-            if left == 0 {
-                break;
-            }
-        }
-        Ok(Self::Each(shares))
-    }
-
-    fn of(&self, shard: usize) -> u64 {
-        match self {
-            Self::Times { sizes, choose, samples } => {
-                (u128::from(sizes[shard]) * u128::from(*choose) / u128::from(*samples)) as u64
-            }
-            Self::Each(shares) => shares[shard],
-        }
-    }
 }
 
 /// The size of each shard's last pick: the rest of the shard.
@@ -211,49 +181,4 @@ fn last_pick_sizes(sizes: &[u32], picks: &Steps, granularity: u64) -> Vec<u64> {
         }
     }
     last
-}
-
-/// `permutation(n)`: 4 bytes per item if that suffices.
-#[derive(Debug)]
-pub(super) enum Permutation {
-    Narrow(Vec<u32>),
-    Wide(Vec<u64>),
-}
-
-impl Permutation {
-    pub(super) fn new(seed: u128, len: u64) -> Result<Self, OrderError> {
-        let mut generator = Generator::new(seed);
-        if len <= 1 << 32 {
-            let mut items = reserve::<u32>(len)?;
-            items.extend((0..len).map(|i| i as u32));
-            generator.shuffle(&mut items);
-            Ok(Self::Narrow(items))
-        } else {
-            let mut items = reserve::<u64>(len)?;
-            items.extend(0..len);
-            generator.shuffle(&mut items);
-            Ok(Self::Wide(items))
-        }
-    }
-
-    #[inline]
-    pub(super) fn get(&self, at: u64) -> u64 {
-        match self {
-            Self::Narrow(items) => u64::from(items[at as usize]),
-            Self::Wide(items) => items[at as usize],
-        }
-    }
-}
-
-/// An empty list with room for `len` items.
-pub(super) fn reserve<T>(len: u64) -> Result<Vec<T>, OrderError> {
-    let mut items = Vec::new();
-    let bytes = len.saturating_mul(size_of_item::<T>());
-    let len = usize::try_from(len).map_err(|_| OrderError::OutOfMemory { bytes })?;
-    items.try_reserve_exact(len).map_err(|_| OrderError::OutOfMemory { bytes })?;
-    Ok(items)
-}
-
-fn size_of_item<T>() -> u64 {
-    std::mem::size_of::<T>() as u64
 }

@@ -29,13 +29,10 @@ impl DataSetShape {
     /// # Errors
     /// There is no stream, a stream has no samples, a shard more than 2^32 - 1, or all together more than 2^48.
     pub fn new<S: AsRef<[u64]>>(streams: &[S]) -> Result<Self, OrderError> {
-        if streams.is_empty() {
-            return Err(OrderError::OutOfRange { argument: "streams", allowed: "at least one" });
-        }
+        OrderError::unless(!streams.is_empty(), "streams", "at least one")?;
         let shard_count: usize = streams.iter().map(|s| s.as_ref().len()).sum();
-        if shard_count >= u32::MAX as usize || streams.len() > 1 << 20 {
-            return Err(OrderError::OutOfRange { argument: "the number of shards", allowed: "below 2^32" });
-        }
+        let is_good = shard_count < u32::MAX as usize && streams.len() <= 1 << 20;
+        OrderError::unless(is_good, "the number of shards", "below 2^32")?;
         let mut first_of_stream = Vec::with_capacity(streams.len() + 1);
         let mut first_of_shard = Vec::with_capacity(shard_count + 1);
         let mut hash = Hasher::default();
@@ -45,12 +42,11 @@ impl DataSetShape {
             first_of_stream.push(first_of_shard.len() as u32 - 1);
             let before = total;
             for &samples in shards.as_ref() {
-                if samples > u64::from(u32::MAX) || total + samples > SAMPLES_MAX {
-                    return Err(OrderError::OutOfRange {
-                        argument: "the samples of the data set",
-                        allowed: "at most 2^32 - 1 in a shard and 2^48 in all",
-                    });
-                }
+                OrderError::unless(
+                    samples <= u64::from(u32::MAX) && total + samples <= SAMPLES_MAX,
+                    "the samples of the data set",
+                    "at most 2^32 - 1 in a shard and 2^48 in all",
+                )?;
                 total += samples;
                 first_of_shard.push(total);
                 hash.number(samples);

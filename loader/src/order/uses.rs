@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::batching::{Batching, Sequence};
+use super::batching::{Method, Sequence};
 use super::epoch::EpochPlan;
 use super::ids::{Node, Rank, ShardId};
-use super::partition::Deal;
+use super::partition::{Deal, Partition};
 use super::shuffle::Stretch;
 
 /// Use of a shard: a range of a node's sample stream.
@@ -37,8 +37,8 @@ impl EpochPlan {
             ranks.map(|rank| self.parallel_world().node_of(self.parallel_rank(Rank(rank))).0).collect();
         let mut uses = Vec::new();
         for node in parallel {
-            match self.batching() {
-                Batching::Random(_) => self.visit_random(u64::from(node), &mut uses),
+            match self.0.batching.method {
+                Method::Random(_) => self.visit_random(u64::from(node), &mut uses),
                 _ => self.visit_merged(u64::from(node), &mut uses),
             }
         }
@@ -47,78 +47,56 @@ impl EpochPlan {
     }
 
     fn visit_random(&self, node: u64, uses: &mut Vec<ShardUse>) {
-        let sequence = &self.sequences()[0];
-        let deal = sequence.partition.deal();
+        let sequence = &self.0.sequences[0];
+        let partition = &sequence.partition;
         let per_batch = self.node_batch();
-        let end = (sequence.partition.batches() * per_batch).saturating_sub(1);
-        let recut = sequence.partition.recut_batch();
-        visit(
-            sequence,
-            |canonical| recut.is_some() || deal.is_dealt(node, canonical),
-            |shard, indices| {
-                let (first, last) = match recut {
-                    None => indices,
-                    // After a recut only the global batch of a place is known.
-                    Some(initial) => {
-                        let rows = initial * u64::from(self.parallel_world().ranks_per_node);
-                        (indices.0 / rows * per_batch, (indices.1 / rows + 1) * per_batch - 1)
-                    }
-                };
-                uses.push(ShardUse { shard, first: first.min(end), last: last.min(end) });
-            },
-        );
+        let end = (partition.batches() * per_batch).saturating_sub(1);
+        visit(sequence, gets_from(partition, node), |shard, (mut first, mut last)| {
+            if partition.is_recut() {
+                // Only the global batch of a place is known.
+                let rows = partition.batch * u64::from(self.parallel_world().ranks_per_node);
+                (first, last) = (first / rows * per_batch, (last / rows + 1) * per_batch - 1);
+            }
+            uses.push(ShardUse { shard, first: first.min(end), last: last.min(end) });
+        });
     }
 
     /// For methods that merge streams, a use lasts from the global batch of its first sample to that of its last.
     fn visit_merged(&self, node: u64, uses: &mut Vec<ShardUse>) {
-        let batch = self.batch_size();
         let ranks = u64::from(self.parallel_world().ranks_per_node);
         let per_batch = self.node_batch();
-        let mut push = |shard, first: i64, last: i64| {
-            if last >= 0 {
-                let first = first.max(0) as u64 * per_batch;
-                uses.push(ShardUse { shard, first, last: (last as u64 + 1) * per_batch - 1 });
+        let seen = self.0.batching.first;
+        let mut push = |shard, batches: Option<(u64, u64)>| {
+            if let Some((first, last)) = batches.filter(|&(_, last)| last >= seen) {
+                let first = first.saturating_sub(seen) * per_batch;
+                uses.push(ShardUse { shard, first, last: (last - seen + 1) * per_batch - 1 });
             }
         };
-        for (stream, sequence) in self.sequences().iter().enumerate() {
-            let deal = sequence.partition.deal();
-            match self.batching() {
-                Batching::Random(_) => {}
-                Batching::Stratified(method) => visit(
+        for (stream, sequence) in self.0.sequences.iter().enumerate() {
+            match &self.0.batching.method {
+                Method::Random(_) => {}
+                Method::Stratified(method) => visit(
                     sequence,
                     |_| true,
-                    |shard, (first, last)| {
-                        if let Some((first, last)) = method.batches_between(stream, first, last) {
-                            push(shard, first, last);
-                        }
-                    },
+                    |shard, (first, last)| push(shard, method.batches_between(stream, first, last)),
                 ),
-                Batching::PerStream(method) => {
+                Method::PerStream(method) => {
                     let batches = method.batches_of(stream);
-                    let rows = sequence.partition.recut_batch().unwrap_or(batch) * ranks;
-                    let all = sequence.partition.recut_batch().is_some();
-                    visit(
-                        sequence,
-                        |canonical| all || deal.is_dealt(node, canonical),
-                        |shard, (first, last)| {
-                            if let Some((first, last)) = between(&batches, first / rows, last / rows) {
-                                push(shard, first, last);
-                            }
-                        },
-                    );
+                    let rows = sequence.partition.batch * ranks;
+                    visit(sequence, gets_from(&sequence.partition, node), |shard, (first, last)| {
+                        push(shard, between(&batches, first / rows, last / rows));
+                    });
                 }
-                Batching::DevicePerStream(method) => {
+                Method::DevicePerStream(method) => {
                     for source in method.sources_of(node) {
                         let batches = method.batches_of(stream, source);
                         let canonical_nodes = method.canonical_of(source);
-                        let row = |index| method.node_sample_at(index) / batch;
+                        let row = |index| method.node_sample_at(index) / self.batch_size();
                         // The places of a canonical node alternate with those of others; one more row at the end covers
                         // them.
                         let is_selected = |canonical| canonical_nodes.contains(&canonical);
                         visit(sequence, is_selected, |shard, (first, last)| {
-                            if let Some((first, last)) = between(&batches, row(first), row(last + ranks)) {
-                                push(shard, first, last);
-                            }
+                            push(shard, between(&batches, row(first), row(last + ranks)));
                         });
                     }
                 }
@@ -133,28 +111,34 @@ impl EpochPlan {
 }
 
 /// The global batches of rows `first` to `last`; rows after the end of `batches` are dropped.
-fn between(batches: &[i64], first: u64, last: u64) -> Option<(i64, i64)> {
+fn between(batches: &[u64], first: u64, last: u64) -> Option<(u64, u64)> {
     let first = *batches.get(first as usize)?;
     let last = batches[(last as usize).min(batches.len() - 1)];
     Some((first, last))
 }
 
+/// Returns a function that is true for canonical nodes whose positions `node` may get. After a recut it may get those
+/// of any.
+fn gets_from(partition: &Partition, node: u64) -> impl Fn(u64) -> bool {
+    move |canonical| partition.is_recut() || partition.deal.is_dealt(node, canonical)
+}
+
 /// Calls `visit` with the shard of each span of the selected canonical nodes, and the first and last index of its
 /// samples in the lists of the nodes they are dealt to.
 fn visit(sequence: &Sequence, is_selected: impl Fn(u64) -> bool, mut visit: impl FnMut(ShardId, (u64, u64))) {
-    let deal = sequence.partition.deal();
+    let deal = &sequence.partition.deal;
     let end = deal.len_of_node().saturating_sub(1);
     if deal.len_of_node() == 0 {
         return;
     }
     let units = &sequence.draws.units;
-    if deal.is_tiled() {
+    if deal.is_tiled {
         // With hardly more samples than nodes, every node uses every shard.
         (0..units.len()).for_each(|unit| visit(sequence.draws.shard(unit), (0, end)));
         return;
     }
-    for canonical in (0..deal.starts().len() as u64 - 1).filter(|&c| is_selected(c)) {
-        let part = deal.starts()[canonical as usize]..deal.starts()[canonical as usize + 1];
+    for canonical in (0..deal.starts.len() as u64 - 1).filter(|&c| is_selected(c)) {
+        let part = deal.starts[canonical as usize]..deal.starts[canonical as usize + 1];
         let mut on_stretch = |stretch: Stretch| {
             let shard = sequence.draws.shard(units.find(stretch.draw));
             if let Some(indices) = indices(deal, canonical, part.start, stretch, end) {

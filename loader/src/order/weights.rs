@@ -2,7 +2,7 @@
 
 use super::config::Weight;
 use super::error::OrderError;
-use super::rng::Generator;
+use super::rng::{ChooseScratch, Generator};
 use super::shape::SAMPLES_MAX;
 
 /// Samples of an epoch by stream.
@@ -27,41 +27,28 @@ pub fn epoch_shares(
     seed: u64,
 ) -> Result<EpochShares, OrderError> {
     let epoch_size = epoch_size.filter(|&size| size > 0);
-    if epoch_size.is_some_and(|size| size > SAMPLES_MAX) {
-        return Err(OrderError::OutOfRange { argument: "epoch_size", allowed: "at most 2^48" });
+    OrderError::unless(epoch_size.unwrap_or(0) <= SAMPLES_MAX, "epoch_size", "at most 2^48")?;
+    let weights: Vec<Weight> =
+        (0..samples.len()).map(|stream| weights.get(stream).copied().unwrap_or_default()).collect();
+    let is_relative = |weight: &Weight| matches!(weight, Weight::Proportion(_));
+    if let Some(stream) = weights.iter().position(|weight| is_relative(weight) != is_relative(&weights[0])) {
+        return Err(OrderError::MixedWeights { stream: stream as u32 });
     }
-    let weight = |stream: usize| weights.get(stream).copied().unwrap_or_default();
-    let is_relative = |stream| matches!(weight(stream), Weight::Proportion(_));
-    for stream in 0..samples.len() {
-        if is_relative(stream) != is_relative(0) {
-            return Err(OrderError::MixedWeights { stream: stream as u32 });
+    if weights.first().is_some_and(is_relative) {
+        let proportions = weights.iter().enumerate().map(|(stream, &weight)| match weight {
+            Weight::Proportion(p) if p.is_finite() && p >= 0.0 => Ok(p),
+            _ => Err(bad(stream, "must be finite and not negative")),
+        });
+        let proportions = proportions.collect::<Result<_, _>>()?;
+        return relative(proportions, epoch_size.unwrap_or_else(|| samples.iter().sum()), seed);
+    }
+    match epoch_size {
+        None => absolute(weights.into_iter().zip(samples.iter().copied())),
+        Some(epoch_size) if weights.iter().all(|&weight| weight == Weight::Unset) => {
+            relative(samples.iter().map(|&n| n as f64).collect(), epoch_size, seed)
         }
+        Some(_) => Err(OrderError::EpochSizeWithAbsoluteWeights),
     }
-    let is_unset = (0..samples.len()).all(|stream| weight(stream) == Weight::Unset);
-    let total: u64 = samples.iter().sum();
-
-    if is_relative(0) {
-        let mut proportion = Vec::with_capacity(samples.len());
-        for stream in 0..samples.len() {
-            match weight(stream) {
-                Weight::Proportion(p) if p.is_finite() && p >= 0.0 => proportion.push(p),
-                _ => {
-                    return Err(OrderError::BadWeight {
-                        stream: stream as u32,
-                        why: "must be finite and not negative",
-                    });
-                }
-            }
-        }
-        return relative(proportion, epoch_size.unwrap_or(total), seed);
-    }
-    if is_unset && let Some(epoch_size) = epoch_size {
-        return relative(samples.iter().map(|&n| n as f64).collect(), epoch_size, seed);
-    }
-    if epoch_size.is_some() {
-        return Err(OrderError::EpochSizeWithAbsoluteWeights);
-    }
-    absolute(samples.iter().enumerate().map(|(stream, &n)| (weight(stream), n)))
 }
 
 fn relative(mut proportion: Vec<f64>, epoch_size: u64, seed: u64) -> Result<EpochShares, OrderError> {
@@ -76,15 +63,9 @@ fn relative(mut proportion: Vec<f64>, epoch_size: u64, seed: u64) -> Result<Epoc
     let given: u64 = choose.iter().sum();
     let streams = choose.len() as u64;
     let shortfall = epoch_size.checked_sub(given).filter(|&s| s <= streams).ok_or(OrderError::BadProportions)?;
-    let mut lucky = Vec::new();
-    Generator::new(u128::from(seed)).choose_sorted(
-        streams as u32,
-        shortfall as u32,
-        &mut Default::default(),
-        &mut lucky,
-    );
-    for stream in lucky {
-        choose[stream as usize] += 1;
+    let mut scratch = ChooseScratch::default();
+    for stream in Generator::new(u128::from(seed)).choose_sorted(streams as u32, shortfall as u32, &mut scratch) {
+        choose[*stream as usize] += 1;
     }
     Ok(EpochShares { choose, proportion, epoch_size })
 }
@@ -92,23 +73,27 @@ fn relative(mut proportion: Vec<f64>, epoch_size: u64, seed: u64) -> Result<Epoc
 fn absolute(streams: impl Iterator<Item = (Weight, u64)>) -> Result<EpochShares, OrderError> {
     let mut choose = Vec::new();
     for (stream, (weight, samples)) in streams.enumerate() {
-        let bad = |why| OrderError::BadWeight { stream: stream as u32, why };
         choose.push(match weight {
             Weight::Repeat(repeat) if repeat >= 0.0 && repeat * samples as f64 <= SAMPLES_MAX as f64 => {
                 (repeat * samples as f64) as u64
             }
-            Weight::Repeat(_) => return Err(bad("must not be negative and must not come to more than 2^48 samples")),
+            Weight::Repeat(_) => {
+                return Err(bad(stream, "must not be negative and must not come to more than 2^48 samples"));
+            }
             Weight::Choose(choose) if choose <= SAMPLES_MAX => choose,
-            Weight::Choose(_) => return Err(bad("must not be more than 2^48 samples")),
+            Weight::Choose(_) => return Err(bad(stream, "must not be more than 2^48 samples")),
             Weight::Unset | Weight::Proportion(_) => samples,
         });
     }
     let epoch_size = choose.iter().try_fold(0_u64, |sum, &c| Some(sum + c).filter(|&sum| sum <= SAMPLES_MAX));
-    let epoch_size =
-        epoch_size.ok_or(OrderError::BadWeight { stream: 0, why: "and the others' exceed 2^48 samples" })?;
+    let epoch_size = epoch_size.ok_or(bad(0, "and the others' exceed 2^48 samples"))?;
     // An empty epoch fails when its samples are drawn; its shares would be NaN.
     let proportion = choose.iter().map(|&c| c as f64 / epoch_size as f64).collect();
     Ok(EpochShares { choose, proportion, epoch_size })
+}
+
+fn bad(stream: usize, why: &'static str) -> OrderError {
+    OrderError::BadWeight { stream: stream as u32, why }
 }
 
 /// numpy's sum of doubles: eight running sums in blocks of up to 128, halves above. The shares depend on its rounding.

@@ -42,9 +42,7 @@ impl World {
     /// # Errors
     /// `replication` is 0 or does not divide the number of ranks.
     pub fn replicate(self, replication: u32) -> Result<Self, OrderError> {
-        if replication == 0 {
-            return Err(OrderError::OutOfRange { argument: "replication", allowed: "positive" });
-        }
+        OrderError::unless(replication > 0, "replication", "positive")?;
         let ranks = self.ranks();
         if !ranks.is_multiple_of(u64::from(replication)) {
             return Err(OrderError::ReplicationDoesNotDivide { replication: u64::from(replication), ranks });
@@ -65,13 +63,11 @@ impl World {
     pub fn validate(self) -> Result<(), OrderError> {
         let counts = [self.nodes, self.ranks_per_node, self.workers_per_rank];
         let all = counts.iter().fold(1_u128, |product, &n| product * u128::from(n));
-        if all == 0 || all > 1 << 24 {
-            return Err(OrderError::OutOfRange {
-                argument: "the number of nodes, ranks and workers",
-                allowed: "at least 1 each and at most 16,777,216 together",
-            });
-        }
-        Ok(())
+        OrderError::unless(
+            all > 0 && all <= 1 << 24,
+            "the number of nodes, ranks and workers",
+            "at least 1 each and at most 16,777,216 together",
+        )
     }
 }
 

@@ -45,8 +45,8 @@ fn a_rank_has_its_workers_batches_in_turn_without_padding() {
             let seen = batches(&plan, rank);
             let samples: Vec<Vec<u64>> = seen.iter().map(|b| b.iter().map(|p| p.sample.0).collect()).collect();
             assert_eq!(samples, in_turn, "line {line}, {rank}");
-            assert_eq!(plan.batches(rank), samples.len() as u64, "line {line}, {rank}");
-            assert_eq!(plan.len_of_rank(rank), samples.concat().len() as u64, "line {line}, {rank}");
+            assert_eq!(plan.rank(rank).batches(), samples.len() as u64, "line {line}, {rank}");
+            assert_eq!(plan.rank(rank).samples(), samples.concat().len() as u64, "line {line}, {rank}");
             assert_eq!(plan.rank(rank).collect::<Vec<_>>(), seen.concat(), "line {line}, {rank}");
         }
     }
@@ -184,10 +184,10 @@ fn resuming_anywhere_on_another_world_returns_the_remaining_global_batches() {
 fn resuming_at_the_end_of_an_epoch_leaves_nothing() {
     let config = OrderConfig { shuffle: true, batch_size: 8, ..OrderConfig::default() };
     let first = plan(&config, World::single(), None);
-    let samples = first.len_of_rank(Rank(0));
+    let samples = first.rank(Rank(0)).samples();
     assert_eq!(samples, 6000);
     let rest = plan(&config, World::single(), Some(&first.state(samples)));
-    assert_eq!((rest.batches(Rank(0)), rest.rank(Rank(0)).next()), (0, None));
+    assert_eq!((rest.rank(Rank(0)).batches(), rest.rank(Rank(0)).next()), (0, None));
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn absurd_arguments_return_a_plan_or_an_error_and_never_panic() {
         planned += 1;
         let last = Rank(world.ranks() as u32 - 1);
         let seen = plan.rank(last).take(100).count() as u64;
-        assert_eq!(seen, plan.len_of_rank(last).min(100));
+        assert_eq!(seen, plan.rank(last).samples().min(100));
         assert!(plan.worker(Rank(0), 0).take(100).all(|id| (-1..shape.num_samples() as i64).contains(&id)));
         plan.shard_uses(Node(world.nodes - 1));
     }

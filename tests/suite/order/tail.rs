@@ -108,7 +108,7 @@ fn a_resumed_epoch_is_the_tail_of_the_whole_one_from_every_batch_to_the_last_pla
                 );
                 if is_behind {
                     assert!(uses_cover(&rest), "{}", context());
-                    longer_than_the_reference += u64::from(rest.batches(Rank(0)) > 0);
+                    longer_than_the_reference += u64::from(rest.rank(Rank(0)).batches() > 0);
                 }
                 compared += 1;
             }
@@ -131,9 +131,9 @@ fn a_position_among_the_places_that_canonical_nodes_add_resumes_and_a_later_one_
     let rest = plan(Some(&whole.state(120))).unwrap();
     assert_eq!(rest.reject_as_reference(), Err(OrderError::ResumedPastEnd { resumed: 120, samples: 90 }));
     assert!(is_tail(&rows(&whole), &rows(&rest), 60, false));
-    assert_eq!(rest.len_of_rank(Rank(1)), 4);
+    assert_eq!(rest.rank(Rank(1)).samples(), 4);
     assert_eq!(rest.end(), 128);
-    assert_eq!(plan(Some(&whole.state(128))).unwrap().batches(Rank(0)), 0);
+    assert_eq!(plan(Some(&whole.state(128))).unwrap().rank(Rank(0)).batches(), 0);
     let error = plan(Some(&whole.state(129))).unwrap_err();
     assert_eq!(error, OrderError::ResumedPastEnd { resumed: 129, samples: 90 });
 }
@@ -147,5 +147,5 @@ fn the_end_of_an_epoch_on_many_ranks_is_its_end_on_one() {
     };
     let many = plan(128, None);
     assert_eq!(many.end(), 256);
-    assert_eq!(plan(1, Some(&many.state(many.end()))).batches(Rank(0)), 0);
+    assert_eq!(plan(1, Some(&many.state(many.end()))).rank(Rank(0)).batches(), 0);
 }

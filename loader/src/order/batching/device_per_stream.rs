@@ -21,17 +21,15 @@ pub(in crate::order) struct DevicePerStream {
     streams: usize,
     /// The stream of each device batch, per physical node.
     origins: Vec<Vec<u32>>,
-    /// Global batches of the epoch, including the last ones, which may be padding.
-    batches: u64,
-    /// The first global batch of this plan.
-    first: u64,
 }
 
 impl DevicePerStream {
+    /// Makes the sequences and the method, and counts the global batches of the epoch, including the last ones, which
+    /// may be padding.
     pub(super) fn build(
         args: &BatchingArgs<'_>,
         warnings: &mut Vec<OrderWarning>,
-    ) -> Result<(Vec<Sequence>, Self), OrderError> {
+    ) -> Result<(Vec<Sequence>, Self, u64), OrderError> {
         let canonical = args.start.canonical;
         if !canonical.is_multiple_of(args.nodes()) {
             return Err(OrderError::CanonicalNotMultiple { canonical, physical: args.nodes() });
@@ -43,7 +41,7 @@ impl DevicePerStream {
         let mut rows = Vec::with_capacity(sequences.len());
         for (stream, sequence) in sequences.iter().enumerate() {
             // All canonical nodes have rows of one length, so all physical nodes have as many.
-            let samples = sequence.partition.deal().len_of_node() * canonical_per_node;
+            let samples = sequence.partition.deal.len_of_node() * canonical_per_node;
             let full = samples / batch;
             if full == 0 {
                 return Err(OrderError::StreamTooSmall { stream: stream as u32, batch });
@@ -68,26 +66,15 @@ impl DevicePerStream {
             canonical_per_node,
             streams: sequences.len(),
             origins,
-            batches: node_rows / args.ranks_per_node(),
-            first: args.resume_batch(warnings),
         };
-        Ok((sequences, method))
+        Ok((sequences, method, node_rows / args.ranks_per_node()))
     }
 
-    /// Global batches of the whole epoch.
-    pub(super) fn epoch_batches(&self) -> u64 {
-        self.batches
-    }
-
-    pub(super) fn batches(&self) -> u64 {
-        self.epoch_batches().saturating_sub(self.first)
-    }
-
-    /// The node whose device batches a rank gets, and the number of its device batch in the reader's global batch.
-    /// Device batches are interleaved node by node, but dealt to the ranks of a node together.
+    /// The node whose device batches a rank gets, and the number of its device batch in a global batch. Device batches
+    /// are interleaved node by node, but dealt to the ranks of a node together.
     fn source(&self, place: &RankPlace) -> (u64, u64) {
         let devices = self.nodes * self.ranks_per_node;
-        let device_batch = (self.first + place.batch) * devices + place.node * self.ranks_per_node + place.rank_of_node;
+        let device_batch = place.batch * devices + place.node * self.ranks_per_node + place.rank_of_node;
         (device_batch % self.nodes, device_batch / self.nodes)
     }
 
@@ -103,7 +90,7 @@ impl DevicePerStream {
         }
         let sample = place.row * self.batch + column;
         let (canonical, rank, k) = self.place(sample);
-        let deal = sequences[place.sequence].partition.deal();
+        let deal = &sequences[place.sequence].partition.deal;
         let cell = deal.rank_cell(node * self.canonical_per_node + canonical, rank, k)?;
         Some(RowSource { sequence: place.sequence, cell })
     }
@@ -130,12 +117,10 @@ impl DevicePerStream {
         (0..self.ranks_per_node).map(|rank| (node * self.ranks_per_node + rank) % self.nodes).collect()
     }
 
-    /// The global batch of this plan that each of a stream's device batches on `source` goes to, negative if it has
-    /// been seen.
-    pub(in crate::order) fn batches_of(&self, stream: usize, source: u64) -> Vec<i64> {
+    /// The global batch that each of a stream's device batches on `source` goes to.
+    pub(in crate::order) fn batches_of(&self, stream: usize, source: u64) -> Vec<u64> {
         let devices = self.nodes * self.ranks_per_node;
-        let origins = self.origins[source as usize].iter().enumerate();
-        let rows = origins.filter(|&(_, &origin)| origin as usize == stream).map(|(row, _)| row as u64);
-        rows.map(|row| ((row * self.nodes + source) / devices) as i64 - self.first as i64).collect()
+        let rows = origins::of_stream(&self.origins[source as usize], stream);
+        rows.map(|row| (row * self.nodes + source) / devices).collect()
     }
 }

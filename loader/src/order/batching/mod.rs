@@ -20,7 +20,18 @@ use super::error::{OrderError, OrderWarning};
 
 /// Rule by which sequences become batches.
 #[derive(Debug)]
-pub(super) enum Batching {
+pub(super) struct Batching {
+    pub(super) method: Method,
+    /// The first global batch of this plan, for methods that deal the whole epoch.
+    pub(super) first: u64,
+    /// Global batches of the epoch, or from `first` on if only those are dealt.
+    batches: u64,
+    /// Number of places of the whole epoch, all ranks together.
+    pub(super) end: u64,
+}
+
+#[derive(Debug)]
+pub(super) enum Method {
     Random(random::Random),
     PerStream(per_stream::PerStream),
     DevicePerStream(device_per_stream::DevicePerStream),
@@ -33,64 +44,52 @@ impl Batching {
         args: &BatchingArgs<'_>,
         warnings: &mut Vec<OrderWarning>,
     ) -> Result<(Vec<Sequence>, Self), OrderError> {
-        Ok(match args.config.batching_method {
+        let (sequences, method, batches) = match args.config.batching_method {
             BatchingMethod::Random => {
-                let (sequences, method) = random::Random::build(args, warnings)?;
-                (sequences, Self::Random(method))
+                let (sequence, method) = random::Random::build(args, warnings)?;
+                let (batches, end) = (sequence.partition.batches(), sequence.partition.deal.end());
+                return Ok((vec![sequence], Self { method: Method::Random(method), first: 0, batches, end }));
             }
             BatchingMethod::PerStream => {
-                let (sequences, method) = per_stream::PerStream::build(args, warnings)?;
-                (sequences, Self::PerStream(method))
+                let (sequences, method, batches) = per_stream::PerStream::build(args, warnings)?;
+                (sequences, Method::PerStream(method), batches)
             }
             BatchingMethod::DevicePerStream => {
-                let (sequences, method) = device_per_stream::DevicePerStream::build(args, warnings)?;
-                (sequences, Self::DevicePerStream(method))
+                let (sequences, method, batches) = device_per_stream::DevicePerStream::build(args, warnings)?;
+                (sequences, Method::DevicePerStream(method), batches)
             }
             BatchingMethod::Stratified => {
-                let (sequences, method) = stratified::Stratified::build(args, warnings)?;
-                (sequences, Self::Stratified(method))
+                let (sequences, method, batches) = stratified::Stratified::build(args, warnings)?;
+                (sequences, Method::Stratified(method), batches)
             }
-        })
+        };
+        let first = args.resume_batch(warnings);
+        Ok((sequences, Self { method, first, batches, end: batches * args.global_batch() }))
     }
 
-    /// Number of global batches, with those that consist of padding.
+    /// Number of global batches of this plan, with those that consist of padding.
     pub(super) fn batches(&self) -> u64 {
-        match self {
-            Self::Random(method) => method.batches(),
-            Self::PerStream(method) => method.batches(),
-            Self::DevicePerStream(method) => method.batches(),
-            Self::Stratified(method) => method.batches(),
-        }
-    }
-
-    /// Number of places of the whole epoch, all ranks together; each batch has `global_batch` of them.
-    pub(super) fn end(&self, sequences: &[Sequence], global_batch: u64) -> u64 {
-        match self {
-            Self::Random(_) => sequences[0].partition.end(),
-            Self::PerStream(method) => method.epoch_batches() * global_batch,
-            Self::DevicePerStream(method) => method.epoch_batches() * global_batch,
-            Self::Stratified(method) => method.epoch_batches() * global_batch,
-        }
+        self.batches.saturating_sub(self.first)
     }
 
     /// Moves a reader to a batch below `batches`.
     pub(super) fn seek(&self, place: &mut RankPlace, batch: u64) {
-        place.batch = batch;
-        match self {
-            Self::Random(_) | Self::Stratified(_) => {}
-            Self::PerStream(method) => method.seek(place),
-            Self::DevicePerStream(method) => method.seek(place),
+        place.batch = self.first + batch;
+        match &self.method {
+            Method::Random(_) | Method::Stratified(_) => {}
+            Method::PerStream(method) => method.seek(place),
+            Method::DevicePerStream(method) => method.seek(place),
         }
     }
 
     /// The source of `column` of the reader's batch; `None` for padding.
     #[inline]
     pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<RowSource> {
-        match self {
-            Self::Random(method) => method.row_source(sequences, place, column),
-            Self::PerStream(method) => method.row_source(sequences, place, column),
-            Self::DevicePerStream(method) => method.row_source(sequences, place, column),
-            Self::Stratified(method) => method.row_source(sequences, place, column),
+        match &self.method {
+            Method::Random(method) => method.row_source(sequences, place, column),
+            Method::PerStream(method) => method.row_source(sequences, place, column),
+            Method::DevicePerStream(method) => method.row_source(sequences, place, column),
+            Method::Stratified(method) => method.row_source(sequences, place, column),
         }
     }
 }

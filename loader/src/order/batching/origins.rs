@@ -2,6 +2,7 @@
 
 use super::sequence::RankPlace;
 use crate::order::error::OrderError;
+use crate::order::numbers::reserve;
 use crate::order::rng::Generator;
 
 /// Most batches, since each takes 4 bytes here.
@@ -10,16 +11,21 @@ const ORIGINS_MAX: u64 = 1 << 32;
 /// Returns each stream `s` `batches[s]` times, shuffled.
 pub(super) fn shuffled(generator: &mut Generator, batches: &[u64]) -> Result<Vec<u32>, OrderError> {
     let total: u64 = batches.iter().sum();
-    let bytes = total.saturating_mul(4);
-    let mut origins = Vec::new();
-    if total > ORIGINS_MAX || origins.try_reserve_exact(total as usize).is_err() {
-        return Err(OrderError::OutOfMemory { bytes });
+    if total > ORIGINS_MAX {
+        return Err(OrderError::OutOfMemory { bytes: total.saturating_mul(4) });
     }
+    let mut origins = reserve(total)?;
     for (stream, &batches) in batches.iter().enumerate() {
         origins.extend(std::iter::repeat_n(stream as u32, batches as usize));
     }
     generator.shuffle(&mut origins);
     Ok(origins)
+}
+
+/// Returns the places of a stream in `origins`.
+pub(super) fn of_stream(origins: &[u32], stream: usize) -> impl Iterator<Item = u64> {
+    let places = origins.iter().enumerate().filter(move |&(_, &origin)| origin as usize == stream);
+    places.map(|(at, _)| at as u64)
 }
 
 /// Moves a reader to `origins[at]`: its stream, and the number of earlier batches of the stream. A step forward takes

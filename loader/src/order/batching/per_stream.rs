@@ -13,15 +13,14 @@ pub(in crate::order) struct PerStream {
     streams: usize,
     /// The stream of each global batch of the epoch.
     origins: Vec<u32>,
-    /// The first global batch of this plan.
-    first: u64,
 }
 
 impl PerStream {
+    /// Makes the sequences and the method, and counts the global batches of the epoch.
     pub(super) fn build(
         args: &BatchingArgs<'_>,
         warnings: &mut Vec<OrderWarning>,
-    ) -> Result<(Vec<Sequence>, Self), OrderError> {
+    ) -> Result<(Vec<Sequence>, Self, u64), OrderError> {
         let sequences = args.sequence_per_stream(|samples| args.partition_args(samples), warnings)?;
         let mut batches = Vec::with_capacity(sequences.len());
         for (stream, Sequence { partition, .. }) in sequences.iter().enumerate() {
@@ -35,22 +34,13 @@ impl PerStream {
             batches.push(full);
         }
         let origins = origins::shuffled(&mut Generator::new(args.shares_seed()), &batches)?;
-        let first = args.resume_batch(warnings);
-        let method = PerStream { batch: args.config.batch_size, streams: sequences.len(), origins, first };
-        Ok((sequences, method))
-    }
-
-    /// Global batches of the whole epoch.
-    pub(super) fn epoch_batches(&self) -> u64 {
-        self.origins.len() as u64
-    }
-
-    pub(super) fn batches(&self) -> u64 {
-        self.epoch_batches().saturating_sub(self.first)
+        let batches = origins.len() as u64;
+        let method = PerStream { batch: args.config.batch_size, streams: sequences.len(), origins };
+        Ok((sequences, method, batches))
     }
 
     pub(super) fn seek(&self, place: &mut RankPlace) {
-        origins::count_to(place, &self.origins, self.streams, self.first + place.batch);
+        origins::count_to(place, &self.origins, self.streams, place.batch);
     }
 
     pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<RowSource> {
@@ -59,10 +49,8 @@ impl PerStream {
         Some(RowSource { sequence: place.sequence, cell })
     }
 
-    /// The global batch of this plan that each of a stream's batches becomes, negative if it is before the plan's
-    /// start.
-    pub(in crate::order) fn batches_of(&self, stream: usize) -> Vec<i64> {
-        let batches = self.origins.iter().enumerate().filter(|&(_, &origin)| origin as usize == stream);
-        batches.map(|(at, _)| at as i64 - self.first as i64).collect()
+    /// The global batch that each of a stream's batches becomes.
+    pub(in crate::order) fn batches_of(&self, stream: usize) -> Vec<u64> {
+        origins::of_stream(&self.origins, stream).collect()
     }
 }

@@ -4,32 +4,23 @@ use super::args::BatchingArgs;
 use super::sequence::{RankPlace, RowSource, Sequence};
 use crate::order::error::{OrderError, OrderWarning};
 use crate::order::ids::StreamId;
+use crate::order::partition::PartitionArgs;
 
 #[derive(Debug)]
 pub(in crate::order) struct Random {
     batch: u64,
-    batches: u64,
 }
 
 impl Random {
     pub(super) fn build(
         args: &BatchingArgs<'_>,
         warnings: &mut Vec<OrderWarning>,
-    ) -> Result<(Vec<Sequence>, Self), OrderError> {
+    ) -> Result<(Sequence, Self), OrderError> {
         let streams: Vec<(StreamId, u64)> =
             args.shares.choose.iter().enumerate().map(|(stream, &choose)| (StreamId(stream as u32), choose)).collect();
-        let deal = |samples| {
-            let mut deal = args.partition_args(samples);
-            deal.drop_first = args.start.sample_in_epoch;
-            deal
-        };
+        let deal = |samples| PartitionArgs { drop_first: args.start.sample_in_epoch, ..args.partition_args(samples) };
         let sequence = args.sequence(&streams, args.start.block, deal, warnings)?;
-        let method = Random { batch: args.config.batch_size, batches: sequence.partition.batches() };
-        Ok((vec![sequence], method))
-    }
-
-    pub(super) fn batches(&self) -> u64 {
-        self.batches
+        Ok((sequence, Random { batch: args.config.batch_size }))
     }
 
     #[inline]

@@ -20,7 +20,7 @@ pub(in crate::order) struct Sequence {
 pub(in crate::order) struct RankPlace {
     pub(in crate::order) node: u64,
     pub(in crate::order) rank_of_node: u64,
-    /// Batch of this plan, from 0.
+    /// Global batch, of the epoch or of the part of it that is dealt.
     pub(in crate::order) batch: u64,
     /// The sequence of this batch and its row there, for methods that make a batch of one stream.
     pub(super) sequence: usize,

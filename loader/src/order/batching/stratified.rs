@@ -14,8 +14,6 @@ pub(in crate::order) struct Stratified {
     parts: Vec<u64>,
     /// Global batches of the epoch.
     batches: u64,
-    /// The first global batch of this plan.
-    first: u64,
 }
 
 /// Each stream's samples in a global batch: its share rounded down, and one more for the streams that lose most
@@ -37,10 +35,11 @@ fn portions(proportion: &[f64], global_batch: u64) -> Result<Vec<u64>, OrderErro
 }
 
 impl Stratified {
+    /// Makes the sequences and the method, and counts the global batches of the epoch.
     pub(super) fn build(
         args: &BatchingArgs<'_>,
         warnings: &mut Vec<OrderWarning>,
-    ) -> Result<(Vec<Sequence>, Self), OrderError> {
+    ) -> Result<(Vec<Sequence>, Self, u64), OrderError> {
         let global_batch = args.global_batch();
         let deal = |samples| PartitionArgs { nodes: 1, batch: 1, ..args.partition_args(samples) };
         let sequences = args.sequence_per_stream(deal, warnings)?;
@@ -48,49 +47,31 @@ impl Stratified {
         let mut parts = vec![0];
         let mut batches = u64::MAX;
         for (stream, (sequence, &portion)) in sequences.iter().zip(&portions).enumerate() {
-            let samples = sequence.partition.deal().len_of_node();
+            let samples = sequence.partition.deal.len_of_node();
             if !samples.is_multiple_of(portion) {
                 warnings.push(OrderWarning::StreamTailDropped { stream: stream as u32 });
             }
             batches = batches.min(samples / portion);
             parts.push(parts[stream] + portion);
         }
-        let method = Stratified {
-            batch: args.config.batch_size,
-            ranks_per_node: args.ranks_per_node(),
-            parts,
-            batches,
-            first: args.resume_batch(warnings),
-        };
-        Ok((sequences, method))
-    }
-
-    /// Global batches of the whole epoch.
-    pub(super) fn epoch_batches(&self) -> u64 {
-        self.batches
-    }
-
-    pub(super) fn batches(&self) -> u64 {
-        self.epoch_batches().saturating_sub(self.first)
+        let ranks_per_node = args.ranks_per_node();
+        Ok((sequences, Stratified { batch: args.config.batch_size, ranks_per_node, parts, batches }, batches))
     }
 
     pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<RowSource> {
         let in_batch = (place.node * self.ranks_per_node + place.rank_of_node) * self.batch + column;
         let sequence = self.parts.partition_point(|&start| start <= in_batch) - 1;
         let portion = self.parts[sequence + 1] - self.parts[sequence];
-        let index = (self.first + place.batch) * portion + (in_batch - self.parts[sequence]);
-        let cell = sequences[sequence].partition.deal().node_cell(0, index)?;
+        let index = place.batch * portion + (in_batch - self.parts[sequence]);
+        let cell = sequences[sequence].partition.deal.node_cell(0, index)?;
         Some(RowSource { sequence, cell })
     }
 
-    /// The global batches of this plan to which a stream's samples from index `first` to `last` go, negative if they
-    /// have been seen; `None` if all are dropped.
-    pub(in crate::order) fn batches_between(&self, stream: usize, first: u64, last: u64) -> Option<(i64, i64)> {
+    /// The global batches to which a stream's samples from index `first` to `last` go; `None` if all are dropped.
+    pub(in crate::order) fn batches_between(&self, stream: usize, first: u64, last: u64) -> Option<(u64, u64)> {
         let portion = self.parts[stream + 1] - self.parts[stream];
-        let batch = |index: u64| index / portion;
-        let seen = self.first as i64;
         let last_batch = self.batches.checked_sub(1)?;
-        (batch(first) <= last_batch).then(|| (batch(first) as i64 - seen, batch(last).min(last_batch) as i64 - seen))
+        (first / portion <= last_batch).then(|| (first / portion, (last / portion).min(last_batch)))
     }
 }
 

@@ -14,7 +14,7 @@ pub(in crate::order) struct Cell {
 }
 
 /// Input of a partition.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(in crate::order) struct PartitionArgs {
     pub(in crate::order) samples: u64,
     pub(in crate::order) canonical: u64,
@@ -25,15 +25,12 @@ pub(in crate::order) struct PartitionArgs {
     pub(in crate::order) initial_nodes: Option<u64>,
 }
 
-/// The last place at which the reference resumes an epoch of `samples` among `ranks`.
-pub(in crate::order) fn reference_end(samples: u64, ranks: u64) -> u64 {
-    // A whole round is added even if no sample is missing, as in the reference.
-    samples + (ranks - samples % ranks)
-}
-
 impl PartitionArgs {
-    pub(super) fn reference_end(&self) -> u64 {
-        reference_end(self.samples, self.nodes * self.ranks_per_node)
+    /// The last place at which the reference resumes the epoch.
+    pub(in crate::order) fn reference_end(&self) -> u64 {
+        let ranks = self.nodes * self.ranks_per_node;
+        // A whole round is added even if no sample is missing, as in the reference.
+        self.samples + (ranks - self.samples % ranks)
     }
 
     /// The last place at which the epoch can end in any world with this global batch: rows of canonical nodes are made
@@ -42,6 +39,11 @@ impl PartitionArgs {
         let filled = self.samples.div_ceil(self.canonical) * self.canonical;
         let global_batch = (self.nodes * self.ranks_per_node).saturating_mul(self.batch);
         filled.checked_next_multiple_of(global_batch).unwrap_or(u64::MAX)
+    }
+
+    /// True if canonical nodes can be dealt to physical nodes: one number divides the other.
+    pub(super) fn nodes_divide(&self) -> bool {
+        self.canonical.is_multiple_of(self.nodes) || self.nodes.is_multiple_of(self.canonical)
     }
 
     pub(super) fn past_end(&self) -> OrderError {

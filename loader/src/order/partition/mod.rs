@@ -12,7 +12,7 @@ mod args;
 mod orig;
 mod relaxed;
 
-pub(super) use args::{Cell, PartitionArgs, reference_end};
+pub(super) use args::{Cell, PartitionArgs};
 use orig::Equalise;
 pub(super) use orig::{Deal, canonical_starts};
 use relaxed::Recut;
@@ -22,11 +22,13 @@ use super::error::{OrderError, OrderWarning};
 
 /// Deal among all ranks.
 #[derive(Debug)]
-pub(super) enum Partition {
-    /// The deal, unchanged.
-    Orig { deal: Deal, batch: u64 },
-    /// Dealt for another number of nodes and cut again.
-    Relaxed(Recut),
+pub(super) struct Partition {
+    pub(super) args: PartitionArgs,
+    pub(super) deal: Deal,
+    /// Samples of a device's batch in the deal: with a recut, those of the first run.
+    pub(super) batch: u64,
+    /// Set if the deal is for the nodes of the first run.
+    recut: Option<Recut>,
 }
 
 impl Partition {
@@ -42,59 +44,39 @@ impl Partition {
         if equalise == Equalise::AsInWholeEpoch && args.drop_first > args.last_end() {
             return Err(args.past_end());
         }
-        let divides = args.canonical.is_multiple_of(args.nodes) || args.nodes.is_multiple_of(args.canonical);
-        match (algo, args.initial_nodes) {
-            (PartitionAlgo::Relaxed, Some(initial)) if !divides => {
-                Recut::new(args, initial, equalise, warnings).map(Self::Relaxed)
+        let (recut, dealt) = match (algo, args.initial_nodes) {
+            (PartitionAlgo::Relaxed, Some(initial)) if !args.nodes_divide() => {
+                let (recut, dealt) = Recut::new(args, initial)?;
+                (Some(recut), dealt)
             }
-            _ => Ok(Self::Orig { deal: Deal::new(&args, equalise, warnings)?, batch: args.batch }),
-        }
+            _ => (None, args),
+        };
+        Ok(Self { args, deal: Deal::new(dealt, equalise, warnings)?, batch: dealt.batch, recut })
     }
 
     /// The `k`-th place of a rank, or `None` for padding.
     #[inline]
     pub(super) fn cell(&self, node: u64, rank: u64, k: u64) -> Option<Cell> {
-        match self {
-            Self::Orig { deal, .. } => deal.rank_cell(node, rank, k),
-            Self::Relaxed(recut) => recut.cell(node, rank, k),
-        }
+        let (node, rank, k) = match &self.recut {
+            None => (node, rank, k),
+            Some(recut) => recut.place_in_deal(node, rank, k),
+        };
+        self.deal.rank_cell(node, rank, k)
     }
 
-    /// Number of places of the whole epoch, all ranks together.
-    pub(super) fn end(&self) -> u64 {
-        self.deal().end()
-    }
-
-    /// The deal.
-    pub(super) fn deal(&self) -> &Deal {
-        match self {
-            Self::Orig { deal, .. } => deal,
-            Self::Relaxed(recut) => recut.deal(),
-        }
-    }
-
-    /// The device batch of the first run, if the deal is for the nodes of that run.
-    pub(super) fn recut_batch(&self) -> Option<u64> {
-        match self {
-            Self::Orig { .. } => None,
-            Self::Relaxed(recut) => Some(recut.initial_batch()),
-        }
+    /// True if the deal is for the nodes of the first run.
+    pub(super) fn is_recut(&self) -> bool {
+        self.recut.is_some()
     }
 
     /// Global batches without padding; they come first.
     pub(super) fn full_batches(&self) -> u64 {
-        match self {
-            Self::Orig { deal, batch } => deal.rank_len() / batch,
-            Self::Relaxed(recut) => recut.deal().rank_len() / recut.initial_batch(),
-        }
+        self.deal.rank_len() / self.batch
     }
 
     /// Global batches with at least one place.
     pub(super) fn batches(&self) -> u64 {
-        match self {
-            Self::Orig { deal, batch } => deal.rank_len().div_ceil(*batch),
-            Self::Relaxed(recut) => recut.deal().rank_len().div_ceil(recut.initial_batch()),
-        }
+        self.deal.rank_len().div_ceil(self.batch)
     }
 }
 
@@ -103,7 +85,7 @@ mod tests {
     use super::*;
 
     fn args(samples: u64, canonical: u64, nodes: u64, ranks_per_node: u64, batch: u64) -> PartitionArgs {
-        PartitionArgs { samples, canonical, nodes, ranks_per_node, batch, drop_first: 0, initial_nodes: None }
+        PartitionArgs { samples, canonical, nodes, ranks_per_node, batch, ..PartitionArgs::default() }
     }
 
     /// Positions by global batch, in order.

@@ -4,25 +4,21 @@ use super::args::{Cell, PartitionArgs};
 use crate::order::error::{OrderError, OrderWarning};
 use std::ops::Range;
 
-/// Deal of `samples` positions; places are computed, not stored.
+/// Deal of positions; places are computed, not stored.
 #[derive(Debug)]
 pub(in crate::order) struct Deal {
-    samples: u64,
-    canonical: u64,
-    nodes: u64,
-    ranks_per_node: u64,
-    /// Places dropped from the front, all nodes together.
-    drop_first: u64,
+    /// The input; `drop_first` is a multiple of the nodes.
+    args: PartitionArgs,
     /// First position of each canonical node, and `samples` at the end.
-    starts: Vec<u64>,
+    pub(in crate::order) starts: Vec<u64>,
     /// Places of a row before `padding`.
     row_filled: u64,
     /// Places of a row: rows are made equal by repeating their last position, then padded.
     row: u64,
-    /// Source of a row's padding.
-    padding: Padding,
+    /// Columns that pad a row, repeated as often as necessary.
+    padding: Range<u64>,
     /// True if there are too few samples for the rules: rows then repeat all positions.
-    is_tiled: bool,
+    pub(in crate::order) is_tiled: bool,
     /// Places of each node, before ranks are made equal.
     node_len: u64,
     /// Places of each node, a multiple of its ranks.
@@ -41,21 +37,14 @@ pub(super) enum Equalise {
     AsInWholeEpoch,
 }
 
-#[derive(Debug)]
-struct Padding {
-    from: u64,
-    /// True if a single column is repeated, because the row is too short.
-    is_single: bool,
-}
-
 impl Deal {
     pub(super) fn new(
-        args: &PartitionArgs,
+        args: PartitionArgs,
         equalise: Equalise,
         warnings: &mut Vec<OrderWarning>,
     ) -> Result<Self, OrderError> {
-        let &PartitionArgs { samples, canonical, nodes, ranks_per_node, .. } = args;
-        if !canonical.is_multiple_of(nodes) && !nodes.is_multiple_of(canonical) {
+        let PartitionArgs { samples, canonical, nodes, ranks_per_node, .. } = args;
+        if !args.nodes_divide() {
             return Err(OrderError::NodesDoNotDivide { canonical, physical: nodes });
         }
         let drop_first = args.drop_first - args.drop_first % nodes;
@@ -70,9 +59,9 @@ impl Deal {
         if is_tiled {
             warnings.push(OrderWarning::FewSamplesForNodes { samples, canonical });
         }
-        let padding = match is_tiled {
-            true => Padding { from: 0, is_single: false },
-            false => Padding::new(row, row - row_filled, nodes_per_row).ok_or(OrderError::TooFewForPadding {
+        let padding = match row - row_filled {
+            missing if missing == 0 || is_tiled => 0..1,
+            missing => padding(row, missing, nodes_per_row).ok_or(OrderError::TooFewForPadding {
                 samples,
                 canonical,
                 physical: nodes,
@@ -96,31 +85,19 @@ impl Deal {
                 repeated
             }
         };
-        Ok(Self {
-            samples,
-            canonical,
-            nodes,
-            ranks_per_node,
-            drop_first,
-            starts: canonical_starts(samples, canonical),
-            row_filled,
-            row,
-            padding,
-            is_tiled,
-            node_len,
-            node_len_padded,
-            tail,
-        })
+        let starts = canonical_starts(samples, canonical);
+        let args = PartitionArgs { drop_first, ..args };
+        Ok(Self { args, starts, row_filled, row, padding, is_tiled, node_len, node_len_padded, tail })
     }
 
     /// Places of each rank.
     pub(in crate::order) fn rank_len(&self) -> u64 {
-        self.node_len_padded / self.ranks_per_node
+        self.node_len_padded / self.args.ranks_per_node
     }
 
     /// Number of places of the whole epoch, all nodes together.
     pub(in crate::order) fn end(&self) -> u64 {
-        (self.row * self.canonical).next_multiple_of(self.nodes * self.ranks_per_node)
+        (self.row * self.args.canonical).next_multiple_of(self.args.nodes * self.args.ranks_per_node)
     }
 
     /// Places of each node, a multiple of its ranks.
@@ -131,37 +108,36 @@ impl Deal {
     /// The `k`-th place of a rank; `None` after the last.
     #[inline]
     pub(in crate::order) fn rank_cell(&self, node: u64, rank: u64, k: u64) -> Option<Cell> {
-        self.node_cell(node, k * self.ranks_per_node + rank)
+        self.node_cell(node, k * self.args.ranks_per_node + rank)
     }
 
     /// The `i`-th place of a node; `None` after the last.
     #[inline]
     pub(in crate::order) fn node_cell(&self, node: u64, i: u64) -> Option<Cell> {
         if i < self.node_len {
-            return Some(self.cell(self.drop_first + i * self.nodes + node));
+            return Some(self.cell(self.args.drop_first + i * self.args.nodes + node));
         }
         if i >= self.node_len_padded {
             return None;
         }
         // Places are missing, so the tail is not empty.
         let i = self.tail.start + (i - self.node_len) % (self.tail.end - self.tail.start);
-        Some(Cell { repeat: true, ..self.cell(i * self.nodes + node) })
+        Some(Cell { repeat: true, ..self.cell(i * self.args.nodes + node) })
     }
 
     /// The `t`-th place, column by column.
     fn cell(&self, t: u64) -> Cell {
-        let (column, canonical) = (t / self.canonical, t % self.canonical);
+        let (column, canonical) = (t / self.args.canonical, t % self.args.canonical);
         if self.is_tiled {
             let place = canonical * self.row + column;
-            let position = place % self.samples;
+            let position = place % self.args.samples;
             let canonical = self.starts.partition_point(|&start| start <= position) - 1;
-            return Cell { canonical: canonical as u32, position, repeat: place >= self.samples };
+            return Cell { canonical: canonical as u32, position, repeat: place >= self.args.samples };
         }
         let (start, stop) = (self.starts[canonical as usize], self.starts[canonical as usize + 1]);
         let (column, repeat) = match column.checked_sub(self.row_filled) {
             None => (column, false),
-            Some(_) if self.padding.is_single => (self.padding.from, true),
-            Some(over) => (self.padding.from + over, true),
+            Some(over) => (self.padding.start + over % (self.padding.end - self.padding.start), true),
         };
         // A short row repeats its last position.
         let is_short = start + column == stop;
@@ -171,50 +147,31 @@ impl Deal {
     /// Index of `column` of a canonical node's row in its node's list; `None` if it was dropped, 0 if it was dropped
     /// and may be among the repeats at the end. Not for tiled deals.
     pub(in crate::order) fn index_of(&self, canonical: u64, column: u64) -> Option<u64> {
-        let t = column * self.canonical + canonical;
-        let is_read = t >= self.drop_first.min(self.tail.start * self.nodes);
-        is_read.then(|| t.saturating_sub(self.drop_first) / self.nodes)
+        let t = column * self.args.canonical + canonical;
+        let is_read = t >= self.args.drop_first.min(self.tail.start * self.args.nodes);
+        is_read.then(|| t.saturating_sub(self.args.drop_first) / self.args.nodes)
     }
 
     /// True if `node` gets positions of a canonical node. Not for tiled deals.
     pub(in crate::order) fn is_dealt(&self, node: u64, canonical: u64) -> bool {
         // One number divides the other.
-        let parts = self.canonical.min(self.nodes);
+        let parts = self.args.canonical.min(self.args.nodes);
         canonical % parts == node % parts
     }
 
     /// Number of places at the end of a node's list that may be repeats or be repeated.
     pub(in crate::order) fn tail(&self) -> u64 {
-        let nodes_per_row = self.nodes.div_ceil(self.canonical);
-        2 * (self.ranks_per_node + nodes_per_row + 1)
-    }
-
-    /// First position of each canonical node, and the number of samples at the end.
-    pub(in crate::order) fn starts(&self) -> &[u64] {
-        &self.starts
-    }
-
-    /// True if there are too few samples for the rules.
-    pub(in crate::order) fn is_tiled(&self) -> bool {
-        self.is_tiled
+        let nodes_per_row = self.args.nodes.div_ceil(self.args.canonical);
+        2 * (self.args.ranks_per_node + nodes_per_row + 1)
     }
 }
 
-impl Padding {
-    /// The reference copies the columns `padding` long that end `nodes_per_row - 1` before the padding; where the row
-    /// does not reach that far back, a single column is broadcast and anything else fails.
-    fn new(row: u64, padding: u64, nodes_per_row: u64) -> Option<Self> {
-        if padding == 0 {
-            return Some(Self { from: 0, is_single: false });
-        }
-        let stop = (row + 1).saturating_sub(padding + nodes_per_row);
-        let from = (row + 1).saturating_sub(2 * padding + nodes_per_row);
-        match stop - from {
-            columns if columns == padding => Some(Self { from, is_single: false }),
-            1 => Some(Self { from, is_single: true }),
-            _ => None,
-        }
-    }
+/// The reference copies as many columns as are `missing`, which end `nodes_per_row - 1` before the padding; where the row
+/// does not reach that far back, a single column is broadcast and anything else fails.
+fn padding(row: u64, missing: u64, nodes_per_row: u64) -> Option<Range<u64>> {
+    let stop = (row + 1).saturating_sub(missing + nodes_per_row);
+    let from = (row + 1).saturating_sub(2 * missing + nodes_per_row);
+    Some(from..stop).filter(|columns| [missing, 1].contains(&(columns.end - columns.start)))
 }
 
 /// First position of each of `canonical` parts of `samples`, and `samples` at the end.

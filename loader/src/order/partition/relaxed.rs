@@ -1,14 +1,12 @@
-//! Recut of a deal for the nodes of the first run, for the nodes of the current run. Every global batch keeps its
-//! samples and their order.
+//! Global batches that were dealt for the nodes of the first run, divided among those of the current run. Every global
+//! batch keeps its samples and their order.
 
-use super::args::{Cell, PartitionArgs};
-use super::orig::{Deal, Equalise};
-use crate::order::error::{OrderError, OrderWarning};
+use super::args::PartitionArgs;
+use crate::order::error::OrderError;
 
-/// Recut deal.
+/// Division of the first run's global batches among the current run's ranks.
 #[derive(Debug)]
-pub(in crate::order) struct Recut {
-    deal: Deal,
+pub(super) struct Recut {
     ranks_per_node: u64,
     /// Samples of a device's batch in this run.
     batch: u64,
@@ -17,34 +15,24 @@ pub(in crate::order) struct Recut {
 }
 
 impl Recut {
-    pub(super) fn new(
-        args: PartitionArgs,
-        initial: u64,
-        equalise: Equalise,
-        warnings: &mut Vec<OrderWarning>,
-    ) -> Result<Self, OrderError> {
-        let global_batch = args.nodes * args.ranks_per_node * args.batch;
-        let devices = initial * args.ranks_per_node;
+    /// Returns the division and the input of the deal for the `initial` nodes of the first run.
+    pub(super) fn new(args: PartitionArgs, initial: u64) -> Result<(Self, PartitionArgs), OrderError> {
+        let PartitionArgs { nodes, ranks_per_node, batch, .. } = args;
+        let global_batch = nodes * ranks_per_node * batch;
+        let devices = initial * ranks_per_node;
         if !global_batch.is_multiple_of(devices) {
             return Err(OrderError::GlobalBatchDoesNotDivide { global_batch, devices });
         }
-        let deal = Deal::new(&PartitionArgs { nodes: initial, ..args }, equalise, warnings)?;
-        Ok(Self { deal, ranks_per_node: args.ranks_per_node, batch: args.batch, initial_batch: global_batch / devices })
+        let initial_batch = global_batch / devices;
+        let dealt = PartitionArgs { nodes: initial, batch: initial_batch, ..args };
+        Ok((Self { ranks_per_node, batch, initial_batch }, dealt))
     }
 
-    pub(super) fn deal(&self) -> &Deal {
-        &self.deal
-    }
-
-    pub(super) fn initial_batch(&self) -> u64 {
-        self.initial_batch
-    }
-
-    pub(super) fn cell(&self, node: u64, rank: u64, k: u64) -> Option<Cell> {
+    /// Node, rank and index in the first run's deal of the `k`-th place of a rank.
+    pub(super) fn place_in_deal(&self, node: u64, rank: u64, k: u64) -> (u64, u64, u64) {
         let (batch, column) = (k / self.batch, k % self.batch);
         let in_batch = (node * self.ranks_per_node + rank) * self.batch + column;
         let (device, column) = (in_batch / self.initial_batch, in_batch % self.initial_batch);
-        let (node, rank) = (device / self.ranks_per_node, device % self.ranks_per_node);
-        self.deal.rank_cell(node, rank, batch * self.initial_batch + column)
+        (device / self.ranks_per_node, device % self.ranks_per_node, batch * self.initial_batch + column)
     }
 }

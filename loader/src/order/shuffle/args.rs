@@ -13,11 +13,6 @@ pub(in crate::order) struct ShuffleArgs<'a> {
 }
 
 impl ShuffleArgs<'_> {
-    /// Seed of the parts that are the same in all epochs.
-    pub(super) fn run_seed(&self) -> u128 {
-        u128::from(self.seed)
-    }
-
     pub(super) fn epoch_seed(&self) -> u128 {
         u128::from(self.seed) + u128::from(self.epoch)
     }

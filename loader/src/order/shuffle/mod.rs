@@ -6,7 +6,6 @@
 
 mod args;
 mod expect;
-mod naive;
 mod py1br;
 mod py1e;
 mod py1s;
@@ -22,7 +21,7 @@ use std::sync::Arc;
 
 use super::config::ShuffleAlgo;
 use super::error::{OrderError, OrderWarning};
-use super::sampling::Permutation;
+use super::numbers::Numbers;
 use super::shape::Steps;
 use window::WindowCursor;
 
@@ -31,7 +30,8 @@ use window::WindowCursor;
 pub(super) enum Shuffle {
     /// Positions are draws.
     Off,
-    Naive(Arc<Permutation>),
+    /// One permutation of all samples, which is kept in memory.
+    Naive(Arc<Numbers>),
     Py1s(Arc<py1s::Py1s>),
     Py2s(Arc<py2s::Py2s>),
     Py1br(Arc<py1br::Py1br>),
@@ -45,7 +45,7 @@ impl Shuffle {
         warnings: &mut Vec<OrderWarning>,
     ) -> Result<Self, OrderError> {
         Ok(match algo {
-            ShuffleAlgo::Naive => Self::Naive(Arc::new(naive::permutation(args)?)),
+            ShuffleAlgo::Naive => Self::Naive(Arc::new(Numbers::permutation(args.epoch_seed(), args.units.total())?)),
             ShuffleAlgo::Py1s => Self::Py1s(Arc::new(py1s::Py1s::new(args))),
             ShuffleAlgo::Py2s => Self::Py2s(Arc::new(py2s::Py2s::new(args))),
             ShuffleAlgo::Py1br => Self::Py1br(Arc::new(py1br::Py1br::new(args)?)),
@@ -57,7 +57,7 @@ impl Shuffle {
     pub(super) fn cursor(&self) -> Box<dyn Cursor> {
         match self {
             Self::Off => Box::new(Identity),
-            Self::Naive(permutation) => Box::new(naive::NaiveCursor(Arc::clone(permutation))),
+            Self::Naive(permutation) => Box::new(Arc::clone(permutation)),
             Self::Py1s(shuffle) => Box::new(WindowCursor::new(Arc::clone(shuffle))),
             Self::Py2s(shuffle) => Box::new(WindowCursor::new(Arc::clone(shuffle))),
             Self::Py1br(shuffle) => Box::new(WindowCursor::new(Arc::clone(shuffle))),
@@ -98,5 +98,11 @@ struct Identity;
 impl Cursor for Identity {
     fn draw(&mut self, _canonical: u32, position: u64) -> u64 {
         position
+    }
+}
+
+impl Cursor for Arc<Numbers> {
+    fn draw(&mut self, _canonical: u32, position: u64) -> u64 {
+        self.get(position).expect("the permutation covers all positions")
     }
 }

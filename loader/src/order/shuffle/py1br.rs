@@ -19,7 +19,6 @@ const WINDOW_MIN: u64 = 1 << 16;
 #[derive(Debug)]
 pub(in crate::order) struct Py1br {
     nodes: NodeSpans,
-    offsets: Steps,
     generator: Generator,
     /// Positions that are shuffled together, in order.
     blocks: Vec<Range<u64>>,
@@ -73,8 +72,7 @@ impl Py1br {
                 window_sizes.push(stop - window_start);
             }
         }
-        let offsets = nodes.offsets();
-        Ok(Self { nodes, offsets, generator, blocks, before, windows: Steps::of_sizes(window_sizes) })
+        Ok(Self { nodes, generator, blocks, before, windows: Steps::of_sizes(window_sizes) })
     }
 
     fn blocks_of(&self, window: usize) -> Range<usize> {
@@ -84,7 +82,7 @@ impl Py1br {
 
     pub(super) fn visit_spans(&self, canonical: u32, visit: &mut dyn FnMut(Stretch)) {
         for span in self.nodes.of_node(canonical as usize) {
-            let positions = self.offsets.range(span);
+            let positions = self.nodes.offsets.range(span);
             let first = self.windows.find(positions.start);
             let last = self.windows.find(positions.end - 1);
             visit(Stretch {
@@ -105,16 +103,16 @@ impl Windows for Py1br {
         window.reset(start, self.nodes.total());
         let mut at = start;
         while at < end {
-            let span = self.offsets.find(at);
-            let Range { start: span_start, end: span_end } = self.offsets.range(span);
+            let span = self.nodes.offsets.find(at);
+            let Range { start: span_start, end: span_end } = self.nodes.offsets.range(span);
             let stop = span_end.min(end);
             let begin = self.nodes.spans[span].begin;
-            window.extend(begin + (at - span_start)..begin + (stop - span_start));
+            window.draws.extend(begin + (at - span_start)..begin + (stop - span_start));
             at = stop;
         }
         let mut generator = self.generator.at(self.before[window_at].1);
         for block in &self.blocks[self.blocks_of(window_at)] {
-            window.shuffle(&mut generator, (block.start - start) as usize..(block.end - start) as usize);
+            window.draws.shuffle(&mut generator, (block.start - start) as usize..(block.end - start) as usize);
         }
     }
 }

@@ -13,7 +13,6 @@ use super::spans::{NodeSpans, Span};
 use super::window::{Stretch, Window, Windows};
 use crate::order::error::{OrderError, OrderWarning};
 use crate::order::rng::{Generator, Snapshot};
-use crate::order::shape::Steps;
 
 /// Approximate samples of a bucket, which is sorted within a core's cache. Buckets are not reused but grow as they
 /// fill: half of the pending ones are half empty, and there may be a sweep for each of many canonical nodes.
@@ -25,7 +24,6 @@ const SLACK: f64 = 8.0;
 #[derive(Debug)]
 pub(in crate::order) struct Py1e {
     nodes: NodeSpans,
-    offsets: Steps,
     generator: Generator,
     shifts: Vec<Shift>,
     /// Canonical nodes of up to this many samples become one window, since a sweep would hold as many samples.
@@ -52,7 +50,6 @@ impl Py1e {
         let (low, high) = args.block_bounds();
         let mut generator = Generator::new(args.epoch_seed());
         let nodes = NodeSpans::shuffled(args, &mut generator);
-        let offsets = nodes.offsets();
         let mut shifts: Vec<Shift> = Vec::with_capacity(nodes.spans.len());
         let mut is_block_small = false;
         for node in 0..nodes.num_nodes() {
@@ -61,22 +58,16 @@ impl Py1e {
                 return Err(OrderError::EmptyCanonicalNode { canonical: args.canonical });
             }
             let spans = nodes.of_node(node);
-            let shuffled: Vec<Snapshot> = nodes.spans[spans.clone()]
-                .iter()
-                .map(|span| {
-                    let snapshot = generator.snapshot();
-                    generator.skip_shuffle(u64::from(span.size));
-                    snapshot
-                })
-                .collect();
+            let shuffled: Vec<Snapshot> =
+                nodes.spans[spans.clone()].iter().map(|span| generator.skip_shuffle(u64::from(span.size))).collect();
             let mut latest = 0.0_f64;
             for (span, before_shuffle) in spans.clone().zip(shuffled) {
                 let block = generator.integer(low, high).ok_or(OrderError::BlockTooSmall { block: args.block })?;
                 let size = u64::from(nodes.spans[span].size);
                 is_block_small |= block < size;
                 let reach = ((block as f64 - size as f64) / 2.0).max(0.0);
-                let before = (offsets.start(span) - positions.start) as f64;
-                let behind = (positions.end - offsets.range(span).end) as f64;
+                let before = (nodes.offsets.start(span) - positions.start) as f64;
+                let behind = (positions.end - nodes.offsets.range(span).end) as f64;
                 let (low, high) = ((-reach).max(-before), reach.min(behind));
                 latest = latest.max(before + (size - 1) as f64 + high);
                 shifts.push(Shift {
@@ -98,7 +89,7 @@ impl Py1e {
         if is_block_small {
             warnings.push(OrderWarning::BlockSmallerThanShard);
         }
-        Ok(Self { nodes, offsets, generator, shifts, whole_max: 2 * args.block })
+        Ok(Self { nodes, generator, shifts, whole_max: 2 * args.block })
     }
 
     /// Bounds from the spans' ranges alone, of two kinds. Certain: the samples before a place are at least those of the
@@ -110,7 +101,7 @@ impl Py1e {
         let (spans, positions) = (self.nodes.of_node(node), self.nodes.positions(node));
         let shifts = &self.shifts[spans.clone()];
         let spread = |span: usize| Spread {
-            start: (self.offsets.start(span) - positions.start) as f64,
+            start: (self.nodes.offsets.start(span) - positions.start) as f64,
             size: f64::from(self.nodes.spans[span].size),
             low: self.shifts[span].low,
             high: self.shifts[span].high,
@@ -124,8 +115,8 @@ impl Py1e {
         let bounds = |place: usize| {
             let surely = shifts.partition_point(|s| s.latest_until_here < places[place]);
             let perhaps = shifts.partition_point(|s| s.earliest_from_here <= places[place]);
-            let surely = self.offsets.start(spans.start + surely) - positions.start;
-            let perhaps = self.offsets.start(spans.start + perhaps) - positions.start;
+            let surely = self.nodes.offsets.start(spans.start + surely) - positions.start;
+            let perhaps = self.nodes.offsets.start(spans.start + perhaps) - positions.start;
             let slack = SLACK + 4.0 * (perhaps.saturating_sub(surely) as f64).sqrt();
             let likely = (expected[place] - slack).max(0.0) as u64..(expected[place] + slack) as u64;
             (surely.max(likely.start), perhaps.min(likely.end).max(1))
@@ -167,7 +158,7 @@ impl Sweep {
         self.draws.extend(0..size);
         shuffle.generator.at(shift.before_shuffle).shuffle(&mut self.draws);
         let mut generator = shuffle.generator.at(shift.before_shift);
-        let first = shuffle.offsets.start(span) - shuffle.nodes.positions(node).start;
+        let first = shuffle.nodes.offsets.start(span) - shuffle.nodes.positions(node).start;
         let mut passed = 0;
         for (at, &draw) in self.draws.iter().enumerate() {
             let place = (first + at as u64) as f64 + generator.uniform(shift.low, shift.high);
@@ -214,7 +205,7 @@ impl Sweep {
             self.next_span = Some(first);
             let passed = self.open_first_bucket(shuffle, node);
             // All samples before the first bucket are counted now, since no later span has any.
-            self.position = shuffle.offsets.start(first) + passed;
+            self.position = shuffle.nodes.offsets.start(first) + passed;
             if self.position <= position {
                 return;
             }
@@ -286,7 +277,7 @@ impl Windows for Py1e {
             sweep.position += samples.len() as u64;
             let is_last = !is_whole && sweep.position > position;
             if is_last || is_whole {
-                samples.iter().for_each(|&(_, draw)| window.push(draw));
+                samples.iter().for_each(|&(_, draw)| window.draws.push(draw));
             } else {
                 window.reset(sweep.position, self.nodes.total());
             }

@@ -5,12 +5,10 @@ use super::args::ShuffleArgs;
 use super::spans::NodeSpans;
 use super::window::{Stretch, Window, Windows};
 use crate::order::rng::{Generator, Snapshot};
-use crate::order::shape::Steps;
 
 #[derive(Debug)]
 pub(in crate::order) struct Py1s {
     nodes: NodeSpans,
-    offsets: Steps,
     generator: Generator,
     /// Before the samples of each span are shuffled.
     before: Vec<Snapshot>,
@@ -20,21 +18,13 @@ impl Py1s {
     pub(super) fn new(args: &ShuffleArgs<'_>) -> Self {
         let mut generator = Generator::new(args.epoch_seed());
         let nodes = NodeSpans::shuffled(args, &mut generator);
-        let before = nodes
-            .spans
-            .iter()
-            .map(|span| {
-                let snapshot = generator.snapshot();
-                generator.skip_shuffle(u64::from(span.size));
-                snapshot
-            })
-            .collect();
-        Self { offsets: nodes.offsets(), nodes, generator, before }
+        let before = nodes.spans.iter().map(|span| generator.skip_shuffle(u64::from(span.size))).collect();
+        Self { nodes, generator, before }
     }
 
     pub(super) fn visit_spans(&self, canonical: u32, visit: &mut dyn FnMut(Stretch)) {
         for span in self.nodes.of_node(canonical as usize) {
-            let positions = self.offsets.range(span);
+            let positions = self.nodes.offsets.range(span);
             visit(Stretch { draw: self.nodes.spans[span].begin, first: positions.start, last: positions.end - 1 });
         }
     }
@@ -44,10 +34,10 @@ impl Windows for Py1s {
     type Sweep = ();
 
     fn fill(&self, _canonical: u32, position: u64, _sweep: &mut (), window: &mut Window) {
-        let span = self.offsets.find(position);
-        window.reset(self.offsets.start(span), self.nodes.total());
-        window.extend(self.nodes.spans[span].draws());
+        let span = self.nodes.offsets.find(position);
+        window.reset(self.nodes.offsets.start(span), self.nodes.total());
+        window.draws.extend(self.nodes.spans[span].draws());
         let len = self.nodes.spans[span].size as usize;
-        window.shuffle(&mut self.generator.at(self.before[span]), 0..len);
+        window.draws.shuffle(&mut self.generator.at(self.before[span]), 0..len);
     }
 }

@@ -1,7 +1,7 @@
 //! `py1s` with samples of a shard shuffled once before it is cut and once after. A window is a part.
 
 use super::args::ShuffleArgs;
-use super::spans::{NodeSpans, Span};
+use super::spans::{NodeSpans, Span, units_of_run};
 use super::window::{Stretch, Window, Windows};
 use crate::order::rng::{Generator, Snapshot};
 use crate::order::shape::Steps;
@@ -15,7 +15,6 @@ pub(in crate::order) struct Py2s {
     run: Generator,
     /// Parts: `begin` is a place in the layout.
     nodes: NodeSpans,
-    offsets: Steps,
     epoch: Generator,
     /// Before the samples of each part are shuffled again.
     before: Vec<Snapshot>,
@@ -23,40 +22,25 @@ pub(in crate::order) struct Py2s {
 
 impl Py2s {
     pub(super) fn new(args: &ShuffleArgs<'_>) -> Self {
-        let mut run = Generator::new(args.run_seed());
-        let mut units: Vec<Span> = (0..args.units.len())
-            .map(|unit| Span { begin: args.units.start(unit), size: args.units.size(unit) as u32 })
-            .collect();
-        run.shuffle(&mut units);
-        let units: Vec<(Span, Snapshot)> = units
-            .into_iter()
-            .map(|unit| {
-                let snapshot = run.snapshot();
-                run.skip_shuffle(u64::from(unit.size));
-                (unit, snapshot)
-            })
-            .collect();
+        let (units, mut run) = units_of_run(args);
+        let units: Vec<(Span, Snapshot)> =
+            units.into_iter().map(|unit| (unit, run.skip_shuffle(u64::from(unit.size)))).collect();
         let layout = Steps::of_sizes(units.iter().map(|(unit, _)| u64::from(unit.size)));
 
         let laid_out: Vec<Span> =
             (0..units.len()).map(|at| Span { begin: layout.start(at), size: units[at].0.size }).collect();
-        let mut nodes = NodeSpans::divide(&laid_out, args.canonical);
         let mut epoch = Generator::new(args.epoch_seed());
-        let mut before = Vec::with_capacity(nodes.spans.len());
-        for node in 0..nodes.num_nodes() {
-            let range = nodes.of_node(node);
-            epoch.shuffle(&mut nodes.spans[range.clone()]);
-            for part in &nodes.spans[range] {
-                before.push(epoch.snapshot());
-                epoch.skip_shuffle(u64::from(part.size));
-            }
-        }
-        Self { units, layout, run, offsets: nodes.offsets(), nodes, epoch, before }
+        let mut before = Vec::new();
+        let nodes = NodeSpans::divide(&laid_out, args.canonical, |parts| {
+            epoch.shuffle(parts);
+            before.extend(parts.iter().map(|part| epoch.skip_shuffle(u64::from(part.size))));
+        });
+        Self { units, layout, run, nodes, epoch, before }
     }
 
     pub(super) fn visit_spans(&self, canonical: u32, visit: &mut dyn FnMut(Stretch)) {
         for part in self.nodes.of_node(canonical as usize) {
-            let positions = self.offsets.range(part);
+            let positions = self.nodes.offsets.range(part);
             let unit = self.layout.find(self.nodes.spans[part].begin);
             visit(Stretch { draw: self.units[unit].0.begin, first: positions.start, last: positions.end - 1 });
         }
@@ -67,16 +51,16 @@ impl Windows for Py2s {
     type Sweep = ();
 
     fn fill(&self, _canonical: u32, position: u64, _sweep: &mut (), window: &mut Window) {
-        let part_at = self.offsets.find(position);
+        let part_at = self.nodes.offsets.find(position);
         let part = self.nodes.spans[part_at];
         let unit_at = self.layout.find(part.begin);
         let (unit, before) = self.units[unit_at];
 
-        window.reset(self.offsets.start(part_at), self.nodes.total());
-        window.extend(unit.draws());
-        window.shuffle(&mut self.run.at(before), 0..unit.size as usize);
+        window.reset(self.nodes.offsets.start(part_at), self.nodes.total());
+        window.draws.extend(unit.draws());
+        window.draws.shuffle(&mut self.run.at(before), 0..unit.size as usize);
         let first = (part.begin - self.layout.start(unit_at)) as usize;
-        window.cut(first..first + part.size as usize);
-        window.shuffle(&mut self.epoch.at(self.before[part_at]), 0..part.size as usize);
+        window.draws.cut(first..first + part.size as usize);
+        window.draws.shuffle(&mut self.epoch.at(self.before[part_at]), 0..part.size as usize);
     }
 }

@@ -20,6 +20,15 @@ impl Span {
     }
 }
 
+/// Returns the units in the order that is the same in all epochs, and the generator after it was made.
+pub(super) fn units_of_run(args: &ShuffleArgs<'_>) -> (Vec<Span>, Generator) {
+    let unit = |at| Span { begin: args.units.start(at), size: args.units.size(at) as u32 };
+    let mut units: Vec<Span> = (0..args.units.len()).map(unit).collect();
+    let mut run = Generator::new(u128::from(args.seed));
+    run.shuffle(&mut units);
+    (units, run)
+}
+
 /// Spans of all canonical nodes.
 #[derive(Debug)]
 pub(super) struct NodeSpans {
@@ -28,25 +37,19 @@ pub(super) struct NodeSpans {
     nodes: Vec<usize>,
     /// First position of each canonical node, and the number of samples at the end.
     starts: Vec<u64>,
+    /// Positions of the spans.
+    pub(super) offsets: Steps,
 }
 
 impl NodeSpans {
     /// The units as spans in the run's order, cut at canonical nodes, shuffled in each node by `epoch`.
     pub(super) fn shuffled(args: &ShuffleArgs<'_>, epoch: &mut Generator) -> Self {
-        let mut spans: Vec<Span> = (0..args.units.len())
-            .map(|unit| Span { begin: args.units.start(unit), size: args.units.size(unit) as u32 })
-            .collect();
-        Generator::new(args.run_seed()).shuffle(&mut spans);
-        let mut divided = Self::divide(&spans, args.canonical);
-        for node in 0..divided.num_nodes() {
-            let range = divided.of_node(node);
-            epoch.shuffle(&mut divided.spans[range]);
-        }
-        divided
+        Self::divide(&units_of_run(args).0, args.canonical, |spans| epoch.shuffle(spans))
     }
 
-    /// Cuts spans at the canonical nodes' boundaries.
-    pub(super) fn divide(spans: &[Span], canonical: u64) -> Self {
+    /// Cuts spans at the canonical nodes' boundaries. `arrange` is called with the spans of each node and may swap
+    /// them.
+    pub(super) fn divide(spans: &[Span], canonical: u64, mut arrange: impl FnMut(&mut [Span])) -> Self {
         let total = spans.iter().map(|s| u64::from(s.size)).sum();
         let starts = canonical_starts(total, canonical);
         let mut divided = Vec::with_capacity(spans.len());
@@ -55,7 +58,7 @@ impl NodeSpans {
         let mut cut: Option<Span> = None;
         let mut so_far = 0;
         for &stop in &starts[1..] {
-            nodes.push(divided.len());
+            let first = divided.len();
             while so_far < stop {
                 // The starts add up to the spans' total, so there is a span as long as positions are missing.
                 let Some(span) = cut.take().or_else(|| rest.next()) else { break };
@@ -66,9 +69,12 @@ impl NodeSpans {
                 }
                 so_far += u64::from(fits);
             }
+            nodes.push(first);
+            arrange(&mut divided[first..]);
         }
         nodes.push(divided.len());
-        Self { spans: divided, nodes, starts }
+        let offsets = Steps::of_sizes(divided.iter().map(|s| u64::from(s.size)));
+        Self { spans: divided, nodes, starts, offsets }
     }
 
     pub(super) fn num_nodes(&self) -> usize {
@@ -87,11 +93,6 @@ impl NodeSpans {
     pub(super) fn total(&self) -> u64 {
         self.starts[self.starts.len() - 1]
     }
-
-    /// Positions of the spans.
-    pub(super) fn offsets(&self) -> Steps {
-        Steps::of_sizes(self.spans.iter().map(|s| u64::from(s.size)))
-    }
 }
 
 #[cfg(test)]
@@ -101,7 +102,7 @@ mod tests {
     #[test]
     fn spans_are_cut_at_the_ends_of_canonical_nodes() {
         let spans = [Span { begin: 10, size: 5 }, Span { begin: 0, size: 4 }];
-        let divided = NodeSpans::divide(&spans, 4);
+        let divided = NodeSpans::divide(&spans, 4, |_| {});
         let span = |begin, size| Span { begin, size };
         assert_eq!(divided.spans, [span(10, 2), span(12, 2), span(14, 1), span(0, 1), span(1, 3)]);
         assert_eq!((0..4).map(|node| divided.of_node(node)).collect::<Vec<_>>(), [0..1, 1..2, 2..4, 4..5]);
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn more_nodes_than_samples_leave_nodes_empty() {
-        let divided = NodeSpans::divide(&[Span { begin: 0, size: 2 }], 4);
+        let divided = NodeSpans::divide(&[Span { begin: 0, size: 2 }], 4, |_| {});
         assert_eq!(divided.spans.len(), 2);
         assert_eq!((0..4).filter(|&node| divided.of_node(node).is_empty()).count(), 2);
     }

@@ -1,9 +1,8 @@
 //! Windows of draws, which a cursor makes on demand.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use crate::order::rng::Generator;
+use crate::order::numbers::Numbers;
 
 /// Bounds of the positions of a span's draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,76 +34,18 @@ pub(super) trait Windows: Send + Sync {
 #[derive(Debug, Default)]
 pub(super) struct Window {
     start: u64,
-    draws: WindowDraws,
-}
-
-/// Draws of 4 bytes each if that suffices, else 8.
-#[derive(Debug)]
-enum WindowDraws {
-    Narrow(Vec<u32>),
-    Wide(Vec<u64>),
-}
-
-impl Default for WindowDraws {
-    fn default() -> Self {
-        Self::Narrow(Vec::new())
-    }
+    pub(super) draws: Numbers,
 }
 
 impl Window {
     fn get(&self, position: u64) -> Option<u64> {
-        let at = usize::try_from(position.checked_sub(self.start)?).ok()?;
-        match &self.draws {
-            WindowDraws::Narrow(draws) => draws.get(at).map(|&d| u64::from(d)),
-            WindowDraws::Wide(draws) => draws.get(at).copied(),
-        }
+        self.draws.get(position.checked_sub(self.start)?)
     }
 
     /// Empties the window for draws below `total`.
     pub(super) fn reset(&mut self, start: u64, total: u64) {
         self.start = start;
-        let is_narrow = total <= 1 << 32;
-        match &mut self.draws {
-            WindowDraws::Narrow(draws) if is_narrow => draws.clear(),
-            WindowDraws::Wide(draws) if !is_narrow => draws.clear(),
-            WindowDraws::Narrow(_) => self.draws = WindowDraws::Wide(Vec::new()),
-            WindowDraws::Wide(_) => self.draws = WindowDraws::default(),
-        }
-    }
-
-    pub(super) fn extend(&mut self, draws: Range<u64>) {
-        match &mut self.draws {
-            WindowDraws::Narrow(all) => all.extend(draws.map(|d| d as u32)),
-            WindowDraws::Wide(all) => all.extend(draws),
-        }
-    }
-
-    pub(super) fn push(&mut self, draw: u64) {
-        match &mut self.draws {
-            WindowDraws::Narrow(all) => all.push(draw as u32),
-            WindowDraws::Wide(all) => all.push(draw),
-        }
-    }
-
-    pub(super) fn shuffle(&mut self, generator: &mut Generator, range: Range<usize>) {
-        match &mut self.draws {
-            WindowDraws::Narrow(all) => generator.shuffle(&mut all[range]),
-            WindowDraws::Wide(all) => generator.shuffle(&mut all[range]),
-        }
-    }
-
-    /// Keeps only the draws in `range`.
-    pub(super) fn cut(&mut self, range: Range<usize>) {
-        match &mut self.draws {
-            WindowDraws::Narrow(all) => {
-                all.truncate(range.end);
-                all.drain(..range.start);
-            }
-            WindowDraws::Wide(all) => {
-                all.truncate(range.end);
-                all.drain(..range.start);
-            }
-        }
+        self.draws.reset(total);
     }
 }
 

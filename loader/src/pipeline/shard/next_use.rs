@@ -21,7 +21,7 @@ impl NextUses {
     pub(super) fn of(plan: &EpochPlan, next: Option<&EpochPlan>, rank: Rank) -> Self {
         let mut this_epoch: Vec<_> = node_uses(plan, rank).collect();
         this_epoch.sort_unstable();
-        let end = plan.len_of_rank(rank);
+        let end = plan.rank(rank).samples();
         let uses = next.into_iter().flat_map(|next| node_uses(next, rank));
         let mut next_epoch: Vec<_> = uses.map(|(shard, first, _)| (shard, end + first)).collect();
         next_epoch.sort_unstable();
