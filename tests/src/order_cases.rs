@@ -47,6 +47,7 @@ impl Case {
             replication: optional("replication")?.map(|n| n as u32),
             epoch_size: optional("epoch_size")?,
             weights: weights.iter().map(weight).collect::<Result<_, _>>()?,
+            equal_ranks: false,
         };
         let world = World {
             nodes: number("nodes")? as u32,

@@ -30,6 +30,8 @@ pub(super) fn order_of(config: &LoaderConfig) -> Result<(OrderConfig, World)> {
         replication: config.replication,
         epoch_size: config.epoch_size,
         weights: config.streams.iter().map(weight).collect(),
+        // A rank that has no batch where others have one would leave them waiting in a collective.
+        equal_ranks: true,
     };
     let ranks_per_node = config.world.local_world_size;
     Ok((order, World { nodes: config.world.nodes(), ranks_per_node, workers_per_rank: 1 }))

@@ -83,6 +83,7 @@ pub fn partition(
         batch: args.batch,
         drop_first: args.drop_first,
         initial_nodes: args.initial_nodes,
+        equal_ranks: false,
     };
     deal.reject_as_reference()?;
     let partition = Partition::new(algo, deal, warnings)?;

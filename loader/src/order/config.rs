@@ -130,6 +130,9 @@ pub struct OrderConfig {
     pub epoch_size: Option<u64>,
     /// One weight per stream; empty: all [`Weight::Unset`].
     pub weights: Vec<Weight>,
+    /// True if all ranks get equal numbers of batches where the global batches of the first run are divided again: the
+    /// last one may then repeat some of its samples. False as in the reference, where the numbers can differ.
+    pub equal_ranks: bool,
 }
 
 impl Default for OrderConfig {
@@ -148,6 +151,7 @@ impl Default for OrderConfig {
             replication: None,
             epoch_size: None,
             weights: Vec::new(),
+            equal_ranks: false,
         }
     }
 }

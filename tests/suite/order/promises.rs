@@ -252,6 +252,7 @@ fn absurd_arguments_return_a_plan_or_an_error_and_never_panic() {
             replication: pick.of(&[None, None, None, Some(count(2))]),
             epoch_size: pick.of(&[None, None, None, Some(large(40))]),
             weights: vec![weight; if pick.number(20) == 0 { 9 } else { streams.len() }],
+            equal_ranks: true,
         };
         let world = World {
             nodes: count(pick.of(&[1, 2])),

@@ -149,3 +149,45 @@ fn the_end_of_an_epoch_on_many_ranks_is_its_end_on_one() {
     assert_eq!(many.end(), 256);
     assert_eq!(plan(1, Some(&many.state(many.end()))).rank(Rank(0)).batches(), 0);
 }
+
+#[test]
+fn ranks_get_equal_numbers_of_batches_on_nodes_that_do_not_divide_the_canonical_nodes() {
+    let shape = DataSetShape::new(&[vec![300, 300, 292]]).unwrap();
+    let plan = |nodes: u32, equal_ranks, resume: Option<&Resume>| {
+        let batch_size = 24 / u64::from(nodes);
+        let canonical = Some(4);
+        let config = OrderConfig {
+            shuffle: true,
+            num_canonical_nodes: canonical,
+            batch_size,
+            equal_ranks,
+            ..Default::default()
+        };
+        EpochPlan::new(&shape, &config, World { nodes, ranks_per_node: 1, workers_per_rank: 1 }, 0, resume).unwrap()
+    };
+    let counts = |plan: &EpochPlan| (0..3).map(|rank| plan.rank(Rank(rank)).batches()).collect::<Vec<_>>();
+    let started = plan(2, true, None);
+    // The epoch ends with a global batch of four samples, two for each node of the first run.
+    for (place, batches) in [(0, 38), (72, 35), (888, 1), (892, 0)] {
+        let resumed = plan(3, true, Some(&started.state(place)));
+        assert_eq!(counts(&resumed), [batches; 3], "{place}");
+        assert!(uses_cover(&resumed), "{place}");
+        let as_reference = plan(3, false, Some(&started.state(place)));
+        assert_eq!(counts(&as_reference), [batches, batches, batches.saturating_sub(1)], "{place}");
+
+        let samples = |plan: &EpochPlan, nodes| {
+            let mut batches = vec![std::collections::BTreeSet::new(); batches as usize];
+            for rank in 0..nodes {
+                let mut order = plan.rank(Rank(rank));
+                let mut rows = Vec::new();
+                for batch in &mut batches {
+                    assert!(order.next_batch(&mut rows));
+                    batch.extend(rows.iter().map(|row| row.draw));
+                }
+            }
+            batches
+        };
+        let rest = plan(2, true, Some(&started.state(place)));
+        assert_eq!(samples(&resumed, 3), samples(&rest, 2), "{place}");
+    }
+}

@@ -56,6 +56,7 @@ impl BatchingArgs<'_> {
             batch: self.config.batch_size,
             drop_first: 0,
             initial_nodes: self.start.initial_nodes,
+            equal_ranks: self.config.equal_ranks,
         }
     }
 

@@ -23,6 +23,7 @@ pub(in crate::order) struct PartitionArgs {
     pub(in crate::order) batch: u64,
     pub(in crate::order) drop_first: u64,
     pub(in crate::order) initial_nodes: Option<u64>,
+    pub(in crate::order) equal_ranks: bool,
 }
 
 impl PartitionArgs {

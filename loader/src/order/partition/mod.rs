@@ -57,11 +57,10 @@ impl Partition {
     /// The `k`-th place of a rank, or `None` for padding.
     #[inline]
     pub(super) fn cell(&self, node: u64, rank: u64, k: u64) -> Option<Cell> {
-        let (node, rank, k) = match &self.recut {
-            None => (node, rank, k),
-            Some(recut) => recut.place_in_deal(node, rank, k),
-        };
-        self.deal.rank_cell(node, rank, k)
+        match &self.recut {
+            None => self.deal.rank_cell(node, rank, k),
+            Some(recut) => recut.cell(&self.deal, node, rank, k),
+        }
     }
 
     /// True if the deal is for the nodes of the first run.
@@ -152,6 +151,38 @@ mod tests {
         let resumed = PartitionArgs { initial_nodes: Some(4), ..first };
         let resumed = PartitionArgs { nodes: 3, batch: 4, ..resumed };
         assert_eq!(deal(first), deal(resumed));
+    }
+
+    #[test]
+    fn ranks_of_a_recut_get_equal_numbers_of_batches_and_the_same_global_batches() {
+        let first = args(1210, 8, 4, 2, 3);
+        for (nodes, ranks_per_node, batch) in [(3, 2, 4), (6, 2, 2), (12, 2, 1)] {
+            for drop_first in [0, 48, 1200] {
+                let resumed =
+                    PartitionArgs { nodes, batch, ranks_per_node, drop_first, initial_nodes: Some(4), ..first };
+                let resumed = PartitionArgs { equal_ranks: true, ..resumed };
+                let partition = Partition::new(PartitionAlgo::Relaxed, resumed, &mut Vec::new()).expect("a partition");
+                assert!(partition.is_recut());
+                let rows = |rank: u64| {
+                    let places = 0..partition.batches() * batch;
+                    let cell = |k| partition.cell(rank / ranks_per_node, rank % ranks_per_node, k);
+                    places.filter(|&k| cell(k).is_some()).count()
+                };
+                let all: Vec<usize> = (0..nodes * ranks_per_node).map(rows).collect();
+                assert!(all.iter().all(|rows| *rows == all[0] && *rows > 0), "{resumed:?}: {all:?}");
+
+                let dealt = deal(PartitionArgs { drop_first, ..first });
+                let mut divided = seen(&partition, resumed);
+                let last = divided.len() - 1;
+                let repeated = divided[last].split_off(dealt[last].len());
+                assert_eq!(divided, dealt, "{resumed:?}");
+                assert!(
+                    repeated.iter().all(|(position, repeat)| {
+                        *repeat && dealt[last].iter().any(|(dealt, _)| dealt == position)
+                    })
+                );
+            }
+        }
     }
 
     #[test]
