@@ -88,7 +88,7 @@ pub fn images(
     let mut writer = Writer::new(layout, Box::new(LocalDir::create(directory, false)?), options)?;
     for item in items {
         let (file, class) = item?;
-        writer.write_named(&[("class", Value::Int(class)), ("image", Value::Jpeg(file.into()))])?;
+        writer.write(&[Value::Int(class), Value::Jpeg(file.into())])?;
     }
     writer.finish()
 }

@@ -8,7 +8,7 @@ use forebay_loader::decode::geometry::{Region, Size};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::format::writer::{LocalDir, Options, Writer};
-use forebay_loader::format::{Encoding, Layout};
+use forebay_loader::format::{Encoding, Layout, Value};
 use forebay_loader::{Loader, LoaderConfig, Next};
 use std::ffi::{CString, c_char, c_int};
 use std::path::Path;
@@ -119,9 +119,8 @@ pub(crate) fn write(folder: &Path, columns: Columns<'_>, samples: u64, shard_byt
     let sink = LocalDir::create(folder, false).expect("a folder");
     let mut writer = Writer::new(layout, Box::new(sink), options).expect("a writer");
     for number in 0..samples {
-        let (mut head, mut body) = (Vec::new(), Vec::new());
-        for (column, ((_, name), encoding)) in columns.iter().zip(&encodings).enumerate() {
-            let bytes = match (*name, encoding.fixed_size()) {
+        let value = |(column, ((_, name), encoding)): (usize, (&(&str, &str), &Encoding))| {
+            let bytes: Vec<u8> = match (*name, encoding.fixed_size()) {
                 ("int", _) => number.to_le_bytes().to_vec(),
                 ("jpeg", _) => jpeg(number).0,
                 (_, None) => vec![b'x'; number as usize % 50],
@@ -129,12 +128,10 @@ pub(crate) fn write(folder: &Path, columns: Columns<'_>, samples: u64, shard_byt
                     (0..u64::from(size)).map(|i| (i * 7 + number * 31 + i / 253 + column as u64 * 91) as u8).collect()
                 }
             };
-            if encoding.fixed_size().is_none() {
-                head.extend((bytes.len() as u32).to_le_bytes());
-            }
-            body.extend(bytes);
-        }
-        writer.write_encoded(&[head, body].concat()).expect("written");
+            Value::Bytes(bytes.into())
+        };
+        let values: Vec<Value<'_>> = columns.iter().zip(&encodings).enumerate().map(value).collect();
+        writer.write(&values).expect("written");
     }
     writer.finish().expect("a data set");
 }

@@ -77,7 +77,7 @@ impl IndexedStream {
         }
         if let (Some(algo), true) = (self.validate_hash, self.has_remote) {
             let mut stored = index.shards.iter().flat_map(|s| s.files().map(|pair| pair.stored()));
-            if let Some(file) = stored.find(|f| f.hash(algo).is_none()) {
+            if let Some(file) = stored.find(|f| f.hashes.get(algo).is_none()) {
                 return Err(Error::config(format!("validate_hash is {}, which is not in the index", algo.name()))
                     .with("file", &file.basename));
             }

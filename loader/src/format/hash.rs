@@ -1,18 +1,15 @@
 //! The 17 hashes of files that an index may list, under their names in Python's `hashlib` and `xxhash`.
 
 use blake2::{Blake2b512, Blake2s256};
-use md5::Md5;
-use sha1::Sha1;
 use sha2::digest::DynDigest;
-use sha2::{Sha224, Sha256, Sha384, Sha512};
-use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use xxhash_rust::{xxh3::Xxh3, xxh32::Xxh32, xxh64::Xxh64};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Declares [`HashAlgo`]: each variant with its name in the index and the length of its hexadecimal digest.
+/// Declares [`HashAlgo`]: each variant with its name in the index, the length of its hexadecimal digest, its rank by
+/// cost, and the state at its start.
 macro_rules! algorithms {
-    ($($variant:ident, $name:literal, $hex_len:literal;)*) => {
+    ($($variant:ident, $name:literal, $hex_len:literal, $cost:literal, $state:expr;)*) => {
         /// Hash algorithm of files. The variants are in the order of their names, as the reference lists them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs, reason = "the variants are the names of the algorithms")]
@@ -37,28 +34,42 @@ macro_rules! algorithms {
                     $(Self::$variant => $hex_len,)*
                 }
             }
+
+            /// Rank by cost, cheapest first: the xxHash family runs at memory speed; SHA-1 and SHA-256 have CPU
+            /// instructions on current processors; SHA-3 is the slowest everywhere.
+            fn cost(self) -> u8 {
+                match self {
+                    $(Self::$variant => $cost,)*
+                }
+            }
+
+            fn start(self) -> State {
+                match self {
+                    $(Self::$variant => $state,)*
+                }
+            }
         }
     };
 }
 
 algorithms! {
-    Blake2b, "blake2b", 128;
-    Blake2s, "blake2s", 64;
-    Md5, "md5", 32;
-    Sha1, "sha1", 40;
-    Sha224, "sha224", 56;
-    Sha256, "sha256", 64;
-    Sha384, "sha384", 96;
-    Sha3_224, "sha3_224", 56;
-    Sha3_256, "sha3_256", 64;
-    Sha3_384, "sha3_384", 96;
-    Sha3_512, "sha3_512", 128;
-    Sha512, "sha512", 128;
-    Xxh128, "xxh128", 32;
-    Xxh32, "xxh32", 8;
-    Xxh3_128, "xxh3_128", 32;
-    Xxh3_64, "xxh3_64", 16;
-    Xxh64, "xxh64", 16;
+    Blake2b, "blake2b", 128, 7, State::digest::<Blake2b512>();
+    Blake2s, "blake2s", 64, 11, State::digest::<Blake2s256>();
+    Md5, "md5", 32, 10, State::digest::<md5::Md5>();
+    Sha1, "sha1", 40, 4, State::digest::<sha1::Sha1>();
+    Sha224, "sha224", 56, 6, State::digest::<sha2::Sha224>();
+    Sha256, "sha256", 64, 5, State::digest::<sha2::Sha256>();
+    Sha384, "sha384", 96, 9, State::digest::<sha2::Sha384>();
+    Sha3_224, "sha3_224", 56, 12, State::digest::<sha3::Sha3_224>();
+    Sha3_256, "sha3_256", 64, 13, State::digest::<sha3::Sha3_256>();
+    Sha3_384, "sha3_384", 96, 14, State::digest::<sha3::Sha3_384>();
+    Sha3_512, "sha3_512", 128, 15, State::digest::<sha3::Sha3_512>();
+    Sha512, "sha512", 128, 8, State::digest::<sha2::Sha512>();
+    Xxh128, "xxh128", 32, 1, State::Xxh128(Box::default());
+    Xxh32, "xxh32", 8, 3, State::Xxh32(Xxh32::new(0));
+    Xxh3_128, "xxh3_128", 32, 1, State::Xxh128(Box::default());
+    Xxh3_64, "xxh3_64", 16, 0, State::Xxh3(Box::default());
+    Xxh64, "xxh64", 16, 2, State::Xxh64(Xxh64::new(0));
 }
 
 impl HashAlgo {
@@ -72,29 +83,6 @@ impl HashAlgo {
             let known: Vec<_> = Self::ALL.iter().map(|algo| algo.name()).collect();
             Error::new(ErrorKind::Unsupported, format!("`{name}` is not a known hash; known are {}", known.join(", ")))
         })
-    }
-
-    /// Rank by cost, cheapest first: the xxHash family runs at memory speed; SHA-1 and SHA-256 have CPU instructions on
-    /// current processors; SHA-3 is the slowest everywhere.
-    fn cost(self) -> u8 {
-        match self {
-            Self::Xxh3_64 => 0,
-            Self::Xxh3_128 | Self::Xxh128 => 1,
-            Self::Xxh64 => 2,
-            Self::Xxh32 => 3,
-            Self::Sha1 => 4,
-            Self::Sha256 => 5,
-            Self::Sha224 => 6,
-            Self::Blake2b => 7,
-            Self::Sha512 => 8,
-            Self::Sha384 => 9,
-            Self::Md5 => 10,
-            Self::Blake2s => 11,
-            Self::Sha3_224 => 12,
-            Self::Sha3_256 => 13,
-            Self::Sha3_384 => 14,
-            Self::Sha3_512 => 15,
-        }
     }
 
     /// Returns the digest of `bytes` as lowercase hexadecimal digits.
@@ -122,27 +110,16 @@ enum State {
     Xxh128(Box<Xxh3>),
 }
 
+impl State {
+    fn digest<D: DynDigest + Default + Send + 'static>() -> Self {
+        Self::Digest(Box::new(D::default()))
+    }
+}
+
 impl Hasher {
     /// Starts a hash.
     pub fn new(algo: HashAlgo) -> Self {
-        Self(match algo {
-            HashAlgo::Blake2b => State::Digest(Box::new(Blake2b512::default())),
-            HashAlgo::Blake2s => State::Digest(Box::new(Blake2s256::default())),
-            HashAlgo::Md5 => State::Digest(Box::new(Md5::default())),
-            HashAlgo::Sha1 => State::Digest(Box::new(Sha1::default())),
-            HashAlgo::Sha224 => State::Digest(Box::new(Sha224::default())),
-            HashAlgo::Sha256 => State::Digest(Box::new(Sha256::default())),
-            HashAlgo::Sha384 => State::Digest(Box::new(Sha384::default())),
-            HashAlgo::Sha512 => State::Digest(Box::new(Sha512::default())),
-            HashAlgo::Sha3_224 => State::Digest(Box::new(Sha3_224::default())),
-            HashAlgo::Sha3_256 => State::Digest(Box::new(Sha3_256::default())),
-            HashAlgo::Sha3_384 => State::Digest(Box::new(Sha3_384::default())),
-            HashAlgo::Sha3_512 => State::Digest(Box::new(Sha3_512::default())),
-            HashAlgo::Xxh32 => State::Xxh32(Xxh32::new(0)),
-            HashAlgo::Xxh64 => State::Xxh64(Xxh64::new(0)),
-            HashAlgo::Xxh3_64 => State::Xxh3(Box::new(Xxh3::new())),
-            HashAlgo::Xxh128 | HashAlgo::Xxh3_128 => State::Xxh128(Box::new(Xxh3::new())),
-        })
+        Self(algo.start())
     }
 
     /// Adds `bytes`.

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use serde::de::IgnoredAny;
 use serde_json::Value as Json;
 
 use crate::error::{Error, Result};
@@ -128,23 +129,22 @@ pub fn check(bytes: &[u8]) -> Result<()> {
 pub fn scan_object(bytes: &[u8], mut entry: impl FnMut(Range<usize>, Range<usize>) -> Result<()>) -> Result<()> {
     let mut scanner = Scanner::new(bytes);
     scanner.space();
-    scanner.expect(b'{')?;
+    scanner.items(b'{', b'}', |scanner| {
+        let (key, value) = scanner.entry(1)?;
+        entry(key, value)
+    })?;
+    scanner.end()
+}
+
+/// Calls `item` for each item of the list in `bytes`, with its range.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] if `bytes` are not one list; errors of `item`.
+pub fn scan_list(bytes: &[u8], mut item: impl FnMut(Range<usize>) -> Result<()>) -> Result<()> {
+    let mut scanner = Scanner::new(bytes);
     scanner.space();
-    if !scanner.take(b'}') {
-        loop {
-            scanner.space();
-            let key = scanner.string()?;
-            scanner.space();
-            scanner.expect(b':')?;
-            let value = scanner.value(1)?;
-            entry(key, value)?;
-            scanner.space();
-            if scanner.take(b'}') {
-                break;
-            }
-            scanner.expect(b',')?;
-        }
-    }
+    scanner.items(b'[', b']', |scanner| item(scanner.value(1)?))?;
     scanner.end()
 }
 
@@ -157,7 +157,7 @@ pub fn unescape(token: &[u8]) -> Result<String> {
     serde_json::from_slice(token).map_err(|e| Error::format("not a JSON string").caused_by(e))
 }
 
-/// Cursor over JSON text. It finds the ends of strings, but does not unescape them.
+/// Cursor over JSON text. It finds the ends of values, but does not unescape strings.
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -201,32 +201,25 @@ impl<'a> Scanner<'a> {
         self.space();
         let start = self.at;
         match self.peek() {
-            Some(b'"') => return self.string(),
-            Some(open @ (b'{' | b'[')) => self.nested(open, depth)?,
-            Some(b'-' | b'0'..=b'9') => self.number()?,
-            _ => self.word()?,
+            Some(b'{' | b'[') if depth >= DEPTH_MAX => {
+                return Err(Error::format(format!("JSON nests deeper than {DEPTH_MAX}")).with("byte", self.at));
+            }
+            Some(b'{') => self.items(b'{', b'}', |scanner| scanner.entry(depth + 1).map(drop))?,
+            Some(b'[') => self.items(b'[', b']', |scanner| scanner.value(depth + 1).map(drop))?,
+            _ => self.scalar()?,
         }
         Ok(start..self.at)
     }
 
-    fn nested(&mut self, open: u8, depth: usize) -> Result<()> {
-        if depth >= DEPTH_MAX {
-            return Err(Error::format(format!("JSON nests deeper than {DEPTH_MAX}")).with("byte", self.at));
-        }
-        let close = if open == b'{' { b'}' } else { b']' };
-        self.at += 1;
+    /// Scans an array or object from `open` to `close`; `item` scans each of its items.
+    fn items(&mut self, open: u8, close: u8, mut item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        self.expect(open)?;
         self.space();
         if self.take(close) {
             return Ok(());
         }
         loop {
-            if open == b'{' {
-                self.space();
-                self.string()?;
-                self.space();
-                self.expect(b':')?;
-            }
-            self.value(depth + 1)?;
+            item(self)?;
             self.space();
             if self.take(close) {
                 return Ok(());
@@ -235,72 +228,34 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn string(&mut self) -> Result<Range<usize>> {
-        let start = self.at;
-        self.expect(b'"')?;
-        loop {
-            match self.peek() {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(start..self.at);
-                }
-                Some(b'\\') => {
-                    self.at += 1;
-                    self.escape()?;
-                }
-                Some(0x20..) => self.at += 1,
-                Some(_) | None => return Err(self.wrong("the end of a string")),
-            }
+    /// Scans an entry of an object, and returns its key and its value.
+    fn entry(&mut self, depth: usize) -> Result<(Range<usize>, Range<usize>)> {
+        self.space();
+        let key = self.at;
+        if self.peek() != Some(b'"') {
+            return Err(self.wrong("`\"`"));
         }
+        self.scalar()?;
+        let key = key..self.at;
+        self.space();
+        self.expect(b':')?;
+        Ok((key, self.value(depth)?))
     }
 
-    fn escape(&mut self) -> Result<()> {
-        let escape = self.peek();
-        self.at += 1;
-        match escape {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(()),
-            Some(b'u') => {
-                let hex = self.bytes.get(self.at..self.at + 4).unwrap_or_default();
-                if hex.len() == 4 && hex.iter().all(u8::is_ascii_hexdigit) {
-                    self.at += 4;
-                    return Ok(());
-                }
-                Err(self.wrong("four hexadecimal digits"))
-            }
-            _ => Err(self.wrong("an escape")),
-        }
-    }
-
-    fn digits(&mut self) -> Result<()> {
-        let start = self.at;
-        while matches!(self.peek(), Some(b'0'..=b'9')) {
-            self.at += 1;
-        }
-        if self.at > start { Ok(()) } else { Err(self.wrong("a digit")) }
-    }
-
-    fn number(&mut self) -> Result<()> {
-        if self.take(b'-') && self.peek() == Some(b'I') {
-            return self.word();
-        }
-        if !self.take(b'0') {
-            self.digits()?;
-        }
-        if self.take(b'.') {
-            self.digits()?;
-        }
-        if self.take(b'e') || self.take(b'E') {
-            let _ = self.take(b'+') || self.take(b'-');
-            self.digits()?;
-        }
-        Ok(())
-    }
-
-    fn word(&mut self) -> Result<()> {
+    /// Scans a string, a number or a word.
+    fn scalar(&mut self) -> Result<()> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let words: [&[u8]; 5] = [b"true", b"false", b"null", b"NaN", b"Infinity"];
-        let word = words.into_iter().find(|word| rest.starts_with(word)).ok_or_else(|| self.wrong("a value"))?;
-        self.at += word.len();
+        let floats: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
+        if let Some(word) = floats.into_iter().find(|word| rest.starts_with(word)) {
+            self.at += word.len();
+            return Ok(());
+        }
+        let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
+        match values.next() {
+            Some(Ok(_)) => self.at += values.byte_offset(),
+            Some(Err(e)) => return Err(self.wrong("a value").caused_by(e)),
+            None => return Err(self.wrong("a value")),
+        }
         Ok(())
     }
 }

@@ -165,8 +165,7 @@ impl Layout {
 
     /// Returns the bytes of every sample, if they are fixed.
     pub fn sample_bytes(&self) -> Option<usize> {
-        let sizes = || self.columns.iter().map(|column| column.size.map(|size| size as usize)).sum();
-        if self.format == ShardFormat::Mds { sizes() } else { None }
+        if self.format == ShardFormat::Mds { mds::fixed_bytes(&self.columns) } else { None }
     }
 
     /// Splits a sample without the columns `omitted`, which become empty.
@@ -198,11 +197,13 @@ impl Layout {
 }
 
 fn text_columns<'a>(columns: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Vec<Column>> {
-    let column = |(name, kind): (&str, &str)| {
-        let encoding = xsv::parse_text_type(kind).map_err(|e| e.with("column", name))?;
-        Ok(Column { name: name.to_owned(), encoding, size: None })
-    };
-    sorted(columns.into_iter().map(column).collect::<Result<Vec<_>>>()?)
+    sorted(columns.into_iter().map(text_column).collect::<Result<Vec<_>>>()?)
+}
+
+/// Makes a column of a text format from its name and type.
+pub(super) fn text_column((name, kind): (&str, &str)) -> Result<Column> {
+    let encoding = xsv::parse_text_type(kind).map_err(|e| e.with("column", name))?;
+    Ok(Column { name: name.to_owned(), encoding, size: None })
 }
 
 /// Sorts by name. Byte order is code point order, which Python uses.

@@ -16,22 +16,30 @@ pub struct OmittedColumn {
     pub bytes: usize,
 }
 
+/// Bytes of the sizes at the front of every sample.
+pub(super) fn head_bytes(columns: &[Column]) -> usize {
+    SIZE_BYTES * columns.iter().filter(|column| column.size.is_none()).count()
+}
+
+/// Bytes of the columns in every sample; `None` unless they are fixed.
+pub(super) fn fixed_bytes(columns: &[Column]) -> Option<usize> {
+    columns.iter().map(|column| column.size.map(|size| size as usize)).sum()
+}
+
 /// Returns the bytes before and after column `at` in every sample; `None` if they depend on the sample.
 pub(super) fn around(columns: &[Column], at: usize) -> Option<(usize, usize)> {
-    let fixed = |columns: &[Column]| columns.iter().map(|c| c.size.map(|size| size as usize)).sum::<Option<usize>>();
     let head = if columns[at].size.is_none() { SIZE_BYTES } else { 0 };
-    Some((head + fixed(&columns[..at])?, fixed(&columns[at + 1..])?))
+    Some((head + fixed_bytes(&columns[..at])?, fixed_bytes(&columns[at + 1..])?))
 }
 
 /// Returns the place of column `at` in a sample of `sample_bytes` bytes, if its values have a fixed size; `None` if
 /// both the columns before it and those after it have variable sizes, or if the sample is too short.
 pub(super) fn fixed_place(columns: &[Column], at: usize, sample_bytes: usize) -> Option<Range<usize>> {
-    let fixed = |columns: &[Column]| columns.iter().map(|c| c.size.map(|size| size as usize)).sum::<Option<usize>>();
     let size = columns[at].size? as usize;
-    let head = SIZE_BYTES * columns.iter().filter(|column| column.size.is_none()).count();
-    let start = match fixed(&columns[..at]) {
+    let head = head_bytes(columns);
+    let start = match fixed_bytes(&columns[..at]) {
         Some(before) => head + before,
-        None => sample_bytes.checked_sub(fixed(&columns[at + 1..])? + size).filter(|start| *start >= head)?,
+        None => sample_bytes.checked_sub(fixed_bytes(&columns[at + 1..])? + size).filter(|start| *start >= head)?,
     };
     Some(start..start + size).filter(|place| place.end <= sample_bytes)
 }
@@ -39,7 +47,7 @@ pub(super) fn fixed_place(columns: &[Column], at: usize, sample_bytes: usize) ->
 /// Splits `sample` into `columns`, which must cover it exactly. The columns `omitted` are not in `sample`, but their
 /// sizes are; they become empty.
 pub(super) fn split(columns: &[Column], sample: &[u8], omitted: &[OmittedColumn], scratch: &mut Scratch) -> Result<()> {
-    let head_bytes = SIZE_BYTES * columns.iter().filter(|column| column.size.is_none()).count();
+    let head_bytes = head_bytes(columns);
     let mut sizes = sample.get(..head_bytes).unwrap_or_default().chunks_exact(SIZE_BYTES);
     let mut start = head_bytes;
     for (i, column) in columns.iter().enumerate() {

@@ -20,6 +20,7 @@
 
 use std::ops::Range;
 
+use bytes::Buf;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Result};
@@ -116,35 +117,35 @@ impl Trailer {
     /// [`crate::ErrorKind::Format`] for bytes that are not a trailer or do not match their hash,
     /// [`crate::ErrorKind::Unsupported`] for another version. Such a shard is read without its trailer.
     pub fn parse(bytes: Box<[u8]>, samples: usize) -> Result<Self> {
-        let mut rest = Rest(&bytes);
-        if rest.take(8)? != MAGIC {
+        let mut rest = &*bytes;
+        if take(&mut rest, 8)? != MAGIC {
             return Err(Error::format("the bytes after the last sample are not a trailer"));
         }
-        let version = rest.word()?;
+        let version = word(&mut rest)?;
         if version != VERSION {
             let error = Error::format("unknown version of a trailer").of_kind(crate::ErrorKind::Unsupported);
             return Err(error.with("version", version));
         }
-        let count = rest.word()?;
-        let hash = rest.take(8)?;
-        if hash != xxh3_64(rest.0).to_le_bytes() {
+        let count = word(&mut rest)?;
+        let hash = take(&mut rest, 8)?;
+        if hash != xxh3_64(rest).to_le_bytes() {
             return Err(Error::format("the trailer is damaged: its hash differs"));
         }
         let table = samples.checked_add(1).and_then(|n| n.checked_mul(4)).ok_or_else(too_short)?;
         let mut columns: Vec<Column> = Vec::new();
         for _ in 0..count {
-            let at = |rest: &Rest<'_>| bytes.len() - rest.0.len();
-            let (column, length) = (rest.word()?, rest.word()? as usize);
+            let at = |rest: &[u8]| bytes.len() - rest.len();
+            let (column, length) = (word(&mut rest)?, word(&mut rest)? as usize);
             if columns.last().is_some_and(|last| last.column >= column) {
                 return Err(Error::format("the trailer's columns are out of order").with("column", column));
             }
-            let starts = at(&rest);
-            rest.take(table)?;
-            let entries = at(&rest);
-            rest.take(length)?;
+            let starts = at(rest);
+            take(&mut rest, table)?;
+            let entries = at(rest);
+            take(&mut rest, length)?;
             columns.push(Column { column, starts, entries: entries..entries + length });
         }
-        if !rest.0.is_empty() {
+        if !rest.is_empty() {
             return Err(Error::format("the trailer is longer than its columns"));
         }
         Ok(Self { samples, columns, bytes })
@@ -168,20 +169,12 @@ impl Trailer {
     }
 }
 
-/// Remaining bytes to parse.
-struct Rest<'a>(&'a [u8]);
+fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Result<&'a [u8]> {
+    rest.split_off(..bytes).ok_or_else(too_short)
+}
 
-impl<'a> Rest<'a> {
-    fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(bytes).ok_or_else(too_short)?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
-    fn word(&mut self) -> Result<u32> {
-        let word = self.take(4)?;
-        Ok(u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
-    }
+fn word(rest: &mut &[u8]) -> Result<u32> {
+    rest.try_get_u32_le().map_err(|_| too_short())
 }
 
 fn too_short() -> Error {

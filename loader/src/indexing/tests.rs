@@ -29,11 +29,11 @@ fn write(folder: &Path, options: &Options) -> Index {
     let mut writer = Writer::new(layout, Box::new(LocalDir::create(folder, false).unwrap()), options.clone()).unwrap();
     for number in 0..30 {
         let values = [
-            ("class", Value::Int(number.into())),
-            ("image", Value::Jpeg(value(number).into())),
-            ("thumbnail", Value::Jpeg(picture(number % 5, false).into())),
+            Value::Int(number.into()),
+            Value::Jpeg(value(number).into()),
+            Value::Jpeg(picture(number % 5, false).into()),
         ];
-        writer.write_named(&values).unwrap();
+        writer.write(&values).unwrap();
     }
     writer.finish().unwrap()
 }
@@ -91,7 +91,7 @@ fn a_copy_equals_the_output_of_a_writer_with_an_index() {
             assert!(after.starts_with(&before) && after.len() > before.len());
             assert_eq!(new.raw_data.bytes, after.len() as u64);
             let algo = HashAlgo::Xxh3_64;
-            assert_eq!(new.raw_data.hash(algo), Some(algo.hex(&after)));
+            assert_eq!(new.raw_data.hashes.get(algo), Some(algo.hex(&after)));
         }
     }
 }

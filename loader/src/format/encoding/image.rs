@@ -1,9 +1,7 @@
 //! Image encodings without a codec: raw pixels with a header, and lists of encoded images.
 
-use std::borrow::Cow;
-
 use super::value::Pixels;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Upper bound of a list's elements. An empty element takes four bytes in the file but far more in memory; real lists
 /// are video frames.
@@ -24,11 +22,7 @@ fn length(len: usize, what: &str) -> Result<[u8; 4]> {
 
 /// `u32 width | u32 height | u32 mode length | mode | rows`.
 pub(super) fn encode_pixels(pixels: &Pixels<'_>, out: &mut Vec<u8>) -> Result<()> {
-    if let Some(row_bytes) = row_bytes(&pixels.mode, pixels.width)
-        && row_bytes * u128::from(pixels.height) != pixels.data.len() as u128
-    {
-        return Err(wrong_pixels(Error::config, pixels.width, pixels.height, &pixels.mode, pixels.data.len()));
-    }
+    pixels.check().map_err(|e| e.of_kind(ErrorKind::Config))?;
     out.extend(pixels.width.to_le_bytes());
     out.extend(pixels.height.to_le_bytes());
     out.extend(length(pixels.mode.len(), "an image mode")?);
@@ -51,21 +45,22 @@ impl<'a> Pixels<'a> {
             .split_at_checked(mode_len as usize)
             .ok_or_else(|| Error::format(format!("the value ends before its mode of {mode_len} bytes")))?;
         let mode = std::str::from_utf8(mode).map_err(|e| Error::format("the image mode is not UTF-8").caused_by(e))?;
-        if let Some(row_bytes) = row_bytes(mode, width)
-            && row_bytes * u128::from(height) != data.len() as u128
-        {
-            return Err(wrong_pixels(Error::format, width, height, mode, data.len()));
-        }
-        Ok(Self { width, height, mode: mode.into(), data: data.into() })
+        let pixels = Self { width, height, mode: mode.into(), data: data.into() };
+        pixels.check().map(|()| pixels)
     }
-}
 
-fn wrong_pixels(kind: fn(&'static str) -> Error, width: u32, height: u32, mode: &str, bytes: usize) -> Error {
-    kind("the raw picture's size and bytes do not fit")
-        .with("width", width)
-        .with("height", height)
-        .with("mode", mode)
-        .with("bytes", bytes)
+    fn check(&self) -> Result<()> {
+        match row_bytes(&self.mode, self.width) {
+            Some(row_bytes) if row_bytes * u128::from(self.height) != self.data.len() as u128 => {
+                Err(Error::format("the raw picture's size and bytes do not fit")
+                    .with("width", self.width)
+                    .with("height", self.height)
+                    .with("mode", &self.mode)
+                    .with("bytes", self.data.len()))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Bytes of one row in Pillow's modes; `None` for unknown modes, whose size is not checked.
@@ -82,19 +77,28 @@ fn row_bytes(mode: &str, width: u32) -> Option<u128> {
     })
 }
 
-/// `u32 n | n * u32 size | blobs`, the older list of JPEG files.
-pub(super) fn encode_blobs(blobs: &[Cow<'_, [u8]>], out: &mut Vec<u8>) -> Result<()> {
-    out.extend(length(blobs.len(), "a list")?);
-    for blob in blobs {
-        out.extend(length(blob.len(), "an element")?);
+/// Appends `u32 n | n * u32 size | elements`, the older list of JPEG files; `encode` appends an element.
+pub(super) fn encode_list<T>(
+    items: &[T],
+    out: &mut Vec<u8>,
+    mut encode: impl FnMut(&T, &mut Vec<u8>) -> Result<()>,
+) -> Result<()> {
+    out.extend(length(items.len(), "a list")?);
+    let mut size_at = out.len();
+    out.resize(size_at + 4 * items.len(), 0);
+    for item in items {
+        let start = out.len();
+        encode(item, out)?;
+        let size = length(out.len() - start, "an element")?;
+        out[size_at..size_at + 4].copy_from_slice(&size);
+        size_at += 4;
     }
-    blobs.iter().for_each(|blob| out.extend_from_slice(blob));
     Ok(())
 }
 
-/// Calls `element` for each blob. The table of sizes is checked against the number of bytes before anything is
-/// allocated.
-pub(super) fn decode_blobs<'a, T>(bytes: &'a [u8], mut element: impl FnMut(&'a [u8]) -> Result<T>) -> Result<Vec<T>> {
+/// Calls `element` for each element of such a list. The table of sizes is checked against the number of bytes before
+/// anything is allocated.
+pub(super) fn decode_list<'a, T>(bytes: &'a [u8], mut element: impl FnMut(&'a [u8]) -> Result<T>) -> Result<Vec<T>> {
     let (count, rest) = take_u32(bytes, "number of elements")?;
     if count > ELEMENTS_MAX {
         return Err(Error::format(format!("a list of {count} elements; at most {ELEMENTS_MAX} are read")));
@@ -118,14 +122,7 @@ pub(super) fn decode_blobs<'a, T>(bytes: &'a [u8], mut element: impl FnMut(&'a [
     Ok(elements)
 }
 
-/// Appends the newer list, which has a reserved word of zeros before the count.
-pub(super) fn encode_list(blobs: &[Cow<'_, [u8]>], out: &mut Vec<u8>) -> Result<()> {
-    out.extend([0; 4]);
-    encode_blobs(blobs, out)
-}
-
-/// Decodes the newer list. The reserved word is ignored, as in the reference.
-pub(super) fn decode_list<'a, T>(bytes: &'a [u8], element: impl FnMut(&'a [u8]) -> Result<T>) -> Result<Vec<T>> {
-    let (_, rest) = take_u32(bytes, "reserved word")?;
-    decode_blobs(rest, element)
+/// Removes the word of zeros before the count of the newer lists. Its value is ignored, as in the reference.
+pub(super) fn skip_reserved(bytes: &[u8]) -> Result<&[u8]> {
+    take_u32(bytes, "reserved word").map(|(_, rest)| rest)
 }

@@ -13,7 +13,6 @@ mod ndarray;
 mod scalar;
 mod value;
 
-use std::borrow::Cow;
 use std::fmt;
 
 pub use dtype::DType;
@@ -157,6 +156,10 @@ impl Encoding {
     }
 
     fn encode_unchecked(&self, value: &Value<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let put = |scalar: Option<Scalar>, out: &mut Vec<u8>| -> Result<()> {
+            scalar.ok_or_else(|| Error::config(format!("{value:?} does not fit in {self}")))?.write(out);
+            Ok(())
+        };
         match (self, value) {
             (_, Value::Bytes(bytes))
             | (Self::Jpeg, Value::Jpeg(bytes))
@@ -164,25 +167,20 @@ impl Encoding {
             | (Self::Pickle, Value::Pickle(bytes)) => out.extend_from_slice(bytes),
             (Self::Str, Value::Str(text)) => out.extend_from_slice(text.as_bytes()),
             (Self::Int, Value::Int(int)) => out.extend(int.to_le_bytes()),
-            (Self::Scalar(dtype), Value::Int(_) | Value::Float(_) | Value::Scalar(_)) => {
-                let scalar = match value {
-                    Value::Int(int) => Scalar::of_int(*dtype, *int),
-                    Value::Float(float) => Scalar::of_float(*dtype, *float),
-                    Value::Scalar(scalar) => scalar.cast(*dtype),
-                    _ => None,
-                };
-                scalar.ok_or_else(|| Error::config(format!("{value:?} does not fit in {}", dtype.name())))?.write(out);
-            }
+            (Self::Scalar(dtype), Value::Int(int)) => put(Scalar::of_int(*dtype, *int), out)?,
+            (Self::Scalar(dtype), Value::Float(float)) => put(Scalar::of_float(*dtype, *float), out)?,
+            (Self::Scalar(dtype), Value::Scalar(scalar)) => put(scalar.cast(*dtype), out)?,
             (Self::StrInt, Value::Int(int)) => out.extend(int.to_string().bytes()),
             (Self::StrInt, Value::BigInt(digits)) if is_integer(digits) => out.extend(digits.bytes()),
             (Self::StrFloat, Value::Float(float)) => out.extend(json::python_float(*float, FloatWords::Str).bytes()),
             (Self::StrDecimal, Value::Decimal(text)) if is_decimal(text) => out.extend(text.bytes()),
             (Self::Array(kind), Value::Array(array)) => kind.encode(array, out)?,
             (Self::Pil, Value::Pixels(pixels)) => image::encode_pixels(pixels, out)?,
-            (Self::JpegArray(_), Value::List(items)) => image::encode_blobs(&blobs(&Self::Jpeg, items)?, out)?,
-            (Self::PilList, Value::List(items)) => image::encode_list(&blobs(&Self::Pil, items)?, out)?,
-            (Self::JpegList, Value::List(items)) => image::encode_list(&blobs(&Self::Jpeg, items)?, out)?,
-            (Self::PngList, Value::List(items)) => image::encode_list(&blobs(&Self::Png, items)?, out)?,
+            (Self::JpegArray(_), Value::List(items)) => encode_list(&Self::Jpeg, items, out)?,
+            (Self::PilList | Self::JpegList | Self::PngList, Value::List(items)) => {
+                out.extend([0; 4]);
+                encode_list(self.element(), items, out)?;
+            }
             (Self::Json, Value::Json(text)) => {
                 json::check(text.as_bytes()).map_err(|e| e.of_kind(ErrorKind::Config))?;
                 out.extend(text.bytes());
@@ -190,6 +188,16 @@ impl Encoding {
             _ => return Err(Error::config(format!("a value of type {} cannot be stored as `{self}`", value.kind()))),
         }
         Ok(())
+    }
+
+    /// Encoding of the elements of a list; of other values, the encoding itself.
+    fn element(&self) -> &Self {
+        match self {
+            Self::PilList => &Self::Pil,
+            Self::JpegList => &Self::Jpeg,
+            Self::PngList => &Self::Png,
+            other => other,
+        }
     }
 
     /// Decodes `bytes`. Only numbers and tables of lists are copied.
@@ -230,15 +238,16 @@ impl Encoding {
             Self::Jpeg => Value::Jpeg(bytes.into()),
             Self::Png => Value::Png(bytes.into()),
             Self::JpegArray(_) => {
-                let list = image::decode_blobs(bytes, |blob| Ok(Value::Jpeg(blob.into())))?;
+                let list = image::decode_list(bytes, |blob| Ok(Value::Jpeg(blob.into())))?;
                 if list.is_empty() {
                     return Err(Error::format("an array without images"));
                 }
                 Value::List(list)
             }
-            Self::PilList => Value::List(image::decode_list(bytes, |blob| Pixels::read(blob).map(Value::Pixels))?),
-            Self::JpegList => Value::List(image::decode_list(bytes, |blob| Ok(Value::Jpeg(blob.into())))?),
-            Self::PngList => Value::List(image::decode_list(bytes, |blob| Ok(Value::Png(blob.into())))?),
+            Self::PilList | Self::JpegList | Self::PngList => {
+                let list = image::skip_reserved(bytes)?;
+                Value::List(image::decode_list(list, |blob| self.element().decode_inner(blob))?)
+            }
             Self::Json => {
                 let text = text(bytes)?;
                 json::check(bytes)?;
@@ -267,27 +276,8 @@ impl fmt::Display for Encoding {
     }
 }
 
-/// Returns the elements of a list as bytes. Elements that are bytes already are not copied.
-fn blobs<'a>(element: &Encoding, items: &'a [Value<'_>]) -> Result<Vec<Cow<'a, [u8]>>> {
-    items
-        .iter()
-        .map(|item| match item {
-            Value::Bytes(bytes) | Value::Jpeg(bytes) | Value::Png(bytes) if element.takes_file(item) => {
-                Ok(Cow::Borrowed(&**bytes))
-            }
-            _ => {
-                let mut out = Vec::new();
-                element.encode(item, &mut out)?;
-                Ok(Cow::Owned(out))
-            }
-        })
-        .collect()
-}
-
-impl Encoding {
-    fn takes_file(&self, value: &Value<'_>) -> bool {
-        matches!((self, value), (_, Value::Bytes(_)) | (Self::Jpeg, Value::Jpeg(_)) | (Self::Png, Value::Png(_)))
-    }
+fn encode_list(element: &Encoding, items: &[Value<'_>], out: &mut Vec<u8>) -> Result<()> {
+    image::encode_list(items, out, |item, out| element.encode(item, out))
 }
 
 fn text(bytes: &[u8]) -> Result<&str> {
@@ -299,7 +289,8 @@ fn brief(text: &str) -> &str {
     text.char_indices().nth(40).map_or(text, |(end, _)| &text[..end])
 }
 
-fn is_integer(text: &str) -> bool {
+/// Returns true for an optional sign and digits.
+pub(super) fn is_integer(text: &str) -> bool {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
@@ -324,12 +315,9 @@ fn is_decimal(text: &str) -> bool {
     if let Some(payload) = lower.strip_prefix("nan").or_else(|| lower.strip_prefix("snan")) {
         return payload.bytes().all(|b| b.is_ascii_digit());
     }
-    let (digits, exponent) = match lower.split_once('e') {
-        Some((digits, exponent)) => (digits.to_owned(), Some(exponent)),
-        None => (lower.clone(), None),
-    };
+    let (digits, exponent) = lower.split_once('e').unwrap_or((&lower, "0"));
     let whole = digits.replacen('.', "", 1);
-    !whole.is_empty() && whole.bytes().all(|b| b.is_ascii_digit()) && exponent.is_none_or(is_integer)
+    !whole.is_empty() && whole.bytes().all(|b| b.is_ascii_digit()) && is_integer(exponent)
 }
 
 #[cfg(test)]

@@ -6,19 +6,24 @@ use super::dtype::DType;
 
 /// Declares [`Scalar`]: each variant with its type's name in [`DType`] and the Rust type that holds it.
 macro_rules! scalars {
-    ($($variant:ident, $dtype:ident, $t:ty;)*) => {
+    (
+        integers { $($int:ident, $int_dtype:ident, $int_type:ty;)* }
+        floats { $($float:ident, $float_dtype:ident, $float_type:ty;)* }
+    ) => {
         /// A number with a type that data sets can store: little-endian, without padding.
         #[derive(Clone, Copy, Debug, PartialEq)]
         #[allow(missing_docs, reason = "the variants are the types")]
         pub enum Scalar {
-            $($variant($t),)*
+            $($int($int_type),)*
+            $($float($float_type),)*
         }
 
         impl Scalar {
             /// Reads a number of type `dtype`; returns `None` unless `bytes` has exactly the type's size.
             pub fn read(dtype: DType, bytes: &[u8]) -> Option<Self> {
                 match dtype {
-                    $(DType::$dtype => Some(Self::$variant(<$t>::from_le_bytes(bytes.try_into().ok()?))),)*
+                    $(DType::$int_dtype => Some(Self::$int(<$int_type>::from_le_bytes(bytes.try_into().ok()?))),)*
+                    $(DType::$float_dtype => Some(Self::$float(<$float_type>::from_le_bytes(bytes.try_into().ok()?))),)*
                     DType::BFloat16 => None,
                 }
             }
@@ -26,43 +31,58 @@ macro_rules! scalars {
             /// Returns the type of the number.
             pub fn dtype(self) -> DType {
                 match self {
-                    $(Self::$variant(_) => DType::$dtype,)*
+                    $(Self::$int(_) => DType::$int_dtype,)*
+                    $(Self::$float(_) => DType::$float_dtype,)*
                 }
             }
 
             /// Appends the number's bytes to `out`.
             pub fn write(self, out: &mut Vec<u8>) {
                 match self {
-                    $(Self::$variant(number) => out.extend(number.to_le_bytes()),)*
+                    $(Self::$int(number) => out.extend(number.to_le_bytes()),)*
+                    $(Self::$float(number) => out.extend(number.to_le_bytes()),)*
                 }
+            }
+
+            /// Returns `int` as `dtype`, or `None` if it is out of range, as in numpy 2.
+            pub fn of_int(dtype: DType, int: i64) -> Option<Self> {
+                match dtype {
+                    $(DType::$int_dtype => int.try_into().ok().map(Self::$int),)*
+                    // Through a 64-bit float it would be rounded twice.
+                    DType::Float32 => Some(Self::F32(int as f32)),
+                    _ => Self::of_float(dtype, int as f64),
+                }
+            }
+
+            /// The number as a float, rounded if necessary.
+            pub fn as_f64(self) -> f64 {
+                match self {
+                    $(Self::$int(number) => number as f64,)*
+                    $(Self::$float(number) => number.into(),)*
+                }
+            }
+
+            /// The number as a 64-bit integer; `None` for fractions and for numbers out of range.
+            pub fn as_i64(self) -> Option<i64> {
+                let float = match self {
+                    $(Self::$int(number) => return number.try_into().ok(),)*
+                    $(Self::$float(number) => f64::from(number),)*
+                };
+                if float.fract() == 0.0 { Self::of_float(DType::Int64, float).and_then(Self::as_i64) } else { None }
             }
         }
     };
 }
 
 scalars! {
-    U8, UInt8, u8; I8, Int8, i8; U16, UInt16, u16; I16, Int16, i16; F16, Float16, f16;
-    U32, UInt32, u32; I32, Int32, i32; F32, Float32, f32; U64, UInt64, u64; I64, Int64, i64; F64, Float64, f64;
+    integers {
+        U8, UInt8, u8; I8, Int8, i8; U16, UInt16, u16; I16, Int16, i16;
+        U32, UInt32, u32; I32, Int32, i32; U64, UInt64, u64; I64, Int64, i64;
+    }
+    floats { F16, Float16, f16; F32, Float32, f32; F64, Float64, f64; }
 }
 
 impl Scalar {
-    /// Returns `int` as `dtype`, or `None` if it is out of range, as in numpy 2.
-    pub fn of_int(dtype: DType, int: i64) -> Option<Self> {
-        Some(match dtype {
-            DType::UInt8 => Self::U8(int.try_into().ok()?),
-            DType::Int8 => Self::I8(int.try_into().ok()?),
-            DType::UInt16 => Self::U16(int.try_into().ok()?),
-            DType::Int16 => Self::I16(int.try_into().ok()?),
-            DType::UInt32 => Self::U32(int.try_into().ok()?),
-            DType::Int32 => Self::I32(int.try_into().ok()?),
-            DType::UInt64 => Self::U64(int.try_into().ok()?),
-            DType::Int64 => Self::I64(int),
-            // Through a 64-bit float it would be rounded twice.
-            DType::Float32 => Self::F32(int as f32),
-            DType::Float16 | DType::BFloat16 | DType::Float64 => return Self::of_float(dtype, int as f64),
-        })
-    }
-
     /// Returns `float` as `dtype`. For integer types the fraction is dropped; `None` if the rest is out of range.
     pub fn of_float(dtype: DType, float: f64) -> Option<Self> {
         match dtype {
@@ -79,41 +99,6 @@ impl Scalar {
                 let whole = float.trunc();
                 let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&whole);
                 if fits { Self::of_int(dtype, whole as i64) } else { None }
-            }
-        }
-    }
-
-    /// The number as a float, rounded if necessary.
-    pub fn as_f64(self) -> f64 {
-        match self {
-            Self::U8(x) => x.into(),
-            Self::I8(x) => x.into(),
-            Self::U16(x) => x.into(),
-            Self::I16(x) => x.into(),
-            Self::F16(x) => x.to_f64(),
-            Self::U32(x) => x.into(),
-            Self::I32(x) => x.into(),
-            Self::F32(x) => x.into(),
-            Self::U64(x) => x as f64,
-            Self::I64(x) => x as f64,
-            Self::F64(x) => x,
-        }
-    }
-
-    /// The number as a 64-bit integer; `None` for fractions and for numbers out of range.
-    pub fn as_i64(self) -> Option<i64> {
-        match self {
-            Self::U8(x) => Some(x.into()),
-            Self::I8(x) => Some(x.into()),
-            Self::U16(x) => Some(x.into()),
-            Self::I16(x) => Some(x.into()),
-            Self::U32(x) => Some(x.into()),
-            Self::I32(x) => Some(x.into()),
-            Self::U64(x) => x.try_into().ok(),
-            Self::I64(x) => Some(x),
-            Self::F16(_) | Self::F32(_) | Self::F64(_) => {
-                let float = self.as_f64();
-                if float.fract() == 0.0 { Self::of_float(DType::Int64, float).and_then(Self::as_i64) } else { None }
             }
         }
     }

@@ -59,27 +59,9 @@ impl Value<'_> {
     }
 }
 
-impl<'a> From<&'a [u8]> for Value<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self::Bytes(bytes.into())
-    }
-}
-
 impl<'a> From<&'a str> for Value<'a> {
     fn from(text: &'a str) -> Self {
         Self::Str(text.into())
-    }
-}
-
-impl From<i64> for Value<'_> {
-    fn from(int: i64) -> Self {
-        Self::Int(int)
-    }
-}
-
-impl From<f64> for Value<'_> {
-    fn from(float: f64) -> Self {
-        Self::Float(float)
     }
 }
 

@@ -17,7 +17,9 @@ pub(in crate::format) struct ShardSettings<'a> {
 
 /// Returns the settings as the JSON in shard headers.
 pub(in crate::format) fn config(settings: &ShardSettings<'_>) -> String {
-    dump(Json::Object(config_map(settings)))
+    let mut out = String::new();
+    json::write(&Json::Object(config_map(settings)), &mut out);
+    out
 }
 
 fn config_map(settings: &ShardSettings<'_>) -> Map<String, Json> {
@@ -88,10 +90,4 @@ impl Index {
         out.push_str("], \"version\": 2}");
         out
     }
-}
-
-fn dump(value: Json) -> String {
-    let mut out = String::new();
-    json::write(&value, &mut out);
-    out
 }

@@ -1,8 +1,7 @@
 //! `index.json`: the shards of a data set, their files and columns.
 //!
 //! * [`Index`], [`Shard`], [`FileInfo`], [`Digests`] — the index as values, with the place of a shard's offset table;
-//! * `parse` — from bytes, checked, entry by entry as `root` streams them; `emit` — to the bytes of the reference's
-//!   writer;
+//! * `parse` — from bytes, checked, entry by entry; `emit` — to the bytes of the reference's writer;
 //! * [`describe_folder`] — for errors about a missing index.
 
 mod digests;
@@ -10,7 +9,6 @@ mod emit;
 mod folder;
 mod object;
 mod parse;
-mod root;
 mod shard;
 
 pub use digests::Digests;

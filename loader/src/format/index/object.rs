@@ -11,7 +11,7 @@ pub(super) struct JsonObject<'a>(pub(super) &'a Map<String, Json>);
 
 impl<'a> JsonObject<'a> {
     pub(super) fn get(&self, key: &str) -> Result<&'a Json> {
-        self.0.get(key).ok_or_else(|| Error::format("the field is missing").with("field", key))
+        self.0.get(key).ok_or_else(|| missing(key))
     }
 
     pub(super) fn expected(&self, key: &str, what: &str) -> Error {
@@ -40,6 +40,10 @@ impl<'a> JsonObject<'a> {
     pub(super) fn texts(&self, key: &str) -> Result<Vec<&'a str>> {
         self.list(key)?.iter().map(|item| item.as_str().ok_or_else(|| expected(key, "a list of texts", item))).collect()
     }
+}
+
+pub(super) fn missing(field: &str) -> Error {
+    Error::format("the field is missing").with("field", field)
 }
 
 /// Error for a wrong value of `field`: `found` is that value, not the list or object around it.

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::digests::Digests;
-use super::object::{Brief, JsonObject, expected};
-use super::root::{self, ShardEntries};
+use super::object::{Brief, JsonObject, expected, missing};
 use super::shard::{FileInfo, INDEX_BASENAME, Index, Shard, VERSION};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::columns::Column;
-use crate::format::layout::{Layout, ShardFormat, XsvKind};
+use crate::format::layout::{Layout, ShardFormat, XsvKind, text_column};
 use crate::format::table::OffsetTable;
-use crate::format::{Compression, Encoding, HashAlgo, json, xsv};
+use crate::format::{Compression, Encoding, HashAlgo, json};
 
 /// Length limits of Linux for a path and for a name in it, in bytes.
 const PATH_BYTES_MAX: usize = 4095;
@@ -24,9 +23,7 @@ const NAME_BYTES_MAX: usize = 255;
 const COMMON_KEYS: [&str; 8] =
     ["version", "format", "compression", "hashes", "size_limit", "samples", "raw_data", "zip_data"];
 const MDS_KEYS: [&str; 3] = ["column_names", "column_encodings", "column_sizes"];
-const JSON_KEYS: [&str; 4] = ["raw_meta", "zip_meta", "columns", "newline"];
-const CSV_KEYS: [&str; 5] = ["raw_meta", "zip_meta", "column_names", "column_encodings", "newline"];
-const XSV_KEYS: [&str; 6] = ["raw_meta", "zip_meta", "column_names", "column_encodings", "newline", "separator"];
+const TEXT_KEYS: [&str; 3] = ["raw_meta", "zip_meta", "newline"];
 
 impl Index {
     /// Parses an index; `file` is its name in errors.
@@ -44,70 +41,50 @@ impl Index {
 }
 
 fn index(bytes: &[u8]) -> Result<Index> {
-    let mut parsed = ShardList::default();
-    let fields = match root::read(bytes, &mut parsed) {
-        Ok(fields) => fields,
-        Err(e) if e.is_data() => return Err(describe_mistake(bytes, e)),
-        Err(e) => return Err(Error::format("not valid JSON").caused_by(e)),
-    };
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Error::format("an index is a JSON object with `version` and `shards`"));
+    }
+    let (mut version_at, mut shards_at) = (None, None);
+    json::scan_object(bytes, |key, value| {
+        // Of two equal keys the last counts, as everywhere in JSON.
+        match &bytes[key] {
+            b"\"version\"" => version_at = Some(value),
+            b"\"shards\"" => shards_at = Some(value),
+            _ => {}
+        }
+        Ok(())
+    })?;
     // Another version may have other entries, so the version is checked before errors in the entries are reported.
-    version(&JsonObject(&fields))?;
-    let Some(shards) = parsed.shards.transpose()? else {
-        return Err(Error::format("the field is missing").with("field", "shards"));
-    };
+    version(version_at.map(|at| json::parse(&bytes[at])).transpose()?.as_ref())?;
+    let list = &bytes[shards_at.ok_or_else(|| missing("shards"))?];
+    if !list.starts_with(b"[") {
+        return Err(expected("shards", "a list", &json::parse(list)?));
+    }
+    let mut shards: Vec<Shard> = Vec::new();
+    let mut samples = 0_u64;
+    // One entry at a time, because the tree of a large index would take many times its bytes.
+    json::scan_list(list, |entry| {
+        let number = shards.len();
+        let shard = json::parse(&list[entry]).and_then(|entry| shard(&entry, shards.last()));
+        let shard = shard.context("shard", || number)?;
+        samples = samples.saturating_add(shard.samples);
+        if i64::try_from(samples).is_err() {
+            return Err(Error::format("the shards hold more samples than can be counted").with("shard", number));
+        }
+        shards.push(shard);
+        Ok(())
+    })?;
     unique_names(&shards)?;
     Ok(Index { shards })
 }
 
-/// Returns the error for a JSON document that is not an object with a list of shards.
-fn describe_mistake(bytes: &[u8], error: serde_json::Error) -> Error {
-    let describe = || -> Result<()> {
-        let root = json::parse(bytes)?;
-        let Json::Object(root) = &root else {
-            return Err(Error::format("an index is a JSON object with `version` and `shards`"));
-        };
-        version(&JsonObject(root))?;
-        JsonObject(root).list("shards").map(|_| ())
-    };
-    describe().err().unwrap_or_else(|| Error::format("not valid JSON").caused_by(error))
-}
-
-/// Shards that have been read, or the error in one of them; `None` before the list begins.
-#[derive(Default)]
-struct ShardList {
-    shards: Option<Result<Vec<Shard>>>,
-    samples: u64,
-}
-
-impl ShardEntries for ShardList {
-    fn begin(&mut self) {
-        *self = Self { shards: Some(Ok(Vec::new())), samples: 0 };
+fn version(found: Option<&Json>) -> Result<()> {
+    let found = found.ok_or_else(|| missing("version"))?;
+    if found.as_u64() == Some(VERSION) {
+        return Ok(());
     }
-
-    fn take(&mut self, entry: Json) {
-        let Some(Ok(shards)) = &mut self.shards else { return };
-        let number = shards.len();
-        let parsed = shard(&entry, shards.last()).and_then(|shard| {
-            let samples = self.samples.checked_add(shard.samples).filter(|&n| i64::try_from(n).is_ok());
-            self.samples = samples.ok_or_else(|| Error::format("the shards hold more samples than can be counted"))?;
-            Ok(shard)
-        });
-        match parsed {
-            Ok(shard) => shards.push(shard),
-            Err(error) => self.shards = Some(Err(error.with("shard", number))),
-        }
-    }
-}
-
-fn version(object: &JsonObject<'_>) -> Result<()> {
-    match object.get("version")?.as_u64() {
-        Some(VERSION) => Ok(()),
-        _ => Err(Error::new(
-            ErrorKind::Unsupported,
-            format!("version {} is not supported, only {VERSION}", Brief(object.get("version")?)),
-        )
-        .with("field", "version")),
-    }
+    let message = format!("version {} is not supported, only {VERSION}", Brief(found));
+    Err(Error::new(ErrorKind::Unsupported, message).with("field", "version"))
 }
 
 fn unique_names(shards: &[Shard]) -> Result<()> {
@@ -126,7 +103,7 @@ fn unique_names(shards: &[Shard]) -> Result<()> {
 fn shard(entry: &Json, previous: Option<&Shard>) -> Result<Shard> {
     let Json::Object(map) = entry else { return Err(Error::format("a shard is a JSON object")) };
     let object = JsonObject(map);
-    version(&object)?;
+    version(map.get("version"))?;
     let layout = layout(&object)?;
     let layout = match previous {
         Some(shard) if *shard.layout == layout => Arc::clone(&shard.layout),
@@ -218,35 +195,27 @@ fn parse_bytes(text: &str) -> Option<u64> {
 
 fn layout(object: &JsonObject<'_>) -> Result<Layout> {
     let format = object.text("format")?;
-    let own_keys: &[&str] = match format {
-        "mds" => &MDS_KEYS,
-        "json" => &JSON_KEYS,
-        "csv" | "tsv" => &CSV_KEYS,
-        "xsv" => &XSV_KEYS,
+    let only = |own: &[&str], more: &[&str]| object.only(&[&COMMON_KEYS, own, more]);
+    let layout = match format {
+        "mds" => {
+            only(&MDS_KEYS, &[])?;
+            Layout { format: ShardFormat::Mds, columns: mds_columns(object)? }
+        }
+        "json" => {
+            only(&TEXT_KEYS, &["columns"])?;
+            jsonl(object)?
+        }
+        "xsv" => {
+            only(&TEXT_KEYS, &["column_names", "column_encodings", "separator"])?;
+            xsv(object, XsvKind::Xsv)?
+        }
+        "csv" | "tsv" => {
+            only(&TEXT_KEYS, &["column_names", "column_encodings"])?;
+            xsv(object, if format == "csv" { XsvKind::Csv } else { XsvKind::Tsv })?
+        }
         _ => {
             let what = format!("the format {} is not one of mds, json, xsv, csv, tsv", Brief(object.get("format")?));
             return Err(Error::new(ErrorKind::Unsupported, what).with("field", "format"));
-        }
-    };
-    object.only(&[&COMMON_KEYS, own_keys])?;
-    let layout = match format {
-        "mds" => Layout { format: ShardFormat::Mds, columns: mds_columns(object)? },
-        "json" => {
-            let newline = object.text("newline")?.to_owned();
-            Layout { format: ShardFormat::Jsonl { newline }, columns: jsonl_columns(object)? }
-        }
-        _ => {
-            let kind = match format {
-                "csv" => XsvKind::Csv,
-                "tsv" => XsvKind::Tsv,
-                _ => XsvKind::Xsv,
-            };
-            let separator = kind.separator().map_or_else(|| object.text("separator"), Ok)?.to_owned();
-            let newline = object.text("newline")?.to_owned();
-            if separator.is_empty() || newline.is_empty() {
-                return Err(Error::format("separator and newline cannot be empty").with("field", "newline"));
-            }
-            Layout { format: ShardFormat::Xsv { kind, separator, newline }, columns: xsv_columns(object)? }
         }
     };
     let mut names = HashSet::new();
@@ -290,32 +259,32 @@ fn mds_columns(object: &JsonObject<'_>) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-fn jsonl_columns(object: &JsonObject<'_>) -> Result<Vec<Column>> {
+fn jsonl(object: &JsonObject<'_>) -> Result<Layout> {
+    let newline = object.text("newline")?;
     let Json::Object(map) = object.get("columns")? else {
         return Err(object.expected("columns", "an object"));
     };
-    let mut columns: Vec<_> = map
-        .iter()
-        .map(|(name, encoding)| text_column(name, encoding.as_str().unwrap_or_default(), "columns"))
-        .collect::<Result<_>>()?;
-    columns.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(columns)
+    let columns = map.iter().map(|(name, kind)| (name.as_str(), kind.as_str().unwrap_or_default()));
+    Layout::jsonl(columns, newline).map_err(|e| e.of_kind(ErrorKind::Format).with("field", "columns"))
 }
 
-fn xsv_columns(object: &JsonObject<'_>) -> Result<Vec<Column>> {
+fn xsv(object: &JsonObject<'_>, kind: XsvKind) -> Result<Layout> {
+    let separator = kind.separator().map_or_else(|| object.text("separator"), Ok)?.to_owned();
+    let newline = object.text("newline")?.to_owned();
+    if separator.is_empty() || newline.is_empty() {
+        return Err(Error::format("separator and newline cannot be empty").with("field", "newline"));
+    }
     let names = object.texts("column_names")?;
     let encodings = object.texts("column_encodings")?;
     if encodings.len() != names.len() {
         let what = format!("{} names, {} encodings", names.len(), encodings.len());
         return Err(Error::format(what).with("field", "column_names"));
     }
-    names.into_iter().zip(encodings).map(|(name, e)| text_column(name, e, "column_encodings")).collect()
-}
-
-fn text_column(name: &str, encoding: &str, field: &str) -> Result<Column> {
-    let encoding = xsv::parse_text_type(encoding)
-        .map_err(|e| e.of_kind(ErrorKind::Format).with("column", name).with("field", field))?;
-    Ok(Column { name: name.to_owned(), encoding, size: None })
+    // Cells are in the order of the index, whatever the names.
+    let columns = names.into_iter().zip(encodings).map(text_column);
+    let columns = columns.collect::<Result<_>>();
+    let columns = columns.map_err(|e| e.of_kind(ErrorKind::Format).with("field", "column_encodings"))?;
+    Ok(Layout { format: ShardFormat::Xsv { kind, separator, newline }, columns })
 }
 
 /// Rejects a path that leaves the index's directory, or that the cache uses for its own files.
@@ -499,6 +468,8 @@ mod tests {
             ("{\"shards\": [3], \"version\": 1}".to_owned(), "version 1 is not supported"),
             (format!("{{\"shards\": [{entry}, 3], \"version\": 2}}"), "a shard is a JSON object (shard 1"),
             (format!("{MDS} x"), "not valid JSON"),
+            ("{\"shards\": [], \"version\": 2".to_owned(), "not valid JSON"),
+            ("<html>".to_owned(), "an index is a JSON object"),
         ] {
             let e = parse(&text).unwrap_err();
             assert!(e.to_string().contains(says), "{text}: {e}");

@@ -56,13 +56,6 @@ pub struct FileInfo {
     pub hashes: Digests,
 }
 
-impl FileInfo {
-    /// Returns the recorded digest under `algo` as lowercase hexadecimal digits.
-    pub fn hash(&self, algo: HashAlgo) -> Option<String> {
-        self.hashes.get(algo)
-    }
-}
-
 /// File of a shard, raw and compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilePair<'a> {

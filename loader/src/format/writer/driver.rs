@@ -3,7 +3,7 @@
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 
 use super::sample;
-use super::shard::{Frame, Samples};
+use super::shard::{Frame, Samples, split_by_sizes};
 use super::sink::Sink;
 use super::store::store_file;
 use super::values::{ValueIndex, trailer_of, trailer_that_fits};
@@ -130,32 +130,6 @@ impl Writer {
     pub fn write(&mut self, values: &[Value<'_>]) -> Result<()> {
         let start = self.samples.bytes.len();
         sample::encode(&self.context.layout, values, &mut self.scratch, &mut self.samples.bytes)?;
-        self.count_sample(start)
-    }
-
-    /// Adds a sample of values by name, in any order. Names that are not a column are ignored.
-    ///
-    /// # Errors
-    ///
-    /// As [`write`](Self::write), and [`crate::ErrorKind::Config`] for a column that has no value.
-    pub fn write_named(&mut self, values: &[(&str, Value<'_>)]) -> Result<()> {
-        let context = Arc::clone(&self.context);
-        let ordered = context.layout.columns.iter().map(|column| {
-            let value = values.iter().rfind(|(name, _)| *name == column.name).map(|(_, value)| value.clone());
-            value.ok_or_else(|| Error::config("the sample lacks a column").with("column", &column.name))
-        });
-        self.write(&ordered.collect::<Result<Vec<_>>>()?)
-    }
-
-    /// Adds a sample that is encoded already.
-    ///
-    /// # Errors
-    ///
-    /// As [`write`](Self::write), and [`crate::ErrorKind::Config`] for bytes that are not a sample of the layout.
-    pub fn write_encoded(&mut self, sample: &[u8]) -> Result<()> {
-        self.context.layout.split(sample, &mut self.scratch).map_err(|e| e.of_kind(crate::ErrorKind::Config))?;
-        let start = self.samples.bytes.len();
-        self.samples.bytes.extend_from_slice(sample);
         self.count_sample(start)
     }
 
@@ -294,16 +268,15 @@ impl WriterContext {
         let count = samples.sizes.len() as u64;
         let trailer = match &self.options.index {
             Some(index) => {
-                let trailer = trailer_of(&**index, &self.layout, samples.iter())?;
+                let trailer = trailer_of(&**index, &self.layout, split_by_sizes(&samples.bytes, &samples.sizes))?;
                 trailer_that_fits(trailer, self.frame.data_file_bytes(count, samples.bytes.len() as u64))
             }
             None => Vec::new(),
         };
-        let files = samples.into_files(&self.frame, trailer)?;
+        let ([head, body, trailer], meta) = samples.into_files(&self.frame, trailer)?;
         let name = format!("shard.{number:05}.{}", self.layout.format.name());
-        let [head, body, trailer] = &files.data;
-        let (raw_data, zip_data) = self.store_file(&name, &[head, body, trailer])?;
-        let (raw_meta, zip_meta) = match &files.meta {
+        let (raw_data, zip_data) = self.store_file(&name, &[&head, &body, &trailer])?;
+        let (raw_meta, zip_meta) = match &meta {
             Some(meta) => {
                 let (raw, zip) = self.store_file(&format!("{name}.meta"), &[meta])?;
                 (Some(Box::new(raw)), zip.map(Box::new))

@@ -1,12 +1,15 @@
 //! Encoding of one sample's values to the bytes in a shard.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::error::{Context, Error, Result};
 use crate::format::columns::{Column, Scratch};
-use crate::format::encoding::{Encoding, Value};
+use crate::format::encoding::{Encoding, Value, is_integer};
 use crate::format::json::{self, FloatWords};
 use crate::format::layout::{Layout, ShardFormat};
+use crate::format::mds::head_bytes;
+use crate::format::xsv::text_type;
 
 /// Appends the sample with `values`, one for each column of `layout` in its order. `scratch` is overwritten.
 ///
@@ -29,7 +32,7 @@ pub fn encode(layout: &Layout, values: &[Value<'_>], scratch: &mut Scratch, out:
 
 fn mds(columns: &[Column], values: &[Value<'_>], out: &mut Vec<u8>) -> Result<()> {
     let mut size_at = out.len();
-    out.resize(size_at + 4 * columns.iter().filter(|column| column.size.is_none()).count(), 0);
+    out.resize(size_at + head_bytes(columns), 0);
     for (column, value) in columns.iter().zip(values) {
         let start = out.len();
         column.encoding.encode(value, out).context("column", || &column.name)?;
@@ -51,9 +54,7 @@ fn jsonl(columns: &[Column], newline: &str, values: &[Value<'_>], out: &mut Vec<
         text.push_str(": ");
         match (&column.encoding, value) {
             (Encoding::Str, Value::Str(string)) => json::write_str(string, &mut text),
-            (Encoding::StrFloat, Value::Float(float)) => text.push_str(&json::python_float(*float, FloatWords::Json)),
-            (Encoding::StrInt, Value::Int(_) | Value::BigInt(_)) => push_text(&column.encoding, value, &mut text)?,
-            _ => return Err(wrong_type(column, value)),
+            _ => text.push_str(&number(column, value, FloatWords::Json)?),
         }
     }
     text.push('}');
@@ -77,10 +78,7 @@ fn xsv(
         let start = text.len();
         match (&column.encoding, value) {
             (Encoding::Str, Value::Str(string)) => text.push_str(string),
-            (Encoding::StrFloat, Value::Float(_)) | (Encoding::StrInt, Value::Int(_) | Value::BigInt(_)) => {
-                push_text(&column.encoding, value, &mut text)?;
-            }
-            _ => return Err(wrong_type(column, value)),
+            _ => text.push_str(&number(column, value, FloatWords::Str)?),
         }
         if text[start..].contains(separator) || text[start..].contains(newline) {
             let what = "a value contains the separator or the newline, and the format has no quoting";
@@ -103,14 +101,15 @@ fn check_reads_back(layout: &Layout, row: &[u8], cells: &[Range<usize>], scratch
     Ok(())
 }
 
-fn push_text(encoding: &Encoding, value: &Value<'_>, text: &mut String) -> Result<()> {
-    let mut bytes = Vec::new();
-    encoding.encode(value, &mut bytes)?;
-    text.push_str(std::str::from_utf8(&bytes).map_err(|e| Error::internal("a number is not text").caused_by(e))?);
-    Ok(())
-}
-
-fn wrong_type(column: &Column, value: &Value<'_>) -> Error {
-    let name = crate::format::xsv::text_type(&column.encoding);
-    Error::config(format!("a value of type {} cannot be stored as {name}", value.kind())).with("column", &column.name)
+/// Returns the text of a number; other values do not belong into `column`.
+fn number<'a>(column: &Column, value: &'a Value<'_>, words: FloatWords) -> Result<Cow<'a, str>> {
+    match (&column.encoding, value) {
+        (Encoding::StrFloat, Value::Float(float)) => Ok(json::python_float(*float, words).into()),
+        (Encoding::StrInt, Value::Int(int)) => Ok(int.to_string().into()),
+        (Encoding::StrInt, Value::BigInt(digits)) if is_integer(digits) => Ok((&**digits).into()),
+        (encoding, _) => {
+            let message = format!("a value of type {} cannot be stored as {}", value.kind(), text_type(encoding));
+            Err(Error::config(message).with("column", &column.name))
+        }
+    }
 }

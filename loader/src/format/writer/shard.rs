@@ -56,32 +56,22 @@ pub(super) struct Samples {
     pub(super) sizes: Vec<u32>,
 }
 
-/// Raw files of a shard. The data file is in pieces, so that the samples need not be copied after their header: the
-/// header, the samples, and the trailer.
-pub(super) struct RawFiles {
-    pub(super) data: [Vec<u8>; 3],
-    pub(super) meta: Option<Vec<u8>>,
-}
-
 impl Samples {
-    /// Iterates over the samples.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        split_by_sizes(&self.bytes, &self.sizes)
-    }
-
-    /// Returns the files of a shard with these samples, followed by `trailer`.
+    /// Returns the raw files of a shard with these samples: the data file, and the one with the offsets if the format
+    /// keeps it separately. The data file is in pieces, so that the samples need not be copied after their header: the
+    /// header, the samples, and `trailer`.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Config`] if the samples are larger than 4 GiB, which their offsets cannot express.
-    pub(super) fn into_files(self, frame: &Frame, trailer: Vec<u8>) -> Result<RawFiles> {
+    pub(super) fn into_files(self, frame: &Frame, trailer: Vec<u8>) -> Result<([Vec<u8>; 3], Option<Vec<u8>>)> {
         let count = self.sizes.len() as u64;
         let end = frame.data_file_bytes(count, self.bytes.len() as u64);
         let table = offset_table(&self.sizes, end - self.bytes.len() as u64, &frame.config)?;
         Ok(if frame.is_split {
-            RawFiles { data: [frame.names.clone(), self.bytes, trailer], meta: Some(table) }
+            ([frame.names.clone(), self.bytes, trailer], Some(table))
         } else {
-            RawFiles { data: [table, self.bytes, trailer], meta: None }
+            ([table, self.bytes, trailer], None)
         })
     }
 }

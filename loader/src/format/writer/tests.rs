@@ -57,7 +57,7 @@ fn the_documented_shard_is_written_byte_for_byte() {
     let mut writer = Writer::new(id_and_sample(), Box::new(memory.clone()), limited(256)).unwrap();
     for i in 0..10i64 {
         let id = format!("{i:06}");
-        writer.write_named(&[("id", Value::Str(id.as_str().into())), ("sample", Value::Int(3 * i))]).unwrap();
+        writer.write(&[id.as_str().into(), Value::Int(3 * i)]).unwrap();
     }
     let index = writer.finish().unwrap();
     let shard = memory.file("shard.00000.mds");
@@ -129,9 +129,9 @@ fn compressed_shards_unpack_to_the_uncompressed_ones() {
                 let zip = pair.zip.unwrap();
                 let bytes = packed.file(&zip.basename);
                 assert_eq!(zip.bytes, bytes.len() as u64);
-                assert_eq!(zip.hash(HashAlgo::Sha1).unwrap(), HashAlgo::Sha1.hex(&bytes));
+                assert_eq!(zip.hashes.get(HashAlgo::Sha1).unwrap(), HashAlgo::Sha1.hex(&bytes));
                 shard.compression.unwrap().decompress(&bytes, pair.raw.bytes, &mut out).unwrap();
-                assert_eq!(pair.raw.hash(HashAlgo::Xxh64).unwrap(), HashAlgo::Xxh64.hex(&out));
+                assert_eq!(pair.raw.hashes.get(HashAlgo::Xxh64).unwrap(), HashAlgo::Xxh64.hex(&out));
                 // The settings after the offsets contain the compression, so only the data file is the same.
                 if pair.raw.basename == shard.raw_data.basename {
                     assert_eq!(out, raw.file(&original.raw.basename));
@@ -149,9 +149,8 @@ fn a_rejected_sample_is_not_written_and_writing_continues() {
     let e = writer.write(&[Value::Str("b".into()), Value::Float(1.0)]).unwrap_err();
     assert!(e.to_string().contains("column sample"), "{e}");
     assert!(writer.write(&[]).is_err());
-    assert!(writer.write_named(&[("id", Value::Str("b".into()))]).unwrap_err().to_string().contains("column sample"));
-    assert!(writer.write_encoded(b"\x01\0\0\0a1234567").is_err());
-    writer.write_encoded(b"\x01\0\0\0b12345678").unwrap();
+    assert!(writer.write(&["b".into(), Value::Bytes(b"1234567"[..].into())]).is_err());
+    writer.write(&["b".into(), Value::Bytes(b"12345678"[..].into())]).unwrap();
     let index = writer.finish().unwrap();
     assert_eq!(index.samples(), 2);
     assert!(memory.file("shard.00000.mds").ends_with(b"\x01\0\0\0a\x01\0\0\0\0\0\0\0\x01\0\0\0b12345678"));
