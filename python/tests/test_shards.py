@@ -174,6 +174,16 @@ def test_a_truncated_shard_is_named(tmp_path):
         list(reader)
 
 
+@pytest.mark.parametrize("name", ["index.json", "shard.00000.mds"])
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
+def test_a_loader_rejects_a_pipe_or_a_device_in_place_of_a_file(tmp_path, name, make):
+    folder = write(tmp_path / "set")
+    os.remove(os.path.join(folder, name))
+    make(os.path.join(folder, name))
+    with pytest.raises(fb.Error, match=f"{name}.*not a regular file|not a regular file.*{name}"):
+        list(fb.Loader(local=str(folder), batch_size=1, fields={"n": fb.Scalar("count")}))
+
+
 def test_indexing_a_reader_by_a_column_is_an_error(packed):
     with pytest.raises(TypeError, match=r"samples have numbers and columns have names: use reader\[0\], not reader\['number'\]"):
         fb.ShardReader(packed)["number"]

@@ -6,15 +6,10 @@ use super::watch::Watch;
 use super::write::{WriteMode, write_file};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::index::{INDEX_BASENAME, describe_folder};
+use crate::format::index::{INDEX_BASENAME, INDEX_BYTES_MAX, describe_folder};
+use crate::io::read_regular;
 use crate::sync::AtomicBool;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
-
-/// An index larger than this counts as damaged: it describes some eight million shards. The largest known ones have about
-/// 20 GB for whole collections of data sets; the index of one stream stays far below 4 GiB.
-pub(crate) const INDEX_BYTES_MAX: u64 = 4 << 30;
 
 /// Comparison of a cached index with the remote one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,20 +103,11 @@ fn remove_empty(folders: Vec<&Path>) {
 }
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>> {
-    let fail = |e| Error::from_io(e, "the index cannot be read").with("file", path.display());
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
-        Err(e) => return Err(fail(e)),
-    };
-    let mut bytes = Vec::new();
-    file.take(INDEX_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(fail)?;
-    if bytes.len() as u64 > INDEX_BYTES_MAX {
-        return Err(Error::format("an index of more than 4 GiB").with("file", path.display()));
+    match read_regular(path, INDEX_BYTES_MAX) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => Ok(None),
+        Err(e) => Err(Error::from_io(e, "the index cannot be read").with("file", path.display())),
     }
-    Ok(Some(bytes))
 }
 
 fn compare(path: &Path, cached: &[u8], remote: &str, current: &[u8]) -> Result<()> {

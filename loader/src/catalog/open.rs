@@ -2,10 +2,11 @@
 
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
-use crate::cache::{INDEX_BYTES_MAX, IndexCheck, ShardSet, WaitPolicy, install_index};
+use crate::cache::{IndexCheck, ShardSet, WaitPolicy, install_index};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::index::INDEX_BYTES_MAX;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::stats::Stats;
 use crate::store::{Remote, StoreConfig, ThreadStart, local_folder, redact};

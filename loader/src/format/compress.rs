@@ -1,7 +1,8 @@
 //! Whole-file compression: br, bz2, gz, snappy and zstd, each with its levels, named as in the index (`zstd:3`).
 //!
-//! Unpacking never trusts a size in the compressed bytes: the caller passes the raw size from the index, and gets
-//! exactly that many bytes or an error. So a decompression bomb costs no more memory than the index declares.
+//! Unpacking never trusts a size: the caller passes the raw size from the index, and gets exactly that many bytes or an
+//! error. Memory grows with the bytes that come out. So a decompression bomb costs no more memory than the index
+//! declares, and a false declaration none.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -10,6 +11,9 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Output buffer of the streaming codecs.
 const BUFFER_BYTES: usize = 64 << 10;
+
+/// Memory that is taken for the content of a stream whatever its size, if that much is declared.
+const RESERVED_BYTES_MIN: u64 = 1 << 20;
 
 /// Log2 of brotli's window; 22 is the default and the largest without the large-window extension.
 const BROTLI_WINDOW_LOG: u32 = 22;
@@ -50,6 +54,18 @@ impl CompressionAlgo {
             Self::Zstd => Some((1, 22, 3)),
         }
     }
+
+    /// Bound of the bytes that one packed byte can become.
+    fn ratio_max(self) -> u64 {
+        match self {
+            // A copy of 64 bytes takes three.
+            Self::Snappy => 22,
+            // A block of 128 KiB takes at least four bytes.
+            Self::Zstd => 1 << 15,
+            // Not bounded usefully.
+            Self::Brotli | Self::Bzip2 | Self::Gzip => u64::MAX,
+        }
+    }
 }
 
 /// Algorithm with an optional level.
@@ -86,11 +102,6 @@ impl Compression {
         Ok(Self { algo, level: Some(number.ok_or_else(unsupported)?) })
     }
 
-    /// The family.
-    pub fn algo(self) -> CompressionAlgo {
-        self.algo
-    }
-
     /// Extension of the compressed file's name, without the dot.
     pub fn extension(self) -> &'static str {
         self.algo.name()
@@ -124,38 +135,8 @@ impl Compression {
                 writer.write_all(raw).map_err(failed)?;
                 writer.finish().map_err(failed)
             }
-            CompressionAlgo::Snappy => snap::raw::Encoder::new()
-                .compress_vec(raw)
-                .map_err(|e| Error::internal(format!("{self} failed to compress")).caused_by(e)),
+            CompressionAlgo::Snappy => snap::raw::Encoder::new().compress_vec(raw).map_err(|e| failed(e.into())),
             CompressionAlgo::Zstd => zstd::bulk::compress(raw, i32::from(self.level())).map_err(failed),
-        }
-    }
-
-    /// Unpacks `packed` into `out`, which it must fill exactly.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Format`] if the stream is damaged, or holds fewer or more bytes than `out`. The contents of `out`
-    /// are then unspecified.
-    pub fn decompress_into(self, packed: &[u8], out: &mut [u8]) -> Result<()> {
-        match self.algo {
-            CompressionAlgo::Brotli => self.drain(brotli::Decompressor::new(packed, BUFFER_BYTES), out),
-            CompressionAlgo::Bzip2 => self.drain(bzip2::read::MultiBzDecoder::new(packed), out),
-            CompressionAlgo::Gzip => self.drain(flate2::read::MultiGzDecoder::new(packed), out),
-            CompressionAlgo::Snappy => {
-                let declared = snap::raw::decompress_len(packed).map_err(|e| self.damaged().caused_by(e))?;
-                if declared != out.len() {
-                    return Err(self.wrong_size(out.len(), declared));
-                }
-                snap::raw::Decoder::new().decompress(packed, out).map_err(|e| self.damaged().caused_by(e))?;
-                Ok(())
-            }
-            CompressionAlgo::Zstd => {
-                // A stream that holds more than `out` fails here, with libzstd's own message.
-                let expected = out.len();
-                let written = zstd::bulk::decompress_to_buffer(packed, out).map_err(|e| self.damaged().caused_by(e))?;
-                if written == expected { Ok(()) } else { Err(self.wrong_size(expected, written)) }
-            }
         }
     }
 
@@ -163,27 +144,24 @@ impl Compression {
     ///
     /// # Errors
     ///
-    /// As [`decompress_into`](Self::decompress_into); `out` is then empty.
+    /// [`ErrorKind::Format`] if the stream is damaged, or holds fewer or more bytes; [`ErrorKind::Full`] without memory
+    /// for them. `out` is then empty.
     pub fn decompress(self, packed: &[u8], raw_bytes: u64, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
-        let raw_bytes = usize::try_from(raw_bytes)
-            .map_err(|_| Error::format(format!("a raw size of {raw_bytes} bytes does not fit this machine")))?;
-        out.try_reserve_exact(raw_bytes).map_err(|e| {
-            Error::new(ErrorKind::Full, format!("no memory for {raw_bytes} unpacked bytes")).caused_by(e)
-        })?;
-        if self.algo == CompressionAlgo::Zstd {
+        let unpacked = match self.algo {
             // libzstd writes to uninitialised memory, which saves writing all of it twice.
-            let written = zstd::bulk::Decompressor::new()
-                .and_then(|mut codec| codec.decompress_to_buffer(packed, out))
-                .map_err(|e| self.damaged().caused_by(e));
-            let checked = match written {
-                Ok(written) if written != raw_bytes => Err(self.wrong_size(raw_bytes, written)),
-                other => other.map(drop),
-            };
-            return checked.inspect_err(|_| out.clear());
-        }
-        out.resize(raw_bytes, 0);
-        self.decompress_into(packed, out).inspect_err(|_| out.clear())
+            CompressionAlgo::Zstd => self.reserve(packed, raw_bytes, out).and_then(|()| {
+                let unpacked =
+                    zstd::bulk::Decompressor::new().and_then(|mut zstd| zstd.decompress_to_buffer(packed, out));
+                unpacked.map(drop).map_err(|e| self.damaged().caused_by(e))
+            }),
+            _ => self.unpack(packed, raw_bytes, out),
+        };
+        let checked = unpacked.and_then(|()| match out.len() as u64 == raw_bytes {
+            true => Ok(()),
+            false => Err(self.wrong_size(raw_bytes, out.len())),
+        });
+        checked.inspect_err(|_| out.clear())
     }
 
     /// Unpacks `packed`, whose raw size is unknown, up to `raw_bytes_max`.
@@ -193,60 +171,63 @@ impl Compression {
     /// [`ErrorKind::Format`] if the stream is damaged or holds more than `raw_bytes_max`.
     pub fn decompress_all(self, packed: &[u8], raw_bytes_max: u64) -> Result<Vec<u8>> {
         let mut raw = Vec::new();
-        let mut read = |reader: &mut dyn Read| -> Result<()> {
-            let limit = raw_bytes_max.saturating_add(1);
-            let held = reader.take(limit).read_to_end(&mut raw).map_err(|e| self.damaged().caused_by(e))?;
-            match held as u64 > raw_bytes_max {
-                true => Err(Error::format(format!("the {self} stream holds more than {raw_bytes_max} bytes"))),
-                false => Ok(()),
-            }
-        };
-        match self.algo {
-            CompressionAlgo::Brotli => read(&mut brotli::Decompressor::new(packed, BUFFER_BYTES))?,
-            CompressionAlgo::Bzip2 => read(&mut bzip2::read::MultiBzDecoder::new(packed))?,
-            CompressionAlgo::Gzip => read(&mut flate2::read::MultiGzDecoder::new(packed))?,
-            CompressionAlgo::Snappy => {
-                // The stream declares its size, which is at most 4 GiB.
-                let declared = snap::raw::decompress_len(packed).map_err(|e| self.damaged().caused_by(e))?;
-                let declared = declared as u64;
-                if declared > raw_bytes_max {
-                    return Err(Error::format(format!("the {self} stream holds more than {raw_bytes_max} bytes")));
-                }
-                self.decompress(packed, declared, &mut raw)?;
-            }
-            CompressionAlgo::Zstd => {
-                let mut decoder =
-                    zstd::stream::read::Decoder::with_buffer(packed).map_err(|e| self.damaged().caused_by(e))?;
-                read(&mut decoder)?;
-            }
-        }
+        self.unpack(packed, raw_bytes_max, &mut raw)?;
         Ok(raw)
     }
 
-    /// Fills `out` from `reader`, which must end there.
-    fn drain(self, mut reader: impl Read, out: &mut [u8]) -> Result<()> {
-        let mut filled = 0;
-        while filled < out.len() {
-            match reader.read(&mut out[filled..]) {
-                Ok(0) => return Err(self.wrong_size(out.len(), filled)),
-                Ok(n) => filled += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(self.damaged().caused_by(e)),
+    /// Unpacks `packed` into the empty `out`, up to `raw_bytes_max`. Memory grows with the bytes that come out.
+    fn unpack(self, packed: &[u8], raw_bytes_max: u64, out: &mut Vec<u8>) -> Result<()> {
+        let mut reader: Box<dyn Read + '_> = match self.algo {
+            CompressionAlgo::Brotli => Box::new(brotli::Decompressor::new(packed, BUFFER_BYTES)),
+            CompressionAlgo::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(packed)),
+            CompressionAlgo::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
+            CompressionAlgo::Zstd => {
+                let decoder = zstd::stream::read::Decoder::with_buffer(packed);
+                Box::new(decoder.map_err(|e| self.damaged().caused_by(e))?)
             }
-        }
+            CompressionAlgo::Snappy => {
+                // Needs all memory at once; the stream declares its size.
+                let bytes = snap::raw::decompress_len(packed).map_err(|e| self.damaged().caused_by(e))?;
+                if bytes as u64 > raw_bytes_max {
+                    return Err(self.too_large(raw_bytes_max));
+                }
+                self.reserve(packed, bytes as u64, out)?;
+                out.resize(bytes, 0);
+                let unpacked = snap::raw::Decoder::new().decompress(packed, out);
+                return unpacked.map(drop).map_err(|e| self.damaged().caused_by(e));
+            }
+        };
+        // One allocation suffices for nearly all: few streams are more than eight times smaller than their content.
+        let likely = (packed.len() as u64 * 8).max(RESERVED_BYTES_MIN);
+        self.reserve(packed, likely.min(raw_bytes_max), out)?;
         // The read after the last byte checks the trailer (length, CRC), too.
-        match reader.read(&mut [0u8; 1]) {
-            Ok(0) => Ok(()),
-            Ok(_) => Err(Error::format(format!("the {self} stream holds more than the declared {} bytes", out.len()))),
-            Err(e) => Err(self.damaged().caused_by(e)),
+        let read = reader.by_ref().take(raw_bytes_max.saturating_add(1)).read_to_end(out);
+        read.map_err(|e| match e.kind() {
+            std::io::ErrorKind::OutOfMemory => Error::from_io(e, "no memory for the unpacked bytes"),
+            _ => self.damaged().caused_by(e),
+        })?;
+        if out.len() as u64 > raw_bytes_max { Err(self.too_large(raw_bytes_max)) } else { Ok(()) }
+    }
+
+    /// Allocates memory for `raw_bytes`, unless `packed` cannot hold that many.
+    fn reserve(self, packed: &[u8], raw_bytes: u64, out: &mut Vec<u8>) -> Result<()> {
+        let packed_bytes = packed.len() as u64;
+        if raw_bytes > packed_bytes.saturating_mul(self.algo.ratio_max()) {
+            return Err(Error::format(format!("{packed_bytes} bytes of {self} cannot hold the {raw_bytes} declared")));
         }
+        let reserved = usize::try_from(raw_bytes).ok().and_then(|bytes| out.try_reserve_exact(bytes).ok());
+        reserved.ok_or_else(|| Error::new(ErrorKind::Full, format!("no memory for {raw_bytes} unpacked bytes")))
     }
 
     fn damaged(self) -> Error {
         Error::format(format!("the {self} stream is damaged or not {self} at all"))
     }
 
-    fn wrong_size(self, declared: usize, found: usize) -> Error {
+    fn too_large(self, raw_bytes_max: u64) -> Error {
+        Error::format(format!("the {self} stream holds more than {raw_bytes_max} bytes"))
+    }
+
+    fn wrong_size(self, declared: u64, found: usize) -> Error {
         Error::format(format!("the {self} stream holds {found} bytes where the index declares {declared}"))
     }
 }
@@ -328,14 +309,30 @@ mod tests {
     }
 
     #[test]
+    fn a_false_declaration_takes_no_memory() {
+        for text in ["br:1", "bz2:1", "gz:1", "snappy", "zstd"] {
+            let compression = Compression::parse(text).unwrap();
+            let mut packed = compression.compress(b"few bytes").unwrap();
+            if text == "snappy" {
+                // The stream declares as much.
+                packed.splice(..1, [0x80, 0x80, 0x80, 0x80, 1]);
+            }
+            let mut out = Vec::new();
+            let e = compression.decompress(&packed, 1 << 28, &mut out).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Format, "{text}");
+            assert!(out.is_empty() && out.capacity() <= 1 << 20, "{text}: {}", out.capacity());
+        }
+    }
+
+    #[test]
     fn a_truncated_stream_is_rejected_at_every_length() {
         let raw = sample();
         for text in ["br:1", "bz2:1", "gz:1", "snappy", "zstd"] {
             let compression = Compression::parse(text).unwrap();
             let packed = compression.compress(&raw).unwrap();
-            let mut out = vec![0; raw.len()];
+            let mut out = Vec::new();
             for len in (0..packed.len()).step_by(packed.len() / 50 + 1).chain([packed.len() - 1]) {
-                let e = compression.decompress_into(&packed[..len], &mut out).unwrap_err();
+                let e = compression.decompress(&packed[..len], raw.len() as u64, &mut out).unwrap_err();
                 assert_eq!(e.kind(), ErrorKind::Format, "{text} {len}");
             }
         }

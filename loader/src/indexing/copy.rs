@@ -4,11 +4,12 @@ use super::JpegRows;
 use crate::decode::jpeg;
 use crate::decode::vectors::check_environment;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::index::describe_folder;
+use crate::format::index::{INDEX_BYTES_MAX, describe_folder};
 use crate::format::writer::{
     LocalDir, Sink, ValueIndex, encode_sample, split_by_sizes, store_file, trailer_of, trailer_that_fits,
 };
 use crate::format::{FilePair, INDEX_BASENAME, Index, Scratch, Shard, ShardFormat, Trailer, Value, hash, offset_table};
+use crate::io::read_regular;
 use crate::sync::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,8 @@ impl IndexedCopy {
             }
             _ => Error::from_io(e, "the data set's index cannot be read"),
         };
-        let text = fs::read(&file).map_err(unreadable).context("file", || file.display())?;
+        let text = read_regular(&file, INDEX_BYTES_MAX);
+        let text = text.map_err(unreadable).context("file", || file.display())?;
         let index = Index::parse(&text, &file.display().to_string())?;
         if let Some(shard) = index.shards.iter().find(|shard| shard.layout.format != ShardFormat::Mds) {
             let message = "only MDS shards have room for an index after their samples";
@@ -156,7 +158,7 @@ impl IndexedCopy {
         };
         // Checked before reading, so that a wrong file cannot fill the memory.
         has_size(fs::metadata(&path).map_err(fail)?.len())?;
-        let bytes = fs::read(&path).map_err(fail)?;
+        let bytes = read_regular(&path, stored.bytes).map_err(fail)?;
         has_size(bytes.len() as u64)?;
         if let Some(algo) = hash::cheapest(stored.hashes.algos())
             && stored.hashes.get(algo) != Some(algo.hex(&bytes))

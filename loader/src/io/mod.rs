@@ -26,6 +26,7 @@ mod op;
 mod pread;
 mod reader;
 mod ready;
+mod regular;
 mod select;
 mod uring;
 
@@ -36,5 +37,6 @@ pub use blocking::read_exact_at;
 pub(crate) use blocking::{WRITE_PIECE_BYTES, read_up_to_at, write_pieces};
 pub use file::{DirFeatures, ShardFile, open};
 pub use reader::{Completion, DEPTH_DEFAULT, DEPTH_MAX, Engine, IoConfig, ReadRequest, Reader};
+pub(crate) use regular::read_regular;
 pub use select::reader;
 pub use uring::probe;

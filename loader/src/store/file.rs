@@ -6,7 +6,7 @@ use super::source::{Body, GetRequest, GetResponse, Source, Version};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
 use std::fs::File;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Bytes per read: large enough for a disk, small enough that the thread's other transfers do not starve.
@@ -39,7 +39,12 @@ impl Source for FileSource {
     async fn get(&self, context: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
         context.shared.counters.requests.add(1);
         let path = self.path(&request.key);
-        let file = File::open(&path).map_err(|e| io_failure(e, "cannot open the file", &path))?;
+        // NONBLOCK: opening a pipe must not wait for its writer; for a regular file it has no effect.
+        let file = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path)
+            .map_err(|e| io_failure(e, "cannot open the file", &path))?;
         let meta = file.metadata().map_err(|e| io_failure(e, "cannot read the file's metadata", &path))?;
         if !meta.is_file() {
             return Err(Failure::permanent(Error::new(ErrorKind::NotFound, "not a file").with("path", path.display())));

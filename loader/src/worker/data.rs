@@ -1,10 +1,11 @@
 //! Data set of a worker process, as plain memory.
 
-use crate::cache::{INDEX_BYTES_MAX, IndexCheck, ShardSet, WaitPolicy, install_index};
+use crate::cache::{IndexCheck, ShardSet, WaitPolicy, install_index};
 use crate::catalog::IndexedStream;
 use crate::clock::Clock;
 use crate::config::read;
 use crate::error::{Error, Result};
+use crate::format::index::INDEX_BYTES_MAX;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::order::DataSetShape;
 use crate::stats::Stats;

@@ -28,7 +28,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("io", &["memory", "topology", "sync", "stats", "error"]),
     ("store", &["memory", "clock", "sync", "stats", "error"]),
     // Writes data for the decoder into shards: the writer's hook and the copy.
-    ("indexing", &["sync", "error", "format", "decode"]),
+    ("indexing", &["sync", "error", "format", "decode", "io"]),
     ("cache", &["io", "memory", "sync", "clock", "stats", "error", "order::ids", "format::hash", "format::index"]),
     // Types that pipeline and loader pass to each other; each may use everything below.
     ("config", BELOW_PIPELINE),

@@ -14,4 +14,4 @@ mod shard;
 pub use digests::Digests;
 pub(super) use emit::{ShardSettings, config};
 pub use folder::describe_folder;
-pub use shard::{FileInfo, FilePair, INDEX_BASENAME, Index, Shard, VERSION};
+pub use shard::{FileInfo, FilePair, INDEX_BASENAME, INDEX_BYTES_MAX, Index, Shard, VERSION};

@@ -12,6 +12,9 @@ use crate::format::table::OffsetTable;
 /// The index's file name.
 pub const INDEX_BASENAME: &str = "index.json";
 
+/// Largest index that is read, in bytes: some three million shards.
+pub const INDEX_BYTES_MAX: u64 = 1 << 30;
+
 /// Version of the formats; there is only one.
 pub const VERSION: u64 = 2;
 

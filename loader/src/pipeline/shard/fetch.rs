@@ -6,6 +6,7 @@ use crate::cache::{Admission, PublishFile, ResidencyGuard};
 use crate::catalog::Stream;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{FileInfo, FilePair, Shard, hash};
+use crate::io::read_regular;
 use crate::pipeline::run::Run;
 use crate::stats::{Stats, TimeKind};
 use crate::store::{FetchBuffer, FetchRequest, Fetcher, Length, Progress, Remote, fetch_whole};
@@ -73,7 +74,7 @@ impl ShardFetch<'_> {
         for (i, pair) in shard.files().collect::<Vec<_>>().into_iter().rev().enumerate() {
             let stored: Cow<'_, [u8]> = match (packed, self.origin) {
                 (Some(paths), _) => {
-                    let read = std::fs::read(&paths[i]).map_err(|e| {
+                    let read = read_regular(&paths[i], pair.stored().bytes).map_err(|e| {
                         Error::from_io(e, "a compressed shard cannot be read").with("file", paths[i].display())
                     })?;
                     check_hash(self.stream, pair.stored(), &read)?;
