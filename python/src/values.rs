@@ -22,14 +22,18 @@ struct Columns {
 }
 
 impl Decoders {
-    /// `decoder_of` is called once for each column of a binary format, with the name of its encoding.
+    /// `decoder_of` is called once for each column of a binary format, with the name of its encoding, and with whether
+    /// it is a built-in one.
     pub(crate) fn new(layouts: &[Arc<Layout>], decoder_of: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = decoder_of.py();
         let of_layout = |layout: &Arc<Layout>| {
             let columns = layout.columns.iter().map(|column| {
                 let decoder = match layout.format.is_split() {
                     true => None,
-                    false => decoder_of.call1((column.encoding.to_string(),))?.extract::<Option<Py<PyAny>>>()?,
+                    false => {
+                        let is_built_in = !matches!(column.encoding, Encoding::Custom(_));
+                        decoder_of.call1((column.encoding.to_string(), is_built_in))?.extract::<Option<Py<PyAny>>>()?
+                    }
                 };
                 Ok((PyString::intern(py, &column.name).unbind(), decoder))
             });

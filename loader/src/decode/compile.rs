@@ -208,7 +208,17 @@ fn check_joint(fields: &[(String, FieldSpec)]) -> Result<()> {
 }
 
 fn unsuitable_column(column: &Column, message: &str) -> Error {
-    Error::config(message).with("column", &column.name).with("encoding", &column.encoding)
+    let error = |message| Error::config(message).with("column", &column.name).with("encoding", &column.encoding);
+    match &column.encoding {
+        Encoding::Custom(name) if Encoding::parse(name).is_ok() => {
+            let size = column.size.map_or_else(|| "variable".to_owned(), |size| size.to_string());
+            error(format!(
+                "{message}: its size in the index, {size}, is not that of the built-in `{name}`, so its values are bytes \
+                 of an encoding that was registered under that name"
+            ))
+        }
+        _ => error(message.to_owned()),
+    }
 }
 
 /// Stored form of the column's numbers, if it has numbers.

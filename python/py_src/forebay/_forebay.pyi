@@ -54,7 +54,7 @@ class Index:
 
 class SingleShard:
     def __init__(
-        self, index: Index, folder: str, decoder_of: Callable[[str], Callable[[bytes], Any] | None]
+        self, index: Index, folder: str, decoder_of: Callable[[str, bool], Callable[[bytes], Any] | None]
     ) -> None: ...
     def sample(self, index: int) -> dict[str, Any]: ...
 
@@ -84,7 +84,7 @@ class Reader:
     def __init__(
         self,
         data: DataSet,
-        decoder_of: Callable[[str], Callable[[bytes], Any] | None],
+        decoder_of: Callable[[str, bool], Callable[[bytes], Any] | None],
         outside: tuple[Fetches, list[int]] | None,
     ) -> None: ...
     def sample(self, id: int, attempts: int) -> dict[str, Any]: ...

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import forebay as fb
+from forebay.streaming import StreamingDataset
 from forebay.streaming.base import format as formats
 from forebay.streaming.base.format.json import encodings as json_encodings
 from forebay.streaming.base.format.mds import encodings
@@ -147,6 +149,49 @@ def test_a_custom_encoding_is_written_and_read(monkeypatch, tmp_path):
         writer.write({"text": "abc"})
     assert b"cba" in (tmp_path / "shard.00000.mds").read_bytes()
     assert LocalDataset(str(tmp_path))[0] == {"text": "abc"}
+
+
+class Pixels(encodings.Encoding):
+    """Arrays of any length under the name of a number, as in the reference's example of imagenet.int8."""
+
+    size = None
+
+    def encode(self, obj):
+        return obj.tobytes()
+
+    def decode(self, data):
+        return np.frombuffer(data, np.uint8)
+
+
+class Quad(Pixels):
+    """Four bytes under the name of a number of two."""
+
+    size = 4
+
+
+def test_encodings_under_known_names_with_other_sizes_are_written_and_read(monkeypatch, tmp_path):
+    with monkeypatch.context() as patch:
+        patch.setitem(encodings._encodings, "uint8", Pixels)
+        patch.setitem(encodings._encodings, "uint16", Quad)
+        columns = {"image": "uint8", "n": "int", "quad": "uint16"}
+        with formats.MDSWriter(out=str(tmp_path), columns=columns) as writer:
+            for i in range(3):
+                writer.write({"image": np.arange(i, dtype=np.uint8), "n": i, "quad": np.full(4, i, np.uint8)})
+        index = json.loads((tmp_path / "index.json").read_text())
+        assert index["shards"][0]["column_sizes"] == [None, 8, 4]
+        sample = LocalDataset(str(tmp_path))[2]
+        assert (sample["image"].tolist(), sample["n"], sample["quad"].tolist()) == ([0, 1], 2, [2] * 4)
+        dataset = StreamingDataset(local=str(tmp_path), batch_size=1)
+        assert [row["image"].size for row in dataset] == [0, 1, 2]
+    # A process without the registration decodes as the reference does: by the name.
+    assert LocalDataset(str(tmp_path))[1]["quad"] == 257
+
+    fields = {"quad": fb.Bytes("quad"), "image": fb.Bytes("image"), "n": fb.Scalar("n")}
+    batch = next(iter(fb.Loader(local=str(tmp_path), batch_size=3, fields=fields)))
+    assert list(batch["quad"]) == [bytes([i]) * 4 for i in range(3)]
+    assert [len(row) for row in batch["image"]] == [0, 1, 2]
+    with pytest.raises(fb.ConfigError, match="its size in the index, 4, is not that of the built-in `uint16`"):
+        fb.Loader(local=str(tmp_path), batch_size=3, fields={"x": fb.Scalar("quad")})
 
 
 TEXT = {"n": "int", "x": "float", "s": "str"}

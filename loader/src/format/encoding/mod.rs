@@ -60,7 +60,8 @@ pub enum Encoding {
     Json,
     /// A Python pickle: never decoded here.
     Pickle,
-    /// An encoding that users registered with the reference under this name: only its bytes can be read.
+    /// An encoding that users registered with the reference under this name, which may be that of another encoding:
+    /// only its bytes can be read.
     Custom(String),
 }
 
@@ -257,7 +258,7 @@ impl Encoding {
             Self::Custom(name) => {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
-                    format!("`{name}` is not a known encoding; read its bytes"),
+                    format!("`{name}` is not an encoding that is known here; read its bytes"),
                 ));
             }
         })

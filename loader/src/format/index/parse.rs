@@ -246,14 +246,10 @@ fn mds_columns(object: &JsonObject<'_>) -> Result<Vec<Column>> {
                     .context("column", || name)?,
             ),
         };
-        // An unknown name may be an encoding that users registered: its bytes can be read.
-        let encoding = Encoding::parse(encoding).unwrap_or_else(|_| Encoding::Custom(encoding.to_owned()));
-        if !matches!(encoding, Encoding::Custom(_)) && encoding.fixed_size() != size {
-            let words = |size: Option<u32>| size.map_or_else(|| "null".to_owned(), |size| size.to_string());
-            let (right, wrong) = (words(encoding.fixed_size()), words(size));
-            let what = format!("the encoding `{encoding}` has the size {right}, not {wrong}");
-            return Err(Error::format(what).with("column", name).with("field", "column_sizes"));
-        }
+        // Users may register encodings, under known names as well: an unknown name or another size means such a one, and
+        // its bytes can be read. Pickles remain unsafe whatever their size.
+        let known = Encoding::parse(encoding).ok().filter(|known| known.fixed_size() == size || !known.is_safe());
+        let encoding = known.unwrap_or_else(|| Encoding::Custom(encoding.to_owned()));
         columns.push(Column { name: name.to_owned(), encoding, size });
     }
     Ok(columns)
@@ -381,7 +377,6 @@ mod tests {
             (MDS, "zstd:3", "zstd:99", "field compression"),
             (MDS, "\"bytes\": 256", "\"bytes\": 4294967296", "field raw_data.bytes"),
             (MDS, "\"bytes\": 256", "\"bytes\": 256, \"more\": 0", "in raw_data"),
-            (MDS, "[null, 8]", "[null, 4]", "field column_sizes"),
             (
                 MDS,
                 "[null, 8]",
@@ -452,6 +447,21 @@ mod tests {
         );
         let custom = parse(&MDS.replace("[\"str\"", "[\"my_encoding\"")).unwrap();
         assert_eq!(custom.shards[0].layout.columns[0].encoding, Encoding::Custom("my_encoding".into()));
+    }
+
+    #[test]
+    fn an_encoding_registered_under_a_known_name_is_recognised_by_its_size() {
+        let encoding = |name: &str, sizes: &str| {
+            let text = MDS.replace("[\"str\"", &format!("[\"{name}\"")).replace("[null, 8]", sizes);
+            let column = parse(&text).unwrap().shards[0].layout.columns[0].clone();
+            (column.encoding, column.size)
+        };
+        let custom = |name: &str, size| (Encoding::Custom(name.into()), size);
+        assert_eq!(encoding("uint8", "[1, 8]"), (Encoding::parse("uint8").unwrap(), Some(1)));
+        assert_eq!(encoding("uint8", "[null, 8]"), custom("uint8", None));
+        assert_eq!(encoding("uint16", "[4, 8]"), custom("uint16", Some(4)));
+        assert_eq!(encoding("jpeg", "[9, 8]"), custom("jpeg", Some(9)));
+        assert_eq!(encoding("pkl", "[9, 8]"), (Encoding::Pickle, Some(9)));
     }
 
     #[test]

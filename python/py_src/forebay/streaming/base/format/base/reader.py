@@ -57,7 +57,7 @@ class Reader(Array, ABC):
     """True if the engine reads and decodes samples."""
 
     @staticmethod
-    def _decoder_of(encoding: str) -> Callable[[bytes], Any] | None:
+    def _decoder_of(encoding: str, is_built_in: bool) -> Callable[[bytes], Any] | None:
         """Returns the function that decodes a column of a binary format, or None for the engine's."""
         return None
 

@@ -11,10 +11,15 @@ from . import encodings
 __all__ = ["decoder_of"]
 
 
-def decoder_of(encoding: str) -> Callable[[bytes], Any] | None:
-    """Returns the function that decodes a column, or None for the engine's."""
+def decoder_of(encoding: str, is_built_in: bool) -> Callable[[bytes], Any] | None:
+    """Returns the function that decodes a column, or None for the engine's.
+
+    Args:
+        encoding: Name of the encoding.
+        is_built_in: False if the column's size differs from that of the built-in encoding of this name.
+    """
     name = encoding.partition(":")[0]
-    if name in _DECODED_BY_ENGINE and encodings._encodings[name] is _DECODED_BY_ENGINE[name]:
+    if is_built_in and name in _DECODED_BY_ENGINE and encodings._encodings[name] is _DECODED_BY_ENGINE[name]:
         return None
     return functools.partial(encodings.mds_decode, encoding)
 
