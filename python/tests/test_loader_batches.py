@@ -131,6 +131,18 @@ def test_arrays_of_varying_shape_are_lists(tmp_path):
                 assert tuple(got.shape) == array.shape
 
 
+def test_a_picture_that_lacks_only_its_end_marker_has_pillows_pixels(tmp_path):
+    files = [jpeg(number) for number in range(4)]
+    assert all(file.endswith(b"\xff\xd9") for file in files)
+    with fb.MDSWriter(out=tmp_path, columns={"image": "jpeg"}) as writer:
+        for number, file in enumerate(files):
+            writer.write({"image": file[:-2] + bytes(9 * number)})
+    with fb.Loader(local=tmp_path, batch_size=4, fields={"x": fb.Image("image")}) as loader:
+        batch = next(iter(loader))
+    for x, file in zip(batch["x"], files):
+        assert (x.numpy() == np.asarray(PIL.Image.open(io.BytesIO(file)).convert("RGB")).transpose(2, 0, 1)).all()
+
+
 def test_a_transform_runs_on_each_batch(pictures):
     with ordered(pictures, transform=lambda batch: batch["number"].sum().item()) as loader:
         assert sum(loader) == sum(range(SAMPLES))

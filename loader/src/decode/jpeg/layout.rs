@@ -80,9 +80,6 @@ pub(super) fn parts(
         *part = Some(ComponentPart { index: entry.component, h, v, first, columns, rows, quantisation });
         first += h * v;
     }
-    let Size { w: width, h: height } = match (is_single, scan.components()) {
-        (true, [only]) => frame.components()[only.component].blocks(),
-        _ => Size { w: frame.size.w.div_ceil(8 * frame.h_max), h: frame.size.h.div_ceil(8 * frame.v_max) },
-    };
+    let Size { w: width, h: height } = scan.mcus(frame);
     Ok((parts, Extent { width, height, columns, rows }))
 }

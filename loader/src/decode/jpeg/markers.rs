@@ -7,6 +7,7 @@
 use super::fallback::Fallback;
 use super::frame::{Colours, Frame};
 use super::order::{BLOCK, PLACES};
+use crate::decode::geometry::Size;
 
 const SOI: u8 = 0xd8;
 const EOI: u8 = 0xd9;
@@ -47,7 +48,7 @@ pub(super) struct Spectrum {
 
 impl Spectrum {
     /// The spectrum of a sequential scan.
-    const ALL: Self = Self { first: 0, last: 63, high: 0, low: 0 };
+    pub(super) const ALL: Self = Self { first: 0, last: 63, high: 0, low: 0 };
 }
 
 /// Scan of one to three components.
@@ -64,6 +65,14 @@ pub(super) struct Scan {
 impl Scan {
     pub(super) fn components(&self) -> &[ScanComponent] {
         &self.components[..self.count]
+    }
+
+    /// Returns the MCUs in a row, and the rows of MCUs.
+    pub(super) fn mcus(&self, frame: &Frame) -> Size {
+        match self.components() {
+            [only] => frame.components()[only.component].blocks(),
+            _ => Size { w: frame.size.w.div_ceil(8 * frame.h_max), h: frame.size.h.div_ceil(8 * frame.v_max) },
+        }
     }
 }
 
@@ -103,7 +112,7 @@ impl<'a> Headers<'a> {
         })
     }
 
-    /// Reads up to the next scan. Returns `None` at the end of the image.
+    /// Reads up to the next scan. Returns `None` at the end of the image, with or without its marker.
     pub(super) fn next_scan(&mut self) -> Result<Option<(Frame, Scan)>, Fallback> {
         loop {
             match self.marker()? {
@@ -140,9 +149,9 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// Returns true if the next marker is that of the end.
+    /// Returns true if the image ends here, with or without its marker.
     pub(super) fn is_at_end(&self) -> bool {
-        self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(&[0xff, EOI]))
+        self.bytes.get(self.at..).is_none_or(|rest| rest.is_empty() || rest.starts_with(&[0xff, EOI]))
     }
 
     /// Returns a quantisation table by pairs, see [`order`](super::order). The transform multiplies modulo 2^16, as
@@ -158,13 +167,14 @@ impl<'a> Headers<'a> {
 
     fn marker(&mut self) -> Result<u8, Fallback> {
         let mut rest = self.bytes[self.at.min(self.bytes.len())..].iter();
-        if rest.next() != Some(&0xff) {
+        if rest.next().is_some_and(|byte| *byte != 0xff) {
             return Err(Fallback("no marker where one should be"));
         }
         // Any number of FF may precede a marker's code.
-        let code = *rest.find(|b| **b != 0xff).ok_or(Fallback("the end of the file instead of a marker"))?;
+        let code = rest.find(|byte| **byte != 0xff).copied();
         self.at = self.bytes.len() - rest.len();
-        Ok(code)
+        // Some files lack the last marker, or half of it.
+        Ok(code.unwrap_or(EOI))
     }
 
     /// Reads a segment, without its length.
@@ -230,8 +240,8 @@ impl<'a> Headers<'a> {
         };
         let [first, last, bits] = *spectrum else { return Err(Fallback("a scan header of another length")) };
         let spectrum = Spectrum { first, last, high: bits >> 4, low: bits & 15 };
-        if !frame.is_progressive && spectrum != Spectrum::ALL {
-            return Err(Fallback("a scan that is not sequential"));
+        if frame.is_progressive == (spectrum == Spectrum::ALL) {
+            return Err(Fallback("a scan of another kind than its frame"));
         }
         if !(1..=frame.components().len()).contains(&count) {
             return Err(Fallback("a scan of no components, or of more than the frame has"));

@@ -5,6 +5,7 @@ use super::fallback::Fallback;
 use super::kernel::Kernels;
 use super::mcu_blocks::{McuBlocks, Position};
 use super::order::BLOCK;
+use super::spectrum::FEW_RESTARTS;
 use super::unstuff::Segments;
 
 const TOO_SHORT: Fallback = Fallback("entropy-coded data that ends too early");
@@ -38,7 +39,7 @@ impl<'a> Intervals<'a> {
                 return Err(UNREAD);
             }
             self.segment += 1;
-            next = Some(self.segments.bits(self.segment).ok_or(Fallback("a missing restart marker"))?);
+            next = Some(self.segments.bits(self.segment).ok_or(FEW_RESTARTS)?);
             self.remaining = self.interval;
         }
         let run = count.min(self.remaining);

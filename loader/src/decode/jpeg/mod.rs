@@ -78,7 +78,8 @@ pub trait JpegDecoder: Send {
     fn size(&mut self, bytes: &[u8]) -> Result<Size>;
 
     /// Decodes at least `region`, which must be inside the picture, to RGB. `pixels` records the region that was
-    /// decoded. Bytes after the region are not read, so damage there is not noticed.
+    /// decoded. Bytes after the region are not read, so damage there is not noticed. A file that lacks only its end
+    /// marker is not damaged, also if zeros follow its data.
     ///
     /// # Errors
     /// Damaged or truncated data within or before the region, and unsupported kinds of JPEG. A picture that could only

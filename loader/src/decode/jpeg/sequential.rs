@@ -16,6 +16,7 @@ use super::mcu::Mcus;
 use super::order::BLOCK;
 use super::pixel_writer::PixelWriter;
 use super::row_index::RowIndexReader;
+use super::spectrum::Coverage;
 use super::stages::JpegStage;
 use super::workspace::{Workspace, set_offsets};
 use crate::decode::geometry::Region;
@@ -50,18 +51,12 @@ impl Sequential {
             return Err(Fallback("a row index for several scans"));
         }
         let mut scans = Some(scan);
-        let mut seen = [false; 3];
+        let mut coverage = Coverage::default();
         while let Some(scan) = scans {
-            for part in scan.components() {
-                if std::mem::replace(&mut seen[part.component], true) {
-                    return Err(Fallback("a component in two scans"));
-                }
-            }
+            coverage.add(&scan)?;
             scans = self.scan(workspace, headers, frame, &scan, None, region, None)?;
         }
-        if seen.contains(&false) {
-            return Err(Fallback("a component in no scan"));
-        }
+        coverage.check(frame.components().len())?;
         writer.write_up_to(region.y + region.h, &workspace.planes, &mut workspace.scratch);
         Ok(())
     }

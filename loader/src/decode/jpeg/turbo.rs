@@ -14,6 +14,7 @@ use turbojpeg_sys as tj;
 
 use super::JpegDecoder;
 use super::scan_limit::scans_max;
+use super::spectrum::{Coverage, FEW_RESTARTS};
 use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,9 +30,12 @@ const MARGIN: u32 = 2;
 /// Smallest width of a region; the library upsamples narrower ones differently from the whole picture.
 const WIDTH_MIN: u32 = 16;
 
-/// Warning that leaves the pixels right and that no other can follow: too many bytes before the end. The library keeps
-/// only the first warning, so any other one may hide damage.
+/// Warning that leaves the pixels right and that no other can follow, unless restart markers are missing: too many bytes
+/// before the end. The library keeps only the first warning, so any other one may hide damage.
 const HARMLESS_WARNING: &str = "extraneous bytes before marker 0xd9";
+
+/// Warning of a file without its end marker, the only one if nothing else is missing.
+const END_WARNING: &str = "Premature end of JPEG file";
 
 /// Part of the library's error for a picture with sampling factors that TurboJPEG confuses with simpler ones.
 const CROP_ERROR: &str = "cropping region";
@@ -273,11 +277,11 @@ impl Turbo {
     fn decode_flawless(&mut self, bytes: &[u8], header: &Header, region: Region, pixels: &mut Pixels) -> Result<()> {
         let out = pixels.start(region, header.format.room());
         if let Some(warning) = self.damage(bytes, header, region, out)? {
-            if let Some(damage) = self.damage_after_header(bytes, header, region, out, &warning) {
+            if let Some(damage) = self.hidden_damage(bytes, header, region, out, &warning) {
                 let message = "the JPEG is damaged; set tolerant=True on the field to decode as much of it as possible";
                 return Err(Error::decode(message).with("reason", damage));
             }
-            log::debug!("decoded a JPEG with an odd header: {warning}");
+            log::debug!("decoded an odd JPEG: {warning}");
             // The pixels come from the file as it is.
             let header = self.start(bytes, header.scale)?;
             self.decompress(bytes, &header, region, out)?;
@@ -288,12 +292,15 @@ impl Turbo {
 
     /// Decodes as [`decompress`](Self::decompress) does, and returns only a warning that may mean damage.
     fn damage(&mut self, bytes: &[u8], header: &Header, region: Region, out: &mut [u8]) -> Result<Option<String>> {
-        Ok(self.decompress(bytes, header, region, out)?.filter(|warning| !warning.contains(HARMLESS_WARNING)))
+        let warning = self.decompress(bytes, header, region, out)?;
+        let is_harmless =
+            |warning: &str| warning.contains(HARMLESS_WARNING) && Coverage::check_headers(bytes) != Err(FEW_RESTARTS);
+        Ok(warning.filter(|warning| !is_harmless(warning)))
     }
 
-    /// Returns the damage of a picture whose first `warning` may be about an odd header only. The library handles such
-    /// headers in a known way; a repaired copy of the file shows later warnings.
-    fn damage_after_header(
+    /// Returns the damage of a picture whose first `warning` may be about an odd header or a missing end marker only. The
+    /// library handles these in a known way; a repaired copy of the file shows later warnings.
+    fn hidden_damage(
         &mut self,
         bytes: &[u8],
         header: &Header,
@@ -301,7 +308,8 @@ impl Turbo {
         out: &mut [u8],
         warning: &str,
     ) -> Option<String> {
-        let found = repair::repair_header(bytes).and_then(|repaired| {
+        let may_lack_end = warning.contains(END_WARNING);
+        let found = repair::repaired(bytes, may_lack_end).and_then(|repaired| {
             let same = self.start(&repaired, header.scale).ok()?;
             let is_same = same.size == header.size && same.format == header.format && same.bits == header.bits;
             is_same.then(|| self.damage(&repaired, &same, region, out).ok()).flatten()

@@ -31,12 +31,12 @@ pub(super) struct Part {
     pub start: usize,
     /// Restart markers before it.
     pub restarts: usize,
-    /// End in the file; `None` is the marker after the scan.
+    /// End in the file; `None` is the marker after the scan, or the end of the file.
     pub end: Option<BitPlace>,
 }
 
 impl Segments {
-    /// Reads all data of `scan`, and returns the offset of the marker after it.
+    /// Reads all data of `scan`, and returns the offset of the marker after it, or the end of the file.
     pub(super) fn read_scan(
         &mut self,
         kernels: Kernels,
@@ -48,7 +48,8 @@ impl Segments {
     }
 
     /// Reads `part` of the data in `file`, and returns the offset at which it stopped: that of the marker after the
-    /// scan if no end is given. Restart markers belong to the data if `has_restarts`, and must count up.
+    /// scan if no end is given, or the end of a file without one. Restart markers belong to the data if `has_restarts`,
+    /// and must count up.
     pub(super) fn read(
         &mut self,
         kernels: Kernels,
@@ -82,6 +83,13 @@ impl Segments {
                     }
                     self.spare = 8 - place.bit;
                     return Ok(start + at);
+                }
+                ([] | [0xff], None) => {
+                    // Zeros at the end of the file are no data: files that are cut may be filled up with them.
+                    let last = self.ends.len() - 1;
+                    let zeros = self.bytes[self.start(last)..end].iter().rev().take_while(|byte| **byte == 0).count();
+                    self.ends[last] -= zeros;
+                    return Ok(file.len());
                 }
                 _ => return Err(Fallback("a scan without an end")),
             }

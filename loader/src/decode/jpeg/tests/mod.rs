@@ -5,6 +5,7 @@ use crate::decode::vectors::Vectors;
 use crate::error::ErrorKind;
 
 mod deep;
+mod end;
 mod equal;
 mod kernels;
 mod progressive;

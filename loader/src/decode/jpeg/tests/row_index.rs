@@ -360,7 +360,7 @@ fn a_forged_index_is_rejected_with_the_reason() {
         ("beyond the file", 4, at(bytes.len() + 1), 4..5, SPLIT),
         ("beyond the file, as the end", 4, at(bytes.len() + 1), 3..4, ABSENT),
         ("far beyond it", 4, at(usize::MAX >> 4), 3..5, ABSENT),
-        ("at the file's end", 4, at(bytes.len()), 4..5, ENDLESS),
+        ("at the file's end", 4, at(bytes.len()), 4..5, SHORT),
         ("at its end, as the end", 4, BitPlace { byte: bytes.len(), bit: 3 }, 3..4, ENDLESS),
         ("within stuffing", 1, at(stuffing + 1), 1..2, SPLIT),
         ("within stuffing, as the end", 1, at(stuffing + 1), 0..1, ENDLESS),

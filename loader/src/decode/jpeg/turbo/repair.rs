@@ -1,15 +1,20 @@
-//! Repair of odd headers, to the values that libjpeg assumes.
+//! Repair of odd headers, to the values that libjpeg assumes, and of missing end markers.
 //!
 //! The library keeps only the first warning of a file. A harmless one about the header would hide all damage after it,
-//! so the file is decoded again with the cause of the warning removed.
+//! so the file is decoded again with the cause of the warning removed. A file without its end marker gives the same
+//! warning if its data is cut, but with an end marker only a file whose data is cut gives a warning.
 
-/// Returns `bytes` without the harmless causes of libjpeg's warnings before the first scan's data: bytes between
-/// markers, unknown revisions of JFIF, unknown colour transforms of Adobe, and a sequential scan whose header is that
-/// of a progressive one. Returns `None` if there is no such cause, or no header at all.
-pub(super) fn repair_header(bytes: &[u8]) -> Option<Vec<u8>> {
+use super::super::spectrum::Coverage;
+
+/// Returns `bytes` without the harmless causes of libjpeg's warnings: bytes between markers, unknown revisions of JFIF,
+/// unknown colour transforms of Adobe, and a sequential scan whose header is that of a progressive one, all before the
+/// first scan's data; and, if it `may_lack_end`, with an end marker if no scan is missing. Returns `None` if there is no
+/// such cause, or no header at all.
+pub(super) fn repaired(bytes: &[u8], may_lack_end: bool) -> Option<Vec<u8>> {
     let mut rest = bytes.strip_prefix(&[0xff, 0xd8])?;
     let mut out = vec![0xff, 0xd8];
-    let (mut components, mut is_sequential, mut transform) = (0, false, None);
+    let (mut components, mut is_sequential, mut is_huffman, mut transform) = (0, false, false, None);
+    let is_one_scan;
     loop {
         let code = next_marker(&mut rest)?;
         out.extend([0xff, code]);
@@ -26,9 +31,11 @@ pub(super) fn repair_header(bytes: &[u8]) -> Option<Vec<u8>> {
             0xc0..=0xc3 | 0xc9 | 0xca => {
                 components = usize::from(*body.get(5)?);
                 is_sequential = !matches!(code, 0xc2 | 0xca);
+                is_huffman = code <= 0xc3;
             }
             0xda => {
                 let parameters_start = 1 + 2 * usize::from(*body.first()?);
+                is_one_scan = is_sequential && usize::from(body[0]) == components;
                 let parameters = body.get_mut(parameters_start..)?.first_chunk_mut::<3>()?;
                 if is_sequential && components > 0 {
                     *parameters = [0, 63, 0];
@@ -47,7 +54,24 @@ pub(super) fn repair_header(bytes: &[u8]) -> Option<Vec<u8>> {
         };
     }
     out.extend(rest);
-    (out != bytes).then_some(out)
+    let is_changed = out != bytes;
+    // Arithmetic decoders read zeros after the end of the data, without a warning.
+    if (is_changed || may_lack_end) && is_huffman && (is_one_scan || Coverage::check_headers(&out).is_ok()) {
+        append_end(&mut out);
+        return Some(out);
+    }
+    is_changed.then_some(out)
+}
+
+/// Appends an end marker in place of zeros, with which files that are cut may be filled up.
+fn append_end(file: &mut Vec<u8>) {
+    let zeros = file.iter().rev().take_while(|byte| **byte == 0).count();
+    file.truncate(file.len() - zeros);
+    if zeros > 0 && file.ends_with(&[0xff]) {
+        // Data, and not the start of a marker.
+        file.push(0);
+    }
+    file.extend([0xff, 0xd9]);
 }
 
 /// Returns the code of the next marker, after bytes that are none.
