@@ -131,6 +131,20 @@ def test_arrays_of_varying_shape_are_lists(tmp_path):
                 assert tuple(got.shape) == array.shape
 
 
+@pytest.mark.parametrize("encoding", ["jpeg_array", "list[jpeg]"])
+def test_the_pictures_of_a_list_are_one_array_per_sample(tmp_path, encoding):
+    with fb.MDSWriter(out=tmp_path, columns={"frames": encoding}) as writer:
+        for number in range(4):
+            writer.write({"frames": [jpeg(number)] * (number + 1)})
+    cut = fb.Image("frames", fb.RandomResizedCrop(16), fb.RandomHorizontalFlip())
+    with fb.Loader(local=tmp_path, batch_size=4, fields={"whole": fb.Image("frames"), "cut": cut}) as loader:
+        batch = next(iter(loader))
+    for number, (whole, frames) in enumerate(zip(batch["whole"], batch["cut"])):
+        expected = np.asarray(PIL.Image.open(io.BytesIO(jpeg(number))).convert("RGB")).transpose(2, 0, 1)
+        assert whole.shape == (number + 1, *expected.shape) and (whole.numpy() == expected).all()
+        assert frames.shape == (number + 1, 3, 16, 16) and (frames == frames[0]).all()
+
+
 def test_a_picture_that_lacks_only_its_end_marker_has_pillows_pixels(tmp_path):
     files = [jpeg(number) for number in range(4)]
     assert all(file.endswith(b"\xff\xd9") for file in files)

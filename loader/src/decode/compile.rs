@@ -68,8 +68,8 @@ impl FieldPlan {
                     apply_exif_orientation: *apply_exif_orientation,
                     scaled_decode: *scaled_decode,
                 };
-                let (encoding, content, ops) = (ImageEncoding::File, Content::Colours, ops.clone());
-                self.compile_picture(column, size, ImageField { encoding, content, ops, draws, writer, reading })?
+                let (encoding, list, content, ops) = (ImageEncoding::File, None, Content::Colours, ops.clone());
+                self.compile_picture(column, size, ImageField { encoding, list, content, ops, draws, writer, reading })?
             }
             FieldSpec::Mask { column, ops, dtype } => {
                 let (size, normalise) = check_ops(ops)?;
@@ -77,8 +77,8 @@ impl FieldPlan {
                     return Err(Error::config("a Mask holds labels: Normalize would change them"));
                 }
                 let (writer, reading) = (PictureWriter::labels(*dtype)?, ReadOptions::default());
-                let (encoding, content, ops) = (ImageEncoding::File, Content::Labels, ops.clone());
-                self.compile_picture(column, size, ImageField { encoding, content, ops, draws, writer, reading })?
+                let (encoding, list, content, ops) = (ImageEncoding::File, None, Content::Labels, ops.clone());
+                self.compile_picture(column, size, ImageField { encoding, list, content, ops, draws, writer, reading })?
             }
             FieldSpec::Scalar { column, dtype } => {
                 let (index, column) = self.find_column(column)?;
@@ -135,7 +135,7 @@ impl FieldPlan {
         })
     }
 
-    /// Checks the column of `field`, and sets the encoding to the column's. `size` is that of the result, if it is fixed.
+    /// Checks the column of `field`, and sets the encodings to the column's. `size` is that of the result, if it is fixed.
     fn compile_picture(
         &self,
         column: &str,
@@ -143,30 +143,31 @@ impl FieldPlan {
         mut field: ImageField,
     ) -> Result<(usize, Work, DType, RowShape)> {
         let (index, column) = self.find_column(column)?;
-        let may_be_picture = matches!(
-            column.encoding,
-            Encoding::Jpeg | Encoding::Png | Encoding::Pil | Encoding::Bytes | Encoding::Custom(_)
-        );
-        if !may_be_picture {
-            return Err(unsuitable_column(
-                column,
-                "Image and Mask need a column of one picture in each sample: jpeg, png, pil, or bytes that are JPEG, PNG or \
-                 WebP files",
-            ));
+        use Encoding::{Bytes, Custom, Jpeg, JpegArray, JpegList, Pil, PilList, Png, PngList};
+        match column.encoding {
+            Jpeg | Png | Pil | Bytes | Custom(_) => {}
+            JpegArray(_) | JpegList | PngList | PilList => field.list = Some(column.encoding.clone()),
+            _ => {
+                return Err(unsuitable_column(
+                    column,
+                    "Image and Mask need a column of pictures: jpeg, png, pil, lists of these, or bytes that are JPEG, PNG or \
+                     WebP files",
+                ));
+            }
         }
-        if field.content == Content::Labels && column.encoding == Encoding::Jpeg {
+        if field.content == Content::Labels && matches!(column.encoding, Jpeg | JpegArray(_) | JpegList) {
             return Err(unsuitable_column(
                 column,
                 "a JPEG cannot hold labels, because its compression changes them: read the column as Image, or write the \
                  masks as PNG of one channel (encoding png, pil or bytes)",
             ));
         }
-        if column.encoding == Encoding::Pil {
+        if matches!(column.encoding, Pil | PilList) {
             field.encoding = ImageEncoding::Raw;
         }
         let shape = match size {
-            Some(size) => RowShape::Fixed(field.writer.shape(size)),
-            None => RowShape::RaggedArray,
+            Some(size) if field.list.is_none() => RowShape::Fixed(field.writer.shape(size)),
+            _ => RowShape::RaggedArray,
         };
         let dtype = field.writer.dtype();
         Ok((index, Work::Image(field), dtype, shape))

@@ -6,12 +6,13 @@ use super::geometry::{PIXELS_MAX, Region, Scale, Size, Stage, resolve};
 use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
 use super::normalise::PictureWriter;
 use super::orientation::Orientation;
-use super::pixels::{Content, Pixels, interleaved};
-use super::ragged::start_ragged;
+use super::pixels::{Content, Pixels, interleaved, release};
+use super::ragged::{elements, read_ragged, start_ragged};
 use super::resize::Resizer;
 use super::row::{EncodedPicture, Row};
 use super::{pil, png, webp};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::encoding::Encoding;
 
 /// Stored form of a column's pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(super) struct ReadOptions {
 pub(super) struct ImageField {
     /// Stored form of the pictures.
     pub encoding: ImageEncoding,
+    /// Encoding of columns with several pictures in each sample, which become one array.
+    pub list: Option<Encoding>,
     /// Meaning of the pixel values.
     pub content: Content,
     /// Operations in order.
@@ -74,6 +77,8 @@ pub(super) struct ImageDecoder {
     source: Pixels,
     /// Result of a step if another step follows.
     between: Pixels,
+    /// One picture of a list, as a ragged row.
+    element: Vec<u8>,
     /// Counts since the last [`take_counts`](Self::take_counts).
     counts: PictureCounts,
     /// Draws and size of the sample's previous picture.
@@ -99,6 +104,59 @@ impl ImageDecoder {
     /// Bytes that are not a picture of a supported kind, damaged pictures, pictures above the limits, a fixed row of
     /// another size.
     pub(super) fn decode(
+        &mut self,
+        bytes: &[u8],
+        index: &[u8],
+        field: &ImageField,
+        key: DrawKey,
+        row: &mut Row<'_>,
+    ) -> Result<()> {
+        match field.list.as_ref().and_then(|list| list.pictures(bytes)) {
+            Some(pictures) => self.decode_list(&pictures.map_err(|e| e.of_kind(ErrorKind::Decode))?, field, key, row),
+            None => self.decode_one(bytes, index, field, key, row),
+        }
+    }
+
+    /// Decodes the pictures of a list into one array. All have the same draws, so that the frames of a video are cut
+    /// alike.
+    fn decode_list(&mut self, pictures: &[&[u8]], field: &ImageField, key: DrawKey, row: &mut Row<'_>) -> Result<()> {
+        let Row::Var(out) = row else {
+            return Err(Error::internal("a list of pictures cannot be decoded into memory of this kind"));
+        };
+        if pictures.is_empty() {
+            return Err(Error::decode("the sample has no pictures"));
+        }
+        let mut element = std::mem::take(&mut self.element);
+        let mut first = Vec::new();
+        for (number, picture) in pictures.iter().enumerate() {
+            // Pictures of one list may have different ratios.
+            self.joint = None;
+            self.decode_one(picture, &[], field, key, &mut Row::Var(&mut element)).context("picture", || number)?;
+            let (dtype, shape, pixels) = read_ragged(&element)?;
+            if number == 0 {
+                let all = [&[pictures.len()], &shape[..]].concat();
+                if elements(&all).is_none_or(|all| all as u64 > 3 * PIXELS_MAX) {
+                    return Err(Error::decode("the pictures of the sample have more pixels than the limit allows")
+                        .with("pictures", pictures.len())
+                        .with("pixels_max", PIXELS_MAX));
+                }
+                start_ragged(out, dtype, &all)?;
+                first = shape;
+            } else if shape != first {
+                let message = "the pictures of the sample have different sizes: end the operations at a fixed size";
+                return Err(Error::decode(message)
+                    .with("picture", number)
+                    .with("shapes", format!("{first:?} and {shape:?}")));
+            }
+            let start = out.len() - (pictures.len() - number) * pixels.len();
+            out[start..][..pixels.len()].copy_from_slice(pixels);
+        }
+        release(&mut element);
+        self.element = element;
+        Ok(())
+    }
+
+    fn decode_one(
         &mut self,
         bytes: &[u8],
         index: &[u8],

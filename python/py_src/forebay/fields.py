@@ -163,8 +163,12 @@ class Image:
     has grey levels 0 to 255; float types have them divided by 255, before `Normalize`. If `ops` does not end at a fixed
     size, the result is a list of N pictures of different sizes.
 
+    A column with several pictures in each sample ("jpeg_array", "list[jpeg]", "list[png]", "list[pil]") gives a list of
+    N arrays, in which the pictures are the first dimension. `ops` draws once per sample, so that the frames of a video
+    are cut alike, and must give all pictures of a sample one size.
+
     Args:
-        column: Column with the encoded picture.
+        column: Column with the encoded picture or pictures.
         *ops: Operations in this order. `Normalize` must be the last.
         dtype: "uint8", "float32", "float16" or "bfloat16". None: "float32" with `Normalize`, else "uint8".
         layout: "NCHW" or "NHWC"; `x.permute(0, 3, 1, 2)` of the latter is torch's channels_last, without a copy.

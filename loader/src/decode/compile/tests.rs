@@ -1,5 +1,6 @@
 use super::*;
 use crate::decode::draw::DrawKey;
+use crate::decode::jpeg::{Subsampling, encode};
 use crate::decode::ragged::read_ragged;
 use crate::decode::row::Row;
 use crate::error::ErrorKind;
@@ -173,9 +174,9 @@ fn fields_that_cannot_work_are_rejected_at_compile_time() {
     ];
     for (json, part) in [
         (r#"[["x", {"kind": "image", "column": "nope"}]]"#, "columns i, n, s, a, l"),
-        (r#"[["x", {"kind": "image", "column": "n"}]]"#, "one picture"),
-        (r#"[["x", {"kind": "image", "column": "s"}]]"#, "one picture"),
-        (r#"[["x", {"kind": "image", "column": "l"}]]"#, "one picture"),
+        (r#"[["x", {"kind": "image", "column": "n"}]]"#, "a column of pictures"),
+        (r#"[["x", {"kind": "image", "column": "s"}]]"#, "a column of pictures"),
+        (r#"[["x", {"kind": "mask", "column": "l"}]]"#, "a JPEG cannot hold labels"),
         (
             r#"[["x", {"kind": "mask", "column": "i"}]]"#,
             "write the masks as PNG of one channel (encoding png, pil or bytes) (column i, encoding jpeg, field x)",
@@ -241,7 +242,7 @@ fn a_bad_sample_names_field_and_column() {
 fn a_header_with_too_many_pixels_is_rejected_before_memory_is_allocated() {
     let plan = compile(r#"[["x", {"kind": "image", "column": "a"}]]"#, &[column("a", "png")]).unwrap();
     // Rejected by size, or decoded and found to be cut.
-    for (width, reason) in [(PIXELS_MAX as u32, "the PNG cannot be decoded"), (PIXELS_MAX as u32 + 1, "pixels_max")] {
+    for (width, reason) in [(1000, "the PNG cannot be decoded"), (PIXELS_MAX as u32 + 1, "pixels_max")] {
         let mut header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
         header.extend([width, 1].map(u32::to_be_bytes).as_flattened());
         let e = decode(&plan, &[&header], 0).unwrap_err();
@@ -323,4 +324,65 @@ fn converted_or_shared_columns_are_not_read_directly_into_place() {
     }
     let same = r#"[["t", {"kind": "tokens", "column": "t", "length": 4, "dtype": "uint16"}]]"#;
     assert_eq!(direct(same, &columns), Some(0));
+}
+
+/// Returns the stored form of a list of pictures, as `jpeg_array` has it.
+fn array(pictures: &[Vec<u8>]) -> Vec<u8> {
+    let sizes = pictures.iter().map(|picture| picture.len() as u32);
+    let table = [pictures.len() as u32].into_iter().chain(sizes).flat_map(u32::to_le_bytes);
+    table.chain(pictures.concat()).collect()
+}
+
+#[test]
+fn the_pictures_of_a_list_become_one_array_and_are_cut_alike() {
+    let size = Size { w: 40, h: 30 };
+    let jpeg = |seed: usize| {
+        let pixels: Vec<u8> = (0..40 * 30 * 3).map(|i| (i * (7 + seed) / 5) as u8).collect();
+        encode(&pixels, size, 90, Subsampling::S420, false).unwrap()
+    };
+    let files = [jpeg(0), jpeg(1), jpeg(2)];
+    let raw = [ramp(40, 30), ramp(80, 60)];
+    let list = |pictures: &[Vec<u8>]| [vec![0; 4], array(pictures)].concat();
+    let ops = r#""ops": [{"op": "random_resized_crop", "size": [8, 9]}, {"op": "random_horizontal_flip"}]"#;
+    for (many, one, pictures, stored) in [
+        ("jpeg_array", "jpeg", &files[..], array(&files)),
+        ("jpegarray", "jpeg", &files[..1], array(&files[..1])),
+        ("list[jpeg]", "jpeg", &files, list(&files)),
+        ("list[pil]", "pil", &raw, list(&raw)),
+    ] {
+        for layout in ["NCHW", "NHWC"] {
+            let json = format!(r#"[["x", {{"kind": "image", "column": "a", "layout": "{layout}", {ops}}}]]"#);
+            let list = compile(&json, &[column("a", many)]).unwrap();
+            assert_eq!(list.outputs()[0].shape, RowShape::RaggedArray);
+            let single = compile(&json, &[column("a", one)]).unwrap();
+            for draw in 0..5 {
+                let row = decode(&list, &[&stored], draw).unwrap();
+                let (dtype, shape, pixels) = read_ragged(&row[0]).unwrap();
+                let sides = if layout == "NCHW" { [3, 8, 9] } else { [8, 9, 3] };
+                assert_eq!((dtype, shape), (DType::UInt8, [&[pictures.len()], &sides[..]].concat()));
+                let each: Vec<_> = pictures.iter().map(|p| decode(&single, &[p], draw).unwrap().remove(0)).collect();
+                assert_eq!(pixels, each.concat(), "{many}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_list_that_is_no_array_of_pictures_is_an_error() {
+    let plan = compile(r#"[["x", {"kind": "image", "column": "a"}]]"#, &[column("a", "list[pil]")]).unwrap();
+    let list = |pictures: &[Vec<u8>]| [vec![0; 4], array(pictures)].concat();
+    assert!(decode(&plan, &[&list(&[ramp(4, 3), ramp(4, 3)])], 0).is_ok());
+    let mut cut = list(&[ramp(4, 3)]);
+    cut.pop();
+    for (stored, reason) in [
+        (list(&[]), "no pictures"),
+        (list(&[ramp(4, 3), ramp(3, 4)]), "different sizes"),
+        (list(&[ramp(4, 3), vec![]]), "picture 1"),
+        (cut, "ends before element 0"),
+        (list(&[vec![ramp(300, 300)], vec![Vec::new(); 5000]].concat()), "more pixels than the limit"),
+    ] {
+        let e = decode(&plan, &[&stored], 0).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Decode, "{e}");
+        assert!(e.to_string().contains(reason), "{e}");
+    }
 }

@@ -211,6 +211,21 @@ impl Encoding {
         self.decode_inner(bytes).map_err(|e| e.with("encoding", self))
     }
 
+    /// Splits a list of pictures into the bytes of each. `None` for encodings of other values.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`] for a broken table.
+    pub fn pictures<'a>(&self, bytes: &'a [u8]) -> Option<Result<Vec<&'a [u8]>>> {
+        match self {
+            Self::JpegArray(_) => Some(image::decode_list(bytes, Ok)),
+            Self::PilList | Self::JpegList | Self::PngList => {
+                Some(image::skip_reserved(bytes).and_then(|lists| image::decode_list(lists, Ok)))
+            }
+            _ => None,
+        }
+    }
+
     fn decode_inner<'a>(&self, bytes: &'a [u8]) -> Result<Value<'a>> {
         Ok(match self {
             Self::Bytes => Value::Bytes(bytes.into()),
