@@ -188,12 +188,12 @@ impl ImageDecoder {
             );
         }
         resolve(&field.ops, size, field.draws, key, &mut self.stages)?;
-        if let (Row::Encodable(out, taker), [stage]) = (&mut *row, &self.stages[..])
+        if let (Row::Encodable(out, taker, output), [stage]) = (&mut *row, &self.stages[..])
             && matches!(format, Format::Jpeg)
             && field.content == Content::Colours
             && orientation.is_stored()
             && self.jpeg.is_device_decodable(bytes)
-            && taker.take(EncodedPicture { bytes: bytes.len(), size, stage: *stage }, bytes, out)
+            && taker.take(*output, EncodedPicture { bytes: bytes.len(), size, stage: *stage }, bytes, out)
         {
             return Ok(());
         }
@@ -224,7 +224,7 @@ impl ImageDecoder {
         }
         let output = self.stages[self.stages.len() - 1].output();
         let out = match row {
-            Row::Fixed(out) | Row::Encodable(out, _) => {
+            Row::Fixed(out) | Row::Encodable(out, ..) => {
                 if out.len() != field.writer.bytes(output) {
                     return Err(Error::internal("the picture does not have the size of its row")
                         .with("width", output.w)

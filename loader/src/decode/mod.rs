@@ -62,6 +62,6 @@ pub use draw::{DRAWS_VERSION, DrawKey};
 pub use field::{FieldSpec, Layout, Op, ResizeTo};
 pub use image::PictureCounts;
 pub use normalise::PictureForm;
-pub use plan::{DirectColumn, FieldPlan, Output, RowShape};
+pub use plan::{FieldPlan, Output, RowShape, StoredColumn};
 pub use row::{EncodedPicture, PictureTaker, Row};
 pub use sample::SampleDecoder;

@@ -44,7 +44,7 @@ impl Output {
 
 /// Output whose rows are the stored bytes of a column, so that they can be read directly into place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirectColumn {
+pub struct StoredColumn {
     /// Number among the outputs.
     pub output: usize,
     /// Number of its column in the index. No other output needs the column.
@@ -140,10 +140,10 @@ impl FieldPlan {
 
     /// Returns the output that can be read directly into place, the largest if there are several. `around` returns the
     /// bytes of every sample before and after a column, if they are the same for all samples.
-    pub fn direct_column(&self, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<DirectColumn> {
+    pub fn stored_column(&self, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<StoredColumn> {
         let found = self.copies().filter_map(|(output, column)| {
             let (before, after) = around(column)?;
-            Some(DirectColumn { output, column, before, after })
+            Some(StoredColumn { output, column, before, after })
         });
         found.max_by_key(|d| self.outputs[d.output].row_bytes().unwrap_or(usize::MAX))
     }

@@ -15,8 +15,9 @@ pub enum Row<'a> {
     Sized(&'a mut [MaybeUninit<u8>]),
     /// Nothing to do: the value was read directly into its place.
     Filled,
-    /// As `Fixed`, for a picture that another decoder may take. If it does not, the picture is decoded here.
-    Encodable(&'a mut [u8], &'a mut dyn PictureTaker),
+    /// As `Fixed`, for a picture that another decoder may take, with the number that it knows the output by. If it does
+    /// not, the picture is decoded here.
+    Encodable(&'a mut [u8], &'a dyn PictureTaker, usize),
 }
 
 /// Picture for another decoder: its file's length, and the operations.
@@ -32,9 +33,9 @@ pub struct EncodedPicture {
 
 /// Interface to another decoder of pictures.
 pub trait PictureTaker {
-    /// Takes `picture` by keeping its `file`, in `row` (the memory of the decoded picture) or elsewhere. Returns false
-    /// if it does not, and the picture is decoded here.
-    fn take(&mut self, picture: EncodedPicture, file: &[u8], row: &mut [u8]) -> bool;
+    /// Takes `picture` of an output by keeping its `file`, in `row` (the memory of the decoded picture) or elsewhere.
+    /// Returns false if it does not, and the picture is decoded here.
+    fn take(&self, output: usize, picture: EncodedPicture, file: &[u8], row: &mut [u8]) -> bool;
 }
 
 impl Row<'_> {

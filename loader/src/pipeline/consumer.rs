@@ -1,12 +1,10 @@
 //! The consumer's side of an epoch: it takes batches and ends the stages.
 
-use super::chunk::Chunk;
-use super::dispatch::Dispatcher;
 use super::reorder::{ReorderQueue, TakeOutcome};
 use super::run::Run;
-use super::sample::batch_builder::BatchBuilder;
 use super::sample::consumer_memory::ConsumerMemory;
-use super::sender::StageSender;
+use super::sample::offload::Offload;
+use super::schedule::{Chunk, Dispatcher};
 use super::shard::janitor::Janitor;
 use super::shard::open_shards::OpenShards;
 use super::shard::residency::Residency;
@@ -25,7 +23,7 @@ pub(crate) struct Consumer {
     pub(crate) consumer_memory: Arc<ConsumerMemory>,
     pub(crate) stall: StallWatch,
     pub(crate) dispatcher: Arc<Dispatcher>,
-    pub(crate) pictures: Arc<StageSender<Arc<BatchBuilder>>>,
+    pub(crate) offload: Option<Arc<dyn Offload>>,
     pub(crate) residency: Arc<Residency<Chunk>>,
     pub(crate) source: Arc<ShardSource>,
     pub(crate) open_shards: Arc<OpenShards>,
@@ -37,7 +35,7 @@ impl Consumer {
     /// Wakes every thread of the epoch, after a stop.
     pub(crate) fn wake(&self) {
         self.dispatcher.close();
-        self.pictures.close();
+        self.offload.iter().for_each(|offload| offload.close());
         self.consumer_memory.clear();
         self.residency.close();
         self.source.wake();

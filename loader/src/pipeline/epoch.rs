@@ -1,16 +1,15 @@
 //! Wiring of one epoch: makes the stages, starts their threads, and ends them.
 
 use super::consumer::Consumer;
-use super::device::decode::PictureStage;
-use super::dispatch::Dispatcher;
+use super::device::offload::DeviceOffload;
 use super::refill::Refiller;
 use super::reorder::{ReorderQueue, TakeOutcome};
 use super::run::Run;
 use super::sample::consumer_memory::ConsumerMemory;
 use super::sample::decode::DecodeStage;
 use super::sample::deliver::DeliverStage;
-use super::schedule::Scheduler;
-use super::sender::StageSender;
+use super::sample::offload::Offload;
+use super::schedule::{Dispatcher, Scheduler};
 use super::setup::EpochSetup;
 use super::shard::janitor::Janitor;
 use super::shard::residency::Residency;
@@ -64,9 +63,11 @@ impl Epoch {
         let reorder = Arc::new(ReorderQueue::new(setup.ahead));
         let residency = Arc::new(Residency::new(catalog.shape().num_shards(), open_shards.may_be_evicted()));
         let (chunks, chunk_queue) = unbounded();
-        let dispatcher = Arc::new(Dispatcher::new(residency.clone(), StageSender::new(chunks)));
-        let (pictures, picture_queue) = unbounded();
-        let pictures = Arc::new(StageSender::new(pictures));
+        let dispatcher = Arc::new(Dispatcher::new(residency.clone(), chunks));
+        let decodes_on_device = device.pictures.is_some();
+        let (device, device_threads) = DeviceOffload::new(device, &stats).unzip();
+        let extension = device.as_ref().map(|device| device.extension());
+        let offload = device.map(|device| device as Arc<dyn Offload>);
 
         let source = Arc::new(ShardSource::new(
             (catalog.clone(), open_shards.clone()),
@@ -87,13 +88,14 @@ impl Epoch {
         let scheduler = Scheduler {
             pace,
             catalog: catalog.clone(),
-            layout,
+            layout: layout.clone(),
             batches: batches.clone(),
             residency: residency.clone(),
             reorder: reorder.clone(),
             dispatcher: dispatcher.clone(),
             run: run.clone(),
             stage: stats.stage("schedule"),
+            extension,
             batches_unpooled: stats.counter("batches_unpooled"),
         };
         let deliver = Arc::new(DeliverStage {
@@ -110,24 +112,20 @@ impl Epoch {
                 residency: residency.clone(),
                 dispatcher: dispatcher.clone(),
             },
-            pictures: pictures.clone(),
+            offload: offload.clone(),
             stage: stats.stage("place"),
             batches_refilled: stats.counter("batches_refilled"),
         });
         let skip = Arc::new(SkipBudget::new(catalog, setup.on_error, setup.max_errors, &stats));
         let memory = ConsumerMemory::new(delivery.clone(), dispatcher.clone(), reorder.clone(), run.clone());
         let consumer_memory = Arc::new(memory);
-        let picture_stage = device.pictures.clone().map(|decoder| {
-            let (device, stages) = ((decoder, device.host_share.clone()), (deliver.clone(), skip.clone()));
-            PictureStage::new(device, fields.clone(), stages, (run.clone(), stats.clone()))
-        });
         let stall = StallWatch {
             run: run.clone(),
             residency: residency.clone(),
             source: source.clone(),
             reorder: reorder.clone(),
             delivery: delivery.clone(),
-            decodes_on_device: picture_stage.is_some(),
+            decodes_on_device,
             first_batch,
             timeout: setup.stall_timeout,
             wait: Mutex::default(),
@@ -135,6 +133,7 @@ impl Epoch {
         let decode = Arc::new(DecodeStage {
             epoch,
             fields,
+            layout,
             sample_bytes_max: setup.sample_bytes_max,
             open_shards: open_shards.clone(),
             residency: residency.clone(),
@@ -144,8 +143,8 @@ impl Epoch {
             skip,
             deliver,
             run: run.clone(),
-            stats: stats.clone(),
-            device,
+            offload: offload.clone(),
+            stats,
         });
 
         let threads = Threads::new(run.clone());
@@ -155,7 +154,7 @@ impl Epoch {
             consumer_memory,
             stall,
             dispatcher,
-            pictures,
+            offload,
             residency,
             source,
             open_shards,
@@ -177,12 +176,12 @@ impl Epoch {
             let shards = shards.clone();
             epoch.threads.start(&format!("fb-shard-{i}"), "shard", move || shards.run())?;
         }
-        if let Some(stage) = picture_stage {
-            epoch.threads.start_for_device("fb-place", "place", move || stage.run(&picture_queue))?;
+        if let Some(device_threads) = device_threads {
+            device_threads.start(&decode, &epoch.threads)?;
         }
         let mut first_thread = 0;
         for (node, workers_of_node) in workers.iter().enumerate() {
-            workers_of_node.start((node, workers.len()), first_thread, &decode, &chunk_queue, &epoch.threads)?;
+            workers_of_node.start(node, first_thread, &decode, &chunk_queue, &epoch.threads)?;
             first_thread += workers_of_node.decode_cpus.len();
         }
         Ok(epoch)

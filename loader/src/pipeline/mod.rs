@@ -14,33 +14,28 @@
 //! Files that a JPEG sample in the page cache crosses, from the plan to its batch, in this order:
 //!
 //! 1. `order/rank.rs`: the rank's order, as planned samples;
-//! 2. `pipeline/schedule.rs`: waits for the batch's turn, takes its slot, locates and announces the samples, and cuts
-//!    them into chunks of tasks (`chunk`, `task`), each with its part of the slot;
-//! 3. `pipeline/dispatch.rs`: sends a chunk to the decode threads (`sender`) if its shards are resident;
-//! 4. `pipeline/shard/residency.rs`: holds which shards are resident, and parks the chunk otherwise;
-//! 5. `pipeline/sample/decode.rs`: the decode loop;
-//! 6. `pipeline/sample/page_cache.rs`: the sample's range, and its bytes (`sample_bytes`) from the page cache;
-//! 7. `pipeline/shard/open_shards.rs`: the open shards, found through a small cache of the thread;
-//! 8. `pipeline/shard/open_shard.rs`: the shard's descriptor and offset table;
-//! 9. `io/file.rs`: the read;
-//! 10. `pipeline/sample/decoder.rs`: the sample's columns, and a sink for each output's row;
-//! 11. `decode/sample.rs`: each column to its output;
-//! 12. `decode/image.rs`: the picture, in the folders `decode/jpeg` and `decode/resize`;
-//! 13. `pipeline/sample/tally.rs`: the chunk's reads, for residency and statistics;
-//! 14. `pipeline/sample/batch_builder.rs`: the count of rows, which shows the last one;
-//! 15. `pipeline/sample/deliver.rs`: the filled slot becomes a batch, in host memory by `delivery/mod.rs`;
-//! 16. `pipeline/reorder.rs`: the batch waits until it is next in plan order;
-//! 17. `pipeline/consumer.rs`: `Loader::next` takes it.
+//! 2. `pipeline/schedule.rs`: waits for the batch's turn, takes its slot, locates and announces the samples, and sends
+//!    them to the decode threads in chunks, each with its part of the slot;
+//! 3. `pipeline/shard/residency.rs`: holds which shards are resident, and parks a chunk whose shards are not;
+//! 4. `pipeline/sample/decode.rs`: the decode loop, and the thread's counts for residency and statistics;
+//! 5. `pipeline/sample/page_cache.rs`: the sample's range, and its bytes from the page cache. The thread's first sample
+//!    of a shard opens it, through the table `pipeline/shard/open_shards.rs`;
+//! 6. `pipeline/shard/open_shard.rs`: the shard's descriptor and offset table;
+//! 7. `io/file.rs`: the read;
+//! 8. `pipeline/sample/decoder.rs`: the sample's columns, and a sink for each output's row;
+//! 9. `decode/sample.rs`: each column to its output;
+//! 10. `decode/image.rs`: the picture, in the folders `decode/jpeg` and `decode/resize`;
+//! 11. `pipeline/sample/batch_builder.rs`: the count of rows, which shows the last one;
+//! 12. `pipeline/sample/deliver.rs`: the filled slot becomes a batch;
+//! 13. `delivery/mod.rs`: its memory, in host memory the slot itself;
+//! 14. `pipeline/reorder.rs`: the batch waits until it is next in plan order;
+//! 15. `pipeline/consumer.rs`: `Loader::next` takes it.
 //!
-//! A device adds the stages in [`device`]. Pictures may stay encoded in the slot; such a batch goes to a thread that
-//! submits it to the device's decoder instead of to `deliver`. Rows that are the stored bytes of a column may go to the
-//! device before their batch is filled. They are copied from the read slot, or threads for direct storage read them
-//! from the file instead of the read thread.
-//!
-//! The other files are `task` and `chunk` (the items), `shard` (the shard plane), `refill` (batches that lost every
-//! sample), `skip` (bad samples), `stall`, `run` (stop and failure), `sender` (queues), `threads`, `workers` (the
-//! threads of one NUMA node), `consumer` (the side that takes batches), and `setup` and `epoch`, which make the stages
-//! and connect them. Stages never use `epoch`.
+//! The other files are `shard` (the shard plane), `sample/read` (samples that are not in the page cache), `refill`
+//! (batches that lost every sample), `skip` (bad samples), `stall`, `run` (stop and failure), `threads`, `workers` (the
+//! threads of one NUMA node), and `setup` and `epoch`, which make the stages and connect them. Stages never use `epoch`.
+//! A device takes work over through `sample/offload`, which [`device`] implements; only `epoch` and `setup` use
+//! [`device`].
 //!
 //! Decode threads and a read thread with its pool of read slots work on each NUMA node that has decode threads. The
 //! nodes share the queue of chunks; misses and loaded samples stay on their node. Batch slots come from one queue, which
@@ -50,28 +45,24 @@
 //! Bounds: at most `prefetch + 1` batches are in flight, so chunks, misses and loaded samples are bounded by their
 //! rows; read slots are bounded by their pools; shards in progress by the shard plane's threads and byte budget.
 
-mod chunk;
 mod consumer;
 mod device;
-mod dispatch;
 mod epoch;
 mod refill;
 mod reorder;
 mod run;
 mod sample;
 mod schedule;
-mod sender;
 mod setup;
 mod shard;
 mod skip;
 mod stall;
-mod task;
 mod threads;
 mod workers;
 
 pub(crate) use device::direct_rows::{COPIED_BYTES_MIN, DirectColumns, SlotCopies};
 pub(crate) use device::direct_storage::{ROW_BYTES_MIN, StorageReader};
-pub(crate) use device::features::DeviceFeatures;
+pub(crate) use device::offload::DeviceFeatures;
 pub(crate) use device::split::HostShare;
 pub(crate) use epoch::Epoch;
 pub(crate) use refill::{Refills, WholePlan};

@@ -7,11 +7,9 @@
 //! of the epoch. The shards of near batches are likely to be on disk; far ones are tried in case a whole stretch of the
 //! data is bad.
 
-use super::chunk::Chunk;
-use super::dispatch::Dispatcher;
 use super::sample::batch_builder::BatchBuilder;
+use super::schedule::{Chunk, Dispatcher, Task};
 use super::shard::residency::Residency;
-use super::task::Task;
 use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::order::{EpochPlan, PlannedSample, Rank, RankOrder};

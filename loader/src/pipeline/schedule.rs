@@ -1,26 +1,168 @@
-//! Schedule stage: from the plan to chunks.
+//! Schedule stage: from the plan to chunks at the decode threads.
 //!
 //! The scheduler walks the plan once. Samples enter a window that reaches `predownload` samples ahead, which announces
 //! their shards. When a batch may begin (see [`ReorderQueue`]), its samples leave the window as chunks, each with its
-//! memory in the batch's slot. Only this thread takes batch slots, so they are granted in plan order.
+//! memory in the batch's slot. Only this thread takes batch slots, so they are granted in plan order. The dispatcher
+//! sends a chunk to the decode threads when its shards are resident.
 
-use super::chunk::Chunk;
-use super::dispatch::Dispatcher;
 use super::reorder::ReorderQueue;
 use super::run::Run;
-use super::sample::batch_builder::BatchBuilder;
+use super::sample::batch_builder::{BatchBuilder, MakeExtension};
 use super::sample::batch_layout::BatchLayout;
 use super::shard::residency::Residency;
-use super::task::Task;
 use crate::batch::Batch;
 use crate::catalog::Catalog;
+use crate::decode::DrawKey;
+use crate::delivery::RowMemory;
 use crate::error::{Error, Result};
-use crate::memory::BatchPool;
-use crate::order::RankOrder;
+use crate::memory::{BatchPool, RowMut};
+use crate::order::{DataSetShape, PlannedSample, RankOrder, ShardId};
 use crate::stats::{Counter, Stage, TimeKind};
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex};
+use crossbeam::channel::Sender;
 use std::collections::VecDeque;
 use std::ops::Range;
+
+/// A planned sample and its place in the data set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    pub(crate) planned: PlannedSample,
+    pub(crate) shard: ShardId,
+    /// Number of the sample in its shard.
+    pub(crate) index: u32,
+    /// Position among the rank's samples of this run, from 0.
+    pub(crate) position: u64,
+}
+
+impl Task {
+    /// Locates `planned` in a data set of this `shape`.
+    ///
+    /// # Errors
+    ///
+    /// `Internal` for a sample that the data set does not have.
+    pub(crate) fn new(planned: PlannedSample, position: u64, shape: &DataSetShape) -> Result<Self> {
+        let (shard, index) = shape.locate(planned.sample).ok_or_else(|| {
+            Error::internal("the plan contains a sample that the data set does not have")
+                .with("sample", planned.sample.0)
+        })?;
+        Ok(Self { planned, shard, index, position })
+    }
+
+    /// Key of the sample's random draws in `epoch`.
+    pub(crate) fn draw_key(&self, epoch: u64) -> DrawKey {
+        DrawKey { epoch, stream: self.planned.stream.0, draw: self.planned.draw }
+    }
+}
+
+/// A sample and its row of a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct SampleRow<'a> {
+    pub(crate) batch: &'a BatchBuilder,
+    pub(crate) row: usize,
+    pub(crate) task: &'a Task,
+    /// Layout of the sample's shard.
+    pub(crate) layout_number: usize,
+}
+
+/// Consecutive rows of one batch. All their shards are resident when a decode thread takes the chunk.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    pub(crate) batch: Arc<BatchBuilder>,
+    /// Row of the first sample in the batch.
+    pub(crate) first_row: usize,
+    pub(crate) samples: Vec<Task>,
+    /// Memory of the rows: one entry per fixed output, for all samples of the chunk.
+    pub(crate) rows: Vec<RowMut>,
+    /// The consumer's memory for each sample's row of bytes, once it was allocated: see
+    /// [`ConsumerMemory`](super::sample::consumer_memory::ConsumerMemory).
+    pub(crate) consumer_rows: Option<Vec<Option<Box<dyn RowMemory>>>>,
+}
+
+impl Chunk {
+    /// Splits the chunk at each change of shard. The batch counts the pieces.
+    fn split_by_shard(self) -> Vec<(ShardId, Chunk)> {
+        let Self { batch, mut first_row, samples, mut rows, mut consumer_rows } = self;
+        let runs: Vec<&[Task]> = samples.chunk_by(|a, b| a.shard == b.shard).collect();
+        // The chunk itself is already counted.
+        batch.add_chunks(runs.len() - 1);
+        let pieces = runs.into_iter().map(|run| {
+            let piece = Chunk {
+                batch: batch.clone(),
+                first_row,
+                samples: run.to_vec(),
+                rows: batch.split_front(&mut rows, run.len()),
+                consumer_rows: consumer_rows.as_mut().map(|rows| rows.drain(..run.len()).collect()),
+            };
+            first_row += run.len();
+            (run[0].shard, piece)
+        });
+        pieces.collect()
+    }
+}
+
+/// Sends chunks to the decode threads once their shards are resident.
+#[derive(Debug)]
+pub(crate) struct Dispatcher {
+    residency: Arc<Residency<Chunk>>,
+    chunks: StageSender<Chunk>,
+}
+
+impl Dispatcher {
+    /// Sends ready chunks to `chunks` and parks the others in `residency`.
+    pub(crate) fn new(residency: Arc<Residency<Chunk>>, chunks: Sender<Chunk>) -> Self {
+        Self { residency, chunks: StageSender::new(chunks) }
+    }
+
+    /// Sends `chunk` to the decode threads, now or when its shards are resident.
+    ///
+    /// A chunk with missing shards is split so that no piece waits for more than one: the disk may hold fewer shards
+    /// than a chunk uses, which would then never be resident together.
+    pub(crate) fn dispatch(&self, chunk: Chunk) {
+        if self.residency.are_resident(chunk.samples.iter().map(|task| task.shard)) {
+            self.send(chunk);
+            return;
+        }
+        for (shard, piece) in chunk.split_by_shard() {
+            if let Some(ready) = self.residency.park(piece, shard) {
+                self.send(ready);
+            }
+        }
+    }
+
+    /// Sends a chunk whose shards are resident to the decode threads.
+    pub(crate) fn send(&self, chunk: Chunk) {
+        self.chunks.send(chunk);
+    }
+
+    /// Ends the decode threads' queue.
+    pub(crate) fn close(&self) {
+        self.chunks.close();
+    }
+}
+
+/// Sends work to a stage until the run stops. Closing it ends the stage's queue, so that its threads return.
+#[derive(Debug)]
+pub(crate) struct StageSender<T>(Mutex<Option<Sender<T>>>);
+
+impl<T> StageSender<T> {
+    /// Wraps the sending half of a channel. There must be no other one.
+    pub(crate) fn new(sender: Sender<T>) -> Self {
+        Self(Mutex::new(Some(sender)))
+    }
+
+    /// Sends `work`, or drops it after the run has stopped.
+    pub(crate) fn send(&self, work: T) {
+        if let Some(sender) = &*self.0.lock() {
+            // Fails only when the receiving threads have returned, which they do after a stop.
+            let _ = sender.send(work);
+        }
+    }
+
+    /// Ends the queue.
+    pub(crate) fn close(&self) {
+        self.0.lock().take();
+    }
+}
 
 /// Sizes of the steps in which the plan is walked.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +188,8 @@ pub(crate) struct Scheduler {
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) run: Arc<Run>,
     pub(crate) stage: Arc<Stage>,
+    /// Makes the device's part of each batch.
+    pub(crate) extension: Option<MakeExtension>,
     /// Counts batches whose memory is not from the pool.
     pub(crate) batches_unpooled: Arc<Counter>,
 }
@@ -100,7 +244,8 @@ impl Scheduler {
             self.residency.set_dispatched(last.position + 1);
         }
         let first_position = tasks.first().map_or(0, |task| task.position);
-        let batch = BatchBuilder::begin((number, first_position), self.layout.clone(), slot, &repeats);
+        let extension = self.extension.as_ref().map(|make| make());
+        let batch = BatchBuilder::begin((number, first_position), self.layout.clone(), slot, &repeats, extension);
         let len = self.pace.chunk;
         let ranges: Vec<Range<usize>> =
             (0..tasks.len()).step_by(len).map(|first| first..(first + len).min(tasks.len())).collect();

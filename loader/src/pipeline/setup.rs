@@ -1,6 +1,6 @@
 //! Arguments of an epoch.
 
-use super::device::features::DeviceFeatures;
+use super::device::offload::DeviceFeatures;
 use super::refill::Refills;
 use super::sample::batch_layout::BatchLayout;
 use super::schedule::Pace;

@@ -1,7 +1,7 @@
 //! Bad samples: the budget of those that an epoch may skip.
 
 use super::sample::batch_builder::BatchBuilder;
-use super::task::Task;
+use super::schedule::Task;
 use crate::catalog::Catalog;
 use crate::config::OnError;
 use crate::error::{Error, ErrorKind, Result};

@@ -1,8 +1,8 @@
 //! Stalls: an epoch in which nothing moves while the consumer waits.
 
-use super::chunk::Chunk;
 use super::reorder::ReorderQueue;
 use super::run::Run;
+use super::schedule::Chunk;
 use super::shard::residency::Residency;
 use super::shard::source::ShardSource;
 use crate::batch::Batch;

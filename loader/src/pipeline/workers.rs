@@ -1,9 +1,8 @@
 //! Sample plane of one NUMA node.
 
-use super::chunk::Chunk;
-use super::device::direct_storage::{StorageReader, StorageStage};
 use super::sample::decode::{DecodeQueues, DecodeStage};
-use super::sample::read::ReadStage;
+use super::sample::read::{ReadQueues, ReadStage};
+use super::schedule::Chunk;
 use super::threads::Threads;
 use crate::error::Result;
 use crate::memory::ReadPool;
@@ -24,40 +23,32 @@ pub(crate) struct NumaWorkers {
 }
 
 impl NumaWorkers {
-    /// Starts the threads of `node`, one of `nodes`. Its decode threads take any chunk, and are numbered from
-    /// `first_thread`; their misses stay on the node.
+    /// Starts the threads of `node`. Its decode threads take any chunk, and are numbered from `first_thread`; their
+    /// misses stay on the node.
     ///
     /// # Errors
     ///
     /// When the system rejects a thread.
     pub(crate) fn start(
         &self,
-        (node, nodes): (usize, usize),
+        node: usize,
         first_thread: usize,
         decode: &Arc<DecodeStage>,
         chunks: &Receiver<Chunk>,
         threads: &Threads,
     ) -> Result<()> {
         let (misses, miss_queue) = unbounded();
-        let (direct, direct_queue) = unbounded();
         let (loaded, loaded_queue) = unbounded();
         let DecodeStage { run, stats, .. } = &**decode;
-        if let Some(reader) = &decode.device.storage {
-            let count = StorageReader::threads(nodes);
-            let stage = StorageStage { reader: reader.clone(), run: run.clone(), stage: stats.stage("read") };
-            for i in 0..count {
-                let (stage, direct_queue, loaded) = (stage.clone(), direct_queue.clone(), loaded.clone());
-                let name = format!("fb-gds-{}", node * count + i);
-                threads.start_for_device(&name, "storage", move || stage.run(&direct_queue, &loaded))?;
-            }
-        }
         let (stage, cpus) =
             (ReadStage { pool: self.reads.clone(), run: run.clone(), stats: stats.clone() }, self.read_cpus.clone());
+        let of_thread = loaded.clone();
         threads.start(&format!("fb-read-{node}"), "read", move || {
             bind(cpus.as_ref(), &stage.stats);
-            stage.run(&miss_queue, &loaded)
+            stage.run(&miss_queue, &of_thread)
         })?;
-        let queues = DecodeQueues { chunks: chunks.clone(), misses, direct, loaded: loaded_queue };
+        let reads = ReadQueues { misses, loaded };
+        let queues = DecodeQueues { chunks: chunks.clone(), loaded: loaded_queue, reads };
         for (i, cpus) in self.decode_cpus.iter().enumerate() {
             let (decode, queues, cpus) = (decode.clone(), queues.clone(), cpus.clone());
             let name = format!("fb-decode-{}", first_thread + i);

@@ -5,7 +5,7 @@
 
 use super::Violation;
 use super::sources::Source;
-use super::syntax::{mentions, module_of};
+use super::syntax::{Mention, mentions, module_of};
 
 /// Modules of the loader, lowest first, and the modules that each may use. A path such as `a::b` covers only `b` and the
 /// modules below it, on either side; where two rows fit a module, the longer path counts.
@@ -51,6 +51,12 @@ const ALL: &[&str] = &[
     "config", "catalog", "batch", "delivery", "dlpack", "state", "pipeline",
 ];
 
+/// Parts of a module that most of its other parts must not use, and the parts that may.
+const USED_ONLY_BY: &[(&str, &[&str])] = &[
+    // The host path knows a device through `pipeline::sample::offload` alone. The wiring of an epoch connects the two.
+    ("pipeline::device", &["pipeline::epoch", "pipeline::setup"]),
+];
+
 /// Modules that may use `unsafe`: crate, then module path; `*` is any one module.
 const MAY_BE_UNSAFE: &[(&str, &[&str])] = &[
     ("loader", &["memory"]),
@@ -89,6 +95,46 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
     let reexports = reexports.unwrap_or_default();
     for source in sources.iter().filter(|s| s.path.ends_with(".rs")) {
         violations.extend(check_file(source, &reexports));
+    }
+    for (part, users) in USED_ONLY_BY {
+        violations.extend(check_users(sources, part, users));
+    }
+    violations
+}
+
+/// Returns the file and module of a source of the loader, and the paths that it uses or re-exports.
+fn used_paths(source: &Source) -> Option<(&str, String, Vec<(String, Mention)>)> {
+    let module = module_of(source.path.strip_prefix("loader/src/").filter(|path| path.ends_with(".rs"))?);
+    let found = mentions(&source.text, &module).ok()?;
+    let reexported = found.relative.into_iter().filter(|mention| mention.reexport);
+    let used = found.paths.into_iter().chain(reexported).filter(|mention| !mention.in_test);
+    Some((&source.path, module.join("::"), used.map(|mention| (mention.path.join("::"), mention)).collect()))
+}
+
+/// Checks that of the module above `part` only `part` itself and `users` use it, also by the names that the module's
+/// root re-exports.
+fn check_users(sources: &[Source], part: &str, users: &[&str]) -> Vec<Violation> {
+    let files: Vec<_> = sources.iter().filter_map(used_paths).collect();
+    let above = part.rsplit_once("::").map_or("", |(above, _)| above);
+    let mut names = vec![part.to_owned()];
+    for (_, at, used) in &files {
+        let reexported = used.iter().filter(|(text, mention)| at == above && mention.reexport && is_under(text, part));
+        names.extend(reexported.map(|(text, _)| format!("{above}::{}", text.rsplit("::").next().unwrap_or_default())));
+    }
+    let may_use = |at: &str| is_under(at, part) || !is_under(at, above) || users.iter().any(|user| is_under(at, user));
+    let mut violations = Vec::new();
+    for (path, at, used) in files.iter().filter(|(_, at, _)| !may_use(at)) {
+        let wrong = |(text, mention): &&(String, Mention)| {
+            !(at == above && mention.reexport) && names.iter().any(|name| is_under(text, name))
+        };
+        violations.extend(used.iter().filter(wrong).map(|(text, mention)| Violation {
+            place: format!("{path}:{}", mention.line),
+            problem: format!("`{at}` may not use `{text}`"),
+            fix: format!(
+                "only {} may: pass the value in from there, as a trait of the lower module",
+                users.join(" and ")
+            ),
+        }));
     }
     violations
 }
@@ -251,6 +297,28 @@ mod tests {
             violations("loader/src/pipeline/mod.rs", "use crate::Loader;"),
             ["loader/src/pipeline/mod.rs:1: `pipeline` may not use `loader::Loader`"]
         );
+    }
+
+    #[test]
+    fn the_host_path_uses_no_device_not_even_by_a_name_of_the_root() {
+        let root = file("loader/src/pipeline/mod.rs", "mod device;\npub(crate) use device::split::HostShare;");
+        let found = |path: &str, text: &str| -> Vec<String> {
+            check(&[root.clone(), file(path, text)])
+                .into_iter()
+                .map(|c| format!("{}: {}", c.place, c.problem))
+                .collect()
+        };
+        let sample = "loader/src/pipeline/sample/decode.rs";
+        assert_eq!(
+            found(sample, "use crate::pipeline::device::part::DevicePart;"),
+            ["loader/src/pipeline/sample/decode.rs:1: `pipeline::sample::decode` may not use \
+              `pipeline::device::part::DevicePart`"]
+        );
+        assert_eq!(found(sample, "use crate::pipeline::HostShare;").len(), 1);
+        assert!(found(sample, "use crate::pipeline::run::Run;").is_empty());
+        assert!(found("loader/src/pipeline/epoch.rs", "use super::device::offload::DeviceOffload;").is_empty());
+        assert!(found("loader/src/pipeline/device/decode.rs", "use super::part::DevicePart;").is_empty());
+        assert!(found("loader/src/loader.rs", "use crate::pipeline::HostShare;").is_empty());
     }
 
     #[test]

@@ -297,7 +297,7 @@ fn a_decoder_can_move_to_its_thread() {
 
 /// Returns the direct output if 4 bytes precede each column and none follow it.
 fn direct(json: &str, columns: &[Column]) -> Option<usize> {
-    compile(json, columns).unwrap().direct_column(|_| Some((4, 0))).map(|d| d.output)
+    compile(json, columns).unwrap().stored_column(|_| Some((4, 0))).map(|d| d.output)
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn outputs_equal_to_the_stored_bytes_are_read_directly_into_place() {
     assert_eq!(direct(&format!("[{array}, {number}]"), &columns), Some(0));
     assert_eq!(direct(&format!("[{array}, {bytes}]"), &columns), Some(1), "the larger one");
     let plan = compile(&format!("[{bytes}]"), &columns).unwrap();
-    assert_eq!(plan.direct_column(|_| None), None, "the bytes around the column differ between samples");
+    assert_eq!(plan.stored_column(|_| None), None, "the bytes around the column differ between samples");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! device leaves undecoded are decoded by this thread: they are few in ordinary data, since decode threads leave only
 //! pictures encoded that the device's decoder supports.
 
-use super::part::EncodedRow;
+use super::part::{DevicePart, EncodedRow};
 use super::split::HostShare;
 use crate::batch::Batch;
 use crate::decode::{FieldPlan, SampleDecoder};
@@ -12,6 +12,7 @@ use crate::delivery::{DecodeOutcome, EncodedBatch, InFlightBatch, PictureDecoder
 use crate::error::{Error, Result};
 use crate::pipeline::run::Run;
 use crate::pipeline::sample::batch_builder::{BatchBuilder, FilledBatch};
+use crate::pipeline::sample::decode::DecodeStage;
 use crate::pipeline::sample::deliver::DeliverStage;
 use crate::pipeline::skip::SkipBudget;
 use crate::stats::{Counter, Stats, TimeKind};
@@ -58,25 +59,24 @@ enum BatchProgress {
 }
 
 impl PictureStage {
-    /// Stage that submits batches to `decoder`.
+    /// Stage that submits batches to `decoder`, for the pictures that the threads of `decode` leave encoded.
     pub(crate) fn new(
-        (decoder, share): (Arc<dyn PictureDecoder>, Option<Arc<HostShare>>),
-        fields: Vec<Arc<FieldPlan>>,
-        (deliver, skip): (Arc<DeliverStage>, Arc<SkipBudget>),
-        (run, stats): (Arc<Run>, Arc<Stats>),
+        decoder: Arc<dyn PictureDecoder>,
+        share: Option<Arc<HostShare>>,
+        DecodeStage { fields, deliver, skip, run, stats, .. }: &DecodeStage,
     ) -> Self {
         Self {
             decoder,
             share,
-            fields,
-            deliver,
-            skip,
-            run,
+            fields: fields.clone(),
+            deliver: deliver.clone(),
+            skip: skip.clone(),
+            run: run.clone(),
             on_device: stats.counter("pictures_on_device"),
             on_engines: stats.counter("pictures_on_engines"),
             undecoded: stats.counter("pictures_refused"),
             fallbacks: stats.counter("device_decode_fallbacks"),
-            stats,
+            stats: stats.clone(),
         }
     }
 
@@ -114,7 +114,7 @@ impl PictureStage {
     fn submit(&self, batch: &Arc<BatchBuilder>) -> BatchProgress {
         self.step(batch, || {
             let Some(filled) = self.deliver.take(batch)? else { return Ok(Step::Batch(self.deliver.empty(batch))) };
-            let mut encoded = batch.device.take_encoded();
+            let mut encoded = DevicePart::of(batch).take_encoded();
             encoded.retain(|row| filled.skipped.binary_search(&row.picture.row).is_err());
             if encoded.is_empty() {
                 return self.deliver.place(batch, filled).map(Step::Batch);
@@ -128,7 +128,7 @@ impl PictureStage {
                 outputs: &batch.layout.places,
                 rows: &kept,
                 pictures: &pictures,
-                on_device: batch.device.take_device_rows(batch.rows)?,
+                on_device: DevicePart::of(batch).take_device_rows(batch.rows)?,
             })?;
             Ok(Step::Outcome { outcome, encoded, skipped })
         })
@@ -159,7 +159,7 @@ impl PictureStage {
                 DecodeOutcome::Rejected { slot, pictures, on_device } => {
                     batch.restore_slot(slot);
                     let (undecoded, encoded) = partition(encoded, &pictures)?;
-                    batch.device.set_undecoded(encoded, on_device);
+                    DevicePart::of(batch).set_undecoded(encoded, on_device);
                     Ok(Err(BatchProgress::Undecoded(undecoded)))
                 }
             }

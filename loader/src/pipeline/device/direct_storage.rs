@@ -3,30 +3,31 @@
 //!
 //! ```text
 //! decode thread --sample--> storage thread --rows are on the device--> decode thread: the rest of the sample
-//!                                 \---refused: the whole sample------> decode thread --> read thread, as on the host
+//!                                 \---refused: the whole sample------> read thread, as on the host
 //! ```
 //!
 //! A read blocks in the library's call, so there are threads for nothing else. A row keeps its place in the batch slot
 //! until the whole sample is done, so a refused row can be read by the host into the same batch. After too many
 //! refusals in a row the device is not used any more; when it has no memory it is not used until the next epoch.
 
-use super::direct_rows::{DirectColumns, DirectSample};
+use super::direct_rows::{DirectColumns, DirectRow};
+use super::part::DevicePart;
 use crate::catalog::Catalog;
 use crate::delivery::{Delivery, DirectBatch, DirectStorage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::run::Run;
-use crate::pipeline::sample::miss::{LoadedSample, Miss, ReadOutcome};
+use crate::pipeline::sample::read::{LoadedSample, Miss, ReadQueues};
 use crate::pipeline::shard::open_shard::OpenShard;
 use crate::stats::{Counter, Stage, Stats, TimeKind};
 use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering};
-use crossbeam::channel::{Receiver, Sender};
+use crossbeam::channel::Receiver;
 
 /// Shorter rows are read by the host: files are read in blocks of this size, and a call for less costs more than a
 /// copy.
 pub(crate) const ROW_BYTES_MIN: usize = 4_096;
 
-/// Threads that wait for reads, on all NUMA nodes together: the depth of the drive's queue. Not measured on hardware.
-const THREADS: usize = 8;
+/// Threads that wait for reads: the depth of the drive's queue. Not measured on hardware.
+pub(crate) const THREADS: usize = 8;
 
 /// Refusals in a row after which the device is not used any more.
 const REFUSALS_MAX: u32 = 16;
@@ -80,32 +81,22 @@ impl StorageReader {
         self.is_full.store(false, Ordering::Relaxed);
     }
 
-    /// Number of threads for each of `nodes` NUMA nodes.
-    pub(crate) fn threads(nodes: usize) -> usize {
-        (THREADS / nodes).max(1)
-    }
-
-    /// Returns the rows that the device reads of the sample of `bytes` bytes at `offset` of `open`; `None` if there are
-    /// none.
-    pub(crate) fn sample(&self, open: &OpenShard, offset: u64, bytes: usize) -> Option<DirectSample> {
-        let columns = self.columns[open.layout_number()].as_ref()?;
-        let is_used = self.refusals.load(Ordering::Relaxed) < REFUSALS_MAX && !self.is_full();
-        if is_used && !open.refuses_direct() { columns.sample(offset, bytes) } else { None }
+    /// Returns the columns of `open` whose rows the device reads; `None` if the host reads the shard.
+    pub(crate) fn columns(&self, open: &OpenShard) -> Option<&Arc<DirectColumns>> {
+        let is_used = self.refusals.load(Ordering::Relaxed) < REFUSALS_MAX && !self.is_full() && !open.refuses_direct();
+        self.columns[open.layout_number()].as_ref().filter(|_| is_used)
     }
 
     fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Reads the direct rows of `miss` and returns their number.
-    fn read(&self, miss: &Miss) -> Result<u64> {
-        let Miss { batch, row, open, direct, .. } = miss;
-        let Some(sample) = direct else {
-            return Err(Error::internal("a sample without direct rows was sent to a storage thread"));
-        };
+    /// Reads direct `rows` of `miss`.
+    fn read(&self, miss: &Miss, rows: &[DirectRow]) -> Result<()> {
+        let Miss { batch, row, open, .. } = miss;
         let file = open.direct_file(&*self.storage, |error| self.give_up(miss, "a shard", error))?;
         let memory = self.memory(miss)?;
-        for direct in sample.rows() {
+        for direct in rows {
             let at = batch.row_offset(direct.fixed_output, *row);
             if let Err(error) = memory.read(&*file, direct.offset, direct.bytes, at) {
                 // The reason for one refused row of a file usually holds for its other rows.
@@ -115,8 +106,8 @@ impl StorageReader {
                 return Err(error);
             }
         }
-        batch.device.add_direct_rows(sample.rows().map(|direct| (direct.fixed_output, *row)));
-        Ok(sample.rows().count() as u64)
+        DevicePart::of(batch).add_direct_rows(rows.iter().map(|direct| (direct.fixed_output, *row)));
+        Ok(())
     }
 
     /// Returns the memory on the device for the batch of `miss`.
@@ -124,7 +115,7 @@ impl StorageReader {
         let none = || Error::internal("a device that reads files allocates no memory for their rows");
         let direct_rows = self.delivery.direct_rows().ok_or_else(none);
         let memory = direct_rows
-            .and_then(|rows| miss.batch.device.direct_memory(rows, miss.batch.layout.bytes(), true))
+            .and_then(|rows| DevicePart::of(&miss.batch).direct_memory(rows, miss.batch.layout.bytes(), true))
             .and_then(|memory| memory.ok_or_else(none));
         memory.inspect_err(|error| match error.kind() {
             ErrorKind::Full => {
@@ -165,6 +156,15 @@ impl StorageReader {
     }
 }
 
+/// Sample of which the device reads rows.
+pub(crate) struct StorageRequest {
+    pub(crate) miss: Miss,
+    pub(crate) columns: Arc<DirectColumns>,
+    pub(crate) rows: Vec<DirectRow>,
+    /// Queues through which the sample returns.
+    pub(crate) queues: ReadQueues,
+}
+
 /// Storage stage: the threads that wait for the device's reads.
 #[derive(Clone)]
 pub(crate) struct StorageStage {
@@ -174,33 +174,32 @@ pub(crate) struct StorageStage {
 }
 
 impl StorageStage {
-    /// Reads the direct rows of `requests` until the run stops.
-    pub(crate) fn run(&self, requests: &Receiver<Miss>, loaded: &Sender<LoadedSample>) -> Result<()> {
+    /// Reads the rows of `requests` until the run stops.
+    pub(crate) fn run(&self, requests: &Receiver<StorageRequest>) -> Result<()> {
         let Self { reader, run, stage } = self;
-        while let Ok(miss) = requests.recv() {
+        while let Ok(StorageRequest { mut miss, columns, rows, queues }) = requests.recv() {
             if run.is_stopped() {
                 return Ok(());
             }
-            let read = stage.timed(TimeKind::Input, || reader.read(&miss));
+            let read = stage.timed(TimeKind::Input, || reader.read(&miss, &rows));
             // A lack of memory is not a refused read.
             if !reader.is_full() {
                 reader.record(read.is_ok());
             }
-            let outcome = match read {
-                Ok(rows) => {
-                    let bytes = miss.direct.iter().flat_map(|sample| sample.rows()).map(|row| row.bytes as u64);
-                    stage.done(1, bytes.sum());
-                    reader.rows_read.add(rows);
-                    ReadOutcome::OnDevice
+            // Sending fails only when the receiving threads have returned, which they do after a stop.
+            match read {
+                Ok(()) => {
+                    stage.done(1, rows.iter().map(|row| row.bytes as u64).sum());
+                    reader.rows_read.add(rows.len() as u64);
+                    miss.rest = Some(columns.rest(&rows, miss.offset, miss.bytes));
+                    let _ = queues.loaded.send(LoadedSample { miss, slot: Ok(None) });
                 }
                 Err(error) => {
                     log::debug!("a sample is read by the host: {error}");
-                    reader.rows_refused.add(miss.direct.as_ref().map_or(0, |sample| sample.rows().count() as u64));
-                    ReadOutcome::Refused
+                    reader.rows_refused.add(rows.len() as u64);
+                    let _ = queues.misses.send(miss);
                 }
-            };
-            // Fails only when the decode threads have returned, which they do after a stop.
-            let _ = loaded.send(LoadedSample { miss, outcome: Ok(outcome) });
+            }
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
-//! Features that only a device has. Batches in host memory use none of them.
+//! Features that only a device has: the implementation of [`Offload`](super::sample::offload::Offload).
 //!
-//! * `decode`: the device decodes pictures. Decode threads leave them encoded in the batch slot (`encoded`), and a
-//!   separate thread submits such batches to the device and waits for them. `split` decides which pictures decode
-//!   threads decode although the device could.
+//! * `offload`: the device's part of an epoch, with the features that a loader uses.
+//! * `part`: the device's part of a batch: pictures that are still encoded, and rows on the device.
+//! * `decode`: the device decodes pictures. Decode threads leave them encoded in the batch slot, and a separate
+//!   thread submits such batches to the device and waits for them. `split` decides which pictures decode threads
+//!   decode although the device could.
 //! * `direct_rows`: rows that go to the device before their batch is filled, from the read slots that they were read
 //!   to.
 //! * `direct_storage`: rows that the device reads from their shards (GPUDirect Storage).
-//! * `part`: the pictures and rows of these kinds in one batch.
-//! * `features`: the features that a loader uses.
 //!
 //! **Pictures.** A picture that the device will decode stays an encoded file in its row of the batch slot, which the
 //! device already has access to; a file that is longer than its row is stored after the rows. Pictures that the device
@@ -20,10 +20,9 @@
 //! rows release their read slot when the copy is complete, so a read slot can wait for the device, but never for the
 //! consumer: such a batch starts in unused memory, or the host copies the rows.
 
-pub(crate) mod decode;
+mod decode;
 pub(crate) mod direct_rows;
 pub(crate) mod direct_storage;
-pub(crate) mod encoded;
-pub(crate) mod features;
-pub(crate) mod part;
+pub(crate) mod offload;
+mod part;
 pub(crate) mod split;

@@ -4,7 +4,8 @@
 use crate::delivery::{DeviceRows, DirectBatch, DirectRows, RowPicture};
 use crate::error::Result;
 use crate::memory::RowMut;
-use crate::pipeline::task::Task;
+use crate::pipeline::sample::batch_builder::{BatchBuilder, BatchExtension};
+use crate::pipeline::schedule::Task;
 use crate::sync::{Arc, Mutex};
 
 /// Picture whose encoded file is in the slot, for the device's decoder.
@@ -37,20 +38,28 @@ struct DirectPart {
     rows: Vec<(usize, usize)>,
 }
 
-impl DevicePart {
-    /// Sets the memory for files that are longer than their rows.
-    pub(crate) fn set_room(&self, room: Option<RowMut>) {
+impl BatchExtension for DevicePart {
+    fn set_room(&self, room: Option<RowMut>) {
         *self.room.lock() = room;
+    }
+
+    fn reset(&self) {
+        self.encoded.lock().clear();
+        *self.decoded.lock() = None;
+        *self.direct.lock() = DirectPart::default();
+        self.set_room(None);
+    }
+}
+
+impl DevicePart {
+    /// The part of `batch`.
+    pub(crate) fn of(batch: &BatchBuilder) -> &Self {
+        batch.extension().expect("each batch of a loader that uses device features has a part")
     }
 
     /// Takes room for a file of `bytes` bytes, if there is enough.
     pub(crate) fn take_room(&self, bytes: usize) -> Option<RowMut> {
         self.room.lock().as_mut().filter(|room| room.len() >= bytes).map(|room| room.split_front(bytes))
-    }
-
-    /// Releases the remaining room, which borrows the slot.
-    pub(crate) fn close_room(&self) {
-        self.set_room(None);
     }
 
     /// Adds a picture for the device's decoder.
@@ -96,6 +105,11 @@ impl DevicePart {
         Ok(direct.memory.clone())
     }
 
+    /// The batch's memory on the device, if it was allocated.
+    pub(crate) fn allocated(&self) -> Option<Arc<dyn DirectBatch>> {
+        self.direct.lock().memory.clone()
+    }
+
     /// Records rows (fixed output, row) that are on the device.
     pub(crate) fn add_direct_rows(&self, rows: impl Iterator<Item = (usize, usize)>) {
         self.direct.lock().rows.extend(rows);
@@ -112,13 +126,5 @@ impl DevicePart {
             Some(memory) if !done.is_empty() => memory.finish(rows, &done).map(Some),
             _ => Ok(self.decoded.lock().take()),
         }
-    }
-
-    /// Drops everything, for a batch that is filled again.
-    pub(crate) fn reset(&self) {
-        self.encoded.lock().clear();
-        *self.decoded.lock() = None;
-        *self.direct.lock() = DirectPart::default();
-        self.close_room();
     }
 }

@@ -7,9 +7,22 @@ use super::batch_layout::{BatchLayout, Shape};
 use crate::batch::RowBytes;
 use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
-use crate::pipeline::device::part::DevicePart;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use std::any::Any;
+use std::fmt::Debug;
 use std::ops::Range;
+
+/// A device's part of a batch, which only the device's own code knows.
+pub(crate) trait BatchExtension: Any + Send + Sync + Debug {
+    /// Sets the free memory after the slot's rows, or releases what remains of it, since it borrows the slot.
+    fn set_room(&self, room: Option<RowMut>);
+
+    /// Drops everything, for a batch that is filled anew.
+    fn reset(&self);
+}
+
+/// Makes the extension of a batch.
+pub(crate) type MakeExtension = Box<dyn Fn() -> Box<dyn BatchExtension> + Send + Sync>;
 
 /// Batch that is being filled.
 #[derive(Debug)]
@@ -28,8 +41,8 @@ pub(crate) struct BatchBuilder {
     /// One list per output without fixed shape, in the order of the outputs.
     lists: Vec<Mutex<Vec<RowBytes>>>,
     outcome: Mutex<RowOutcomes>,
-    /// Pictures and rows that go to a device by another way than the slot. Empty for batches in host memory.
-    pub(crate) device: DevicePart,
+    /// `None` for batches in host memory.
+    extension: Option<Box<dyn BatchExtension>>,
 }
 
 /// Outcomes of the rows, other than success.
@@ -59,6 +72,7 @@ impl BatchBuilder {
         layout: Arc<BatchLayout>,
         mut slot: BatchSlot,
         repeats: &[bool],
+        extension: Option<Box<dyn BatchExtension>>,
     ) -> Arc<Self> {
         let rows = repeats.len();
         layout.mark_repeats(&mut slot, repeats);
@@ -76,13 +90,19 @@ impl BatchBuilder {
             remaining: AtomicUsize::new(rows),
             lists,
             outcome: Mutex::default(),
-            device: DevicePart::default(),
+            extension,
             layout,
         })
     }
 
+    /// The device's part of the batch, if it has one of type `T`.
+    pub(crate) fn extension<T: BatchExtension>(&self) -> Option<&T> {
+        let extension: &dyn Any = self.extension.as_deref()?;
+        extension.downcast_ref()
+    }
+
     /// Splits the slot into the memory of the fixed outputs for each of the `chunks` of rows: one [`RowMut`] per chunk
-    /// and output. Also opens the room for files of pictures.
+    /// and output. Also opens the room after the rows.
     ///
     /// # Errors
     ///
@@ -100,11 +120,21 @@ impl BatchBuilder {
         let mut slot = self.slot.lock();
         let slot = slot.as_mut().expect("the slot stays until the last row is done");
         let mut all = slot.rows(&ranges)?.into_iter();
-        if self.layout.room_bytes > 0 {
+        if let Some(extension) = self.extension.as_ref().filter(|_| self.layout.room_bytes > 0) {
             let room = self.layout.bytes()..self.layout.slot_bytes();
-            self.device.set_room(slot.rows(std::slice::from_ref(&room))?.pop());
+            extension.set_room(slot.rows(std::slice::from_ref(&room))?.pop());
         }
         Ok(chunks.iter().map(|_| all.by_ref().take(per_chunk).collect()).collect())
+    }
+
+    /// Splits off the first `count` rows of each of `rows`, the memory of the fixed outputs.
+    pub(crate) fn split_front(&self, rows: &mut [RowMut], count: usize) -> Vec<RowMut> {
+        rows.iter_mut().zip(self.row_bytes()).map(|(rows, bytes)| rows.split_front(count * bytes)).collect()
+    }
+
+    /// The first row of each of `rows`, the memory of the fixed outputs.
+    pub(crate) fn first_rows<'r>(&self, rows: &'r mut [RowMut]) -> impl Iterator<Item = &'r mut [u8]> {
+        rows.iter_mut().zip(self.row_bytes()).map(|(row, bytes)| &mut row[..*bytes])
     }
 
     /// Bytes of one row of each fixed output.
@@ -176,7 +206,7 @@ impl BatchBuilder {
         outcome.skipped.retain(|row| *row != 0);
         outcome.refills += 1;
         drop(outcome);
-        self.device.reset();
+        self.extension.iter().for_each(|extension| extension.reset());
         let mut slot = self.slot.lock();
         if let Some(slot) = slot.as_mut() {
             if !slot.reclaim() {
@@ -220,7 +250,7 @@ impl BatchBuilder {
         }
         skipped.sort_unstable();
         let kept = (0..self.rows).filter(|row| skipped.binary_search(row).is_err()).collect();
-        self.device.close_room();
+        self.extension.iter().for_each(|extension| extension.set_room(None));
         let slot = self.slot.lock().take().expect("a batch is finished once");
         Ok(Some(FilledBatch { slot, kept, skipped }))
     }

@@ -14,10 +14,9 @@
 use crate::batch::Batch;
 use crate::delivery::Delivery;
 use crate::error::Result;
-use crate::pipeline::chunk::Chunk;
-use crate::pipeline::dispatch::Dispatcher;
 use crate::pipeline::reorder::ReorderQueue;
 use crate::pipeline::run::Run;
+use crate::pipeline::schedule::{Chunk, Dispatcher};
 use crate::sync::{Arc, Mutex};
 
 /// Chunks that wait for the consumer's memory.

@@ -1,23 +1,28 @@
-//! From a sample's bytes to its rows.
+//! Row decoder: from a sample's bytes to its rows.
 
-use super::batch_builder::BatchBuilder;
-use super::page_cache::{DirectOutput, SampleRows};
-use super::sample_bytes::SampleBytes;
+use super::batch_layout::BatchLayout;
+use super::offload::Offload;
+use super::page_cache::SampleBytes;
+use crate::batch::RowBytes;
 use crate::decode::jpeg::RowIndexCounts;
-use crate::decode::{FieldPlan, PictureCounts, Row, SampleDecoder};
+use crate::decode::{EncodedPicture, FieldPlan, Output, PictureCounts, PictureTaker, Row, SampleDecoder};
+use crate::delivery::RowMemory;
 use crate::error::Result;
 use crate::format::Scratch;
-use crate::pipeline::device::encoded::PictureRouter;
+use crate::memory::RowMut;
+use crate::pipeline::schedule::SampleRow;
 use crate::pipeline::shard::open_shard::OpenShard;
-use crate::pipeline::task::Task;
 use crate::stats::{Counter, Stats};
 use crate::sync::Arc;
+use std::cell::Cell;
 
-/// Destination of one output's row, by layout. A row that [`SampleBytes`] has already placed is not written.
+/// Destination of one output's row, by layout. A row that gets into place without the decoder is not written.
 #[derive(Clone, Copy)]
 enum RowSink {
-    /// Its place in the batch slot. A picture may stay encoded there for the device's decoder.
+    /// Its place in the batch slot.
     Slot,
+    /// As `Slot`, for a picture that may stay encoded there. The number counts fixed outputs.
+    Encoded(usize),
     /// A vector that the batch stores.
     List,
     /// The consumer's memory; a vector where there is none.
@@ -25,15 +30,18 @@ enum RowSink {
 }
 
 /// Decodes samples of all layouts, for one thread.
-pub(crate) struct RowDecoder {
+pub(super) struct RowDecoder {
     epoch: u64,
     /// By layout.
     decoders: Vec<SampleDecoder>,
     /// By layout and output.
     sinks: Vec<Vec<RowSink>>,
     columns: Scratch,
-    /// Decides which pictures stay encoded for the device; none in host memory.
-    pictures: Option<PictureRouter>,
+    offload: Option<Arc<dyn Offload>>,
+    /// Pictures of a sample that may stay encoded.
+    pictures: usize,
+    /// Pictures stay encoded at the moment.
+    keeps_encoded: bool,
     row_indexes_used: Arc<Counter>,
     row_indexes_refused: Arc<Counter>,
     /// Counts incomplete pictures, in fields that accept them.
@@ -42,20 +50,24 @@ pub(crate) struct RowDecoder {
 }
 
 impl RowDecoder {
-    /// Decoder of samples of `epoch`. `fields` has the plan for each layout, `direct` the output that it is read
-    /// directly into.
-    pub(crate) fn new(
+    /// Decoder of samples of `epoch`. `fields` has the plan for each layout, `stored_list` returns the output of a
+    /// layout that can be read straight into the consumer's memory.
+    pub(super) fn new(
         epoch: u64,
         fields: &[Arc<FieldPlan>],
-        direct: impl Fn(usize) -> Option<DirectOutput>,
-        pictures: Option<PictureRouter>,
+        layout: &BatchLayout,
+        stored_list: impl Fn(usize) -> Option<usize>,
+        offload: Option<Arc<dyn Offload>>,
         stats: &Stats,
     ) -> Self {
-        let sinks = |(layout, fields): (usize, &Arc<FieldPlan>)| {
-            let list = direct(layout).filter(|direct| direct.is_list).map(|direct| direct.column.output);
-            let sink = |(number, output): (usize, &crate::decode::Output)| match output.row_bytes() {
-                Some(_) => RowSink::Slot,
-                None if list == Some(number) => RowSink::Consumer,
+        let sinks = |(layout_number, fields): (usize, &Arc<FieldPlan>)| {
+            let mut fixed = layout.has_pictures().enumerate();
+            let sink = |(number, output): (usize, &Output)| match output.row_bytes() {
+                Some(_) => match fixed.next() {
+                    Some((fixed, true)) if offload.is_some() => RowSink::Encoded(fixed),
+                    _ => RowSink::Slot,
+                },
+                None if stored_list(layout_number) == Some(number) => RowSink::Consumer,
                 None => RowSink::List,
             };
             fields.outputs().iter().enumerate().map(sink).collect()
@@ -65,7 +77,9 @@ impl RowDecoder {
             decoders: fields.iter().map(|fields| fields.decoder()).collect(),
             sinks: fields.iter().enumerate().map(sinks).collect(),
             columns: Scratch::default(),
-            pictures,
+            offload,
+            pictures: layout.has_pictures().filter(|has| *has).count(),
+            keeps_encoded: false,
             row_indexes_used: stats.counter("row_indexes_used"),
             row_indexes_refused: stats.counter("row_indexes_refused"),
             damaged: stats.counter("pictures_damaged"),
@@ -74,49 +88,49 @@ impl RowDecoder {
     }
 
     /// Prepares for a chunk, or for a sample that another thread has read.
-    pub(crate) fn begin(&mut self) {
-        if let Some(pictures) = &mut self.pictures {
-            pictures.refresh();
-        }
+    pub(super) fn begin(&mut self) {
+        self.keeps_encoded = self.offload.as_ref().is_some_and(|offload| offload.decodes_pictures());
     }
 
-    /// Decodes a sample of `open` into `rows`. Returns the rows of the outputs without fixed shape; the one in the
-    /// consumer's memory is empty there.
+    /// Decodes a sample of `open` into its row: the fixed outputs into the start of `rows`, the others into the
+    /// `consumer`'s memory or vectors.
     ///
     /// # Errors
     ///
     /// Errors of the sample.
-    pub(crate) fn decode(
+    pub(super) fn decode(
         &mut self,
-        (batch, row): (&BatchBuilder, usize),
-        task: &Task,
+        at: SampleRow<'_>,
         open: &OpenShard,
         sample: SampleBytes<'_>,
-        mut rows: SampleRows<'_>,
-    ) -> Result<Vec<Vec<u8>>> {
-        let layout = open.layout_number();
+        rows: &mut [RowMut],
+        mut consumer: Option<Box<dyn RowMemory>>,
+    ) -> Result<()> {
+        let SampleRow { batch, task, layout_number, .. } = at;
         let columns = sample.split(open, &mut self.columns)?;
-        let sinks = &self.sinks[layout];
-        let mut lists: Vec<Vec<u8>> =
-            sinks.iter().filter(|sink| !matches!(sink, RowSink::Slot)).map(|_| Vec::new()).collect();
-        let mut encoded = self.pictures.as_ref().map_or_else(Vec::new, |pictures| pictures.sinks(batch, task));
-        let mut consumer = rows.consumer.take().map(|row| row.bytes_mut());
-        let (mut fixed, mut list, mut pictures) = (rows.fixed(), lists.iter_mut(), encoded.iter_mut());
+        let sinks = &self.sinks[layout_number];
+        let list = |sink: &RowSink| match sink {
+            RowSink::Slot | RowSink::Encoded(_) => None,
+            RowSink::List => Some(RowBytes::Engine(Vec::new())),
+            RowSink::Consumer => Some(consumer.take().map_or(RowBytes::Engine(Vec::new()), RowBytes::Consumer)),
+        };
+        let mut lists: Vec<RowBytes> = sinks.iter().filter_map(list).collect();
+        let offload = self.offload.as_deref().filter(|_| self.keeps_encoded);
+        let offload = offload.filter(|offload| offload.takes_pictures_of(task, self.pictures));
+        let taker = offload.map(|offload| EncodedPictures { offload, at, taken: Cell::new(0) });
+        let (mut fixed, mut list) = (batch.first_rows(rows), lists.iter_mut());
         let rows = sinks.iter().enumerate().filter_map(|(output, sink)| {
-            let row = match sink {
-                RowSink::Slot => match (fixed.next()?, pictures.next()) {
-                    (place, Some(Some(picture))) => Row::Encodable(place, picture),
-                    (place, _) => Row::Fixed(place),
-                },
-                RowSink::List => Row::Var(list.next()?),
-                RowSink::Consumer => match (list.next()?, consumer.take()) {
-                    (_, Some(memory)) => Row::Sized(memory),
-                    (list, None) => Row::Var(list),
+            let row = match (sink, &taker) {
+                (RowSink::Encoded(number), Some(taker)) => Row::Encodable(fixed.next()?, taker, *number),
+                (RowSink::Slot | RowSink::Encoded(_), _) => Row::Fixed(fixed.next()?),
+                (RowSink::List | RowSink::Consumer, _) => match list.next()? {
+                    RowBytes::Engine(list) => Row::Var(list),
+                    RowBytes::Consumer(memory) => Row::Sized(memory.bytes_mut()),
                 },
             };
             Some(if sample.has_placed(output) { Row::Filled } else { row })
         });
-        let decoder = &mut self.decoders[layout];
+        let decoder = &mut self.decoders[layout_number];
         let column = |column| (column < columns.len()).then(|| columns.get(column));
         let index = |column| open.index_entry(task.index, column);
         let decoded = decoder.decode(column, index, task.draw_key(self.epoch), rows);
@@ -130,9 +144,27 @@ impl RowDecoder {
             self.damaged.add(counts.damaged);
             self.scaled.add(counts.scaled);
         }
-        if let Some(pictures) = &self.pictures {
-            pictures.finish((batch, row), task, layout, &encoded);
+        if let Some(taker) = taker.filter(|taker| taker.taken.get() < self.pictures) {
+            taker.offload.count_not_taken(self.pictures - taker.taken.get());
         }
-        Ok(lists)
+        if !lists.is_empty() {
+            batch.put_lists(at.row, lists);
+        }
+        Ok(())
+    }
+}
+
+/// Passes encoded pictures of one sample to a device.
+struct EncodedPictures<'a> {
+    offload: &'a dyn Offload,
+    at: SampleRow<'a>,
+    taken: Cell<usize>,
+}
+
+impl PictureTaker for EncodedPictures<'_> {
+    fn take(&self, output: usize, picture: EncodedPicture, file: &[u8], row: &mut [u8]) -> bool {
+        let is_taken = self.offload.take_picture(self.at, output, picture, file, row);
+        self.taken.set(self.taken.get() + usize::from(is_taken));
+        is_taken
     }
 }

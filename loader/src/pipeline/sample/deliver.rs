@@ -2,13 +2,12 @@
 
 use super::batch_builder::{BatchBuilder, FilledBatch};
 use super::batch_layout::{BatchLayout, Shape};
+use super::offload::Offload;
 use crate::batch::{Batch, Output, RowBytes, Tensor};
-use crate::delivery::{Delivery, TensorMemory};
+use crate::delivery::{Delivery, PartialBatch, TensorMemory};
 use crate::error::{Error, Result};
-use crate::pipeline::device::direct_rows;
 use crate::pipeline::refill::Refiller;
 use crate::pipeline::reorder::ReorderQueue;
-use crate::pipeline::sender::StageSender;
 use crate::stats::{Counter, Stage, TimeKind};
 use crate::sync::Arc;
 
@@ -22,8 +21,7 @@ pub(crate) struct DeliverStage {
     pub(crate) delivery: Arc<dyn Delivery>,
     pub(crate) reorder: Arc<ReorderQueue<Result<Batch>>>,
     pub(crate) refiller: Refiller,
-    /// Queue of batches with pictures that the device decodes.
-    pub(crate) pictures: Arc<StageSender<Arc<BatchBuilder>>>,
+    pub(crate) offload: Option<Arc<dyn Offload>>,
     pub(crate) stage: Arc<Stage>,
     /// Counts emptied batches that were delivered with a repeated sample.
     pub(crate) batches_refilled: Arc<Counter>,
@@ -39,21 +37,14 @@ impl DeliverStage {
         if !batch.done(rows_and_chunks) || self.refiller.refill(batch)? {
             return Ok(());
         }
-        if batch.device.has_encoded() {
-            self.pictures.send(batch.clone());
-        } else {
-            self.deliver(batch);
+        if self.offload.as_ref().is_none_or(|offload| !offload.take_batch(batch)) {
+            let delivered = self.stage.timed(TimeKind::Busy, || match self.take(batch)? {
+                Some(filled) => self.place(batch, filled),
+                None => Ok(self.empty(batch)),
+            });
+            self.put(batch, delivered);
         }
         Ok(())
-    }
-
-    /// Delivers a batch in which no picture is encoded.
-    fn deliver(&self, batch: &BatchBuilder) {
-        let delivered = self.stage.timed(TimeKind::Busy, || match self.take(batch)? {
-            Some(filled) => self.place(batch, filled),
-            None => Ok(self.empty(batch)),
-        });
-        self.put(batch, delivered);
     }
 
     /// Hands a delivered batch, or its failure, to the consumer.
@@ -90,10 +81,11 @@ impl DeliverStage {
     pub(crate) fn place(&self, batch: &BatchBuilder, filled: FilledBatch) -> Result<Batch> {
         let FilledBatch { mut slot, kept, skipped } = filled;
         let layout = &batch.layout;
-        if let Some(on_device) = batch.device.take_device_rows(batch.rows)?
+        if let Some(offload) = &self.offload
+            && let Some(on_device) = offload.take_rows(batch)?
             && let Some(direct_rows) = self.delivery.direct_rows()
         {
-            let memory = direct_rows::deliver(direct_rows, layout, slot, &kept, on_device)?;
+            let memory = direct_rows.deliver(PartialBatch { slot, outputs: &layout.places, rows: &kept, on_device })?;
             return self.batch(batch, &memory, &skipped);
         }
         let unfinished = || Error::internal("a batch was finished before its rows were");

@@ -1,11 +1,12 @@
 //! The sample plane: small, random, always.
 //!
 //! * `decode`: the decode threads. They read samples that are in the `page_cache`, decode them (`decoder`), and pass
-//!   the others (`miss`) to the read threads. `sample_bytes` is a sample as it was read; `tally` are a thread's counts.
+//!   the others to the read threads.
 //! * `read`: the read threads, which read samples from disk.
 //! * `batch_layout`, `batch_builder`: the layout of a batch and the batch while it is filled.
 //! * `deliver`: filled batches to the consumer.
 //! * `consumer_memory`: rows of bytes in the consumer's own memory.
+//! * `offload`: the work that a device takes over, if there is one.
 //!
 //! A sample that is in the page cache is read by the decode thread itself. Only misses go to the thread with the ring,
 //! because through the ring a cached sample would change threads twice for one copy. Data that fits into half of the
@@ -18,8 +19,6 @@ pub(crate) mod consumer_memory;
 pub(crate) mod decode;
 mod decoder;
 pub(crate) mod deliver;
-pub(crate) mod miss;
-mod page_cache;
+pub(crate) mod offload;
+pub(crate) mod page_cache;
 pub(crate) mod read;
-mod sample_bytes;
-mod tally;

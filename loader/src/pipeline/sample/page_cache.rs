@@ -4,79 +4,110 @@
 //! For the smallest samples nothing may cost more than the read itself: no lock, no allocation, no counter that threads
 //! share.
 
-use super::sample_bytes::{PlacedRows, SampleBytes};
-use crate::decode::{DirectColumn, FieldPlan, Output, Row};
+use super::batch_builder::BatchBuilder;
+use crate::decode::{FieldPlan, Output, Row, StoredColumn};
 use crate::delivery::RowMemory;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::{OmittedColumn, SampleColumns, Scratch};
 use crate::memory::RowMut;
-use crate::pipeline::device::direct_rows::DirectSample;
-use crate::pipeline::device::direct_storage::StorageReader;
+use crate::order::ShardId;
+use crate::pipeline::schedule::Task;
 use crate::pipeline::shard::open_shard::OpenShard;
-use crate::pipeline::shard::open_shards::{OpenShards, ShardHandleCache};
-use crate::pipeline::task::Task;
+use crate::pipeline::shard::open_shards::OpenShards;
 use crate::sync::Arc;
 
 /// Largest buffer of a thread. A larger sample goes to the read thread, whose memory comes from a pool.
 const BUFFER_BYTES_MAX: usize = 16 << 20;
 
-/// Memory of one sample's rows, borrowed from a chunk or a miss.
-pub(crate) struct SampleRows<'a> {
-    /// For each fixed output, memory that begins with the sample's row.
-    pub(crate) fixed: &'a mut [RowMut],
-    /// Bytes of a row of each.
-    pub(crate) row_bytes: &'a [usize],
-    /// The consumer's memory for its row of bytes.
-    pub(crate) consumer: Option<&'a mut (dyn RowMemory + 'static)>,
+/// Stored bytes of a sample, for the decoder.
+#[derive(Clone, Copy)]
+pub(crate) struct SampleBytes<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Columns whose rows are in place, or will be without the decoder.
+    pub(crate) placed: Option<&'a PlacedColumns>,
+    /// False if the bytes lack these columns.
+    pub(crate) is_whole: bool,
 }
 
-impl SampleRows<'_> {
-    /// The row of each fixed output.
-    pub(crate) fn fixed(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        self.fixed.iter_mut().zip(self.row_bytes).map(|(row, bytes)| &mut row[..*bytes])
+/// Columns of one layout whose rows get into place without the decoder.
+#[derive(Debug)]
+pub(crate) struct PlacedColumns {
+    /// Numbers of their outputs.
+    pub(crate) outputs: Vec<usize>,
+    /// Ascending.
+    pub(crate) columns: Vec<OmittedColumn>,
+    /// Nothing else of a sample is needed, not even to validate it.
+    pub(crate) are_all: bool,
+}
+
+impl<'a> SampleBytes<'a> {
+    /// True if the row of this output gets into place without the decoder.
+    pub(crate) fn has_placed(&self, output: usize) -> bool {
+        self.placed.is_some_and(|placed| placed.outputs.contains(&output))
+    }
+
+    /// True if there is nothing to decode.
+    pub(crate) fn is_done(&self) -> bool {
+        self.placed.is_some_and(|placed| placed.are_all)
+    }
+
+    /// Splits the bytes into the sample's columns.
+    pub(crate) fn split(self, open: &OpenShard, scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
+        match self.placed.filter(|_| !self.is_whole) {
+            Some(placed) => open.split_around(self.bytes, &placed.columns, scratch),
+            None => open.split(self.bytes, scratch),
+        }
     }
 }
 
-/// Output that samples of one layout are read directly into.
-#[derive(Clone, Copy)]
-pub(crate) struct DirectOutput {
-    pub(crate) column: DirectColumn,
-    /// Number among the fixed outputs, or else among the lists.
-    pub(crate) number: usize,
-    /// Its rows have no fixed size.
-    pub(crate) is_list: bool,
-    /// It is the only output, and a sample has no other bytes: nothing remains to be decoded.
-    pub(crate) is_all: bool,
+/// Memory of one sample's rows: the batch, memory of its fixed outputs that begins with the sample's rows, and the
+/// consumer's memory for its row of bytes.
+type SampleMemory<'a> = (&'a BatchBuilder, &'a mut [RowMut], Option<&'a mut (dyn RowMemory + 'static)>);
+
+/// Output that samples of one layout are read straight into.
+struct StoredOutput {
+    column: StoredColumn,
+    /// Number among the fixed outputs; `None` if its rows have no fixed size.
+    fixed: Option<usize>,
+    /// The column, with its length in the current sample.
+    placed: PlacedColumns,
 }
 
-impl DirectOutput {
+impl StoredOutput {
     /// Output of samples that `fields` decodes. `around` returns the bytes before and after a column.
     fn new(fields: &FieldPlan, around: impl Fn(usize) -> Option<(usize, usize)>) -> Option<Self> {
-        let column = fields.direct_column(around)?;
-        let is_list = |output: &Output| output.row_bytes().is_none();
-        let is_list_here = is_list(&fields.outputs()[column.output]);
-        let number = fields.outputs()[..column.output].iter().filter(|o| is_list(o) == is_list_here).count();
-        let is_all = fields.outputs().len() == 1 && !is_list_here && column.before + column.after == 0;
-        Some(Self { column, number, is_list: is_list_here, is_all })
+        let column = fields.stored_column(around)?;
+        let is_fixed = |output: &Output| output.row_bytes().is_some();
+        let fixed = is_fixed(&fields.outputs()[column.output])
+            .then(|| fields.outputs()[..column.output].iter().filter(|output| is_fixed(output)).count());
+        let placed = PlacedColumns {
+            outputs: vec![column.output],
+            columns: vec![OmittedColumn { column: column.column, bytes: 0 }],
+            are_all: fields.outputs().len() == 1 && fixed.is_some() && column.before + column.after == 0,
+        };
+        Some(Self { column, fixed, placed })
+    }
+
+    /// Bytes of a sample that are not the column's.
+    fn around(&self) -> usize {
+        self.column.before + self.column.after
     }
 
     /// Returns the memory for its row of `bytes` bytes, if there is such memory.
-    fn row<'r>(&self, rows: &'r mut SampleRows<'_>, bytes: usize) -> Option<Row<'r>> {
-        match self.is_list {
-            true => {
-                let consumer = rows.consumer.as_mut().map(|row| row.bytes_mut());
-                consumer.filter(|row| row.len() == bytes).map(Row::Sized)
-            }
-            false => rows.fixed().nth(self.number).filter(|row| row.len() == bytes).map(Row::Fixed),
+    fn row<'r>(&self, (batch, rows, consumer): SampleMemory<'r>, bytes: usize) -> Option<Row<'r>> {
+        match self.fixed {
+            None => consumer.map(|row| row.bytes_mut()).filter(|row| row.len() == bytes).map(Row::Sized),
+            Some(number) => batch.first_rows(rows).nth(number).filter(|row| row.len() == bytes).map(Row::Fixed),
         }
     }
 }
 
 /// Result of looking for a sample in the page cache.
 pub(crate) enum PageCacheLookup<'a> {
-    /// The sample has been read. The output is the one into whose rows samples of its layout are read directly.
-    Hot(&'a OpenShard, SampleBytes<'a>, Option<DirectOutput>),
-    /// The sample was not read here: it is not in the page cache, is larger than the buffer, or the device reads it.
-    Cold { open: Arc<OpenShard>, offset: u64, bytes: usize, direct: Option<DirectSample> },
+    /// The sample, of `bytes` bytes, has been read.
+    Hot { open: &'a OpenShard, sample: SampleBytes<'a>, bytes: usize },
+    /// The sample was not read here: it is not in the page cache, is larger than the buffer, or is read elsewhere.
+    Cold { open: Arc<OpenShard>, offset: u64, bytes: usize },
     /// The shard is no longer on disk.
     Evicted,
 }
@@ -85,45 +116,33 @@ pub(crate) enum PageCacheLookup<'a> {
 pub(crate) struct PageCacheReader {
     open_shards: Arc<OpenShards>,
     sample_bytes_max: u64,
-    /// For each layout, the output that is read directly into place.
-    direct: Vec<Option<DirectOutput>>,
+    /// For each layout, the output that is read straight into place.
+    stored: Vec<Option<StoredOutput>>,
     handles: ShardHandleCache,
     /// Offset and length of the current chunk's samples, as far as they are known.
     ranges: Vec<Option<(u64, usize)>>,
     /// Stored bytes of the current sample.
     buffer: Vec<u8>,
-    /// Device that reads rows of samples itself.
-    storage: Option<Arc<StorageReader>>,
 }
 
 impl PageCacheReader {
     /// Reader of samples of up to `sample_bytes_max` bytes. `fields` has the plan for each layout.
-    pub(crate) fn new(
-        fields: &[Arc<FieldPlan>],
-        open_shards: Arc<OpenShards>,
-        sample_bytes_max: u64,
-        storage: Option<Arc<StorageReader>>,
-    ) -> Self {
+    pub(crate) fn new(fields: &[Arc<FieldPlan>], open_shards: Arc<OpenShards>, sample_bytes_max: u64) -> Self {
         let layouts = fields.iter().zip(open_shards.layouts());
-        let direct =
-            layouts.map(|(fields, layout)| DirectOutput::new(fields, |column| layout.around(column))).collect();
+        let stored =
+            layouts.map(|(fields, layout)| StoredOutput::new(fields, |column| layout.around(column))).collect();
         let (handles, ranges, buffer) = (ShardHandleCache::default(), Vec::new(), Vec::new());
-        Self { open_shards, sample_bytes_max, direct, handles, ranges, buffer, storage }
+        Self { open_shards, sample_bytes_max, stored, handles, ranges, buffer }
     }
 
-    /// Returns the output that samples of layout number `layout` are read directly into.
-    pub(crate) fn direct(&self, layout: usize) -> Option<DirectOutput> {
-        self.direct[layout]
-    }
-
-    /// True if rows of bytes can be read directly into the consumer's memory.
-    pub(crate) fn has_lists(&self) -> bool {
-        self.direct.iter().flatten().any(|direct| direct.is_list)
+    /// Returns the output without a fixed size that samples of layout number `layout` are read straight into.
+    pub(crate) fn stored_list(&self, layout: usize) -> Option<usize> {
+        self.stored[layout].as_ref().filter(|stored| stored.fixed.is_none()).map(|stored| stored.column.output)
     }
 
     /// Drops all handles of shards, before a wait.
     pub(crate) fn release(&mut self) {
-        self.handles.clear();
+        self.handles.shards.clear();
     }
 
     /// Looks up the ranges of a chunk's samples. In a shuffle each lookup misses the CPU's caches: one after another
@@ -138,13 +157,20 @@ impl PageCacheReader {
         ranges.extend(chunk.iter().map(&mut range));
     }
 
-    /// Reads sample `i` of the chunk that was [looked up](Self::look_up) last, if the page cache has it.
+    /// Reads sample `i` of the chunk that was [looked up](Self::look_up) last, if the page cache has it. Samples of
+    /// shards for which `is_elsewhere` returns true are not read here.
     ///
     /// # Errors
     ///
     /// Errors of the shard or the sample.
-    pub(crate) fn read(&mut self, i: usize, task: &Task, rows: &mut SampleRows<'_>) -> Result<PageCacheLookup<'_>> {
-        let Self { open_shards, sample_bytes_max, direct, handles, ranges, buffer, storage } = self;
+    pub(crate) fn read(
+        &mut self,
+        i: usize,
+        task: &Task,
+        into: SampleMemory<'_>,
+        is_elsewhere: impl Fn(&OpenShard) -> bool,
+    ) -> Result<PageCacheLookup<'_>> {
+        let Self { open_shards, sample_bytes_max, stored, handles, ranges, buffer } = self;
         let Some(open) = handles.get(task.shard, open_shards)? else { return Ok(PageCacheLookup::Evicted) };
         let (offset, bytes) = match ranges[i] {
             Some(range) => range,
@@ -155,30 +181,27 @@ impl PageCacheReader {
                 .with("bytes", bytes)
                 .with("sample_bytes_max", sample_bytes_max));
         }
-        if let Some(storage) = storage
-            && let Some(sample) = storage.sample(open, offset, bytes)
+        let stored = &mut stored[open.layout_number()];
+        let sample = if is_elsewhere(open) {
+            None
+        } else if let Some(stored) = stored
+            && stored.around() <= BUFFER_BYTES_MAX
+            && let Some(placed) = bytes.checked_sub(stored.around())
+            && let Some(mut row) = stored.row(into, placed)
         {
-            return Ok(PageCacheLookup::Cold { open: open.clone(), offset, bytes, direct: Some(sample) });
-        }
-        let direct = direct[open.layout_number()];
-        let read = if let Some(direct) = direct
-            && let around = direct.column.before + direct.column.after
-            && around <= BUFFER_BYTES_MAX
-            && let Some(placed) = bytes.checked_sub(around)
-            && let Some(mut row) = direct.row(rows, placed)
-        {
-            let around = first(buffer, around);
-            let is_hot = open.read_hot_direct(offset, direct.column, around, &mut row);
-            is_hot.then_some(SampleBytes { bytes: around, placed: PlacedRows::Direct(direct.column, placed) })
+            stored.placed.columns[0].bytes = placed;
+            let around = first(buffer, stored.around());
+            let is_hot = open.read_hot_in_place(offset, &stored.column, around, &mut row);
+            is_hot.then_some(SampleBytes { bytes: around, placed: Some(&stored.placed), is_whole: false })
         } else if bytes <= BUFFER_BYTES_MAX {
             let whole = first(buffer, bytes);
-            open.read_hot(offset, whole).then_some(SampleBytes::whole(whole))
+            open.read_hot(offset, whole).then_some(SampleBytes { bytes: whole, placed: None, is_whole: true })
         } else {
             None
         };
-        Ok(match read {
-            Some(sample) => PageCacheLookup::Hot(open, sample, direct),
-            None => PageCacheLookup::Cold { open: open.clone(), offset, bytes, direct: None },
+        Ok(match sample {
+            Some(sample) => PageCacheLookup::Hot { open, sample, bytes },
+            None => PageCacheLookup::Cold { open: open.clone(), offset, bytes },
         })
     }
 
@@ -187,11 +210,11 @@ impl PageCacheReader {
     pub(crate) fn length(&mut self, task: &Task) -> Option<usize> {
         let open = self.handles.get(task.shard, &self.open_shards).ok()??;
         let (_, bytes) = open.range(task.index).ok()?;
-        let direct = self.direct[open.layout_number()].filter(|d| d.is_list)?;
+        let stored = self.stored[open.layout_number()].as_ref().filter(|stored| stored.fixed.is_none())?;
         if bytes as u64 > self.sample_bytes_max {
             return None;
         }
-        bytes.checked_sub(direct.column.before + direct.column.after)
+        bytes.checked_sub(stored.around())
     }
 }
 
@@ -201,4 +224,40 @@ fn first(buffer: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
         buffer.resize(bytes, 0);
     }
     &mut buffer[..bytes]
+}
+
+/// Handles of one [`ShardHandleCache`]: a block of a shuffle spans some dozens of shards.
+const HANDLES_MAX: usize = 64;
+
+/// One thread's handles of shards that it has just read from, so that a sample costs no lock and no reference count.
+///
+/// It keeps at most [`HANDLES_MAX`] shards open, and not for long: it drops its handles when the table closes any
+/// shard, and its thread clears it before it waits.
+#[derive(Debug, Default)]
+struct ShardHandleCache {
+    /// Each shard at its number modulo their count.
+    shards: Vec<Option<(ShardId, Arc<OpenShard>)>>,
+    /// [`OpenShards::closings`] when the handles were taken.
+    closings: u64,
+}
+
+impl ShardHandleCache {
+    /// As [`OpenShards::get`].
+    ///
+    /// # Errors
+    ///
+    /// As [`OpenShards::get`].
+    fn get(&mut self, id: ShardId, open_shards: &OpenShards) -> Result<Option<&Arc<OpenShard>>> {
+        let closings = open_shards.closings();
+        if closings != self.closings {
+            self.shards.clear();
+            self.closings = closings;
+        }
+        self.shards.resize(HANDLES_MAX, None);
+        let entry = &mut self.shards[id.index() % HANDLES_MAX];
+        if entry.as_ref().is_none_or(|(cached, _)| *cached != id) {
+            *entry = open_shards.get(id)?.map(|shard| (id, shard));
+        }
+        Ok(entry.as_ref().map(|(_, shard)| shard))
+    }
 }

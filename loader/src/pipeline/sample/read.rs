@@ -3,11 +3,15 @@
 //! There is one read thread per NUMA node. Only this thread takes the node's read slots, and only for open shards. A
 //! slot always goes to a decode thread, which waits for nothing but work, so slots return without help.
 
-use super::miss::{LoadedSample, Miss, ReadOutcome};
+use super::batch_builder::BatchBuilder;
+use super::page_cache::PlacedColumns;
+use crate::delivery::RowMemory;
 use crate::error::Result;
 use crate::io::{Completion, IoConfig, ReadRequest, Reader, reader};
-use crate::memory::ReadPool;
+use crate::memory::{ReadLease, ReadPool, RowMut};
 use crate::pipeline::run::Run;
+use crate::pipeline::schedule::Task;
+use crate::pipeline::shard::open_shard::OpenShard;
 use crate::stats::{Counter, Stage, Stats, TimeKind};
 use crate::sync::{Arc, sleep};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
@@ -19,6 +23,65 @@ const POLL_EVERY: Duration = Duration::from_micros(500);
 
 /// Interval of checks for the end of the run while nothing is in flight.
 const IDLE_POLL_EVERY: Duration = Duration::from_millis(100);
+
+/// Sample that is not in the page cache.
+#[derive(Debug)]
+pub(crate) struct Miss {
+    pub(crate) batch: Arc<BatchBuilder>,
+    pub(crate) row: usize,
+    pub(crate) task: Task,
+    /// Memory of its row in each fixed output.
+    pub(crate) rows: Vec<RowMut>,
+    /// The consumer's memory for its row of bytes.
+    pub(crate) consumer: Option<Box<dyn RowMemory>>,
+    pub(crate) open: Arc<OpenShard>,
+    /// Range to read: the sample, or a part of the rest.
+    pub(crate) offset: u64,
+    pub(crate) bytes: usize,
+    /// The rest of a sample of which rows are in place.
+    pub(crate) rest: Option<SampleRest>,
+}
+
+/// A [`Miss`] that was read.
+#[derive(Debug)]
+pub(crate) struct LoadedSample {
+    pub(crate) miss: Miss,
+    /// The range that was read; `None` if there was none.
+    pub(crate) slot: Result<Option<ReadLease>>,
+}
+
+/// Bytes of a sample without its columns whose rows are in place, in the order of the file.
+#[derive(Debug)]
+pub(crate) struct SampleRest {
+    pub(crate) placed: Arc<PlacedColumns>,
+    /// Bytes that have been read.
+    pub(crate) bytes: Vec<u8>,
+    /// Ranges of the shard (offset, length) that have yet to be read.
+    pub(crate) ranges: VecDeque<(u64, usize)>,
+}
+
+impl SampleRest {
+    /// Reads from the page cache as far as possible. Returns the range that must be read from disk; `None` when the
+    /// rest is complete.
+    pub(crate) fn read_hot(&mut self, open: &OpenShard) -> Option<(u64, usize)> {
+        while let Some((offset, bytes)) = self.ranges.pop_front() {
+            let start = self.bytes.len();
+            self.bytes.resize(start + bytes, 0);
+            if !open.read_hot(offset, &mut self.bytes[start..]) {
+                self.bytes.truncate(start);
+                return Some((offset, bytes));
+            }
+        }
+        None
+    }
+}
+
+/// Queues through which samples reach the read thread of a NUMA node, and return to its decode threads.
+#[derive(Clone)]
+pub(crate) struct ReadQueues {
+    pub(crate) misses: Sender<Miss>,
+    pub(crate) loaded: Sender<LoadedSample>,
+}
 
 /// Read stage of one NUMA node.
 pub(crate) struct ReadStage {
@@ -131,7 +194,7 @@ impl<'a> ReadThread<'a> {
             self.free.push(token);
             stage.done(1, miss.bytes as u64);
             // Fails only when the decode threads have returned, which they do after a stop.
-            let _ = self.loaded.send(LoadedSample { miss, outcome: result.map(ReadOutcome::Slot) });
+            let _ = self.loaded.send(LoadedSample { miss, slot: result.map(Some) });
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::cache;
 use crate::catalog::Catalog;
-use crate::decode::{DirectColumn, Row};
+use crate::decode::{Row, StoredColumn};
 use crate::delivery::{DirectFile, DirectStorage};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::trailer::TRAILER_BYTES_MAX;
@@ -72,16 +72,16 @@ impl OpenShard {
         self.is_mapped && self.file.read_mapped(offset, into) || self.file.read_cached(offset, into)
     }
 
-    /// As [`read_hot`](Self::read_hot), with the sample's `direct` column read into `row` and the bytes before and
-    /// after it into `around`.
-    pub(crate) fn read_hot_direct(
+    /// As [`read_hot`](Self::read_hot), with the sample's `column` read into `row` and the bytes before and after it
+    /// into `around`.
+    pub(crate) fn read_hot_in_place(
         &self,
         offset: u64,
-        direct: DirectColumn,
+        column: &StoredColumn,
         around: &mut [u8],
         row: &mut Row<'_>,
     ) -> bool {
-        let (before, after) = around.split_at_mut(direct.before);
+        let (before, after) = around.split_at_mut(column.before);
         match row {
             // The usual case for tokens. One part costs the kernel less than three.
             Row::Fixed(row) if before.is_empty() && after.is_empty() => self.read_hot(offset, row),

@@ -70,6 +70,11 @@ impl OpenShards {
         })
     }
 
+    /// Returns the number of times that shards were closed: a thread's own handles are then dropped.
+    pub(crate) fn closings(&self) -> u64 {
+        self.table.closings()
+    }
+
     /// Closes all shards that were evicted. Their bytes are freed with the last reader.
     pub(crate) fn close_evicted(&self) {
         self.table.close(usize::MAX, |_, open| open.is_evicted());
@@ -88,46 +93,5 @@ impl OpenShards {
         if self.may_be_evicted {
             self.table.close(usize::MAX, |_, _| true);
         }
-    }
-}
-
-/// Handles of one [`ShardHandleCache`]: a block of a shuffle spans some dozens of shards.
-const HANDLES_MAX: usize = 64;
-
-/// One thread's handles of shards that it has just read from, so that a sample costs no lock and no reference count.
-///
-/// It keeps at most [`HANDLES_MAX`] shards open, and not for long: it drops its handles when the table closes any
-/// shard, and its thread clears it before it waits.
-#[derive(Debug, Default)]
-pub(crate) struct ShardHandleCache {
-    /// Each shard at its number modulo their count.
-    shards: Vec<Option<(ShardId, Arc<OpenShard>)>>,
-    /// [`ShardTable::closings`] when the handles were taken.
-    closings: u64,
-}
-
-impl ShardHandleCache {
-    /// As [`OpenShards::get`].
-    ///
-    /// # Errors
-    ///
-    /// As [`OpenShards::get`].
-    pub(crate) fn get(&mut self, id: ShardId, open_shards: &OpenShards) -> Result<Option<&Arc<OpenShard>>> {
-        let closings = open_shards.table.closings();
-        if closings != self.closings {
-            self.shards.clear();
-            self.closings = closings;
-        }
-        self.shards.resize(HANDLES_MAX, None);
-        let entry = &mut self.shards[id.index() % HANDLES_MAX];
-        if entry.as_ref().is_none_or(|(cached, _)| *cached != id) {
-            *entry = open_shards.get(id)?.map(|shard| (id, shard));
-        }
-        Ok(entry.as_ref().map(|(_, shard)| shard))
-    }
-
-    /// Drops all handles.
-    pub(crate) fn clear(&mut self) {
-        self.shards.clear();
     }
 }

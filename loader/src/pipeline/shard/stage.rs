@@ -4,9 +4,8 @@ use super::residency::Residency;
 use super::source::{ShardOutcome, ShardSource};
 use crate::catalog::Catalog;
 use crate::error::Result;
-use crate::pipeline::chunk::Chunk;
-use crate::pipeline::dispatch::Dispatcher;
 use crate::pipeline::run::Run;
+use crate::pipeline::schedule::{Chunk, Dispatcher};
 use crate::stats::{Stage, TimeKind};
 use crate::sync::Arc;
 
