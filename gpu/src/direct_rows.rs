@@ -14,15 +14,14 @@
 //!
 //! Not tested on hardware: the tests use a fake driver and a fake library in host memory.
 
-use crate::batch::DeviceBatch;
 use crate::context::{Event, Stream};
 use crate::cufile::File;
 use crate::memory::Block;
-use crate::partial_batch::{CompletedRows, PartialDeviceBatch};
+use crate::partial_batch::PartialDeviceBatch;
 use crate::release::ReleaseThread;
-use crate::row_copy::copy_rows;
+use crate::row_copy::CompletedRows;
 use crate::state::DeviceState;
-use forebay_loader::delivery::{DeviceRows, DirectBatch, DirectFile, DirectRows, PartialBatch, TensorMemory};
+use forebay_loader::delivery::{DeviceRows, DirectBatch, DirectFile, DirectRows};
 use forebay_loader::memory::ReadLease;
 use forebay_loader::sync::{Arc, Mutex, OnceLock};
 use forebay_loader::{Error, Result};
@@ -78,31 +77,6 @@ impl DirectRows for CudaDirectRows {
         let Some(block) = block else { return Ok(None) };
         let (state, block) = (self.state.clone(), RwLock::new(Some(block)));
         Ok(Some(Arc::new(CudaDirectBatch { state, block, copier, copies: Mutex::default() })))
-    }
-
-    fn deliver(&self, batch: PartialBatch<'_>) -> Result<Arc<dyn TensorMemory>> {
-        let PartialBatch { mut slot, outputs, rows, on_device } = batch;
-        let state = &self.state;
-        let before = on_device.downcast::<PartialDeviceBatch>();
-        let before = before.map_err(|_| Error::internal("rows on the device belong to another delivery"))?;
-        let copied = Arc::new(Event::new(&state.context)?);
-        let unfilled = || Error::internal("a batch was delivered before its rows were filled");
-        let _order = state.order.lock();
-        let (block, done) = before.resume(rows, outputs, &state.stream)?;
-        let started = slot.bytes_mut().ok_or_else(unfilled).and_then(|filled| {
-            // SAFETY: the release thread holds the slot until the event has fired or the streams have been waited for.
-            unsafe { copy_rows(&state.stream, filled, &block, outputs, rows, &done) }
-        });
-        let Ok(filled) = slot.freeze() else {
-            state.release_block_after_streams(block, &state.blocks);
-            return Err(unfilled());
-        };
-        if let Err(error) = started.and_then(|()| copied.record(state.stream.handle)) {
-            state.release_batch_after_streams(filled, block);
-            return Err(error);
-        }
-        state.release_slot_after(copied.clone(), filled);
-        Ok(Arc::new(DeviceBatch::new(state, block, copied)))
     }
 }
 
@@ -168,7 +142,7 @@ impl DirectBatch for CudaDirectBatch {
         unsafe { file.read((offset, bytes), block, at) }
     }
 
-    fn finish(&self, rows: usize, done: &[(usize, usize)]) -> Result<DeviceRows> {
+    fn finish(&self, rows: usize, done: &[(usize, usize)]) -> Result<Box<dyn DeviceRows>> {
         let mut block = self.block.write().unwrap_or_else(PoisonError::into_inner);
         let copied = match &*self.copies.lock() {
             QueuedCopies::None => None,
@@ -179,8 +153,7 @@ impl DirectBatch for CudaDirectBatch {
         };
         let block = block.take().ok_or_else(|| Error::internal("a batch was filled twice"))?;
         let done: CompletedRows = done.iter().map(|row| (*row, false)).collect();
-        let rows: Vec<usize> = (0..rows).collect();
-        Ok(Box::new(PartialDeviceBatch::new(&self.state, block, &rows, done).with_copies_until(copied)))
+        Ok(Box::new(PartialDeviceBatch::new(&self.state, (block, copied), (0..rows).collect(), done, false)))
     }
 }
 

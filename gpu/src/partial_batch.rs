@@ -1,58 +1,45 @@
-//! Batch of which some rows are on the device: direct rows ([`direct_rows`](crate::direct_rows)), or decoded pictures
-//! of a batch whose rejected pictures the host decodes.
+//! Batch of which rows are on the device: direct rows ([`direct_rows`](crate::direct_rows)) and decoded pictures.
 //!
-//! The rows are in the memory of the batch, at the places that they had when they were written. If samples were skipped
-//! meanwhile, the batch has fewer rows when it is submitted again. Then rows move up, each to a place whose own row has
-//! been moved before.
+//! The rows are in the memory of the batch, at the places that they had when they were written. If samples are skipped
+//! after that, the batch has fewer rows when it is delivered. Then rows move up, each to a place whose own row has been
+//! moved before.
 
+use crate::batch::DeviceBatch;
 use crate::context::{Context, Event, Stream};
 use crate::driver::checked;
 use crate::memory::Block;
+use crate::row_copy::{CompletedRows, copy_rows};
 use crate::state::DeviceState;
 use cudarc::driver::result::memcpy_dtod_async;
-use forebay_loader::delivery::{OutputLayout, RowPicture};
+use forebay_loader::delivery::{DeviceRows, OutputLayout, PartialBatch, TensorMemory};
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Result};
-use std::collections::BTreeMap;
-
-/// Rows that are complete on the device, by output and row of the slot. True for pictures that the engines decoded.
-pub(crate) type CompletedRows = BTreeMap<(usize, usize), bool>;
+use std::any::Any;
 
 /// Memory of a batch on the device.
 pub(crate) struct PartialDeviceBatch {
     state: Arc<DeviceState>,
-    /// Taken when the batch is submitted again, or on drop.
+    /// Taken when the batch is delivered or submitted, or on drop.
     block: Option<Block>,
     /// Rows that the batch kept, ascending.
     rows: Vec<usize>,
     done: CompletedRows,
-    /// Fires when the copies in flight to the block have ended.
-    copied: Option<Arc<Event>>,
+    /// Fires when the work in flight on the block has ended.
+    ended: Option<Arc<Event>>,
+    /// All rows are on the device.
+    is_complete: bool,
 }
 
 impl PartialDeviceBatch {
-    /// Creates a partial batch in `block`, which no work in flight uses.
-    pub(crate) fn new(state: &Arc<DeviceState>, block: Block, rows: &[usize], done: CompletedRows) -> Self {
-        Self { state: state.clone(), block: Some(block), rows: rows.to_vec(), done, copied: None }
-    }
-
-    /// Sets the event that fires when the copies in flight to the block have ended.
-    pub(crate) fn with_copies_until(mut self, copied: Option<Arc<Event>>) -> Self {
-        self.copied = copied;
-        self
-    }
-
-    /// Returns true if `picture` is decoded.
-    pub(crate) fn contains(&self, picture: &RowPicture) -> bool {
-        self.done.contains_key(&(picture.output, picture.row))
-    }
-
-    /// Returns the batch without these pictures.
-    pub(crate) fn without(mut self, pictures: &[RowPicture]) -> Self {
-        for picture in pictures {
-            self.done.remove(&(picture.output, picture.row));
-        }
-        self
+    /// Creates a partial batch in `block`. The work in flight on it ends with the event.
+    pub(crate) fn new(
+        state: &Arc<DeviceState>,
+        (block, ended): (Block, Option<Arc<Event>>),
+        rows: Vec<usize>,
+        done: CompletedRows,
+        is_complete: bool,
+    ) -> Self {
+        Self { state: state.clone(), block: Some(block), rows, done, ended, is_complete }
     }
 
     /// Returns the memory for a batch that now keeps `rows`, and its completed rows. Moves rows to their new places in
@@ -68,8 +55,8 @@ impl PartialDeviceBatch {
         stream: &Stream,
     ) -> Result<(Block, CompletedRows)> {
         let done = std::mem::take(&mut self.done);
-        if let Some(copied) = &self.copied {
-            copied.delay(stream.handle)?;
+        if let Some(ended) = &self.ended {
+            ended.delay(stream.handle)?;
         }
         let block = self.block.take().ok_or_else(|| Error::internal("a partial batch was resumed twice"))?;
         for (output, row) in done.keys() {
@@ -83,6 +70,46 @@ impl PartialDeviceBatch {
             }
         }
         Ok((block, done))
+    }
+}
+
+impl std::fmt::Debug for PartialDeviceBatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PartialDeviceBatch").field("done", &self.done.len()).finish_non_exhaustive()
+    }
+}
+
+impl DeviceRows for PartialDeviceBatch {
+    fn deliver(mut self: Box<Self>, batch: PartialBatch<'_>) -> Result<Arc<dyn TensorMemory>> {
+        let PartialBatch { mut slot, outputs, rows } = batch;
+        let state = self.state.clone();
+        if self.is_complete
+            && let (Some(block), Some(ended)) = (self.block.take(), self.ended.take())
+        {
+            return Ok(Arc::new(DeviceBatch::new(&state, block, ended)));
+        }
+        let copied = Arc::new(Event::new(&state.context)?);
+        let unfilled = || Error::internal("a batch was delivered before its rows were filled");
+        let _order = state.order.lock();
+        let (block, done) = self.resume(rows, outputs, &state.stream)?;
+        let started = slot.bytes_mut().ok_or_else(unfilled).and_then(|filled| {
+            // SAFETY: the release thread holds the slot until the event has fired or the streams have been waited for.
+            unsafe { copy_rows(&state.stream, filled, &block, outputs, rows, &done) }
+        });
+        let Ok(filled) = slot.freeze() else {
+            state.release_block_after_streams(block, &state.blocks);
+            return Err(unfilled());
+        };
+        if let Err(error) = started.and_then(|()| copied.record(state.stream.handle)) {
+            state.release_batch_after_streams(filled, block);
+            return Err(error);
+        }
+        state.release_slot_after(copied.clone(), filled);
+        Ok(Arc::new(DeviceBatch::new(&state, block, copied)))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
     }
 }
 
@@ -106,7 +133,7 @@ impl Drop for PartialDeviceBatch {
     /// The batch was abandoned.
     fn drop(&mut self) {
         if let Some(block) = self.block.take().filter(|_| self.state.context.is_own_process()) {
-            self.state.blocks.release(block, self.copied.take().into_iter().collect());
+            self.state.blocks.release(block, self.ended.take().into_iter().collect());
         }
     }
 }

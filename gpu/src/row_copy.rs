@@ -2,10 +2,13 @@
 
 use crate::context::Stream;
 use crate::memory::Block;
-use crate::partial_batch::CompletedRows;
 use forebay_loader::delivery::OutputLayout;
 use forebay_loader::{Error, Result};
+use std::collections::BTreeMap;
 use std::ops::Range;
+
+/// Rows that are complete on the device, by output and row of the slot. True for pictures that the engines decoded.
+pub(crate) type CompletedRows = BTreeMap<(usize, usize), bool>;
 
 /// Starts copying the kept `rows` of `filled` that are not `done`. Rows of an output that are adjacent in both places
 /// are copied together.

@@ -101,11 +101,11 @@ const BREAKS: [Break; 50] = [
         caught_by: ("decode", "undecoded::undecoded_and_rejected_pictures_of_a_batch_are_returned_together"),
     },
     Break {
-        what: "a slot is returned while the device still reads files that were not rejected",
+        what: "a slot without memory on the device is returned while the device still reads its files",
         file: "decode/decoder.rs",
         sound: "match self.resources.wait_for_streams() {",
         broken: "match Ok::<(), Error>(()) {",
-        caught_by: ("decode", "rejected::rejected_pictures_are_returned_and_the_others_are_decoded_once"),
+        caught_by: ("decode", "failure::a_slot_without_memory_is_returned_after_its_started_work"),
     },
     Break {
         what: "pictures are decoded to memory that is too small",
@@ -238,7 +238,7 @@ const BREAKS: [Break; 50] = [
     Break {
         what: "memory of an abandoned batch leaks",
         file: "partial_batch.rs",
-        sound: "self.state.blocks.release(block, self.copied.take().into_iter().collect());",
+        sound: "self.state.blocks.release(block, self.ended.take().into_iter().collect());",
         broken: "std::mem::forget(block);",
         caught_by: ("decode", "rejected::an_abandoned_batch_releases_its_memory"),
     },
@@ -257,10 +257,10 @@ const BREAKS: [Break; 50] = [
         caught_by: ("decode", "rejected::decoded_pictures_move_up_when_samples_were_skipped"),
     },
     Break {
-        what: "a picture that was not rejected is decoded twice",
+        what: "a decoded picture is overwritten with its file if another one is rejected",
         file: "decode/decoder.rs",
-        sound: "before.as_ref().is_none_or(|before| !before.contains(picture))",
-        broken: "before.as_ref().is_none_or(|before| !before.contains(picture) || true)",
+        sound: "std::mem::take(done), undecoded.is_empty());",
+        broken: "Default::default(), undecoded.is_empty());",
         caught_by: ("decode", "rejected::rejected_pictures_are_returned_and_the_others_are_decoded_once"),
     },
     Break {
@@ -301,8 +301,8 @@ const BREAKS: [Break; 50] = [
     Break {
         what: "a batch with pictures ends before the copies of its direct rows",
         file: "partial_batch.rs",
-        sound: "copied.delay(stream.handle)?;",
-        broken: "let _ = copied;",
+        sound: "ended.delay(stream.handle)?;",
+        broken: "let _ = ended;",
         caught_by: ("decode", "a_batch_ends_after_the_copies_of_its_direct_rows"),
     },
     Break {
@@ -315,7 +315,7 @@ const BREAKS: [Break; 50] = [
     Break {
         what: "memory of a filled and abandoned batch is reused while rows are copied to it",
         file: "partial_batch.rs",
-        sound: "self.copied.take().into_iter().collect()",
+        sound: "self.ended.take().into_iter().collect()",
         broken: "Vec::new()",
         caught_by: ("direct_rows", "copies::memory_of_an_abandoned_batch_is_reused_after_its_copies"),
     },
@@ -392,8 +392,8 @@ const BREAKS: [Break; 50] = [
     Break {
         what: "direct rows are lost when pictures are rejected",
         file: "decode/decoder.rs",
-        sound: "before.map(|before| Box::new(before.without(pictures)) as DeviceRows)",
-        broken: "before.and_then(|before| { drop(before.without(pictures)); None::<DeviceRows> })",
+        sound: "rows.map(|rows| Box::new(rows) as Box<dyn DeviceRows>)",
+        broken: "rows.and_then(|rows| { drop(rows); None::<Box<dyn DeviceRows>> })",
         caught_by: ("direct_rows", "direct_rows_remain_when_the_device_abandons_decoding_their_pictures"),
     },
 ];

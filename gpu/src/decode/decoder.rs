@@ -10,14 +10,12 @@ use super::selftest::{Backends, VerifiedBackend};
 use super::state::{DecodeState, EngineState, REJECTED_RUN_MAX};
 use super::submit::BatchSubmission;
 use super::undecoded::UndecodedFlags;
-use crate::batch::DeviceBatch;
 use crate::context::{Event, Stream};
 use crate::kernel::Kernels;
-use crate::memory::{Block, BlockPool};
+use crate::memory::BlockPool;
 use crate::partial_batch::PartialDeviceBatch;
 use crate::state::DeviceState;
-use forebay_loader::delivery::{DecodeOutcome, DeviceRows, EncodedBatch, InFlightBatch, PictureDecoder, RowPicture};
-use forebay_loader::memory::BatchSlot;
+use forebay_loader::delivery::{BatchOnDevice, DeviceRows, EncodedBatch, InFlightBatch, PictureDecoder};
 use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
 use forebay_loader::{Error, ErrorKind, Result};
 
@@ -168,7 +166,7 @@ impl PictureDecoder for CudaPictureDecoder {
         self.0.resources.fallbacks.take()
     }
 
-    fn submit(&self, batch: EncodedBatch<'_>) -> Result<DecodeOutcome> {
+    fn submit(&self, batch: EncodedBatch<'_>) -> Result<Box<dyn InFlightBatch>> {
         self.0.submit(batch, &Arc::downgrade(&self.0))
     }
 }
@@ -186,7 +184,7 @@ impl std::fmt::Debug for SubmittedBatch {
 }
 
 impl InFlightBatch for SubmittedBatch {
-    fn wait(self: Box<Self>) -> Result<DecodeOutcome> {
+    fn wait(self: Box<Self>) -> Result<BatchOnDevice> {
         let decoder = self.decoder.upgrade();
         decoder.ok_or_else(|| Error::internal("the decoder of a batch in flight was dropped"))?.wait(self.batch)
     }
@@ -194,20 +192,20 @@ impl InFlightBatch for SubmittedBatch {
 
 impl DecoderCore {
     /// Queues the work of a batch. `decoder` is this decoder.
-    fn submit(&self, batch: EncodedBatch<'_>, decoder: &Weak<Self>) -> Result<DecodeOutcome> {
+    fn submit(&self, batch: EncodedBatch<'_>, decoder: &Weak<Self>) -> Result<Box<dyn InFlightBatch>> {
         let EncodedBatch { slot, bytes, outputs, rows, pictures, on_device } = batch;
         // Direct rows stay on the device.
-        let reject_all = |slot, before: Option<PartialDeviceBatch>| {
-            let on_device = before.map(|before| Box::new(before.without(pictures)) as DeviceRows);
-            DecodeOutcome::Rejected { slot, pictures: (0..pictures.len()).collect(), on_device }
+        let none_decoded = |slot, rows: Option<PartialDeviceBatch>| -> Result<Box<dyn InFlightBatch>> {
+            let rows = rows.map(|rows| Box::new(rows) as Box<dyn DeviceRows>);
+            Ok(Box::new(BatchOnDevice { slot, rows, undecoded: (0..pictures.len()).collect(), on_engines: Vec::new() }))
         };
         let mut state = self.state.lock();
-        let before = on_device.and_then(|rows| rows.downcast::<PartialDeviceBatch>().ok()).map(|before| *before);
-        let is_new = |picture: &RowPicture| before.as_ref().is_none_or(|before| !before.contains(picture));
-        let groups = cut(pictures, rows, is_new, state.extent_max(), state.pixel_bytes_max)?;
-        if state.slots.is_empty() && !groups.is_empty() {
-            return Ok(reject_all(slot, before));
+        let before = on_device.and_then(|rows| rows.into_any().downcast::<PartialDeviceBatch>().ok());
+        let before = before.map(|before| *before);
+        if state.slots.is_empty() {
+            return none_decoded(slot, before);
         }
+        let groups = cut(pictures, rows, state.extent_max(), state.pixel_bytes_max)?;
         let DecodeResources { state: device, stream, .. } = &self.resources;
         let context = &device.context;
         let ended = Arc::new(Event::new(context)?);
@@ -215,7 +213,7 @@ impl DecoderCore {
             Ok(flags) => flags,
             Err(error) if error.kind() == ErrorKind::Full => {
                 self.close_without_memory(&mut state, &error);
-                return Ok(reject_all(slot, before));
+                return none_decoded(slot, before);
             }
             Err(error) => return Err(error),
         };
@@ -225,7 +223,7 @@ impl DecoderCore {
                 Ok(block) => (block, Default::default()),
                 Err(error) if error.kind() == ErrorKind::Full => {
                     self.close_without_memory(&mut state, &error);
-                    return Ok(reject_all(slot, None));
+                    return none_decoded(slot, None);
                 }
                 Err(error) => return Err(error),
             },
@@ -234,59 +232,69 @@ impl DecoderCore {
         let (resources, tally) = (&self.resources, DecodeTally::default());
         let mut submission = BatchSubmission { resources, state: &mut state, slot, block, flags, outputs, tally, done };
         let rejected = submission.run(groups, rows);
-        let rejected = rejected.and_then(|rejected| match rejected.is_empty() {
-            true => ended.record(stream.handle).map(|()| rejected),
-            false => Ok(rejected),
-        });
-        let BatchSubmission { slot, block, flags, tally, done, .. } = submission;
+        let rejected = rejected.and_then(|rejected| ended.record(stream.handle).map(|()| rejected));
+        let BatchSubmission { slot, block, flags, tally, mut done, .. } = submission;
         let held = HeldMemory { slot, block, flags };
-        let pictures: Vec<_> = pictures.iter().map(|picture| (picture.output, picture.row)).collect();
+        let pictures_at: Vec<_> = pictures.iter().map(|picture| (picture.output, picture.row)).collect();
         let (device, rows) = (device.clone(), rows.to_vec());
-        let mut batch =
-            CudaInFlightBatch { state: device, held: None, ended, rows, done, pictures, tally, had_engines };
         match rejected {
-            Ok(rejected) if rejected.is_empty() => {
-                batch.held = Some(held);
-                Ok(DecodeOutcome::InFlight(Box::new(SubmittedBatch { decoder: decoder.clone(), batch })))
-            }
             Ok(rejected) => {
-                let HeldMemory { slot, block, flags } = self.wait_for(held)?;
-                let undecoded = self.read_flags(flags)?;
-                self.reject(&mut state, batch, (slot, block), (rejected, undecoded))
+                let (held, pictures) = (Some(held), pictures_at);
+                let batch = CudaInFlightBatch {
+                    state: device,
+                    held,
+                    ended,
+                    rows,
+                    done,
+                    pictures,
+                    rejected,
+                    tally,
+                    had_engines,
+                };
+                Ok(Box::new(SubmittedBatch { decoder: decoder.clone(), batch }))
             }
             Err(error) if error.kind() == ErrorKind::Full => {
                 let HeldMemory { slot, block, flags } = self.wait_for(held)?;
                 self.read_flags(flags)?;
                 self.close_without_memory(&mut state, &error);
-                let CudaInFlightBatch { state: device, rows, done, .. } = &mut batch;
-                Ok(reject_all(slot, Some(PartialDeviceBatch::new(device, block, rows, std::mem::take(done)))))
+                done.retain(|at, _| !pictures_at.contains(at));
+                none_decoded(slot, Some(PartialDeviceBatch::new(&device, (block, None), rows, done, false)))
             }
             Err(error) => {
                 let HeldMemory { slot, block, .. } = held;
                 if let Ok(filled) = slot.freeze() {
-                    batch.state.release_batch_after_streams(filled, block);
+                    device.release_batch_after_streams(filled, block);
                 }
                 Err(error)
             }
         }
     }
 
-    /// Waits for a batch in flight.
-    fn wait(&self, mut batch: CudaInFlightBatch) -> Result<DecodeOutcome> {
+    /// Waits for a batch in flight. Abandons backends that reject everything.
+    fn wait(&self, mut batch: CudaInFlightBatch) -> Result<BatchOnDevice> {
         // The memory stays in the batch for as long as the device may use it.
         batch.ended.wait()?;
         let HeldMemory { slot, block, flags } =
             batch.held.take().ok_or_else(|| Error::internal("a batch in flight holds no memory"))?;
-        let undecoded = self.read_flags(flags)?;
+        let mut undecoded = self.read_flags(flags)?;
         let mut state = self.state.lock();
-        if !undecoded.is_empty() {
-            return self.reject(&mut state, batch, (slot, block), (Vec::new(), undecoded));
+        let CudaInFlightBatch { state: device, ended, rows, done, pictures, rejected, tally, .. } = &mut batch;
+        let removed = undecoded.iter().map(|number| done.remove(&pictures[*number]));
+        let by_engines = removed.filter(|by_engines| *by_engines == Some(true)).count();
+        undecoded.append(rejected);
+        undecoded.sort_unstable();
+        let on_engines = (0..pictures.len()).filter(|number| done.get(&pictures[*number]) == Some(&true)).collect();
+        let (rows, done, is_complete) = (std::mem::take(rows), std::mem::take(done), undecoded.is_empty());
+        let partial = PartialDeviceBatch::new(device, (block, Some(ended.clone())), rows, done, is_complete);
+        self.check_engines(&mut state, tally, by_engines)?;
+        // If the engines were abandoned just now, the cores may decode what they rejected.
+        let are_all = !batch.had_engines && undecoded.len() == batch.pictures.len();
+        state.rejected = if are_all { state.rejected + undecoded.len() - batch.tally.without_memory } else { 0 };
+        // Another batch may have closed the decoder meanwhile.
+        if !state.slots.is_empty() && (!state.has_backend() || state.rejected >= REJECTED_RUN_MAX) {
+            self.close(&mut state, &format!("rejected the last {REJECTED_RUN_MAX} pictures or more"));
         }
-        self.check_engines(&mut state, &batch.tally, 0)?;
-        state.rejected = 0;
-        let on_engines = batch.pictures.iter().filter(|at| batch.done.get(at) == Some(&true)).count();
-        let memory = Arc::new(DeviceBatch::new(&batch.state, block, batch.ended.clone()));
-        Ok(DecodeOutcome::Done { memory, on_engines })
+        Ok(BatchOnDevice { slot, rows: Some(Box::new(partial)), undecoded, on_engines })
     }
 
     /// Returns the undecoded pictures of a batch that the device has finished.
@@ -296,32 +304,6 @@ impl DecoderCore {
             self.resources.fallbacks.report_undecoded();
         }
         Ok(undecoded)
-    }
-
-    /// Returns a batch, with which the device has finished, to the loader because pictures were rejected by nvJPEG or
-    /// are undecoded. Abandons backends that reject everything.
-    fn reject(
-        &self,
-        state: &mut DecodeState,
-        mut batch: CudaInFlightBatch,
-        (slot, block): (BatchSlot, Block),
-        (mut pictures, undecoded): (Vec<usize>, Vec<usize>),
-    ) -> Result<DecodeOutcome> {
-        let removed = undecoded.iter().map(|number| batch.done.remove(&batch.pictures[*number]));
-        let by_engines = removed.filter(|by_engines| *by_engines == Some(true)).count();
-        pictures.extend(undecoded);
-        pictures.sort_unstable();
-        let CudaInFlightBatch { state: device, rows, done, .. } = &mut batch;
-        let partial = PartialDeviceBatch::new(device, block, rows, std::mem::take(done));
-        self.check_engines(state, &batch.tally, by_engines)?;
-        // If the engines were abandoned just now, the cores may decode what they rejected.
-        let are_all = !batch.had_engines && pictures.len() == batch.pictures.len();
-        state.rejected = if are_all { state.rejected + pictures.len() - batch.tally.without_memory } else { 0 };
-        // Another batch may have closed the decoder meanwhile.
-        if !state.slots.is_empty() && (!state.has_backend() || state.rejected >= REJECTED_RUN_MAX) {
-            self.close(state, &format!("rejected the last {REJECTED_RUN_MAX} pictures or more"));
-        }
-        Ok(DecodeOutcome::Rejected { slot, pictures, on_device: Some(Box::new(partial)) })
     }
 
     /// Counts the rejected and undecoded pictures of a batch and abandons the engines if they decode nothing any more.

@@ -123,21 +123,15 @@ impl Group {
     }
 }
 
-/// Cuts the new ones of `pictures` into nonempty groups of at most `bytes_max` bytes of pixels or of a single picture,
+/// Cuts `pictures` into nonempty groups of at most `bytes_max` bytes of pixels or of a single picture,
 /// with room for `extent` of each picture. `rows` are the rows that the batch keeps, ascending.
 ///
 /// # Errors
 ///
 /// `Internal` for a picture in a row that the batch does not keep.
-pub(super) fn cut(
-    pictures: &[RowPicture],
-    rows: &[usize],
-    is_new: impl Fn(&RowPicture) -> bool,
-    extent: Extent,
-    bytes_max: usize,
-) -> Result<Vec<Group>> {
+pub(super) fn cut(pictures: &[RowPicture], rows: &[usize], extent: Extent, bytes_max: usize) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
-    for (number, picture) in pictures.iter().enumerate().filter(|(_, picture)| is_new(picture)) {
+    for (number, picture) in pictures.iter().enumerate() {
         let to_row = rows.binary_search(&picture.row);
         let to_row = to_row.map_err(|_| Error::internal("a picture is in a row that its batch does not keep"))?;
         let item = GroupItem { number, picture: *picture, to_row: to_row as u32, at: 0 };
@@ -163,7 +157,7 @@ mod tests {
     #[test]
     fn pictures_are_grouped_by_scratch_memory_and_keep_their_numbers() {
         let pictures = [picture(0, 1, 10), picture(0, 3, 10), picture(1, 3, 100), picture(1, 4, 10)];
-        let groups = cut(&pictures, &[1, 3, 4], |_| true, Extent::Part, 1100).expect("cut");
+        let groups = cut(&pictures, &[1, 3, 4], Extent::Part, 1100).expect("cut");
         let numbers = |group: &Group| group.items.iter().map(|i| (i.number, i.to_row, i.at)).collect::<Vec<_>>();
         // 300 bytes take 512. The large picture has a separate group, although it exceeds the limit.
         assert_eq!(
@@ -171,7 +165,7 @@ mod tests {
             [vec![(0, 0, 0), (1, 1, 512)], vec![(2, 1, 0)], vec![(3, 2, 0)]]
         );
         assert_eq!(groups[0].scratch_bytes(), 1024 + 2 * size_of::<Picture>());
-        let all = cut(&pictures, &[1, 3, 4], |_| true, Extent::Part, 1 << 20).expect("cut").remove(0);
+        let all = cut(&pictures, &[1, 3, 4], Extent::Part, 1 << 20).expect("cut").remove(0);
         let halves = all.split(Extent::Part);
         assert_eq!(
             halves.iter().map(numbers).collect::<Vec<_>>(),
@@ -179,7 +173,7 @@ mod tests {
         );
         assert_eq!(halves.map(|group| group.pixel_bytes), [1024, 30_720]);
         let mixed = [picture(0, 1, 10), picture(0, 3, 6000), picture(1, 3, 100), picture(1, 4, 5000)];
-        let mixed = cut(&mixed, &[1, 3, 4], |_| true, Extent::Part, 1 << 30).expect("cut").remove(0);
+        let mixed = cut(&mixed, &[1, 3, 4], Extent::Part, 1 << 30).expect("cut").remove(0);
         assert!(mixed.has_large(Extent::Part));
         let [usual, large] = mixed.split(Extent::Part);
         assert!(!usual.has_large(Extent::Part) && large.has_large(Extent::Part));
@@ -188,9 +182,7 @@ mod tests {
             [vec![(0, 0, 0), (2, 1, 512)], vec![(1, 1, 0), (3, 2, 108_000_000)]]
         );
         assert_eq!(large.split(Extent::Part).map(|group| numbers(&group)), [vec![(1, 1, 0)], vec![(3, 2, 0)]]);
-        let new = cut(&pictures, &[1, 3, 4], |picture| picture.row == 3, Extent::Part, 1 << 20).expect("cut");
-        assert_eq!(new.iter().map(numbers).collect::<Vec<_>>(), [vec![(1, 1, 0), (2, 1, 512)]]);
-        assert!(cut(&pictures, &[1, 3, 4], |_| false, Extent::Part, 1 << 20).expect("cut").is_empty());
+        assert!(cut(&[], &[1, 3, 4], Extent::Part, 1 << 20).expect("cut").is_empty());
     }
 
     #[test]
@@ -198,7 +190,7 @@ mod tests {
         let mut one = picture(0, 0, 99);
         let mut region = |x, y, w, h| {
             one.picture.stage.crop = Region { x, y, w, h };
-            let groups = cut(&[one], &[0], |_| true, Extent::Part, 1 << 20).expect("cut");
+            let groups = cut(&[one], &[0], Extent::Part, 1 << 20).expect("cut");
             assert_eq!(groups[0].items[0].region(Extent::Whole), Region::all(one.picture.size));
             let Region { x, y, w, h } = groups[0].items[0].region(Extent::Part);
             (x, y, w, h)
@@ -211,6 +203,6 @@ mod tests {
 
     #[test]
     fn a_row_that_the_batch_does_not_keep_is_an_error() {
-        assert!(cut(&[picture(0, 2, 10)], &[1, 3], |_| true, Extent::Part, 1000).is_err());
+        assert!(cut(&[picture(0, 2, 10)], &[1, 3], Extent::Part, 1000).is_err());
     }
 }

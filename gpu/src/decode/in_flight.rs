@@ -4,7 +4,7 @@ use super::undecoded::UndecodedFlags;
 use crate::context::Event;
 use crate::memory::Block;
 use crate::nvjpeg::NvJpegError;
-use crate::partial_batch::CompletedRows;
+use crate::row_copy::CompletedRows;
 use crate::state::DeviceState;
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::Arc;
@@ -35,6 +35,8 @@ pub(super) struct CudaInFlightBatch {
     pub(super) done: CompletedRows,
     /// Output and row of each picture.
     pub(super) pictures: Vec<(usize, usize)>,
+    /// Numbers of the pictures that nvJPEG has rejected.
+    pub(super) rejected: Vec<usize>,
     pub(super) tally: DecodeTally,
     /// True if the decoder had engines when the batch was submitted.
     pub(super) had_engines: bool,

@@ -19,9 +19,9 @@
 //! * [`state`], [`resources`] and [`fallbacks`] are the parts of the decoder that the other files need.
 //!
 //! A picture is rejected if nvJPEG returns an error for it, which shows when the batch is submitted, or if it is
-//! undecoded, which shows when the device has finished. The host decodes rejected pictures: the batch slot returns to
-//! the loader as soon as the device has finished with it, and the other pictures remain in device memory
-//! ([`PartialDeviceBatch`](crate::partial_batch::PartialDeviceBatch)) until the batch is submitted again.
+//! undecoded, which shows when the device has finished. The host decodes both kinds in the batch slot, while the other
+//! pictures remain in device memory ([`PartialDeviceBatch`](crate::partial_batch::PartialDeviceBatch)) until the batch
+//! is delivered.
 //!
 //! Not tested on hardware: the tests use a fake driver and fake libraries in host memory.
 

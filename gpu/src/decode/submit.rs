@@ -11,8 +11,7 @@ use crate::context::Stream;
 use crate::kernel::{BLANK, Batch, Picture};
 use crate::memory::Block;
 use crate::nvjpeg::{DecodeJob, Extent, NvJpegError};
-use crate::partial_batch::CompletedRows;
-use crate::row_copy::copy_rows;
+use crate::row_copy::{CompletedRows, copy_rows};
 use forebay_loader::delivery::OutputLayout;
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::{Error, ErrorKind, Result};
@@ -89,8 +88,8 @@ pub(super) struct BatchSubmission<'a> {
 }
 
 impl BatchSubmission<'_> {
-    /// Queues the decoding of all groups and returns the numbers of the rejected pictures, ascending. Rows that are not
-    /// pictures are copied only if none was rejected: the batch may have fewer of them when it is submitted again.
+    /// Queues the decoding of all groups and returns the numbers of the rejected pictures. Rows that are not pictures
+    /// are copied only if none was rejected: the batch may have fewer of them when it is delivered.
     pub(super) fn run(&mut self, groups: Vec<Group>, rows: &[usize]) -> Result<Vec<usize>> {
         let mut rejected = Vec::new();
         let mut remaining = groups;
@@ -110,7 +109,6 @@ impl BatchSubmission<'_> {
         if rejected.is_empty() {
             self.copy_rows(rows)?;
         }
-        rejected.sort_unstable();
         Ok(rejected)
     }
 

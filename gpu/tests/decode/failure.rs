@@ -5,7 +5,6 @@ use crate::fake::Rig;
 use forebay_loader::ErrorKind;
 use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::delivery::DecodeOutcome;
 
 #[test]
 fn a_failed_move_of_a_row_is_the_batch_s_error_and_nothing_leaks() {
@@ -14,9 +13,9 @@ fn a_failed_move_of_a_row_is_the_batch_s_error_and_nothing_leaks() {
     let decoder = open(&rig, &nvjpeg);
     let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
     let rows: Vec<usize> = (1..ROWS).collect();
-    let (slot, remaining, decoded) = form.rejected(&rig, &decoder, 60, &[0], &rows);
+    let batch = form.rejected(&rig, &decoder, 60, &[0], &rows);
     rig.fail_nth("cuMemcpyDtoDAsync_v2", 3, 700);
-    let error = form.resubmit(&decoder, (slot, remaining), &rows, decoded).expect_err("a lost device");
+    let error = form.deliver(batch, &rows).expect_err("a lost device");
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     let memory = form.done(&decoder, form.fill(&rig, 30, &[], &[]), &all());
     form.check(&rig, &*memory, 30, &all());
@@ -45,11 +44,8 @@ fn everything_is_rejected_after_memory_has_run_out() {
         let strict = rig.call("fake_cuda_strict_calls");
         for _ in 0..2 {
             let filled = form.fill(&rig, 20, &[], &[]);
-            let DecodeOutcome::Rejected { pictures, .. } = form.submit(&decoder, filled, &all()).expect("an outcome")
-            else {
-                panic!("there was no memory")
-            };
-            assert_eq!(pictures, all());
+            let undecoded = form.submit(&decoder, filled, &all()).expect("finished").undecoded;
+            assert_eq!(undecoded, all());
             assert!(!decoder.is_open());
         }
         let fallbacks = decoder.take_fallbacks();
@@ -105,19 +101,10 @@ fn only_a_large_picture_without_memory_is_rejected() {
             if !of_driver {
                 nvjpeg.fail("cores", 1, 5);
             }
-            let remaining = list.iter().filter(|picture| !LARGE.contains(&picture.row)).copied().collect();
-            let DecodeOutcome::Rejected { slot, pictures, on_device: decoded } =
-                form.submit(&decoder, (slot, list), &all()).expect("an outcome")
-            else {
-                panic!("there was memory")
-            };
-            assert_eq!(pictures, LARGE);
-            let slot = form.decode_on_host(slot, seed, &LARGE);
-            let DecodeOutcome::Done { memory, .. } =
-                form.resubmit(&decoder, (slot, remaining), &all(), decoded).expect("delivered")
-            else {
-                panic!("pictures are left to decode")
-            };
+            let mut batch = form.submit(&decoder, (slot, list), &all()).expect("finished");
+            assert_eq!(batch.undecoded, LARGE);
+            form.decode_on_host(&mut batch.slot, seed, &LARGE);
+            let memory = form.deliver(batch, &all()).expect("delivered");
             form.check(&rig, &*memory, seed, &all());
         }
         assert!(decoder.is_open());
@@ -147,8 +134,7 @@ fn large_pictures_without_memory_do_not_count_against_a_backend() {
             let (slot, mut list) = form.fill_with(&rig, seed, &[], |_| (!of_driver).then_some(NO_MEMORY));
             list[0].picture.size = Size { w: 6000, h: 5000 };
             // The engines decode a small region of it, which takes memory for the whole picture.
-            let outcome = form.submit(&decoder, (slot, list), &[0]).expect("an outcome");
-            assert!(matches!(&outcome, DecodeOutcome::Rejected { pictures, .. } if pictures[..] == [0]), "{outcome:?}");
+            assert_eq!(form.submit(&decoder, (slot, list), &[0]).expect("finished").undecoded, [0]);
         }
         assert!(decoder.is_open(), "{:?}", decoder.take_fallbacks());
         assert_eq!(decoder.pictures_min(), decoders, "the engines were abandoned");
@@ -185,14 +171,11 @@ fn a_slot_without_memory_is_returned_after_its_started_work() {
     let rows: Vec<usize> = (0..130).collect();
     // The cores have their part already.
     nvjpeg.fail("engines", 1, 5);
-    let DecodeOutcome::Rejected { slot, .. } =
-        form.submit(&decoder, form.fill(&rig, 20, &[], &[]), &rows).expect("an outcome")
-    else {
-        panic!("there was no memory")
-    };
+    let batch = form.submit(&decoder, form.fill(&rig, 20, &[], &[]), &rows).expect("finished");
+    assert_eq!(batch.undecoded, rows);
     assert!(nvjpeg.counts().1 > 0);
     assert_eq!(rig.call("fake_cuda_queued"), 0, "the device still reads a returned slot");
-    drop(slot);
+    drop(batch);
     end(rig, &nvjpeg, decoder);
 }
 

@@ -80,7 +80,7 @@ fn engines_write_only_to_memory_that_is_not_read_any_more() {
         third.join().expect("delivered")
     });
     for (batch, seed) in [(first, 100), (second, 200), (third, 300)] {
-        form.check(&rig, &*decoder.finish(batch), seed, &all());
+        form.check(&rig, &*form.finish(&decoder, batch), seed, &all());
     }
     assert_eq!(nvjpeg.counts(), (3 * ROWS as c_int, 0));
     end(rig, &nvjpeg, decoder);
@@ -119,7 +119,7 @@ fn a_slot_with_files_is_released_after_they_have_been_read() {
         let batch = form.start(&decoder, form.fill(&rig, 40, &[1], &[]));
         if is_kept {
             assert_eq!(rig.pool.state().free_bytes, 0);
-            let memory = decoder.finish(batch);
+            let memory = form.finish(&decoder, batch);
             rig.pool.take(BYTES).expect("a slot").bytes_mut().expect("all of it").fill(9);
             form.check(&rig, &*memory, 40, &all());
         } else {
@@ -158,7 +158,7 @@ fn a_batch_ends_after_the_copies_of_its_direct_rows() {
     // The release thread waits for that copy and does not advance it.
     assert_eq!(rig.call("fake_cuda_await_waiter"), 1);
     let batch = form.start_with(&decoder, (slot, pictures), Some(decoded));
-    form.check(&rig, &*decoder.finish(batch), 40, &all());
+    form.check(&rig, &*form.finish(&decoder, batch), 40, &all());
     rig.call("fake_cuda_run");
     drop((early, reads));
     end(rig, &nvjpeg, decoder);
@@ -218,7 +218,7 @@ fn rows_are_written_only_after_a_consumer_s_read() {
     let second = form.start(&decoder, form.fill(&rig, 80, &[], &[]));
     rig.run_copies();
     rig.call("fake_cuda_run");
-    let second = decoder.finish(second);
+    let second = form.finish(&decoder, second);
     let picture = &later[..form.outputs[0].row_bytes];
     let host = form.on_host(&file(40), &stage(40));
     assert!(picture.iter().zip(&host).all(|(a, b)| a.abs_diff(*b) <= 1), "the consumer read another batch");

@@ -4,7 +4,7 @@ use super::rig::*;
 use crate::fake::{self, Rig};
 use forebay_loader::ErrorKind;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::delivery::{DecodeOutcome, Delivery};
+use forebay_loader::delivery::Delivery;
 use std::ffi::c_int;
 
 #[test]
@@ -181,12 +181,9 @@ fn without_cores_the_host_decodes_what_the_engines_reject() {
     assert!(sentence.contains("IMPLEMENTATION_NOT_SUPPORTED"), "{sentence}");
     let form = BatchForm::with_rows(130, DType::UInt8, Layout::Nhwc);
     let rows: Vec<usize> = (0..130).collect();
-    let (slot, remaining, decoded) = form.rejected(&rig, &decoder, 60, &[1, 4, 77], &rows);
-    assert_eq!(nvjpeg.counts(), (127, 0));
-    let outcome = form.resubmit(&decoder, (slot, remaining), &rows, decoded).expect("delivered");
-    let DecodeOutcome::Done { memory, on_engines: 127 } = outcome else {
-        panic!("nothing is left that could be rejected")
-    };
+    let batch = form.rejected(&rig, &decoder, 60, &[1, 4, 77], &rows);
+    assert_eq!((nvjpeg.counts(), batch.on_engines.len()), ((127, 0), 127));
+    let memory = form.deliver(batch, &rows).expect("delivered");
     form.check(&rig, &*memory, 60, &rows);
     drop(memory);
     end(rig, &nvjpeg, decoder);
@@ -201,12 +198,8 @@ fn without_cores_the_host_decodes_everything_after_the_engines_reject_everything
     decoder.take_fallbacks();
     nvjpeg.fail("engines", EVERY, 6);
     let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
-    let DecodeOutcome::Rejected { pictures, .. } =
-        form.submit(&decoder, form.fill(&rig, 60, &[], &[]), &all()).expect("an outcome")
-    else {
-        panic!("a picture was decoded")
-    };
-    assert_eq!(pictures, all());
+    let undecoded = form.submit(&decoder, form.fill(&rig, 60, &[], &[]), &all()).expect("finished").undecoded;
+    assert_eq!(undecoded, all());
     assert!(!decoder.is_open());
     let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
     assert!(sentence.contains("decoded on the host from now on"), "{sentence}");

@@ -3,7 +3,6 @@
 use super::rig::*;
 use crate::fake::Rig;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::delivery::DecodeOutcome;
 use std::ffi::c_int;
 
 #[test]
@@ -12,12 +11,11 @@ fn rejected_pictures_are_returned_and_the_others_are_decoded_once() {
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
     let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
-    let (slot, remaining, decoded) = form.rejected(&rig, &decoder, 60, &[1, 4, 5], &all());
-    let (before, rest_len) = (nvjpeg.counts(), remaining.len());
-    assert_eq!(before.0 + before.1, rest_len as c_int);
-    let outcome = form.resubmit(&decoder, (slot, remaining), &all(), decoded).expect("delivered");
-    let DecodeOutcome::Done { memory, on_engines } = outcome else { panic!("nothing is left that could be rejected") };
-    assert_eq!(on_engines, before.0 as usize);
+    let batch = form.rejected(&rig, &decoder, 60, &[1, 4, 5], &all());
+    let before = nvjpeg.counts();
+    assert_eq!(before.0 + before.1, ROWS as c_int - 3);
+    assert_eq!(batch.on_engines.len(), before.0 as usize);
+    let memory = form.deliver(batch, &all()).expect("delivered");
     assert_eq!(nvjpeg.counts(), (0, 0), "pictures were decoded twice");
     form.check(&rig, &*memory, 60, &all());
     drop(memory);
@@ -49,10 +47,9 @@ fn decoded_pictures_move_up_when_samples_were_skipped() {
         for (dtype, layout) in [(DType::UInt8, Layout::Nhwc), (DType::Float32, Layout::Nchw)] {
             let form = BatchForm::new(dtype, layout);
             let rows: Vec<usize> = all().into_iter().filter(|row| !given_up.contains(row)).collect();
-            let (slot, remaining, decoded) = form.rejected(&rig, &decoder, 60, &rejected, &rows);
+            let batch = form.rejected(&rig, &decoder, 60, &rejected, &rows);
             nvjpeg.counts();
-            let outcome = form.resubmit(&decoder, (slot, remaining), &rows, decoded).expect("delivered");
-            let DecodeOutcome::Done { memory, .. } = outcome else { panic!("nothing is left that could be rejected") };
+            let memory = form.deliver(batch, &rows).expect("delivered");
             assert_eq!(nvjpeg.counts(), (0, 0), "pictures were decoded twice");
             form.check(&rig, &*memory, 60, &rows);
         }
@@ -83,11 +80,8 @@ fn a_library_that_rejects_every_picture_is_abandoned() {
     // First the engines are abandoned, then the cores.
     for (is_open, expected) in [(true, "rejected the last"), (false, "decoded on the host from now on")] {
         let filled = form.fill(&rig, 60, &[], &all());
-        let DecodeOutcome::Rejected { pictures, .. } = form.submit(&decoder, filled, &all()).expect("an outcome")
-        else {
-            panic!("a file was decoded")
-        };
-        assert_eq!(pictures, all());
+        let undecoded = form.submit(&decoder, filled, &all()).expect("finished").undecoded;
+        assert_eq!(undecoded, all());
         assert_eq!(decoder.is_open(), is_open);
         let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
         assert!(sentence.contains(expected), "{sentence}");
@@ -126,17 +120,13 @@ fn are_rejected(rig: &Rig, decoder: &TestDecoder, form: &BatchForm, seed: u32) -
     let few: Vec<usize> = (0..FEW).collect();
     let (slot, mut pictures) = form.fill(rig, seed, &[], &[]);
     pictures.truncate(FEW);
-    match form.submit(decoder, (slot, pictures), &few).expect("an outcome") {
-        DecodeOutcome::Rejected { pictures, .. } => {
-            assert_eq!(pictures, few);
-            true
-        }
-        DecodeOutcome::Done { memory, .. } => {
-            form.check(rig, &*memory, seed, &few);
-            false
-        }
-        other => panic!("{other:?}"),
+    let batch = form.submit(decoder, (slot, pictures), &few).expect("finished");
+    if batch.undecoded.is_empty() {
+        form.check(rig, &*form.deliver(batch, &few).expect("delivered"), seed, &few);
+        return false;
     }
+    assert_eq!(batch.undecoded, few);
+    true
 }
 
 const FEW: usize = ROWS / 2;
@@ -189,11 +179,8 @@ fn the_host_decodes_if_the_library_fails_for_every_picture() {
     nvjpeg.fail("nvjpegDecodeBatchedInitialize", EVERY, 6);
     for is_open in [true, false] {
         let filled = form.fill(&rig, 60, &[], &[]);
-        let DecodeOutcome::Rejected { pictures, .. } = form.submit(&decoder, filled, &all()).expect("an outcome")
-        else {
-            panic!("a picture was decoded")
-        };
-        assert_eq!(pictures, all());
+        let undecoded = form.submit(&decoder, filled, &all()).expect("finished").undecoded;
+        assert_eq!(undecoded, all());
         assert_eq!(decoder.is_open(), is_open);
     }
     end(rig, &nvjpeg, decoder);

@@ -8,8 +8,8 @@ use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
 use forebay_loader::decode::{DType, EncodedPicture, Layout};
 use forebay_loader::delivery::{
-    DecodeOutcome, Delivery, DeviceRows, EncodedBatch, InFlightBatch, OutputLayout, PictureDecoder, RowPicture,
-    TensorMemory,
+    BatchOnDevice, Delivery, DeviceRows, EncodedBatch, InFlightBatch, OutputLayout, PartialBatch, PictureDecoder,
+    RowPicture, TensorMemory,
 };
 use forebay_loader::memory::BatchSlot;
 use std::ffi::{CString, c_char, c_int};
@@ -241,26 +241,14 @@ impl BatchForm {
         (slot, pictures)
     }
 
+    /// Submits a batch and waits for it.
     pub(crate) fn submit(
         &self,
         decoder: &TestDecoder,
-        (slot, pictures): (BatchSlot, Vec<RowPicture>),
+        filled: (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
-    ) -> forebay_loader::Result<DecodeOutcome> {
-        self.resubmit(decoder, (slot, pictures), rows, None)
-    }
-
-    pub(crate) fn resubmit(
-        &self,
-        decoder: &TestDecoder,
-        (slot, pictures): (BatchSlot, Vec<RowPicture>),
-        rows: &[usize],
-        decoded: Option<DeviceRows>,
-    ) -> forebay_loader::Result<DecodeOutcome> {
-        decoder.advancing(|| {
-            let outcome = self.submit_only(decoder, (slot, pictures), rows, decoded)?;
-            if let DecodeOutcome::InFlight(batch) = outcome { batch.wait() } else { Ok(outcome) }
-        })
+    ) -> forebay_loader::Result<BatchOnDevice> {
+        decoder.advancing(|| self.submit_only(decoder, filled, rows, None)?.wait())
     }
 
     fn submit_only(
@@ -268,16 +256,26 @@ impl BatchForm {
         decoder: &TestDecoder,
         (slot, pictures): (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
-        decoded: Option<DeviceRows>,
-    ) -> forebay_loader::Result<DecodeOutcome> {
-        decoder.submit(EncodedBatch {
-            slot,
-            bytes: BYTES,
-            outputs: &self.outputs,
-            rows,
-            pictures: &pictures,
-            on_device: decoded,
-        })
+        on_device: Option<Box<dyn DeviceRows>>,
+    ) -> forebay_loader::Result<Box<dyn InFlightBatch>> {
+        let (outputs, pictures) = (&self.outputs[..], &pictures[..]);
+        decoder.submit(EncodedBatch { slot, bytes: BYTES, outputs, rows, pictures, on_device })
+    }
+
+    /// Delivers a batch with `rows`.
+    pub(crate) fn deliver(
+        &self,
+        BatchOnDevice { slot, rows: on_device, .. }: BatchOnDevice,
+        rows: &[usize],
+    ) -> forebay_loader::Result<Arc<dyn TensorMemory>> {
+        on_device.expect("rows on the device").deliver(PartialBatch { slot, outputs: &self.outputs, rows })
+    }
+
+    /// Waits for a batch in flight and delivers it with all rows.
+    pub(crate) fn finish(&self, decoder: &TestDecoder, batch: Box<dyn InFlightBatch>) -> Arc<dyn TensorMemory> {
+        let batch = decoder.advancing(|| batch.wait()).expect("finished");
+        assert!(batch.undecoded.is_empty(), "{:?}", batch.undecoded);
+        self.deliver(batch, &(0..self.rows).collect::<Vec<_>>()).expect("delivered")
     }
 
     /// Submits a batch with all rows, without a wait for the device.
@@ -290,17 +288,14 @@ impl BatchForm {
         &self,
         decoder: &TestDecoder,
         filled: (BatchSlot, Vec<RowPicture>),
-        decoded: Option<DeviceRows>,
+        on_device: Option<Box<dyn DeviceRows>>,
     ) -> Box<dyn InFlightBatch> {
         let rows: Vec<usize> = (0..self.rows).collect();
-        match self.submit_only(decoder, filled, &rows, decoded).expect("an outcome") {
-            DecodeOutcome::InFlight(batch) => batch,
-            other => panic!("{other:?}"),
-        }
+        self.submit_only(decoder, filled, &rows, on_device).expect("submitted")
     }
 
-    /// Submits a batch with the pictures from `seed` on, of which the `rejected` ones are returned, and decodes those
-    /// in `rows` on the host as the loader does. Returns the batch for another submission with `rows`.
+    /// Submits a batch with the pictures from `seed` on, of which the `rejected` ones are left undecoded, and decodes
+    /// those in `rows` on the host as the loader does. Returns the batch for its delivery with `rows`.
     pub(crate) fn rejected(
         &self,
         rig: &Rig,
@@ -308,7 +303,7 @@ impl BatchForm {
         seed: u32,
         rejected: &[usize],
         rows: &[usize],
-    ) -> (BatchSlot, Vec<RowPicture>, Option<DeviceRows>) {
+    ) -> BatchOnDevice {
         self.rejected_with(rig, decoder, seed, (rejected, REJECTED), rows)
     }
 
@@ -320,44 +315,37 @@ impl BatchForm {
         seed: u32,
         (rejected, text): (&[usize], &'static str),
         rows: &[usize],
-    ) -> (BatchSlot, Vec<RowPicture>, Option<DeviceRows>) {
+    ) -> BatchOnDevice {
         let filled = self.fill_with(rig, seed, &[], |row| rejected.contains(&row).then_some(text));
-        let list = filled.1.clone();
         let every: Vec<usize> = (0..self.rows).collect();
-        let DecodeOutcome::Rejected { slot, pictures, on_device: decoded } =
-            self.submit(decoder, filled, &every).expect("an outcome")
-        else {
-            panic!("{rejected:?} were decoded")
-        };
-        assert_eq!(pictures, rejected);
+        let mut batch = self.submit(decoder, filled, &every).expect("finished");
+        assert_eq!(batch.undecoded, rejected);
         assert_eq!(rig.call("fake_cuda_queued"), 0, "work in flight uses the slot");
         let host_rows: Vec<usize> = rows.iter().copied().filter(|row| rejected.contains(row)).collect();
-        let slot = self.decode_on_host(slot, seed, &host_rows);
-        let remaining = list.into_iter().filter(|p| rows.contains(&p.row) && !rejected.contains(&p.row)).collect();
-        (slot, remaining, decoded)
+        self.decode_on_host(&mut batch.slot, seed, &host_rows);
+        batch
     }
 
-    /// Decodes these rows of a returned slot on the host, as the loader does.
-    pub(crate) fn decode_on_host(&self, mut slot: BatchSlot, seed: u32, rows: &[usize]) -> BatchSlot {
+    /// Decodes these rows of the slot on the host, as the loader does.
+    pub(crate) fn decode_on_host(&self, slot: &mut BatchSlot, seed: u32, rows: &[usize]) {
         let row_bytes = self.outputs[0].row_bytes;
         for row in rows {
             let seed = seed + *row as u32;
             let host = self.on_host(&file(seed), &stage(seed));
             slot.bytes_mut().expect("all of it")[row * row_bytes..][..row_bytes].copy_from_slice(&host);
         }
-        slot
     }
 
+    /// Submits a batch of which every picture is decoded, and delivers it.
     pub(crate) fn done(
         &self,
         decoder: &TestDecoder,
         filled: (BatchSlot, Vec<RowPicture>),
         rows: &[usize],
     ) -> Arc<dyn TensorMemory> {
-        match self.submit(decoder, filled, rows).expect("delivered") {
-            DecodeOutcome::Done { memory, .. } => memory,
-            other => panic!("{other:?}"),
-        }
+        let batch = self.submit(decoder, filled, rows).expect("finished");
+        assert!(batch.undecoded.is_empty(), "{:?}", batch.undecoded);
+        self.deliver(batch, rows).expect("delivered")
     }
 
     /// Compares the batch that a consumer reads with the host's pictures from `seed` on in `rows`.
@@ -412,14 +400,6 @@ impl TestDecoder {
     /// Runs `body` while a wait advances the device only as far as it needs.
     pub(crate) fn advancing<T>(&self, body: impl FnOnce() -> T) -> T {
         self.wait_mode.minimal(body)
-    }
-
-    /// Waits for a batch in flight.
-    pub(crate) fn finish(&self, batch: Box<dyn InFlightBatch>) -> Arc<dyn TensorMemory> {
-        match self.advancing(|| batch.wait()).expect("an outcome") {
-            DecodeOutcome::Done { memory, .. } => memory,
-            other => panic!("{other:?}"),
-        }
     }
 
     /// Makes the decoder allocate all the memory that it needs for such batches.

@@ -3,7 +3,6 @@
 use super::rig::*;
 use crate::fake::Rig;
 use forebay_loader::decode::{DType, Layout};
-use forebay_loader::delivery::DecodeOutcome;
 use std::ffi::c_int;
 
 #[test]
@@ -20,13 +19,10 @@ fn undecoded_pictures_are_returned_and_the_others_are_decoded_once() {
             decoder.take_fallbacks();
             for (dtype, layout) in [(DType::UInt8, Layout::Nhwc), (DType::Float32, Layout::Nchw)] {
                 let form = BatchForm::new(dtype, layout);
-                let (slot, remaining, decoded) = form.rejected_with(&rig, &decoder, 60, (&[1, 12, 17], text), &all());
+                let batch = form.rejected_with(&rig, &decoder, 60, (&[1, 12, 17], text), &all());
                 nvjpeg.counts();
-                let outcome = form.resubmit(&decoder, (slot, remaining), &all(), decoded).expect("delivered");
-                let DecodeOutcome::Done { memory, on_engines } = outcome else {
-                    panic!("a picture is undecoded again")
-                };
-                assert_eq!(on_engines, if engines > 0 { ROWS - 3 } else { 0 });
+                assert_eq!(batch.on_engines.len(), if engines > 0 { ROWS - 3 } else { 0 });
+                let memory = form.deliver(batch, &all()).expect("delivered");
                 assert_eq!(nvjpeg.counts(), (0, 0), "pictures were decoded twice");
                 form.check(&rig, &*memory, 60, &all());
             }
@@ -54,12 +50,9 @@ fn undecoded_and_rejected_pictures_of_a_batch_are_returned_together() {
         _ => None,
     };
     for seed in [20, 200] {
-        let DecodeOutcome::Rejected { pictures, .. } =
-            form.submit(&decoder, form.fill_with(&rig, seed, &[], text), &rows).expect("an outcome")
-        else {
-            panic!("no picture was rejected")
-        };
-        assert_eq!(pictures, [3, 4, 20, 30, 100, 101, 120, 122]);
+        let undecoded =
+            form.submit(&decoder, form.fill_with(&rig, seed, &[], text), &rows).expect("finished").undecoded;
+        assert_eq!(undecoded, [3, 4, 20, 30, 100, 101, 120, 122]);
     }
     end(rig, &nvjpeg, decoder);
 }
@@ -76,11 +69,9 @@ fn undecoded_pictures_of_a_second_batch_in_flight_are_found() {
     rig.call("fake_cuda_run");
     let first = form.start(&decoder, form.fill(&rig, 100, &[], &[]));
     let second = form.start(&decoder, form.fill_with(&rig, 200, &[], |row| (row == 7).then_some(UNDECODED)));
-    form.check(&rig, &*decoder.finish(first), 100, &all());
-    let DecodeOutcome::Rejected { pictures, .. } = decoder.advancing(|| second.wait()).expect("an outcome") else {
-        panic!("the undecoded picture was not found")
-    };
-    assert_eq!(pictures, [7]);
+    form.check(&rig, &*form.finish(&decoder, first), 100, &all());
+    let undecoded = decoder.advancing(|| second.wait()).expect("finished").undecoded;
+    assert_eq!(undecoded, [7]);
     end(rig, &nvjpeg, decoder);
 }
 
@@ -92,11 +83,8 @@ fn engines_that_decode_nothing_are_abandoned_and_then_the_cores_are() {
     let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
     for (is_open, expected) in [(true, "left them undecoded"), (false, "decoded on the host from now on")] {
         let filled = form.fill_with(&rig, 60, &[], |_| Some(UNDECODED));
-        let DecodeOutcome::Rejected { pictures, .. } = form.submit(&decoder, filled, &all()).expect("an outcome")
-        else {
-            panic!("a file was decoded")
-        };
-        assert_eq!(pictures, all());
+        let undecoded = form.submit(&decoder, filled, &all()).expect("finished").undecoded;
+        assert_eq!(undecoded, all());
         assert_eq!(decoder.is_open(), is_open);
         let sentences = decoder.take_fallbacks();
         assert!(sentences.last().is_some_and(|sentence| sentence.contains(expected)), "{sentences:?}");
@@ -113,8 +101,7 @@ fn engines_that_occasionally_leave_a_picture_undecoded_are_kept() {
     let decoder = open(&rig, &nvjpeg);
     let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
     for seed in 0..20 {
-        let (.., decoded) = form.rejected_with(&rig, &decoder, seed, (&[seed as usize % ROWS], UNDECODED), &all());
-        drop(decoded);
+        drop(form.rejected_with(&rig, &decoder, seed, (&[seed as usize % ROWS], UNDECODED), &all()));
         assert_eq!(nvjpeg.counts(), (ROWS as c_int, 0));
     }
     assert_eq!(decoder.take_fallbacks().len(), 1);
@@ -133,11 +120,8 @@ fn undecoded_pictures_after_a_failed_group_are_found() {
     // In the other group slot, and then in the one of the failed group.
     for _ in 0..2 {
         let filled = form.fill_with(&rig, 60, &[], |row| (row == 7).then_some(UNDECODED));
-        let DecodeOutcome::Rejected { pictures, .. } = form.submit(&decoder, filled, &all()).expect("an outcome")
-        else {
-            panic!("the undecoded picture was not found")
-        };
-        assert_eq!(pictures, [7]);
+        let undecoded = form.submit(&decoder, filled, &all()).expect("finished").undecoded;
+        assert_eq!(undecoded, [7]);
     }
     end(rig, &nvjpeg, decoder);
 }

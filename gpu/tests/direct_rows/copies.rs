@@ -180,7 +180,7 @@ fn deliver_half(rig: &Rig, reads: &ReadPool, value: u8) -> Arc<dyn TensorMemory>
     slot.bytes_mut().expect("all of it").fill(value + 1);
     let outputs = [OutputLayout { offset: 0, row_bytes: BYTES / 2, form: None }];
     let decoded = rows.finish(2, &[(0, 0)]).expect("filled");
-    direct_rows.deliver(PartialBatch { slot, outputs: &outputs, rows: &[0, 1], on_device: decoded }).expect("delivered")
+    decoded.deliver(PartialBatch { slot, outputs: &outputs, rows: &[0, 1] }).expect("delivered")
 }
 
 #[test]
@@ -243,9 +243,7 @@ fn memory_released_during_an_allocation_is_not_used_as_idle() {
             let decoded = rows.finish(0, &[]).expect("filled");
             let mut slot = rig.pool.take(BYTES).expect("a slot");
             slot.bytes_mut().expect("all of it");
-            let delivered = direct_rows
-                .deliver(PartialBatch { slot, outputs: &[], rows: &[], on_device: decoded })
-                .expect("delivered");
+            let delivered = decoded.deliver(PartialBatch { slot, outputs: &[], rows: &[] }).expect("delivered");
             assert_ne!(delivered.address() as usize, address, "its reader has not been reached");
         }
         rig.call("fake_cuda_run");

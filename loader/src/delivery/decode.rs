@@ -1,26 +1,22 @@
 //! Pictures that are decoded on the device.
 //!
 //! A decode thread leaves the encoded file of such a picture at the place of its row, in memory that is registered with
-//! the device; a file longer than its row goes to the spare room after the rows. The batch is then submitted to a
-//! [`PictureDecoder`], with finished rows and rows that are files. If the decoder rejects pictures, the batch is
-//! returned. The host decodes these pictures into their rows, and the batch is submitted again, together with the
-//! pictures that the decoder has already decoded. So no picture is lost, the device decodes none twice, and a corrupt
-//! picture causes the same error as on the host.
+//! the device; a file longer than its row goes to the spare room after the rows. The batch, with finished rows and rows
+//! that are files, is then submitted to a [`PictureDecoder`] and is in flight ([`InFlightBatch`]). The next batch, if it
+//! is ready, is submitted before the loader [waits](InFlightBatch::wait) for this one.
 //!
-//! The device may reject pictures as late as the end of its work. Until then the batch is in flight
-//! ([`InFlightBatch`]). The next batch, if it is ready, is submitted before the loader
-//! [waits](InFlightBatch::wait) for this one and delivers it.
+//! The device may leave pictures undecoded ([`BatchOnDevice`]). The host decodes them into their rows of the slot, which
+//! are copied to the batch on the device when it is delivered. So no picture is lost, none is decoded twice, and a
+//! corrupt picture causes the same error as on the host.
 //!
 //! The loader sizes the spare room by the mean length of the samples. Of 6,000 photographs of 93 kB on average, one in
 //! nine is longer than a row of 224 x 224 pixels as uint8 (150,528 bytes), and these have two fifths of all bytes. The
 //! host decodes files that find no room.
 
-use super::TensorMemory;
-use crate::decode::{EncodedPicture, PictureForm};
+use super::{DeviceRows, OutputLayout};
+use crate::decode::EncodedPicture;
 use crate::error::Result;
 use crate::memory::BatchSlot;
-use crate::sync::Arc;
-use std::any::Any;
 use std::fmt::Debug;
 
 /// Decoder of pictures on a device.
@@ -41,12 +37,12 @@ pub trait PictureDecoder: Send + Sync + Debug {
     /// Returns one sentence for each part of the decoder that was abandoned since the last call, with the reason.
     fn take_fallbacks(&self) -> Vec<String>;
 
-    /// Submits a batch and decodes its pictures. May wait for the device: it is called on a separate thread.
+    /// Submits a batch. May wait for the device: it is called on a separate thread.
     ///
     /// # Errors
     ///
-    /// When the device has failed, or has no memory for the batch itself.
-    fn submit(&self, batch: EncodedBatch<'_>) -> Result<DecodeOutcome>;
+    /// When the device has failed.
+    fn submit(&self, batch: EncodedBatch<'_>) -> Result<Box<dyn InFlightBatch>>;
 }
 
 /// Batch in flight on a device. It holds the slot, and may be dropped on any thread if the batch is abandoned.
@@ -56,7 +52,27 @@ pub trait InFlightBatch: Send + Debug {
     /// # Errors
     ///
     /// When the device has failed.
-    fn wait(self: Box<Self>) -> Result<DecodeOutcome>;
+    fn wait(self: Box<Self>) -> Result<BatchOnDevice>;
+}
+
+/// Batch that the device has finished, except for pictures that it left undecoded.
+#[derive(Debug)]
+pub struct BatchOnDevice {
+    /// Slot of the batch, unchanged. The device does not use it any more.
+    pub slot: BatchSlot,
+    /// Rows of the batch on the device; `None` if the device had no memory for it.
+    pub rows: Option<Box<dyn DeviceRows>>,
+    /// Indices of the undecoded pictures, ascending.
+    pub undecoded: Vec<usize>,
+    /// Indices of the pictures that hardware for JPEGs alone has decoded, rather than the device's cores.
+    pub on_engines: Vec<usize>,
+}
+
+/// A batch that was finished when it was submitted.
+impl InFlightBatch for BatchOnDevice {
+    fn wait(self: Box<Self>) -> Result<Self> {
+        Ok(*self)
+    }
 }
 
 /// Batch with pictures that are still files.
@@ -72,24 +88,8 @@ pub struct EncodedBatch<'a> {
     pub rows: &'a [usize],
     /// Pictures in kept rows, ordered by output and row.
     pub pictures: &'a [RowPicture],
-    /// Rows that are on the device already: direct rows, and pictures of an earlier submission.
-    pub on_device: Option<DeviceRows>,
-}
-
-/// Rows of a batch that are in device memory: direct rows, and decoded pictures of a batch whose rejected pictures the
-/// host decodes. The type is private to the delivery. It uses nothing of the slot. It is submitted again with its
-/// batch, or dropped on any thread if the batch is abandoned.
-pub type DeviceRows = Box<dyn Any + Send>;
-
-/// Place of the rows of one output, which are contiguous.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct OutputLayout {
-    /// Offset of the first row.
-    pub offset: usize,
-    /// Bytes of each row.
-    pub row_bytes: usize,
-    /// Form of its decoded pictures, if it has pictures that may be files.
-    pub form: Option<PictureForm>,
+    /// Rows that are on the device already: the batch's direct rows.
+    pub on_device: Option<Box<dyn DeviceRows>>,
 }
 
 /// Picture that is still a file.
@@ -103,28 +103,4 @@ pub struct RowPicture {
     pub at: usize,
     /// Length of the file, and the stage that makes its row.
     pub picture: EncodedPicture,
-}
-
-/// Outcome of submitting a batch or of waiting for it.
-#[derive(Debug)]
-pub enum DecodeOutcome {
-    /// The device works on the batch, and may still reject pictures.
-    InFlight(Box<dyn InFlightBatch>),
-    /// The batch is in device memory, or will be in the order of [`TensorMemory::order_before`].
-    Done {
-        /// Memory of the batch.
-        memory: Arc<dyn TensorMemory>,
-        /// Pictures that hardware for JPEGs alone has decoded, rather than the device's cores.
-        on_engines: usize,
-    },
-    /// The decoder has rejected some pictures. The host writes their rows before the batch is submitted again. Samples
-    /// that are skipped meanwhile reduce the rows of the batch.
-    Rejected {
-        /// Slot of the batch, unchanged. The device does not use it any more.
-        slot: BatchSlot,
-        /// Indices of the rejected pictures.
-        pictures: Vec<usize>,
-        /// The other pictures and the direct rows, for the next submission.
-        on_device: Option<DeviceRows>,
-    },
 }

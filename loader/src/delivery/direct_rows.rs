@@ -6,9 +6,9 @@
 //! row that cannot be written to the device is written to its place in the batch slot, which every row keeps. When all
 //! rows are done, the rows of the slot are copied to the others on the device.
 
-use super::{DeviceRows, DirectFile, OutputLayout, TensorMemory};
+use super::{DeviceRows, DirectFile};
 use crate::error::Result;
-use crate::memory::{BatchSlot, ReadLease};
+use crate::memory::ReadLease;
 use crate::sync::Arc;
 use std::fmt::Debug;
 use std::ops::Range;
@@ -22,13 +22,6 @@ pub trait DirectRows: Send + Sync + Debug {
     ///
     /// When the device has no memory; then the rows are written to the batch slot.
     fn allocate(&self, bytes: usize, may_wait: bool) -> Result<Option<Arc<dyn DirectBatch>>>;
-
-    /// Delivers a batch of which some rows are on the device. Must not wait for the device.
-    ///
-    /// # Errors
-    ///
-    /// When the device has failed.
-    fn deliver(&self, batch: PartialBatch<'_>) -> Result<Arc<dyn TensorMemory>>;
 }
 
 /// Device memory of a batch while rows are written to it, by several threads at the same time, each to its own places.
@@ -54,18 +47,5 @@ pub trait DirectBatch: Send + Sync + Debug {
     /// # Errors
     ///
     /// `Internal` when called twice.
-    fn finish(&self, rows: usize, done: &[(usize, usize)]) -> Result<DeviceRows>;
-}
-
-/// Batch of which some rows are on the device.
-#[derive(Debug)]
-pub struct PartialBatch<'a> {
-    /// Slot with all rows that are not on the device.
-    pub slot: BatchSlot,
-    /// Layout of the outputs, the same in the slot and on the device.
-    pub outputs: &'a [OutputLayout],
-    /// Rows that the batch keeps, ascending. The delivered batch has them without gaps.
-    pub rows: &'a [usize],
-    /// Rows on the device.
-    pub on_device: DeviceRows,
+    fn finish(&self, rows: usize, done: &[(usize, usize)]) -> Result<Box<dyn DeviceRows>>;
 }

@@ -6,11 +6,13 @@
 //! read slots or read from files ([`direct_storage`]). Nothing in this crate depends on the kind of device.
 
 pub mod decode;
+pub mod device_rows;
 pub mod direct_rows;
 pub mod direct_storage;
 
-pub use decode::{DecodeOutcome, DeviceRows, EncodedBatch, InFlightBatch, OutputLayout, PictureDecoder, RowPicture};
-pub use direct_rows::{DirectBatch, DirectRows, PartialBatch};
+pub use decode::{BatchOnDevice, EncodedBatch, InFlightBatch, PictureDecoder, RowPicture};
+pub use device_rows::{DeviceRows, OutputLayout, PartialBatch};
+pub use direct_rows::{DirectBatch, DirectRows};
 pub use direct_storage::{DirectFile, DirectStorage};
 
 use crate::error::{Error, ErrorKind, Result};

@@ -1,34 +1,54 @@
-//! The consumer's side of an epoch: it takes batches and ends the stages.
+//! The consumer's side of an epoch: it takes batches, detects that nothing moves while it waits, and ends the stages.
 
 use super::reorder::{ReorderQueue, TakeOutcome};
 use super::run::Run;
 use super::sample::consumer_memory::ConsumerMemory;
 use super::sample::offload::Offload;
-use super::schedule::{Chunk, Dispatcher};
+use super::schedule::Dispatcher;
 use super::shard::janitor::Janitor;
 use super::shard::open_shards::OpenShards;
-use super::shard::residency::Residency;
 use super::shard::source::ShardSource;
-use super::stall::StallWatch;
 use crate::batch::Batch;
-use crate::error::Result;
+use crate::delivery::Delivery;
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::BatchPool;
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+/// Wait without progress after which the device is asked if it still takes work.
+const DEVICE_CHECK_AFTER: Duration = Duration::from_secs(1);
+
+/// Wait without progress after which one warning names what the batch waits for.
+const WARNING_AFTER: Duration = Duration::from_secs(30);
 
 /// The consumer's side of the stages.
 pub(crate) struct Consumer {
     pub(crate) run: Arc<Run>,
     pub(crate) reorder: Arc<ReorderQueue<Result<Batch>>>,
     pub(crate) consumer_memory: Arc<ConsumerMemory>,
-    pub(crate) stall: StallWatch,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) offload: Option<Arc<dyn Offload>>,
-    pub(crate) residency: Arc<Residency<Chunk>>,
     pub(crate) source: Arc<ShardSource>,
     pub(crate) open_shards: Arc<OpenShards>,
     pub(crate) janitor: Arc<Janitor>,
     pub(crate) batches: BatchPool,
+    pub(crate) delivery: Arc<dyn Delivery>,
+    pub(crate) decodes_on_device: bool,
+    /// Number of the run's first batch in the epoch.
+    pub(crate) first_batch: u64,
+    /// Wait without progress that ends the epoch.
+    pub(crate) stall_timeout: Duration,
+    pub(crate) wait: Mutex<Wait>,
+}
+
+/// The consumer's wait since the last progress.
+#[derive(Debug, Default)]
+pub(crate) struct Wait {
+    /// Progress of the run when it was last compared.
+    progress: u64,
+    /// Time waited since it changed. Time between the consumer's calls does not count.
+    waited: Duration,
+    is_warned: bool,
 }
 
 impl Consumer {
@@ -37,7 +57,7 @@ impl Consumer {
         self.dispatcher.close();
         self.offload.iter().for_each(|offload| offload.close());
         self.consumer_memory.clear();
-        self.residency.close();
+        self.dispatcher.residency.close();
         self.source.wake();
         self.janitor.close();
         self.reorder.stop();
@@ -50,7 +70,7 @@ impl Consumer {
     ///
     /// The failure of the batch or the epoch; `Timeout` when nothing has moved for the stall timeout.
     pub(crate) fn take(&self, limit: Duration) -> Result<TakeOutcome<Batch>> {
-        let Self { run, reorder, consumer_memory, stall, .. } = self;
+        let Self { run, reorder, consumer_memory, .. } = self;
         let begun = Instant::now();
         let taken = loop {
             consumer_memory.allocate()?;
@@ -77,9 +97,49 @@ impl Consumer {
             return Err(failure);
         }
         if matches!(taken, TakeOutcome::Pending) {
-            stall.add(begun.elapsed())?;
+            self.add_wait(begun.elapsed())?;
         }
         Ok(taken)
+    }
+
+    /// Adds a wait of `waited` that ended without a batch.
+    ///
+    /// # Errors
+    ///
+    /// `Timeout` after the stall timeout without progress; the error of a device that has failed.
+    fn add_wait(&self, waited: Duration) -> Result<()> {
+        let mut wait = self.wait.lock();
+        let progress = self.run.progress();
+        if progress != wait.progress {
+            *wait = Wait { progress, ..Wait::default() };
+            return Ok(());
+        }
+        wait.waited += waited;
+        let waited = wait.waited;
+        if waited >= self.stall_timeout {
+            let message = format!("nothing has moved for {} s: {}", waited.as_secs(), self.stall_cause());
+            return Err(Error::new(ErrorKind::Timeout, message).with("batch", self.first_batch + self.reorder.next()));
+        }
+        if waited >= DEVICE_CHECK_AFTER {
+            // Threads that wait for a failed device would wait forever.
+            self.delivery.check()?;
+        }
+        if waited >= WARNING_AFTER && !wait.is_warned {
+            wait.is_warned = true;
+            log::warn!("no progress for {} s: {}", waited.as_secs(), self.stall_cause());
+        }
+        Ok(())
+    }
+
+    /// Describes what the next batch waits for.
+    fn stall_cause(&self) -> String {
+        match self.dispatcher.residency.awaited() {
+            Some(shard) => self.source.status(shard),
+            None if self.decodes_on_device => {
+                "samples of the next batch are being read, or decoded here or on the device".to_owned()
+            }
+            None => "samples of the next batch are being read or decoded".to_owned(),
+        }
     }
 
     /// Closes and releases the epoch's shards, after its threads have ended.

@@ -1,25 +1,33 @@
 //! Wiring of one epoch: makes the stages, starts their threads, and ends them.
 
 use super::consumer::Consumer;
-use super::device::offload::DeviceOffload;
-use super::refill::Refiller;
+use super::device::offload::{DeviceFeatures, DeviceOffload};
+use super::refill::Refills;
 use super::reorder::{ReorderQueue, TakeOutcome};
 use super::run::Run;
+use super::sample::batch_layout::BatchLayout;
 use super::sample::consumer_memory::ConsumerMemory;
 use super::sample::decode::DecodeStage;
-use super::sample::deliver::DeliverStage;
 use super::sample::offload::Offload;
-use super::schedule::{Dispatcher, Scheduler};
-use super::setup::EpochSetup;
+use super::sample::place::PlaceStage;
+use super::schedule::{Dispatcher, Pace, Scheduler};
 use super::shard::janitor::Janitor;
+use super::shard::open_shards::OpenShards;
 use super::shard::residency::Residency;
-use super::shard::source::ShardSource;
+use super::shard::source::{NextPlan, ShardSource};
 use super::shard::stage::ShardStage;
 use super::skip::SkipBudget;
-use super::stall::StallWatch;
 use super::threads::Threads;
+use super::workers::NumaWorkers;
 use crate::batch::Batch;
+use crate::catalog::Catalog;
+use crate::config::OnError;
+use crate::decode::FieldPlan;
+use crate::delivery::Delivery;
 use crate::error::Result;
+use crate::memory::BatchPool;
+use crate::order::{EpochPlan, Rank};
+use crate::stats::Stats;
 use crate::sync::{Arc, Mutex};
 use crossbeam::channel::unbounded;
 use std::time::Duration;
@@ -39,6 +47,36 @@ const COUNTERS: &[&str] = &[
     "rows_gpu_direct_refused",
     "gpu_direct_storage_fallbacks",
 ];
+
+/// Arguments of [`Epoch::start`]. Everything behind an `Arc` outlives the epoch.
+pub(crate) struct EpochSetup {
+    pub(crate) plan: EpochPlan,
+    pub(crate) rank: Rank,
+    pub(crate) next_plan: NextPlan,
+    pub(crate) refills: Refills,
+    /// Number of the run's first batch in the epoch: not 0 after a resume.
+    pub(crate) first_batch: u64,
+    /// True if there are no other ranks, which would wait for a rank with fewer batches.
+    pub(crate) is_alone: bool,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) open_shards: Arc<OpenShards>,
+    /// One plan for each layout of the data set's shards, all with the same outputs.
+    pub(crate) fields: Vec<Arc<FieldPlan>>,
+    pub(crate) layout: Arc<BatchLayout>,
+    pub(crate) batches: BatchPool,
+    pub(crate) workers: Vec<NumaWorkers>,
+    pub(crate) delivery: Arc<dyn Delivery>,
+    pub(crate) device: DeviceFeatures,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) on_error: OnError,
+    pub(crate) max_errors: u64,
+    pub(crate) sample_bytes_max: u64,
+    /// Batches in flight, including the one that the consumer waits for.
+    pub(crate) ahead: u64,
+    pub(crate) stall_timeout: Duration,
+    pub(crate) shard_threads: usize,
+    pub(crate) pace: Pace,
+}
 
 /// Running epoch. Dropping it ends it as [`end`](Self::end) does.
 pub(crate) struct Epoch {
@@ -65,9 +103,8 @@ impl Epoch {
         let (chunks, chunk_queue) = unbounded();
         let dispatcher = Arc::new(Dispatcher::new(residency.clone(), chunks));
         let decodes_on_device = device.pictures.is_some();
-        let (device, device_threads) = DeviceOffload::new(device, &stats).unzip();
-        let extension = device.as_ref().map(|device| device.extension());
-        let offload = device.map(|device| device as Arc<dyn Offload>);
+        let (device, device_queues) = DeviceOffload::new(device, &stats).unzip();
+        let offload = device.clone().map(|device| device as Arc<dyn Offload>);
 
         let source = Arc::new(ShardSource::new(
             (catalog.clone(), open_shards.clone()),
@@ -90,58 +127,45 @@ impl Epoch {
             catalog: catalog.clone(),
             layout: layout.clone(),
             batches: batches.clone(),
-            residency: residency.clone(),
             reorder: reorder.clone(),
             dispatcher: dispatcher.clone(),
             run: run.clone(),
             stage: stats.stage("schedule"),
-            extension,
+            extension: device.as_ref().map(|device| device.extension()),
             batches_unpooled: stats.counter("batches_unpooled"),
         };
-        let deliver = Arc::new(DeliverStage {
+        let place = Arc::new(PlaceStage {
             epoch,
             first_batch,
-            may_be_empty: is_alone,
+            is_alone,
             delivery: delivery.clone(),
             reorder: reorder.clone(),
-            refiller: Refiller {
-                refills,
-                is_alone,
-                first_batch,
-                catalog: catalog.clone(),
-                residency: residency.clone(),
-                dispatcher: dispatcher.clone(),
-            },
+            refills,
+            catalog: catalog.clone(),
+            dispatcher: dispatcher.clone(),
             offload: offload.clone(),
             stage: stats.stage("place"),
             batches_refilled: stats.counter("batches_refilled"),
         });
         let skip = Arc::new(SkipBudget::new(catalog, setup.on_error, setup.max_errors, &stats));
-        let memory = ConsumerMemory::new(delivery.clone(), dispatcher.clone(), reorder.clone(), run.clone());
-        let consumer_memory = Arc::new(memory);
-        let stall = StallWatch {
-            run: run.clone(),
-            residency: residency.clone(),
-            source: source.clone(),
-            reorder: reorder.clone(),
+        let consumer_memory = Arc::new(ConsumerMemory {
             delivery: delivery.clone(),
-            decodes_on_device,
-            first_batch,
-            timeout: setup.stall_timeout,
-            wait: Mutex::default(),
-        };
+            dispatcher: dispatcher.clone(),
+            reorder: reorder.clone(),
+            run: run.clone(),
+            waiting: Mutex::default(),
+        });
         let decode = Arc::new(DecodeStage {
             epoch,
             fields,
             layout,
             sample_bytes_max: setup.sample_bytes_max,
             open_shards: open_shards.clone(),
-            residency: residency.clone(),
             source: source.clone(),
             dispatcher: dispatcher.clone(),
             consumer_memory: consumer_memory.clone(),
             skip,
-            deliver,
+            place,
             run: run.clone(),
             offload: offload.clone(),
             stats,
@@ -152,14 +176,17 @@ impl Epoch {
             run: run.clone(),
             reorder,
             consumer_memory,
-            stall,
             dispatcher,
             offload,
-            residency,
             source,
             open_shards,
             janitor: janitor.clone(),
             batches,
+            delivery,
+            decodes_on_device,
+            first_batch,
+            stall_timeout: setup.stall_timeout,
+            wait: Mutex::default(),
         });
         // Weak: the consumer's side holds the run.
         let weak = Arc::downgrade(&consumer);
@@ -170,14 +197,14 @@ impl Epoch {
         });
         // From here on an error ends the threads that have been started.
         let epoch = Self { consumer, threads, pid: std::process::id() };
-        epoch.threads.start("fb-schedule", "schedule", move || scheduler.run(order))?;
-        epoch.threads.start("fb-janitor", "shard", move || janitor.run())?;
+        epoch.threads.start("fb-schedule", "schedule", false, move || scheduler.run(order))?;
+        epoch.threads.start("fb-janitor", "shard", false, move || janitor.run())?;
         for i in 0..setup.shard_threads {
             let shards = shards.clone();
-            epoch.threads.start(&format!("fb-shard-{i}"), "shard", move || shards.run())?;
+            epoch.threads.start(&format!("fb-shard-{i}"), "shard", false, move || shards.run())?;
         }
-        if let Some(device_threads) = device_threads {
-            device_threads.start(&decode, &epoch.threads)?;
+        if let (Some(device), Some(queues)) = (device, device_queues) {
+            device.start(queues, &decode, &epoch.threads)?;
         }
         let mut first_thread = 0;
         for (node, workers_of_node) in workers.iter().enumerate() {

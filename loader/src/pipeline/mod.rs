@@ -7,7 +7,7 @@
 //!      |  resident)           v
 //!      +----------------> [chunks] --> decode threads --miss--> read thread (ring)
 //!                                        ^   |                      |
-//!                                        |   +--last row--> deliver --> reorder --> Loader::next
+//!                                        |   +--last row--> place ----> reorder --> Loader::next
 //!                                        +------- [loaded] <--------+
 //! ```
 //!
@@ -26,16 +26,15 @@
 //! 9. `decode/sample.rs`: each column to its output;
 //! 10. `decode/image.rs`: the picture, in the folders `decode/jpeg` and `decode/resize`;
 //! 11. `pipeline/sample/batch_builder.rs`: the count of rows, which shows the last one;
-//! 12. `pipeline/sample/deliver.rs`: the filled slot becomes a batch;
+//! 12. `pipeline/sample/place.rs`: the filled slot becomes a batch;
 //! 13. `delivery/mod.rs`: its memory, in host memory the slot itself;
 //! 14. `pipeline/reorder.rs`: the batch waits until it is next in plan order;
-//! 15. `pipeline/consumer.rs`: `Loader::next` takes it.
+//! 15. `pipeline/consumer.rs`: `Loader::next` takes it, or learns that the epoch makes no progress.
 //!
 //! The other files are `shard` (the shard plane), `sample/read` (samples that are not in the page cache), `refill`
-//! (batches that lost every sample), `skip` (bad samples), `stall`, `run` (stop and failure), `threads`, `workers` (the
-//! threads of one NUMA node), and `setup` and `epoch`, which make the stages and connect them. Stages never use `epoch`.
-//! A device takes work over through `sample/offload`, which [`device`] implements; only `epoch` and `setup` use
-//! [`device`].
+//! (batches that lost every sample), `skip` (bad samples), `run` (stop and failure), `threads`, `workers` (the
+//! threads of one NUMA node), and `epoch`, which makes the stages and connects them. Stages never use it. A device takes
+//! work over through `sample/offload`, which [`device`] implements; only `epoch` uses [`device`].
 //!
 //! Decode threads and a read thread with its pool of read slots work on each NUMA node that has decode threads. The
 //! nodes share the queue of chunks; misses and loaded samples stay on their node. Batch slots come from one queue, which
@@ -53,10 +52,8 @@ mod reorder;
 mod run;
 mod sample;
 mod schedule;
-mod setup;
 mod shard;
 mod skip;
-mod stall;
 mod threads;
 mod workers;
 
@@ -64,13 +61,12 @@ pub(crate) use device::direct_rows::{COPIED_BYTES_MIN, DirectColumns, SlotCopies
 pub(crate) use device::direct_storage::{ROW_BYTES_MIN, StorageReader};
 pub(crate) use device::offload::DeviceFeatures;
 pub(crate) use device::split::HostShare;
-pub(crate) use epoch::Epoch;
+pub(crate) use epoch::{Epoch, EpochSetup};
 pub(crate) use refill::{Refills, WholePlan};
 pub(crate) use reorder::TakeOutcome;
 pub(crate) use run::Run;
 pub(crate) use sample::batch_layout::BatchLayout;
 pub(crate) use schedule::Pace;
-pub(crate) use setup::EpochSetup;
 pub(crate) use shard::fetch::{FetchEvent, Origin, ShardFetch};
 pub(crate) use shard::open_shard::read_offsets;
 pub(crate) use shard::open_shards::OpenShards;

@@ -7,13 +7,9 @@
 //! of the epoch. The shards of near batches are likely to be on disk; far ones are tried in case a whole stretch of the
 //! data is bad.
 
-use super::sample::batch_builder::BatchBuilder;
-use super::schedule::{Chunk, Dispatcher, Task};
-use super::shard::residency::Residency;
-use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::order::{EpochPlan, PlannedSample, Rank, RankOrder};
-use crate::sync::{Arc, Mutex};
+use crate::sync::Mutex;
 
 /// Makes the plan of an epoch from its beginning.
 pub(crate) type WholePlan = Box<dyn Fn() -> Result<EpochPlan> + Send + Sync>;
@@ -34,7 +30,7 @@ impl Refills {
 
     /// Returns the sample to try in batch `number` of the epoch after `tries` others; `None` when there is no other
     /// batch to take one from.
-    fn sample(&self, number: u64, tries: u32) -> Result<Option<PlannedSample>> {
+    pub(crate) fn sample(&self, number: u64, tries: u32) -> Result<Option<PlannedSample>> {
         let mut order = self.order.lock();
         if order.is_none() {
             *order = Some((self.plan)()?.rank(self.rank));
@@ -45,44 +41,6 @@ impl Refills {
         };
         order.seek((number % order.batches() + distance) % order.batches());
         Ok(order.next().map(|planned| PlannedSample { repeat: true, ..planned }))
-    }
-}
-
-/// Gives batches that lost every sample another one.
-pub(crate) struct Refiller {
-    pub(crate) refills: Refills,
-    /// True if there are no other ranks, which would wait for a rank with fewer batches.
-    pub(crate) is_alone: bool,
-    /// Number of the run's first batch in the epoch.
-    pub(crate) first_batch: u64,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) residency: Arc<Residency<Chunk>>,
-    pub(crate) dispatcher: Arc<Dispatcher>,
-}
-
-impl Refiller {
-    /// Dispatches a sample for `batch`, whose rows are all done. Returns false if the batch has rows, may stay empty,
-    /// or has no sample left to try.
-    ///
-    /// # Errors
-    ///
-    /// `Config` for an order that cannot be planned.
-    pub(crate) fn refill(&self, batch: &Arc<BatchBuilder>) -> Result<bool> {
-        if self.is_alone || !batch.is_emptied() {
-            return Ok(false);
-        }
-        let number = self.first_batch + batch.number;
-        let Some(planned) = self.refills.sample(number, batch.refills())? else { return Ok(false) };
-        log::warn!(
-            "batch {number} lost all its samples; other ranks would wait for it, so sample {} is repeated there",
-            planned.sample.0
-        );
-        let task = Task::new(planned, batch.first_position, self.catalog.shape())?;
-        let rows = batch.reopen()?;
-        self.residency.announce_again(task.shard, task.position);
-        let (batch, samples) = (batch.clone(), vec![task]);
-        self.dispatcher.dispatch(Chunk { batch, first_row: 0, samples, rows, consumer_rows: None });
-        Ok(true)
     }
 }
 

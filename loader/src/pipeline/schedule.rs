@@ -103,7 +103,7 @@ impl Chunk {
 /// Sends chunks to the decode threads once their shards are resident.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
-    residency: Arc<Residency<Chunk>>,
+    pub(crate) residency: Arc<Residency<Chunk>>,
     chunks: StageSender<Chunk>,
 }
 
@@ -183,7 +183,6 @@ pub(crate) struct Scheduler {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) layout: Arc<BatchLayout>,
     pub(crate) batches: BatchPool,
-    pub(crate) residency: Arc<Residency<Chunk>>,
     pub(crate) reorder: Arc<ReorderQueue<Result<Batch>>>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) run: Arc<Run>,
@@ -218,7 +217,7 @@ impl Scheduler {
                     }
                     announced.clear();
                     announced.extend(tasks.iter().map(|task: &Task| (task.shard, task.position)));
-                    self.residency.announce(&mut announced);
+                    self.dispatcher.residency.announce(&mut announced);
                     window.push_back(tasks);
                 }
                 Ok::<_, Error>(())
@@ -241,7 +240,7 @@ impl Scheduler {
         let Some(slot) = slot else { return Ok(()) };
         self.batches_unpooled.add(u64::from(slot.is_unpooled()));
         if let Some(last) = tasks.last() {
-            self.residency.set_dispatched(last.position + 1);
+            self.dispatcher.residency.set_dispatched(last.position + 1);
         }
         let first_position = tasks.first().map_or(0, |task| task.position);
         let extension = self.extension.as_ref().map(|make| make());

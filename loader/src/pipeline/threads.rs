@@ -17,8 +17,9 @@ pub(crate) struct Threads {
 
 struct Thread {
     handle: JoinHandle<()>,
-    /// Disconnected when the thread ends; only for threads that may wait for a device.
-    ended: Option<Receiver<()>>,
+    /// Disconnected when the thread ends.
+    ended: Receiver<()>,
+    may_wait_for_device: bool,
 }
 
 impl Threads {
@@ -27,7 +28,8 @@ impl Threads {
         Self { run, running: Mutex::default() }
     }
 
-    /// Starts a thread of `stage` that runs `body`.
+    /// Starts a thread of `stage` that runs `body`. The end of a thread that may wait for a device is not waited for
+    /// without limit.
     ///
     /// # Errors
     ///
@@ -36,42 +38,19 @@ impl Threads {
         &self,
         name: &str,
         stage: &'static str,
-        body: impl FnOnce() -> Result<()> + Send + 'static,
-    ) -> Result<()> {
-        self.spawn(name, stage, None, body)
-    }
-
-    /// Starts a thread that may wait for a device, so that its end is not waited for without limit.
-    ///
-    /// # Errors
-    ///
-    /// As [`start`](Self::start).
-    pub(crate) fn start_for_device(
-        &self,
-        name: &str,
-        stage: &'static str,
+        may_wait_for_device: bool,
         body: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let (working, ended) = bounded::<()>(0);
-        self.spawn(name, stage, Some(ended), move || {
-            let result = body();
-            drop(working);
-            result
-        })
-    }
-
-    fn spawn(
-        &self,
-        name: &str,
-        stage: &'static str,
-        ended: Option<Receiver<()>>,
-        body: impl FnOnce() -> Result<()> + Send + 'static,
-    ) -> Result<()> {
         let run = self.run.clone();
-        let handle = spawn(name, move || run.guard(stage, body)).map_err(|e| {
+        let body = move || {
+            run.guard(stage, body);
+            drop(working);
+        };
+        let handle = spawn(name, body).map_err(|e| {
             Error::from_io(e, "a thread could not be started: lower `threads` or raise the process limit")
         })?;
-        self.running.lock().push(Thread { handle, ended });
+        self.running.lock().push(Thread { handle, ended, may_wait_for_device });
         Ok(())
     }
 
@@ -81,14 +60,14 @@ impl Threads {
         if threads.is_empty() {
             return false;
         }
-        let (for_device, others): (Vec<_>, Vec<_>) = threads.into_iter().partition(|thread| thread.ended.is_some());
+        let (for_device, others): (Vec<_>, Vec<_>) = threads.into_iter().partition(|thread| thread.may_wait_for_device);
         // Bodies catch panics, so the only possible error is a panic in the guard itself.
         others.into_iter().for_each(|thread| drop(thread.handle.join()));
         let deadline = Instant::now() + DEVICE_WAIT_MAX;
         let mut abandoned = 0;
-        for Thread { handle, ended } in for_device {
+        for Thread { handle, ended, .. } in for_device {
             let limit = deadline.saturating_duration_since(Instant::now());
-            if ended.is_some_and(|ended| ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout)) {
+            if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 abandoned += 1;
             } else {
                 let _ = handle.join();

@@ -43,7 +43,7 @@ impl NumaWorkers {
         let (stage, cpus) =
             (ReadStage { pool: self.reads.clone(), run: run.clone(), stats: stats.clone() }, self.read_cpus.clone());
         let of_thread = loaded.clone();
-        threads.start(&format!("fb-read-{node}"), "read", move || {
+        threads.start(&format!("fb-read-{node}"), "read", false, move || {
             bind(cpus.as_ref(), &stage.stats);
             stage.run(&miss_queue, &of_thread)
         })?;
@@ -52,16 +52,12 @@ impl NumaWorkers {
         for (i, cpus) in self.decode_cpus.iter().enumerate() {
             let (decode, queues, cpus) = (decode.clone(), queues.clone(), cpus.clone());
             let name = format!("fb-decode-{}", first_thread + i);
-            let has_direct_rows = decode.deliver.delivery.direct_rows().is_some();
-            let body = move || {
+            // These threads allocate the device's memory for direct rows, and a driver may block them.
+            let has_direct_rows = decode.place.delivery.direct_rows().is_some();
+            threads.start(&name, "decode", has_direct_rows, move || {
                 bind(cpus.as_ref(), &decode.stats);
                 decode.run(queues)
-            };
-            // These threads allocate the device's memory for direct rows, and a driver may block them.
-            match has_direct_rows {
-                true => threads.start_for_device(&name, "decode", body)?,
-                false => threads.start(&name, "decode", body)?,
-            }
+            })?;
         }
         Ok(())
     }

@@ -8,12 +8,13 @@ use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels;
 use forebay_loader::decode::resize::Resizer;
 use forebay_loader::delivery::{
-    DecodeOutcome, Delivery, Device, EncodedBatch, InFlightBatch, OutputLayout, PictureDecoder, RowPicture,
-    TensorMemory,
+    BatchOnDevice, Delivery, Device, DeviceRows, EncodedBatch, InFlightBatch, OutputLayout, PartialBatch,
+    PictureDecoder, RowPicture, TensorMemory,
 };
 use forebay_loader::memory::{BatchMemory, BatchPool, BatchPoolConfig, Registrar};
 use forebay_loader::{Error, ErrorKind, Result};
 use serde_json::json;
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,6 +46,9 @@ enum Does {
 struct DecodingDelivery(Arc<Inner>);
 
 #[derive(Debug)]
+struct TestDecoder(Arc<Inner>);
+
+#[derive(Debug)]
 struct Inner {
     does: Does,
     batches: AtomicU64,
@@ -62,10 +66,15 @@ struct Inner {
 
 /// Batch in flight: the counter of those that have ended, and its outcome.
 #[derive(Debug)]
-struct Late(Arc<AtomicU64>, Result<DecodeOutcome>);
+struct Late(Arc<AtomicU64>, Result<BatchOnDevice>);
 
-/// Decoded pictures of a batch that has rejected ones.
-type Pixels = Vec<(RowPicture, Vec<u8>)>;
+/// Decoded pictures of a batch.
+#[derive(Debug)]
+struct Pixels {
+    decoder: Arc<Inner>,
+    bytes: usize,
+    pictures: Vec<(RowPicture, Vec<u8>)>,
+}
 
 struct Pool(BatchPool);
 
@@ -94,7 +103,7 @@ impl Delivery for DecodingDelivery {
     }
 
     fn picture_decoder(&self) -> Result<Arc<dyn PictureDecoder>> {
-        Ok(self.0.clone())
+        Ok(Arc::new(TestDecoder(self.0.clone())))
     }
 
     fn deliver(&self, filled: BatchMemory, _bytes: usize) -> Result<Arc<dyn TensorMemory>> {
@@ -138,10 +147,10 @@ impl Inner {
     }
 }
 
-impl PictureDecoder for Inner {
+impl PictureDecoder for TestDecoder {
     fn is_open(&self) -> bool {
-        self.chunks.fetch_add(1, Ordering::SeqCst);
-        !self.has_given_up()
+        self.0.chunks.fetch_add(1, Ordering::SeqCst);
+        !self.0.has_given_up()
     }
 
     fn describe(&self) -> String {
@@ -149,76 +158,79 @@ impl PictureDecoder for Inner {
     }
 
     fn take_fallbacks(&self) -> Vec<String> {
-        let gave_up = matches!(self.does, Does::GiveUpAt(batch) if self.batches.load(Ordering::SeqCst) == batch);
+        let inner = &self.0;
+        let gave_up = matches!(inner.does, Does::GiveUpAt(batch) if inner.batches.load(Ordering::SeqCst) == batch);
         gave_up.then(|| "it had enough".to_owned()).into_iter().collect()
     }
 
-    fn submit(&self, batch: EncodedBatch<'_>) -> Result<DecodeOutcome> {
-        if batch.on_device.is_none() {
-            self.be_late(self.firsts.fetch_add(1, Ordering::SeqCst));
-        }
-        let placed = self.place_now(batch);
-        let number = self.batches.fetch_add(1, Ordering::SeqCst);
-        let placed = placed?;
-        match self.does {
+    fn submit(&self, batch: EncodedBatch<'_>) -> Result<Box<dyn InFlightBatch>> {
+        let inner = &self.0;
+        inner.be_late(inner.firsts.fetch_add(1, Ordering::SeqCst));
+        let decoded = inner.decode_now(batch);
+        let number = inner.batches.fetch_add(1, Ordering::SeqCst);
+        let decoded = decoded?;
+        match inner.does {
             Does::RejectLate { .. } | Does::FailLate(_) => {
-                self.in_flight.fetch_max(number + 1 - self.ended.load(Ordering::SeqCst), Ordering::SeqCst);
-                let outcome = match self.does {
+                inner.in_flight.fetch_max(number + 1 - inner.ended.load(Ordering::SeqCst), Ordering::SeqCst);
+                let outcome = match inner.does {
                     Does::FailLate(failing) if failing == number => {
                         Err(Error::new(ErrorKind::Io, "the device is lost"))
                     }
-                    _ => Ok(placed),
+                    _ => Ok(decoded),
                 };
-                Ok(DecodeOutcome::InFlight(Box::new(Late(self.ended.clone(), outcome))))
+                Ok(Box::new(Late(inner.ended.clone(), outcome)))
             }
-            _ => Ok(placed),
+            _ => Ok(Box::new(decoded)),
         }
     }
 }
 
 impl InFlightBatch for Late {
-    fn wait(self: Box<Self>) -> Result<DecodeOutcome> {
+    fn wait(self: Box<Self>) -> Result<BatchOnDevice> {
         self.0.fetch_add(1, Ordering::SeqCst);
         self.1
     }
 }
 
 impl Inner {
-    fn place_now(&self, batch: EncodedBatch<'_>) -> Result<DecodeOutcome> {
-        let EncodedBatch { mut slot, bytes, outputs, rows, pictures, on_device: decoded } = batch;
-        let is_first = decoded.is_none();
-        let before = decoded.map_or_else(Pixels::new, |decoded| *decoded.downcast().expect("its own"));
-        let is_open = !self.has_given_up();
+    fn decode_now(self: &Arc<Self>, batch: EncodedBatch<'_>) -> Result<BatchOnDevice> {
+        let EncodedBatch { mut slot, bytes, outputs, rows, pictures, on_device } = batch;
+        assert!(on_device.is_none());
         assert!(pictures.is_sorted_by_key(|picture| (picture.output, picture.row)) && rows.is_sorted());
         assert!(pictures.iter().all(|picture| rows.contains(&picture.row)));
         if matches!(self.does, Does::Fail) {
             return Err(Error::new(ErrorKind::Io, "the device is lost"));
         }
-        let filled = slot.bytes_mut().expect("all of it").to_vec();
-        let row = |place: &OutputLayout, row: usize| place.offset + row * place.row_bytes;
-        let (mut decoded, mut rejected) = (Pixels::new(), Vec::new());
+        let filled = slot.bytes_mut().expect("all of it");
+        let (mut decoded, mut rejected) = (Vec::new(), Vec::new());
         for (number, picture) in pictures.iter().enumerate() {
             let place = &outputs[picture.output];
             let file = &filled[picture.at..][..picture.picture.bytes];
-            if let Some((_, pixels)) = before.iter().find(|(before, _)| before == picture) {
-                decoded.push((*picture, pixels.clone()));
-            } else if !is_open || is_first && self.rejects() && number % 3 == 1 {
+            if self.has_given_up() || self.rejects() && number % 3 == 1 {
                 rejected.push(number);
-            } else {
-                match self.decode(file, place, picture) {
-                    Ok(pixels) => decoded.push((*picture, pixels)),
-                    // Damage may be detected in only one of a sample's pictures.
-                    Err(_) if picture.output == 0 && picture.row % 2 == 0 => {
-                        decoded.push((*picture, vec![0; place.row_bytes]));
-                    }
-                    Err(_) => rejected.push(number),
+                continue;
+            }
+            match self.decode(file, place, picture) {
+                Ok(pixels) => decoded.push((*picture, pixels)),
+                // Damage may be detected in only one of a sample's pictures.
+                Err(_) if picture.output == 0 && picture.row % 2 == 0 => {
+                    decoded.push((*picture, vec![0; place.row_bytes]));
                 }
+                Err(_) => rejected.push(number),
             }
         }
-        if !rejected.is_empty() {
-            return Ok(DecodeOutcome::Rejected { slot, pictures: rejected, on_device: Some(Box::new(decoded)) });
-        }
-        let mut out = self.pool.0.take(bytes)?;
+        let on_engines = (0..pictures.len()).filter(|number| !rejected.contains(number)).step_by(2).collect();
+        let pixels = Pixels { decoder: self.clone(), bytes, pictures: decoded };
+        Ok(BatchOnDevice { slot, rows: Some(Box::new(pixels)), undecoded: rejected, on_engines })
+    }
+}
+
+impl DeviceRows for Pixels {
+    fn deliver(self: Box<Self>, batch: PartialBatch<'_>) -> Result<Arc<dyn TensorMemory>> {
+        let PartialBatch { mut slot, outputs, rows } = batch;
+        let row = |place: &OutputLayout, row: usize| place.offset + row * place.row_bytes;
+        let filled = slot.bytes_mut().expect("all of it");
+        let mut out = self.decoder.pool.0.take(self.bytes)?;
         let to = out.bytes_mut().expect("all of it");
         for place in outputs {
             for (at, kept) in rows.iter().enumerate() {
@@ -226,12 +238,16 @@ impl Inner {
                     .copy_from_slice(&filled[row(place, *kept)..][..place.row_bytes]);
             }
         }
-        for (picture, pixels) in &decoded {
-            let at = rows.binary_search(&picture.row).expect("kept");
-            to[row(&outputs[picture.output], at)..][..pixels.len()].copy_from_slice(pixels);
+        for (picture, pixels) in &self.pictures {
+            if let Ok(at) = rows.binary_search(&picture.row) {
+                to[row(&outputs[picture.output], at)..][..pixels.len()].copy_from_slice(pixels);
+            }
         }
-        let memory = Arc::new(out.freeze().expect("filled"));
-        Ok(DecodeOutcome::Done { memory, on_engines: decoded.len() / 2 })
+        Ok(Arc::new(out.freeze().expect("filled")))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
     }
 }
 

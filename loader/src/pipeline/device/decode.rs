@@ -6,14 +6,14 @@
 
 use super::part::{DevicePart, EncodedRow};
 use super::split::HostShare;
-use crate::batch::Batch;
-use crate::decode::{FieldPlan, SampleDecoder};
-use crate::delivery::{DecodeOutcome, EncodedBatch, InFlightBatch, PictureDecoder, RowPicture};
+use crate::decode::SampleDecoder;
+use crate::delivery::{BatchOnDevice, EncodedBatch, InFlightBatch, PictureDecoder, RowPicture};
 use crate::error::{Error, Result};
+use crate::memory::BatchSlot;
 use crate::pipeline::run::Run;
 use crate::pipeline::sample::batch_builder::{BatchBuilder, FilledBatch};
 use crate::pipeline::sample::decode::DecodeStage;
-use crate::pipeline::sample::deliver::DeliverStage;
+use crate::pipeline::sample::place::PlaceStage;
 use crate::pipeline::skip::SkipBudget;
 use crate::stats::{Counter, Stats, TimeKind};
 use crate::sync::Arc;
@@ -25,11 +25,14 @@ pub(crate) struct PictureStage {
     decoder: Arc<dyn PictureDecoder>,
     /// Decode threads' share of the pictures, adjusted here.
     share: Option<Arc<HostShare>>,
-    fields: Vec<Arc<FieldPlan>>,
-    deliver: Arc<DeliverStage>,
+    place: Arc<PlaceStage>,
     skip: Arc<SkipBudget>,
     run: Arc<Run>,
     stats: Arc<Stats>,
+    /// Decoders of the host, one for each layout of the data set's shards.
+    decoders: Vec<SampleDecoder>,
+    /// File of the current picture.
+    file: Vec<u8>,
     /// Counts pictures that the device has decoded.
     on_device: Arc<Counter>,
     /// Counts those that a dedicated decoding engine has decoded.
@@ -41,21 +44,10 @@ pub(crate) struct PictureStage {
 }
 
 /// Batch whose pictures the device decodes.
-struct InFlight {
+struct SubmittedBatch {
     batch: Arc<BatchBuilder>,
     in_flight: Box<dyn InFlightBatch>,
     encoded: Vec<EncodedRow>,
-    /// Rows that were skipped, ascending.
-    skipped: Vec<usize>,
-}
-
-/// Result of one step of a batch.
-enum BatchProgress {
-    /// The consumer can take the batch.
-    Delivered,
-    /// These pictures must be decoded on the host.
-    Undecoded(Vec<EncodedRow>),
-    InFlight(InFlight),
 }
 
 impl PictureStage {
@@ -63,15 +55,16 @@ impl PictureStage {
     pub(crate) fn new(
         decoder: Arc<dyn PictureDecoder>,
         share: Option<Arc<HostShare>>,
-        DecodeStage { fields, deliver, skip, run, stats, .. }: &DecodeStage,
+        DecodeStage { fields, place, skip, run, stats, .. }: &DecodeStage,
     ) -> Self {
         Self {
             decoder,
             share,
-            fields: fields.clone(),
-            deliver: deliver.clone(),
+            place: place.clone(),
             skip: skip.clone(),
             run: run.clone(),
+            decoders: fields.iter().map(|fields| fields.decoder()).collect(),
+            file: Vec::new(),
             on_device: stats.counter("pictures_on_device"),
             on_engines: stats.counter("pictures_on_engines"),
             undecoded: stats.counter("pictures_refused"),
@@ -82,19 +75,17 @@ impl PictureStage {
 
     /// Submits batches until there are no more or the run stops. A batch in flight is waited for when the next one has
     /// been submitted, or at once if there is none.
-    pub(crate) fn run(&self, batches: &Receiver<Arc<BatchBuilder>>) -> Result<()> {
-        let decoders = self.fields.iter().map(|fields| fields.decoder()).collect();
-        let mut host = HostDecoder { stage: self, decoders, file: Vec::new() };
-        let mut before: Option<InFlight> = None;
+    pub(crate) fn run(mut self, batches: &Receiver<Arc<BatchBuilder>>) -> Result<()> {
+        let mut before: Option<SubmittedBatch> = None;
         loop {
             let is_behind = !batches.is_empty();
-            if let Some(in_flight) = before.take_if(|_| !is_behind) {
-                host.complete(in_flight)?;
+            if let Some(submitted) = before.take_if(|_| !is_behind) {
+                self.complete(submitted)?;
                 continue;
             }
             let waiting = Instant::now();
             let batch = batches.recv();
-            self.deliver.stage.add_time_since(TimeKind::Input, waiting);
+            self.place.stage.add_time_since(TimeKind::Input, waiting);
             let Ok(batch) = batch else { return Ok(()) };
             if let Some(share) = &self.share {
                 share.adjust(is_behind);
@@ -102,172 +93,116 @@ impl PictureStage {
             if self.run.is_stopped() {
                 return Ok(());
             }
-            let progress = self.submit(&batch);
-            if let Some(in_flight) = before.take() {
-                host.complete(in_flight)?;
+            let submitted = self.submit(batch);
+            self.report();
+            if let Some(submitted) = before.take() {
+                self.complete(submitted)?;
             }
-            before = host.follow(&batch, progress)?;
+            before = submitted;
         }
     }
 
-    /// Submits a batch whose rows are all done.
-    fn submit(&self, batch: &Arc<BatchBuilder>) -> BatchProgress {
-        self.step(batch, || {
-            let Some(filled) = self.deliver.take(batch)? else { return Ok(Step::Batch(self.deliver.empty(batch))) };
-            let mut encoded = DevicePart::of(batch).take_encoded();
+    /// Submits a batch whose rows are all done. Delivers it if that fails, or if no row with an encoded picture is left.
+    fn submit(&self, batch: Arc<BatchBuilder>) -> Option<SubmittedBatch> {
+        let place = &self.place;
+        let mut submitted = None;
+        let delivered = place.stage.timed(TimeKind::Busy, || {
+            let Some(filled) = place.take(&batch)? else { return Ok(Some(place.empty(&batch))) };
+            let part = DevicePart::of(&batch);
+            let on_device = part.take_device_rows(batch.rows)?;
+            let mut encoded = part.take_encoded();
             encoded.retain(|row| filled.skipped.binary_search(&row.picture.row).is_err());
             if encoded.is_empty() {
-                return self.deliver.place(batch, filled).map(Step::Batch);
+                return place.place(&batch, filled, on_device).map(Some);
             }
             encoded.sort_unstable_by_key(|row| (row.picture.output, row.picture.row));
-            let FilledBatch { slot, kept, skipped } = filled;
+            let FilledBatch { slot, kept, .. } = filled;
             let pictures: Vec<RowPicture> = encoded.iter().map(|row| row.picture).collect();
-            let outcome = self.decoder.submit(EncodedBatch {
+            let in_flight = self.decoder.submit(EncodedBatch {
                 slot,
                 bytes: batch.layout.bytes,
                 outputs: &batch.layout.places,
                 rows: &kept,
                 pictures: &pictures,
-                on_device: DevicePart::of(batch).take_device_rows(batch.rows)?,
+                on_device,
             })?;
-            Ok(Step::Outcome { outcome, encoded, skipped })
-        })
-    }
-
-    /// Waits for a batch in flight.
-    fn wait(&self, InFlight { batch, in_flight, encoded, skipped }: InFlight) -> BatchProgress {
-        self.step(&batch, || Ok(Step::Outcome { outcome: in_flight.wait()?, encoded, skipped }))
-    }
-
-    /// Times one step of `batch` and delivers the batch if the step completes it.
-    fn step(&self, batch: &Arc<BatchBuilder>, step: impl FnOnce() -> Result<Step>) -> BatchProgress {
-        let progress = self.deliver.stage.timed(TimeKind::Busy, || {
-            let (outcome, encoded, skipped) = match step()? {
-                Step::Batch(batch) => return Ok(Ok(batch)),
-                Step::Outcome { outcome, encoded, skipped } => (outcome, encoded, skipped),
-            };
-            match outcome {
-                DecodeOutcome::InFlight(in_flight) => {
-                    Ok(Err(BatchProgress::InFlight(InFlight { batch: batch.clone(), in_flight, encoded, skipped })))
-                }
-                DecodeOutcome::Done { memory, on_engines } => {
-                    let delivered = self.deliver.batch(batch, &memory, &skipped)?;
-                    self.on_device.add(encoded.len() as u64);
-                    self.on_engines.add(on_engines as u64);
-                    Ok(Ok(delivered))
-                }
-                DecodeOutcome::Rejected { slot, pictures, on_device } => {
-                    batch.restore_slot(slot);
-                    let (undecoded, encoded) = partition(encoded, &pictures)?;
-                    DevicePart::of(batch).set_undecoded(encoded, on_device);
-                    Ok(Err(BatchProgress::Undecoded(undecoded)))
-                }
-            }
+            submitted = Some((in_flight, encoded));
+            Ok(None)
         });
-        let delivered = match progress {
-            Ok(Err(progress)) => return progress,
-            Ok(Ok(delivered)) => Ok(delivered),
-            Err(error) => Err(error),
-        };
-        self.deliver.put(batch, delivered);
-        BatchProgress::Delivered
+        if let Some(delivered) = delivered.transpose() {
+            place.put(&batch, delivered);
+        }
+        submitted.map(|(in_flight, encoded)| SubmittedBatch { batch, in_flight, encoded })
     }
 
-    /// Logs and counts the parts of the device's decoder that were given up.
-    fn report_fallbacks(&self) {
+    /// Waits for a batch in flight, decodes the pictures that the device left undecoded, and delivers the batch.
+    fn complete(&mut self, SubmittedBatch { batch, in_flight, encoded }: SubmittedBatch) -> Result<()> {
+        let finished = self.place.stage.timed(TimeKind::Busy, || in_flight.wait());
+        self.report();
+        let BatchOnDevice { mut slot, rows, undecoded, mut on_engines } = match finished {
+            Ok(on_device) => on_device,
+            Err(error) => {
+                self.place.put(&batch, Err(error));
+                return Ok(());
+            }
+        };
+        self.undecoded.add(undecoded.len() as u64);
+        for number in &undecoded {
+            if self.run.is_stopped() {
+                return Ok(());
+            }
+            self.decode(&batch, &mut slot, &encoded[*number]);
+        }
+        batch.restore_slot(slot);
+        let place = &self.place;
+        if place.refill(&batch)? {
+            // The batch returns to this stage or is delivered when its new row is done.
+            return Ok(());
+        }
+        let delivered = place.stage.timed(TimeKind::Busy, || {
+            let Some(filled) = place.take(&batch)? else { return Ok(place.empty(&batch)) };
+            let mut decoded: Vec<usize> = (0..encoded.len()).filter(|n| undecoded.binary_search(n).is_err()).collect();
+            for pictures in [&mut decoded, &mut on_engines] {
+                pictures.retain(|number| filled.skipped.binary_search(&encoded[*number].picture.row).is_err());
+            }
+            let delivered = place.place(&batch, filled, rows)?;
+            self.on_device.add(decoded.len() as u64);
+            self.on_engines.add(on_engines.len() as u64);
+            Ok(delivered)
+        });
+        place.put(&batch, delivered);
+        Ok(())
+    }
+
+    /// Decodes a picture into its row of the slot.
+    fn decode(&mut self, batch: &BatchBuilder, slot: &mut BatchSlot, row: &EncodedRow) {
+        let Self { decoders, file, .. } = self;
+        let EncodedRow { picture, task, layout_number } = row;
+        let output = batch.layout.output_of_fixed(picture.output);
+        let start = batch.row_offset(picture.output, picture.row);
+        let place = start..start + batch.layout.places[picture.output].row_bytes;
+        let slot = slot.bytes_mut().ok_or_else(|| Error::internal("a picture was decoded before its batch was filled"));
+        let decoded = slot.and_then(|slot| {
+            // The file is usually in the row that the picture is written to.
+            file.clear();
+            file.extend_from_slice(&slot[picture.at..][..picture.picture.bytes]);
+            let key = task.draw_key(self.place.epoch);
+            decoders[*layout_number].decode_picture(output, file, key, &mut slot[place])
+        });
+        if let Err(error) = decoded
+            && !batch.is_skipped(picture.row)
+        {
+            self.skip.settle(batch, picture.row, task, error);
+        }
+    }
+
+    /// Logs and counts the parts of the device's decoder that were given up, and records progress.
+    fn report(&self) {
         for sentence in self.decoder.take_fallbacks() {
             log::warn!("{sentence}");
             self.stats.note(sentence);
             self.fallbacks.add(1);
         }
-    }
-}
-
-/// Result of a step before it is interpreted.
-enum Step {
-    Batch(Batch),
-    Outcome { outcome: DecodeOutcome, encoded: Vec<EncodedRow>, skipped: Vec<usize> },
-}
-
-/// Splits `encoded` into the pictures with these numbers, which are undecoded, and the others.
-fn partition(encoded: Vec<EncodedRow>, undecoded: &[usize]) -> Result<(Vec<EncodedRow>, Vec<EncodedRow>)> {
-    let (mut taken, mut others) = (Vec::new(), Vec::new());
-    for (number, picture) in encoded.into_iter().enumerate() {
-        if undecoded.contains(&number) { taken.push(picture) } else { others.push(picture) }
-    }
-    if taken.is_empty() {
-        return Err(Error::internal("a device's decoder returned a batch and none of its pictures"));
-    }
-    Ok((taken, others))
-}
-
-/// Decodes pictures that the device left undecoded.
-struct HostDecoder<'a> {
-    stage: &'a PictureStage,
-    /// One for each layout of the data set's shards.
-    decoders: Vec<SampleDecoder>,
-    /// File of the current picture.
-    file: Vec<u8>,
-}
-
-impl HostDecoder<'_> {
-    /// Waits for a batch in flight and delivers it.
-    fn complete(&mut self, in_flight: InFlight) -> Result<()> {
-        let mut waiting = Some(in_flight);
-        while let Some(in_flight) = waiting.take() {
-            let batch = in_flight.batch.clone();
-            let progress = self.stage.wait(in_flight);
-            waiting = self.follow(&batch, progress)?;
-        }
-        Ok(())
-    }
-
-    /// Decodes undecoded pictures and submits the batch again until it is delivered or in flight. Each round takes
-    /// pictures from the device's decoder, so the number of rounds is bounded.
-    fn follow(&mut self, batch: &Arc<BatchBuilder>, mut progress: BatchProgress) -> Result<Option<InFlight>> {
-        let stage = self.stage;
-        loop {
-            stage.report_fallbacks();
-            stage.run.advance();
-            let undecoded = match progress {
-                BatchProgress::Delivered => return Ok(None),
-                BatchProgress::InFlight(in_flight) => return Ok(Some(in_flight)),
-                BatchProgress::Undecoded(undecoded) => undecoded,
-            };
-            stage.undecoded.add(undecoded.len() as u64);
-            for row in &undecoded {
-                if stage.run.is_stopped() {
-                    return Ok(None);
-                }
-                self.decode(batch, row);
-            }
-            if stage.deliver.refiller.refill(batch)? {
-                // The batch returns to this stage or is delivered when its new row is done.
-                return Ok(None);
-            }
-            progress = stage.submit(batch);
-        }
-    }
-
-    /// Decodes a picture into its row.
-    fn decode(&mut self, batch: &BatchBuilder, row: &EncodedRow) {
-        let Self { stage, decoders, file } = self;
-        let EncodedRow { picture, task, layout_number } = row;
-        let key = task.draw_key(stage.deliver.epoch);
-        let decoder = &mut decoders[*layout_number];
-        let output = batch.layout.output_of_fixed(picture.output);
-        let place = batch.layout.places[picture.output];
-        let decoded = batch.rewrite(|slot| {
-            // The file is usually in the row that the picture is written to.
-            file.clear();
-            file.extend_from_slice(&slot[picture.at..][..picture.picture.bytes]);
-            let row = &mut slot[place.offset + picture.row * place.row_bytes..][..place.row_bytes];
-            decoder.decode_picture(output, file, key, row)
-        });
-        if let Err(error) = decoded
-            && !batch.is_skipped(picture.row)
-        {
-            stage.skip.settle(batch, picture.row, task, error);
-        }
+        self.run.advance();
     }
 }

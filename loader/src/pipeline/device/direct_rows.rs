@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::format::{Layout, OmittedColumn};
 use crate::memory::ReadLease;
 use crate::pipeline::sample::batch_builder::BatchBuilder;
-use crate::pipeline::sample::page_cache::PlacedColumns;
+use crate::pipeline::sample::page_cache::StoredColumns;
 use crate::pipeline::sample::read::SampleRest;
 use crate::pipeline::schedule::SampleRow;
 use crate::stats::{Counter, Stats};
@@ -27,7 +27,7 @@ pub(crate) const COPIED_BYTES_MIN: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct DirectColumns {
     layout: Arc<Layout>,
-    placed: Arc<PlacedColumns>,
+    stored: Arc<StoredColumns>,
     /// Numbers of their outputs among the fixed outputs.
     fixed_outputs: Vec<usize>,
 }
@@ -64,13 +64,13 @@ impl DirectColumns {
         };
         let mut found: Vec<(OmittedColumn, usize)> = fields.stored_outputs().filter_map(long).collect();
         found.sort_unstable_by_key(|(column, _)| column.column);
-        let (columns, outputs): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let (omitted, outputs): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let fixed = |output: &usize| (0..*output).filter(|output| row_bytes(*output).is_some()).count();
         let fixed_outputs = outputs.iter().map(fixed).collect();
         // The sizes in a sample are validated against the rest of it.
-        let are_all = columns.len() == fields.outputs().len() && layout.sample_bytes().is_some();
-        let placed = Arc::new(PlacedColumns { outputs, columns, are_all });
-        (!placed.columns.is_empty()).then(|| Self { layout: layout.clone(), placed, fixed_outputs })
+        let are_all = omitted.len() == fields.outputs().len() && layout.sample_bytes().is_some();
+        let stored = Arc::new(StoredColumns { outputs, omitted, are_all });
+        (!stored.omitted.is_empty()).then(|| Self { layout: layout.clone(), stored, fixed_outputs })
     }
 
     /// Locates the rows of the sample of `bytes` bytes at `offset` of its shard; `None` for a sample that cannot be
@@ -85,7 +85,7 @@ impl DirectColumns {
             end = place.end;
             Some(DirectRow { fixed_output: *fixed_output, offset: offset + place.start as u64, bytes: column.bytes })
         };
-        self.placed.columns.iter().zip(&self.fixed_outputs).map(row).collect()
+        self.stored.omitted.iter().zip(&self.fixed_outputs).map(row).collect()
     }
 
     /// Returns the rest of the sample of `bytes` bytes at `offset`, which has these `rows`.
@@ -93,8 +93,8 @@ impl DirectColumns {
         let starts = std::iter::once(offset).chain(rows.iter().map(|row| row.offset + row.bytes as u64));
         let ends = rows.iter().map(|row| row.offset).chain(std::iter::once(offset + bytes as u64));
         let range = |(start, end): (u64, u64)| (end > start).then(|| (start, (end - start) as usize));
-        let ranges = starts.zip(ends).filter(|_| !self.placed.are_all).filter_map(range).collect();
-        SampleRest { placed: self.placed.clone(), bytes: Vec::new(), ranges }
+        let ranges = starts.zip(ends).filter(|_| !self.stored.are_all).filter_map(range).collect();
+        SampleRest { stored: self.stored.clone(), bytes: Vec::new(), ranges }
     }
 }
 
@@ -128,18 +128,18 @@ impl SlotCopies {
     }
 
     /// As [`Offload::begin_copy`](crate::pipeline::sample::offload::Offload::begin_copy).
-    pub(crate) fn begin(&self, batch: &BatchBuilder, layout: usize, slot: &ReadLease) -> Option<Arc<PlacedColumns>> {
-        let columns = self.columns[layout].as_ref().filter(|_| slot.is_registered())?;
-        let direct_rows = self.delivery.direct_rows().filter(|_| !self.is_refused.load(Ordering::Relaxed))?;
+    pub(crate) fn begin(&self, batch: &BatchBuilder, layout: usize, slot: &ReadLease) -> Option<Arc<StoredColumns>> {
+        let is_used = slot.is_registered() && !self.is_refused.load(Ordering::Relaxed);
+        let columns = self.columns[layout].as_ref().filter(|_| is_used)?;
         columns.rows(0, slot.len())?;
-        let part = DevicePart::of(batch);
-        let memory = part.direct_memory(direct_rows, batch.layout.bytes(), false).unwrap_or_else(|error| {
+        let memory = DevicePart::of(batch).direct_memory(&*self.delivery, batch.layout.bytes(), false);
+        let memory = memory.unwrap_or_else(|error| {
             if !self.is_refused.swap(true, Ordering::Relaxed) {
                 self.stats.note(format!("rows are copied by the host before they go to the device: {error}"));
             }
             None
         });
-        memory.map(|_| columns.placed.clone())
+        memory.map(|_| columns.stored.clone())
     }
 
     /// As [`Offload::copy`](crate::pipeline::sample::offload::Offload::copy).

@@ -113,10 +113,8 @@ impl StorageReader {
     /// Returns the memory on the device for the batch of `miss`.
     fn memory(&self, miss: &Miss) -> Result<Arc<dyn DirectBatch>> {
         let none = || Error::internal("a device that reads files allocates no memory for their rows");
-        let direct_rows = self.delivery.direct_rows().ok_or_else(none);
-        let memory = direct_rows
-            .and_then(|rows| DevicePart::of(&miss.batch).direct_memory(rows, miss.batch.layout.bytes(), true))
-            .and_then(|memory| memory.ok_or_else(none));
+        let memory = DevicePart::of(&miss.batch).direct_memory(&*self.delivery, miss.batch.layout.bytes(), true);
+        let memory = memory.and_then(|memory| memory.ok_or_else(none));
         memory.inspect_err(|error| match error.kind() {
             ErrorKind::Full => {
                 if !self.is_full.swap(true, Ordering::Relaxed) {

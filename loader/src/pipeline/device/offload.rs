@@ -12,7 +12,7 @@ use crate::memory::ReadLease;
 use crate::pipeline::sample::batch_builder::{BatchBuilder, MakeExtension};
 use crate::pipeline::sample::decode::DecodeStage;
 use crate::pipeline::sample::offload::Offload;
-use crate::pipeline::sample::page_cache::PlacedColumns;
+use crate::pipeline::sample::page_cache::StoredColumns;
 use crate::pipeline::sample::read::{Miss, ReadQueues};
 use crate::pipeline::schedule::{SampleRow, StageSender, Task};
 use crate::pipeline::shard::open_shard::OpenShard;
@@ -47,22 +47,20 @@ pub(crate) struct DeviceOffload {
     not_for_device: Arc<Counter>,
 }
 
-/// Threads that wait for the device, before they are started.
-pub(crate) struct DeviceThreads {
-    features: DeviceFeatures,
+/// Queues of the threads that wait for the device.
+pub(crate) struct DeviceQueues {
     batches: Receiver<Arc<BatchBuilder>>,
     samples: Receiver<StorageRequest>,
 }
 
 impl DeviceOffload {
     /// Uses these `features`; `None` if there are none.
-    pub(crate) fn new(features: DeviceFeatures, stats: &Stats) -> Option<(Arc<Self>, DeviceThreads)> {
+    pub(crate) fn new(features: DeviceFeatures, stats: &Stats) -> Option<(Arc<Self>, DeviceQueues)> {
         let DeviceFeatures { pictures, storage, slot_copies, .. } = &features;
         if pictures.is_none() && storage.is_none() && slot_copies.is_none() {
             return None;
         }
         let ((batches, batch_queue), (samples, sample_queue)) = (unbounded(), unbounded());
-        let threads = DeviceThreads { features: features.clone(), batches: batch_queue, samples: sample_queue };
         let offload = Self {
             features,
             batches: StageSender::new(batches),
@@ -70,32 +68,31 @@ impl DeviceOffload {
             shared: stats.counter("pictures_shared"),
             not_for_device: stats.counter("pictures_not_for_device"),
         };
-        Some((Arc::new(offload), threads))
+        Some((Arc::new(offload), DeviceQueues { batches: batch_queue, samples: sample_queue }))
     }
 
     /// Returns the maker of the batches' parts.
     pub(crate) fn extension(&self) -> MakeExtension {
         Box::new(|| Box::new(DevicePart::default()))
     }
-}
 
-impl DeviceThreads {
-    /// Starts the threads, beside those of `decode`.
+    /// Starts the threads that wait for the device, in addition to those of `decode`.
     ///
     /// # Errors
     ///
     /// When the system rejects a thread.
-    pub(crate) fn start(self, decode: &DecodeStage, threads: &Threads) -> Result<()> {
-        let Self { features, batches, samples } = self;
-        if let Some(decoder) = features.pictures {
-            let stage = PictureStage::new(decoder, features.host_share, decode);
-            threads.start_for_device("fb-place", "place", move || stage.run(&batches))?;
+    pub(crate) fn start(&self, queues: DeviceQueues, decode: &DecodeStage, threads: &Threads) -> Result<()> {
+        let DeviceQueues { batches, samples } = queues;
+        let DeviceFeatures { pictures, host_share, storage, .. } = self.features.clone();
+        if let Some(decoder) = pictures {
+            let stage = PictureStage::new(decoder, host_share, decode);
+            threads.start("fb-place", "place", true, move || stage.run(&batches))?;
         }
-        if let Some(reader) = features.storage {
+        if let Some(reader) = storage {
             let stage = StorageStage { reader, run: decode.run.clone(), stage: decode.stats.stage("read") };
             for i in 0..THREADS {
                 let (stage, samples) = (stage.clone(), samples.clone());
-                threads.start_for_device(&format!("fb-gds-{i}"), "storage", move || stage.run(&samples))?;
+                threads.start(&format!("fb-gds-{i}"), "storage", true, move || stage.run(&samples))?;
             }
         }
         Ok(())
@@ -157,7 +154,7 @@ impl Offload for DeviceOffload {
         }
     }
 
-    fn begin_copy(&self, batch: &BatchBuilder, layout: usize, slot: &ReadLease) -> Option<Arc<PlacedColumns>> {
+    fn begin_copy(&self, batch: &BatchBuilder, layout: usize, slot: &ReadLease) -> Option<Arc<StoredColumns>> {
         self.features.slot_copies.as_ref()?.begin(batch, layout, slot)
     }
 
@@ -173,7 +170,7 @@ impl Offload for DeviceOffload {
         has_encoded
     }
 
-    fn take_rows(&self, batch: &BatchBuilder) -> Result<Option<DeviceRows>> {
+    fn take_rows(&self, batch: &BatchBuilder) -> Result<Option<Box<dyn DeviceRows>>> {
         DevicePart::of(batch).take_device_rows(batch.rows)
     }
 

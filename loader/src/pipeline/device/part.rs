@@ -1,7 +1,7 @@
 //! Device's part of a batch that is being filled: pictures that are still encoded, and rows that are already on the
 //! device.
 
-use crate::delivery::{DeviceRows, DirectBatch, DirectRows, RowPicture};
+use crate::delivery::{Delivery, DeviceRows, DirectBatch, RowPicture};
 use crate::error::Result;
 use crate::memory::RowMut;
 use crate::pipeline::sample::batch_builder::{BatchBuilder, BatchExtension};
@@ -24,8 +24,6 @@ pub(crate) struct DevicePart {
     /// Free memory after the slot's rows, for files that are longer than their rows.
     room: Mutex<Option<RowMut>>,
     encoded: Mutex<Vec<EncodedRow>>,
-    /// Rows that the device has decoded, while pictures that it left undecoded are decoded on the host.
-    decoded: Mutex<Option<DeviceRows>>,
     direct: Mutex<DirectPart>,
 }
 
@@ -45,7 +43,6 @@ impl BatchExtension for DevicePart {
 
     fn reset(&self) {
         self.encoded.lock().clear();
-        *self.decoded.lock() = None;
         *self.direct.lock() = DirectPart::default();
         self.set_room(None);
     }
@@ -77,25 +74,19 @@ impl DevicePart {
         std::mem::take(&mut *self.encoded.lock())
     }
 
-    /// Stores the result of a decoder that left pictures undecoded: the pictures that it will decode next time, and the
-    /// rows that it has.
-    pub(crate) fn set_undecoded(&self, encoded: Vec<EncodedRow>, decoded: Option<DeviceRows>) {
-        *self.encoded.lock() = encoded;
-        *self.decoded.lock() = decoded;
-    }
-
-    /// Returns the batch's memory on the device, which `direct_rows` allocates with the first call, of `bytes` bytes.
-    /// `None` if that is only possible by waiting and `may_wait` is false.
+    /// Returns the batch's memory of `bytes` bytes on the device, which the first call allocates. `None` if the
+    /// `delivery` takes no rows, or can only allocate by waiting and `may_wait` is false.
     ///
     /// # Errors
     ///
     /// Errors of the allocation.
     pub(crate) fn direct_memory(
         &self,
-        direct_rows: &dyn DirectRows,
+        delivery: &dyn Delivery,
         bytes: usize,
         may_wait: bool,
     ) -> Result<Option<Arc<dyn DirectBatch>>> {
+        let Some(direct_rows) = delivery.direct_rows() else { return Ok(None) };
         // The thread that has the lock may be waiting for the device.
         let direct = if may_wait { Some(self.direct.lock()) } else { self.direct.try_lock() };
         let Some(mut direct) = direct else { return Ok(None) };
@@ -120,11 +111,11 @@ impl DevicePart {
     /// # Errors
     ///
     /// Errors of the device.
-    pub(crate) fn take_device_rows(&self, rows: usize) -> Result<Option<DeviceRows>> {
+    pub(crate) fn take_device_rows(&self, rows: usize) -> Result<Option<Box<dyn DeviceRows>>> {
         let DirectPart { memory, rows: done } = std::mem::take(&mut *self.direct.lock());
         match memory {
             Some(memory) if !done.is_empty() => memory.finish(rows, &done).map(Some),
-            _ => Ok(self.decoded.lock().take()),
+            _ => Ok(None),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Batch while it is being filled.
 //!
 //! Decode threads write rows in place, in any order. The thread that finishes the last row has the batch
-//! [delivered](super::deliver).
+//! [placed](super::place).
 
-use super::batch_layout::{BatchLayout, Shape};
+use super::batch_layout::BatchLayout;
 use crate::batch::RowBytes;
+use crate::delivery::OutputLayout;
 use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
@@ -17,7 +18,7 @@ pub(crate) trait BatchExtension: Any + Send + Sync + Debug {
     /// Sets the free memory after the slot's rows, or releases what remains of it, since it borrows the slot.
     fn set_room(&self, room: Option<RowMut>);
 
-    /// Drops everything, for a batch that is filled anew.
+    /// Drops everything, for a batch that is filled again.
     fn reset(&self);
 }
 
@@ -79,7 +80,7 @@ impl BatchBuilder {
         let lists = layout
             .outputs
             .iter()
-            .filter(|output| !matches!(output.shape, Shape::Fixed { .. }))
+            .filter(|output| output.row_bytes().is_none())
             .map(|_| Mutex::new((0..rows).map(|_| RowBytes::Engine(Vec::new())).collect()))
             .collect();
         Arc::new(Self {
@@ -110,11 +111,10 @@ impl BatchBuilder {
     pub(crate) fn split_rows(&self, chunks: &[Range<usize>]) -> Result<Vec<Vec<RowMut>>> {
         let mut ranges = Vec::new();
         for chunk in chunks {
-            for output in self.layout.decoded() {
-                if let Shape::Fixed { row_bytes, offset, .. } = output.shape {
-                    ranges.push(offset + chunk.start * row_bytes..offset + chunk.end * row_bytes);
-                }
-            }
+            let range = |place: &OutputLayout| {
+                place.offset + chunk.start * place.row_bytes..place.offset + chunk.end * place.row_bytes
+            };
+            ranges.extend(self.layout.decoded_places().iter().map(range));
         }
         let per_chunk = ranges.len() / chunks.len().max(1);
         let mut slot = self.slot.lock();
@@ -129,17 +129,12 @@ impl BatchBuilder {
 
     /// Splits off the first `count` rows of each of `rows`, the memory of the fixed outputs.
     pub(crate) fn split_front(&self, rows: &mut [RowMut], count: usize) -> Vec<RowMut> {
-        rows.iter_mut().zip(self.row_bytes()).map(|(rows, bytes)| rows.split_front(count * bytes)).collect()
+        rows.iter_mut().zip(&self.layout.row_bytes).map(|(rows, bytes)| rows.split_front(count * bytes)).collect()
     }
 
     /// The first row of each of `rows`, the memory of the fixed outputs.
     pub(crate) fn first_rows<'r>(&self, rows: &'r mut [RowMut]) -> impl Iterator<Item = &'r mut [u8]> {
-        rows.iter_mut().zip(self.row_bytes()).map(|(row, bytes)| &mut row[..*bytes])
-    }
-
-    /// Bytes of one row of each fixed output.
-    pub(crate) fn row_bytes(&self) -> &[usize] {
-        &self.layout.row_bytes
+        rows.iter_mut().zip(&self.layout.row_bytes).map(|(row, bytes)| &mut row[..*bytes])
     }
 
     /// Offset in the batch of `row` of fixed output number `output`.
@@ -255,19 +250,8 @@ impl BatchBuilder {
         Ok(Some(FilledBatch { slot, kept, skipped }))
     }
 
-    /// Restores a slot that [`take_filled`](Self::take_filled) took, so that rows can be rewritten.
+    /// Restores the slot that [`take_filled`](Self::take_filled) took.
     pub(crate) fn restore_slot(&self, slot: BatchSlot) {
         *self.slot.lock() = Some(slot);
-    }
-
-    /// Calls `write` with the whole slot, while no row is in use.
-    ///
-    /// # Errors
-    ///
-    /// Errors of `write`; `Internal` while a row is in use.
-    pub(crate) fn rewrite<T>(&self, write: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
-        let mut slot = self.slot.lock();
-        let bytes = slot.as_mut().and_then(BatchSlot::bytes_mut);
-        write(bytes.ok_or_else(|| Error::internal("a picture was decoded before its batch was filled"))?)
     }
 }

@@ -3,7 +3,7 @@
 //! The outputs of fixed shape follow each other in one slot of the batch pool, each aligned for any device copy. There
 //! may be room after them for files of pictures that the device decodes and that are longer than their rows.
 
-use crate::decode::{FieldPlan, RowShape};
+use crate::decode::{FieldPlan, Output, RowShape};
 use crate::delivery::OutputLayout;
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
@@ -16,101 +16,47 @@ const OUTPUT_ALIGN_BYTES: usize = 256;
 /// Layout of a batch: the shape and offset of each output.
 #[derive(Debug)]
 pub(crate) struct BatchLayout {
-    pub(crate) outputs: Vec<OutputShape>,
+    /// Name of each output, as batches share it.
+    pub(crate) names: Vec<Arc<str>>,
+    /// The outputs, with `repeat` last if there is one.
+    pub(crate) outputs: Vec<Output>,
+    has_repeat: bool,
     /// Rows of a full batch.
     rows: usize,
     /// Bytes of all outputs.
     pub(crate) bytes: usize,
     /// Bytes after them, for files of pictures that the device decodes.
     pub(crate) room_bytes: usize,
-    /// Index of the `repeat` output.
-    pub(crate) repeat: Option<usize>,
-    /// Bytes of one row of each decoded fixed output.
-    pub(crate) row_bytes: Vec<usize>,
     /// The fixed outputs, in the form that a device gets.
     pub(crate) places: Vec<OutputLayout>,
-}
-
-/// One output of a batch.
-#[derive(Debug)]
-pub(crate) struct OutputShape {
-    pub(crate) name: Arc<str>,
-    pub(crate) shape: Shape,
-}
-
-/// Shape of an output's rows.
-#[derive(Debug)]
-pub(crate) enum Shape {
-    Fixed { dtype: DType, row: Vec<i64>, row_bytes: usize, offset: usize },
-    Text,
-    Bytes,
-    Ragged,
-}
-
-impl OutputShape {
-    /// Bytes of one row, if their shape is fixed.
-    fn row_bytes(&self) -> Option<usize> {
-        match self.shape {
-            Shape::Fixed { row_bytes, .. } => Some(row_bytes),
-            Shape::Text | Shape::Bytes | Shape::Ragged => None,
-        }
-    }
+    /// Bytes of one row of each fixed output without `repeat`.
+    pub(crate) row_bytes: Vec<usize>,
 }
 
 impl BatchLayout {
-    /// Layout of batches of `rows` rows with the outputs of `plan`, and a `repeat` output at the end if `mark_repeats`
-    /// is true.
+    /// Layout of batches of `rows` rows with the outputs of `plan`, and a `repeat` output at the end if `has_repeat` is
+    /// true.
     ///
     /// # Errors
     ///
     /// `Config` when a batch would not fit into memory addresses.
-    pub(crate) fn new(plan: &FieldPlan, rows: usize, mark_repeats: bool) -> Result<Self> {
-        let mut layout = Self {
-            outputs: Vec::new(),
-            rows,
-            bytes: 0,
-            room_bytes: 0,
-            repeat: None,
-            row_bytes: Vec::new(),
-            places: Vec::new(),
-        };
-        for output in plan.outputs() {
-            match &output.shape {
-                RowShape::Fixed(row) => layout.push_fixed(&output.name, output.dtype, row)?,
-                RowShape::Text => layout.push(&output.name, Shape::Text),
-                RowShape::Bytes => layout.push(&output.name, Shape::Bytes),
-                RowShape::RaggedArray => layout.push(&output.name, Shape::Ragged),
-            }
+    pub(crate) fn new(plan: &FieldPlan, rows: usize, has_repeat: bool) -> Result<Self> {
+        let mut outputs = plan.outputs().to_vec();
+        if has_repeat {
+            outputs.push(Output { name: "repeat".to_owned(), dtype: DType::UInt8, shape: RowShape::Fixed(Vec::new()) });
         }
-        layout.row_bytes = layout.outputs.iter().filter_map(OutputShape::row_bytes).collect();
-        if mark_repeats {
-            layout.repeat = Some(layout.outputs.len());
-            layout.push_fixed("repeat", DType::UInt8, &[])?;
+        let (mut places, mut bytes) = (Vec::new(), 0usize);
+        for (output, form) in outputs.iter().zip(plan.picture_forms().chain(std::iter::once(None))) {
+            let Some(row_bytes) = output.row_bytes() else { continue };
+            let all = row_bytes.checked_mul(rows).filter(|all| *all < isize::MAX as usize / 2);
+            let too_large = || Error::config("a batch of this output is too large").with("output", &output.name);
+            let offset = bytes.next_multiple_of(OUTPUT_ALIGN_BYTES);
+            bytes = offset + all.ok_or_else(too_large)?;
+            places.push(OutputLayout { offset, row_bytes, form });
         }
-        let fixed = layout.outputs.iter().zip(plan.picture_forms().chain(std::iter::once(None)));
-        layout.places = fixed
-            .filter_map(|(place, form)| match place.shape {
-                Shape::Fixed { row_bytes, offset, .. } => Some(OutputLayout { offset, row_bytes, form }),
-                Shape::Text | Shape::Bytes | Shape::Ragged => None,
-            })
-            .collect();
-        Ok(layout)
-    }
-
-    fn push(&mut self, name: &str, shape: Shape) {
-        self.outputs.push(OutputShape { name: name.into(), shape });
-    }
-
-    fn push_fixed(&mut self, name: &str, dtype: DType, row: &[usize]) -> Result<()> {
-        let too_large = || Error::config("a batch of this output is too large").with("output", name);
-        let elements = row.iter().try_fold(1usize, |n, d| n.checked_mul(*d)).ok_or_else(too_large)?;
-        let row_bytes = elements.checked_mul(dtype.size()).ok_or_else(too_large)?;
-        let bytes = row_bytes.checked_mul(self.rows).filter(|b| *b < isize::MAX as usize / 2).ok_or_else(too_large)?;
-        let offset = self.bytes.next_multiple_of(OUTPUT_ALIGN_BYTES);
-        self.bytes = offset + bytes;
-        let row = row.iter().map(|d| *d as i64).collect();
-        self.push(name, Shape::Fixed { dtype, row, row_bytes, offset });
-        Ok(())
+        let names = outputs.iter().map(|output| output.name.as_str().into()).collect();
+        let row_bytes = plan.outputs().iter().filter_map(Output::row_bytes).collect();
+        Ok(Self { names, outputs, has_repeat, rows, bytes, room_bytes: 0, places, row_bytes })
     }
 
     /// Adds room for files of pictures that are longer than their rows, for samples of `sample_bytes` stored bytes on
@@ -139,29 +85,33 @@ impl BatchLayout {
 
     /// Writes the first rows of the `repeat` output, if there is one. No part of the slot may be lent.
     pub(crate) fn mark_repeats(&self, slot: &mut BatchSlot, repeats: &[bool]) {
-        if let Some(Shape::Fixed { offset, .. }) = self.repeat.map(|i| &self.outputs[i].shape)
+        if let Some(place) = self.places.last().filter(|_| self.has_repeat)
             && let Some(bytes) = slot.bytes_mut()
         {
-            for (byte, repeat) in bytes[*offset..].iter_mut().zip(repeats) {
+            for (byte, repeat) in bytes[place.offset..].iter_mut().zip(repeats) {
                 *byte = u8::from(*repeat);
             }
         }
     }
 
+    /// The decoded fixed outputs: all except `repeat`.
+    pub(crate) fn decoded_places(&self) -> &[OutputLayout] {
+        &self.places[..self.row_bytes.len()]
+    }
+
     /// For each decoded fixed output: true if the device may decode its pictures.
     pub(crate) fn has_pictures(&self) -> impl Iterator<Item = bool> + '_ {
-        self.places[..self.row_bytes.len()].iter().map(|place| place.form.is_some())
+        self.decoded_places().iter().map(|place| place.form.is_some())
     }
 
     /// Number among all outputs of the fixed output number `fixed`.
     pub(crate) fn output_of_fixed(&self, fixed: usize) -> usize {
-        let outputs = self.decoded().iter().enumerate();
-        let mut fixed_outputs = outputs.filter(|(_, output)| matches!(output.shape, Shape::Fixed { .. }));
-        fixed_outputs.nth(fixed).map_or(usize::MAX, |(output, _)| output)
+        let mut fixed_outputs = (0..self.outputs.len()).filter(|output| self.outputs[*output].row_bytes().is_some());
+        fixed_outputs.nth(fixed).unwrap_or(usize::MAX)
     }
 
-    /// The outputs that are decoded: all except `repeat`.
-    pub(crate) fn decoded(&self) -> &[OutputShape] {
-        &self.outputs[..self.repeat.unwrap_or(self.outputs.len())]
+    /// True for the output `repeat`.
+    pub(crate) fn is_repeat(&self, output: usize) -> bool {
+        self.has_repeat && output + 1 == self.outputs.len()
     }
 }

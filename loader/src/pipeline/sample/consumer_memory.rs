@@ -21,25 +21,15 @@ use crate::sync::{Arc, Mutex};
 
 /// Chunks that wait for the consumer's memory.
 pub(crate) struct ConsumerMemory {
-    delivery: Arc<dyn Delivery>,
-    dispatcher: Arc<Dispatcher>,
-    reorder: Arc<ReorderQueue<Result<Batch>>>,
-    run: Arc<Run>,
+    pub(crate) delivery: Arc<dyn Delivery>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) reorder: Arc<ReorderQueue<Result<Batch>>>,
+    pub(crate) run: Arc<Run>,
     /// Chunks in the order of their requests, with the length of each sample's row. Bounded by the batches in flight.
-    waiting: Mutex<Vec<(Chunk, Vec<Option<usize>>)>>,
+    pub(crate) waiting: Mutex<Vec<(Chunk, Vec<Option<usize>>)>>,
 }
 
 impl ConsumerMemory {
-    /// No chunk waits.
-    pub(crate) fn new(
-        delivery: Arc<dyn Delivery>,
-        dispatcher: Arc<Dispatcher>,
-        reorder: Arc<ReorderQueue<Result<Batch>>>,
-        run: Arc<Run>,
-    ) -> Self {
-        Self { delivery, dispatcher, reorder, run, waiting: Mutex::default() }
-    }
-
     /// True if the consumer allocates rows of bytes itself.
     pub(crate) fn is_available(&self) -> bool {
         self.delivery.row_allocator().is_some()

@@ -8,9 +8,9 @@ use super::batch_builder::BatchBuilder;
 use super::batch_layout::BatchLayout;
 use super::consumer_memory::ConsumerMemory;
 use super::decoder::RowDecoder;
-use super::deliver::DeliverStage;
 use super::offload::Offload;
 use super::page_cache::{PageCacheLookup, PageCacheReader, SampleBytes};
+use super::place::PlaceStage;
 use super::read::{LoadedSample, Miss, ReadQueues};
 use crate::decode::FieldPlan;
 use crate::error::{Error, Result};
@@ -20,7 +20,6 @@ use crate::pipeline::run::Run;
 use crate::pipeline::schedule::{Chunk, Dispatcher, SampleRow, Task};
 use crate::pipeline::shard::open_shard::OpenShard;
 use crate::pipeline::shard::open_shards::OpenShards;
-use crate::pipeline::shard::residency::Residency;
 use crate::pipeline::shard::source::ShardSource;
 use crate::pipeline::skip::SkipBudget;
 use crate::stats::{Stage, Stats, TimeKind};
@@ -36,13 +35,12 @@ pub(crate) struct DecodeStage {
     pub(crate) layout: Arc<BatchLayout>,
     pub(crate) sample_bytes_max: u64,
     pub(crate) open_shards: Arc<OpenShards>,
-    pub(crate) residency: Arc<Residency<Chunk>>,
     pub(crate) source: Arc<ShardSource>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     /// Allocates rows of bytes in the consumer's memory.
     pub(crate) consumer_memory: Arc<ConsumerMemory>,
     pub(crate) skip: Arc<SkipBudget>,
-    pub(crate) deliver: Arc<DeliverStage>,
+    pub(crate) place: Arc<PlaceStage>,
     pub(crate) offload: Option<Arc<dyn Offload>>,
     pub(crate) run: Arc<Run>,
     pub(crate) stats: Arc<Stats>,
@@ -165,7 +163,7 @@ impl<'a> DecodeThread<'a> {
                         decoded = self.decoder.decode(at, open, sample, &mut rows, consumer);
                         self.decoding.lap(&mut start);
                     }
-                    rows.iter_mut().zip(batch.row_bytes()).for_each(|(rows, bytes)| rows.skip_front(*bytes));
+                    rows.iter_mut().zip(&batch.layout.row_bytes).for_each(|(rows, bytes)| rows.skip_front(*bytes));
                     if decoded.is_ok() {
                         self.decoding.add(bytes);
                     }
@@ -185,7 +183,7 @@ impl<'a> DecodeThread<'a> {
                     // The shard left the disk after its announcement: this sample waits for it again. The counts are
                     // flushed first, so that the shard is queued for its first unread sample.
                     self.flush();
-                    self.stage.residency.set_lost(task.shard);
+                    self.stage.dispatcher.residency.set_lost(task.shard);
                     batch.add_chunks(1);
                     self.stage.dispatcher.dispatch(Chunk {
                         batch: batch.clone(),
@@ -206,7 +204,7 @@ impl<'a> DecodeThread<'a> {
         drop(rows);
         self.flush();
         // One more for the chunk itself, which no longer borrows the slot.
-        self.stage.deliver.done(&batch, done + 1)
+        self.stage.place.done(&batch, done + 1)
     }
 
     /// Passes a sample, or the missing part of it, to the read thread.
@@ -227,7 +225,7 @@ impl<'a> DecodeThread<'a> {
                 if let Some((offset, bytes)) = rest.read_hot(&miss.open) {
                     return self.read(Miss { offset, bytes, rest: Some(rest), ..miss });
                 }
-                let sample = SampleBytes { bytes: &rest.bytes, placed: Some(&rest.placed), is_whole: false };
+                let sample = SampleBytes { bytes: &rest.bytes, stored: Some(&rest.stored), is_whole: false };
                 self.decode(&mut miss, sample)
             }
         };
@@ -237,7 +235,7 @@ impl<'a> DecodeThread<'a> {
         self.settle(&batch, row, &task, decoded);
         self.decoding.lap(&mut start);
         self.flush();
-        self.stage.deliver.done(&batch, 1)
+        self.stage.place.done(&batch, 1)
     }
 
     /// Decodes a whole sample in `slot`.
@@ -246,7 +244,7 @@ impl<'a> DecodeThread<'a> {
         let offload = self.stage.offload.as_deref();
         let copied = offload.and_then(|offload| offload.begin_copy(&miss.batch, layout_number, &slot));
         // Decoded first: the sample may turn out to be invalid.
-        self.decode(miss, SampleBytes { bytes: &slot, placed: copied.as_deref(), is_whole: true })?;
+        self.decode(miss, SampleBytes { bytes: &slot, stored: copied.as_deref(), is_whole: true })?;
         let at = SampleRow { batch: &miss.batch, row: miss.row, task: &miss.task, layout_number };
         offload.filter(|_| copied.is_some()).map_or(Ok(()), |offload| offload.copy(at, slot))
     }
@@ -275,8 +273,8 @@ impl<'a> DecodeThread<'a> {
 
     /// Adds the thread's counts to the epoch's, and clears them.
     fn flush(&mut self) {
-        let DecodeStage { residency, source, run, .. } = self.stage;
-        residency.read(&mut self.settled, |shard| source.release(shard));
+        let DecodeStage { dispatcher, source, run, .. } = self.stage;
+        dispatcher.residency.read(&mut self.settled, |shard| source.release(shard));
         self.settled.clear();
         self.reading.flush();
         self.decoding.flush();

@@ -51,7 +51,7 @@ pub(super) struct RowDecoder {
 
 impl RowDecoder {
     /// Decoder of samples of `epoch`. `fields` has the plan for each layout, `stored_list` returns the output of a
-    /// layout that can be read straight into the consumer's memory.
+    /// layout that can be read directly into the consumer's memory.
     pub(super) fn new(
         epoch: u64,
         fields: &[Arc<FieldPlan>],
@@ -128,7 +128,7 @@ impl RowDecoder {
                     RowBytes::Consumer(memory) => Row::Sized(memory.bytes_mut()),
                 },
             };
-            Some(if sample.has_placed(output) { Row::Filled } else { row })
+            Some(if sample.has_stored(output) { Row::Filled } else { row })
         });
         let decoder = &mut self.decoders[layout_number];
         let column = |column| (column < columns.len()).then(|| columns.get(column));

@@ -4,7 +4,7 @@
 //!   the others to the read threads.
 //! * `read`: the read threads, which read samples from disk.
 //! * `batch_layout`, `batch_builder`: the layout of a batch and the batch while it is filled.
-//! * `deliver`: filled batches to the consumer.
+//! * `place`: filled batches to the consumer.
 //! * `consumer_memory`: rows of bytes in the consumer's own memory.
 //! * `offload`: the work that a device takes over, if there is one.
 //!
@@ -18,7 +18,7 @@ pub(crate) mod batch_layout;
 pub(crate) mod consumer_memory;
 pub(crate) mod decode;
 mod decoder;
-pub(crate) mod deliver;
 pub(crate) mod offload;
 pub(crate) mod page_cache;
+pub(crate) mod place;
 pub(crate) mod read;

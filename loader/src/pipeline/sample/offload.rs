@@ -1,7 +1,7 @@
 //! Work on samples and batches that a device takes over. Batches in host memory have none.
 
 use super::batch_builder::BatchBuilder;
-use super::page_cache::PlacedColumns;
+use super::page_cache::StoredColumns;
 use super::read::{Miss, ReadQueues};
 use crate::decode::EncodedPicture;
 use crate::delivery::DeviceRows;
@@ -43,7 +43,7 @@ pub(crate) trait Offload: Send + Sync {
 
     /// Returns the columns that the device will copy from `slot`, which has a sample of layout number `layout`; `None`
     /// if the host copies them.
-    fn begin_copy(&self, batch: &BatchBuilder, layout: usize, slot: &ReadLease) -> Option<Arc<PlacedColumns>>;
+    fn begin_copy(&self, batch: &BatchBuilder, layout: usize, slot: &ReadLease) -> Option<Arc<StoredColumns>>;
 
     /// Lets the device copy these columns, after the rest of the sample was decoded.
     ///
@@ -60,7 +60,7 @@ pub(crate) trait Offload: Send + Sync {
     /// # Errors
     ///
     /// Errors of the device.
-    fn take_rows(&self, batch: &BatchBuilder) -> Result<Option<DeviceRows>>;
+    fn take_rows(&self, batch: &BatchBuilder) -> Result<Option<Box<dyn DeviceRows>>>;
 
     /// Ends the device's queues, after a stop.
     fn close(&self);

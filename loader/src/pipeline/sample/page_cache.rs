@@ -23,38 +23,38 @@ const BUFFER_BYTES_MAX: usize = 16 << 20;
 #[derive(Clone, Copy)]
 pub(crate) struct SampleBytes<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Columns whose rows are in place, or will be without the decoder.
-    pub(crate) placed: Option<&'a PlacedColumns>,
+    /// Columns whose rows get into place without the decoder.
+    pub(crate) stored: Option<&'a StoredColumns>,
     /// False if the bytes lack these columns.
     pub(crate) is_whole: bool,
 }
 
-/// Columns of one layout whose rows get into place without the decoder.
+/// Columns of one layout whose rows are their stored bytes and get into place without the decoder.
 #[derive(Debug)]
-pub(crate) struct PlacedColumns {
+pub(crate) struct StoredColumns {
     /// Numbers of their outputs.
     pub(crate) outputs: Vec<usize>,
-    /// Ascending.
-    pub(crate) columns: Vec<OmittedColumn>,
+    /// Their places and lengths, ascending.
+    pub(crate) omitted: Vec<OmittedColumn>,
     /// Nothing else of a sample is needed, not even to validate it.
     pub(crate) are_all: bool,
 }
 
 impl<'a> SampleBytes<'a> {
     /// True if the row of this output gets into place without the decoder.
-    pub(crate) fn has_placed(&self, output: usize) -> bool {
-        self.placed.is_some_and(|placed| placed.outputs.contains(&output))
+    pub(crate) fn has_stored(&self, output: usize) -> bool {
+        self.stored.is_some_and(|stored| stored.outputs.contains(&output))
     }
 
     /// True if there is nothing to decode.
     pub(crate) fn is_done(&self) -> bool {
-        self.placed.is_some_and(|placed| placed.are_all)
+        self.stored.is_some_and(|stored| stored.are_all)
     }
 
     /// Splits the bytes into the sample's columns.
     pub(crate) fn split(self, open: &OpenShard, scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
-        match self.placed.filter(|_| !self.is_whole) {
-            Some(placed) => open.split_around(self.bytes, &placed.columns, scratch),
+        match self.stored.filter(|_| !self.is_whole) {
+            Some(stored) => open.split_around(self.bytes, &stored.omitted, scratch),
             None => open.split(self.bytes, scratch),
         }
     }
@@ -64,13 +64,13 @@ impl<'a> SampleBytes<'a> {
 /// consumer's memory for its row of bytes.
 type SampleMemory<'a> = (&'a BatchBuilder, &'a mut [RowMut], Option<&'a mut (dyn RowMemory + 'static)>);
 
-/// Output that samples of one layout are read straight into.
+/// Output that samples of one layout are read directly into.
 struct StoredOutput {
     column: StoredColumn,
     /// Number among the fixed outputs; `None` if its rows have no fixed size.
     fixed: Option<usize>,
     /// The column, with its length in the current sample.
-    placed: PlacedColumns,
+    columns: StoredColumns,
 }
 
 impl StoredOutput {
@@ -80,12 +80,12 @@ impl StoredOutput {
         let is_fixed = |output: &Output| output.row_bytes().is_some();
         let fixed = is_fixed(&fields.outputs()[column.output])
             .then(|| fields.outputs()[..column.output].iter().filter(|output| is_fixed(output)).count());
-        let placed = PlacedColumns {
+        let columns = StoredColumns {
             outputs: vec![column.output],
-            columns: vec![OmittedColumn { column: column.column, bytes: 0 }],
+            omitted: vec![OmittedColumn { column: column.column, bytes: 0 }],
             are_all: fields.outputs().len() == 1 && fixed.is_some() && column.before + column.after == 0,
         };
-        Some(Self { column, fixed, placed })
+        Some(Self { column, fixed, columns })
     }
 
     /// Bytes of a sample that are not the column's.
@@ -116,7 +116,7 @@ pub(crate) enum PageCacheLookup<'a> {
 pub(crate) struct PageCacheReader {
     open_shards: Arc<OpenShards>,
     sample_bytes_max: u64,
-    /// For each layout, the output that is read straight into place.
+    /// For each layout, the output that is read directly into place.
     stored: Vec<Option<StoredOutput>>,
     handles: ShardHandleCache,
     /// Offset and length of the current chunk's samples, as far as they are known.
@@ -135,7 +135,7 @@ impl PageCacheReader {
         Self { open_shards, sample_bytes_max, stored, handles, ranges, buffer }
     }
 
-    /// Returns the output without a fixed size that samples of layout number `layout` are read straight into.
+    /// Returns the output without a fixed size that samples of layout number `layout` are read directly into.
     pub(crate) fn stored_list(&self, layout: usize) -> Option<usize> {
         self.stored[layout].as_ref().filter(|stored| stored.fixed.is_none()).map(|stored| stored.column.output)
     }
@@ -186,16 +186,16 @@ impl PageCacheReader {
             None
         } else if let Some(stored) = stored
             && stored.around() <= BUFFER_BYTES_MAX
-            && let Some(placed) = bytes.checked_sub(stored.around())
-            && let Some(mut row) = stored.row(into, placed)
+            && let Some(row_bytes) = bytes.checked_sub(stored.around())
+            && let Some(mut row) = stored.row(into, row_bytes)
         {
-            stored.placed.columns[0].bytes = placed;
+            stored.columns.omitted[0].bytes = row_bytes;
             let around = first(buffer, stored.around());
             let is_hot = open.read_hot_in_place(offset, &stored.column, around, &mut row);
-            is_hot.then_some(SampleBytes { bytes: around, placed: Some(&stored.placed), is_whole: false })
+            is_hot.then_some(SampleBytes { bytes: around, stored: Some(&stored.columns), is_whole: false })
         } else if bytes <= BUFFER_BYTES_MAX {
             let whole = first(buffer, bytes);
-            open.read_hot(offset, whole).then_some(SampleBytes { bytes: whole, placed: None, is_whole: true })
+            open.read_hot(offset, whole).then_some(SampleBytes { bytes: whole, stored: None, is_whole: true })
         } else {
             None
         };

@@ -4,7 +4,7 @@
 //! slot always goes to a decode thread, which waits for nothing but work, so slots return without help.
 
 use super::batch_builder::BatchBuilder;
-use super::page_cache::PlacedColumns;
+use super::page_cache::StoredColumns;
 use crate::delivery::RowMemory;
 use crate::error::Result;
 use crate::io::{Completion, IoConfig, ReadRequest, Reader, reader};
@@ -14,7 +14,7 @@ use crate::pipeline::schedule::Task;
 use crate::pipeline::shard::open_shard::OpenShard;
 use crate::stats::{Counter, Stage, Stats, TimeKind};
 use crate::sync::{Arc, sleep};
-use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub(crate) struct LoadedSample {
 /// Bytes of a sample without its columns whose rows are in place, in the order of the file.
 #[derive(Debug)]
 pub(crate) struct SampleRest {
-    pub(crate) placed: Arc<PlacedColumns>,
+    pub(crate) stored: Arc<StoredColumns>,
     /// Bytes that have been read.
     pub(crate) bytes: Vec<u8>,
     /// Ranges of the shard (offset, length) that have yet to be read.
@@ -114,7 +114,7 @@ impl ReadStage {
         let mut done = Vec::new();
         loop {
             let idle = thread.as_ref().is_none_or(|t| t.reader.in_flight() == 0 && t.waiting.is_empty());
-            match if idle { misses.recv_timeout(IDLE_POLL_EVERY) } else { misses.try_recv().map_err(timeout) } {
+            match misses.recv_timeout(if idle { IDLE_POLL_EVERY } else { Duration::ZERO }) {
                 Ok(miss) => match &mut thread {
                     Some(thread) => thread.waiting.push_back(miss),
                     None => thread.insert(ReadThread::new(self, loaded)?).waiting.push_back(miss),
@@ -133,13 +133,6 @@ impl ReadStage {
                 thread.complete(&mut done, &stage)?;
             }
         }
-    }
-}
-
-fn timeout(error: TryRecvError) -> RecvTimeoutError {
-    match error {
-        TryRecvError::Empty => RecvTimeoutError::Timeout,
-        TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
     }
 }
 

@@ -1,50 +1,80 @@
-//! Deliver stage: from a filled batch to the consumer.
+//! Place stage: from a filled batch to the consumer.
 
 use super::batch_builder::{BatchBuilder, FilledBatch};
-use super::batch_layout::{BatchLayout, Shape};
+use super::batch_layout::BatchLayout;
 use super::offload::Offload;
 use crate::batch::{Batch, Output, RowBytes, Tensor};
-use crate::delivery::{Delivery, PartialBatch, TensorMemory};
+use crate::catalog::Catalog;
+use crate::decode::RowShape;
+use crate::delivery::{Delivery, DeviceRows, PartialBatch, TensorMemory};
 use crate::error::{Error, Result};
-use crate::pipeline::refill::Refiller;
+use crate::pipeline::refill::Refills;
 use crate::pipeline::reorder::ReorderQueue;
+use crate::pipeline::schedule::{Chunk, Dispatcher, Task};
 use crate::stats::{Counter, Stage, TimeKind};
 use crate::sync::Arc;
 
-/// Deliver stage. Any thread that finishes a batch delivers it.
-pub(crate) struct DeliverStage {
+/// Place stage. Any thread that finishes a batch places it.
+pub(crate) struct PlaceStage {
     pub(crate) epoch: u64,
     /// Number of the run's first batch in the epoch.
     pub(crate) first_batch: u64,
-    /// Batches without rows are allowed.
-    pub(crate) may_be_empty: bool,
+    /// True if there are no other ranks, which would wait for a rank with fewer batches: a batch may be empty.
+    pub(crate) is_alone: bool,
     pub(crate) delivery: Arc<dyn Delivery>,
     pub(crate) reorder: Arc<ReorderQueue<Result<Batch>>>,
-    pub(crate) refiller: Refiller,
+    pub(crate) refills: Refills,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) offload: Option<Arc<dyn Offload>>,
     pub(crate) stage: Arc<Stage>,
     /// Counts emptied batches that were delivered with a repeated sample.
     pub(crate) batches_refilled: Arc<Counter>,
 }
 
-impl DeliverStage {
+impl PlaceStage {
     /// Counts rows and chunks of `batch` that are done, and passes the batch on after the last.
     ///
     /// # Errors
     ///
     /// `Config` if every sample of the batch was skipped and no order can be planned for the replacement.
     pub(crate) fn done(&self, batch: &Arc<BatchBuilder>, rows_and_chunks: usize) -> Result<()> {
-        if !batch.done(rows_and_chunks) || self.refiller.refill(batch)? {
+        if !batch.done(rows_and_chunks) || self.refill(batch)? {
             return Ok(());
         }
         if self.offload.as_ref().is_none_or(|offload| !offload.take_batch(batch)) {
+            let rows = || self.offload.as_ref().map_or(Ok(None), |offload| offload.take_rows(batch));
             let delivered = self.stage.timed(TimeKind::Busy, || match self.take(batch)? {
-                Some(filled) => self.place(batch, filled),
+                Some(filled) => self.place(batch, filled, rows()?),
                 None => Ok(self.empty(batch)),
             });
             self.put(batch, delivered);
         }
         Ok(())
+    }
+
+    /// Dispatches another sample for `batch`, whose rows are all done, if it has lost all its samples. Returns false if
+    /// the batch has rows, may stay empty, or has no sample left to try.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for an order that cannot be planned.
+    pub(crate) fn refill(&self, batch: &Arc<BatchBuilder>) -> Result<bool> {
+        if self.is_alone || !batch.is_emptied() {
+            return Ok(false);
+        }
+        let number = self.first_batch + batch.number;
+        let Some(planned) = self.refills.sample(number, batch.refills())? else { return Ok(false) };
+        log::warn!(
+            "batch {number} lost all its samples; other ranks would wait for it, so sample {} is repeated there",
+            planned.sample.0
+        );
+        let task = Task::new(planned, batch.first_position, self.catalog.shape())?;
+        let rows = batch.reopen()?;
+        self.dispatcher.residency.announce_again(task.shard, task.position);
+        let (batch, samples) = (batch.clone(), vec![task]);
+        self.dispatcher.dispatch(Chunk { batch, first_row: 0, samples, rows, consumer_rows: None });
+        Ok(true)
     }
 
     /// Hands a delivered batch, or its failure, to the consumer.
@@ -62,7 +92,7 @@ impl DeliverStage {
     pub(crate) fn take(&self, batch: &BatchBuilder) -> Result<Option<FilledBatch>> {
         let number = self.first_batch + batch.number;
         let filled = batch.take_filled().map_err(|(row, error)| error.with("batch", number).with("row", row))?;
-        if filled.is_none() && !self.may_be_empty {
+        if filled.is_none() && !self.is_alone {
             return Err(Error::decode(
                 "every sample of a batch was skipped, and there is no other one to repeat in its place, without which \
                  the other ranks would wait: repair the data, or choose a larger batch_size",
@@ -73,42 +103,29 @@ impl DeliverStage {
         Ok(filled)
     }
 
-    /// Places the contents of a batch in which no picture is encoded.
+    /// Places the contents of a batch in which no picture is encoded, with its `rows` that are on the device.
     ///
     /// # Errors
     ///
-    /// Errors of the device.
-    pub(crate) fn place(&self, batch: &BatchBuilder, filled: FilledBatch) -> Result<Batch> {
-        let FilledBatch { mut slot, kept, skipped } = filled;
-        let layout = &batch.layout;
-        if let Some(offload) = &self.offload
-            && let Some(on_device) = offload.take_rows(batch)?
-            && let Some(direct_rows) = self.delivery.direct_rows()
-        {
-            let memory = direct_rows.deliver(PartialBatch { slot, outputs: &layout.places, rows: &kept, on_device })?;
-            return self.batch(batch, &memory, &skipped);
-        }
-        let unfinished = || Error::internal("a batch was finished before its rows were");
-        if !skipped.is_empty() {
-            close_gaps(layout, &kept, slot.bytes_mut().ok_or_else(unfinished)?);
-        }
-        let memory = self.delivery.deliver(slot.freeze().map_err(|_| unfinished())?, layout.bytes)?;
-        self.batch(batch, &memory, &skipped)
-    }
-
-    /// The batch, with its fixed rows in `memory`.
-    ///
-    /// # Errors
-    ///
-    /// `Decode` for text that is not UTF-8.
-    pub(crate) fn batch(
+    /// Errors of the device; `Decode` for text that is not UTF-8.
+    pub(crate) fn place(
         &self,
         batch: &BatchBuilder,
-        memory: &Arc<dyn TensorMemory>,
-        skipped: &[usize],
+        FilledBatch { mut slot, kept, skipped }: FilledBatch,
+        rows: Option<Box<dyn DeviceRows>>,
     ) -> Result<Batch> {
-        let rows = batch.rows - skipped.len();
-        Ok(Batch { rows, outputs: outputs(batch, memory, skipped)?, ..self.empty(batch) })
+        let layout = &batch.layout;
+        let memory = match rows {
+            Some(rows) => rows.deliver(PartialBatch { slot, outputs: &layout.places, rows: &kept })?,
+            None => {
+                let unfinished = || Error::internal("a batch was finished before its rows were");
+                if !skipped.is_empty() {
+                    close_gaps(layout, &kept, slot.bytes_mut().ok_or_else(unfinished)?);
+                }
+                self.delivery.deliver(slot.freeze().map_err(|_| unfinished())?, layout.bytes)?
+            }
+        };
+        Ok(Batch { rows: kept.len(), outputs: outputs(batch, &memory, &skipped)?, ..self.empty(batch) })
     }
 
     /// The batch without its rows.
@@ -125,20 +142,22 @@ impl DeliverStage {
 
 /// Outputs of a batch with its fixed rows in `memory`.
 fn outputs(batch: &BatchBuilder, memory: &Arc<dyn TensorMemory>, skipped: &[usize]) -> Result<Vec<(Arc<str>, Output)>> {
-    let rows = (batch.rows - skipped.len()) as i64;
-    let mut lists = batch.take_lists(skipped);
-    let outputs = batch.layout.outputs.iter().enumerate().map(|(i, output)| {
+    let (layout, rows) = (&batch.layout, (batch.rows - skipped.len()) as i64);
+    let (mut places, mut lists) = (layout.places.iter(), batch.take_lists(skipped));
+    let outputs = layout.outputs.iter().zip(&layout.names).enumerate().map(|(number, (output, name))| {
+        let mut list = || lists.next().unwrap_or_default();
         let value = match &output.shape {
-            Shape::Fixed { dtype, row, offset, .. } => {
-                let shape = std::iter::once(rows).chain(row.iter().copied()).collect();
-                let tensor = Tensor::new(memory.clone(), *offset, *dtype, shape);
-                Output::Tensor(if batch.layout.repeat == Some(i) { tensor.of_bool() } else { tensor })
+            RowShape::Fixed(row) => {
+                let shape = std::iter::once(rows).chain(row.iter().map(|length| *length as i64)).collect();
+                let offset = places.next().map_or(0, |place| place.offset);
+                let tensor = Tensor::new(memory.clone(), offset, output.dtype, shape);
+                Output::Tensor(if layout.is_repeat(number) { tensor.of_bool() } else { tensor })
             }
-            Shape::Text => Output::Text(text(lists.next().unwrap_or_default())?),
-            Shape::Bytes => Output::Bytes(lists.next().unwrap_or_default()),
-            Shape::Ragged => Output::Ragged(owned(lists.next().unwrap_or_default())?),
+            RowShape::Text => Output::Text(text(list())?),
+            RowShape::Bytes => Output::Bytes(list()),
+            RowShape::RaggedArray => Output::Ragged(owned(list())?),
         };
-        Ok((output.name.clone(), value))
+        Ok((name.clone(), value))
     });
     outputs.collect()
 }
