@@ -1,5 +1,6 @@
 //! A set of CPU numbers.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// Largest accepted CPU number. The kernel's own bound is 8,192; a wrong file must not cost memory.
@@ -7,88 +8,53 @@ const CPU_MAX: u32 = 65_535;
 
 /// A set of CPUs by the kernel's numbers, ordered.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub struct CpuSet {
-    /// Bit `b` of word `w` is CPU `64 * w + b`; the last word is never zero.
-    words: Vec<u64>,
-}
+pub struct CpuSet(BTreeSet<u32>);
 
 impl CpuSet {
-    /// The empty set.
-    pub const fn new() -> Self {
-        Self { words: Vec::new() }
-    }
-
     /// Parses the kernel's list form, such as "0-3,8,10-11". Empty text is the empty set.
     pub fn parse(list: &str) -> Option<Self> {
-        let mut set = Self::new();
+        let mut set = Self::default();
         for part in list.trim().split(',').filter(|p| !p.is_empty()) {
-            let (low, high) = match part.split_once('-') {
-                Some((low, high)) => (low.trim().parse().ok()?, high.trim().parse().ok()?),
-                None => {
-                    let one: u32 = part.trim().parse().ok()?;
-                    (one, one)
-                }
-            };
+            let (low, high) = part.split_once('-').unwrap_or((part, part));
+            let (low, high): (u32, u32) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
             if low > high || high > CPU_MAX {
                 return None;
             }
-            (low..=high).for_each(|cpu| set.insert(cpu));
+            set.0.extend(low..=high);
         }
         Some(set)
     }
 
-    /// Adds `cpu`; ignores numbers above the kernel's range.
-    pub fn insert(&mut self, cpu: u32) {
-        if cpu > CPU_MAX {
-            return;
-        }
-        let word = (cpu / 64) as usize;
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
-        }
-        self.words[word] |= 1 << (cpu % 64);
-    }
-
     /// True if `cpu` is in the set.
     pub fn contains(&self, cpu: u32) -> bool {
-        self.words.get((cpu / 64) as usize).is_some_and(|w| w & (1 << (cpu % 64)) != 0)
+        self.0.contains(&cpu)
     }
 
     /// The number of CPUs.
     pub fn len(&self) -> usize {
-        self.words.iter().map(|w| w.count_ones() as usize).sum()
+        self.0.len()
     }
 
     /// True if the set has no CPU.
     pub fn is_empty(&self) -> bool {
-        self.words.iter().all(|w| *w == 0)
+        self.0.is_empty()
     }
 
     /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        let bits = |(i, word): (usize, &u64)| {
-            let word = *word;
-            (0..64).filter(move |b| word & (1 << b) != 0).map(move |b| i as u32 * 64 + b)
-        };
-        self.words.iter().enumerate().flat_map(bits)
+        self.0.iter().copied()
     }
 
     /// The CPUs in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        let mut words: Vec<u64> = self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect();
-        while words.last() == Some(&0) {
-            words.pop();
-        }
-        Self { words }
+        Self(&self.0 & &other.0)
     }
 }
 
 impl FromIterator<u32> for CpuSet {
     fn from_iter<I: IntoIterator<Item = u32>>(cpus: I) -> Self {
-        let mut set = Self::new();
-        cpus.into_iter().for_each(|cpu| set.insert(cpu));
-        set
+        Self(cpus.into_iter().collect())
     }
 }
 

@@ -1,35 +1,21 @@
-//! Limits of the process's memory.
+//! Limit of the process's memory.
 
 use super::cgroup::Groups;
+use rustix::process::{Resource, getrlimit};
 use std::path::Path;
 
-/// Limits of this process's memory; `None` for no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MemoryLimits {
-    /// The smallest cgroup limit above the process, in bytes.
-    pub(super) cgroup_bytes: Option<u64>,
-    /// RLIMIT_AS, in bytes.
-    pub(super) address_space_bytes: Option<u64>,
-    /// The kernel's estimate of memory available without swapping (MemAvailable), in bytes.
-    pub(super) available_bytes: Option<u64>,
+/// Limit where none is known: every training machine has as much.
+const UNKNOWN_BYTES: u64 = 1 << 30;
+
+/// Returns the smallest limit of this process's memory, in bytes: of the cgroups above it, RLIMIT_AS, and the kernel's
+/// estimate of memory available without swapping, from the file system at `root`.
+pub(super) fn memory_limit_bytes(root: &Path, groups: &Groups) -> u64 {
+    let meminfo = std::fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
+    smallest([groups.memory_bytes(), getrlimit(Resource::As).current, available_bytes(&meminfo)])
 }
 
-impl MemoryLimits {
-    /// Reads the limits; `root` is the file system they are read from, RLIMIT_AS is the process's.
-    pub(super) fn read(root: &Path, groups: &Groups) -> Self {
-        let meminfo = std::fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
-        Self {
-            cgroup_bytes: groups.memory_bytes(),
-            address_space_bytes: rustix::process::getrlimit(rustix::process::Resource::As).current,
-            available_bytes: available_bytes(&meminfo),
-        }
-    }
-
-    /// The smallest limit; 1 GiB if none is known, since every training machine has as much.
-    pub(super) fn smallest_bytes(&self) -> u64 {
-        let known = [self.cgroup_bytes, self.address_space_bytes, self.available_bytes];
-        known.into_iter().flatten().min().unwrap_or(1 << 30)
-    }
+fn smallest(limits: [Option<u64>; 3]) -> u64 {
+    limits.into_iter().flatten().min().unwrap_or(UNKNOWN_BYTES)
 }
 
 /// "MemAvailable:   23641000 kB" in bytes.
@@ -44,14 +30,9 @@ mod tests {
 
     #[test]
     fn the_smallest_limit_counts() {
-        let limits = |cgroup_bytes, address_space_bytes, available_bytes| MemoryLimits {
-            cgroup_bytes,
-            address_space_bytes,
-            available_bytes,
-        };
-        assert_eq!(limits(Some(3), None, Some(2)).smallest_bytes(), 2);
-        assert_eq!(limits(None, Some(1), Some(2)).smallest_bytes(), 1);
-        assert_eq!(limits(None, None, None).smallest_bytes(), 1 << 30);
+        assert_eq!(smallest([Some(3), None, Some(2)]), 2);
+        assert_eq!(smallest([None, Some(1), Some(2)]), 1);
+        assert_eq!(smallest([None; 3]), 1 << 30);
     }
 
     #[test]

@@ -24,7 +24,6 @@ pub use cpu_set::CpuSet;
 pub use nodes::Node;
 
 use crate::error::Result;
-use limits::MemoryLimits;
 #[cfg(test)]
 use nodes::NodeSource;
 use std::path::{Path, PathBuf};
@@ -46,7 +45,7 @@ pub struct Topology {
     nodes: Vec<Node>,
     usable: CpuSet,
     quota_cpus: Option<f64>,
-    memory: MemoryLimits,
+    memory_limit_bytes: u64,
     root: PathBuf,
 }
 
@@ -59,13 +58,12 @@ impl Topology {
     pub fn detect() -> Result<Self> {
         let root = Path::new("/");
         let usable = affinity::current()?;
-        let (nodes, _) = nodes::detect(root, &usable);
         let groups = cgroup::Groups::of_this_process(root);
         Ok(Self {
-            nodes,
+            nodes: nodes::detect(root, &usable).0,
             usable,
             quota_cpus: groups.quota_cpus(),
-            memory: MemoryLimits::read(root, &groups),
+            memory_limit_bytes: limits::memory_limit_bytes(root, &groups),
             root: root.to_owned(),
         })
     }
@@ -97,7 +95,7 @@ impl Topology {
 
     /// The smallest limit on memory, in bytes.
     pub fn memory_limit_bytes(&self) -> u64 {
-        self.memory.smallest_bytes()
+        self.memory_limit_bytes
     }
 
     /// The CPUs that a thread working for `node` is bound to: the node's part of the usable set. `None` if binding
@@ -156,7 +154,7 @@ impl Topology {
             usable: nodes.iter().flat_map(|n| n.cpus.iter()).collect(),
             nodes,
             quota_cpus: None,
-            memory: MemoryLimits { cgroup_bytes: None, address_space_bytes: None, available_bytes: None },
+            memory_limit_bytes: 1 << 30,
             root: PathBuf::from("/"),
         }
     }
