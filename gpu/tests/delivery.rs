@@ -20,7 +20,7 @@ fn a_slot_returns_to_its_pool_only_after_its_copy() {
     assert!(first.host().is_none());
     // The release thread holds the slot and waits for the copy.
     assert_eq!(rig.call("fake_cuda_await_waiter"), 1);
-    assert_eq!(rig.pool.state().free_bytes, 0);
+    assert_eq!(rig.pool.free_bytes(), 0);
     // A consumer that does not wait for the copy reads the former contents.
     assert_eq!(rig.read(&*first), (0xEE, 0xEE));
     rig.call("fake_cuda_run");

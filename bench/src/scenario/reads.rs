@@ -2,7 +2,7 @@
 
 use crate::machine::own_cpu_seconds;
 use forebay_loader::io::{IoConfig, ReadRequest, ShardFile, read_exact_at, reader};
-use forebay_loader::memory::{ReadPool, ReadPoolConfig};
+use forebay_loader::memory::{Piece, ReadPool, ReadPoolConfig};
 use forebay_loader::stats::Stats;
 use forebay_loader::{Error, Result};
 use std::sync::Arc;
@@ -121,7 +121,7 @@ pub(crate) fn through_reader(
     }
     // The first lease starts the population.
     drop(pool.lease(load.read_bytes)?);
-    while pool.state().populated_bytes < pool.state().total_bytes {
+    while !pool.pieces().iter().all(Piece::is_populated) {
         std::thread::yield_now();
     }
     let stats = Arc::new(Stats::default());

@@ -118,7 +118,7 @@ fn a_slot_with_files_is_released_after_they_have_been_read() {
         decoder.warm(&rig, &form);
         let batch = form.start(&decoder, form.fill(&rig, 40, &[1], &[]));
         if is_kept {
-            assert_eq!(rig.pool.state().free_bytes, 0);
+            assert_eq!(rig.pool.free_bytes(), 0);
             let memory = form.finish(&decoder, batch);
             rig.pool.take(BYTES).expect("a slot").bytes_mut().expect("all of it").fill(9);
             form.check(&rig, &*memory, 40, &all());
@@ -126,7 +126,7 @@ fn a_slot_with_files_is_released_after_they_have_been_read() {
             drop(batch);
             // The waiter is the release thread.
             assert_eq!(rig.call("fake_cuda_await_waiter"), 1);
-            assert_eq!(rig.pool.state().free_bytes, 0);
+            assert_eq!(rig.pool.free_bytes(), 0);
             rig.call("fake_cuda_run");
             rig.pool.take(BYTES).expect("a slot").bytes_mut().expect("all of it").fill(9);
             // In the memory of the abandoned batch.

@@ -4,7 +4,7 @@ use super::rig::*;
 use crate::fake::{self, BYTES, Rig};
 use crate::{NO_LEAKS, add_pictures};
 use forebay_loader::delivery::{Delivery, OutputLayout, PartialBatch, TensorMemory};
-use forebay_loader::memory::{ReadPool, ReadPoolConfig};
+use forebay_loader::memory::{Piece, ReadPool, ReadPoolConfig};
 use forebay_loader::{LoaderConfig, Next};
 use std::sync::Arc;
 
@@ -189,7 +189,7 @@ fn a_read_slot_returns_to_its_pool_only_after_its_copy() {
     let reads = reads(&rig);
     let batch = deliver_half(&rig, &reads, 1);
     assert_eq!(rig.call("fake_cuda_await_waiter"), 1);
-    let free = |reads: &ReadPool| reads.state().free_bytes == reads.state().total_bytes;
+    let free = |reads: &ReadPool| reads.free_bytes() == reads.pieces().iter().map(Piece::len).sum::<usize>();
     assert!(!free(&reads), "the slot was released before it was read");
     rig.call("fake_cuda_run");
     // The slot is released and overwritten.
@@ -214,7 +214,7 @@ fn a_read_slot_does_not_wait_for_a_consumer() {
     let rows = direct_rows.allocate(BYTES, false).expect("an answer").expect("its own memory");
     rows.copy(reads.lease(BYTES).expect("a slot"), &[(0..BYTES, 0)]).expect("started");
     rig.run_copies();
-    let is_back = || reads.state().free_bytes == reads.state().total_bytes;
+    let is_back = || reads.free_bytes() == reads.pieces().iter().map(Piece::len).sum::<usize>();
     let last = std::time::Instant::now() + std::time::Duration::from_secs(10);
     while !is_back() && std::time::Instant::now() < last {
         std::thread::sleep(std::time::Duration::from_millis(1));

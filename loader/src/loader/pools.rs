@@ -158,7 +158,7 @@ fn shares(bytes: usize, weights: &[usize]) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::delivery::{Device, HostDelivery, TensorMemory};
-    use crate::memory::{BatchMemory, Registrar};
+    use crate::memory::{BatchMemory, Piece, Registrar};
     use crate::sync::Arc;
 
     const MIB: usize = 1 << 20;
@@ -177,8 +177,8 @@ mod tests {
     }
 
     fn read_nodes(pools: &Pools) -> Vec<(Option<u32>, usize)> {
-        let node = |group: &NumaWorkers| group.reads.pieces()[0].node().map(|n| n.number);
-        pools.numa_workers.iter().map(|group| (node(group), group.reads.state().total_bytes)).collect()
+        let pieces = pools.numa_workers.iter().map(|group| group.reads.pieces());
+        pieces.map(|p| (p[0].node().map(|n| n.number), p.iter().map(Piece::len).sum())).collect()
     }
 
     fn cpus(sets: &[Option<CpuSet>]) -> Vec<String> {

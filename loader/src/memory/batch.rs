@@ -3,7 +3,6 @@
 use super::batch_stock::BatchStock;
 use super::map::MapOptions;
 use super::piece::Piece;
-use super::pool_state::PoolState;
 use super::register::Registrar;
 use super::slab::{BLOCK_BYTES, NodeShare, PIECE_BYTES_MAX, Slab, in_blocks};
 use super::slot::BatchSlot;
@@ -121,7 +120,7 @@ impl BatchPool {
 
     /// Makes all waiting requests check `is_over` again.
     pub fn wake(&self) {
-        self.stock.wake();
+        self.stock.runs.wake();
     }
 
     /// Rejects all waiting and later requests with [`ErrorKind::Closed`](crate::ErrorKind::Closed), and returns free
@@ -130,14 +129,14 @@ impl BatchPool {
         self.stock.close();
     }
 
+    /// Bytes of the pool that no batch has.
+    pub fn free_bytes(&self) -> usize {
+        self.stock.runs.inspect(|runs| runs.free.bytes())
+    }
+
     /// The mappings, those of one node next to each other.
     pub fn pieces(&self) -> &[Piece] {
         self.stock.slab.pieces()
-    }
-
-    /// Returns the pool's figures.
-    pub fn state(&self) -> PoolState {
-        self.stock.state()
     }
 }
 
@@ -175,7 +174,6 @@ mod tests {
             })
             .collect();
         assert_eq!(kept.iter().map(BatchMemory::is_unpooled).collect::<Vec<_>>(), [false, false, true, true, true]);
-        assert_eq!(pool.state().unpooled, 3);
         drop(kept);
         assert!(!batch(&pool).is_unpooled());
     }
@@ -226,7 +224,7 @@ mod tests {
         assert!(pool.try_take(1).is_none());
         let waiting = pool.clone();
         let waiter = std::thread::spawn(move || waiting.take(8 << 10).map(|s| s.freeze().unwrap().is_unpooled()));
-        while !pool.stock.has_waiters() {
+        while !pool.stock.runs.has_waiters() {
             std::thread::yield_now();
         }
         let (first, second) = (first.freeze().unwrap(), second.freeze().unwrap());
@@ -253,7 +251,7 @@ mod tests {
         slot.bytes_mut().unwrap().fill(9);
         let waiting = pool.clone();
         let waiter = std::thread::spawn(move || waiting.take(1).map(|s| s.len()));
-        while !pool.stock.has_waiters() {
+        while !pool.stock.runs.has_waiters() {
             std::thread::yield_now();
         }
         pool.close();

@@ -2,7 +2,6 @@
 
 use super::fair_queue::{Closed, FairPool};
 use super::map::MapOptions;
-use super::pool_state::PoolState;
 use super::slab::{Backing, FreeRuns, Grant, Slab, in_blocks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicBool, Ordering};
@@ -11,20 +10,19 @@ use std::ptr::NonNull;
 /// Memory of a batch pool, shared by the pool and all slots taken from it.
 pub(super) struct BatchStock {
     pub(super) slab: Slab,
-    runs: FairPool<Runs>,
+    pub(super) runs: FairPool<Runs>,
     options: MapOptions,
     /// True once the warning was logged that batches are larger than the pool, or that they fill more than its size.
     warned: AtomicBool,
     pub(super) pid: u32,
 }
 
-struct Runs {
-    free: FreeRuns,
+/// Free memory, and a count of what is not.
+pub(super) struct Runs {
+    pub(super) free: FreeRuns,
     /// Slots that are being filled or wait for delivery. These become free, or reach the consumer, even if the consumer
     /// drops no batch.
     engine_held: usize,
-    /// Grants outside the pool since the start.
-    unpooled: u64,
     /// Bytes outside the pool that are in use.
     outside_bytes: usize,
 }
@@ -33,7 +31,7 @@ impl BatchStock {
     pub(super) fn new(slab: Slab, free: FreeRuns, options: MapOptions) -> Self {
         Self {
             slab,
-            runs: FairPool::new(Runs { free, engine_held: 0, unpooled: 0, outside_bytes: 0 }),
+            runs: FairPool::new(Runs { free, engine_held: 0, outside_bytes: 0 }),
             options,
             warned: AtomicBool::new(false),
             pid: std::process::id(),
@@ -53,21 +51,11 @@ impl BatchStock {
         grant.map(|grant| self.backing(grant, bytes, need)).transpose()
     }
 
-    /// Makes all waiting requests check `is_over` again.
-    pub(super) fn wake(&self) {
-        self.runs.wake();
-    }
-
-    pub(super) fn state(&self) -> PoolState {
-        self.runs.inspect(|runs, counts| PoolState::new(&self.slab, &runs.free, counts, runs.unpooled))
-    }
-
     fn grant(&self, runs: &mut Runs, need: usize) -> Option<Grant> {
         let grant = match runs.free.take(need) {
             Some(run) => Grant::Run(run),
             // The engine holds no slot that could become free, or no free run would be long enough.
             None if runs.engine_held == 0 || need > self.slab.run_bytes_max() => {
-                runs.unpooled += 1;
                 runs.outside_bytes += need;
                 Grant::Mapping
             }
@@ -105,7 +93,7 @@ impl BatchStock {
                  memory: raise `memory`, or lower `batch_size`"
             )
         } else {
-            let outside = self.runs.inspect(|runs, _| runs.outside_bytes);
+            let outside = self.runs.inspect(|runs| runs.outside_bytes);
             if outside <= pool {
                 return None;
             }
@@ -165,10 +153,6 @@ impl BatchStock {
         let grant = self.runs.try_take(|runs| self.grant(runs, need)).unwrap();
         grant.map(|grant| self.backing(grant, bytes, need).unwrap())
     }
-
-    pub(super) fn has_waiters(&self) -> bool {
-        self.runs.has_waiters()
-    }
 }
 
 #[cfg(test)]
@@ -215,7 +199,7 @@ mod tests {
             // SAFETY: as above.
             unsafe { stock.release(&batch, false) };
         }
-        assert_eq!(stock.runs.inspect(|runs, _| runs.outside_bytes), 0);
+        assert_eq!(stock.runs.inspect(|runs| runs.outside_bytes), 0);
     }
 
     #[test]

@@ -110,16 +110,6 @@ impl Budget {
     pub fn close(&self) {
         self.state.taken_bytes.close(|_| {});
     }
-
-    /// Reserved bytes.
-    pub fn taken_bytes(&self) -> u64 {
-        self.state.taken_bytes.inspect(|taken, _| *taken)
-    }
-
-    /// Size of the budget in bytes.
-    pub fn limit_bytes(&self) -> u64 {
-        self.state.limit_bytes
-    }
 }
 
 impl BudgetState {
@@ -137,13 +127,6 @@ pub struct Reservation {
     bytes: u64,
 }
 
-impl Reservation {
-    /// Number of bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.state.taken_bytes.release(|taken, _| *taken -= self.bytes);
@@ -152,6 +135,11 @@ impl Drop for Reservation {
 
 #[cfg(test)]
 impl Budget {
+    /// Reserved bytes.
+    fn taken_bytes(&self) -> u64 {
+        self.state.taken_bytes.inspect(|taken| *taken)
+    }
+
     /// Reserves `bytes` if that needs no wait.
     fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
         self.state.taken_bytes.try_take(|taken| self.state.take(taken, bytes)).ok()??;
@@ -214,7 +202,7 @@ mod models {
     /// Reserves `bytes` on another thread, and returns once that thread waits.
     fn waiter(budget: &Budget, bytes: u64) -> crate::sync::JoinHandle<Result<u64>> {
         let waiting = budget.clone();
-        let thread = spawn("waiter", move || waiting.reserve(bytes).map(|r| r.bytes())).unwrap();
+        let thread = spawn("waiter", move || waiting.reserve(bytes).map(|r| r.bytes)).unwrap();
         while !budget.state.taken_bytes.has_waiters() {
             yield_now();
         }
@@ -229,7 +217,7 @@ mod models {
             let large = waiter(&budget, 90);
             assert!(budget.try_reserve(1).is_none(), "a small request does not overtake");
             let later = budget.clone();
-            let small = spawn("small", move || later.reserve(20).map(|r| r.bytes())).unwrap();
+            let small = spawn("small", move || later.reserve(20).map(|r| r.bytes)).unwrap();
             drop(first);
             assert_eq!(large.join().unwrap().unwrap(), 90);
             assert_eq!(small.join().unwrap().unwrap(), 20);

@@ -53,19 +53,13 @@ impl Mapping {
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         };
-        let refused = |errno: Option<rustix::io::Errno>| {
-            let error = Error::new(
-                ErrorKind::Full,
-                "the system refuses memory: lower `memory`, or raise RLIMIT_AS (ulimit -v) or vm.max_map_count",
-            )
-            .with("bytes", len);
-            match errno {
-                Some(errno) => error.caused_by(std::io::Error::from(errno)),
-                None => error,
-            }
-        };
-        let ptr = mapped.map_err(|errno| refused(Some(errno)))?;
-        let map = Self { ptr: NonNull::new(ptr.cast()).ok_or_else(|| refused(None))?, len, pid: std::process::id() };
+        let mapped = mapped.map_err(|errno| {
+            let why = "the system refuses memory: lower `memory`, or raise RLIMIT_AS (ulimit -v) or vm.max_map_count";
+            Error::from_io(errno.into(), why).of_kind(ErrorKind::Full).with("bytes", len)
+        })?;
+        let ptr =
+            NonNull::new(mapped.cast()).ok_or_else(|| Error::internal("the system mapped memory at address 0"))?;
+        let map = Self { ptr, len, pid: std::process::id() };
         if options.dont_fork {
             // EINVAL on a kernel without this advice: a child then has a copy that it never touches.
             let _ = map.advise(0, len, Advice::LinuxDontFork);

@@ -4,7 +4,6 @@ use super::budget::SAMPLE_BYTES_MAX;
 use super::fair_queue::{Closed, FairPool};
 use super::map::MapOptions;
 use super::piece::Piece;
-use super::pool_state::PoolState;
 use super::register::Registrar;
 use super::slab::{BLOCK_BYTES, Backing, FreeRuns, Grant, NodeShare, Slab, in_blocks};
 use crate::error::{Error, ErrorKind, Result};
@@ -44,12 +43,12 @@ impl Default for ReadPoolConfig {
 /// Bounded pool of memory for encoded samples. Cloning gives another handle to the same pool.
 #[derive(Clone)]
 pub struct ReadPool {
-    stock: Arc<ReadStock>,
+    pub(super) stock: Arc<ReadStock>,
 }
 
 /// Memory of a read pool, shared by the pool and all leases.
-struct ReadStock {
-    slab: Slab,
+pub(super) struct ReadStock {
+    pub(super) slab: Slab,
     runs: FairPool<Runs>,
     /// Longest run for a sample, in bytes.
     slot_bytes_max: usize,
@@ -59,11 +58,11 @@ struct ReadStock {
     pid: u32,
 }
 
+/// Free memory.
 struct Runs {
     free: FreeRuns,
     /// True while a sample with its own mapping is leased; the next such sample waits.
     oversize_out: bool,
-    unpooled: u64,
 }
 
 impl ReadPool {
@@ -92,7 +91,7 @@ impl ReadPool {
         Ok(Self {
             stock: Arc::new(ReadStock {
                 slab,
-                runs: FairPool::new(Runs { free, oversize_out: false, unpooled: 0 }),
+                runs: FairPool::new(Runs { free, oversize_out: false }),
                 slot_bytes_max,
                 sample_bytes_max: config.sample_bytes_max,
                 populate: config.populate,
@@ -139,14 +138,14 @@ impl ReadPool {
         self.stock.slab.pieces()
     }
 
+    /// Bytes that are not leased.
+    pub fn free_bytes(&self) -> usize {
+        self.stock.runs.inspect(|runs| runs.free.bytes())
+    }
+
     /// The longest sample that fits the slab; longer ones get their own mapping, one at a time.
     pub fn slot_bytes_max(&self) -> usize {
         self.stock.slot_bytes_max - BLOCK_BYTES
-    }
-
-    /// Returns the pool's figures.
-    pub fn state(&self) -> PoolState {
-        self.stock.runs.inspect(|runs, counts| PoolState::new(&self.stock.slab, &runs.free, counts, runs.unpooled))
     }
 }
 
@@ -171,12 +170,8 @@ impl ReadStock {
         if need <= self.slot_bytes_max {
             return runs.free.take(need).map(Grant::Run);
         }
-        if runs.oversize_out {
-            return None;
-        }
-        runs.oversize_out = true;
-        runs.unpooled += 1;
-        Some(Grant::Mapping)
+        // One at a time.
+        (!std::mem::replace(&mut runs.oversize_out, true)).then_some(Grant::Mapping)
     }
 
     fn lease(self: &Arc<Self>, grant: Grant, len: usize, need: usize) -> Result<ReadLease> {
@@ -352,11 +347,11 @@ mod tests {
             leases.push(lease);
         }
         assert_eq!(leases.len(), 8);
-        assert_eq!(pool.state().free_bytes, 0);
+        assert_eq!(pool.free_bytes(), 0);
         leases.pop();
         assert!(pool.try_lease(100).unwrap().is_some());
         drop(leases);
-        assert_eq!(pool.state().free_bytes, pool.state().total_bytes);
+        assert!(pool.is_whole());
     }
 
     #[test]
@@ -368,7 +363,6 @@ mod tests {
         assert_eq!(pool.try_lease(100).unwrap().unwrap().piece(), Some(0));
         drop(large);
         assert!(pool.try_lease(1 << 20).unwrap().is_some());
-        assert_eq!(pool.state().unpooled, 2);
     }
 
     #[test]
@@ -396,9 +390,9 @@ mod tests {
         let mut parts = lease.split(&[0..3, 5..10]).unwrap();
         assert_eq!((&*parts[0], &*parts[1]), (&b"012"[..], &b"56789"[..]));
         parts.pop();
-        assert!(pool.state().free_bytes < pool.state().total_bytes);
+        assert!(!pool.is_whole());
         drop(parts);
-        assert_eq!(pool.state().free_bytes, pool.state().total_bytes);
+        assert!(pool.is_whole());
         assert!(pool.lease(10).unwrap().split(&[0..3, 5..11]).is_err());
     }
 
@@ -418,18 +412,17 @@ mod tests {
             })
             .collect();
         threads.into_iter().for_each(|t| t.join().unwrap());
-        assert_eq!(pool.state().free_bytes, pool.state().total_bytes);
+        assert!(pool.is_whole());
     }
 
     #[test]
     fn pages_are_populated_in_the_background() {
         let pool = ReadPool::new(&ReadPoolConfig { bytes: 8 << 20, ..ReadPoolConfig::default() }).unwrap();
-        assert_eq!(pool.state().populated_bytes, 0, "nothing before the first lease");
+        assert!(!pool.pieces()[0].is_populated(), "nothing before the first lease");
         drop(pool.lease(1).unwrap());
         while !pool.pieces().iter().all(Piece::is_populated) {
             std::thread::yield_now();
         }
-        assert_eq!(pool.state().populated_bytes, 8 << 20);
     }
 
     mod models {
@@ -457,7 +450,6 @@ mod tests {
                 assert!(pool.try_lease(100).unwrap().is_none(), "a small request does not overtake");
                 drop(first);
                 assert_eq!(large.join().unwrap().unwrap(), 20_000);
-                assert_eq!(pool.state().waits, 1);
                 drop(second);
                 assert!(pool.try_lease(100).unwrap().is_some());
             });

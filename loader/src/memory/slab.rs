@@ -1,6 +1,5 @@
 //! Mappings of at most 1 GiB, each on one NUMA node, cut into runs of blocks.
 
-use super::extents::Extents;
 use super::map::{MapOptions, Mapping};
 use super::piece::Piece;
 use super::populate::Populate;
@@ -8,6 +7,7 @@ use super::register::{Registrar, Registration};
 use crate::error::{Error, Result};
 use crate::sync::OnceLock;
 use crate::topology::Node;
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
 /// Alignment of runs: a page, which is also enough for O_DIRECT on the supported disks.
@@ -123,7 +123,8 @@ impl Slab {
                 pieces.iter().map(|p| registrar.register(p.ptr().as_ptr(), p.len())).collect::<Result<_>>()?
             }
         };
-        let free = FreeRuns { extents: pieces.iter().map(|p| Extents::new(p.len())).collect(), first_of_part, turn: 0 };
+        let free = pieces.iter().enumerate().map(|(i, piece)| ((i, 0), piece.len())).collect();
+        let free = FreeRuns { free, first_of_part, turn: 0 };
         Ok((Self { registrations, populate: OnceLock::new(), pieces, pid: std::process::id() }, free))
     }
 
@@ -138,10 +139,6 @@ impl Slab {
 
     pub(super) fn total_bytes(&self) -> usize {
         self.pieces.iter().map(Piece::len).sum()
-    }
-
-    pub(super) fn populated_bytes(&self) -> usize {
-        self.pieces.iter().map(Piece::populated_bytes).sum()
     }
 
     /// The longest run that the slab can hold.
@@ -195,7 +192,7 @@ impl Slab {
     /// There are no references to the run: it is free, or the caller is its only holder.
     pub(super) unsafe fn discard(&self, run: Run) {
         // SAFETY: passed on to the caller.
-        unsafe { self.pieces[run.piece].discard(run.at, run.len) };
+        unsafe { self.pieces[run.piece].map.discard(run.at, run.len) };
     }
 
     /// Starts a thread that populates the pages, once.
@@ -215,8 +212,8 @@ impl Slab {
 /// Free runs of a slab.
 #[derive(Debug)]
 pub(super) struct FreeRuns {
-    /// One for each piece.
-    extents: Vec<Extents>,
+    /// Length of each run in bytes, by piece and start. Runs neither touch nor overlap.
+    free: BTreeMap<(usize, usize), usize>,
     /// The first piece of each part.
     first_of_part: Vec<usize>,
     /// The part that is searched first for the next run.
@@ -225,28 +222,95 @@ pub(super) struct FreeRuns {
 
 impl FreeRuns {
     /// Takes a run of `len` bytes, a multiple of the block. Calls begin their search at the parts in turn, and search
-    /// all pieces.
+    /// all pieces, the lowest address of each first, since pages are populated from the start of a piece.
     pub(super) fn take(&mut self, len: usize) -> Option<Run> {
         debug_assert!(len.is_multiple_of(BLOCK_BYTES));
-        let (first, pieces) = (self.first_of_part[self.turn], self.extents.len());
-        let run = (first..pieces)
-            .chain(0..first)
-            .find_map(|piece| self.extents[piece].take(len).map(|at| Run { piece, at, len }))?;
+        let first = (self.first_of_part[self.turn], 0);
+        let in_order = self.free.range(first..).chain(self.free.range(..first));
+        let (&(piece, at), &free) = in_order.into_iter().find(|(_, free)| **free >= len)?;
+        self.free.remove(&(piece, at));
+        if free > len {
+            self.free.insert((piece, at + len), free - len);
+        }
         self.turn = (self.turn + 1) % self.first_of_part.len();
-        Some(run)
+        Some(Run { piece, at, len })
     }
 
-    pub(super) fn insert(&mut self, run: Run) {
-        self.extents[run.piece].insert(run.at, run.len);
+    /// Makes a run free again.
+    pub(super) fn insert(&mut self, Run { piece, mut at, mut len }: Run) {
+        if let Some((&(_, before), &free)) = self.free.range((piece, 0)..(piece, at)).next_back() {
+            debug_assert!(before + free <= at, "a run is returned once");
+            if before + free == at {
+                self.free.remove(&(piece, before));
+                (at, len) = (before, free + len);
+            }
+        }
+        if let Some(free) = self.free.remove(&(piece, at + len)) {
+            len += free;
+        }
+        self.free.insert((piece, at), len);
     }
 
-    pub(super) fn free_bytes(&self) -> usize {
-        self.extents.iter().map(Extents::free_bytes).sum()
+    pub(super) fn bytes(&self) -> usize {
+        self.free.values().sum()
     }
 
     pub(super) fn runs(&self) -> impl Iterator<Item = Run> + '_ {
-        let runs =
-            |(piece, e): (usize, &Extents)| e.runs().map(move |(at, len)| Run { piece, at, len }).collect::<Vec<_>>();
-        self.extents.iter().enumerate().flat_map(runs)
+        self.free.iter().map(|(&(piece, at), &len)| Run { piece, at, len })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Free runs of one piece per part.
+    fn free(blocks: &[usize]) -> FreeRuns {
+        let pieces = blocks.iter().enumerate().map(|(piece, blocks)| ((piece, 0), blocks * BLOCK_BYTES));
+        FreeRuns { free: pieces.collect(), first_of_part: (0..blocks.len()).collect(), turn: 0 }
+    }
+
+    fn run(piece: usize, at: usize, len: usize) -> Run {
+        Run { piece, at: at * BLOCK_BYTES, len: len * BLOCK_BYTES }
+    }
+
+    #[test]
+    fn runs_returned_in_any_order_merge_into_one_per_piece() {
+        let mut seed = 7_u64;
+        let mut random = move |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % below
+        };
+        let mut free = free(&[1000, 500]);
+        let mut taken: Vec<Run> = Vec::new();
+        for _ in 0..10_000 {
+            match free.take((1 + random(90)) * BLOCK_BYTES) {
+                Some(run) if random(3) > 0 => {
+                    assert!(run.at + run.len <= [1000, 500][run.piece] * BLOCK_BYTES);
+                    let is_apart = |t: &Run| t.piece != run.piece || run.at + run.len <= t.at || t.at + t.len <= run.at;
+                    assert!(taken.iter().all(is_apart), "runs never overlap");
+                    taken.push(run);
+                }
+                Some(run) => free.insert(run),
+                None => free.insert(taken.swap_remove(random(taken.len()))),
+            }
+            let sum = |runs: &mut dyn Iterator<Item = Run>| runs.map(|run| run.len).sum::<usize>();
+            assert_eq!(sum(&mut free.runs()) + sum(&mut taken.iter().copied()), 1500 * BLOCK_BYTES);
+        }
+        taken.into_iter().for_each(|run| free.insert(run));
+        assert_eq!(free.runs().collect::<Vec<_>>(), [run(0, 0, 1000), run(1, 0, 500)]);
+    }
+
+    #[test]
+    fn the_lowest_run_that_fits_is_used_first() {
+        let mut free = free(&[100]);
+        let take = |free: &mut FreeRuns, len| free.take(len * BLOCK_BYTES);
+        let taken = [10, 20, 30].map(|len| take(&mut free, len).unwrap());
+        assert_eq!(taken, [run(0, 0, 10), run(0, 10, 20), run(0, 30, 30)]);
+        free.insert(taken[0]);
+        free.insert(taken[2]);
+        assert_eq!(take(&mut free, 20), Some(run(0, 30, 20)));
+        assert_eq!(take(&mut free, 10), Some(run(0, 0, 10)));
+        assert_eq!(take(&mut free, 1000), None);
     }
 }

@@ -12,14 +12,20 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
-/// Ownership of a slot's memory, which returns to the pool when dropped.
-struct BatchLease {
+/// Bytes of one slot, which return to the pool when dropped.
+///
+/// Invariant: `ptr .. ptr + len` is mapped while this value lives, initialised (zeroes or an earlier batch) and lent to
+/// it alone. Before freezing, [`BatchSlot::lent`] keeps the ranges of all `RowMut`s disjoint and nothing else reads or
+/// writes; after freezing nothing writes.
+struct SlotBytes {
     stock: Arc<BatchStock>,
     backing: Backing,
     engine_holds: AtomicBool,
+    ptr: NonNull<u8>,
+    len: usize,
 }
 
-impl Drop for BatchLease {
+impl Drop for SlotBytes {
     fn drop(&mut self) {
         // In a forked child this is a copy of the parent's batch, and the lock may be held by a thread that does not
         // exist there.
@@ -29,17 +35,6 @@ impl Drop for BatchLease {
         // SAFETY: the bytes belong to this value, and there are no references to them when it is dropped.
         unsafe { self.stock.release(&self.backing, *self.engine_holds.get_mut()) };
     }
-}
-
-/// Bytes of one slot.
-///
-/// Invariant: `ptr .. ptr + len` is mapped while `lease` lives, initialised (zeroes or an earlier batch) and lent to
-/// this value alone. Before freezing, [`BatchSlot::lent`] keeps the ranges of all `RowMut`s disjoint and nothing else
-/// reads or writes; after freezing nothing writes.
-struct SlotBytes {
-    lease: BatchLease,
-    ptr: NonNull<u8>,
-    len: usize,
 }
 
 // SAFETY: the bytes belong to the holder of the value, on any thread.
@@ -62,8 +57,8 @@ impl BatchSlot {
     /// The bytes are mapped and initialised as long as `backing` lives, and have no other user before `backing` is
     /// released to `stock`.
     pub(super) unsafe fn new(stock: Arc<BatchStock>, backing: Backing, ptr: NonNull<u8>, len: usize) -> Self {
-        let lease = BatchLease { stock, backing, engine_holds: AtomicBool::new(true) };
-        Self { bytes: Arc::new(SlotBytes { lease, ptr, len }), lent: BTreeMap::new() }
+        let bytes = SlotBytes { stock, backing, engine_holds: AtomicBool::new(true), ptr, len };
+        Self { bytes: Arc::new(bytes), lent: BTreeMap::new() }
     }
 
     /// Length in bytes, as requested.
@@ -76,14 +71,9 @@ impl BatchSlot {
         self.len() == 0
     }
 
-    /// True if the memory is outside the pool; see [`BatchMemory::is_unpooled`].
+    /// True if the memory is outside the pool: not registered with a device, and unmapped when dropped.
     pub fn is_unpooled(&self) -> bool {
-        matches!(self.bytes.lease.backing, Backing::Mapping { .. })
-    }
-
-    #[cfg(test)]
-    pub(super) fn backing(&self) -> &Backing {
-        &self.bytes.lease.backing
+        matches!(self.bytes.backing, Backing::Mapping { .. })
     }
 
     /// Returns writable parts, each of which may be used on a separate thread. A byte is lent out once, until all
@@ -134,11 +124,6 @@ impl BatchSlot {
         is_complete
     }
 
-    /// True while a row exists.
-    pub fn has_rows_out(&self) -> bool {
-        Arc::strong_count(&self.bytes) > 1
-    }
-
     /// The whole batch, writable, for one thread; `None` while a row exists.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         let bytes = Arc::get_mut(&mut self.bytes)?;
@@ -159,7 +144,7 @@ impl BatchSlot {
 
 impl std::fmt::Debug for BatchSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BatchSlot").field("len", &self.len()).field("rows_out", &self.has_rows_out()).finish()
+        f.debug_struct("BatchSlot").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -242,14 +227,9 @@ impl BatchMemory {
     /// Marks the batch as held by the consumer, so that the engine does not wait for its memory. The loader calls this
     /// when `next` returns; a second call has no effect.
     pub fn hand_over(&self) {
-        if self.bytes.lease.engine_holds.swap(false, Ordering::AcqRel) {
-            self.bytes.lease.stock.engine_releases();
+        if self.bytes.engine_holds.swap(false, Ordering::AcqRel) {
+            self.bytes.stock.engine_releases();
         }
-    }
-
-    /// True if the memory is outside the pool: not registered with a device, and unmapped when dropped.
-    pub fn is_unpooled(&self) -> bool {
-        matches!(self.bytes.lease.backing, Backing::Mapping { .. })
     }
 }
 
@@ -264,7 +244,22 @@ impl Deref for BatchMemory {
 
 impl std::fmt::Debug for BatchMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BatchMemory").field("len", &self.len()).field("unpooled", &self.is_unpooled()).finish()
+        f.debug_struct("BatchMemory").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+impl BatchSlot {
+    pub(super) fn backing(&self) -> &Backing {
+        &self.bytes.backing
+    }
+}
+
+#[cfg(test)]
+impl BatchMemory {
+    /// True if the memory is outside the pool.
+    pub(super) fn is_unpooled(&self) -> bool {
+        matches!(self.bytes.backing, Backing::Mapping { .. })
     }
 }
 
@@ -288,16 +283,15 @@ mod tests {
         let threads: Vec<_> =
             rows.into_iter().enumerate().map(|(i, mut row)| std::thread::spawn(move || row.fill(i as u8))).collect();
         threads.into_iter().for_each(|t| t.join().unwrap());
-        assert!(!slot.has_rows_out());
         let batch = slot.freeze().unwrap();
         assert!(batch.iter().enumerate().all(|(at, b)| *b == (at / 100) as u8));
         assert_eq!(batch.ptr().as_ptr() as usize % 4096, 0);
         let other = batch.clone();
         drop(batch);
         assert_eq!(other.len(), 1000);
-        assert!(pool.state().free_bytes < 1 << 20);
+        assert!(pool.free_bytes() < 1 << 20);
         drop(other);
-        assert_eq!(pool.state().free_bytes, 1 << 20);
+        assert_eq!(pool.free_bytes(), 1 << 20);
     }
 
     #[test]

@@ -77,8 +77,7 @@ impl Bench {
                 let mut reader = make(&config, &self.pool, &self.stats);
                 body(&format!("{name}, {how}"), &mut *reader, self.file(&directory));
                 drop(reader);
-                let state = self.pool.state();
-                assert_eq!(state.free_bytes, state.total_bytes, "{name}, {how}: every slot has returned");
+                assert!(self.pool.is_whole(), "{name}, {how}: every slot has returned");
             }
         }
     }
