@@ -66,14 +66,6 @@ impl DirFeatures {
             log::info!("the file system does not support O_DIRECT: reads go through the page cache");
         }
     }
-
-    fn is_nowait(&self) -> bool {
-        self.nowait.load(Ordering::Relaxed)
-    }
-
-    fn disable_nowait(&self) {
-        self.nowait.store(false, Ordering::Relaxed);
-    }
 }
 
 /// Shard opened for reading. The file may be unlinked while it is open; its bytes stay readable.
@@ -275,7 +267,7 @@ impl ShardFile {
     /// Copies the range from the page cache, if it seems to have all of it. Returns the number of bytes.
     pub(super) fn copy_cached(&self, offset: u64, into: &mut [IoSliceMut<'_>]) -> usize {
         let len = into.iter().map(|part| part.len()).sum();
-        let nowait = self.features.is_nowait();
+        let nowait = self.features.nowait.load(Ordering::Relaxed);
         let mut is_known = false;
         // For a hot file the query is skipped: if it turns cold, the first read costs some readahead.
         if !(nowait && self.is_hot()) {
@@ -304,7 +296,7 @@ impl ShardFile {
                 // The file system (tmpfs, NFS) or the kernel does not support the flag. Data that is known to be cached
                 // is read without it.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) if !flags.is_empty() => {
-                    self.features.disable_nowait();
+                    self.features.nowait.store(false, Ordering::Relaxed);
                     if !is_known {
                         break 0;
                     }

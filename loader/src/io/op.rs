@@ -4,7 +4,7 @@
 use super::file::ShardFile;
 use super::reader::{Completion, Counters, ReadRequest};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{BLOCK_BYTES, ReadLease, ReadPool};
+use crate::memory::{BLOCK_BYTES, ReadLease};
 use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::os::fd::BorrowedFd;
@@ -20,7 +20,7 @@ const CALL_BYTES_MAX: usize = 1 << 30;
 #[derive(Debug)]
 pub(super) struct ReadOp {
     file: Arc<ShardFile>,
-    lease: ReadLease,
+    pub(super) lease: ReadLease,
     token: u64,
     /// Offset of the sample's first byte in the file.
     offset: u64,
@@ -28,7 +28,8 @@ pub(super) struct ReadOp {
     from: u64,
     /// Bytes of the slot that are filled.
     filled: usize,
-    direct: bool,
+    /// The read goes past the page cache.
+    pub(super) direct: bool,
     retries: u32,
 }
 
@@ -114,11 +115,10 @@ impl ReadOp {
     /// Interprets the result of the call from [`next`](Self::next).
     pub(super) fn step(&mut self, result: rustix::io::Result<usize>) -> Step {
         match result {
-            Ok(0) => Step::Failed(self.error(
-                ErrorKind::Format,
-                "a shard ends before its sample: it was cut short after it was opened",
-                None,
-            )),
+            Ok(0) => {
+                let why = "a shard ends before its sample: it was cut short after it was opened";
+                Step::Failed(self.describe(Error::format(why)))
+            }
             Ok(read) => {
                 self.retries = 0;
                 self.filled += read;
@@ -161,18 +161,15 @@ impl ReadOp {
             }
             _ => (ErrorKind::Io, "a shard cannot be read"),
         };
-        Step::Failed(self.error(kind, text, Some(errno)))
+        Step::Failed(self.describe(Error::from_io(errno.into(), text).of_kind(kind)))
     }
 
-    fn error(&self, kind: ErrorKind, text: &str, errno: Option<Errno>) -> Error {
-        let error = Error::new(kind, text)
+    /// Adds the facts of this read.
+    fn describe(&self, error: Error) -> Error {
+        error
             .with("path", self.file.path().display())
             .with("offset", self.offset)
-            .with("sample_bytes", self.lease.len());
-        match errno {
-            Some(errno) => error.caused_by(std::io::Error::from(errno)),
-            None => error,
-        }
+            .with("sample_bytes", self.lease.len())
     }
 
     /// Completes the read on the calling thread.
@@ -186,20 +183,6 @@ impl ReadOp {
                 Step::Failed(e) => return Err(e),
             }
         }
-    }
-
-    pub(super) fn is_direct(&self) -> bool {
-        self.direct
-    }
-
-    /// Returns true if the slot belongs to `pool`, so that its piece is a piece of that pool.
-    pub(super) fn is_from(&self, pool: &ReadPool) -> bool {
-        self.lease.is_from(pool)
-    }
-
-    /// Returns true for a read of no bytes.
-    pub(super) fn is_empty(&self) -> bool {
-        self.lease.is_empty()
     }
 
     /// Converts a finished read into its completion.

@@ -109,11 +109,7 @@ impl Reader for PreadReader {
             self.ready.push(op.finish(result));
             return Ok(());
         }
-        let sent = match &self.workers()?.ops {
-            Some(ops) => ops.send(op).is_ok(),
-            None => false,
-        };
-        if !sent {
+        if self.workers()?.ops.as_ref().is_none_or(|ops| ops.send(op).is_err()) {
             return Err(Error::internal("the threads that read have ended"));
         }
         self.submitted += 1;

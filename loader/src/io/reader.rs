@@ -37,13 +37,11 @@ pub struct IoConfig {
     pub pread_threads: usize,
     /// Try the page cache before the disk.
     pub page_cache: bool,
-    /// Register the pool's pages with the ring.
-    pub fixed_buffers: bool,
 }
 
 impl Default for IoConfig {
     fn default() -> Self {
-        Self { engine: Engine::Auto, depth: DEPTH_DEFAULT, pread_threads: 8, page_cache: true, fixed_buffers: true }
+        Self { engine: Engine::Auto, depth: DEPTH_DEFAULT, pread_threads: 8, page_cache: true }
     }
 }
 

@@ -26,13 +26,13 @@ impl ReadyQueue {
                 return None;
             }
         };
-        if op.is_empty() || self.page_cache && op.try_cached() {
+        if op.lease.is_empty() || self.page_cache && op.try_cached() {
             self.counters.cached.add(1);
             self.done.push_back(op.finish(Ok(())));
             return None;
         }
         op.begin();
-        let counter = if op.is_direct() { &self.counters.direct } else { &self.counters.buffered };
+        let counter = if op.direct { &self.counters.direct } else { &self.counters.buffered };
         counter.add(1);
         Some(op)
     }

@@ -122,10 +122,10 @@ impl Reader for SimReader {
         }
         match ReadOp::new(request) {
             Err(completion) => self.ready.push_back(completion),
-            Ok(op) if op.is_empty() => self.ready.push_back(op.finish(Ok(()))),
+            Ok(op) if op.lease.is_empty() => self.ready.push_back(op.finish(Ok(()))),
             Ok(mut op) => {
                 op.begin();
-                if op.is_direct() {
+                if op.direct {
                     self.counters.direct.add(1)
                 } else {
                     self.counters.buffered.add(1)

@@ -1,14 +1,14 @@
 //! The reader: calls into the ring, results out of it.
 
-use super::in_flight::InFlight;
 use super::probe::probe;
 use super::ring::{Registration, Ring};
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::op::{Step, no_room};
+use crate::io::op::{ReadOp, Step, no_room};
 use crate::io::reader::{Completion, Counters, IoConfig, ReadRequest, Reader};
 use crate::io::ready::ReadyQueue;
 use crate::memory::ReadPool;
 use crate::stats::Stats;
+use slab::Slab;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,10 @@ const DRAIN_MAX: Duration = Duration::from_secs(30);
 pub(in crate::io) struct UringReader {
     /// Closed first: fields drop in order, after `drop` has drained it.
     pub(super) ring: Ring,
-    in_flight: InFlight,
+    /// Reads that the kernel may be working on; the index is the call's `user_data`. Slot and descriptor of a read are
+    /// owned here from before its call enters the ring until its result is there, whether the read succeeds, fails, or
+    /// is not needed any more.
+    in_flight: Slab<ReadOp>,
     ready: ReadyQueue,
     /// Reads whose next call is not in the ring yet, by their index in the table.
     unsent: VecDeque<u32>,
@@ -41,10 +44,9 @@ impl UringReader {
     /// [`ErrorKind::Unsupported`] when the process may not use a ring, with the likely cause.
     pub(in crate::io) fn new(config: &IoConfig, pool: &ReadPool, stats: &Arc<Stats>) -> Result<Self> {
         probe().map_err(|reason| Error::new(ErrorKind::Unsupported, reason))?;
-        let pieces = if config.fixed_buffers { pool.pieces().to_vec() } else { Vec::new() };
         Ok(Self {
-            ring: Ring::new(config.depth as u32, pieces)?,
-            in_flight: InFlight::new(config.depth),
+            ring: Ring::new(config.depth as u32, pool.pieces().to_vec())?,
+            in_flight: Slab::with_capacity(config.depth),
             ready: ReadyQueue::new(config.page_cache, Counters::new(stats)),
             unsent: VecDeque::new(),
             depth: config.depth,
@@ -58,16 +60,16 @@ impl UringReader {
     /// Puts calls into the ring until it is full or all are in it.
     fn push(&mut self) {
         while let Some(index) = self.unsent.front().copied() {
-            let Some(op) = self.in_flight.get_mut(index) else {
+            let Some(op) = self.in_flight.get_mut(index as usize) else {
                 self.unsent.pop_front();
                 continue;
             };
-            let is_own = op.is_from(&self.pool);
+            let is_own = op.lease.is_from(&self.pool);
             let mut next = op.next();
             // A slot of another node's pool is not among the fixed buffers.
             next.piece = next.piece.filter(|_| is_own);
             // SAFETY: slot and file belong to `op`, which stays in the table until `take_results` has its last result,
-            // or forever (`InFlight::leak`).
+            // or forever (`drop`).
             if !unsafe { self.ring.push(index, next) } {
                 return;
             }
@@ -78,7 +80,7 @@ impl UringReader {
     /// Processes the results of one wait.
     fn take_results(&mut self) {
         for (index, result) in self.results.drain(..) {
-            let Some(op) = self.in_flight.get_mut(index) else { continue };
+            let Some(op) = self.in_flight.get_mut(index as usize) else { continue };
             let result = match op.step(result) {
                 Step::Continue => {
                     self.ready.counters.continued.add(1);
@@ -88,9 +90,8 @@ impl UringReader {
                 Step::Done => Ok(()),
                 Step::Failed(e) => Err(e),
             };
-            if let Some(op) = self.in_flight.remove(index) {
-                self.ready.push(op.finish(result));
-            }
+            let op = self.in_flight.remove(index as usize);
+            self.ready.push(op.finish(result));
         }
     }
 
@@ -122,13 +123,12 @@ impl Reader for UringReader {
         }
         let Some(op) = self.ready.begin(request) else { return Ok(()) };
         self.ring.enable()?;
-        let index = self.in_flight.insert(op).map_err(|_| no_room(self.depth))?;
-        self.unsent.push_back(index);
+        self.unsent.push_back(self.in_flight.insert(op) as u32);
         Ok(())
     }
 
     fn wait(&mut self, done: &mut Vec<Completion>, limit: Duration) -> Result<usize> {
-        if self.in_flight.len() > 0 {
+        if !self.in_flight.is_empty() {
             if let Registration::Failed(note) = self.ring.register_next() {
                 self.stats.note(note);
             }
@@ -153,20 +153,21 @@ impl Drop for UringReader {
         // In a forked child the ring is the parent's: neither drain it nor touch its slots.
         let is_own = self.pid == std::process::id();
         let until = Instant::now() + DRAIN_MAX;
-        while is_own && self.in_flight.len() > 0 && Instant::now() < until {
+        while is_own && !self.in_flight.is_empty() && Instant::now() < until {
             // Reads that would continue are dropped.
             while let Some(index) = self.unsent.pop_front() {
-                self.in_flight.remove(index);
+                self.in_flight.try_remove(index as usize);
             }
-            if self.in_flight.len() > 0 && self.turn(Some(until)).is_err() {
+            if !self.in_flight.is_empty() && self.turn(Some(until)).is_err() {
                 break;
             }
         }
-        if self.in_flight.len() > 0 {
+        if !self.in_flight.is_empty() {
             if is_own {
                 log::error!("{} reads never completed; their memory is leaked", self.in_flight.len());
             }
-            self.in_flight.leak();
+            // The kernel may still write to their slots.
+            std::mem::take(&mut self.in_flight).into_iter().for_each(std::mem::forget);
         }
     }
 }

@@ -3,8 +3,13 @@
 use crate::error::{Error, ErrorKind};
 use std::io;
 
+/// Returns the error for a kernel without the features in use.
+pub(super) fn unknown_to_kernel() -> Error {
+    setup_error(io::Error::from_raw_os_error(libc::EINVAL))
+}
+
 /// Returns the error for a ring that cannot be set up, with its likely cause by the error number and the fix.
-pub(super) fn setup_error(error: &io::Error) -> Error {
+pub(super) fn setup_error(error: io::Error) -> Error {
     let text = match error.raw_os_error() {
         Some(libc::ENOSYS) => "io_uring is not available: a sandbox (gVisor, seccomp) or a kernel before 5.1",
         Some(libc::EPERM) => {
@@ -16,15 +21,7 @@ pub(super) fn setup_error(error: &io::Error) -> Error {
         Some(libc::EACCES) => "io_uring is blocked by a security module",
         _ => "io_uring cannot be set up",
     };
-    Error::new(ErrorKind::Unsupported, text).caused_by(copy(error))
-}
-
-/// Copies an error; `io::Error` is not `Clone`.
-fn copy(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(number) => io::Error::from_raw_os_error(number),
-        None => io::Error::new(error.kind(), error.to_string()),
-    }
+    Error::new(ErrorKind::Unsupported, text).caused_by(error)
 }
 
 #[cfg(test)]
@@ -41,7 +38,7 @@ mod tests {
             (libc::EMFILE, "ulimit -n"),
             (libc::EIO, "cannot be set up"),
         ] {
-            let e = setup_error(&io::Error::from_raw_os_error(errno));
+            let e = setup_error(io::Error::from_raw_os_error(errno));
             assert_eq!(e.kind(), ErrorKind::Unsupported);
             assert!(e.to_string().contains(words), "{e}");
         }

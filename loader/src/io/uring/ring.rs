@@ -1,12 +1,11 @@
 //! The ring: every call to the kernel, and the arguments for its safety.
 
 use super::super::op::NextCall;
-use super::refusal::setup_error;
+use super::refusal::{setup_error, unknown_to_kernel};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Piece;
 use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
-use std::io;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -48,7 +47,6 @@ impl Ring {
         best.setup_single_issuer().setup_defer_taskrun().setup_r_disabled();
         let mut plain = IoUring::builder();
         plain.setup_r_disabled();
-        let mut last = None;
         // The last one is for sandboxes that support no flags at all.
         for (builder, enabled) in [(best, false), (plain, false), (IoUring::builder(), true)] {
             match builder.build(entries) {
@@ -56,12 +54,12 @@ impl Ring {
                 Ok(ring) if ring.params().is_feature_ext_arg() && ring.params().is_feature_nodrop() => {
                     return Ok(Self { ring, pieces, registered: 0, has_failed: false, enabled });
                 }
-                Ok(_) => last = Some(io::Error::from_raw_os_error(libc::EINVAL)),
-                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => last = Some(e),
-                Err(e) => return Err(setup_error(&e)),
+                Ok(_) => {}
+                Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {}
+                Err(e) => return Err(setup_error(e)),
             }
         }
-        Err(setup_error(&last.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
+        Err(unknown_to_kernel())
     }
 
     /// Binds the ring to the calling thread; further calls do nothing.
@@ -69,7 +67,7 @@ impl Ring {
         if self.enabled {
             return Ok(());
         }
-        self.ring.submitter().register_enable_rings().map_err(|e| setup_error(&e))?;
+        self.ring.submitter().register_enable_rings().map_err(setup_error)?;
         self.enabled = true;
         if !self.pieces.is_empty()
             && let Err(e) = self.ring.submitter().register_buffers_sparse(self.pieces.len() as u32)
@@ -83,10 +81,10 @@ impl Ring {
     /// Checks that the kernel supports the operations in use.
     pub(super) fn check_operations(&self) -> Result<()> {
         let mut probe = io_uring::Probe::new();
-        self.ring.submitter().register_probe(&mut probe).map_err(|e| setup_error(&e))?;
+        self.ring.submitter().register_probe(&mut probe).map_err(setup_error)?;
         match probe.is_supported(opcode::Read::CODE) && probe.is_supported(opcode::ReadFixed::CODE) {
             true => Ok(()),
-            false => Err(setup_error(&io::Error::from_raw_os_error(libc::EINVAL))),
+            false => Err(unknown_to_kernel()),
         }
     }
 
@@ -97,10 +95,10 @@ impl Ring {
         // SAFETY: an empty operation refers to nothing.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.map_err(|_| Error::internal("a new ring is full"))?;
-        self.ring.submit_and_wait(1).map_err(|e| setup_error(&e))?;
+        self.ring.submit_and_wait(1).map_err(setup_error)?;
         match self.ring.completion().next() {
             Some(done) if done.user_data() == PING && done.result() >= 0 => Ok(()),
-            _ => Err(setup_error(&io::Error::from_raw_os_error(libc::EINVAL))),
+            _ => Err(unknown_to_kernel()),
         }
     }
 
