@@ -128,7 +128,8 @@ fn with_store(args: &StoreArgs, url: &str, objects: &[(String, u64)], ca: &Path)
             let ticket: forebay_loader::store::FetchTicket = on_the_way.pop_front().expect("every buffer is with one");
             spare.push(ticket.wait()?);
         }
-        let into = spare.pop().expect("just released").resized(*len as usize);
+        let mut into = spare.pop().expect("just released");
+        into.resize(*len as usize, 0);
         on_the_way.push_back(remote.fetch(FetchRequest { into, ..FetchRequest::new(key.clone(), 0) })?);
     }
     for ticket in on_the_way {
@@ -138,7 +139,9 @@ fn with_store(args: &StoreArgs, url: &str, objects: &[(String, u64)], ca: &Path)
 }
 
 fn touched(len: usize) -> FetchBuffer {
-    FetchBuffer::zeroed(len).resized(0).resized(len)
+    let mut buffer = FetchBuffer::new();
+    buffer.resize(len, 0);
+    buffer
 }
 
 fn with_curl(args: &StoreArgs, url: &str, objects: &[(String, u64)], ca: &Path) -> Result<Took> {

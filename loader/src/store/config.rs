@@ -3,7 +3,6 @@
 use super::s3::S3Settings;
 use crate::sync::Arc;
 use crate::{Error, Result};
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -92,19 +91,6 @@ impl StoreConfig {
             !self.user_agent.is_empty() && self.user_agent.bytes().all(|b| (0x20..0x7f).contains(&b)),
             "user_agent must be printable ASCII",
         )
-    }
-}
-
-impl fmt::Debug for StoreConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreConfig")
-            .field("fetch_threads", &self.fetch_threads)
-            .field("part_bytes", &self.part_bytes)
-            .field("parts_in_flight", &self.parts_in_flight)
-            .field("download_retry", &self.download_retry)
-            .field("download_timeout", &self.download_timeout)
-            .field("transport", &self.transport)
-            .finish_non_exhaustive()
     }
 }
 

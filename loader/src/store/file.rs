@@ -2,7 +2,7 @@
 
 use super::context::ThreadContext;
 use super::failure::Failure;
-use super::source::{Body, GetRequest, GetResponse, Source, Version};
+use super::source::{Body, GetRequest, GetResponse, Head, Source, Version};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
 use std::fs::File;
@@ -22,10 +22,6 @@ impl FileSource {
     pub(crate) fn new(root: PathBuf) -> Self {
         Self { root }
     }
-
-    fn path(&self, key: &str) -> PathBuf {
-        self.root.join(key)
-    }
 }
 
 fn io_failure(error: std::io::Error, what: &str, path: &Path) -> Failure {
@@ -38,7 +34,7 @@ fn io_failure(error: std::io::Error, what: &str, path: &Path) -> Failure {
 impl Source for FileSource {
     async fn get(&self, context: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
         context.shared.counters.requests.add(1);
-        let path = self.path(&request.key);
+        let path = self.root.join(&request.key);
         // NONBLOCK: opening a pipe must not wait for its writer; for a regular file it has no effect.
         let file = File::options()
             .read(true)
@@ -55,14 +51,10 @@ impl Source for FileSource {
             let why = format!("the file has {total} bytes, and byte {start} was requested");
             return Err(Failure::permanent(Error::new(ErrorKind::Checksum, why).with("path", path.display())));
         }
-        Ok(GetResponse {
-            start,
-            promised: Some(end - start),
-            total: Some(total),
-            // A replaced file has a different inode, a modified one a different time or length.
-            version: Some(Version::ETag(format!("{}-{}-{}-{total}", meta.ino(), meta.mtime(), meta.mtime_nsec()))),
-            body: Box::new(FileBody { file, at: start, end, path }),
-        })
+        // A replaced file has a different inode, a modified one a different time or length.
+        let version = Version::ETag(format!("{}-{}-{}-{total}", meta.ino(), meta.mtime(), meta.mtime_nsec()));
+        let head = Head { start, promised: Some(end - start), total: Some(total), version: Some(version) };
+        Ok(GetResponse { head, body: Box::new(FileBody { file, at: start, end, path }) })
     }
 }
 

@@ -38,7 +38,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod buffer;
 mod config;
 mod context;
 mod external;
@@ -60,7 +59,8 @@ mod url;
 #[cfg(test)]
 mod tests;
 
-pub use buffer::FetchBuffer;
+/// Memory that a fetch fills.
+pub use bytes::BytesMut as FetchBuffer;
 pub use config::{StoreConfig, ThreadStart, Transport};
 pub use external::{FetchCommand, FetchQueue, FetchTask};
 pub use fetcher::{FetchStatus, Fetcher};

@@ -1,37 +1,38 @@
 //! Queue from callers to the fetch threads.
 
-use crate::sync::{AtomicBool, Mutex, Ordering};
+use crate::sync::Mutex;
+use crate::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use tokio::sync::Notify;
 
 /// Bounded queue that plain threads push into and tasks of several runtimes wait on.
 pub(crate) struct Queue<T> {
-    items: Mutex<VecDeque<T>>,
+    /// `None` when the queue is closed.
+    items: Mutex<Option<VecDeque<T>>>,
     ready: Notify,
     len_max: usize,
-    is_closed: AtomicBool,
 }
 
 impl<T> Queue<T> {
     pub(crate) fn new(len_max: usize) -> Self {
-        Self { items: Mutex::default(), ready: Notify::new(), len_max, is_closed: AtomicBool::new(false) }
+        Self { items: Mutex::new(Some(VecDeque::new())), ready: Notify::new(), len_max }
     }
 
-    /// Adds all of `new`, in order, at the end or (`ahead`) at the front. Returns them if the queue is full or closed.
-    pub(crate) fn push_all(&self, new: Vec<T>, ahead: bool) -> Result<(), Vec<T>> {
+    /// Adds all of `new`, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Closed`], and [`ErrorKind::Full`] if there is no room for all of them. Nothing is added then.
+    pub(crate) fn push_all(&self, new: Vec<T>) -> Result<()> {
+        // Rejected items are dropped after the lock, since arguments are dropped last: their drop may run a caller's code.
         let n = new.len();
-        {
-            let mut items = self.items.lock();
-            // Read under the lock: `close` empties the queue under it, so nothing is added afterwards.
-            if self.is_closed.load(Ordering::Acquire) || items.len() + n > self.len_max {
-                return Err(new);
-            }
-            if ahead {
-                new.into_iter().rev().for_each(|item| items.push_front(item));
-            } else {
-                items.extend(new);
-            }
+        let mut guard = self.items.lock();
+        let items = guard.as_mut().ok_or_else(closed_error)?;
+        if items.len() + n > self.len_max {
+            return Err(Error::new(ErrorKind::Full, "too many fetches are waiting"));
         }
+        items.extend(new);
+        drop(guard);
         (0..n).for_each(|_| self.ready.notify_one());
         Ok(())
     }
@@ -44,24 +45,22 @@ impl<T> Queue<T> {
             // Registered before the check: a push after the check wakes this waiter. A waiter that was woken and finds
             // an item without waiting passes its wake-up on when it is dropped.
             woken.as_mut().enable();
-            if let Some(item) = self.items.lock().pop_front() {
+            if let Some(item) = self.items.lock().as_mut().and_then(VecDeque::pop_front) {
                 return item;
             }
             woken.await;
         }
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Acquire)
-    }
-
     /// Rejects further items and drops the queued ones.
     pub(crate) fn close(&self) {
-        let mut items = self.items.lock();
-        self.is_closed.store(true, Ordering::Release);
-        let waiting = std::mem::take(&mut *items);
-        drop(items);
-        // Outside the lock: dropping an item may run a caller's code.
+        // The items are dropped after the lock, because their drop may run a caller's code.
+        let waiting = self.items.lock().take();
         drop(waiting);
     }
+}
+
+/// Returns the error of fetches after the stores were closed.
+pub(crate) fn closed_error() -> Error {
+    Error::new(ErrorKind::Closed, "the store was closed")
 }

@@ -1,16 +1,15 @@
 //! Remote folders.
 
-use super::context::ThreadContext;
+use super::queue::closed_error;
 use super::source::{Source, Version};
-use super::threads::{Call, FetchThreads, LocalFuture};
+use super::threads::FetchThreads;
 use super::ticket::{FetchRequest, FetchTicket, Job};
 use super::transfer::{self, Part};
 use super::url::check_key;
+use crate::Result;
 use crate::error::Context as _;
 use crate::sync::Arc;
-use crate::{Error, ErrorKind, Result};
 use std::fmt;
-use std::rc::Rc;
 
 /// Remote folder. Cheap to clone; it keeps the fetch threads alive.
 #[derive(Clone)]
@@ -39,26 +38,18 @@ impl Remote {
     /// [`ErrorKind::Full`] when far too many fetches are queued. The ticket returns later errors.
     pub fn fetch(&self, request: FetchRequest) -> Result<FetchTicket> {
         check_key(&request.key).context("remote", || &self.name)?;
-        let FetchRequest { key, into, urgent, on_done } = request;
+        let FetchRequest { key, mut into } = request;
         let queues = &self.threads.queues;
         let part_bytes = if self.source.has_ranges() { queues.context.config.part_bytes } else { usize::MAX };
         let lens = part_lens(into.len(), part_bytes);
         let len = into.len() as u64;
-        let job = Job::new(self.source.clone(), self.name.clone(), key, len, lens.len(), on_done);
-        let mut start = 0;
-        let pieces = into.split(&lens).into_iter().enumerate();
-        let parts = pieces.map(|(index, memory)| {
-            let at = start;
-            start += memory.len() as u64;
-            Part::new(job.clone(), index, at, memory)
+        let job = Job::new(self.source.clone(), self.name.clone(), key, len, lens.len());
+        let parts = lens.into_iter().enumerate().map(|(index, bytes)| {
+            let start = len - into.len() as u64;
+            Part::new(job.clone(), index, start, into.split_to(bytes))
         });
-        match queues.parts.push_all(parts.collect(), urgent) {
-            Ok(()) => Ok(FetchTicket(job)),
-            Err(parts) => {
-                drop(parts);
-                Err(self.rejection())
-            }
-        }
+        queues.parts.push_all(parts.collect()).context("remote", || &self.name)?;
+        Ok(FetchTicket(job))
     }
 
     /// Fetches an object of unknown size that must not be larger than `limit_bytes`, and waits for it. It does not
@@ -71,38 +62,13 @@ impl Remote {
     pub fn get_small(&self, key: &str, limit_bytes: usize) -> Result<(Vec<u8>, Option<Version>)> {
         check_key(key).context("remote", || &self.name)?;
         let (source, name) = (self.source.clone(), key.to_owned());
-        self.call(move |context| Box::pin(async move { transfer::small(&context, &*source, &name, limit_bytes).await }))
-            .context("key", || key)
-            .context("remote", || &self.name)
-    }
-
-    /// Runs a small job on a fetch thread and waits for it.
-    fn call<T: Send + 'static>(
-        &self,
-        body: impl FnOnce(Rc<ThreadContext>) -> LocalFuture<Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        let (send, receive) = std::sync::mpsc::sync_channel(1);
-        let call: Call = Box::new(move |context| {
-            let work = body(context);
-            Box::pin(async move {
-                // Fails if the caller no longer waits.
-                let _ = send.send(work.await);
-            })
-        });
-        if self.threads.queues.calls.push_all(vec![call], false).is_err() {
-            return Err(self.rejection());
-        }
-        // The sender is dropped without a result only when its thread ends.
-        receive.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Closed, "the store was closed")))
-    }
-
-    fn rejection(&self) -> Error {
-        let error = if self.threads.queues.parts.is_closed() {
-            Error::new(ErrorKind::Closed, "the store was closed")
-        } else {
-            Error::new(ErrorKind::Full, "too many fetches are waiting")
-        };
-        error.with("remote", &self.name)
+        let answer = self
+            .threads
+            .queues
+            .call(async move |context| transfer::small(&context, &*source, &name, limit_bytes).await);
+        // A call has no answer only when its thread ends.
+        let answer = answer.and_then(|answer| answer.blocking_recv().unwrap_or_else(|_| Err(closed_error())));
+        answer.context("key", || key).context("remote", || &self.name)
     }
 }
 

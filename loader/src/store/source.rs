@@ -5,9 +5,14 @@
 
 use super::context::ThreadContext;
 use super::failure::Failure;
+use crate::{Error, ErrorKind};
 use async_trait::async_trait;
 use std::fmt;
 use std::ops::Range;
+use std::time::Duration;
+
+/// Bytes per read of bodies without their own memory: small objects, and bytes before the requested range.
+pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 
 /// Version of an object. Its bytes are the same as long as its version is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +43,9 @@ pub(crate) struct GetRequest {
     pub(crate) version: Option<Version>,
 }
 
-/// Head of a response, with the body to read.
-pub(crate) struct GetResponse {
+/// Head of a response.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Head {
     /// Offset in the object of the body's first byte.
     pub(crate) start: u64,
     /// Length of the body; `None` if the server does not announce it (chunked).
@@ -47,6 +53,11 @@ pub(crate) struct GetResponse {
     /// Size of the whole object, if the response contains it.
     pub(crate) total: Option<u64>,
     pub(crate) version: Option<Version>,
+}
+
+/// Response with a body to read.
+pub(crate) struct GetResponse {
+    pub(crate) head: Head,
     pub(crate) body: Box<dyn Body>,
 }
 
@@ -55,6 +66,42 @@ pub(crate) struct GetResponse {
 pub(crate) trait Body {
     /// Fills the front of `out`, which is not empty; returns 0 at the end.
     async fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure>;
+}
+
+/// Reads once, for at most `limit`.
+pub(crate) async fn read_some(
+    context: &ThreadContext,
+    body: &mut dyn Body,
+    limit: Duration,
+    out: &mut [u8],
+) -> Result<usize, Failure> {
+    context.within(limit, body.read(out)).await.unwrap_or_else(|| {
+        let why = format!("no byte arrived for {} s", limit.as_secs_f64());
+        Err(Failure::transient(Error::new(ErrorKind::Timeout, why)))
+    })
+}
+
+/// Appends the body to `bytes`, each read for at most `limit`. Returns false once there are more than `bytes_max` bytes,
+/// and ignores the rest.
+pub(crate) async fn read_whole(
+    context: &ThreadContext,
+    body: &mut dyn Body,
+    limit: Duration,
+    bytes_max: usize,
+    bytes: &mut Vec<u8>,
+) -> Result<bool, Failure> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        let n = read_some(context, body, limit, &mut chunk).await?;
+        if n == 0 {
+            return Ok(true);
+        }
+        let fitting = n.min(bytes_max - bytes.len());
+        bytes.extend_from_slice(&chunk[..fitting]);
+        if fitting < n {
+            return Ok(false);
+        }
+    }
 }
 
 /// Remote folder of one scheme. Its methods run on a fetch thread.

@@ -46,7 +46,7 @@ impl Source for FaultSource {
             return Err(Failure::network("refused by the test"));
         }
         let mut response = self.inner.get(context, request).await?;
-        let reach = response.promised.unwrap_or(FAULT_BYTES).clamp(1, FAULT_BYTES);
+        let reach = response.head.promised.unwrap_or(FAULT_BYTES).clamp(1, FAULT_BYTES);
         response.body = Box::new(FaultBody {
             inner: response.body,
             at: 0,

@@ -9,18 +9,15 @@ use super::queue::Queue;
 use super::transfer::{self, Part};
 use crate::clock::Clock;
 use crate::stats::Stats;
-use crate::sync::{Arc, AtomicBool, JoinHandle, Mutex, Ordering, current, spawn};
+use crate::sync::{Arc, JoinHandle, Mutex, current, spawn};
 use crate::{Error, ErrorKind, Result};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use tokio::sync::Notify;
-
-/// Future that stays on its thread.
-pub(crate) type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
+use tokio::sync::{oneshot, watch};
 
 /// Small job: becomes a future on the thread that takes it.
-pub(crate) type Call = Box<dyn FnOnce(Rc<ThreadContext>) -> LocalFuture<()> + Send>;
+type Call = Box<dyn FnOnce(Rc<ThreadContext>) -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
 /// Longest queue of parts: 65,536 parts of 8 MiB are half a TiB.
 const QUEUED_PARTS_MAX: usize = 1 << 16;
@@ -32,9 +29,8 @@ const QUEUED_CALLS_MAX: usize = 1 << 12;
 pub(crate) struct FetchQueues {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) parts: Queue<Part>,
-    pub(crate) calls: Queue<Call>,
-    is_stopped: AtomicBool,
-    stop: Notify,
+    calls: Queue<Call>,
+    is_stopped: watch::Sender<bool>,
 }
 
 impl FetchQueues {
@@ -43,26 +39,36 @@ impl FetchQueues {
             context: Arc::new(context),
             parts: Queue::new(QUEUED_PARTS_MAX),
             calls: Queue::new(QUEUED_CALLS_MAX),
-            is_stopped: AtomicBool::new(false),
-            stop: Notify::new(),
+            is_stopped: watch::Sender::new(false),
         }
+    }
+
+    /// Runs a small job on a fetch thread. The channel closes without an answer when that thread ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`Queue::push_all`].
+    pub(crate) fn call<T: Send + 'static, F: Future<Output = T> + 'static>(
+        &self,
+        body: impl FnOnce(Rc<ThreadContext>) -> F + Send + 'static,
+    ) -> Result<oneshot::Receiver<T>> {
+        let (sender, receiver) = oneshot::channel();
+        let call: Call = Box::new(move |context| {
+            let work = body(context);
+            Box::pin(async move {
+                // Fails if the caller no longer waits.
+                let _ = sender.send(work.await);
+            })
+        });
+        self.calls.push_all(vec![call])?;
+        Ok(receiver)
     }
 
     /// Ends every thread; queued and running fetches fail as closed.
     fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Release);
         self.parts.close();
         self.calls.close();
-        self.stop.notify_waiters();
-    }
-
-    async fn wait_for_stop(&self) {
-        let woken = self.stop.notified();
-        tokio::pin!(woken);
-        woken.as_mut().enable();
-        if !self.is_stopped.load(Ordering::Acquire) {
-            woken.await;
-        }
+        self.is_stopped.send_replace(true);
     }
 }
 
@@ -145,7 +151,8 @@ async fn serve(queues: Arc<FetchQueues>, index: usize, has_ring: bool) {
         tasks.spawn_local(work(queues.clone(), context.clone()));
     }
     tasks.spawn_local(dispatch(queues.clone(), context));
-    queues.wait_for_stop().await;
+    // The sender lives as long as the queues.
+    let _ = queues.is_stopped.subscribe().wait_for(|is_stopped| *is_stopped).await;
     // Dropping the tasks drops their parts, which fail as closed.
     tasks.shutdown().await;
 }

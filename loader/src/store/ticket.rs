@@ -4,30 +4,27 @@
 //! failed, cancelled, its thread ended), it reports to the job exactly once, through [`Job::part_filled`] or
 //! [`Job::fail`], so no caller waits for a part that no longer exists.
 
-use super::buffer::FetchBuffer;
 use super::source::{Source, Version};
-use crate::sync::{Arc, AtomicBool, AtomicU32, AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, AtomicU32, AtomicU64, Condvar, Mutex, Ordering};
 use crate::{Error, ErrorKind, Result};
 use bytes::BytesMut;
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 /// Object to fetch.
 pub struct FetchRequest {
     /// Key relative to the remote.
     pub key: String,
-    /// Memory to fill, exactly as long as the object is by the index.
-    pub into: FetchBuffer,
-    /// Skip the queue, because a caller waits for this object now.
-    pub urgent: bool,
-    /// Called once when the ticket has an outcome, on a fetch thread; must not block.
-    pub on_done: Option<Box<dyn FnOnce() + Send>>,
+    /// Memory to fill, exactly as long as the object is by the index. It is split into a piece for each ranged request,
+    /// so that several write in parallel, each byte once, and joined without a copy. Buffers that are used again save
+    /// page faults, which cost more than a copy.
+    pub into: BytesMut,
 }
 
 impl FetchRequest {
     /// Creates a request for `key`, which has `len` bytes, with new memory.
     pub fn new(key: impl Into<String>, len: usize) -> Self {
-        Self { key: key.into(), into: FetchBuffer::zeroed(len), urgent: false, on_done: None }
+        Self { key: key.into(), into: BytesMut::zeroed(len) }
     }
 }
 
@@ -56,9 +53,8 @@ pub(crate) struct Job {
     attempt: AtomicU32,
     /// Nanoseconds from `started` to the last byte.
     last_byte_ns: AtomicU64,
-    is_cancelled: AtomicBool,
-    /// Wakes parts that wait for bytes when the job is cancelled.
-    cancel: Notify,
+    /// Set when the job is cancelled; wakes parts that wait for bytes.
+    is_cancelled: watch::Sender<bool>,
     state: Mutex<JobState>,
     changed: Condvar,
 }
@@ -69,20 +65,13 @@ struct JobState {
     missing: usize,
     /// Version in the first response; all others must be the same.
     version: Option<Version>,
-    outcome: Option<Result<FetchBuffer>>,
-    on_done: Option<Box<dyn FnOnce() + Send>>,
+    outcome: Option<Result<BytesMut>>,
 }
 
 impl Job {
-    pub(crate) fn new(
-        source: Arc<dyn Source>,
-        remote: Arc<str>,
-        key: String,
-        len: u64,
-        parts: usize,
-        on_done: Option<Box<dyn FnOnce() + Send>>,
-    ) -> Arc<Self> {
-        let job = Self {
+    pub(crate) fn new(source: Arc<dyn Source>, remote: Arc<str>, key: String, len: u64, parts: usize) -> Arc<Self> {
+        let outcome = (parts == 0).then(|| Ok(BytesMut::new()));
+        Arc::new(Self {
             source,
             remote,
             key,
@@ -91,21 +80,15 @@ impl Job {
             bytes: AtomicU64::new(0),
             attempt: AtomicU32::new(0),
             last_byte_ns: AtomicU64::new(0),
-            is_cancelled: AtomicBool::new(false),
-            cancel: Notify::new(),
+            is_cancelled: watch::Sender::new(false),
             state: Mutex::new(JobState {
                 filled: (0..parts).map(|_| None).collect(),
                 missing: parts,
                 version: None,
-                outcome: None,
-                on_done,
+                outcome,
             }),
             changed: Condvar::new(),
-        };
-        if parts == 0 {
-            job.state.lock().outcome = Some(Ok(FetchBuffer::default()));
-        }
-        Arc::new(job)
+        })
     }
 
     /// Counts `n` bytes that have just arrived.
@@ -119,24 +102,14 @@ impl Job {
         self.attempt.fetch_max(attempt, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.is_cancelled.load(Ordering::Acquire)
-    }
-
     /// Waits until the job is cancelled.
     pub(crate) async fn wait_for_cancel(&self) {
-        let woken = self.cancel.notified();
-        tokio::pin!(woken);
-        // Registered before the flag is read: a cancel between the two is seen by one or the other.
-        woken.as_mut().enable();
-        if !self.is_cancelled() {
-            woken.await;
-        }
+        // The sender lives as long as `self`.
+        let _ = self.is_cancelled.subscribe().wait_for(|is_cancelled| *is_cancelled).await;
     }
 
     fn cancel(&self) {
-        self.is_cancelled.store(true, Ordering::Release);
-        self.cancel.notify_waiters();
+        self.is_cancelled.send_replace(true);
     }
 
     /// Returns the version that all responses must have, which the first one sets.
@@ -154,30 +127,23 @@ impl Job {
         state.filled[part] = Some(memory);
         state.missing -= 1;
         if state.missing == 0 && state.outcome.is_none() {
-            let pieces = std::mem::take(&mut state.filled);
-            let whole = FetchBuffer::join(pieces.into_iter().flatten());
-            self.finish(state, Ok(whole));
+            let mut whole = BytesMut::new();
+            // Adjacent pieces are joined without a copy.
+            state.filled.drain(..).flatten().for_each(|piece| whole.unsplit(piece));
+            state.outcome = Some(Ok(whole));
+            self.changed.notify_all();
         }
     }
 
     /// Fails the job with the error of a part; the other parts stop.
     pub(crate) fn fail(&self, error: Error) {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         if state.outcome.is_none() {
-            let error = error.with("key", &self.key).with("remote", &self.remote);
-            self.finish(state, Err(error));
+            state.outcome = Some(Err(error.with("key", &self.key).with("remote", &self.remote)));
+            self.changed.notify_all();
         }
-        self.cancel();
-    }
-
-    fn finish(&self, mut state: crate::sync::MutexGuard<'_, JobState>, outcome: Result<FetchBuffer>) {
-        state.outcome = Some(outcome);
-        let on_done = state.on_done.take();
         drop(state);
-        self.changed.notify_all();
-        if let Some(on_done) = on_done {
-            on_done();
-        }
+        self.cancel();
     }
 }
 
@@ -190,13 +156,12 @@ impl FetchTicket {
     /// # Errors
     ///
     /// The error of the last attempt; the message names remote, key, range and attempt.
-    pub fn wait(self) -> Result<FetchBuffer> {
-        let mut state = self.0.state.lock();
+    pub fn wait(mut self) -> Result<BytesMut> {
         loop {
-            if let Some(outcome) = state.outcome.take() {
-                return outcome;
+            match self.wait_timeout(Duration::MAX) {
+                Ok(outcome) => return outcome,
+                Err(waiting) => self = waiting,
             }
-            state = self.0.changed.wait(state);
         }
     }
 
@@ -205,14 +170,14 @@ impl FetchTicket {
     /// # Errors
     ///
     /// The ticket itself when the time is over.
-    pub fn wait_timeout(self, limit: Duration) -> Result<Result<FetchBuffer>, Self> {
-        let deadline = Instant::now() + limit;
+    pub fn wait_timeout(self, limit: Duration) -> Result<Result<BytesMut>, Self> {
+        let start = Instant::now();
         let mut state = self.0.state.lock();
         loop {
             if let Some(outcome) = state.outcome.take() {
                 return Ok(outcome);
             }
-            let remaining = deadline.saturating_duration_since(Instant::now());
+            let remaining = limit.saturating_sub(start.elapsed());
             if remaining.is_zero() {
                 drop(state);
                 return Err(self);

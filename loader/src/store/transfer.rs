@@ -6,16 +6,15 @@
 
 use super::context::ThreadContext;
 use super::failure::Failure;
+use super::queue::closed_error;
 use super::retry;
-use super::source::{GetRequest, GetResponse, Source, Version};
+use super::source::{Body, CHUNK_BYTES, GetRequest, GetResponse, Head, Source, Version, read_some, read_whole};
 use super::ticket::Job;
 use crate::sync::Arc;
 use crate::{Error, ErrorKind};
 use bytes::BytesMut;
+use std::fmt;
 use std::rc::Rc;
-
-/// Bytes per read of bodies without their own memory: small objects, and bytes before the requested range.
-const CHUNK_BYTES: usize = 64 << 10;
 
 /// Range of an object, with the memory for it.
 pub(crate) struct Part {
@@ -59,7 +58,7 @@ impl Drop for Part {
             self.job.fail(if std::thread::panicking() {
                 Error::internal("the task that fetched this object panicked")
             } else {
-                Error::new(ErrorKind::Closed, "the store was closed")
+                closed_error()
             });
         }
     }
@@ -77,36 +76,35 @@ pub(crate) async fn run(context: Rc<ThreadContext>, mut part: Part) {
 }
 
 async fn fill(context: &ThreadContext, part: &mut Part) -> Result<(), Error> {
-    let mut attempt = 1;
-    loop {
-        part.job.note_attempt(attempt);
-        let Err(mut failure) = attempt_once(context, part).await else { return Ok(()) };
-        failure.error = failure.error.with("range", format!("{}..{}", part.start + part.done as u64, part.end()));
-        let message = format!("{}: {}, attempt {attempt}: {}", part.job.remote, part.job.key, failure.error);
-        pause_before_retry(context, failure, attempt).await?;
-        log::info!("{message}");
-        attempt += 1;
-    }
+    let job = part.job.clone();
+    attempts(context, format_args!("{}: {}", job.remote, job.key), async |attempt| {
+        job.note_attempt(attempt);
+        attempt_once(context, part).await.map_err(|mut failure| {
+            failure.error = failure.error.with("range", format!("{}..{}", part.start + part.done as u64, part.end()));
+            failure
+        })
+    })
+    .await
 }
 
 /// Makes exchanges until the part is full. A server may send less than requested, as long as every response has bytes.
 async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Failure> {
-    let job = part.job.clone();
+    let (job, limit) = (part.job.clone(), context.shared.config.download_timeout);
     while part.done < part.memory.len() {
         let from = part.start + part.done as u64;
         let plain = part.is_whole_object() && part.done == 0;
         let request =
             GetRequest { key: job.key.clone(), range: (!plain).then(|| from..part.end()), version: job.version(None) };
-        let mut response = job.source.get(context, &request).await?;
-        check_head(&job, &response)?;
-        skip(context, &mut response, from).await?;
-        let promised = response.promised.map_or(u64::MAX, |n| n - (from - response.start));
+        let GetResponse { head, mut body } = job.source.get(context, &request).await?;
+        check_head(&job, &head)?;
+        skip(context, &head, &mut *body, from).await?;
+        let promised = head.promised.map_or(u64::MAX, |n| n - (from - head.start));
         let before = part.done;
         let mut remaining = promised;
         while part.done < part.memory.len() && remaining > 0 {
             let out = &mut part.memory[part.done..];
             let n = out.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
-            let n = read_some(context, &mut response, &mut out[..n]).await?;
+            let n = read_some(context, &mut *body, limit, &mut out[..n]).await?;
             if n == 0 {
                 break;
             }
@@ -115,7 +113,7 @@ async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Fa
             job.count_bytes(n);
             context.shared.counters.bytes.add(n as u64);
         }
-        let is_short = part.done == before || remaining > 0 && response.promised.is_some();
+        let is_short = part.done == before || remaining > 0 && head.promised.is_some();
         if is_short && part.done < part.memory.len() {
             return Err(Failure::network("the body ended before the bytes it promised"));
         }
@@ -124,12 +122,12 @@ async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Fa
 }
 
 /// Checks that a response belongs to the object that is being fetched.
-fn check_head(job: &Job, response: &GetResponse) -> Result<(), Failure> {
-    if let Some(total) = response.total.filter(|&total| total != job.len) {
+fn check_head(job: &Job, head: &Head) -> Result<(), Failure> {
+    if let Some(total) = head.total.filter(|&total| total != job.len) {
         let why = format!("the object has {total} bytes, and {} were expected", job.len);
         return Err(Failure::permanent(Error::new(ErrorKind::Checksum, why)));
     }
-    check_version(job.version(response.version.as_ref()), response.version.as_ref())
+    check_version(job.version(head.version.as_ref()), head.version.as_ref())
 }
 
 fn check_version(first: Option<Version>, now: Option<&Version>) -> Result<(), Failure> {
@@ -144,38 +142,22 @@ fn check_version(first: Option<Version>, now: Option<&Version>) -> Result<(), Fa
 }
 
 /// Skips the bytes before `from`, from servers that do not support ranges.
-async fn skip(context: &ThreadContext, response: &mut GetResponse, from: u64) -> Result<(), Failure> {
-    let mut ahead = from.checked_sub(response.start).ok_or_else(|| {
-        Failure::network(format!("the answer starts at byte {}, and {from} was requested", response.start))
+async fn skip(context: &ThreadContext, head: &Head, body: &mut dyn Body, from: u64) -> Result<(), Failure> {
+    let mut ahead = from.checked_sub(head.start).ok_or_else(|| {
+        Failure::network(format!("the answer starts at byte {}, and {from} was requested", head.start))
     })?;
-    if response.promised.is_some_and(|n| n < ahead) {
+    if head.promised.is_some_and(|n| n < ahead) {
         return Err(Failure::network("the answer ends before the requested byte"));
     }
     let mut scratch = vec![0; CHUNK_BYTES.min(usize::try_from(ahead).unwrap_or(CHUNK_BYTES))];
     while ahead > 0 {
         let n = scratch.len().min(usize::try_from(ahead).unwrap_or(CHUNK_BYTES));
-        match read_some(context, response, &mut scratch[..n]).await? {
+        match read_some(context, body, context.shared.config.download_timeout, &mut scratch[..n]).await? {
             0 => return Err(Failure::network("the body ended before the bytes it promised")),
             n => ahead -= n as u64,
         }
     }
     Ok(())
-}
-
-/// Reads once, under the time limit.
-pub(crate) async fn read_some(
-    context: &ThreadContext,
-    response: &mut GetResponse,
-    out: &mut [u8],
-) -> Result<usize, Failure> {
-    let limit = context.shared.config.download_timeout;
-    match context.within(limit, response.body.read(out)).await {
-        Some(result) => result,
-        None => {
-            let why = format!("no byte arrived for {} s", limit.as_secs_f64());
-            Err(Failure::transient(Error::new(ErrorKind::Timeout, why)))
-        }
-    }
 }
 
 /// Fetches a small object of unknown size, at most `limit_bytes`, with the configured number of attempts.
@@ -185,30 +167,7 @@ pub(crate) async fn small(
     key: &str,
     limit_bytes: usize,
 ) -> Result<(Vec<u8>, Option<Version>), Error> {
-    let mut attempt = 1;
-    loop {
-        match small_once(context, source, key, limit_bytes).await {
-            Ok(found) => return Ok(found),
-            Err(failure) => pause_before_retry(context, failure, attempt).await?,
-        }
-        attempt += 1;
-    }
-}
-
-/// Waits until the next attempt after number `attempt`.
-///
-/// # Errors
-///
-/// That of the failure, if it was the last attempt.
-async fn pause_before_retry(context: &ThreadContext, failure: Failure, attempt: u32) -> Result<(), Error> {
-    let config = &context.shared.config;
-    if !failure.is_retried || attempt >= config.download_retry {
-        return Err(failure.error.with("attempt", format!("{attempt} of {}", config.download_retry)));
-    }
-    context.shared.counters.retries.add(1);
-    let wait = retry::wait(config, attempt, failure.retry_after, &mut context.draws.borrow_mut());
-    context.pause(wait).await;
-    Ok(())
+    attempts(context, format_args!("{key}"), async |_| small_once(context, source, key, limit_bytes).await).await
 }
 
 async fn small_once(
@@ -218,26 +177,46 @@ async fn small_once(
     limit_bytes: usize,
 ) -> Result<(Vec<u8>, Option<Version>), Failure> {
     let request = GetRequest { key: key.to_owned(), range: None, version: None };
-    let mut response = source.get(context, &request).await?;
-    let too_large = || Failure::permanent(Error::format(format!("the object is larger than {limit_bytes} bytes")));
-    if response.promised.is_some_and(|n| n > limit_bytes as u64) {
-        return Err(too_large());
-    }
+    let GetResponse { head, mut body } = source.get(context, &request).await?;
     let mut bytes = Vec::new();
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        let n = read_some(context, &mut response, &mut chunk).await?;
-        if n == 0 {
-            break;
-        }
-        if bytes.len() + n > limit_bytes {
-            return Err(too_large());
-        }
-        bytes.extend_from_slice(&chunk[..n]);
+    let limit = context.shared.config.download_timeout;
+    if head.promised.is_some_and(|n| n > limit_bytes as u64)
+        || !read_whole(context, &mut *body, limit, limit_bytes, &mut bytes).await?
+    {
+        let why = format!("the object is larger than {limit_bytes} bytes");
+        return Err(Failure::permanent(Error::format(why)));
     }
-    if response.promised.is_some_and(|n| n != bytes.len() as u64) {
+    if head.promised.is_some_and(|n| n != bytes.len() as u64) {
         return Err(Failure::network("the body ended before the bytes it promised"));
     }
     context.shared.counters.bytes.add(bytes.len() as u64);
-    Ok((bytes, response.version))
+    Ok((bytes, head.version))
+}
+
+/// Calls `once` with the number of each attempt, as often as configured, until it succeeds. `name` is for the log.
+///
+/// # Errors
+///
+/// That of the last attempt.
+async fn attempts<T>(
+    context: &ThreadContext,
+    name: fmt::Arguments<'_>,
+    mut once: impl AsyncFnMut(u32) -> Result<T, Failure>,
+) -> Result<T, Error> {
+    let config = &context.shared.config;
+    let mut attempt = 1;
+    loop {
+        let failure = match once(attempt).await {
+            Ok(done) => return Ok(done),
+            Err(failure) => failure,
+        };
+        if !failure.is_retried || attempt >= config.download_retry {
+            return Err(failure.error.with("attempt", format!("{attempt} of {}", config.download_retry)));
+        }
+        log::info!("{name}, attempt {attempt}: {}", failure.error);
+        context.shared.counters.retries.add(1);
+        let wait = retry::wait(config, attempt, failure.retry_after, &mut context.draws.borrow_mut());
+        context.pause(wait).await;
+        attempt += 1;
+    }
 }

@@ -1,6 +1,7 @@
 //! Names of remotes: schemes, places, and the encoding of keys.
 
 use crate::{Error, Result};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::borrow::Cow;
 use std::path::PathBuf;
 use url::Url;
@@ -148,20 +149,12 @@ pub(crate) fn check_key(key: &str) -> Result<()> {
     Ok(())
 }
 
-/// Percent-encodes everything but unreserved characters and '/', as S3 signs it.
+/// Characters that are encoded in a path: all but unreserved ones and '/', as S3 signs it.
+const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// Percent-encodes a path.
 pub(crate) fn encode_path(key: &str) -> String {
-    let mut out = String::with_capacity(key.len() + 8);
-    for b in key.bytes() {
-        if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'/') {
-            out.push(char::from(b));
-        } else {
-            const HEX: &[u8; 16] = b"0123456789ABCDEF";
-            out.push('%');
-            out.push(char::from(HEX[usize::from(b >> 4)]));
-            out.push(char::from(HEX[usize::from(b & 15)]));
-        }
-    }
-    out
+    utf8_percent_encode(key, &ENCODED).to_string()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::format::{FileInfo, FilePair, Shard, hash};
 use crate::io::read_regular;
 use crate::pipeline::run::Run;
 use crate::stats::{Stats, TimeKind};
-use crate::store::{FetchBuffer, FetchRequest, Fetcher, Length, Progress, Remote, fetch_whole};
+use crate::store::{FetchRequest, Fetcher, Length, Progress, Remote, fetch_whole};
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -86,7 +86,7 @@ impl ShardFetch<'_> {
                     let fetched = stage.timed(TimeKind::Busy, || self.fetch_file(origin, file))?;
                     stage.done(1, file.bytes);
                     (self.watch)(FetchEvent::File);
-                    Cow::Owned(fetched.into())
+                    Cow::Owned(fetched)
                 }
                 (None, None) => return Err(Error::internal("a shard without remote was claimed")),
             };
@@ -95,16 +95,16 @@ impl ShardFetch<'_> {
         Ok(FetchedShard { files, raw_bytes: shard.raw_bytes() })
     }
 
-    fn fetch_file(&self, origin: Origin<'_>, file: &FileInfo) -> Result<FetchBuffer> {
+    fn fetch_file(&self, origin: Origin<'_>, file: &FileInfo) -> Result<Vec<u8>> {
         let buffer = match origin {
             Origin::Store(remote) => self.fetch_from_store(remote, file)?,
-            Origin::External(fetcher) => self.fetch_externally(fetcher, file)?.into(),
+            Origin::External(fetcher) => self.fetch_externally(fetcher, file)?,
         };
         check_hash(self.stream, file, &buffer)?;
         Ok(buffer)
     }
 
-    fn fetch_from_store(&self, remote: &Remote, file: &FileInfo) -> Result<FetchBuffer> {
+    fn fetch_from_store(&self, remote: &Remote, file: &FileInfo) -> Result<Vec<u8>> {
         let len = usize::try_from(file.bytes).map_err(|_| {
             Error::new(ErrorKind::Unsupported, "a file does not fit this machine").with("file", &file.basename)
         })?;
@@ -112,7 +112,8 @@ impl ShardFetch<'_> {
         let mut seen = 0;
         loop {
             match ticket.wait_timeout(POLL_EVERY) {
-                Ok(done) => return done,
+                // No copy: the buffer is whole and has one owner.
+                Ok(done) => return done.map(Vec::from),
                 Err(waiting) => ticket = waiting,
             }
             self.run.check()?;

@@ -1,19 +1,18 @@
 //! Addresses and signatures of an HTTP store.
 
-use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
 use crate::store::url::encode_path;
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{Request, StatusCode, Uri};
+use http::{Request, StatusCode};
 use std::fmt;
 
 /// Store-specific parts of a request.
 #[async_trait(?Send)]
 pub(crate) trait Authority: fmt::Debug + Send + Sync {
     /// Returns the address of the object `key`.
-    fn address(&self, key: &str) -> Result<Uri, Error>;
+    fn address(&self, key: &str) -> String;
 
     /// Signs `request`, whose address is absolute. Called again after every redirect.
     async fn authorize(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure>;
@@ -44,9 +43,8 @@ impl PlainAuthority {
 
 #[async_trait(?Send)]
 impl Authority for PlainAuthority {
-    fn address(&self, key: &str) -> Result<Uri, Error> {
-        let address = format!("{}/{}", self.base, encode_path(key));
-        address.parse().map_err(|e| Error::config("not a valid address").caused_by(e).with("address", address))
+    fn address(&self, key: &str) -> String {
+        format!("{}/{}", self.base, encode_path(key))
     }
 
     async fn authorize(&self, _: &ThreadContext, _: &mut Request<Bytes>) -> Result<(), Failure> {

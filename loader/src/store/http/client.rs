@@ -38,28 +38,26 @@ pub(crate) async fn send(
 }
 
 async fn exchange(context: &ThreadContext, origin: &Origin, request: &Request<Bytes>) -> Result<Exchange, Failure> {
-    while let Some(mut sender) = context.connections.take(origin) {
-        if sender.ready().await.is_err() {
+    loop {
+        let kept = context.connections.take(origin);
+        let is_kept = kept.is_some();
+        let mut sender = match kept {
+            Some(sender) => sender,
+            None => connect(context, origin).await?,
+        };
+        if is_kept && sender.ready().await.is_err() {
             continue;
         }
         context.shared.counters.requests.add(1);
         match sender.send_request(on_wire(origin, request)).await {
             Ok(response) => return Ok(Exchange { response, sender, origin: origin.clone() }),
-            Err(e) if e.is_canceled() || e.is_closed() || e.is_incomplete_message() => {}
-            Err(e) => return Err(network_failure(e, origin)),
+            Err(e) if is_kept && (e.is_canceled() || e.is_closed() || e.is_incomplete_message()) => {}
+            Err(e) => {
+                let why = Error::new(ErrorKind::Network, "the server gave no answer");
+                return Err(Failure::transient(why.caused_by(e).with("host", origin)));
+            }
         }
     }
-    let mut sender = connect(context, origin).await?;
-    context.shared.counters.requests.add(1);
-    match sender.send_request(on_wire(origin, request)).await {
-        Ok(response) => Ok(Exchange { response, sender, origin: origin.clone() }),
-        Err(e) => Err(network_failure(e, origin)),
-    }
-}
-
-fn network_failure(error: hyper::Error, origin: &Origin) -> Failure {
-    let why = Error::new(ErrorKind::Network, "the server gave no answer");
-    Failure::transient(why.caused_by(error).with("host", origin))
 }
 
 /// Converts a request to the form of HTTP/1.1: the path alone, the host in its header.

@@ -5,7 +5,7 @@ use super::client::Exchange;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
 use crate::store::retry::retry_after;
-use crate::store::source::{Body as _, GetRequest, Version};
+use crate::store::source::{GetRequest, Head, Version, read_whole};
 use crate::{Error, ErrorKind};
 use http::header::{self, HeaderMap};
 use http::{Response, StatusCode, Uri};
@@ -13,15 +13,6 @@ use std::ops::Range;
 
 /// Most bytes of an error's body that are read for the message.
 const EXPLANATION_BYTES: usize = 2048;
-
-/// Head of a successful response.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) start: u64,
-    pub(super) promised: Option<u64>,
-    pub(super) total: Option<u64>,
-    pub(super) version: Option<Version>,
-}
 
 /// Reads the head of a 200 or 206 to `request`, and rejects one that contradicts itself or the request.
 pub(super) fn read_head<B>(response: &Response<B>, request: &GetRequest) -> Result<Head, Failure> {
@@ -133,16 +124,10 @@ fn meaning(status: StatusCode) -> (ErrorKind, bool, &'static str) {
 /// Returns the server's explanation, shortened: S3 sends a code and a sentence in XML.
 async fn explanation(context: &ThreadContext, exchange: Exchange) -> String {
     let mut body = HttpBody::new(context, exchange);
-    let mut text = vec![0; EXPLANATION_BYTES];
-    let mut len = 0;
-    let limit = context.shared.config.download_timeout;
-    while len < text.len() {
-        match context.within(limit, body.read(&mut text[len..])).await {
-            Some(Ok(n)) if n > 0 => len += n,
-            _ => break,
-        }
-    }
-    let text = String::from_utf8_lossy(&text[..len]);
+    let mut text = Vec::new();
+    // The part that has arrived is enough.
+    let _ = read_whole(context, &mut body, context.shared.config.download_timeout, EXPLANATION_BYTES, &mut text).await;
+    let text = String::from_utf8_lossy(&text);
     let element = |name: &str| {
         let (_, after) = text.split_once(&format!("<{name}>"))?;
         Some(after.split_once("</")?.0.to_owned())

@@ -12,7 +12,7 @@ use crate::{Error, ErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
-use http::{Request, StatusCode};
+use http::{Request, StatusCode, Uri};
 
 /// Most redirects that one request follows.
 const REDIRECTS_MAX: usize = 5;
@@ -51,7 +51,13 @@ impl HttpSource {
         headers: &[(header::HeaderName, String)],
     ) -> Result<Exchange, Failure> {
         let limit = context.shared.config.download_timeout;
-        let mut address = self.authority.address(key).map_err(Failure::permanent)?;
+        let address_of_key = || {
+            let address = self.authority.address(key);
+            address.parse::<Uri>().map_err(|e| {
+                Failure::permanent(Error::config("not a valid address").caused_by(e).with("address", address))
+            })
+        };
+        let mut address = address_of_key()?;
         let mut has_learned = false;
         for _ in 0..=REDIRECTS_MAX {
             let mut request = Request::new(Bytes::new());
@@ -68,7 +74,7 @@ impl HttpSource {
             let (status, received) = (exchange.response.status(), exchange.response.headers());
             if !has_learned && !status.is_success() && self.authority.learn(status, received) {
                 has_learned = true;
-                address = self.authority.address(key).map_err(Failure::permanent)?;
+                address = address_of_key()?;
             } else if response::is_redirect(status) {
                 address = response::redirect_target(&address, received)?;
             } else {
@@ -101,13 +107,7 @@ impl Source for HttpSource {
         if status == StatusCode::OK && request.range.as_ref().is_some_and(|r| r.start > 0) {
             self.has_no_ranges.store(true, Ordering::Relaxed);
         }
-        Ok(GetResponse {
-            start: head.start,
-            promised: head.promised,
-            total: head.total,
-            version: head.version,
-            body: Box::new(HttpBody::new(context, exchange)),
-        })
+        Ok(GetResponse { head, body: Box::new(HttpBody::new(context, exchange)) })
     }
 
     fn has_ranges(&self) -> bool {

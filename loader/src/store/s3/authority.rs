@@ -6,9 +6,7 @@
 
 use super::bridge::Bridge;
 use super::settings::S3Settings;
-use crate::clock::Clock;
-use crate::stats::Stats;
-use crate::store::context::ThreadContext;
+use crate::store::context::{StoreContext, ThreadContext};
 use crate::store::failure::Failure;
 use crate::store::http::Authority;
 use crate::store::threads::FetchQueues;
@@ -17,7 +15,7 @@ use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::{Error, ErrorKind, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode, Uri};
+use http::{HeaderMap, Request, StatusCode};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AwsAuthorizer, AwsCredential};
 use object_store::client::HttpRequest;
 use object_store::{RetryConfig, aws::AmazonS3ConfigKey};
@@ -36,16 +34,13 @@ pub(crate) struct S3Authority {
     bucket: String,
     /// Ends with a slash unless it is empty.
     prefix: String,
-    region: Mutex<String>,
     bridge: Bridge,
-    /// The library's store for this bucket, created again when the region turns out to be another one.
-    library: Mutex<Arc<AmazonS3>>,
+    /// The bucket's region and the library's store for it, created again when the region turns out to be another one.
+    library: Mutex<(String, Arc<AmazonS3>)>,
     /// Earliest time of the next search for credentials. Locked during a search, so that other requests wait for it.
     next_search: tokio::sync::Mutex<Option<Duration>>,
     /// The last search found no credentials.
     is_unsigned: AtomicBool,
-    clock: Clock,
-    stats: Arc<Stats>,
 }
 
 impl S3Authority {
@@ -58,18 +53,15 @@ impl S3Authority {
             settings,
             bucket,
             prefix: if prefix.is_empty() { String::new() } else { format!("{prefix}/") },
-            region: Mutex::new(region),
             bridge,
-            library: Mutex::new(library),
+            library: Mutex::new((region, library)),
             next_search: tokio::sync::Mutex::new(None),
             is_unsigned: AtomicBool::new(false),
-            clock: queues.context.clock.clone(),
-            stats: queues.context.stats.clone(),
         })
     }
 
     fn region(&self) -> String {
-        self.region.lock().clone()
+        self.library.lock().0.clone()
     }
 
     /// Returns scheme, host and path of the bucket, without a slash at the end.
@@ -88,11 +80,11 @@ impl S3Authority {
     }
 
     /// Returns the credentials for signatures; `None` to send requests unsigned.
-    async fn credential(&self) -> Result<Option<Arc<AwsCredential>>, Failure> {
+    async fn credential(&self, context: &StoreContext) -> Result<Option<Arc<AwsCredential>>, Failure> {
         if self.settings.anonymous {
             return Ok(None);
         }
-        let library = self.library.lock().clone();
+        let library = self.library.lock().1.clone();
         if self.settings.names_credentials() {
             let found = library.credentials().get_credential().await;
             return found.map(Some).map_err(|e| {
@@ -102,7 +94,7 @@ impl S3Authority {
         }
         let mut next_search = self.next_search.lock().await;
         self.is_unsigned.store(true, Ordering::Relaxed);
-        if self.settings.no_metadata || next_search.is_some_and(|until| self.clock.now() < until) {
+        if self.settings.no_metadata || next_search.is_some_and(|until| context.clock.now() < until) {
             return Ok(None);
         }
         match library.credentials().get_credential().await {
@@ -112,8 +104,8 @@ impl S3Authority {
             }
             Err(e) => {
                 log::info!("no AWS credentials: {e}");
-                self.stats.note("requests to S3 are not signed: no credentials were found");
-                *next_search = Some(self.clock.now() + CREDENTIAL_SEARCH_PAUSE);
+                context.stats.note("requests to S3 are not signed: no credentials were found");
+                *next_search = Some(context.clock.now() + CREDENTIAL_SEARCH_PAUSE);
                 Ok(None)
             }
         }
@@ -153,13 +145,12 @@ fn settings_error(error: object_store::Error) -> Error {
 
 #[async_trait(?Send)]
 impl Authority for S3Authority {
-    fn address(&self, key: &str) -> Result<Uri> {
-        let address = format!("{}/{}{}", self.bucket_address(), encode_path(&self.prefix), encode_path(key));
-        address.parse().map_err(|e| Error::config("not a valid address").caused_by(e).with("address", address))
+    fn address(&self, key: &str) -> String {
+        format!("{}/{}{}", self.bucket_address(), encode_path(&self.prefix), encode_path(key))
     }
 
-    async fn authorize(&self, _: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure> {
-        let Some(credential) = self.credential().await? else { return Ok(()) };
+    async fn authorize(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure> {
+        let Some(credential) = self.credential(&context.shared).await? else { return Ok(()) };
         let mut signed = HttpRequest::new(request.body().clone().into());
         *signed.method_mut() = request.method().clone();
         *signed.uri_mut() = request.uri().clone();
@@ -181,16 +172,13 @@ impl Authority for S3Authority {
         let Some(named) = headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok()) else { return false };
         let is_valid =
             !named.is_empty() && named.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-        let mut region = self.region.lock();
-        if !is_valid || *region == named {
+        let mut current = self.library.lock();
+        if !is_valid || current.0 == named {
             return false;
         }
-        match builder(&self.settings, &self.bucket, named, &self.bridge).build() {
-            Ok(library) => *self.library.lock() = Arc::new(library),
-            Err(_) => return false,
-        }
-        log::info!("bucket {} is in {named}, not in {region}", self.bucket);
-        named.clone_into(&mut region);
+        let Ok(library) = builder(&self.settings, &self.bucket, named, &self.bridge).build() else { return false };
+        log::info!("bucket {} is in {named}, not in {}", self.bucket, current.0);
+        *current = (named.to_owned(), Arc::new(library));
         true
     }
 

@@ -5,9 +5,10 @@
 
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
-use crate::store::http::{Exchange, HttpBody, send};
-use crate::store::source::Body as _;
-use crate::store::threads::{Call, FetchQueues};
+use crate::store::http::{HttpBody, send};
+use crate::store::queue::closed_error;
+use crate::store::source::read_whole;
+use crate::store::threads::FetchQueues;
 use crate::sync::{Arc, Weak};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
@@ -21,9 +22,6 @@ use std::time::Duration;
 
 /// Largest response that is accepted.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-
-/// Bytes read at a time.
-const CHUNK_BYTES: usize = 64 << 10;
 
 /// Time limit for metadata services, which answer at once or do not exist.
 const METADATA_LIMIT: Duration = Duration::from_secs(2);
@@ -58,23 +56,15 @@ impl HttpConnector for Bridge {
 #[async_trait]
 impl HttpService for Bridge {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let closed = || HttpError::new(HttpErrorKind::Unknown, Error::new(ErrorKind::Closed, "the store was closed"));
+        let closed = || HttpError::new(HttpErrorKind::Unknown, closed_error());
         let (head, body) = request.into_parts();
         // Only uploads have bodies in several pieces, and they do not use the bridge.
         let body = body.as_bytes().cloned().unwrap_or_default();
         let request = http::Request::from_parts(head, body);
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        let call: Call = Box::new(move |context| {
-            Box::pin(async move {
-                // Fails if the caller was cancelled.
-                let _ = sender.send(exchange(&context, request).await);
-            })
-        });
-        let pushed = self.queues.upgrade().map(|queues| queues.calls.push_all(vec![call], false));
-        if !matches!(pushed, Some(Ok(()))) {
-            return Err(closed());
-        }
-        match receiver.await {
+        let queues = self.queues.upgrade().ok_or_else(closed)?;
+        let answer = queues.call(async move |context| exchange(&context, request).await).map_err(|_| closed())?;
+        drop(queues);
+        match answer.await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(failure)) => {
                 let kind = match failure.error.kind() {
@@ -96,25 +86,9 @@ async fn exchange(context: &ThreadContext, request: http::Request<Bytes>) -> Res
     let (mut head, ()) = http::Response::new(()).into_parts();
     head.status = exchange.response.status();
     head.headers = exchange.response.headers().clone();
-    let body = collect(context, exchange, limit).await?;
-    Ok(HttpResponse::from_parts(head, HttpResponseBody::from(body)))
-}
-
-async fn collect(context: &ThreadContext, exchange: Exchange, limit: Duration) -> Result<Bytes, Failure> {
-    let mut body = HttpBody::new(context, exchange);
     let mut bytes = Vec::new();
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        match context.within(limit, body.read(&mut chunk)).await {
-            Some(Ok(0)) => return Ok(bytes.into()),
-            Some(Ok(n)) => bytes.extend_from_slice(&chunk[..n]),
-            Some(Err(failure)) => return Err(failure),
-            None => {
-                return Err(Failure::transient(Error::new(ErrorKind::Timeout, "the answer stopped before its end")));
-            }
-        }
-        if bytes.len() > ANSWER_BYTES_MAX {
-            return Err(Failure::permanent(Error::format("the answer is larger than 64 MiB")));
-        }
+    if !read_whole(context, &mut HttpBody::new(context, exchange), limit, ANSWER_BYTES_MAX, &mut bytes).await? {
+        return Err(Failure::permanent(Error::format("the answer is larger than 64 MiB")));
     }
+    Ok(HttpResponse::from_parts(head, HttpResponseBody::from(Bytes::from(bytes))))
 }
