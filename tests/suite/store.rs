@@ -10,3 +10,5 @@ mod nginx;
 mod rig;
 #[path = "store/s3.rs"]
 mod s3;
+#[path = "store/secrets.rs"]
+mod secrets;

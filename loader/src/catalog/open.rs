@@ -79,6 +79,7 @@ impl Opener<'_> {
     }
 
     fn open_named(&self, stream: &StreamConfig, split: &str, name: &str) -> Result<IndexedStream> {
+        let shown = redact(name);
         let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
         let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
         let remote = match stream.remote {
@@ -87,10 +88,10 @@ impl Opener<'_> {
         };
         let keep_zip = stream.keep_zip.unwrap_or(self.config.keep_zip);
         let opened = |remote: Option<Remote>, path, bytes: &[u8]| -> Result<IndexedStream> {
-            let index = Index::parse(bytes, &format!("{name}/{INDEX_BASENAME}"))?;
+            let index = Index::parse(bytes, &format!("{shown}/{INDEX_BASENAME}"))?;
             let (digest, index_bytes) = (HashAlgo::Xxh3_64.hex(bytes), bytes.len() as u64);
             Ok(IndexedStream {
-                name: name.to_owned(),
+                name: shown.clone().into_owned(),
                 has_remote: remote.is_some(),
                 remote,
                 path,
@@ -103,7 +104,7 @@ impl Opener<'_> {
         };
         let Some(remote) = remote else {
             let path = stream.local.clone().unwrap_or_default().join(split);
-            let bytes = self.index(&path, name, None)?;
+            let bytes = self.index(&path, &shown, None)?;
             return opened(None, path, &bytes);
         };
         if let (None, Some(folder)) = (&stream.local, local_folder(name)) {
@@ -115,7 +116,7 @@ impl Opener<'_> {
                 };
                 return Err(Error::new(ErrorKind::NotFound, message).with("folder", folder.display()));
             }
-            let bytes = self.index(&folder, name, None)?;
+            let bytes = self.index(&folder, &shown, None)?;
             let in_place = opened(None, folder, &bytes)?;
             if in_place.shards.iter().all(|s| s.compression.is_none()) {
                 return Ok(in_place);
@@ -126,7 +127,7 @@ impl Opener<'_> {
             None => default_local(name)?,
         };
         let path = root.join(split);
-        let bytes = self.index(&path, name, Some(&remote))?;
+        let bytes = self.index(&path, &shown, Some(&remote))?;
         opened(Some(remote), path, &bytes)
     }
 

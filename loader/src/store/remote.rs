@@ -5,7 +5,7 @@ use super::source::{Source, Version};
 use super::threads::FetchThreads;
 use super::ticket::{FetchRequest, FetchTicket, Job};
 use super::transfer::{self, Part};
-use super::url::check_key;
+use super::url::{check_key, redact};
 use crate::Result;
 use crate::error::Context as _;
 use crate::sync::Arc;
@@ -16,12 +16,13 @@ use std::fmt;
 pub struct Remote {
     threads: Arc<FetchThreads>,
     source: Arc<dyn Source>,
+    /// For messages, without secrets.
     name: Arc<str>,
 }
 
 impl Remote {
     pub(crate) fn new(threads: Arc<FetchThreads>, source: Arc<dyn Source>, name: &str) -> Self {
-        Self { threads, source, name: name.into() }
+        Self { threads, source, name: redact(name).into() }
     }
 
     /// Wraps the source, to count or disturb its exchanges.

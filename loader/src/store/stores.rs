@@ -7,7 +7,7 @@ use super::remote::Remote;
 use super::s3::{S3Authority, S3Settings};
 use super::source::Source;
 use super::threads::FetchThreads;
-use super::url::Place;
+use super::url::{Place, redact};
 use crate::Result;
 use crate::clock::Clock;
 use crate::error::Context as _;
@@ -47,7 +47,7 @@ impl Stores {
             Place::Http(base) => Arc::new(HttpSource::new(Arc::new(PlainAuthority::new(&base)), &config.user_agent)?),
             Place::S3 { bucket, prefix } => {
                 let settings = config.s3.clone().map_or_else(S3Settings::from_env, Ok)?;
-                let s3 = S3Authority::new(queues, settings, bucket, &prefix).context("remote", || remote)?;
+                let s3 = S3Authority::new(queues, settings, bucket, &prefix).context("remote", || redact(remote))?;
                 Arc::new(HttpSource::new(Arc::new(s3), &config.user_agent)?)
             }
         };

@@ -44,7 +44,7 @@ pub struct Progress {
 /// State shared by a ticket and the parts of its object.
 pub(crate) struct Job {
     pub(crate) source: Arc<dyn Source>,
-    /// The remote as the user wrote it, for messages.
+    /// The remote, for messages.
     pub(crate) remote: Arc<str>,
     pub(crate) key: String,
     pub(crate) len: u64,

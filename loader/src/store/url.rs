@@ -109,20 +109,25 @@ pub(crate) fn is_url(name: &str) -> bool {
 /// Schemes in which `@` is part of a place's name, without secrets before it.
 const WITHOUT_USERS: [&str; 2] = ["oci", "wasbs"];
 
-/// Returns a remote for messages and logs, without the user name and password of its address.
+/// Returns a remote for messages and logs, without the user name, password, query and fragment of its address.
 pub(crate) fn redact(remote: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = remote.split_once(':') else { return remote.into() };
     let is_known = SUPPORTED.contains(&scheme) || UNSUPPORTED.contains(&scheme);
     // The part before `://` need not be a known scheme.
     let is_address = is_known || rest.starts_with("//") || is_url(remote);
-    if WITHOUT_USERS.contains(&scheme) || !is_address {
+    if !is_address {
         return remote.into();
     }
     let slashes = rest.len() - rest.trim_start_matches('/').len();
-    let server = rest[slashes..].split('/').next().unwrap_or_default();
-    match server.rfind('@') {
-        Some(at) => format!("{scheme}:{}...{}", &rest[..slashes], &rest[slashes + at..]).into(),
-        None => remote.into(),
+    let (start, rest) = remote.split_at(remote.len() - rest.len() + slashes);
+    let (place, tail) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
+    // A password may contain any of `/@?#`, unencoded by mistake: it ends at the last `@`.
+    let server = place.split('/').next().unwrap_or_default();
+    let has_user = !WITHOUT_USERS.contains(&scheme) && server.contains(['@', ':']);
+    match place.rfind('@') {
+        _ if has_user && tail.contains('@') => format!("{start}...").into(),
+        Some(at) if has_user => format!("{start}...{}", &place[at..]).into(),
+        _ => remote[..start.len() + place.len()].into(),
     }
 }
 
@@ -200,8 +205,7 @@ mod tests {
 
     #[test]
     fn a_password_in_an_address_is_rejected_without_being_shown() {
-        for remote in ["http://me:secret@h/x", "https:/me:secret@h", "sftp://me:secret@h/a@b", "http://me:secret@h:x/"]
-        {
+        for remote in ["http://me:secret@h/x", "https:/me:secret@h", "sftp://me:secret@h/a", "http://me:secret@h:x/"] {
             let error = Place::parse(remote).expect_err("password").to_string();
             assert!(!error.contains("secret") && error.contains("...@h"), "{error}");
         }
@@ -209,8 +213,29 @@ mod tests {
             let error = Place::parse(remote).expect_err("no such scheme").to_string();
             assert!(!error.contains("secret") && error.contains("...@h/x"), "{error}");
         }
-        for name in ["https://h/a@b", "oci://bucket@namespace/x", "data:x@y", "/data/a@b"] {
+        for name in ["https://h/a@b", "oci://bucket@namespace/x", "data:x@y", "/data/a@b", "/data/a?b#c", "s3://b/x"] {
             assert_eq!(redact(name), name);
+        }
+    }
+
+    #[test]
+    fn secrets_in_an_address_are_not_shown() {
+        for (remote, shown) in [
+            ("https://h/x?X-Amz-Signature=secret", "https://h/x"),
+            ("https://h/x?sig=a@secret", "https://h/x"),
+            ("https://h/x#secret", "https://h/x"),
+            ("s3://bucket/x?versionId=secret", "s3://bucket/x"),
+            ("wasbs://box@account/x?sig=secret", "wasbs://box@account/x"),
+            ("http://me:sec/ret@h/x", "http://...@h/x"),
+            ("http://me:sec@ret@h/x", "http://...@h/x"),
+            ("sftp://me:secret@h/a@b", "sftp://...@b"),
+            ("http://me@sec/ret@h/x", "http://...@h/x"),
+            ("http://me:sec?ret@h/x", "http://..."),
+            ("http://me:sec#ret@h/x?y", "http://..."),
+            ("https:me:sec/ret@h", "https:...@h"),
+            ("http://h:81/x?y=secret", "http://h:81/x"),
+        ] {
+            assert_eq!(redact(remote), shown);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::format::index::INDEX_BYTES_MAX;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::order::DataSetShape;
 use crate::stats::Stats;
-use crate::store::{Fetcher, Length, StoreConfig, Stores, fetch_whole, local_folder};
+use crate::store::{Fetcher, Length, StoreConfig, Stores, fetch_whole, local_folder, redact};
 use crate::sync::Arc;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -99,7 +99,10 @@ impl DataSet {
         let places = self.config.streams.iter().zip(&self.shards).zip(&self.hashes);
         places
             .map(|((place, shards), hash)| IndexedStream {
-                name: place.remote.clone().unwrap_or_else(|| place.dir.display().to_string()),
+                name: match &place.remote {
+                    Some(remote) => redact(remote).into_owned(),
+                    None => place.dir.display().to_string(),
+                },
                 remote: None,
                 has_remote: place.has_remote(),
                 path: place.dir.clone(),
@@ -145,8 +148,8 @@ impl StreamLocation {
         let fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>> =
             if self.has_remote() { Some(&mut fetch) } else { None };
         let policy = WaitPolicy::new(&|| false, STALL_TIMEOUT);
-        let name = self.remote.as_deref().unwrap_or("no remote");
-        install_index(&self.dir, name, IndexCheck::Trust, fetch, &Clock::system(), policy)?;
+        let name = self.remote.as_deref().map_or("no remote".into(), redact);
+        install_index(&self.dir, &name, IndexCheck::Trust, fetch, &Clock::system(), policy)?;
         Ok(())
     }
 

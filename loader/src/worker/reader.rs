@@ -11,7 +11,7 @@ use crate::io::read_exact_at;
 use crate::order::{SampleId, ShardId, StreamId};
 use crate::pipeline::{FetchEvent, Origin, Run, ShardFetch, ShardTable};
 use crate::stats::Stats;
-use crate::store::{Fetcher, Remote};
+use crate::store::{Fetcher, Remote, redact};
 use crate::sync::{Arc, Mutex};
 use std::os::fd::AsFd;
 
@@ -334,7 +334,7 @@ impl SampleReader {
             let uses_store = self.fetcher(number).is_none() && place.has_remote();
             let Some(remote) = place.remote.as_ref().filter(|_| uses_store) else { return Ok(None) };
             let opened = stores.open(remote, place.store_config()?, &self.stats, &Clock::system());
-            opened.context("remote", || remote).map(Some)
+            opened.context("remote", || redact(remote)).map(Some)
         };
         let opened: Arc<[_]> = self.data.config.streams.iter().enumerate().map(open).collect::<Result<_>>()?;
         *remotes = Some(opened.clone());

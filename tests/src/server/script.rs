@@ -9,6 +9,8 @@ pub enum Fault {
     StallAfter(u64),
     /// This status only, with `Retry-After` in seconds.
     Status(u16, Option<u64>),
+    /// This status with this text.
+    Text(u16, String),
     /// Redirection with this status to this address.
     Redirect(u16, String),
     /// Correct bytes with a `Content-Range` that starts this many bytes later.

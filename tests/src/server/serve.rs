@@ -43,6 +43,7 @@ pub(super) async fn answer(state: &Arc<State>, request: Request<Incoming>) -> Re
         path: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
         range: text(header::RANGE),
         if_match: text(header::IF_MATCH),
+        has_credentials: ["authorization", "x-amz-security-token"].iter().any(|name| head.headers.contains_key(*name)),
         status: answer.status().as_u16(),
     });
     Ok(answer)
@@ -68,6 +69,10 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
             answer.headers_mut().insert(header::RETRY_AFTER, after.into());
         }
         return answer;
+    }
+    if let Some(Fault::Text(status, text)) = &fault {
+        let builder = Response::builder().status(*status);
+        return build(state, builder, ObjectBody::text(state, text.clone()));
     }
     if let Some(Fault::Redirect(status, to)) = &fault {
         let mut answer = empty(state, StatusCode::from_u16(*status).unwrap_or(StatusCode::FOUND));

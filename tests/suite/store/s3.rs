@@ -123,3 +123,46 @@ fn the_region_is_learned_from_the_server() {
     }
     assert_eq!(rig.server.counters().requests, 3, "the region is learned once");
 }
+
+#[test]
+fn credentials_are_not_sent_to_another_server() {
+    let keys = Keys { token: Some("session/token==".into()), ..Keys::new(KEYS.0, KEYS.1) };
+    let (rig, remote) = rig(Options { keys: Some(keys), ..options() }, |s3| s3.token = Some("session/token==".into()));
+    let other = ObjectServer::in_memory(Options::default()).expect("loopback");
+    other.put("x", content(10)).expect("memory");
+    rig.server.put("x", content(10)).expect("memory");
+    rig.server.script(Rule::once("index", Fault::Redirect(307, format!("{}/bucket/x", rig.server.url()))));
+    assert_eq!(remote.get_small("index.json", 10).expect("the same server").0, content(10));
+    for status in [301, 302, 303, 307, 308] {
+        rig.server.script(Rule::once("index", Fault::Redirect(status, format!("{}/x", other.url()))));
+        let error = remote.get_small("index.json", 10).expect_err("another server");
+        assert_eq!(error.kind(), ErrorKind::Permission);
+        assert!(error.to_string().contains("redirects to another server, which may not have"), "{error}");
+    }
+    assert_eq!(other.seen(), [], "it is not asked at all");
+}
+
+#[test]
+fn unsigned_requests_follow_a_redirect_to_another_server() {
+    let (rig, remote) = rig(Options { keys: None, ..options() }, |s3| s3.anonymous = true);
+    let other = ObjectServer::in_memory(Options::default()).expect("loopback");
+    other.put("x", content(10)).expect("memory");
+    rig.server.script(Rule::once("index", Fault::Redirect(307, format!("{}/x", other.url()))));
+    assert_eq!(remote.get_small("index.json", 10).expect("public").0, content(10));
+    assert!(!other.seen()[0].has_credentials);
+}
+
+#[test]
+fn a_disabled_metadata_service_is_not_asked_where_half_of_another_source_is_named() {
+    for half in ["AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_WEB_IDENTITY_TOKEN_FILE"] {
+        let metadata = ObjectServer::in_memory(Options::default()).expect("loopback");
+        let (rig, remote) = rig(Options { keys: None, ..options() }, |s3| {
+            (s3.access_key, s3.secret_key) = (None, None);
+            s3.providers = vec![("AWS_METADATA_ENDPOINT".into(), metadata.url()), (half.into(), metadata.url())];
+        });
+        rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
+        let fetched = remote.get_small("index.json", 10);
+        assert_eq!(metadata.counters().requests, 0, "{half}");
+        assert_eq!(fetched.expect("public").0, content(10));
+    }
+}

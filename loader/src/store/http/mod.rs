@@ -20,6 +20,7 @@ mod uring;
 pub(crate) use authority::{Authority, PlainAuthority};
 pub(crate) use body::HttpBody;
 pub(crate) use client::send;
-pub(crate) use pool::ConnectionPool;
+pub(crate) use pool::{ConnectionPool, Origin};
+pub(crate) use response::server_code;
 pub(crate) use source::HttpSource;
 pub(crate) use tls::Tls;

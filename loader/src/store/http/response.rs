@@ -14,6 +14,9 @@ use std::ops::Range;
 /// Most bytes of an error's body that are read for the message.
 const EXPLANATION_BYTES: usize = 2048;
 
+/// Longest code in an error's body.
+const CODE_BYTES_MAX: usize = 60;
+
 /// Reads the head of a 200 or 206 to `request`, and rejects one that contradicts itself or the request.
 pub(super) fn read_head<B>(response: &Response<B>, request: &GetRequest) -> Result<Head, Failure> {
     let headers = response.headers();
@@ -121,23 +124,24 @@ fn meaning(status: StatusCode) -> (ErrorKind, bool, &'static str) {
     }
 }
 
-/// Returns the server's explanation, shortened: S3 sends a code and a sentence in XML.
+/// Reads the start of an error's body, and returns the server's code for messages.
 async fn explanation(context: &ThreadContext, exchange: Exchange) -> String {
     let mut body = HttpBody::new(context, exchange);
     let mut text = Vec::new();
     // The part that has arrived is enough.
     let _ = read_whole(context, &mut body, context.shared.config.download_timeout, EXPLANATION_BYTES, &mut text).await;
-    let text = String::from_utf8_lossy(&text);
-    let element = |name: &str| {
-        let (_, after) = text.split_once(&format!("<{name}>"))?;
-        Some(after.split_once("</")?.0.to_owned())
-    };
-    let parts: Vec<String> = ["Code", "Message"].iter().filter_map(|name| element(name)).collect();
-    if parts.is_empty() {
-        return String::new();
+    server_code(&text)
+}
+
+/// Returns the code in an error's body, after a comma: S3 sends one in XML. The rest of the text is not shown, because it
+/// may repeat keys and tokens of the request, and neither is a code that does not look like one.
+pub(crate) fn server_code(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map_or("", |(code, _)| code);
+    match code.len() {
+        1..=CODE_BYTES_MAX if code.bytes().all(|b| b.is_ascii_alphabetic() || b == b'.') => format!(", {code}"),
+        _ => String::new(),
     }
-    let explanation: String = parts.join(": ").chars().filter(|c| !c.is_control()).take(300).collect();
-    format!(", {explanation}")
 }
 
 #[cfg(test)]

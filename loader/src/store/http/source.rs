@@ -7,6 +7,7 @@ use super::response;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
 use crate::store::source::{GetRequest, GetResponse, Source, Version};
+use crate::store::url::redact;
 use crate::sync::{Arc, AtomicBool, Ordering};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
@@ -54,7 +55,7 @@ impl HttpSource {
         let address_of_key = || {
             let address = self.authority.address(key);
             address.parse::<Uri>().map_err(|e| {
-                Failure::permanent(Error::config("not a valid address").caused_by(e).with("address", address))
+                Failure::permanent(Error::config("not a valid address").caused_by(e).with("address", redact(&address)))
             })
         };
         let mut address = address_of_key()?;

@@ -8,17 +8,18 @@ use super::bridge::Bridge;
 use super::settings::S3Settings;
 use crate::store::context::{StoreContext, ThreadContext};
 use crate::store::failure::Failure;
-use crate::store::http::Authority;
+use crate::store::http::{Authority, Origin};
 use crate::store::threads::FetchQueues;
 use crate::store::url::encode_path;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::{Error, ErrorKind, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode, Uri};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AwsAuthorizer, AwsCredential};
 use object_store::client::HttpRequest;
 use object_store::{RetryConfig, aws::AmazonS3ConfigKey};
+use std::fmt;
 use std::time::Duration;
 
 /// Region until a setting or a response names another one.
@@ -28,7 +29,6 @@ const REGION_DEFAULT: &str = "us-east-1";
 const CREDENTIAL_SEARCH_PAUSE: Duration = Duration::from_secs(60);
 
 /// One bucket, with a prefix in it.
-#[derive(Debug)]
 pub(crate) struct S3Authority {
     settings: S3Settings,
     bucket: String,
@@ -79,6 +79,14 @@ impl S3Authority {
         }
     }
 
+    /// Returns true for addresses on the bucket's own server, or on one of S3 in another region.
+    fn may_sign(&self, address: &Uri) -> bool {
+        let own = self.bucket_address().parse().ok().and_then(|own| Origin::of(&own));
+        let origin = Origin::of(address);
+        let is_aws = self.settings.endpoint.is_none() && origin.as_ref().is_some_and(|to| is_s3(to, &self.bucket));
+        is_aws || origin.is_some() && origin == own
+    }
+
     /// Returns the credentials for signatures; `None` to send requests unsigned.
     async fn credential(&self, context: &StoreContext) -> Result<Option<Arc<AwsCredential>>, Failure> {
         if self.settings.anonymous {
@@ -89,7 +97,7 @@ impl S3Authority {
             let found = library.credentials().get_credential().await;
             return found.map(Some).map_err(|e| {
                 let why = "the credentials that the environment names cannot be loaded";
-                Failure::transient(Error::new(ErrorKind::Permission, why).caused_by(e))
+                Failure::transient(Error::new(ErrorKind::Permission, why).caused_by(self.bridge.describe(&e)))
             });
         }
         let mut next_search = self.next_search.lock().await;
@@ -103,7 +111,7 @@ impl S3Authority {
                 Ok(Some(found))
             }
             Err(e) => {
-                log::info!("no AWS credentials: {e}");
+                log::info!("no AWS credentials: {}", self.bridge.describe(&e));
                 context.stats.note("requests to S3 are not signed: no credentials were found");
                 *next_search = Some(context.clock.now() + CREDENTIAL_SEARCH_PAUSE);
                 Ok(None)
@@ -139,6 +147,27 @@ fn builder(settings: &S3Settings, bucket: &str, region: &str, bridge: &Bridge) -
     builder
 }
 
+/// Returns true for `s3.REGION.amazonaws.com`, its older form `s3-REGION`, and the bucket's name before it. Others may
+/// have hosts with more labels in this domain.
+fn is_s3(origin: &Origin, bucket: &str) -> bool {
+    let domains = [".amazonaws.com", ".amazonaws.com.cn"];
+    let Some(name) = domains.iter().find_map(|domain| origin.host.strip_suffix(domain)) else { return false };
+    let name = name.strip_prefix(bucket).and_then(|name| name.strip_prefix('.')).unwrap_or(name);
+    let is_region = |text: &str| text.strip_prefix(['.', '-']).is_some_and(|region| !region.contains('.'));
+    origin.tls && name.strip_prefix("s3").is_some_and(|rest| rest.is_empty() || is_region(rest))
+}
+
+impl fmt::Debug for S3Authority {
+    /// Without the library's store, which has credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3Authority")
+            .field("settings", &self.settings)
+            .field("bucket", &self.bucket)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
 fn settings_error(error: object_store::Error) -> Error {
     Error::config("the S3 settings do not fit together").caused_by(error)
 }
@@ -151,6 +180,13 @@ impl Authority for S3Authority {
 
     async fn authorize(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure> {
         let Some(credential) = self.credential(&context.shared).await? else { return Ok(()) };
+        // A server could redirect requests to any host, to get the session token of their headers.
+        if !self.may_sign(request.uri()) {
+            let why =
+                "the store redirects to another server, which may not have the credentials: set the endpoint to it";
+            let error = Error::new(ErrorKind::Permission, why);
+            return Err(Failure::permanent(error.with("host", request.uri().host().unwrap_or_default())));
+        }
         let mut signed = HttpRequest::new(request.body().clone().into());
         *signed.method_mut() = request.method().clone();
         *signed.uri_mut() = request.uri().clone();
@@ -186,5 +222,33 @@ impl Authority for S3Authority {
         self.is_unsigned
             .load(Ordering::Relaxed)
             .then_some("no credentials were found: set AWS_ACCESS_KEY_ID or AWS_PROFILE")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_servers_of_s3_may_have_the_credentials_of_a_bucket_on_aws() {
+        let origin = |address: &str| Origin::of(&address.parse().expect("an address")).expect("an origin");
+        for address in [
+            "https://b.s3.eu-west-1.amazonaws.com/x",
+            "https://b.s3-eu-west-1.amazonaws.com",
+            "https://s3.cn-north-1.amazonaws.com.cn/b",
+            "https://b.s3.amazonaws.com",
+        ] {
+            assert!(is_s3(&origin(address), "b"), "{address}");
+        }
+        for address in [
+            "http://b.s3.eu-west-1.amazonaws.com/x",
+            "https://s3-evil-1.eu-west-1.elb.amazonaws.com",
+            "https://evil.s3.eu-west-1.amazonaws.com",
+            "https://s3evil.amazonaws.com",
+            "https://b.s3.eu-west-1.amazonaws.com.evil.org",
+            "https://evil.org",
+        ] {
+            assert!(!is_s3(&origin(address), "b"), "{address}");
+        }
     }
 }

@@ -5,14 +5,15 @@
 
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
-use crate::store::http::{HttpBody, send};
+use crate::store::http::{HttpBody, send, server_code};
 use crate::store::queue::closed_error;
 use crate::store::source::read_whole;
 use crate::store::threads::FetchQueues;
-use crate::sync::{Arc, Weak};
+use crate::sync::{Arc, Mutex, Weak};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::response::Parts;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
@@ -33,11 +34,30 @@ const METADATA_HOSTS: [&str; 3] = ["169.254.169.254", "[fd00:ec2::254]", "169.25
 #[derive(Clone)]
 pub(super) struct Bridge {
     queues: Weak<FetchQueues>,
+    /// Host, status and code of the last response without success.
+    rejection: Arc<Mutex<Option<String>>>,
 }
 
 impl Bridge {
     pub(super) fn new(queues: &Arc<FetchQueues>) -> Self {
-        Self { queues: Arc::downgrade(queues) }
+        Self { queues: Arc::downgrade(queues), rejection: Arc::default() }
+    }
+
+    /// Describes a failed search for credentials. Errors of the library are not shown, since they contain addresses and
+    /// answers, which may have secrets in them.
+    pub(super) fn describe(&self, error: &object_store::Error) -> String {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(error) = cause {
+            if let Some(own) = error.downcast_ref::<Error>() {
+                return own.to_string();
+            }
+            if let Some(io) = error.downcast_ref::<std::io::Error>() {
+                return io.to_string();
+            }
+            cause = error.source();
+        }
+        let rejection = self.rejection.lock().clone();
+        rejection.unwrap_or_else(|| "their source gave an answer that cannot be used".to_owned())
     }
 }
 
@@ -62,10 +82,15 @@ impl HttpService for Bridge {
         let body = body.as_bytes().cloned().unwrap_or_default();
         let request = http::Request::from_parts(head, body);
         let queues = self.queues.upgrade().ok_or_else(closed)?;
+        let host = request.uri().host().unwrap_or_default().to_owned();
         let answer = queues.call(async move |context| exchange(&context, request).await).map_err(|_| closed())?;
         drop(queues);
         match answer.await {
-            Ok(Ok(response)) => Ok(response),
+            Ok(Ok((head, body))) => {
+                let rejected = || format!("{host} answers {}{}", head.status.as_u16(), server_code(&body));
+                *self.rejection.lock() = (!head.status.is_success()).then(rejected);
+                Ok(HttpResponse::from_parts(head, HttpResponseBody::from(Bytes::from(body))))
+            }
             Ok(Err(failure)) => {
                 let kind = match failure.error.kind() {
                     ErrorKind::Timeout => HttpErrorKind::Timeout,
@@ -79,7 +104,7 @@ impl HttpService for Bridge {
     }
 }
 
-async fn exchange(context: &ThreadContext, request: http::Request<Bytes>) -> Result<HttpResponse, Failure> {
+async fn exchange(context: &ThreadContext, request: http::Request<Bytes>) -> Result<(Parts, Vec<u8>), Failure> {
     let is_metadata = request.uri().host().is_some_and(|host| METADATA_HOSTS.contains(&host));
     let limit = if is_metadata { METADATA_LIMIT } else { context.shared.config.download_timeout };
     let exchange = send(context, &request, limit).await?;
@@ -90,5 +115,5 @@ async fn exchange(context: &ThreadContext, request: http::Request<Bytes>) -> Res
     if !read_whole(context, &mut HttpBody::new(context, exchange), limit, ANSWER_BYTES_MAX, &mut bytes).await? {
         return Err(Failure::permanent(Error::format("the answer is larger than 64 MiB")));
     }
-    Ok(HttpResponse::from_parts(head, HttpResponseBody::from(Bytes::from(bytes))))
+    Ok((head, bytes))
 }

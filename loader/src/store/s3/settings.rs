@@ -1,6 +1,7 @@
 //! Endpoint, region and credentials of S3, from the environment and the files of the AWS tools.
 
 use super::profile::Profile;
+use crate::store::url::redact;
 use crate::{Error, Result};
 use std::fmt;
 use std::path::PathBuf;
@@ -111,9 +112,8 @@ impl S3Settings {
         if let Some(endpoint) = &self.endpoint {
             let parsed = url::Url::parse(endpoint);
             if !parsed.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
-                return Err(
-                    Error::config("the S3 endpoint must be an http:// or https:// address").with("endpoint", endpoint)
-                );
+                return Err(Error::config("the S3 endpoint must be an http:// or https:// address")
+                    .with("endpoint", shown(endpoint)));
             }
         }
         Ok(())
@@ -126,10 +126,19 @@ impl S3Settings {
     /// Returns true if a source of credentials is configured. Otherwise it is no error to have none.
     pub(super) fn names_credentials(&self) -> bool {
         let names = |name: &str| self.providers.iter().any(|(n, _)| n == name);
+        // The library ignores half of a pair, and uses the metadata service instead.
         self.access_key.is_some()
-            || names("AWS_WEB_IDENTITY_TOKEN_FILE")
+            || names("AWS_WEB_IDENTITY_TOKEN_FILE") && names("AWS_ROLE_ARN")
             || names("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
-            || names("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+            || names("AWS_CONTAINER_CREDENTIALS_FULL_URI") && names("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+    }
+}
+
+/// Returns an endpoint for messages. It may lack its scheme.
+fn shown(endpoint: &str) -> String {
+    match endpoint.contains("://") {
+        true => redact(endpoint).into_owned(),
+        false => redact(&format!("http://{endpoint}")).trim_start_matches("http://").to_owned(),
     }
 }
 
@@ -137,7 +146,7 @@ impl fmt::Debug for S3Settings {
     /// Without keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("S3Settings")
-            .field("endpoint", &self.endpoint)
+            .field("endpoint", &self.endpoint.as_deref().map(shown))
             .field("region", &self.region)
             .field("has_keys", &self.access_key.is_some())
             .field("anonymous", &self.anonymous)
@@ -194,5 +203,21 @@ mod tests {
             read(&[("MOSAICML_STREAMING_AWS_REQUESTER_PAYS", "a, b"), ("AWS_SKIP_SIGNATURE", "true")]).expect("fine");
         assert!(settings.anonymous && settings.requester_pays("b") && !settings.requester_pays("c"));
         assert!(!settings.names_credentials());
+    }
+
+    #[test]
+    fn a_source_of_credentials_is_named_by_all_of_its_variables() {
+        let (uri, file) = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+        let (identity, role) = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN");
+        for (names, expected) in [
+            (&[uri][..], false),
+            (&[uri, file], true),
+            (&[identity], false),
+            (&[identity, role], true),
+            (&["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"], true),
+        ] {
+            let variables: Vec<_> = names.iter().map(|name| (*name, "x")).collect();
+            assert_eq!(read(&variables).expect("fine").names_credentials(), expected, "{names:?}");
+        }
     }
 }

@@ -1,0 +1,167 @@
+//! Secrets, which no message, representation, statistic or log shows.
+
+use crate::rig::{Rig, config, content};
+use forebay_loader::Error;
+use forebay_loader::store::{FetchRequest, S3Settings, StoreConfig};
+use forebay_loader::sync::Mutex;
+use forebay_tests::server::{Fault, ObjectServer, Options, Rule};
+use std::fmt::Write as _;
+
+/// Part of every secret in here, and of no other text.
+const SECRET: &str = "gEhEiM";
+
+/// Log of this process, at all levels.
+struct Log(Mutex<String>);
+
+static LOG: Log = Log(Mutex::new(String::new()));
+
+impl log::Log for Log {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let _ = writeln!(self.0.lock(), "{}: {}", record.target(), record.args());
+    }
+
+    fn flush(&self) {}
+}
+
+fn keep_log() {
+    // Fails after the first call.
+    let _ = log::set_logger(&LOG);
+    log::set_max_level(log::LevelFilter::Trace);
+}
+
+#[track_caller]
+fn hidden(text: &str) {
+    assert!(!text.contains(SECRET), "{text}");
+}
+
+#[track_caller]
+fn hidden_in_error(error: &Error) {
+    hidden(&format!("{error} {error:?}"));
+}
+
+/// Checks statistics and log.
+#[track_caller]
+fn hidden_in_rig(rig: &Rig) {
+    hidden(&format!("{:?}", rig.stats.snapshot()));
+    hidden(&LOG.0.lock());
+}
+
+/// Texts of a server that repeats parts of a request, and the code that each has.
+fn texts() -> [(String, &'static str); 5] {
+    [
+        (format!("<Error><Code>InvalidToken</Code><Message>{SECRET} is none</Message></Error>"), ", InvalidToken"),
+        (format!("<Error><Code>ExpiredToken</Code><Token-0>{SECRET}</Token-0></Error>"), ", ExpiredToken"),
+        (format!("<Error><Code>{SECRET}=1</Code></Error>"), ""),
+        (format!("<Code>{}</Code>", SECRET.repeat(20)), ""),
+        (format!("no such key: {SECRET}"), ""),
+    ]
+}
+
+#[test]
+fn an_address_is_shown_without_its_secrets() {
+    keep_log();
+    let rig = Rig::new();
+    for address in [
+        "http://127.0.0.1:1/x?X-Amz-Signature={}",
+        "http://127.0.0.1:1/x#{}",
+        "http://me:{}@127.0.0.1:1/x",
+        "http://me:a/{}@127.0.0.1:1/x",
+        "http://me:a@{}@127.0.0.1:1/x",
+        "https:/me:a/{}@h/x",
+        "HTTP://me:a/{}@h/x",
+        "ftp://me:{}?@h/x",
+        "wasbs://box@account/x?sig={}",
+    ] {
+        hidden_in_error(&rig.stores.open(&address.replace("{}", SECRET)).expect_err("not supported"));
+    }
+    let remote = rig.stores.open(&format!("file:///nowhere?sig={SECRET}")).expect("a folder");
+    hidden(&remote.get_small("../x", 10).expect_err("no key").to_string());
+    hidden_in_rig(&rig);
+}
+
+#[test]
+fn a_servers_text_is_cut_to_its_code() {
+    keep_log();
+    for status in [400, 403, 404, 503] {
+        for (text, code) in texts() {
+            let rig = Rig::new();
+            rig.server.script(Rule::always("shard", Fault::Text(status, text)));
+            let error = rig.remote().get_small("shard", 10).expect_err("rejected");
+            hidden_in_error(&error);
+            assert!(error.to_string().contains(&format!("({status}{code})")), "{error}");
+            hidden_in_rig(&rig);
+        }
+    }
+}
+
+#[test]
+fn settings_of_s3_are_shown_without_their_secrets() {
+    keep_log();
+    let settings = |endpoint: &str| S3Settings {
+        endpoint: Some(endpoint.replace("{}", SECRET)),
+        access_key: Some(SECRET.into()),
+        secret_key: Some(SECRET.into()),
+        token: Some(SECRET.into()),
+        no_metadata: true,
+        ..S3Settings::default()
+    };
+    for endpoint in ["ftp://me:{}@h", "me:a/{}@h", "localhost:9000?{}", "http://?{}", "http://me:a/{}@h:x"] {
+        hidden(&format!("{:?}", settings(endpoint)));
+        let rig = Rig::with(Options::default(), StoreConfig { s3: Some(settings(endpoint)), ..config() });
+        hidden_in_error(&rig.stores.open("s3://bucket/x").expect_err("no such endpoint"));
+    }
+    let server = ObjectServer::in_memory(Options::default()).expect("loopback");
+    server.put("bucket/x/shard", content(300)).expect("memory");
+    server.script(Rule::once("shard", Fault::CutAfter(30)));
+    let s3 = settings(&server.url().replace("//", "//me:{}@"));
+    let rig = Rig::with(Options::default(), StoreConfig { s3: Some(s3), ..config() });
+    let remote = rig.stores.open("s3://bucket/x").expect("valid");
+    hidden(&format!("{remote:?}"));
+    let ticket = remote.fetch(FetchRequest::new("shard", 300)).expect("queued");
+    hidden(&format!("{ticket:?}"));
+    ticket.wait().expect("resumed");
+    for (text, code) in texts() {
+        server.script(Rule::once("none", Fault::Text(403, text)));
+        let error = remote.get_small("none", 10).expect_err("rejected");
+        hidden_in_error(&error);
+        assert!(error.to_string().contains(&format!("(403{code})")), "{error}");
+    }
+    hidden_in_rig(&rig);
+}
+
+#[test]
+fn a_failed_search_for_credentials_shows_neither_addresses_nor_answers() {
+    keep_log();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("token");
+    std::fs::write(&file, SECRET).expect("written");
+    let wrong = [
+        format!("{SECRET} is no document"),
+        format!(r#"{{"AccessKeyId": ["{SECRET}"]}}"#),
+        format!(r#"{{"AccessKeyId":"A","SecretAccessKey":"{SECRET}","Token":"t","Expiration":"{SECRET}"}}"#),
+    ];
+    let rejected = texts().map(|(text, code)| (403, text, format!("answers 403{code}")));
+    let accepted = wrong.map(|text| (200, text, "cannot be used".to_owned()));
+    for (status, text, shown) in rejected.into_iter().chain(accepted) {
+        let provider = ObjectServer::in_memory(Options::default()).expect("loopback");
+        provider.script(Rule::always("", Fault::Text(status, text)));
+        let address = format!("{}/c?key={SECRET}", provider.url());
+        let s3 = S3Settings {
+            endpoint: Some(provider.url()),
+            providers: vec![
+                ("AWS_CONTAINER_CREDENTIALS_FULL_URI".into(), address),
+                ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE".into(), file.to_str().expect("text").into()),
+            ],
+            ..S3Settings::default()
+        };
+        let rig = Rig::with(Options::default(), StoreConfig { s3: Some(s3), ..config() });
+        let error = rig.stores.open("s3://bucket/x").expect("valid").get_small("index.json", 10).expect_err("no keys");
+        assert!(error.to_string().contains("cannot be loaded") && error.to_string().contains(&shown), "{error}");
+        hidden_in_error(&error);
+        hidden_in_rig(&rig);
+    }
+}
