@@ -100,6 +100,7 @@ impl Opener<'_> {
                 digest,
                 keep_zip,
                 validate_hash,
+                download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
             })
         };
         let Some(remote) = remote else {

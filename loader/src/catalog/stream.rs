@@ -20,6 +20,8 @@ pub(crate) struct Stream {
     pub(crate) index: Arc<Index>,
     /// Hash that every download must match, if one is configured.
     pub(crate) validate_hash: Option<HashAlgo>,
+    /// Total attempts per download.
+    pub(crate) download_retry: u32,
     /// Digest of the index, for checkpoints.
     pub(crate) index_digest: String,
 }
@@ -44,6 +46,8 @@ pub(crate) struct IndexedStream {
     pub(crate) keep_zip: bool,
     /// Hash that every download must match, if one is configured.
     pub(crate) validate_hash: Option<HashAlgo>,
+    /// Total attempts per download.
+    pub(crate) download_retry: u32,
 }
 
 /// Settings for all streams of a catalogue.
@@ -97,6 +101,7 @@ impl IndexedStream {
             dir: StreamCache::open(config, stats)?,
             index,
             validate_hash: self.validate_hash,
+            download_retry: self.download_retry,
             index_digest: self.digest,
         })
     }

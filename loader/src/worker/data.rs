@@ -30,7 +30,7 @@ pub struct StreamLocation {
     pub keep_zip: bool,
     /// Total attempts per download.
     pub download_retry: u32,
-    /// Seconds without a byte before an attempt fails.
+    /// Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
     pub download_timeout: f64,
     /// Hash that every download must match.
     pub validate_hash: Option<String>,
@@ -112,6 +112,7 @@ impl DataSet {
                 digest: String::new(),
                 keep_zip: place.keep_zip,
                 validate_hash: *hash,
+                download_retry: place.download_retry,
             })
             .collect()
     }

@@ -1,7 +1,8 @@
 //! Shards from a server: fetches, and shards that stay on disk.
 
 use super::*;
-use forebay_tests::server::{ObjectServer, Options as ServerOptions, Root};
+use forebay_loader::format::HashAlgo;
+use forebay_tests::server::{Fault, ObjectServer, Options as ServerOptions, Root, Rule};
 
 fn serve(directory: &Path) -> ObjectServer {
     ObjectServer::start(Root::folder(directory), ServerOptions::default()).expect("a server")
@@ -240,5 +241,57 @@ fn a_loader_without_a_limit_makes_progress_if_another_leaves_less_space_than_a_b
             let limited = scope.spawn(|| run(config(Some(limit), seed + 10)));
             assert_eq!((free.join().unwrap(), limited.join().unwrap()), (samples, samples), "seed {seed}");
         });
+    }
+}
+
+/// Makes a data set whose index has hashes.
+fn hashed(directory: &Path, compression: Option<&str>) -> Vec<u64> {
+    let compression = compression.map(|c| Compression::parse(c).expect("a compression"));
+    let hashes = vec![HashAlgo::parse("xxh64").expect("an algorithm")];
+    let options = Options { size_limit: Some(1 << 10), compression, hashes, ..Options::default() };
+    let index = forebay_tests::data::tokens(directory, 200, LENGTH, 7, options).expect("a data set");
+    index.shards.iter().map(|s| s.samples).collect()
+}
+
+#[test]
+fn a_shard_that_does_not_match_its_hash_is_fetched_again() {
+    for compression in [None, Some("zstd")] {
+        let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let counts = hashed(data.path(), compression);
+        let server = serve(data.path());
+        for shard in ["shard.00000", "shard.00002"] {
+            server.script(Rule::once(shard, Fault::FlipByte(50)));
+        }
+        let config = LoaderConfig { download_retry: 2, ..config(stream(Some(cache.path()), Some(&server.url()))) };
+        let loader = Loader::new(config.clone()).unwrap();
+        assert_eq!(rows(&epoch(&loader)), expected(&planned(&counts, &config, 0)));
+        assert_eq!(server.counters().requests, 1 + counts.len() as u64 + 2);
+    }
+}
+
+#[test]
+fn a_shard_that_never_matches_its_hash_is_an_error_with_both_digests() {
+    for download_retry in [1, 3] {
+        let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        hashed(data.path(), None);
+        let server = serve(data.path());
+        server.script(Rule::always("shard.00001", Fault::FlipByte(50)));
+        let config = LoaderConfig { download_retry, ..config(stream(Some(cache.path()), Some(&server.url()))) };
+        let loader = Loader::new(config).unwrap();
+        loader.start_epoch().unwrap();
+        let error = loop {
+            match loader.next() {
+                Ok(Next::Batch(_)) => {}
+                Ok(_) => panic!("the epoch has a damaged shard"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), forebay_loader::ErrorKind::Checksum);
+        let value = |name| error.context().iter().find(|(n, _)| *n == name).map(|(_, value)| value.clone());
+        let (expected, found) = (value("expected").unwrap(), value("found").unwrap());
+        assert!(expected.len() == 16 && found.len() == 16 && expected != found, "{error}");
+        assert_eq!(value("attempt").unwrap(), format!("{download_retry} of {download_retry}"));
+        let gets = server.seen().iter().filter(|seen| seen.path.contains("shard.00001")).count();
+        assert_eq!(gets, download_retry as usize);
     }
 }

@@ -95,13 +95,26 @@ impl ShardFetch<'_> {
         Ok(FetchedShard { files, raw_bytes: shard.raw_bytes() })
     }
 
+    /// Fetches a file, again if it does not match its hash: a proxy or a replica may have damaged it.
     fn fetch_file(&self, origin: Origin<'_>, file: &FileInfo) -> Result<Vec<u8>> {
-        let buffer = match origin {
-            Origin::Store(remote) => self.fetch_from_store(remote, file)?,
-            Origin::External(fetcher) => self.fetch_externally(fetcher, file)?,
-        };
-        check_hash(self.stream, file, &buffer)?;
-        Ok(buffer)
+        let attempts = self.stream.download_retry.max(1);
+        let mut attempt = 1;
+        loop {
+            let bytes = match origin {
+                Origin::Store(remote) => self.fetch_from_store(remote, file)?,
+                Origin::External(fetcher) => self.fetch_externally(fetcher, file)?,
+            };
+            let error = match check_hash(self.stream, file, &bytes) {
+                Ok(()) => return Ok(bytes),
+                Err(error) => error.with("attempt", format!("{attempt} of {attempts}")),
+            };
+            if attempt == attempts {
+                return Err(error);
+            }
+            log::info!("{}: {error}", self.stream.name);
+            self.stats.counter("store_retries").add(1);
+            attempt += 1;
+        }
     }
 
     fn fetch_from_store(&self, remote: &Remote, file: &FileInfo) -> Result<Vec<u8>> {
