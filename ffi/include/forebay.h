@@ -170,7 +170,7 @@ void forebay_string_free(char *string);
 // * `validate_hash` (null): Hash that must match for each shard, such as "xxh64". null: the cheapest in the index.
 // * `fetch_threads` (null): Threads that talk to the store. null: one per 4 CPUs.
 // * `download_retry` (2): Total attempts per download.
-// * `download_timeout` (60.0): Seconds without a byte before an attempt fails.
+// * `download_timeout` (60.0): Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
 // * `stall_timeout` (600.0): Seconds without progress before the next batch fails with an error.
 // * `trace` (false): Record every timed span for `trace_json`.
 //

@@ -44,7 +44,7 @@ options! {
         pub choose: Option<u64> = None,
         /// Total attempts per download.
         pub download_retry: Option<u32> = None,
-        /// Seconds without a byte before an attempt fails.
+        /// Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
         pub download_timeout: Option<Seconds> = None,
         /// Hash that must match when a shard is downloaded or unpacked, such as "xxh64".
         pub validate_hash: Option<String> = None,
@@ -155,7 +155,7 @@ options! {
         pub validate_hash: Option<String> = None,
         /// Total attempts per download.
         pub download_retry: u32 = 2,
-        /// Seconds without a byte before an attempt fails.
+        /// Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
         pub download_timeout: Seconds = 60.0,
         /// Threads that talk to the store. None: one per 4 CPUs.
         pub fetch_threads: Option<u32> = None,

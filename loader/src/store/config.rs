@@ -31,7 +31,8 @@ pub struct StoreConfig {
     pub parts_in_flight: usize,
     /// Total attempts for every range, including the first one: at least 1.
     pub download_retry: u32,
-    /// Longest time without a byte before an attempt fails.
+    /// Longest time before the head of a response, and for each 16 KiB of its body or the end of it. Then an attempt
+    /// fails.
     pub download_timeout: Duration,
     /// Longest wait before the second attempt; doubles with every further one. The wait itself is drawn below it.
     pub backoff_first: Duration,

@@ -1,5 +1,6 @@
 //! Interface for schemes that the engine does not support: the embedding program fetches whole files.
 
+use super::source::PROGRESS_BYTES;
 use super::ticket::Progress;
 use crate::clock::Clock;
 use crate::error::Context as _;
@@ -10,7 +11,7 @@ use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
 
-/// Longest time without another byte: a fetcher may have no limit.
+/// Longest time without another [`PROGRESS_BYTES`]: a fetcher may have no limit.
 const IDLE_MAX: Duration = Duration::from_secs(600);
 
 /// Most bytes on disk during a fetch, in addition to twice the file: a fetcher may keep parts and the file assembled
@@ -92,14 +93,22 @@ pub(crate) fn fetch_whole(
 struct WatchedFetch<W> {
     length: Length,
     clock: Clock,
-    /// Number of bytes at its last change, and the time of that change.
-    last: Mutex<(u64, Duration)>,
+    last: Mutex<LastProgress>,
     watch: W,
+}
+
+#[derive(Default)]
+struct LastProgress {
+    /// Bytes at the last check.
+    bytes: u64,
+    /// Bytes and time when they had last changed by [`PROGRESS_BYTES`].
+    mark_bytes: u64,
+    mark: Duration,
 }
 
 impl<W: Fn(Progress, bool) -> Result<()>> WatchedFetch<W> {
     fn run(&self, fetcher: &dyn Fetcher, key: &str) -> Result<Vec<u8>> {
-        *self.last.lock() = (0, self.clock.now());
+        self.last.lock().mark = self.clock.now();
         let mut file = fetcher.fetch(key, &|status| self.check(status))?;
         let unreadable = |e| Error::from_io(e, "a downloaded file cannot be read");
         // The size first: an endless file is not read into memory.
@@ -117,15 +126,18 @@ impl<W: Fn(Progress, bool) -> Result<()>> WatchedFetch<W> {
         let (bytes, moved) = match status {
             // The time limit starts with the fetch, and waiters for a queued one see progress.
             FetchStatus::Queued => (0, true),
-            FetchStatus::Running { bytes } => (bytes, bytes != last.0),
+            FetchStatus::Running { bytes } => (bytes, bytes != last.bytes),
         };
-        if moved {
-            *last = (bytes, now);
+        last.bytes = bytes;
+        // A byte now and then is no progress.
+        if status == FetchStatus::Queued || bytes.abs_diff(last.mark_bytes) >= PROGRESS_BYTES as u64 {
+            (last.mark_bytes, last.mark) = (bytes, now);
         }
-        let idle = now.saturating_sub(last.1);
+        let idle = now.saturating_sub(last.mark);
         drop(last);
         if idle >= IDLE_MAX {
-            return Err(Error::new(ErrorKind::Timeout, format!("no byte arrived for {} s", IDLE_MAX.as_secs())));
+            let why = format!("less than {PROGRESS_BYTES} bytes arrived in {} s", IDLE_MAX.as_secs());
+            return Err(Error::new(ErrorKind::Timeout, why));
         }
         let bytes_max = self.length.max();
         if bytes > bytes_max.saturating_mul(2).saturating_add(EXTRA_BYTES_MAX) {
@@ -230,6 +242,9 @@ mod tests {
         let late = timed([(FetchStatus::Queued, long), (running(0), 1), (running(0), long)]);
         let error = watched(&late, Length::Bytes(4)).0.expect_err("idle");
         assert_eq!(error.kind(), ErrorKind::Timeout);
+        let drip = timed((0..10).map(|bytes| (running(bytes), 100)));
+        let error = watched(&drip, Length::Bytes(4)).0.expect_err("too slow");
+        assert!(error.to_string().starts_with("less than 16384 bytes arrived in 600 s"), "{error}");
     }
 
     #[test]

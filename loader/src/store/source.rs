@@ -14,6 +14,9 @@ use std::time::Duration;
 /// Bytes per read of bodies without their own memory: small objects, and bytes before the requested range.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 
+/// Bytes that count as progress: with the default timeout a connection may be as slow as 273 bytes per second.
+pub(super) const PROGRESS_BYTES: usize = 16 << 10;
+
 /// Version of an object. Its bytes are the same as long as its version is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -68,38 +71,55 @@ pub(crate) trait Body {
     async fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure>;
 }
 
-/// Reads once, for at most `limit`.
-pub(crate) async fn read_some(
-    context: &ThreadContext,
-    body: &mut dyn Body,
+/// Body that must make progress: at least [`PROGRESS_BYTES`], or its end, arrive within each `limit` of time. Without a
+/// least rate, a server that sends a byte now and then could hold a fetch forever.
+pub(crate) struct TimedBody<'a> {
+    context: &'a ThreadContext,
+    body: &'a mut dyn Body,
     limit: Duration,
-    out: &mut [u8],
-) -> Result<usize, Failure> {
-    context.within(limit, body.read(out)).await.unwrap_or_else(|| {
-        let why = format!("no byte arrived for {} s", limit.as_secs_f64());
-        Err(Failure::transient(Error::new(ErrorKind::Timeout, why)))
-    })
+    /// Time by which the next [`PROGRESS_BYTES`] must be there, and how many are.
+    due: Duration,
+    bytes: usize,
 }
 
-/// Appends the body to `bytes`, each read for at most `limit`. Returns false once there are more than `bytes_max` bytes,
-/// and ignores the rest.
-pub(crate) async fn read_whole(
-    context: &ThreadContext,
-    body: &mut dyn Body,
-    limit: Duration,
-    bytes_max: usize,
-    bytes: &mut Vec<u8>,
-) -> Result<bool, Failure> {
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        let n = read_some(context, body, limit, &mut chunk).await?;
-        if n == 0 {
-            return Ok(true);
+impl<'a> TimedBody<'a> {
+    pub(crate) fn new(context: &'a ThreadContext, body: &'a mut dyn Body, limit: Duration) -> Self {
+        Self { context, body, limit, due: context.shared.clock.now() + limit, bytes: 0 }
+    }
+
+    /// Reads as [`Body::read`].
+    pub(crate) async fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+        let clock = &self.context.shared.clock;
+        let remaining = self.due.saturating_sub(clock.now());
+        let n = self.context.within(remaining, self.body.read(out)).await.unwrap_or_else(|| {
+            let (bytes, limit) = (self.bytes, self.limit.as_secs_f64());
+            let why = match bytes {
+                0 => format!("no byte arrived for {limit} s"),
+                _ => format!("only {bytes} bytes arrived in {limit} s, and {PROGRESS_BYTES} are the least"),
+            };
+            Err(Failure::transient(Error::new(ErrorKind::Timeout, why)))
+        })?;
+        self.bytes += n;
+        if self.bytes >= PROGRESS_BYTES {
+            (self.due, self.bytes) = (clock.now() + self.limit, 0);
         }
-        let fitting = n.min(bytes_max - bytes.len());
-        bytes.extend_from_slice(&chunk[..fitting]);
-        if fitting < n {
-            return Ok(false);
+        Ok(n)
+    }
+
+    /// Appends the rest of the body to `bytes`. Returns false once there are more than `bytes_max` bytes, and ignores
+    /// the rest.
+    pub(crate) async fn read_whole(&mut self, bytes_max: usize, bytes: &mut Vec<u8>) -> Result<bool, Failure> {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            let n = self.read(&mut chunk).await?;
+            if n == 0 {
+                return Ok(true);
+            }
+            let fitting = n.min(bytes_max - bytes.len());
+            bytes.extend_from_slice(&chunk[..fitting]);
+            if fitting < n {
+                return Ok(false);
+            }
         }
     }
 }

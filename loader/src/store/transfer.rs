@@ -8,7 +8,7 @@ use super::context::ThreadContext;
 use super::failure::Failure;
 use super::queue::closed_error;
 use super::retry;
-use super::source::{Body, CHUNK_BYTES, GetRequest, GetResponse, Head, Source, Version, read_some, read_whole};
+use super::source::{CHUNK_BYTES, GetRequest, GetResponse, Head, Source, TimedBody, Version};
 use super::ticket::Job;
 use crate::sync::Arc;
 use crate::{Error, ErrorKind};
@@ -89,7 +89,7 @@ async fn fill(context: &ThreadContext, part: &mut Part) -> Result<(), Error> {
 
 /// Makes exchanges until the part is full. A server may send less than requested, as long as every response has bytes.
 async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Failure> {
-    let (job, limit) = (part.job.clone(), context.shared.config.download_timeout);
+    let job = part.job.clone();
     while part.done < part.memory.len() {
         let from = part.start + part.done as u64;
         let plain = part.is_whole_object() && part.done == 0;
@@ -97,14 +97,15 @@ async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Fa
             GetRequest { key: job.key.clone(), range: (!plain).then(|| from..part.end()), version: job.version(None) };
         let GetResponse { head, mut body } = job.source.get(context, &request).await?;
         check_head(&job, &head)?;
-        skip(context, &head, &mut *body, from).await?;
+        let mut body = TimedBody::new(context, &mut *body, context.shared.config.download_timeout);
+        skip(&head, &mut body, from).await?;
         let promised = head.promised.map_or(u64::MAX, |n| n - (from - head.start));
         let before = part.done;
         let mut remaining = promised;
         while part.done < part.memory.len() && remaining > 0 {
             let out = &mut part.memory[part.done..];
             let n = out.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
-            let n = read_some(context, &mut *body, limit, &mut out[..n]).await?;
+            let n = body.read(&mut out[..n]).await?;
             if n == 0 {
                 break;
             }
@@ -142,7 +143,7 @@ fn check_version(first: Option<Version>, now: Option<&Version>) -> Result<(), Fa
 }
 
 /// Skips the bytes before `from`, from servers that do not support ranges.
-async fn skip(context: &ThreadContext, head: &Head, body: &mut dyn Body, from: u64) -> Result<(), Failure> {
+async fn skip(head: &Head, body: &mut TimedBody<'_>, from: u64) -> Result<(), Failure> {
     let mut ahead = from.checked_sub(head.start).ok_or_else(|| {
         Failure::network(format!("the answer starts at byte {}, and {from} was requested", head.start))
     })?;
@@ -152,7 +153,7 @@ async fn skip(context: &ThreadContext, head: &Head, body: &mut dyn Body, from: u
     let mut scratch = vec![0; CHUNK_BYTES.min(usize::try_from(ahead).unwrap_or(CHUNK_BYTES))];
     while ahead > 0 {
         let n = scratch.len().min(usize::try_from(ahead).unwrap_or(CHUNK_BYTES));
-        match read_some(context, body, context.shared.config.download_timeout, &mut scratch[..n]).await? {
+        match body.read(&mut scratch[..n]).await? {
             0 => return Err(Failure::network("the body ended before the bytes it promised")),
             n => ahead -= n as u64,
         }
@@ -179,10 +180,8 @@ async fn small_once(
     let request = GetRequest { key: key.to_owned(), range: None, version: None };
     let GetResponse { head, mut body } = source.get(context, &request).await?;
     let mut bytes = Vec::new();
-    let limit = context.shared.config.download_timeout;
-    if head.promised.is_some_and(|n| n > limit_bytes as u64)
-        || !read_whole(context, &mut *body, limit, limit_bytes, &mut bytes).await?
-    {
+    let mut body = TimedBody::new(context, &mut *body, context.shared.config.download_timeout);
+    if head.promised.is_some_and(|n| n > limit_bytes as u64) || !body.read_whole(limit_bytes, &mut bytes).await? {
         let why = format!("the object is larger than {limit_bytes} bytes");
         return Err(Failure::permanent(Error::format(why)));
     }

@@ -116,7 +116,7 @@ class Loader:
         keep_zip: Keep compressed shards next to the unpacked ones.
         validate_hash: Hash that must match for each shard, such as "xxh64". None: the cheapest in the index.
         download_retry: Total attempts per download.
-        download_timeout: Seconds without a byte before an attempt fails.
+        download_timeout: Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
         stall_timeout: Seconds without progress before the next batch fails with an error.
         on_error: Reaction to a sample that cannot be read or decoded: "raise", or "skip" to leave it out.
         max_errors: Samples per epoch and rank that "skip" may leave out.

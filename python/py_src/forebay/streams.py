@@ -36,7 +36,7 @@ class Stream:
     download_retry: Count | None = None
     """Total attempts per download."""
     download_timeout: Seconds | None = None
-    """Seconds without a byte before an attempt fails."""
+    """Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails."""
     validate_hash: str | None = None
     """Hash that must match when a shard is downloaded or unpacked, such as "xxh64"."""
     keep_zip: bool | None = None

@@ -19,6 +19,8 @@ const PIECE_BYTES: u64 = 256 << 10;
 pub(super) struct Twist {
     pub(super) cut_at: Option<u64>,
     pub(super) stall_at: Option<u64>,
+    /// The body stalls again after every byte.
+    pub(super) drips: bool,
     /// Offset in the object.
     pub(super) flip_at: Option<u64>,
     /// The length is not announced.
@@ -114,7 +116,7 @@ impl hyper::body::Body for ObjectBody {
                 return Poll::Ready(Some(Err(io::Error::other("cut by the script"))));
             }
             if this.twist.stall_at.is_some_and(|stall| this.sent >= stall) {
-                this.twist.stall_at = None;
+                this.twist.stall_at = this.twist.drips.then_some(this.sent + 1);
                 this.waiting = Some(stall(this.state.clone()));
                 continue;
             }

@@ -137,6 +137,11 @@ impl ObjectServer {
         }
     }
 
+    /// Returns the number of bodies that have stalled since the last [`release`](Self::release).
+    pub fn stalls(&self) -> usize {
+        *self.state.stalls.lock()
+    }
+
     /// Resumes all stalled bodies.
     pub fn release(&self) {
         *self.state.stalls.lock() = 0;

@@ -7,8 +7,12 @@ pub enum Fault {
     CutAfter(u64),
     /// The body stalls after this many bytes, until [`release`](super::ObjectServer::release).
     StallAfter(u64),
+    /// Every byte after this many waits for a [`release`](super::ObjectServer::release).
+    DripAfter(u64),
     /// This status only, with `Retry-After` in seconds.
     Status(u16, Option<u64>),
+    /// This status with a text of which every byte waits for a [`release`](super::ObjectServer::release).
+    DripStatus(u16),
     /// This status with this text.
     Text(u16, String),
     /// Redirection with this status to this address.

@@ -1,7 +1,7 @@
 //! Answers to requests.
 
 use super::body::{ObjectBody, Twist};
-use super::objects::{Entry, Object};
+use super::objects::{Content, Entry, Object};
 use super::script::{self, Fault};
 use super::sigv4::decode;
 use super::state::{SEEN_MAX, Seen, State};
@@ -74,6 +74,11 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
         let builder = Response::builder().status(*status);
         return build(state, builder, ObjectBody::text(state, text.clone()));
     }
+    if let Some(Fault::DripStatus(status)) = &fault {
+        let twist = Twist { stall_at: Some(0), drips: true, ..Twist::default() };
+        let text = Content::Memory(vec![b' '; 4096].into());
+        return build(state, Response::builder().status(*status), ObjectBody::range(state, text, 0..4096, twist));
+    }
     if let Some(Fault::Redirect(status, to)) = &fault {
         let mut answer = empty(state, StatusCode::from_u16(*status).unwrap_or(StatusCode::FOUND));
         if let Ok(to) = to.parse() {
@@ -139,6 +144,7 @@ fn get(state: &Arc<State>, head: &Parts, key: &str, fault: Option<Fault>) -> Ans
     match fault {
         Some(Fault::CutAfter(n)) => twist.cut_at = Some(n),
         Some(Fault::StallAfter(n)) => twist.stall_at = Some(n),
+        Some(Fault::DripAfter(n)) => (twist.stall_at, twist.drips) = (Some(n), true),
         Some(Fault::FlipByte(at)) => twist.flip_at = Some(at),
         Some(Fault::Chunked) => twist.chunked = true,
         Some(Fault::ExcessLength(n)) => twist.excess = n,

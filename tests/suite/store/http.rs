@@ -172,6 +172,60 @@ fn a_stalled_body_times_out_and_is_resumed() {
     assert_eq!(rig.server.seen()[1].range.as_deref(), Some("bytes=40-99"));
 }
 
+/// Rig whose fetch thread reads from a server that sends one byte in each second of the clock.
+fn dripping(download_retry: u32, fault: Fault) -> Rig {
+    let config = StoreConfig { fetch_threads: 1, part_bytes: 1 << 20, download_retry, ..config() };
+    let rig = Rig::with(Options::default(), config);
+    rig.server.put("slow", content(100_000)).expect("memory");
+    rig.server.put("other", content(1)).expect("memory");
+    rig.server.script(Rule::once("slow", fault));
+    rig
+}
+
+/// Lets the server send bytes until `done`.
+fn drip(rig: &Rig, done: impl Fn() -> bool) {
+    while !done() {
+        if rig.server.stalls() > 0 {
+            assert!(rig.clock.now() < Duration::from_secs(1000), "the fetch goes on");
+            rig.clock.advance(Duration::from_secs(1));
+            rig.server.release();
+        }
+        // The fetch thread has its turn.
+        rig.remote().get_small("other", 1).expect("another object");
+    }
+}
+
+#[test]
+fn a_drip_is_no_progress_of_a_shard() {
+    let rig = dripping(2, Fault::DripAfter(20_000));
+    let ticket = rig.remote().fetch(FetchRequest::new("slow", 100_000)).expect("queued");
+    drip(&rig, || rig.count("store_retries") > 0);
+    assert_eq!(*ticket.wait().expect("resumed"), *content(100_000));
+    assert_eq!(rig.count("store_retries"), 1);
+}
+
+#[test]
+fn a_drip_is_an_error_that_names_the_least_rate() {
+    let rig = dripping(1, Fault::DripAfter(10));
+    let remote = rig.remote();
+    let fetch = std::thread::spawn(move || remote.get_small("slow", 1 << 20).expect_err("too slow"));
+    drip(&rig, || fetch.is_finished());
+    let error = fetch.join().expect("ends");
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    let text = error.to_string();
+    assert!(text.contains("bytes arrived in 60 s, and 16384 are the least (attempt 1 of 1"), "{text}");
+}
+
+#[test]
+fn a_drip_in_an_errors_text_ends_with_the_error() {
+    let rig = dripping(1, Fault::DripStatus(404));
+    let remote = rig.remote();
+    let fetch = std::thread::spawn(move || remote.get_small("slow", 1 << 20).expect_err("missing"));
+    drip(&rig, || fetch.is_finished());
+    let error = fetch.join().expect("ends");
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
 #[test]
 fn progress_is_visible_and_a_fetch_can_be_cancelled() {
     let rig = Rig::new();

@@ -5,7 +5,7 @@ use super::client::Exchange;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
 use crate::store::retry::retry_after;
-use crate::store::source::{GetRequest, Head, Version, read_whole};
+use crate::store::source::{GetRequest, Head, TimedBody, Version};
 use crate::{Error, ErrorKind};
 use http::header::{self, HeaderMap};
 use http::{Response, StatusCode, Uri};
@@ -129,7 +129,8 @@ async fn explanation(context: &ThreadContext, exchange: Exchange) -> String {
     let mut body = HttpBody::new(context, exchange);
     let mut text = Vec::new();
     // The part that has arrived is enough.
-    let _ = read_whole(context, &mut body, context.shared.config.download_timeout, EXPLANATION_BYTES, &mut text).await;
+    let mut body = TimedBody::new(context, &mut body, context.shared.config.download_timeout);
+    let _ = body.read_whole(EXPLANATION_BYTES, &mut text).await;
     server_code(&text)
 }
 

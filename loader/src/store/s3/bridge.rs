@@ -7,7 +7,7 @@ use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
 use crate::store::http::{HttpBody, send, server_code};
 use crate::store::queue::closed_error;
-use crate::store::source::read_whole;
+use crate::store::source::TimedBody;
 use crate::store::threads::FetchQueues;
 use crate::sync::{Arc, Mutex, Weak};
 use crate::{Error, ErrorKind};
@@ -112,7 +112,8 @@ async fn exchange(context: &ThreadContext, request: http::Request<Bytes>) -> Res
     head.status = exchange.response.status();
     head.headers = exchange.response.headers().clone();
     let mut bytes = Vec::new();
-    if !read_whole(context, &mut HttpBody::new(context, exchange), limit, ANSWER_BYTES_MAX, &mut bytes).await? {
+    let mut body = HttpBody::new(context, exchange);
+    if !TimedBody::new(context, &mut body, limit).read_whole(ANSWER_BYTES_MAX, &mut bytes).await? {
         return Err(Failure::permanent(Error::format("the answer is larger than 64 MiB")));
     }
     Ok((head, bytes))

@@ -61,7 +61,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         local: Folder that holds the shards, or will.
         split: Sub-folder of both.
         download_retry: Total attempts per download.
-        download_timeout: Seconds without a byte before an attempt fails.
+        download_timeout: Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
         validate_hash: Hash that every download must match.
         keep_zip: Keep compressed shards next to the unpacked ones.
         epoch_size: Samples of an epoch, also as "100k", "64M", "77b" or "1t". None: from the streams' weights.

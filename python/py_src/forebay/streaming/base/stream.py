@@ -46,7 +46,7 @@ class Stream:
         repeat: Occurrences of each sample in an epoch.
         choose: Samples of this stream in an epoch.
         download_retry: Total attempts per download.
-        download_timeout: Seconds without a byte before an attempt fails.
+        download_timeout: Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
         validate_hash: Hash that every download must match.
         keep_zip: Keep the compressed shard next to the unpacked one.
 
