@@ -6,11 +6,18 @@
 
 use crate::{enter, error};
 use forebay_loader::error::Error;
-use forebay_loader::store::{FetchCommand, FetchQueue, FetchTask, Fetcher};
+use forebay_loader::store::{self, FetchCommand, FetchQueue, FetchTask, Fetcher};
 use forebay_loader::sync::{Arc, AtomicBool, Ordering};
 use pyo3::prelude::*;
+use std::borrow::Cow;
 use std::fs::File;
 use std::path::PathBuf;
+
+/// Returns a remote for messages, without the user name, password, query and fragment of its address.
+#[pyfunction]
+pub(crate) fn redact(remote: &str) -> Cow<'_, str> {
+    store::redact(remote)
+}
 
 /// Queue of a reader, and the streams whose files pass through it.
 pub(crate) type Outside = (Py<Fetches>, Vec<usize>);

@@ -36,6 +36,26 @@ def test_a_corrupt_picture_names_itself_and_can_be_skipped(tmp_path):
         assert len(loader) == 40
 
 
+@pytest.mark.parametrize(
+    "remote",
+    [
+        "http://127.0.0.1:1/x?X-Amz-Signature=gEhEiM",
+        "http://127.0.0.1:1/x#gEhEiM",
+        "http://me:a/gEhEiM@127.0.0.1:1/x",
+        "ftp://me:gEhEiM@127.0.0.1/x?y",
+    ],
+)
+def test_secrets_of_an_address_are_shown_nowhere(remote, caplog):
+    caplog.set_level(logging.DEBUG)
+    stream = fb.Stream(remote=remote)
+    assert "remote='" in repr(stream) and "gEhEiM" not in repr(stream)
+    for arguments in ({"streams": [stream]}, {"remote": remote}):
+        with pytest.raises(fb.Error) as caught:
+            fb.Loader(batch_size=8, fields=NUMBER, download_retry=1, **arguments)
+        assert "gEhEiM" not in f"{caught.value!s} {caught.value!r} {caught.value.context}"
+    assert "gEhEiM" not in caplog.text
+
+
 def test_an_epoch_that_loses_all_its_samples_is_a_warning(tmp_path):
     folder = write_pictures(tmp_path / "set", samples=1)
     spoil_first_picture(folder)

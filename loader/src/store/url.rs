@@ -110,7 +110,7 @@ pub(crate) fn is_url(name: &str) -> bool {
 const WITHOUT_USERS: [&str; 2] = ["oci", "wasbs"];
 
 /// Returns a remote for messages and logs, without the user name, password, query and fragment of its address.
-pub(crate) fn redact(remote: &str) -> Cow<'_, str> {
+pub fn redact(remote: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = remote.split_once(':') else { return remote.into() };
     let is_known = SUPPORTED.contains(&scheme) || UNSUPPORTED.contains(&scheme);
     // The part before `://` need not be a known scheme.

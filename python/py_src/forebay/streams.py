@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from ._forebay import redact
 from .arguments import Count, Seconds, by_name, checked, checks, path
 
 __all__ = ["Stream"]
@@ -41,6 +42,13 @@ class Stream:
     """Hash that must match when a shard is downloaded or unpacked, such as "xxh64"."""
     keep_zip: bool | None = None
     """Keep compressed shards next to the unpacked ones."""
+
+    def __repr__(self) -> str:
+        values = asdict(self)
+        if self.remote is not None:
+            # An address may have a password or a signature in it.
+            values["remote"] = redact(os.fspath(self.remote))
+        return f"Stream({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
     def _config(self, split: str | None) -> dict[str, Any]:
         """Returns the engine's form; `split` is the loader's."""

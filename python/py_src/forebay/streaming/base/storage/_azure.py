@@ -7,6 +7,7 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
+from ...._forebay import redact
 from ._downloader import CloudDownloader, whole_file
 from ._uploader import CloudUploader
 
@@ -116,7 +117,7 @@ class _AzureDownloader(CloudDownloader):
             with whole_file(local) as path, open(path, "wb") as file:
                 self._open(urllib.parse.urlparse(remote)).readinto(file)
         except ResourceNotFoundError as error:
-            raise FileNotFoundError(f"Object {remote} not found.") from error
+            raise FileNotFoundError(f"Object {redact(remote)} not found.") from error
 
 
 class AzureDownloader(_AzureDownloader):

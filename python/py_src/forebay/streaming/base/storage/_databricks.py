@@ -8,6 +8,7 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
+from ...._forebay import redact
 from ._messages import get_import_exception_message
 from ._downloader import CloudDownloader, whole_file
 from ._uploader import CloudUploader
@@ -57,7 +58,7 @@ class DatabricksUnityCatalogUploader(DatabricksUploader):
         # An upload may fail without an error.
         stored = self.client.files.get_metadata(path).content_length
         if stored != size:
-            raise RuntimeError(f"Uploading failed! {remote} has {stored} bytes of {size}")
+            raise RuntimeError(f"Uploading failed! {redact(remote)} has {stored} bytes of {size}")
         advance(size)
 
 
@@ -115,7 +116,7 @@ class _DatabricksDownloader(CloudDownloader):
                     file.write(piece)
         except DatabricksError as error:
             if error.error_code == "NOT_FOUND":
-                raise FileNotFoundError(f"Object {remote} not found.") from error
+                raise FileNotFoundError(f"Object {redact(remote)} not found.") from error
             if error.error_code == "REQUEST_LIMIT_EXCEEDED":
                 error.args = (
                     "Dataset download request has been rejected due to too many concurrent operations. Increase the "

@@ -11,6 +11,7 @@ import threading
 import urllib.parse
 from collections.abc import Iterator
 
+from ...._forebay import redact
 from ..constant import DEFAULT_TIMEOUT
 
 __all__ = ["DOWNLOADER_MAPPINGS", "CloudDownloader", "LocalDownloader", "is_native", "whole_file"]
@@ -60,7 +61,7 @@ class CloudDownloader(abc.ABC):
             module, name = _CLASSES[scheme]
             DOWNLOADER_MAPPINGS[scheme] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
         if scheme not in DOWNLOADER_MAPPINGS:
-            raise ValueError(f"Unsupported remote path: {remote_dir}")
+            raise ValueError(f"Unsupported remote path: {redact(remote_dir)}")
         return DOWNLOADER_MAPPINGS[scheme]()
 
     @classmethod

@@ -6,6 +6,7 @@ import os
 import urllib.parse
 from typing import Any
 
+from ...._forebay import redact
 from ._downloader import CloudDownloader, whole_file
 
 __all__ = ["SFTPDownloader"]
@@ -43,7 +44,7 @@ class SFTPDownloader(CloudDownloader):
         server = (url.hostname, url.port or _PORT, url.username, url.password)
         self._server = self._server or server
         if server != self._server:
-            raise ValueError(f"{remote} is on another server, or another user's, than the files before it")
+            raise ValueError(f"{redact(remote)} is on another server, or another user's, than the files before it")
 
     def _create_ssh_client(self, url: urllib.parse.SplitResult) -> None:
         from paramiko import SSHClient
