@@ -14,6 +14,7 @@ mod plan;
 mod planner;
 mod pools;
 mod position;
+mod shard_plane;
 #[cfg(test)]
 mod tests;
 
@@ -54,9 +55,6 @@ const CHUNK_MAX: usize = 64;
 
 /// Stored bytes per chunk if samples are copied rather than decoded: some 50 microseconds of work.
 const CHUNK_BYTES: u64 = 256 << 10;
-
-/// Fewest threads of the shard plane: one shard is unpacked and written while others arrive.
-const SHARD_THREADS_MIN: usize = 2;
 
 /// A data set, delivered in batches, epoch after epoch. `Send` and `Sync`.
 ///
@@ -253,7 +251,7 @@ impl Loader {
             sample_bytes_max: self.config.sample_bytes_max,
             ahead,
             stall_timeout,
-            shard_threads: SHARD_THREADS_MIN.max(threads.div_ceil(4)),
+            shard_plane: shard_plane::of(&self.config, &self.catalog, &self.topology, threads),
             pace: Pace {
                 batch,
                 drop_last: self.config.drop_last,

@@ -13,6 +13,7 @@ use super::sample::place::PlaceStage;
 use super::schedule::{Dispatcher, Pace, Scheduler};
 use super::shard::janitor::Janitor;
 use super::shard::open_shards::OpenShards;
+use super::shard::places::ShardPlane;
 use super::shard::residency::Residency;
 use super::shard::source::{NextPlan, ShardSource};
 use super::shard::stage::ShardStage;
@@ -74,7 +75,7 @@ pub(crate) struct EpochSetup {
     /// Batches in flight, including the one that the consumer waits for.
     pub(crate) ahead: u64,
     pub(crate) stall_timeout: Duration,
-    pub(crate) shard_threads: usize,
+    pub(crate) shard_plane: ShardPlane,
     pub(crate) pace: Pace,
 }
 
@@ -111,6 +112,7 @@ impl Epoch {
             residency.clone(),
             run.clone(),
             (plan, next_plan, rank),
+            setup.shard_plane,
             stats.clone(),
         ));
         let janitor = Arc::new(Janitor::new(open_shards.clone(), source.clone()));
@@ -199,7 +201,7 @@ impl Epoch {
         let epoch = Self { consumer, threads, pid: std::process::id() };
         epoch.threads.start("fb-schedule", "schedule", false, move || scheduler.run(order))?;
         epoch.threads.start("fb-janitor", "shard", false, move || janitor.run())?;
-        for i in 0..setup.shard_threads {
+        for i in 0..setup.shard_plane.threads {
             let shards = shards.clone();
             epoch.threads.start(&format!("fb-shard-{i}"), "shard", false, move || shards.run())?;
         }

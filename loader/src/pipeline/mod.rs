@@ -70,6 +70,7 @@ pub(crate) use schedule::Pace;
 pub(crate) use shard::fetch::{FetchEvent, Origin, ShardFetch};
 pub(crate) use shard::open_shard::read_offsets;
 pub(crate) use shard::open_shards::OpenShards;
+pub(crate) use shard::places::ShardPlane;
 pub(crate) use shard::shard_table::{ShardCost, ShardTable};
 pub(crate) use shard::source::NextPlan;
 pub(crate) use workers::NumaWorkers;

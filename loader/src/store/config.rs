@@ -27,7 +27,8 @@ pub struct StoreConfig {
     pub fetch_threads: usize,
     /// Largest range of an object that is fetched by one request, in bytes.
     pub part_bytes: usize,
-    /// Ranges in flight per fetch thread; also its idle connections per host.
+    /// Ranges in flight per fetch thread, without those that wait for their next attempt; also its idle connections per
+    /// host.
     pub parts_in_flight: usize,
     /// Total attempts for every range, including the first one: at least 1.
     pub download_retry: u32,

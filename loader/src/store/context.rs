@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// Longest time between two checks of a clock that a test advances.
 const MANUAL_TICK: Duration = Duration::from_millis(1);
@@ -58,6 +59,8 @@ pub(crate) struct ThreadContext {
     pub(crate) shared: Arc<StoreContext>,
     pub(crate) connections: Rc<ConnectionPool>,
     pub(crate) draws: RefCell<Draws>,
+    /// Places of parts in flight.
+    pub(crate) places: Arc<Semaphore>,
     /// This thread's runtime has a ring.
     pub(crate) has_ring: bool,
 }
@@ -69,6 +72,7 @@ impl ThreadContext {
         Self {
             connections: Rc::new(ConnectionPool::new(config.parts_in_flight, shared.clock.clone())),
             draws: RefCell::new(Draws::new(config.seed ^ ((index as u64) << 32))),
+            places: Arc::new(Semaphore::new(config.parts_in_flight)),
             has_ring,
             shared: shared.clone(),
         }

@@ -129,7 +129,7 @@ impl<W: Fn(Progress, bool) -> Result<()>> WatchedFetch<W> {
             FetchStatus::Running { bytes } => (bytes, bytes != last.bytes),
         };
         last.bytes = bytes;
-        // A byte now and then is no progress.
+        // A single byte at times is no progress.
         if status == FetchStatus::Queued || bytes.abs_diff(last.mark_bytes) >= PROGRESS_BYTES as u64 {
             (last.mark_bytes, last.mark) = (bytes, now);
         }
@@ -150,7 +150,7 @@ impl<W: Fn(Progress, bool) -> Result<()>> WatchedFetch<W> {
             Length::Bytes(len) => len,
             Length::AtMost(_) => bytes,
         };
-        (self.watch)(Progress { bytes, len, attempt: 1, idle }, moved)
+        (self.watch)(Progress { bytes, len, attempt: 1, idle, is_paused: false }, moved)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The fetch threads: a single-threaded runtime each, with tokio-uring where the kernel allows it.
 //!
-//! Every thread runs `parts_in_flight` workers that take parts from the common queue, so an object's ranges spread over
-//! all threads, plus one dispatcher for small jobs (`get_small`, credentials), which never wait for parts.
+//! Every thread takes up to `parts_in_flight` parts at a time from the common queue, so an object's ranges spread over
+//! all threads. A part that waits for its next attempt does not count. A dispatcher takes small jobs (`get_small`, credentials), which never wait for parts.
 
 use super::config::StoreConfig;
 use super::context::{StoreContext, ThreadContext};
@@ -147,9 +147,7 @@ fn run(queues: Arc<FetchQueues>, index: usize) {
 async fn serve(queues: Arc<FetchQueues>, index: usize, has_ring: bool) {
     let context = Rc::new(ThreadContext::new(&queues.context, index, has_ring));
     let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..queues.context.config.parts_in_flight {
-        tasks.spawn_local(work(queues.clone(), context.clone()));
-    }
+    tasks.spawn_local(work(queues.clone(), context.clone()));
     tasks.spawn_local(dispatch(queues.clone(), context));
     // The sender lives as long as the queues.
     let _ = queues.is_stopped.subscribe().wait_for(|is_stopped| *is_stopped).await;
@@ -157,14 +155,15 @@ async fn serve(queues: Arc<FetchQueues>, index: usize, has_ring: bool) {
     tasks.shutdown().await;
 }
 
-/// Fetches parts until it is dropped. Each runs as its own task, so that a panic in one costs that part only.
+/// Fetches parts until it is dropped. Each is a task of its own, so that a panic in one costs that part only.
 async fn work(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {
-    loop {
-        let part = queues.parts.next().await;
-        let mut task = tokio::task::JoinSet::new();
-        task.spawn_local(transfer::run(context.clone(), part));
-        if let Some(Err(why)) = task.join_next().await {
-            log::error!("a fetch task panicked: {why}");
+    let mut parts = tokio::task::JoinSet::new();
+    while let Ok(place) = context.places.clone().acquire_owned().await {
+        tokio::select! {
+            part = queues.parts.next() => drop(parts.spawn_local(transfer::run(context.clone(), part, place))),
+            Some(ended) = parts.join_next(), if !parts.is_empty() => if let Err(why) = ended {
+                log::error!("a fetch task panicked: {why}");
+            },
         }
     }
 }

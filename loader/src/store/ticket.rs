@@ -5,7 +5,7 @@
 //! [`Job::fail`], so no caller waits for a part that no longer exists.
 
 use super::source::{Source, Version};
-use crate::sync::{Arc, AtomicU32, AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
 use crate::{Error, ErrorKind, Result};
 use bytes::BytesMut;
 use std::time::{Duration, Instant};
@@ -39,6 +39,8 @@ pub struct Progress {
     pub attempt: u32,
     /// Time since the last byte arrived, or since the request.
     pub idle: Duration,
+    /// Every missing range waits for its next attempt.
+    pub is_paused: bool,
 }
 
 /// State shared by a ticket and the parts of its object.
@@ -51,6 +53,8 @@ pub(crate) struct Job {
     started: Instant,
     bytes: AtomicU64,
     attempt: AtomicU32,
+    /// Number of parts that wait for their next attempt.
+    paused: AtomicUsize,
     /// Nanoseconds from `started` to the last byte.
     last_byte_ns: AtomicU64,
     /// Set when the job is cancelled; wakes parts that wait for bytes.
@@ -79,6 +83,7 @@ impl Job {
             started: Instant::now(),
             bytes: AtomicU64::new(0),
             attempt: AtomicU32::new(0),
+            paused: AtomicUsize::new(0),
             last_byte_ns: AtomicU64::new(0),
             is_cancelled: watch::Sender::new(false),
             state: Mutex::new(JobState {
@@ -100,6 +105,12 @@ impl Job {
     /// Notes that a part is at its attempt number `attempt`.
     pub(crate) fn note_attempt(&self, attempt: u32) {
         self.attempt.fetch_max(attempt, Ordering::Relaxed);
+    }
+
+    /// Notes that a part waits for its next attempt, until the guard is dropped.
+    pub(crate) fn pause(&self) -> Pause<'_> {
+        self.paused.fetch_add(1, Ordering::Relaxed);
+        Pause(self)
     }
 
     /// Waits until the job is cancelled.
@@ -147,6 +158,15 @@ impl Job {
     }
 }
 
+/// Wait of a part for its next attempt.
+pub(crate) struct Pause<'a>(&'a Job);
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        self.0.paused.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Fetch in flight. Dropping it cancels the fetch and releases its memory.
 pub struct FetchTicket(pub(crate) Arc<Job>);
 
@@ -190,11 +210,13 @@ impl FetchTicket {
     pub fn progress(&self) -> Progress {
         let elapsed = self.0.started.elapsed();
         let last = Duration::from_nanos(self.0.last_byte_ns.load(Ordering::Relaxed));
+        let (missing, paused) = (self.0.state.lock().missing, self.0.paused.load(Ordering::Relaxed));
         Progress {
             bytes: self.0.bytes.load(Ordering::Relaxed),
             len: self.0.len,
             attempt: self.0.attempt.load(Ordering::Relaxed),
             idle: elapsed.saturating_sub(last),
+            is_paused: missing > 0 && paused >= missing,
         }
     }
 

@@ -15,6 +15,8 @@ use crate::{Error, ErrorKind};
 use bytes::BytesMut;
 use std::fmt;
 use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Range of an object, with the memory for it.
 pub(crate) struct Part {
@@ -64,27 +66,33 @@ impl Drop for Part {
     }
 }
 
-/// Fetches `part` with the configured number of attempts.
-pub(crate) async fn run(context: Rc<ThreadContext>, mut part: Part) {
+/// Fetches `part` with the configured number of attempts. It gives up its `place` between them.
+pub(crate) async fn run(context: Rc<ThreadContext>, mut part: Part, place: OwnedSemaphorePermit) {
     let job = part.job.clone();
     let result = tokio::select! {
         biased;
         () = job.wait_for_cancel() => Err(Error::new(ErrorKind::Closed, "the fetch was cancelled")),
-        result = fill(&context, &mut part) => result,
+        result = fill(&context, &mut part, place) => result,
     };
     part.finish(result);
 }
 
-async fn fill(context: &ThreadContext, part: &mut Part) -> Result<(), Error> {
-    let job = part.job.clone();
-    attempts(context, format_args!("{}: {}", job.remote, job.key), async |attempt| {
+async fn fill(context: &ThreadContext, part: &mut Part, place: OwnedSemaphorePermit) -> Result<(), Error> {
+    let (job, mut place) = (part.job.clone(), Some(place));
+    let once = async |attempt| {
         job.note_attempt(attempt);
         attempt_once(context, part).await.map_err(|mut failure| {
             failure.error = failure.error.with("range", format!("{}..{}", part.start + part.done as u64, part.end()));
             failure
         })
-    })
-    .await
+    };
+    let pause = async |time| {
+        let _paused = job.pause();
+        place = None;
+        context.pause(time).await;
+        place = context.places.clone().acquire_owned().await.ok();
+    };
+    attempts(context, format_args!("{}: {}", job.remote, job.key), once, pause).await
 }
 
 /// Makes exchanges until the part is full. A server may send less than requested, as long as every response has bytes.
@@ -168,7 +176,8 @@ pub(crate) async fn small(
     key: &str,
     limit_bytes: usize,
 ) -> Result<(Vec<u8>, Option<Version>), Error> {
-    attempts(context, format_args!("{key}"), async |_| small_once(context, source, key, limit_bytes).await).await
+    let once = async |_| small_once(context, source, key, limit_bytes).await;
+    attempts(context, format_args!("{key}"), once, async |time| context.pause(time).await).await
 }
 
 async fn small_once(
@@ -192,7 +201,8 @@ async fn small_once(
     Ok((bytes, head.version))
 }
 
-/// Calls `once` with the number of each attempt, as often as configured, until it succeeds. `name` is for the log.
+/// Calls `once` with the number of each attempt, as often as configured, until it succeeds; in between it calls `pause`.
+/// `name` is for the log.
 ///
 /// # Errors
 ///
@@ -201,6 +211,7 @@ async fn attempts<T>(
     context: &ThreadContext,
     name: fmt::Arguments<'_>,
     mut once: impl AsyncFnMut(u32) -> Result<T, Failure>,
+    mut pause: impl AsyncFnMut(Duration),
 ) -> Result<T, Error> {
     let config = &context.shared.config;
     let mut attempt = 1;
@@ -215,7 +226,7 @@ async fn attempts<T>(
         log::info!("{name}, attempt {attempt}: {}", failure.error);
         context.shared.counters.retries.add(1);
         let wait = retry::wait(config, attempt, failure.retry_after, &mut context.draws.borrow_mut());
-        context.pause(wait).await;
+        pause(wait).await;
         attempt += 1;
     }
 }

@@ -295,3 +295,44 @@ fn a_shard_that_never_matches_its_hash_is_an_error_with_both_digests() {
         assert_eq!(gets, download_retry as usize);
     }
 }
+
+/// A loader of many small shards in order, whose first epoch has begun.
+fn begun(data: &Path, cache: &Path, server: &ObjectServer) -> Loader {
+    tokens(data, 1000, None);
+    let config = LoaderConfig {
+        shuffle: false,
+        prefetch: Some(1),
+        predownload: Some(1000),
+        fetch_threads: Some(1),
+        download_retry: 1000,
+        ..config(stream(Some(cache), Some(&server.url())))
+    };
+    let loader = Loader::new(config).expect("a loader");
+    loader.start_epoch().expect("an epoch starts");
+    loader
+}
+
+#[test]
+fn shards_in_flight_follow_from_the_fetch_threads() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = serve(data.path());
+    server.script(Rule::always("shard", Fault::StallAfter(0)));
+    let loader = begun(data.path(), cache.path(), &server);
+    // All places of one fetch thread, though the loader has two decode threads.
+    until("eight shards are in flight", || server.stalls() == 8);
+    drop(loader);
+}
+
+#[test]
+fn shards_that_wait_for_their_next_attempt_let_others_pass() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = serve(data.path());
+    for shard in 0..16 {
+        server.script(Rule::always(format!("shard.{shard:05}"), Fault::Status(503, Some(30))));
+    }
+    let loader = begun(data.path(), cache.path(), &server);
+    let shards = std::fs::read_dir(data.path()).unwrap().count() - 1;
+    assert!(shards > 20);
+    until("the others are on disk", || std::fs::read_dir(cache.path()).unwrap().count() > shards - 16);
+    drop(loader);
+}

@@ -79,6 +79,30 @@ fn requests_to_busy_servers_are_retried_after_the_requested_pause() {
 }
 
 #[test]
+fn a_fetch_that_waits_for_its_next_attempt_lets_others_pass() {
+    let config = StoreConfig { fetch_threads: 1, parts_in_flight: 1, ..config() };
+    let rig = Rig::with(Options::default(), config);
+    for key in ["a", "b"] {
+        rig.server.put(key, content(100)).expect("memory");
+    }
+    rig.server.script(Rule::once("a", Fault::StallAfter(40)));
+    let remote = rig.remote();
+    let fetch = |key: &str| remote.fetch(FetchRequest::new(key, 100)).expect("queued");
+    let first = fetch("a");
+    rig.server.stalled(1);
+    // Both wait for the only place when the first attempt ends.
+    let second = fetch("b");
+    while rig.count("store_retries") == 0 {
+        rig.clock.advance(Duration::from_secs(61));
+        std::thread::yield_now();
+    }
+    assert_eq!(*first.wait().expect("resumed"), *content(100));
+    assert_eq!(*second.wait().expect("fetched"), *content(100));
+    let paths: Vec<_> = rig.server.seen().into_iter().map(|seen| seen.path).collect();
+    assert_eq!(paths, ["/a", "/b", "/a"]);
+}
+
+#[test]
 fn rejections_are_final_and_of_their_kind() {
     for (status, kind) in [
         (400, ErrorKind::Config),

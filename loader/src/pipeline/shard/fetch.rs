@@ -85,11 +85,11 @@ impl ShardFetch<'_> {
                     let file = pair.stored();
                     let fetched = stage.timed(TimeKind::Busy, || self.fetch_file(origin, file))?;
                     stage.done(1, file.bytes);
-                    (self.watch)(FetchEvent::File);
                     Cow::Owned(fetched)
                 }
                 (None, None) => return Err(Error::internal("a shard without remote was claimed")),
             };
+            (self.watch)(FetchEvent::File);
             files.push(unpack(shard, pair, stored, self.stats)?);
         }
         Ok(FetchedShard { files, raw_bytes: shard.raw_bytes() })

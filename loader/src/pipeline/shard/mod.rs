@@ -1,11 +1,11 @@
 //! The shard plane: large, sequential, rare. It makes shards resident in the order of their first use.
 //!
-//! A few threads each take the requested shard that is needed first and bring it to disk: claim, room, fetch, unpack,
-//! publish. They hold no slots of the sample plane, and samples that wait for a shard hold no read slot, so the two
-//! planes cannot wait for each other.
+//! Threads each take the requested shard that is needed first and bring it to disk: claim, fetch, unpack, room, publish.
+//! They hold no slots of the sample plane, and samples that wait for a shard hold no read slot, so the two planes cannot
+//! wait for each other.
 //!
 //! * `residency`: the shards that are on disk, and the work that waits for the others;
-//! * `stage`: the threads;
+//! * `stage`: the threads; `places` limits how many shards are in flight, and how many of them occupy a CPU;
 //! * `source`: cache directories in front of stores: claim, room and publication;
 //! * `fetch`: a shard's files, from the store or from their compressed form on disk, to bytes that can be published;
 //! * `next_use`: the next use of each shard, in this epoch and the one after it, for eviction;
@@ -19,6 +19,7 @@ pub(crate) mod janitor;
 mod next_use;
 pub(crate) mod open_shard;
 pub(crate) mod open_shards;
+pub(crate) mod places;
 pub(crate) mod residency;
 pub(crate) mod shard_table;
 pub(crate) mod source;

@@ -3,6 +3,7 @@
 use super::fetch::{FetchEvent, Origin, ShardFetch};
 use super::next_use::NextUses;
 use super::open_shards::OpenShards;
+use super::places::{Place, Places, ShardPlane};
 use super::residency::Residency;
 use super::status::{ShardStatus, ShardStatuses, Step};
 use crate::cache::{Admission, AdmitOutcome, ClaimOutcome, ResidencyGuard, RoomRequest, ShardClaim, WaitPolicy};
@@ -14,6 +15,7 @@ use crate::pipeline::run::Run;
 use crate::pipeline::schedule::Chunk;
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -50,6 +52,10 @@ pub(crate) struct ShardSource {
     statuses: ShardStatuses,
     /// Memory of shards that are not yet on disk.
     budget: Budget,
+    /// Limits the shards in flight.
+    places: Places,
+    /// Limits the shards that occupy a CPU or the disk, as unpacking and writing do.
+    work: Places,
     /// Uses of each shard in this epoch and the next, computed when room is short for the first time.
     uses: OnceLock<NextUses>,
     plan: EpochPlan,
@@ -91,6 +97,7 @@ impl ShardSource {
         residency: Arc<Residency<Chunk>>,
         run: Arc<Run>,
         (plan, next_plan, rank): (EpochPlan, NextPlan, Rank),
+        plane: ShardPlane,
         stats: Arc<Stats>,
     ) -> Self {
         let evicted = stats.counter("cache_evicted");
@@ -100,6 +107,8 @@ impl ShardSource {
             run,
             statuses: ShardStatuses::default(),
             budget: Budget::new(IN_MEMORY_BYTES_MIN.max(catalog.shard_bytes_max())),
+            places: Places::new(plane.places),
+            work: Places::new(plane.work),
             uses: OnceLock::new(),
             plan,
             next_plan,
@@ -113,19 +122,28 @@ impl ShardSource {
         }
     }
 
+    /// Waits for the place of a shard in flight.
+    ///
+    /// # Errors
+    ///
+    /// `Closed` when the run stops.
+    pub(crate) fn take_place(&self) -> Result<Place<'_>> {
+        self.places.take()
+    }
+
     /// Brings shard `id` to local disk, unless another one turns out to be needed earlier. A resident shard stays on
-    /// disk until [`release`](Self::release).
+    /// disk until [`release`](Self::release). Others have its `place` while a download waits for its next attempt.
     ///
     /// # Errors
     ///
     /// Errors of the store and the cache; `Closed` when the run stops.
-    pub(crate) fn make_resident(&self, id: ShardId) -> Result<ShardOutcome> {
+    pub(crate) fn make_resident(&self, id: ShardId, place: &Place<'_>) -> Result<ShardOutcome> {
         let status = self.statuses.begin(id);
         loop {
             if let Some(earlier) = self.wait_while_postponed(id, &status)? {
                 return Ok(ShardOutcome::Exchanged(earlier));
             }
-            if let Some(outcome) = self.try_make_resident(id, &status)? {
+            if let Some(outcome) = self.try_make_resident(id, place, &status)? {
                 return Ok(outcome);
             }
         }
@@ -155,6 +173,8 @@ impl ShardSource {
     /// Ends all waits in here, after a stop of the run.
     pub(crate) fn wake(&self) {
         self.budget.close();
+        self.places.close();
+        self.work.close();
         for stream in self.catalog.streams() {
             stream.dir.wake();
         }
@@ -214,7 +234,12 @@ impl ShardSource {
     }
 
     /// Tries all steps once; `None` when the shard was postponed on the way.
-    fn try_make_resident(&self, id: ShardId, status: &ShardStatus<'_>) -> Result<Option<ShardOutcome>> {
+    fn try_make_resident(
+        &self,
+        id: ShardId,
+        place: &Place<'_>,
+        status: &ShardStatus<'_>,
+    ) -> Result<Option<ShardOutcome>> {
         let (stream, local) = self.catalog.locate(id);
         let shard = &stream.index.shards[local as usize];
         status.set(Step::Claimed);
@@ -234,26 +259,37 @@ impl ShardSource {
         status.set(Step::Memory);
         let _memory = self.budget.reserve(shard.raw_bytes() + shard.zip_bytes().unwrap_or(0))?;
         status.set(Step::Local);
+        let work = RefCell::new(None);
         let watch = |event: FetchEvent<'_>| match event {
             FetchEvent::Bytes { file, progress, moved } => {
+                work.replace(None);
+                place.hold(!progress.is_paused);
                 status.set(Step::Download { key: file.basename.to_string(), progress });
                 if moved {
                     self.run.advance();
                     claim.report_progress();
                 }
             }
-            FetchEvent::File => status.set(Step::Local),
+            FetchEvent::File => {
+                place.hold(true);
+                status.set(Step::Local);
+                // One at a time, or threads could wait for each other. If the run has stopped, the next step fails.
+                work.replace(None);
+                work.replace(self.work.take().ok());
+            }
         };
         let packed = claim.packed_files();
         let origin = stream.remote.as_ref().map(Origin::Store);
         let fetch = ShardFetch { stream, origin, run: &self.run, stats: &self.stats, watch: &watch };
         let fetched = fetch.fetch(shard, packed.as_deref())?;
+        work.replace(None);
         let admission = match self.wait_for_room(id, claim, status)? {
             RoomOutcome::Admitted(admission) => admission,
             RoomOutcome::Exchanged(earlier) => return Ok(Some(ShardOutcome::Exchanged(earlier))),
             RoomOutcome::Postponed => return Ok(None),
         };
         status.set(Step::Local);
+        let _work = self.work.take()?;
         let guard = fetched.publish(admission, &self.stats)?;
         self.guards.lock().insert(id, guard);
         Ok(Some(ShardOutcome::Resident))

@@ -23,15 +23,16 @@ impl ShardStage {
     /// Makes requested shards resident, the one with the earliest use first, until the run stops. Several threads do.
     pub(crate) fn run(&self) -> Result<()> {
         let Self { residency, source, stage, .. } = self;
-        let mut exchanged = None;
-        let next_requested = || stage.timed(TimeKind::Input, || residency.next_requested()).map(|(_, shard)| shard);
-        while let Some(shard) = exchanged.take().or_else(next_requested) {
-            let outcome = stage
-                .timed(TimeKind::Busy, || source.make_resident(shard))
-                .map_err(|e| self.catalog.describe(e, shard))?;
-            if let ShardOutcome::Exchanged(earlier) = outcome {
-                exchanged = Some(earlier);
-                continue;
+        while let Ok(place) = stage.timed(TimeKind::Input, || source.take_place()) {
+            let Some((_, mut shard)) = stage.timed(TimeKind::Input, || residency.next_requested()) else { break };
+            loop {
+                let outcome = stage
+                    .timed(TimeKind::Busy, || source.make_resident(shard, &place))
+                    .map_err(|e| self.catalog.describe(e, shard))?;
+                match outcome {
+                    ShardOutcome::Resident => break,
+                    ShardOutcome::Exchanged(earlier) => shard = earlier,
+                }
             }
             stage.done(1, 0);
             self.run.advance();

@@ -1,0 +1,133 @@
+//! Places of shards in flight.
+//!
+//! There are more threads of the shard plane than places. A thread takes a place before a shard, and releases it
+//! while its shard waits for the next attempt of a download.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
+
+/// Size of the shard plane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShardPlane {
+    pub(crate) threads: usize,
+    /// Shards in flight.
+    pub(crate) places: usize,
+    /// Shards that are unpacked or written at the same time.
+    pub(crate) work: usize,
+}
+
+/// Number of shards that may be in flight at the same time.
+#[derive(Debug)]
+pub(crate) struct Places {
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Below 0 while shards that have waited for an attempt continue beyond the limit.
+    free: isize,
+    is_closed: bool,
+}
+
+impl Places {
+    /// Creates `count` free places.
+    pub(crate) fn new(count: usize) -> Self {
+        let state = State { free: count as isize, is_closed: false };
+        Self { state: Mutex::new(state), freed: Condvar::new() }
+    }
+
+    /// Waits for a free place.
+    ///
+    /// # Errors
+    ///
+    /// `Closed` after [`close`](Self::close).
+    pub(crate) fn take(&self) -> Result<Place<'_>> {
+        let mut state = self.state.lock();
+        while state.free <= 0 && !state.is_closed {
+            state = self.freed.wait(state);
+        }
+        if state.is_closed {
+            return Err(Error::new(ErrorKind::Closed, "the loader was closed while a shard waited for its turn"));
+        }
+        state.free -= 1;
+        Ok(Place { places: self, is_held: AtomicBool::new(true) })
+    }
+
+    /// Rejects all waiting and later requests.
+    pub(crate) fn close(&self) {
+        self.state.lock().is_closed = true;
+        self.freed.notify_all();
+    }
+
+    fn add(&self, count: isize) {
+        self.state.lock().free += count;
+        self.freed.notify_one();
+    }
+}
+
+/// Place of one shard; free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    places: &'a Places,
+    is_held: AtomicBool,
+}
+
+impl Place<'_> {
+    /// Gives the place up, or takes one again. That does not wait: the shard may hold memory which others with a place
+    /// wait for.
+    pub(crate) fn hold(&self, is_held: bool) {
+        // Relaxed: one thread has the place.
+        if self.is_held.swap(is_held, Ordering::Relaxed) != is_held {
+            self.places.add(if is_held { -1 } else { 1 });
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.hold(false);
+    }
+}
+
+#[cfg(test)]
+mod models {
+    use super::*;
+    use crate::sync::{Arc, AtomicUsize, model, spawn};
+
+    #[test]
+    fn no_more_shards_than_places_are_in_flight_unless_one_continues() {
+        model(|| {
+            let (places, count) = (Arc::new(Places::new(1)), Arc::new(AtomicUsize::new(0)));
+            let threads = [0, 1, 2].map(|_| {
+                let (places, count) = (places.clone(), count.clone());
+                let body = move || {
+                    let place = places.take().unwrap();
+                    assert_eq!(count.fetch_add(1, Ordering::SeqCst), 0);
+                    count.fetch_sub(1, Ordering::SeqCst);
+                    place.hold(false);
+                    place.hold(false);
+                    place.hold(true);
+                    place.hold(true);
+                };
+                spawn("shard", body).unwrap()
+            });
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert_eq!(places.state.lock().free, 1);
+        });
+    }
+
+    #[test]
+    fn closing_rejects_waiting_and_later_requests() {
+        model(|| {
+            let places = Arc::new(Places::new(1));
+            let held = places.take().unwrap();
+            let waiting = places.clone();
+            let waiter = spawn("shard", move || waiting.take().is_err()).unwrap();
+            places.close();
+            assert!(waiter.join().unwrap());
+            drop(held);
+            assert!(places.take().is_err());
+        });
+    }
+}
