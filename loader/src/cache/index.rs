@@ -1,15 +1,20 @@
 //! `index.json`: fetched once per directory, and compared with the remote one.
+//!
+//! An extended attribute of the file names the remote that the directory belongs to, because two remotes may have equal
+//! indexes: one without hashes describes any data of the same sizes. Where the file system has no such attributes, or
+//! another program has written the file, only the bytes of the indexes are compared.
 
 use super::claim::DirectoryLock;
 use super::wait_policy::WaitPolicy;
 use super::watch::Watch;
-use super::write::{WriteMode, write_file};
+use super::write::{WriteMode, WriteOutcome, remove_quietly, write_file};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::index::{INDEX_BASENAME, INDEX_BYTES_MAX, describe_folder};
 use crate::io::read_regular;
 use crate::sync::AtomicBool;
-use std::path::Path;
+use rustix::fs::{XattrFlags, getxattr, setxattr};
+use std::path::{Path, PathBuf};
 
 /// Comparison of a cached index with the remote one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,80 +25,162 @@ pub(crate) enum IndexCheck {
     Compare,
 }
 
-/// An index.
+/// Index of a directory.
 #[derive(Debug)]
-pub(crate) struct IndexFile {
+pub(crate) struct InstalledIndex<T> {
+    /// Result of the parser.
+    pub(crate) index: T,
     /// Whole content.
     pub(crate) bytes: Vec<u8>,
     /// Error that prevented a comparison with the remote one.
     pub(crate) unchecked: Option<Error>,
+    /// Remote that the directory belongs to, if that is another one with the same index. The caller has to compare the
+    /// data.
+    pub(crate) other_remote: Option<String>,
 }
 
-/// Reads `dir`/index.json, and fetches it first if it is not there.
-///
-/// One process fetches at a time where locks work. In a directory that cannot be written, the index is fetched and
-/// returned without being kept.
-///
-/// `fetch` returns the remote index and is called at most once; `None` for streams without a remote. `remote` is its
-/// name in messages.
-///
-/// # Errors
-///
-/// `Stale` when the two differ, naming both; `NotFound` when there is neither an index nor a remote; errors of `fetch`
-/// when the index is absent; `Closed` and `Timeout` of the wait.
-pub(crate) fn install_index(
-    dir: &Path,
-    remote: &str,
-    check: IndexCheck,
-    mut fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>>,
-    clock: &Clock,
-    policy: WaitPolicy<'_>,
-) -> Result<IndexFile> {
-    let path = dir.join(INDEX_BASENAME);
-    if let Some(bytes) = read(&path)? {
-        let mut unchecked = None;
-        if check == IndexCheck::Compare
-            && let Some(fetch) = &mut fetch
+/// Index of one directory, cached and remote.
+pub(crate) struct IndexSource<'a, 'f, T> {
+    pub(crate) dir: &'a Path,
+    /// Name of the remote.
+    pub(crate) remote: &'a str,
+    pub(crate) check: IndexCheck,
+    /// Parser. Bytes that it rejects are never kept.
+    pub(crate) parse: &'a dyn Fn(&[u8]) -> Result<T>,
+    /// Returns the remote index and is called at most once; `None` for streams without a remote.
+    pub(crate) fetch: Option<&'f mut dyn FnMut() -> Result<Vec<u8>>>,
+}
+
+impl<T> IndexSource<'_, '_, T> {
+    /// Reads `dir`/index.json, and fetches it first if it is not there, or is no index.
+    ///
+    /// One process fetches at a time where locks work. In a directory that cannot be written, the index is fetched and
+    /// returned without being kept.
+    ///
+    /// # Errors
+    ///
+    /// `Stale` when the two differ, naming both; `NotFound` when there is neither an index nor a remote; errors of
+    /// `parse`; errors of `fetch` when the index is absent; `Closed` and `Timeout` of the wait.
+    pub(crate) fn install(mut self, clock: &Clock, policy: WaitPolicy<'_>) -> Result<InstalledIndex<T>> {
+        if let Some(cached) = self.cached()? {
+            return Ok(cached);
+        }
+        let dir = self.dir;
+        if self.fetch.is_none() {
+            let message = format!("there is no index.json, and no remote to fetch it from: {}", describe_folder(dir));
+            return Err(Error::new(ErrorKind::NotFound, message).with("file", self.path().display()));
+        }
+        // A directory that cannot be created or written fails again, with a clear message, when a shard is written.
+        let absent = dir.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
+        let is_created = std::fs::create_dir_all(dir).is_ok();
+        let watch = Watch::new();
+        let mut wait = policy.start(clock);
+        let folder = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+        let lock = loop {
+            let version = watch.version(&folder);
+            // Where locks do not work (NFS, no directory), several processes may fetch; each writes the same bytes.
+            let Ok(lock) = DirectoryLock::try_lock(dir) else { break None };
+            // Another process or stream may have fetched it meanwhile, from another remote.
+            if let Some(cached) = self.cached()? {
+                return Ok(cached);
+            }
+            if lock.is_some() {
+                break lock;
+            }
+            let what = || format!("{}, which another process fetches from {}", self.path().display(), self.remote);
+            watch.wait(version, wait.remaining(what)?);
+        };
+        let fetched = self.fetch.map_or_else(|| Err(Error::internal("no remote")), |fetch| fetch());
+        let fetched = fetched.and_then(|bytes| Ok(((self.parse)(&bytes)?, bytes)));
+        let (index, bytes) = fetched.inspect_err(|_| remove_empty(absent))?;
+        let path = dir.join(INDEX_BASENAME);
+        let is_alone = lock.is_some();
+        if is_alone {
+            // If there is a file, it is no index.
+            remove_quietly(&path);
+        }
+        match write_file(&path, &bytes, WriteMode { is_alone, unnamed_files: &AtomicBool::new(true) }) {
+            Ok(WriteOutcome::New) => record_remote(dir, self.remote),
+            Ok(WriteOutcome::AlreadyThere) => compare(&path, &read(&path)?.unwrap_or_default(), self.remote, &bytes)?,
+            Err(e) if is_created && e.kind() != ErrorKind::Permission => return Err(e),
+            Err(e) => log::warn!("the index is not kept: {e}"),
+        }
+        Ok(InstalledIndex { index, bytes, unchecked: None, other_remote: None })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join(INDEX_BASENAME)
+    }
+
+    /// Returns the cached index, compared with the remote one; `None` if there is none, or no index that could be
+    /// replaced.
+    fn cached(&mut self) -> Result<Option<InstalledIndex<T>>> {
+        let path = self.path();
+        let Some(bytes) = read(&path)? else { return Ok(None) };
+        let index = match (self.parse)(&bytes) {
+            Ok(index) => index,
+            Err(e) if self.fetch.is_some() => {
+                log::warn!("{} is no index and is fetched again: {e}", path.display());
+                return Ok(None);
+            }
+            Err(e) => return Err(e),
+        };
+        let (mut unchecked, mut other_remote) = (None, None);
+        if self.check == IndexCheck::Compare
+            && let Some(fetch) = &mut self.fetch
         {
-            match fetch() {
-                Ok(current) => compare(&path, &bytes, remote, &current)?,
+            let recorded = recorded_remote(&path);
+            other_remote = recorded.clone().filter(|recorded| recorded != self.remote);
+            // An answer that is no index says nothing about the cached one.
+            match fetch().and_then(|current| (self.parse)(&current).map(|_| current)) {
+                Ok(current) => compare(&path, &bytes, self.remote, &current)?,
+                Err(e) if other_remote.is_some() => return Err(stale(&path, self.remote).caused_by(e)),
                 Err(e) => unchecked = Some(e),
             }
+            if recorded.is_none() && unchecked.is_none() {
+                record_remote(self.dir, self.remote);
+            }
         }
-        return Ok(IndexFile { bytes, unchecked });
+        Ok(Some(InstalledIndex { index, bytes, unchecked, other_remote }))
     }
-    let Some(fetch) = fetch else {
-        let message = format!("there is no index.json, and no remote to fetch it from: {}", describe_folder(dir));
-        return Err(Error::new(ErrorKind::NotFound, message).with("file", path.display()));
-    };
-    // A directory that cannot be created or written fails again, with a clear message, when a shard is written.
-    let absent = dir.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
-    let is_created = std::fs::create_dir_all(dir).is_ok();
-    let watch = Watch::new();
-    let mut wait = policy.start(clock);
-    let folder = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-    let lock = loop {
-        let version = watch.version(&folder);
-        // Where locks do not work (NFS, no directory), several processes may fetch; each writes the same bytes.
-        let Ok(lock) = DirectoryLock::try_lock(dir) else { break None };
-        if let Some(bytes) = read(&path)? {
-            return Ok(IndexFile { bytes, unchecked: None });
-        }
-        if lock.is_some() {
-            break lock;
-        }
-        let what = || format!("{}, which another process fetches from {remote}", path.display());
-        watch.wait(version, wait.remaining(what)?);
-    };
-    let bytes = fetch().inspect_err(|_| remove_empty(absent))?;
-    let unnamed_files = AtomicBool::new(true);
-    let mode = WriteMode { is_alone: lock.is_some(), unnamed_files: &unnamed_files };
-    match write_file(&path, &bytes, mode) {
-        Ok(_) => {}
-        Err(e) if is_created && e.kind() != ErrorKind::Permission => return Err(e),
-        Err(e) => log::warn!("the index is not kept: {e}"),
+}
+
+/// Name of the extended attribute with the remote's name.
+const REMOTE_ATTRIBUTE: &str = "user.forebay.remote";
+
+/// Records that `dir` belongs to `remote`, if the file system can.
+pub(crate) fn record_remote(dir: &Path, remote: &str) {
+    let path = dir.join(INDEX_BASENAME);
+    if let Err(errno) = setxattr(&path, REMOTE_ATTRIBUTE, remote.as_bytes(), XattrFlags::empty()) {
+        log::debug!("{} does not record its remote: {errno}", path.display());
     }
-    Ok(IndexFile { bytes, unchecked: None })
+}
+
+/// Returns the remote that the directory of the index at `path` belongs to, if that is known.
+fn recorded_remote(path: &Path) -> Option<String> {
+    let mut name = vec![0; REMOTE_BYTES_MAX];
+    let bytes = getxattr(path, REMOTE_ATTRIBUTE, &mut name[..]).ok()?;
+    name.truncate(bytes);
+    String::from_utf8(name).ok()
+}
+
+/// Longest name of a remote that is read.
+const REMOTE_BYTES_MAX: usize = 4_096;
+
+/// Returns the error for a directory that belongs to another remote than `remote`, or to an earlier state of it.
+pub(crate) fn stale(path: &Path, remote: &str) -> Error {
+    let recorded = recorded_remote(path).filter(|recorded| recorded != remote);
+    let why = match recorded {
+        Some(_) => "the directory was filled from another remote: choose another `local`, or remove the directory",
+        None => {
+            "the remote index changed since this directory was filled: remove the directory, or choose another `local`"
+        }
+    };
+    let error = Error::new(ErrorKind::Stale, why).with("cached", path.display()).with("remote", remote);
+    match recorded {
+        Some(recorded) => error.with("filled_from", recorded),
+        None => error,
+    }
 }
 
 /// Removes folders that were created for an index that then could not be fetched, the innermost first. A folder that is
@@ -114,12 +201,5 @@ fn compare(path: &Path, cached: &[u8], remote: &str, current: &[u8]) -> Result<(
     if cached == current {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::Stale,
-        "the remote index changed since this directory was filled: remove the directory, or choose another `local`",
-    )
-    .with("cached", path.display())
-    .with("cached_bytes", cached.len())
-    .with("remote", remote)
-    .with("remote_bytes", current.len()))
+    Err(stale(path, remote).with("cached_bytes", cached.len()).with("remote_bytes", current.len()))
 }

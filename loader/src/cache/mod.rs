@@ -52,7 +52,7 @@ mod write;
 pub(crate) use access_time::AccessTime;
 #[cfg(test)]
 pub(crate) use evict::{Candidate, choose};
-pub(crate) use index::{IndexCheck, install_index};
+pub(crate) use index::{IndexCheck, IndexSource, record_remote, stale};
 pub(crate) use publish::{Admission, AdmitOutcome, ClaimOutcome, PublishFile, ShardClaim};
 pub(crate) use residency::ResidencyGuard;
 pub(crate) use shards::{ShardSet, disk_bytes};

@@ -2,17 +2,18 @@
 
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
-use crate::cache::{IndexCheck, ShardSet, WaitPolicy, install_index};
+use crate::cache::{IndexCheck, IndexSource, ShardSet, WaitPolicy, record_remote, stale};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::INDEX_BYTES_MAX;
-use crate::format::{HashAlgo, INDEX_BASENAME, Index};
+use crate::format::{HashAlgo, INDEX_BASENAME, Index, Shard};
 use crate::stats::Stats;
 use crate::store::{Remote, StoreConfig, ThreadStart, local_folder, redact};
 use crate::sync::{Arc, scope};
 use crate::topology::{CpuSet, Topology, affinity};
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 /// Streams that are opened at the same time: enough to hide a store's latency with hundreds of streams.
@@ -29,6 +30,7 @@ pub(super) struct Opener<'a> {
 
 impl Opener<'_> {
     pub(super) fn open_all(&self) -> Result<Vec<IndexedStream>> {
+        check_folders(&self.config.streams)?;
         let mut all = Vec::new();
         for group in self.config.streams.chunks(STREAMS_AT_ONCE) {
             let opened = scope(|scope| {
@@ -75,39 +77,18 @@ impl Opener<'_> {
             Some(remote) => join(remote, split),
             None => join(&stream.local.as_deref().unwrap_or(Path::new("")).display().to_string(), split),
         };
-        self.open_named(stream, split, &name).context("stream", || redact(&name))
+        self.open_named(stream, &name).context("stream", || redact(&name))
     }
 
-    fn open_named(&self, stream: &StreamConfig, split: &str, name: &str) -> Result<IndexedStream> {
-        let shown = redact(name);
+    fn open_named(&self, stream: &StreamConfig, name: &str) -> Result<IndexedStream> {
         let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
         let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
         let remote = match stream.remote {
             Some(_) => Some(self.stores.open(name, self.store_config(stream), self.stats, self.clock)?),
             None => None,
         };
-        let keep_zip = stream.keep_zip.unwrap_or(self.config.keep_zip);
-        let opened = |remote: Option<Remote>, path, bytes: &[u8]| -> Result<IndexedStream> {
-            let index = Index::parse(bytes, &format!("{shown}/{INDEX_BASENAME}"))?;
-            let (digest, index_bytes) = (HashAlgo::Xxh3_64.hex(bytes), bytes.len() as u64);
-            Ok(IndexedStream {
-                name: shown.clone().into_owned(),
-                has_remote: remote.is_some(),
-                remote,
-                path,
-                shards: Arc::new(ShardSet::new(Arc::new(index))),
-                index_bytes,
-                digest,
-                keep_zip,
-                validate_hash,
-                download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
-            })
-        };
-        let Some(remote) = remote else {
-            let path = stream.local.clone().unwrap_or_default().join(split);
-            let bytes = self.index(&path, &shown, None)?;
-            return opened(None, path, &bytes);
-        };
+        let opened = |folder, remote| self.opened(stream, name, folder, remote, validate_hash);
+        let Some(remote) = remote else { return opened(cache_folder(stream, name)?, None) };
         if let (None, Some(folder)) = (&stream.local, local_folder(name)) {
             // A folder on this machine is read in place, unless its shards must be unpacked.
             if !folder.join(INDEX_BASENAME).exists() {
@@ -117,35 +98,129 @@ impl Opener<'_> {
                 };
                 return Err(Error::new(ErrorKind::NotFound, message).with("folder", folder.display()));
             }
-            let bytes = self.index(&folder, &shown, None)?;
-            let in_place = opened(None, folder, &bytes)?;
+            let in_place = opened(folder, None)?;
             if in_place.shards.iter().all(|s| s.compression.is_none()) {
                 return Ok(in_place);
             }
         }
-        let root = match &stream.local {
-            Some(local) => local.clone(),
-            None => default_local(name)?,
-        };
-        let path = root.join(split);
-        let bytes = self.index(&path, &shown, Some(&remote))?;
-        opened(Some(remote), path, &bytes)
+        opened(cache_folder(stream, name)?, Some(remote))
     }
 
-    fn index(&self, dir: &Path, name: &str, remote: Option<&Remote>) -> Result<Vec<u8>> {
-        let mut fetch = || {
-            let remote = remote.ok_or_else(|| Error::internal("an index was fetched without a remote"))?;
-            Ok(remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize)?.0)
+    /// Reads the index of `folder`, fetched from `remote` if necessary.
+    fn opened(
+        &self,
+        stream: &StreamConfig,
+        name: &str,
+        folder: PathBuf,
+        remote: Option<Remote>,
+        validate_hash: Option<HashAlgo>,
+    ) -> Result<IndexedStream> {
+        let mut fetch = || match &remote {
+            Some(remote) => Ok(remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize)?.0),
+            None => Err(Error::internal("an index was fetched without a remote")),
         };
-        let fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>> = if remote.is_some() { Some(&mut fetch) } else { None };
-        let limit = Duration::from_secs_f64(self.config.stall_timeout);
-        let policy = WaitPolicy::new(&|| false, limit);
-        let file = install_index(dir, name, IndexCheck::Compare, fetch, self.clock, policy)?;
-        if let Some(why) = file.unchecked {
-            self.stats.note(format!("the cached index of {name} is used unchecked: {why}"));
+        let shown = redact(name);
+        // The same folder may have many names.
+        let origin = local_folder(name)
+            .map_or_else(|| shown.clone().into_owned(), |folder| resolve(&folder).display().to_string());
+        let source = IndexSource {
+            dir: &folder,
+            remote: &origin,
+            check: IndexCheck::Compare,
+            parse: &|bytes| Index::parse(bytes, &format!("{shown}/{INDEX_BASENAME}")),
+            fetch: if remote.is_some() { Some(&mut fetch) } else { None },
+        };
+        let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
+        let installed = source.install(self.clock, WaitPolicy::new(&|| false, stall_timeout))?;
+        if let (Some(_), Some(remote)) = (&installed.other_remote, &remote) {
+            if !has_same_data(&installed.index, &folder, remote)? {
+                return Err(stale(&folder.join(INDEX_BASENAME), &origin));
+            }
+            record_remote(&folder, &origin);
         }
-        Ok(file.bytes)
+        if let Some(why) = installed.unchecked {
+            self.stats.note(format!("the cached index of {shown} is used unchecked: {why}"));
+        }
+        Ok(IndexedStream {
+            name: shown.into_owned(),
+            has_remote: remote.is_some(),
+            remote,
+            path: folder,
+            shards: Arc::new(ShardSet::new(Arc::new(installed.index))),
+            index_bytes: installed.bytes.len() as u64,
+            digest: HashAlgo::Xxh3_64.hex(&installed.bytes),
+            keep_zip: stream.keep_zip.unwrap_or(self.config.keep_zip),
+            validate_hash,
+            download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
+        })
     }
+}
+
+/// Returns true if the shards in `folder`, which were fetched from another remote with the same index, are those of
+/// `remote`: the recorded hashes are equal, or else a shard in the folder is.
+fn has_same_data(index: &Index, folder: &Path, remote: &Remote) -> Result<bool> {
+    let is_hashed = |shard: &Shard| shard.files().all(|pair| pair.stored().hashes.algos().next().is_some());
+    if index.shards.iter().all(is_hashed) {
+        return Ok(true);
+    }
+    let on_disk = index.shards.iter().find_map(|shard| {
+        let bytes = std::fs::read(folder.join(&*shard.raw_data.basename)).ok()?;
+        (bytes.len() as u64 == shard.raw_data.bytes).then_some((shard, bytes))
+    });
+    let Some((shard, cached)) = on_disk else { return Ok(true) };
+    let stored = shard.zip_data.as_ref().unwrap_or(&shard.raw_data);
+    let limit = usize::try_from(stored.bytes).unwrap_or(usize::MAX);
+    let mut fetched = remote.get_small(&stored.basename, limit)?.0;
+    if let (Some(compression), Some(_)) = (shard.compression, &shard.zip_data) {
+        let packed = std::mem::take(&mut fetched);
+        compression.decompress(&packed, shard.raw_data.bytes, &mut fetched)?;
+    }
+    Ok(fetched == cached)
+}
+
+/// Rejects streams of which one would take the other's shards for its own: both in one folder, at least one of them with
+/// a remote. Folders that follow from the remotes differ if the remotes do.
+fn check_folders(streams: &[StreamConfig]) -> Result<()> {
+    let mut known: HashMap<PathBuf, usize> = HashMap::new();
+    for (number, stream) in streams.iter().enumerate().filter(|(_, stream)| stream.local.is_some()) {
+        let folder = resolve(&cache_folder(stream, "")?);
+        let Some(other) = known.insert(folder.clone(), number) else { continue };
+        if stream.remote.is_none() && streams[other].remote.is_none() {
+            continue;
+        }
+        let name =
+            |number: usize| format!("{number} ({})", redact(streams[number].remote.as_deref().unwrap_or("local")));
+        let message = "two streams have one `local` folder, where the shards of one would be taken for those of the \
+                       other: give each stream its own";
+        return Err(Error::config(message)
+            .with("folder", folder.display())
+            .with("stream", name(other))
+            .with("stream", name(number)));
+    }
+    Ok(())
+}
+
+/// Returns `path` without symbolic links and `..`. The part that does not exist has no links.
+fn resolve(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let found = path.ancestors().find_map(|folder| Some((folder, std::fs::canonicalize(folder).ok()?)));
+    let Some((folder, mut resolved)) = found else { return path };
+    for part in path.strip_prefix(folder).unwrap_or(&path).components() {
+        match part {
+            Component::ParentDir => drop(resolved.pop()),
+            part => resolved.push(part),
+        }
+    }
+    resolved
+}
+
+/// Returns the folder for the index and shards of `stream`, whose remote with its split is called `name`.
+fn cache_folder(stream: &StreamConfig, name: &str) -> Result<PathBuf> {
+    let root = match &stream.local {
+        Some(local) => local.clone(),
+        None => default_local(name)?,
+    };
+    Ok(root.join(stream.split.as_deref().unwrap_or("").trim_matches('/')))
 }
 
 /// Joins `root` and `split` to one URL or path, without trailing or repeated slashes.

@@ -468,31 +468,113 @@ fn shards_of_merged_indexes_are_in_sub_directories_and_split_formats_have_two_fi
     assert!(dir.is_resident(0));
 }
 
+/// Installs the index of `dir` from `fetch`, which stands for the remote `remote`; `None` for no remote.
+fn install(
+    dir: &Path,
+    remote: &str,
+    fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>>,
+    policy: WaitPolicy<'_>,
+) -> Result<(Vec<u8>, Option<ErrorKind>)> {
+    let parse = |bytes: &[u8]| Index::parse(bytes, "index.json");
+    let source = IndexSource { dir, remote, check: IndexCheck::Compare, parse: &parse, fetch };
+    let installed = source.install(&Clock::system(), policy)?;
+    assert!(installed.index.shards.is_empty());
+    Ok((installed.bytes, installed.unchecked.map(|e| e.kind())))
+}
+
+const EMPTY: &[u8] = b"{\"version\": 2, \"shards\": []}";
+
 #[test]
 fn the_index_is_fetched_once_and_a_changed_remote_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("train");
-    let clock = Clock::system();
     let mut fetched = 0;
     let mut fetch = || {
         fetched += 1;
-        Ok(b"{\"shards\": []}".to_vec())
+        Ok(EMPTY.to_vec())
     };
-    let first = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut fetch), &clock, long_wait()).unwrap();
+    assert_eq!(install(&dir, "s3://b", Some(&mut fetch), long_wait()).unwrap(), (EMPTY.to_vec(), None));
     assert_eq!(listing(&dir), [INDEX_BASENAME]);
-    let again = install_index(&dir, "s3://b", IndexCheck::Trust, Some(&mut fetch), &clock, long_wait()).unwrap();
-    assert!(again.bytes == first.bytes);
-    assert_eq!(fetched, 1);
-    assert_eq!(listing(&dir), [INDEX_BASENAME]);
-    let mut changed = || Ok(b"{\"shards\": [1]}".to_vec());
-    let e = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut changed), &clock, long_wait()).unwrap_err();
+    assert_eq!(install(&dir, "s3://b", Some(&mut fetch), long_wait()).unwrap().0, EMPTY);
+    assert_eq!(fetched, 2, "once to fetch it, once to compare it");
+    assert_eq!(install(&dir, "", None, long_wait()).unwrap().0, EMPTY);
+    let mut changed = || Ok(b"{\"shards\": [], \"version\": 2}".to_vec());
+    let e = install(&dir, "s3://b", Some(&mut changed), long_wait()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Stale);
     assert!(e.to_string().contains("s3://b") && e.to_string().contains("train/index.json"), "{e}");
     let mut offline = || Err(crate::Error::new(ErrorKind::Network, "unreachable"));
-    let kept = install_index(&dir, "s3://b", IndexCheck::Compare, Some(&mut offline), &clock, long_wait()).unwrap();
-    assert_eq!(kept.unchecked.unwrap().kind(), ErrorKind::Network);
-    let e = install_index(&folder.path().join("none"), "", IndexCheck::Trust, None, &clock, long_wait()).unwrap_err();
+    assert_eq!(
+        install(&dir, "s3://b", Some(&mut offline), long_wait()).unwrap(),
+        (EMPTY.to_vec(), Some(ErrorKind::Network))
+    );
+    let e = install(&folder.path().join("none"), "", None, long_wait()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn an_index_that_another_stream_fetched_meanwhile_is_compared_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = &folder.path().join("train");
+    let (waiting, is_waiting) = std::sync::mpsc::channel();
+    let second = std::thread::scope(|scope| {
+        // The first one has the lock of the directory until the second one waits for it.
+        let (started, start) = std::sync::mpsc::channel();
+        let first = scope.spawn(move || {
+            let mut fetch = || {
+                started.send(()).unwrap();
+                is_waiting.recv().unwrap();
+                Ok(EMPTY.to_vec())
+            };
+            install(dir, "s3://a", Some(&mut fetch), long_wait())
+        });
+        start.recv().unwrap();
+        let waiting = crate::sync::Mutex::new(waiting);
+        let stop = || {
+            let _ = waiting.lock().send(());
+            false
+        };
+        let mut other = || Ok(b"{\"shards\": [], \"version\": 2}".to_vec());
+        let second = install(dir, "s3://b", Some(&mut other), WaitPolicy::new(&stop, Duration::from_secs(60)));
+        first.join().unwrap().unwrap();
+        second
+    });
+    let e = second.unwrap_err();
+    assert!(e.kind() == ErrorKind::Stale && e.to_string().contains("s3://b"), "{e}");
+}
+
+#[test]
+fn an_answer_that_is_no_index_is_never_kept_and_one_that_is_there_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("train");
+    let half = &EMPTY[..EMPTY.len() / 2];
+    let trailing = [EMPTY, b"\n{}"].concat();
+    for bad in [b"<html>sign in</html>".as_slice(), half, &trailing, b"", b"{}", b"[]"] {
+        let mut answer = || Ok(bad.to_vec());
+        let e = install(&dir, "s3://b", Some(&mut answer), long_wait()).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Format, "{e}");
+        assert!(!dir.exists(), "nothing is left");
+        // As another program may have left it.
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join(INDEX_BASENAME), bad).unwrap();
+        assert_eq!(install(&dir, "", None, long_wait()).unwrap_err().kind(), ErrorKind::Format);
+        let mut healthy = || Ok(EMPTY.to_vec());
+        assert_eq!(install(&dir, "s3://b", Some(&mut healthy), long_wait()).unwrap().0, EMPTY);
+        assert_eq!(std::fs::read(dir.join(INDEX_BASENAME)).unwrap(), EMPTY);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}
+
+#[test]
+fn an_index_that_is_no_regular_file_is_refused_without_a_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(INDEX_BASENAME);
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
+    let e = install(folder.path(), "", None, long_wait()).unwrap_err();
+    assert!(e.to_string().contains("regular file"), "{e}");
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+    let e = install(folder.path(), "", None, long_wait()).unwrap_err();
+    assert!(e.to_string().contains("regular file"), "{e}");
 }
 
 /// Runs `body` as a user that file modes apply to, which root is not.
@@ -533,10 +615,9 @@ fn a_complete_read_only_directory_works_and_an_incomplete_one_is_an_error_that_n
         let e = StreamCache::open(config(&below, shards(1, 1, false)), &Stats::default()).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Permission);
         // An index that cannot be kept is still an index.
-        let mut fetch = || Ok(b"{}".to_vec());
-        let clock = Clock::system();
-        let index = install_index(&below, "x", IndexCheck::Trust, Some(&mut fetch), &clock, long_wait()).unwrap();
-        assert!(!below.exists() && index.bytes == b"{}");
+        let mut fetch = || Ok(EMPTY.to_vec());
+        assert_eq!(install(&below, "x", Some(&mut fetch), long_wait()).unwrap().0, EMPTY);
+        assert!(!below.exists());
     });
     set_mode(folder.path(), 0o755);
 }

@@ -1,6 +1,6 @@
 //! A shard's files, from the store or from their compressed form on disk, to bytes that can be published.
 //!
-//! Size and hash of every file are compared before its bytes are used.
+//! Size and hash of every file are compared before its bytes are used, and the table of offsets is checked.
 
 use crate::cache::{Admission, PublishFile, ResidencyGuard};
 use crate::catalog::Stream;
@@ -67,7 +67,7 @@ impl ShardFetch<'_> {
     /// # Errors
     ///
     /// Errors of the store, `Checksum` for bytes that differ from the recorded hash, `Format` for a shard that cannot
-    /// be unpacked, `Closed` when the run stops.
+    /// be unpacked or contradicts its index, `Closed` when the run stops.
     pub(crate) fn fetch<'s>(&self, shard: &'s Shard, packed: Option<&[PathBuf]>) -> Result<FetchedShard<'s>> {
         let mut files = Vec::new();
         // The cache lists the data file first, the index the meta file.
@@ -91,6 +91,10 @@ impl ShardFetch<'_> {
             };
             (self.watch)(FetchEvent::File);
             files.push(unpack(shard, pair, stored, self.stats)?);
+        }
+        // Without hashes, a file of the right size may still be anything: only a shard gets a name.
+        if let Some(with_table) = files.last() {
+            shard.offsets(&with_table.raw)?;
         }
         Ok(FetchedShard { files, raw_bytes: shard.raw_bytes() })
     }
