@@ -10,13 +10,17 @@
 //! | [`CLAIM`] + shard | the process that fetches the shard; an evictor for a moment | exclusive |
 //! | [`RESERVE`] + shard | the process that has room reserved for a shard not yet published | exclusive |
 //! | [`HOLD`] + shard | processes that wait to read the shard; an evictor for a moment, exclusively | shared |
-//! | [`OPEN`] + shard | processes with open descriptors of the shard | shared |
+//! | [`open_copy`] | processes with open descriptors of that copy of the shard | shared |
 //! | [`PULSE`] + shard | every other second, the process whose fetch of the shard makes progress | exclusive |
 //! | [`ADMISSION`] | the process that is making room | exclusive |
 //! | [`KEEP_ZIP`] | processes that keep compressed files | shared |
 //! | [`NEED`] | processes whose consumer waits for room | shared |
 //! | [`LOCAL_ONLY`] | processes that have no remote to fetch evicted shards from | shared |
 //! | [`LIMIT`] + limit in bytes | processes with a `cache_limit` | shared |
+//!
+//! An evicted shard occupies the disk until its last reader closes it, and may have been fetched again meanwhile. So the
+//! position of a reader has the number of the file too: the copies count separately, and one that several processes have
+//! open counts once.
 //!
 //! Positions from 2^61 to [`LIMIT`] belong to `forebay.streaming`, which locks shards there that a program prepares
 //! itself (`streaming/base/_locks.py`).
@@ -35,16 +39,30 @@ use std::path::Path;
 pub(super) const CLAIM: u64 = 0;
 pub(super) const RESERVE: u64 = 1 << 32;
 pub(super) const HOLD: u64 = 2 << 32;
-pub(super) const OPEN: u64 = 3 << 32;
 pub(super) const ADMISSION: u64 = 4 << 32;
 pub(super) const KEEP_ZIP: u64 = ADMISSION + 1;
 pub(super) const LOCAL_ONLY: u64 = ADMISSION + 2;
 pub(super) const NEED: u64 = ADMISSION + 3;
 pub(super) const PULSE: u64 = 5 << 32;
+/// First position of readers.
+pub(super) const OPEN: u64 = 1 << 60;
 /// Positions end at 2^63, which leaves 2^62 for the limit itself.
 pub(super) const LIMIT: u64 = 1 << 62;
 /// Largest limit that is announced; a larger one limits nothing.
 pub(super) const LIMIT_MAX: u64 = (1 << 62) - 2;
+
+/// Bits of a file's number in the position of a reader. Numbers that differ only in higher bits are taken for one copy.
+pub(super) const COPY_BITS: u32 = 24;
+
+/// Returns the position for readers of the copy of `shard` whose data file is `inode`.
+pub(super) fn open_copy(shard: u32, inode: u64) -> u64 {
+    OPEN + (u64::from(shard) << COPY_BITS | inode & ((1 << COPY_BITS) - 1))
+}
+
+/// Returns the shard of a position from [`open_copy`].
+pub(super) fn shard_of_copy(position: u64) -> u32 {
+    ((position - OPEN) >> COPY_BITS) as u32
+}
 
 /// Descriptors that a forked child closes. With more directories in one process, the others stay open in the child.
 const FORK_SLOTS: usize = 256;

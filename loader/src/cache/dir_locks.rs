@@ -10,13 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Lock positions per kind: one for each shard number.
-const SHARD_POSITIONS: u64 = 1 << 32;
-
-/// The positions of one kind of lock, which start at `start`.
-fn region(start: u64) -> Range<u64> {
-    start..start + SHARD_POSITIONS
-}
+/// Most locks in a row that can be open copies of shards: a longer run is a lock of another program.
+const COPIES_IN_ROW_MAX: u64 = 1 << 16;
 
 /// Locks of one process on a directory's `index.json`, and its bookkeeping that goes with them.
 #[derive(Debug)]
@@ -30,8 +25,6 @@ pub(super) struct DirLocks {
     exclusive: BTreeSet<u64>,
     /// Users of each shared lock, by position. Shared locks are kept for the first user to the last.
     shared: BTreeMap<u64, u32>,
-    /// Bytes of evicted files that this process still has open.
-    pub(super) evicted_open_bytes: u64,
 }
 
 impl DirLocks {
@@ -42,7 +35,6 @@ impl DirLocks {
             unavailable: None,
             exclusive: BTreeSet::new(),
             shared: BTreeMap::new(),
-            evicted_open_bytes: 0,
         }
     }
 
@@ -127,24 +119,30 @@ impl DirLocks {
         }
     }
 
-    /// Returns the shards whose lock of the kind at `start` this process has.
-    pub(super) fn own_shards(&self, start: u64) -> impl Iterator<Item = u32> {
-        let positions = self.shared.range(region(start)).map(|(position, _)| position);
-        positions.chain(self.exclusive.range(region(start))).map(move |position| (position - start) as u32)
+    /// Returns the shards, of `count`, whose lock of the kind at `start` any process has. Numbers that the index does not
+    /// have belong to another program.
+    pub(super) fn shards(&mut self, start: u64, count: usize) -> HashSet<u32> {
+        let positions = self.positions(start..start + count as u64, count as u64);
+        positions.into_iter().map(|position| (position - start) as u32).collect()
     }
 
-    /// Returns the shards, of `count`, whose lock of the kind at `start` other processes have. Numbers that the index
-    /// does not have belong to another program.
-    pub(super) fn others_shards(&mut self, start: u64, count: usize) -> HashSet<u32> {
-        let ranges = self.others(start..start + count as u64);
-        ranges.into_iter().flatten().map(|position| (position - start) as u32).collect()
+    /// Returns the positions of all open copies (see [`claim::open_copy`]) of `count` shards, in any process.
+    pub(super) fn open_copies(&mut self, count: usize) -> BTreeSet<u64> {
+        self.positions(claim::OPEN..claim::OPEN + ((count as u64) << claim::COPY_BITS), COPIES_IN_ROW_MAX)
     }
 
-    /// Returns the shards, of `count`, whose lock of the kind at `start` any process has.
-    pub(super) fn all_shards(&mut self, start: u64, count: usize) -> HashSet<u32> {
-        let mut shards = self.others_shards(start, count);
-        shards.extend(self.own_shards(start));
-        shards
+    /// Returns the positions within `range` that any process has locked, without runs of more than `run_max`.
+    fn positions(&mut self, range: Range<u64>, run_max: u64) -> BTreeSet<u64> {
+        let others = self.others(range.clone()).into_iter().filter(|run| run.end - run.start <= run_max);
+        let mut positions: BTreeSet<u64> = others.flatten().collect();
+        positions.extend(self.shared.range(range.clone()).map(|(position, _)| position));
+        positions.extend(self.exclusive.range(range));
+        positions
+    }
+
+    /// Returns true if any process has the shared lock at `position`.
+    pub(super) fn is_shared(&mut self, position: u64) -> bool {
+        self.users(position) > 0 || self.is_locked_elsewhere(position)
     }
 
     /// Returns true if this process fetches `shard`.
@@ -180,12 +178,12 @@ impl DirLocks {
 
     /// Returns true if a job keeps compressed files.
     pub(super) fn is_zip_kept(&mut self) -> bool {
-        self.users(claim::KEEP_ZIP) > 0 || self.is_locked_elsewhere(claim::KEEP_ZIP)
+        self.is_shared(claim::KEEP_ZIP)
     }
 
     /// Returns true if a job has no remote to fetch evicted shards from.
     pub(super) fn is_eviction_forbidden(&mut self) -> bool {
-        self.users(claim::LOCAL_ONLY) > 0 || self.is_locked_elsewhere(claim::LOCAL_ONLY)
+        self.is_shared(claim::LOCAL_ONLY)
     }
 
     /// Returns true if a consumer waits for room, other than the `own` ones of the calling data set.

@@ -131,7 +131,7 @@ impl<T> IndexSource<'_, '_, T> {
         {
             let recorded = recorded_remote(&path);
             other_remote = recorded.clone().filter(|recorded| recorded != self.remote);
-            // An answer that is no index says nothing about the cached one.
+            // An answer that is no index is no reason to reject the cached one.
             match fetch().and_then(|current| (self.parse)(&current).map(|_| current)) {
                 Ok(current) => compare(&path, &bytes, self.remote, &current)?,
                 Err(e) if other_remote.is_some() => return Err(stale(&path, self.remote).caused_by(e)),

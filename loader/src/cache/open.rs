@@ -1,7 +1,6 @@
 //! Opening of resident shards.
 
 use super::access_time::AccessTime;
-use super::claim;
 use super::shards::raw_files;
 use super::shared_dir::{OpenFile, OpenShard};
 use super::stream_cache::StreamCache;
@@ -36,28 +35,21 @@ impl StreamCache {
             }
             open.remove(&shard);
         }
-        // Announced before the files are opened: an evictor that checks in between prefers another shard.
-        dir.locks.lock().share(claim::OPEN + u64::from(shard));
         let opened: Result<Option<Vec<OpenFile>>> = raw_files(files).map(|file| self.open_file(shard, file)).collect();
-        match opened {
-            Ok(Some(files)) => {
-                let new = OpenShard::new(dir, shard, files);
-                self.refresh_access_time(&new);
-                // Dead entries are removed occasionally, so the table stays as small as the number of open shards.
-                if open.len() >= 64 && open.len().is_power_of_two() {
-                    open.retain(|_, known| known.strong_count() > 0);
-                }
-                open.insert(shard, Arc::downgrade(&new));
-                Ok(Some(new))
-            }
-            other => {
-                dir.locks.lock().unshare(claim::OPEN + u64::from(shard));
-                if matches!(other, Ok(None)) {
-                    dir.refresh_present(shard);
-                }
-                other.map(|_| None)
-            }
+        let new = opened?.map(|files| OpenShard::new(dir, shard, files));
+        // Announced first and checked afterwards, while an evictor removes the files first and looks for readers
+        // afterwards: at least one of the two sees the other.
+        let Some(new) = new.filter(|new| !self.has_remote() || !new.is_evicted()) else {
+            dir.refresh_present(shard);
+            return Ok(None);
+        };
+        self.refresh_access_time(&new);
+        // Dead entries are removed occasionally, so the table stays as small as the number of open shards.
+        if open.len() >= 64 && open.len().is_power_of_two() {
+            open.retain(|_, known| known.strong_count() > 0);
         }
+        open.insert(shard, Arc::downgrade(&new));
+        Ok(Some(new))
     }
 
     fn open_file(&self, shard: u32, file: &FileInfo) -> Result<Option<OpenFile>> {

@@ -51,8 +51,8 @@ impl StreamCache {
             }
             // Between the check and the lock another process may have published the shard and released its claim.
             if !self.is_complete(shard, dir.refresh_present(shard)) {
-                let toggled = Mutex::default();
-                return Ok(ClaimOutcome::Claimed(ShardClaim { stream: self.clone(), shard, toggled }));
+                let claim = ShardClaim { stream: self.clone(), shard, toggled: Mutex::default(), closing_since: None };
+                return Ok(ClaimOutcome::Claimed(claim));
             }
             locks.release(claim);
         }
@@ -109,7 +109,12 @@ pub(crate) struct ShardClaim {
     shard: u32,
     /// Time of the last toggle of the pulse.
     toggled: Mutex<Option<Duration>>,
+    /// Time since which it waits for evicted shards to be closed.
+    closing_since: Option<Duration>,
 }
+
+/// Longest wait for evicted shards to be closed, which takes milliseconds, before others are evicted.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Shortest time between two toggles of a pulse. Waiters look four times as often, so that they miss none.
 const PULSE_EVERY: Duration = Duration::from_secs(1);
@@ -143,11 +148,24 @@ impl ShardClaim {
     ///
     /// `Config` when the shard alone exceeds the limit, `Full` when the disk is full and nothing in the directory can
     /// be evicted. The claim is released.
-    pub(crate) fn try_admit(self, next_use: &dyn Fn(u32) -> Option<u64>) -> Result<AdmitOutcome> {
-        match make_room(&self.stream, self.shard, next_use)? {
-            Room::Reserved => Ok(AdmitOutcome::Admitted(Admission { claim: self })),
-            Room::Wait(reason) => Ok(AdmitOutcome::Wait { claim: self, reason }),
-        }
+    pub(crate) fn try_admit(mut self, next_use: &dyn Fn(u32) -> Option<u64>) -> Result<AdmitOutcome> {
+        Ok(match self.make_room(next_use)? {
+            None => AdmitOutcome::Admitted(Admission { claim: self }),
+            Some(reason) => AdmitOutcome::Wait { claim: self, reason },
+        })
+    }
+
+    /// Reserves room; otherwise returns the reason why there is none yet.
+    fn make_room(&mut self, next_use: &dyn Fn(u32) -> Option<u64>) -> Result<Option<String>> {
+        let now = self.stream.config.clock.now();
+        let is_late = self.closing_since.is_some_and(|since| now >= since + CLOSE_WITHIN);
+        let room = make_room(&self.stream, self.shard, is_late, next_use)?;
+        let is_closing = matches!(room, Room::Closing(_));
+        self.closing_since = is_closing.then(|| self.closing_since.unwrap_or(now));
+        Ok(match room {
+            Room::Reserved => None,
+            Room::Wait(reason) | Room::Closing(reason) => Some(reason),
+        })
     }
 
     /// Reserves room like [`try_admit`](Self::try_admit), but waits for it.
@@ -156,21 +174,17 @@ impl ShardClaim {
     ///
     /// Those of [`try_admit`](Self::try_admit); `Closed` when the wait is stopped; `Full` when its time is over, with
     /// the reason.
-    pub(crate) fn admit(self, next_use: &dyn Fn(u32) -> Option<u64>, policy: WaitPolicy<'_>) -> Result<Admission> {
-        let dir = &self.stream.dir;
+    pub(crate) fn admit(mut self, next_use: &dyn Fn(u32) -> Option<u64>, policy: WaitPolicy<'_>) -> Result<Admission> {
+        let watch = self.stream.dir.watch.clone();
         let mut wait = policy.start(&self.stream.config.clock);
         loop {
-            let version = dir.watch.version(&dir.path);
-            match make_room(&self.stream, self.shard, next_use)? {
-                Room::Reserved => return Ok(Admission { claim: self }),
-                Room::Wait(reason) => {
-                    let what = || format!("room for {}: {reason}", self.stream.name(self.shard));
-                    let remaining = wait
-                        .remaining(what)
-                        .map_err(|e| if e.kind() == ErrorKind::Timeout { e.of_kind(ErrorKind::Full) } else { e })?;
-                    dir.watch.wait(version, remaining);
-                }
-            }
+            let version = watch.version(&self.stream.dir.path);
+            let Some(reason) = self.make_room(next_use)? else { return Ok(Admission { claim: self }) };
+            let what = || format!("room for {}: {reason}", self.stream.name(self.shard));
+            let remaining = wait
+                .remaining(what)
+                .map_err(|e| if e.kind() == ErrorKind::Timeout { e.of_kind(ErrorKind::Full) } else { e })?;
+            watch.wait(version, remaining);
         }
     }
 }
@@ -186,6 +200,7 @@ impl Drop for ShardClaim {
         locks.release(claim::CLAIM + u64::from(self.shard));
         drop(locks);
         dir.watch.wake();
+        dir.wake_others();
     }
 }
 

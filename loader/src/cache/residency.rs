@@ -33,8 +33,14 @@ impl ResidencyGuard {
 impl Drop for ResidencyGuard {
     fn drop(&mut self) {
         if self.stream.dir.is_own_process() {
-            self.stream.dir.locks.lock().unshare(claim::HOLD + u64::from(self.shard));
+            let mut locks = self.stream.dir.locks.lock();
+            locks.unshare(claim::HOLD + u64::from(self.shard));
+            let is_limited = locks.strictest_limit().is_some();
+            drop(locks);
             self.stream.wake();
+            if is_limited {
+                self.stream.dir.wake_others();
+            }
         }
     }
 }

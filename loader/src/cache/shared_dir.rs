@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::index::{FileInfo, Shard};
 use crate::io::{self, ShardFile};
 use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering, Weak};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ pub(super) struct SharedDir {
     pub(super) locks: Mutex<DirLocks>,
     /// Held by the thread that makes room.
     pub(super) admission: Mutex<()>,
-    pub(super) watch: Watch,
+    pub(super) watch: Arc<Watch>,
     /// Folders that contain shard files, with the prefix of the names in them: the directory itself first, then, for
     /// merged indexes, those below it.
     pub(super) folders: Vec<(PathBuf, String)>,
@@ -65,20 +66,19 @@ pub(crate) struct OpenFile {
 pub(crate) struct OpenShard {
     /// The data file first, then the meta file of split formats.
     pub(crate) files: Vec<OpenFile>,
-    shard: u32,
-    bytes: u64,
+    /// Position of the lock that announces them.
+    copy: u64,
     dir: Arc<SharedDir>,
-    /// Set by an eviction in this process, while it holds the directory's locks.
-    evicted: AtomicBool,
     pub(super) access_time: AccessTime,
 }
 
 impl OpenShard {
-    /// Wraps the open `files` of `shard`, whose use of [`claim::OPEN`] ends with this value.
+    /// Announces the open `files` of `shard` to all processes, until this value is dropped.
     pub(super) fn new(dir: &Arc<SharedDir>, shard: u32, files: Vec<OpenFile>) -> Arc<Self> {
-        let bytes = files.iter().map(|file| file.bytes).sum();
-        let (evicted, access_time) = (AtomicBool::new(false), AccessTime::default());
-        Arc::new(Self { files, shard, bytes, dir: dir.clone(), evicted, access_time })
+        let stat = files.first().and_then(|data| rustix::fs::fstat(data.file.buffered()).ok());
+        let copy = claim::open_copy(shard, stat.map_or(0, |stat| stat.st_ino));
+        dir.locks.lock().share(copy);
+        Arc::new(Self { files, copy, dir: dir.clone(), access_time: AccessTime::default() })
     }
 
     /// Returns the number of descriptors of all its files.
@@ -89,15 +89,7 @@ impl OpenShard {
     /// Returns true if the shard was evicted, by this or another process. Its bytes are freed when the last reader
     /// drops it.
     pub(crate) fn is_evicted(&self) -> bool {
-        self.evicted.load(Ordering::Acquire)
-            || self.files.iter().any(|f| rustix::fs::fstat(f.file.buffered()).is_ok_and(|stat| stat.st_nlink == 0))
-    }
-
-    /// Notes an eviction by this process: from now on `locks` counts the shard's bytes.
-    pub(super) fn set_evicted(&self, locks: &mut DirLocks) {
-        if !self.evicted.swap(true, Ordering::AcqRel) {
-            locks.evicted_open_bytes = locks.evicted_open_bytes.saturating_add(self.bytes);
-        }
+        self.files.iter().any(|f| rustix::fs::fstat(f.file.buffered()).is_ok_and(|stat| stat.st_nlink == 0))
     }
 }
 
@@ -106,24 +98,39 @@ impl Drop for OpenShard {
         if !self.dir.is_own_process() {
             return;
         }
+        let is_evicted = self.is_evicted();
         let mut locks = self.dir.locks.lock();
         // Closed before the lock is released, so that no process counts the bytes as free too early.
         self.files.clear();
-        locks.unshare(claim::OPEN + u64::from(self.shard));
-        if *self.evicted.get_mut() {
-            locks.evicted_open_bytes = locks.evicted_open_bytes.saturating_sub(self.bytes);
-        }
+        locks.unshare(self.copy);
         drop(locks);
         self.dir.watch.wake();
+        if is_evicted {
+            self.dir.wake_others();
+        }
     }
 }
 
-/// Directories of a process by device and inode, so that two paths to one directory share their state.
-type KnownDirs = HashMap<(u64, u64), Weak<SharedDir>>;
+/// Directories of one process.
+struct KnownDirs {
+    process: u32,
+    /// By device and inode, so that two paths to one directory share their state.
+    dirs: HashMap<(u64, u64), Weak<SharedDir>>,
+    /// One for all of them, so that a thread can wait for a change in any.
+    watch: Arc<Watch>,
+}
 
 /// A forked child must not use its parent's table, whose lock another thread may have held during the fork. Each
 /// generation of forks uses the next slot; 64 nested forks return to the first.
-static KNOWN: [Mutex<Option<(u32, KnownDirs)>>; 64] = [const { Mutex::new(None) }; 64];
+static KNOWN: [Mutex<Option<KnownDirs>>; 64] = [const { Mutex::new(None) }; 64];
+
+impl Drop for SharedDir {
+    fn drop(&mut self) {
+        if self.is_own_process() {
+            self.folders.iter().for_each(|(folder, _)| self.watch.forget(folder));
+        }
+    }
+}
 
 impl SharedDir {
     /// Returns the process's state of `path`, which exists.
@@ -142,12 +149,12 @@ impl SharedDir {
         let generation = claim::fork_generation();
         let mut known = KNOWN[generation as usize % KNOWN.len()].lock();
         let process = std::process::id();
-        let known = match &mut *known {
-            Some((of, known)) if *of == process => known,
-            slot => &mut slot.insert((process, HashMap::new())).1,
+        let KnownDirs { dirs, watch, .. } = match &mut *known {
+            Some(known) if known.process == process => known,
+            slot => slot.insert(KnownDirs { process, dirs: HashMap::new(), watch: Arc::new(Watch::new()) }),
         };
-        known.retain(|_, dir| dir.strong_count() > 0);
-        if let Some(dir) = known.get(&(meta.dev(), meta.ino())).and_then(Weak::upgrade) {
+        dirs.retain(|_, dir| dir.strong_count() > 0);
+        if let Some(dir) = dirs.get(&(meta.dev(), meta.ino())).and_then(Weak::upgrade) {
             if !Arc::ptr_eq(dir.shards.index(), shards.index()) && dir.shards.index() != shards.index() {
                 return Err(Error::new(
                     ErrorKind::Stale,
@@ -157,12 +164,12 @@ impl SharedDir {
             }
             return Ok(dir);
         }
-        let dir = Arc::new(Self::new(std::path::absolute(path).map_err(failed)?, shards));
-        known.insert((meta.dev(), meta.ino()), Arc::downgrade(&dir));
+        let dir = Arc::new(Self::new(std::path::absolute(path).map_err(failed)?, shards, watch.clone()));
+        dirs.insert((meta.dev(), meta.ino()), Arc::downgrade(&dir));
         Ok(dir)
     }
 
-    fn new(path: PathBuf, shards: Arc<ShardSet>) -> Self {
+    fn new(path: PathBuf, shards: Arc<ShardSet>, watch: Arc<Watch>) -> Self {
         let below: BTreeSet<&str> = shards.names().filter_map(|n| n.rfind('/').map(|at| &n[..=at])).collect();
         let below = below.into_iter().map(|prefix| (path.join(prefix), prefix.to_owned()));
         let folders = std::iter::once((path.clone(), String::new())).chain(below).collect();
@@ -174,7 +181,7 @@ impl SharedDir {
             locks: Mutex::new(DirLocks::new(&path)),
             path,
             admission: Mutex::new(()),
-            watch: Watch::new(),
+            watch,
             folders,
             features: io::DirFeatures::new(),
             #[cfg(test)]
@@ -255,6 +262,19 @@ impl SharedDir {
         let stat = rustix::fs::statvfs(&self.path).ok()?;
         // Some network file systems report no size at all.
         (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    /// Returns the position that announces readers of the copy of `shard` that is on disk, if there is one.
+    pub(super) fn copy_on_disk(&self, shard: u32) -> Option<u64> {
+        std::fs::metadata(self.data_path(shard)).ok().map(|meta| claim::open_copy(shard, meta.ino()))
+    }
+
+    /// Wakes the threads of other processes that wait for a change in the directory: the release of a lock is no event.
+    pub(super) fn wake_others(&self) {
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let times = Timestamps { last_access: now, last_modification: now };
+        // Without permission the others find the change by themselves, a little later.
+        let _ = rustix::fs::utimensat(CWD, &self.path, &times, AtFlags::empty());
     }
 
     /// Returns the path of the data file of `shard`.

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering, Weak};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Settings of a [`StreamCache`].
 #[derive(Clone, Debug, Default)]
@@ -47,14 +48,10 @@ impl CacheGroup {
         Arc::new(Self { limit: cache_limit, members: Mutex::default() })
     }
 
-    fn members(&self) -> Vec<Arc<StreamCache>> {
-        self.members.lock().iter().filter_map(Weak::upgrade).collect()
-    }
-
     /// Returns the members whose shards may be evicted, each directory once, in an order that is the same in every
     /// process: their locks are taken in it. `own` represents its directory.
     pub(super) fn evictable(&self, own: &Arc<StreamCache>) -> Vec<Arc<StreamCache>> {
-        let mut members = self.members();
+        let mut members: Vec<_> = self.members.lock().iter().filter_map(Weak::upgrade).collect();
         // `dedup_by` keeps the first of each directory.
         members.insert(0, own.clone());
         members.retain(|member| member.config.has_remote);
@@ -90,7 +87,7 @@ pub(crate) struct StreamCache {
 impl StreamCache {
     /// Opens a directory, which is created if shards can be fetched into it, and lists it.
     ///
-    /// `index.json` should be there already (see [`install_index`](super::install_index)), because it carries the
+    /// `index.json` should be there already (see [`IndexSource`](super::IndexSource)), because it carries the
     /// locks.
     ///
     /// # Errors
@@ -176,12 +173,31 @@ impl StreamCache {
         self.dir.is_own_process() && self.dir.locks.lock().is_claimed(shard)
     }
 
-    /// Wakes every thread of this process that waits on this directory or its group: the plan has advanced, or a stop
-    /// flag was set.
+    /// Wakes every thread of this process that waits for a change in a directory: the plan has advanced, or a stop flag
+    /// was set.
     pub(crate) fn wake(&self) {
         if self.dir.is_own_process() {
-            self.config.group.members().iter().for_each(|member| member.dir.watch.wake());
+            self.dir.watch.wake();
         }
+    }
+
+    /// Lets changes by other processes end a wait for a change.
+    pub(crate) fn watch_folders(&self) {
+        for (folder, _) in &self.dir.folders {
+            self.dir.watch.version(folder);
+        }
+    }
+
+    /// Returns the number to pass to [`wait_for_change`](Self::wait_for_change), taken before the state that is waited
+    /// for is checked.
+    pub(crate) fn changes(&self) -> u64 {
+        self.dir.watch.changes()
+    }
+
+    /// Waits until another thread or process changes something in a directory of this process after `changes` was
+    /// taken: a shard, a claim, the room that is kept. At most a quarter of a second.
+    pub(crate) fn wait_for_change(&self, changes: u64) {
+        self.dir.watch.wait(changes, Duration::MAX);
     }
 
     /// Returns true if a running job limits the bytes of the directory.
@@ -194,6 +210,8 @@ impl StreamCache {
         if self.dir.is_own_process() {
             self.room_requests.fetch_add(1, Ordering::Relaxed);
             self.dir.locks.lock().share(claim::NEED);
+            self.dir.watch.wake();
+            self.dir.wake_others();
         }
         RoomRequest(self.clone())
     }
@@ -203,12 +221,6 @@ impl StreamCache {
     pub(crate) fn is_room_requested(&self) -> bool {
         let own = self.room_requests.load(Ordering::Relaxed);
         self.dir.is_own_process() && self.dir.locks.lock().is_room_requested(own)
-    }
-
-    /// Returns the bytes of evicted shards that this process still has open. They are free for other shards only when
-    /// they are closed.
-    pub(crate) fn evicted_open_bytes(&self) -> u64 {
-        if self.dir.is_own_process() { self.dir.locks.lock().evicted_open_bytes } else { 0 }
     }
 
     /// Returns the least recently used shard on disk with its access time in nanoseconds since 1970; `None` if there is
@@ -277,6 +289,8 @@ impl Drop for RoomRequest {
         if self.0.dir.is_own_process() {
             self.0.dir.locks.lock().unshare(claim::NEED);
             self.0.room_requests.fetch_sub(1, Ordering::Relaxed);
+            self.0.dir.watch.wake();
+            self.0.dir.wake_others();
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Waits until something in a directory may have changed.
 //!
-//! One inotify descriptor per directory and process (a user has few of them). Of the threads that wait, one sleeps in
-//! `poll` and wakes the others; changes made by this process arrive through an eventfd. No thread sleeps longer than
-//! [`RETRY`], because nothing announces the end of another process's lock.
+//! One inotify descriptor per process (a user has few of them). Of the threads that wait, one sleeps in `poll` and wakes
+//! the others; changes made by this process arrive through an eventfd. No thread sleeps longer than [`RETRY`], because
+//! nothing announces the end of a process, or of its locks on a network file system.
 
 use crate::sync::{Condvar, Mutex, sleep};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) const RETRY: Duration = Duration::from_millis(250);
 /// Most sub-directories that are watched; shards in others are found by [`RETRY`].
 const WATCHED_MAX: usize = 1_024;
 
-/// Wake-up calls for the threads of a process that wait on one directory.
+/// Wake-up calls for the threads of a process that wait for changes in directories.
 #[derive(Debug)]
 pub(super) struct Watch {
     /// Created by the first thread that waits. The inner `None` means that the system has no more of them.
@@ -32,7 +32,8 @@ pub(super) struct Watch {
 struct Fds {
     inotify: crate::sync::Arc<OwnedFd>,
     wake: crate::sync::Arc<OwnedFd>,
-    watched: HashSet<PathBuf>,
+    /// Number of the watch on each folder.
+    watched: HashMap<PathBuf, i32>,
 }
 
 #[derive(Debug, Default)]
@@ -48,22 +49,36 @@ impl Watch {
         Self { fds: Mutex::new(None), state: Mutex::new(WatchState::default()), changed: Condvar::new() }
     }
 
-    /// Returns the number to pass to [`wait`](Self::wait), taken before the state that is waited for is checked. Events
-    /// in `folder` (an absolute path) are noticed from now on.
+    /// Watches `folder` (an absolute path) and returns [`changes`](Self::changes).
     pub(super) fn version(&self, folder: &Path) -> u64 {
         let mut fds = self.fds.lock();
         if let Some(fds) = fds.get_or_insert_with(Fds::new)
             && fds.watched.len() < WATCHED_MAX
-            && !fds.watched.contains(folder)
+            && !fds.watched.contains_key(folder)
         {
             use inotify::WatchFlags as W;
-            let events = W::CREATE | W::MOVED_TO | W::DELETE | W::MOVED_FROM | W::ONLYDIR;
+            let events = W::CREATE | W::MOVED_TO | W::DELETE | W::MOVED_FROM | W::ATTRIB | W::ONLYDIR;
             // Without a watch (too many of them, a folder that does not exist yet), the waiter still has the retry.
-            if inotify::add_watch(&*fds.inotify, folder, events).is_ok() {
-                fds.watched.insert(folder.to_owned());
+            if let Ok(number) = inotify::add_watch(&*fds.inotify, folder, events) {
+                fds.watched.insert(folder.to_owned(), number);
             }
         }
         drop(fds);
+        self.changes()
+    }
+
+    /// Ends the watch on `folder`, which nothing here uses any more.
+    pub(super) fn forget(&self, folder: &Path) {
+        if let Some(Some(fds)) = &mut *self.fds.lock()
+            && let Some(number) = fds.watched.remove(folder)
+        {
+            // Fails if the folder was deleted, which has ended the watch.
+            let _ = inotify::remove_watch(&*fds.inotify, number);
+        }
+    }
+
+    /// Returns the number to pass to [`wait`](Self::wait), taken before the state that is waited for is checked.
+    pub(super) fn changes(&self) -> u64 {
         self.state.lock().version
     }
 
@@ -128,6 +143,6 @@ impl Fds {
     fn new() -> Option<Self> {
         let inotify = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).ok()?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
-        Some(Self { inotify: inotify.into(), wake: wake.into(), watched: HashSet::new() })
+        Some(Self { inotify: inotify.into(), wake: wake.into(), watched: HashMap::new() })
     }
 }

@@ -72,6 +72,7 @@ impl Consumer {
     pub(crate) fn take(&self, limit: Duration) -> Result<TakeOutcome<Batch>> {
         let Self { run, reorder, consumer_memory, .. } = self;
         let begun = Instant::now();
+        run.set_awaited(true);
         let taken = loop {
             consumer_memory.allocate()?;
             match reorder.take(limit.saturating_sub(begun.elapsed())) {
@@ -80,6 +81,7 @@ impl Consumer {
                 taken => break taken,
             }
         };
+        run.set_awaited(false);
         // Rows of later batches: they are filled while the consumer works on this one.
         consumer_memory.allocate()?;
         let taken = match taken {

@@ -115,7 +115,8 @@ impl Epoch {
             setup.shard_plane,
             stats.clone(),
         ));
-        let janitor = Arc::new(Janitor::new(open_shards.clone(), source.clone()));
+        let janitor = Janitor::new((catalog.clone(), open_shards.clone()), residency.clone(), source.clone());
+        let janitor = Arc::new(janitor);
         let shards = Arc::new(ShardStage {
             catalog: catalog.clone(),
             residency: residency.clone(),

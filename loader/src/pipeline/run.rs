@@ -18,6 +18,8 @@ pub(crate) struct Run {
     wakers: Mutex<Vec<Waker>>,
     /// Grows with every sample that is read or decoded and every shard that is published.
     progress: AtomicU64,
+    /// The consumer waits for a batch.
+    is_awaited: AtomicBool,
 }
 
 impl std::fmt::Debug for Run {
@@ -90,6 +92,16 @@ impl Run {
     /// Returns a number that grows with progress.
     pub(crate) fn progress(&self) -> u64 {
         self.progress.load(Ordering::Relaxed)
+    }
+
+    /// Records that the consumer waits for a batch, or no longer does.
+    pub(crate) fn set_awaited(&self, is_awaited: bool) {
+        self.is_awaited.store(is_awaited, Ordering::Relaxed);
+    }
+
+    /// True if the consumer waits for a batch.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_awaited.load(Ordering::Relaxed)
     }
 
     /// Runs a stage's body; an error or a panic in it ends the run.

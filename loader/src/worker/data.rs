@@ -156,7 +156,7 @@ impl StreamLocation {
             Ok(stores.open(remote)?.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize)?.0)
         };
         let parse = |bytes: &[u8]| {
-            // The package has its own parser, which takes more formats: this one tells an index from other answers.
+            // The package has its own parser, which takes more formats: this check rejects answers that are no index.
             let outline: Result<IndexOutline, _> = serde_json::from_slice(bytes);
             outline.map_err(|e| Error::format("the file is no index of a data set").caused_by(e))
         };

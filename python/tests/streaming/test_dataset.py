@@ -402,6 +402,21 @@ def test_an_index_of_another_version_raises_the_reference_s_error(reference, our
             module("base.dataset").StreamingDataset(local=str(folder))
 
 
+@pytest.mark.parametrize("answer", ["", "<html>sign in</html>", '{"version": 2, "shards": ['], ids=["empty", "page", "half"])
+def test_an_answer_that_is_no_index_raises_the_reference_s_error_and_is_not_kept(
+    reference, ours, remote, tmp_path, answer
+):
+    served = shutil.copytree(remote, tmp_path / "served")
+    index = (served / "index.json").read_text()
+    (served / "index.json").write_text(answer)
+    for module, local in ((reference, tmp_path / "theirs"), (ours, tmp_path / "ours")):
+        with pytest.raises(json.JSONDecodeError, match="is empty or corrupted"):
+            module("base.dataset").StreamingDataset(remote=str(served), local=str(local), batch_size=1)
+    assert not local.exists()
+    (served / "index.json").write_text(index)
+    assert len(ours("base.dataset").StreamingDataset(remote=str(served), local=str(local), batch_size=1)) > 0
+
+
 def test_an_index_that_is_not_an_object_is_a_format_error_that_names_the_file(tmp_path):
     (tmp_path / "index.json").write_text("[]")
     with pytest.raises(forebay.FormatError, match="index.json"):

@@ -12,7 +12,7 @@ pub(crate) struct Candidate {
     pub(crate) next_use: Option<u64>,
     /// Last access, for shards that the plan does not know.
     pub(crate) accessed_ns: u128,
-    /// Another process has it open, so its bytes are freed only when that process closes it.
+    /// A process has it open, so its bytes are freed only when that process closes it.
     pub(crate) open: bool,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct Candidate {
 ///
 /// `next_use` is the next use of the shard that room is made for. No shard that is used sooner is evicted. Shards that
 /// the plan does not use at all come first, the least recently used of them first; then those with the farthest next
-/// use. Shards that other processes have open come last, whatever their use, because their room is not free at once.
+/// use. Shards that are open come last, whatever their use, because their room is not free at once.
 pub(crate) fn choose(mut candidates: Vec<Candidate>, next_use: Option<u64>, need: u64) -> Option<Vec<Candidate>> {
     // A shard that is fetched without being in the plan is used now.
     let next_use = next_use.unwrap_or(0);

@@ -39,10 +39,20 @@ pub(super) enum Room {
     Reserved,
     /// There is no room yet, for this reason.
     Wait(String),
+    /// There is room as soon as evicted shards are closed, by this or another process.
+    Closing(String),
 }
 
 /// Reserves room for `shard` of `own`, which the caller has claimed.
-pub(super) fn make_room(own: &Arc<StreamCache>, shard: u32, next_use: &dyn Fn(u32) -> Option<u64>) -> Result<Room> {
+///
+/// Evicted shards that are still open will be free soon, so no others are evicted for the same room, unless `is_late`: a
+/// process that has them open may be suspended.
+pub(super) fn make_room(
+    own: &Arc<StreamCache>,
+    shard: u32,
+    is_late: bool,
+    next_use: &dyn Fn(u32) -> Option<u64>,
+) -> Result<Room> {
     let dir = &own.dir;
     dir.check_process()?;
     let members = own.config.group.evictable(own);
@@ -78,13 +88,15 @@ pub(super) fn make_room(own: &Arc<StreamCache>, shard: u32, next_use: &dyn Fn(u3
         reserve(dir, shard);
         return Ok(Room::Reserved);
     }
+    let closing = if shortage.over_disk > 0 || is_late { 0 } else { shortage.evicted_open };
+    let to_evict = shortage.over.saturating_sub(closing);
     // Other directories may be on other disks: evictions there help against the limit only.
     let evictable = usages.iter().enumerate().filter(|(_, usage)| shortage.over_disk == 0 || is_own(usage));
     let candidates =
         evictable.flat_map(|(i, usage)| usage.candidates(i, is_own(&usage).then_some(shard), next_use)).collect();
-    let Some(victims) = choose(candidates, next_use(own.config.first_shard + shard), shortage.over) else {
+    let Some(victims) = choose(candidates, next_use(own.config.first_shard + shard), to_evict) else {
         let is_empty = own_usage.is_none_or(|usage| usage.listing.files.iter().all(|files| *files == 0));
-        return if is_empty && shortage.in_flight == 0 && shortage.over_disk > 0 {
+        return if is_empty && shortage.in_flight() == 0 && shortage.over_disk > 0 {
             Err(shortage.full(dir))
         } else {
             Ok(Room::Wait(shortage.to_string()))
@@ -92,7 +104,7 @@ pub(super) fn make_room(own: &Arc<StreamCache>, shard: u32, next_use: &dyn Fn(u3
     };
     let freed = victims.into_iter().map(|v| remove::evict(&members[v.member], v)).fold(0, u64::saturating_add);
     if freed < shortage.over {
-        return Ok(Room::Wait(format!("{} bytes that are evicted and still open", shortage.over - freed)));
+        return Ok(Room::Closing(format!("{} bytes that are evicted and still open", shortage.over - freed)));
     }
     reserve(dir, shard);
     Ok(Room::Reserved)
@@ -103,7 +115,9 @@ struct Shortage {
     /// Bytes of the shard that are not on disk yet.
     need: u64,
     resident: u64,
-    in_flight: u64,
+    reserved: u64,
+    /// Bytes that were evicted and are still open.
+    evicted_open: u64,
     limit: Option<u64>,
     free: Option<u64>,
     over_disk: u64,
@@ -114,10 +128,16 @@ struct Shortage {
 impl Shortage {
     fn new(usages: &[usage::DirUsage], need: u64, limit: Option<u64>, free: Option<u64>) -> Self {
         let resident: u64 = usages.iter().map(|usage| usage.listing.bytes).sum();
-        let in_flight: u64 = usages.iter().map(|usage| usage.in_flight).sum();
+        let reserved: u64 = usages.iter().map(|usage| usage.reserved_bytes).sum();
+        let evicted_open: u64 = usages.iter().map(|usage| usage.evicted_open_bytes).sum();
         let over_disk = free.map_or(0, |free| need.saturating_sub(free));
-        let over_limit = limit.map_or(0, |limit| (resident + in_flight).saturating_add(need).saturating_sub(limit));
-        Self { need, resident, in_flight, limit, free, over_disk, over: over_limit.max(over_disk) }
+        let used = resident + reserved + evicted_open;
+        let over_limit = limit.map_or(0, |limit| used.saturating_add(need).saturating_sub(limit));
+        Self { need, resident, reserved, evicted_open, limit, free, over_disk, over: over_limit.max(over_disk) }
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.reserved + self.evicted_open
     }
 
     /// Returns the error of a full disk without shards to evict.
@@ -142,7 +162,8 @@ impl fmt::Display for Shortage {
             f,
             "; {} bytes are on disk and {} in flight or evicted and still open, all being fetched, not read yet, \
              needed sooner, or of a data set without a remote",
-            self.resident, self.in_flight
+            self.resident,
+            self.in_flight()
         )
     }
 }

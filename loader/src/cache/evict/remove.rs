@@ -7,7 +7,6 @@ use crate::cache::shared_dir::RAW;
 use crate::cache::stream_cache::StreamCache;
 use crate::cache::write::remove_quietly;
 use crate::error::{Error, Result};
-use crate::sync::Weak;
 
 impl StreamCache {
     /// Removes `shard` from the directory now, whatever the limit; false if it is held, being fetched, or not here.
@@ -37,11 +36,7 @@ impl StreamCache {
 /// free at once.
 pub(super) fn evict(stream: &StreamCache, victim: Candidate) -> u64 {
     let dir = &stream.dir;
-    // Declared first and so dropped last: the last reader takes the locks when it is dropped.
-    let reader;
-    // Held until the end: no thread opens the shard between the check for readers and the removal.
-    let open = dir.open.lock();
-    reader = open.get(&victim.shard).and_then(Weak::upgrade);
+    let copy = dir.copy_on_disk(victim.shard);
     let mut locks = dir.locks.lock();
     let (claim, hold) = (claim::CLAIM + u64::from(victim.shard), claim::HOLD + u64::from(victim.shard));
     if !locks.try_exclusive(claim) {
@@ -63,8 +58,6 @@ pub(super) fn evict(stream: &StreamCache, victim: Candidate) -> u64 {
     }
     stream.counters.evicted.add(1);
     stream.counters.evicted_bytes.add(victim.bytes);
-    if let Some(reader) = &reader {
-        reader.set_evicted(&mut locks);
-    }
-    if victim.open || reader.is_some() { 0 } else { victim.bytes }
+    // After the removal: see the check of a reader that has just opened the shard.
+    if copy.is_some_and(|copy| locks.is_shared(copy)) { 0 } else { victim.bytes }
 }

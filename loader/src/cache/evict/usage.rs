@@ -15,20 +15,21 @@ pub(super) struct DirUsage {
     /// Shards that have room reserved by any process.
     pub(super) reserved: HashSet<u32>,
     pub(super) listing: Listing,
-    /// Shards that other processes have open.
+    /// Shards that any process has open.
     opened: HashSet<u32>,
-    /// Bytes that count towards the limit and are not in the listing: reserved room, and evicted files that are still
-    /// open.
-    pub(super) in_flight: u64,
+    /// Bytes of reserved room that are not in the listing.
+    pub(super) reserved_bytes: u64,
+    /// Bytes of evicted files that are still open.
+    pub(super) evicted_open_bytes: u64,
 }
 
 impl DirUsage {
     pub(super) fn new(member: &Arc<StreamCache>) -> Self {
         // Taken before the listing: a shard that is published in between is then counted twice rather than not at all.
         // No shard is added in between, because we have the admission lock.
-        let reserved = member.dir.locks.lock().all_shards(claim::RESERVE, member.dir.shards.len());
+        let reserved = member.dir.locks.lock().shards(claim::RESERVE, member.dir.shards.len());
         let (listing, opened) = Default::default();
-        Self { member: member.clone(), reserved, listing, opened, in_flight: 0 }
+        Self { member: member.clone(), reserved, listing, opened, reserved_bytes: 0, evicted_open_bytes: 0 }
     }
 
     /// Lists the directory and reads the reservations and open shards of other processes from the locks.
@@ -39,13 +40,15 @@ impl DirUsage {
         for shard in std::mem::take(&mut self.listing.unfinished) {
             self.listing.bytes -= clear_unfinished(dir, &mut locks, shard).min(self.listing.bytes);
         }
-        self.opened = locks.others_shards(claim::OPEN, dir.shards.len());
+        let copies = locks.open_copies(dir.shards.len());
+        self.opened = copies.iter().map(|copy| claim::shard_of_copy(*copy)).collect();
         let with_zip = locks.is_zip_kept();
+        drop(locks);
         let reserved = self.reserved.iter().map(|&shard| missing_bytes(dir, &self.listing, shard, with_zip));
-        // Evicted shards that other processes have open: they are locked and not listed.
-        let evicted = self.opened.iter().filter(|&&shard| self.listing.files[shard as usize] == 0);
-        let evicted = evicted.map(|&shard| dir.shards[shard as usize].raw_bytes());
-        self.in_flight = reserved.chain(evicted).fold(locks.evicted_open_bytes, u64::saturating_add);
+        self.reserved_bytes = reserved.fold(0, u64::saturating_add);
+        let copies = copies.into_iter().map(|copy| (claim::shard_of_copy(copy), copy));
+        let evicted = copies.filter(|&(shard, copy)| dir.copy_on_disk(shard) != Some(copy));
+        self.evicted_open_bytes = evicted.map(|(shard, _)| dir.shards[shard as usize].raw_bytes()).sum();
         Ok(())
     }
 
@@ -62,10 +65,9 @@ impl DirUsage {
         if locks.is_eviction_forbidden() {
             return Vec::new();
         }
-        let mut kept = locks.all_shards(claim::HOLD, dir.shards.len());
-        kept.extend(locks.all_shards(claim::CLAIM, dir.shards.len()));
+        let mut kept = locks.shards(claim::HOLD, dir.shards.len());
+        kept.extend(locks.shards(claim::CLAIM, dir.shards.len()));
         kept.extend(fetched);
-        let opened: HashSet<u32> = self.opened.iter().copied().chain(locks.own_shards(claim::OPEN)).collect();
         drop(locks);
         let present = (0u32..).zip(&self.listing.files).filter(|(s, files)| **files != 0 && !kept.contains(s));
         present
@@ -73,7 +75,7 @@ impl DirUsage {
                 let next_use = next_use(self.member.config.first_shard + s);
                 let bytes = (0..8).filter(|i| files & (1 << i) != 0).map(|i| file_bytes(dir, s, i)).sum();
                 let accessed_ns = if next_use.is_none() { accessed_ns(dir.data_path(s)) } else { 0 };
-                Candidate { member, shard: s, bytes, next_use, accessed_ns, open: opened.contains(&s) }
+                Candidate { member, shard: s, bytes, next_use, accessed_ns, open: self.opened.contains(&s) }
             })
             .collect()
     }

@@ -468,7 +468,7 @@ fn shards_of_merged_indexes_are_in_sub_directories_and_split_formats_have_two_fi
     assert!(dir.is_resident(0));
 }
 
-/// Installs the index of `dir` from `fetch`, which stands for the remote `remote`; `None` for no remote.
+/// Installs the index of `dir`, which `fetch` returns for the remote `remote`; `None` for no remote.
 fn install(
     dir: &Path,
     remote: &str,

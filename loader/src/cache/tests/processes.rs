@@ -368,6 +368,82 @@ fn bytes_that_another_process_has_open_count_until_it_closes_them() {
 }
 
 #[test]
+fn a_shard_that_another_process_evicts_counts_in_the_process_that_has_it_open() {
+    let folder = folder();
+    let limited =
+        StreamCacheConfig { group: CacheGroup::new(Some(2 + 250)), ..config(folder.path(), shards(4, 100, false)) };
+    let dir = StreamCache::open(limited, &Stats::default()).unwrap();
+    put(&dir, 0, &unplanned);
+    put(&dir, 1, &unplanned);
+    let reader = dir.open_shard(0).unwrap().unwrap();
+    let mut writer = Child::open(folder.path(), 4, 100, None);
+    // Shard 2 stays, because it has not been read.
+    for (command, answer) in [("claim 2", "claimed"), ("admit 2", "made"), ("publish 2", "ok"), ("claim 1", "claimed")]
+    {
+        assert_eq!(writer.ask(command), answer);
+    }
+    assert_eq!(writer.ask("admit 1"), "wait");
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00002.mds"]);
+    let AdmitOutcome::Wait { claim, .. } = claimed(&dir, 3).try_admit(&unplanned).unwrap() else {
+        panic!("one shard is on disk, one is evicted and open, and there is no room for a third")
+    };
+    drop(reader);
+    assert!(matches!(claim.try_admit(&unplanned).unwrap(), AdmitOutcome::Admitted(_)));
+}
+
+#[test]
+fn a_shard_counts_twice_while_it_is_fetched_again_and_an_evicted_copy_of_it_is_open() {
+    let folder = folder();
+    let mut reader = Child::open(folder.path(), 4, 100, None);
+    let mut writer = Child::open(folder.path(), 4, 100, Some(2 + 350));
+    let fetch = |writer: &mut Child, shard: u32| {
+        for (command, answer) in [("claim", "claimed"), ("admit", "made"), ("publish", "ok"), ("read", "ok")] {
+            assert_eq!(writer.ask(&format!("{command} {shard}")), answer);
+        }
+    };
+    fetch(&mut writer, 0);
+    assert_eq!(reader.ask("take 0"), "open");
+    std::fs::remove_file(folder.path().join(raw_name(0))).unwrap();
+    fetch(&mut writer, 0);
+    fetch(&mut writer, 1);
+    // Two copies of shard 0, and shard 1.
+    assert_eq!(writer.ask("claim 2"), "claimed");
+    assert_eq!(writer.ask("admit 2"), "wait");
+    assert_eq!(reader.ask("close 0"), "ok");
+    assert_eq!(writer.ask("admit 2"), "made");
+    assert_eq!(listing(folder.path()).len(), 3, "the closed copy made room");
+}
+
+#[test]
+fn while_an_evicted_shard_is_being_closed_no_other_one_is_evicted_for_the_same_room() {
+    let folder = folder();
+    let clock = Clock::manual();
+    let limited = StreamCacheConfig {
+        group: CacheGroup::new(Some(2 + 350)),
+        clock: clock.clone(),
+        ..config(folder.path(), shards(4, 100, false))
+    };
+    let dir = StreamCache::open(limited, &Stats::default()).unwrap();
+    let mut reader = Child::open(folder.path(), 4, 100, None);
+    for shard in 0..3 {
+        put(&dir, shard, &unplanned);
+        assert_eq!(reader.ask(&format!("take {shard}")), "open");
+    }
+    let wait = |claim: ShardClaim| match claim.try_admit(&unplanned).unwrap() {
+        AdmitOutcome::Wait { claim, .. } => claim,
+        AdmitOutcome::Admitted(_) => panic!("the evicted shard is still open"),
+    };
+    let mut claim = claimed(&dir, 3);
+    for _ in 0..3 {
+        claim = wait(claim);
+        assert_eq!(listing(folder.path()).len(), 3, "one shard is evicted, and two stay");
+    }
+    clock.advance(Duration::from_secs(3));
+    wait(claim);
+    assert_eq!(listing(folder.path()).len(), 2, "its reader may be suspended");
+}
+
+#[test]
 fn processes_that_use_a_small_cache_at_random_never_exceed_the_limit_and_never_read_a_torn_shard() {
     const LIMIT: u64 = 2 + 5 * 3000;
     let folder = folder();

@@ -75,17 +75,16 @@ impl OpenShards {
         self.table.closings()
     }
 
-    /// Closes all shards that were evicted. Their bytes are freed with the last reader.
-    pub(crate) fn close_evicted(&self) {
-        self.table.close(usize::MAX, |_, open| open.is_evicted());
+    /// Closes all shards that were evicted, and returns true if there were any. Their bytes are freed with the last
+    /// reader.
+    pub(crate) fn close_evicted(&self) -> bool {
+        self.table.close(usize::MAX, |_, open| open.is_evicted())
     }
 
-    /// Closes evicted shards among the next [`SWEEP_SHARDS_MAX`]. Other processes evict without notice, and may wait for
-    /// the room.
-    pub(crate) fn sweep(&self) {
-        if self.may_be_evicted {
-            self.table.close(SWEEP_SHARDS_MAX, |_, open| open.is_evicted());
-        }
+    /// Closes shards that were evicted or for which `is_used` is false, among the next [`SWEEP_SHARDS_MAX`]. Other
+    /// processes evict without notice, and may wait for the room.
+    pub(crate) fn sweep(&self, is_used: impl Fn(ShardId) -> bool) {
+        self.table.close(SWEEP_SHARDS_MAX, |id, open| !is_used(id) || open.is_evicted());
     }
 
     /// Closes all shards if they can be evicted: between two epochs no sweep would notice an eviction.

@@ -194,6 +194,11 @@ impl<T> Residency<T> {
         }
     }
 
+    /// Ends [`wait_for_release`](Self::wait_for_release): another process may have released something.
+    pub(crate) fn notify_release(&self) {
+        self.released.notify_all();
+    }
+
     /// Waits until a shard may be evicted or another one is requested, at most `limit`.
     pub(crate) fn wait_for_release(&self, limit: Duration) {
         drop(self.released.wait_timeout(self.queue.lock(), limit));

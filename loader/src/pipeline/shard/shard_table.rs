@@ -105,9 +105,9 @@ impl<T> ShardTable<T> {
         self.finish_closing(closed);
     }
 
-    /// Closes those of the next `count` openings for which `is_closed` is true. The call after it continues with the
-    /// openings that follow.
-    pub(crate) fn close(&self, count: usize, is_closed: impl Fn(ShardId, &T) -> bool) {
+    /// Closes those of the next `count` openings for which `is_closed` is true, and returns true if there were any. The
+    /// call after it continues with the openings that follow.
+    pub(crate) fn close(&self, count: usize, is_closed: impl Fn(ShardId, &T) -> bool) -> bool {
         let mut closed = Vec::new();
         let mut openings = self.openings.lock();
         let Openings { order, cost, next } = &mut *openings;
@@ -133,15 +133,16 @@ impl<T> ShardTable<T> {
         });
         *next = end - (len - order.len());
         drop(openings);
-        self.finish_closing(closed);
+        self.finish_closing(closed)
     }
 
-    /// Drops shards that were removed from the table. Called without its lock, since the drop of a shard's last reader
-    /// calls the cache.
-    fn finish_closing(&self, shards: Vec<Arc<T>>) {
+    /// Drops shards that were removed from the table, and returns true if there are any. Called without its lock, since
+    /// the drop of a shard's last reader calls the cache.
+    fn finish_closing(&self, shards: Vec<Arc<T>>) -> bool {
         if !shards.is_empty() {
             self.closings.fetch_add(1, Ordering::Release);
         }
+        !shards.is_empty()
     }
 
     /// Returns the number of times that shards were closed. A thread that sees it also sees the table without them.

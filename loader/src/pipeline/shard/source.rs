@@ -17,7 +17,7 @@ use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of shards in memory before they are written, compressed and unpacked together: a few shards of the usual 64
 /// MiB.
@@ -26,9 +26,9 @@ const IN_MEMORY_BYTES_MIN: u64 = 512 << 20;
 /// Longest time between two attempts to get room.
 const ROOM_POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// Rounds of the [`Janitor`](super::janitor::Janitor), 250 ms apart, without progress after which a waiting consumer
-/// counts as stuck. A process that downloads the shard for it shows progress every second.
-const STUCK_ROUNDS: u32 = 8;
+/// Time without progress after which a consumer counts as stuck. A process that downloads the shard for it shows
+/// progress every second.
+const STUCK_AFTER: Duration = Duration::from_secs(2);
 
 /// Makes the plan of the epoch after this one.
 pub(crate) type NextPlan = Box<dyn Fn() -> Result<EpochPlan> + Send + Sync>;
@@ -72,9 +72,9 @@ pub(crate) struct ShardSource {
 /// Watches if our consumer is stuck for room or a claim that others have.
 #[derive(Debug, Default)]
 struct StuckWatch {
-    /// Progress of the run in the last round, and rounds since it changed.
+    /// Progress of the run at the last check, and the time since which it has not changed.
     progress: u64,
-    rounds: u32,
+    since: Option<Instant>,
     /// Requests room from others, while our consumer counts as stuck.
     request: Option<RoomRequest>,
 }
@@ -190,8 +190,10 @@ impl ShardSource {
         let mut stuck = self.stuck.lock();
         match awaited {
             Some(shard) if stuck.progress == self.run.progress() => {
-                stuck.rounds += 1;
-                if stuck.rounds >= STUCK_ROUNDS && stuck.request.is_none() {
+                let since = *stuck.since.get_or_insert_with(Instant::now);
+                // Room that the consumer waits for already is requested at once.
+                let is_urgent = self.run.is_awaited() && self.statuses.waits_for_room(shard);
+                if stuck.request.is_none() && (is_urgent || since.elapsed() >= STUCK_AFTER) {
                     stuck.request = Some(self.catalog.locate(shard).0.dir.request_room());
                 }
             }
@@ -314,10 +316,6 @@ impl ShardSource {
             self.uses();
         }
         loop {
-            // Descriptors keep the bytes of evicted shards on disk: they are closed before another shard is evicted.
-            if self.catalog.streams().iter().any(|stream| stream.dir.evicted_open_bytes() > 0) {
-                self.open_shards.close_evicted();
-            }
             match claim.try_admit(&next_use)? {
                 AdmitOutcome::Admitted(admission) => {
                     self.request_evicted();
@@ -330,6 +328,11 @@ impl ShardSource {
             }
             self.run.check()?;
             self.request_evicted();
+            // Descriptors keep the bytes of evicted shards on disk.
+            if self.open_shards.close_evicted() {
+                continue;
+            }
+            self.share_room();
             // It changes during the wait: samples may still be read from a copy that was evicted.
             let position = self.residency.next_read(id).unwrap_or(u64::MAX);
             if let Some(earlier) = self.residency.exchange_for_earlier(id, position) {

@@ -50,7 +50,12 @@ impl ShardStatuses {
 
     /// True if `shard` waits for its claim or for room, which another loader or process may have.
     pub(super) fn waits_for_others(&self, shard: ShardId) -> bool {
-        matches!(self.steps.lock().get(&shard), Some(Step::Claimed | Step::Room(_)))
+        self.waits_for_room(shard) || matches!(self.steps.lock().get(&shard), Some(Step::Claimed))
+    }
+
+    /// True if `shard` waits for room.
+    pub(super) fn waits_for_room(&self, shard: ShardId) -> bool {
+        matches!(self.steps.lock().get(&shard), Some(Step::Room(_)))
     }
 
     /// True if a shard that is read before `position` waits for memory. `next_read` returns the position at which a

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import _forebay
-from ...errors import UnsupportedError
+from ...errors import FormatError, UnsupportedError
 from . import distributed
 from ._outside import making_reader, outside
 from ._retry import retry
@@ -341,6 +341,10 @@ class Stream:
             asked = outside([self])
             try:
                 _forebay.install_index(json.dumps(self._place()), asked and asked[0])
+            except FormatError as error:
+                # The reference keeps such an answer and fails to read it, in every later run too.
+                message = f"Index file at {self._index_file} is empty or corrupted. {error}"
+                raise json.JSONDecodeError(message, "", 0) from error
             finally:
                 if asked is not None and self._has_given_downloader:
                     # Forked processes cannot use this connection.
