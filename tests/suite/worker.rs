@@ -260,6 +260,19 @@ fn an_idle_reader_occupies_no_space_that_another_needs() {
 }
 
 #[test]
+fn a_reader_without_a_limit_keeps_no_room_from_one_with_a_limit() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    assert!(tokens(data.path(), 100, None) > 1);
+    let server = serve(data.path());
+    let size = |name: &str| std::fs::metadata(data.path().join(name)).unwrap().len();
+    let limit = size("index.json") + size("shard.00000.mds").max(size("shard.00001.mds"));
+    let strict = open(place(Some(&server.url()), cache.path()), Some(limit));
+    let lax = open(place(Some(&server.url()), cache.path()), None);
+    lax.fetch_and_read(SampleId(0), &mut Vec::new(), 1).unwrap();
+    assert!(strict.try_fetch(ShardId(1)).unwrap(), "the first shard is evicted, and not open");
+}
+
+#[test]
 fn a_deleted_shard_is_fetched_again() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     tokens(data.path(), 100, None);

@@ -16,6 +16,7 @@
 //! | [`KEEP_ZIP`] | processes that keep compressed files | shared |
 //! | [`NEED`] | processes whose consumer waits for room | shared |
 //! | [`LOCAL_ONLY`] | processes that have no remote to fetch evicted shards from | shared |
+//! | [`remote`] | processes that fetch from that remote, if the index has no hashes | shared |
 //! | [`LIMIT`] + limit in bytes | processes with a `cache_limit` | shared |
 //!
 //! An evicted shard occupies the disk until its last reader closes it, and may have been fetched again meanwhile. So the
@@ -28,6 +29,7 @@
 //! **Fork.** A child inherits the descriptor and with it the locks, which would outlive the parent. So a handler that
 //! runs in every forked child closes them, and every use compares the process's id first.
 
+use crate::format::hash::HashAlgo;
 use crate::sync::{AtomicI32, AtomicU32, OnceLock, Ordering};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -44,6 +46,8 @@ pub(super) const KEEP_ZIP: u64 = ADMISSION + 1;
 pub(super) const LOCAL_ONLY: u64 = ADMISSION + 2;
 pub(super) const NEED: u64 = ADMISSION + 3;
 pub(super) const PULSE: u64 = 5 << 32;
+/// First position of remotes, of 2^32.
+pub(super) const REMOTE: u64 = 1 << 59;
 /// First position of readers.
 pub(super) const OPEN: u64 = 1 << 60;
 /// Positions end at 2^63, which leaves 2^62 for the limit itself.
@@ -62,6 +66,12 @@ pub(super) fn open_copy(shard: u32, inode: u64) -> u64 {
 /// Returns the shard of a position from [`open_copy`].
 pub(super) fn shard_of_copy(position: u64) -> u32 {
     ((position - OPEN) >> COPY_BITS) as u32
+}
+
+/// Returns the position for processes that fetch from the remote `name`.
+pub(super) fn remote(name: &str) -> u64 {
+    let hash = HashAlgo::Xxh3_64.hex(name.as_bytes());
+    REMOTE + u64::from_str_radix(&hash[..8], 16).expect("hexadecimal digits")
 }
 
 /// Descriptors that a forked child closes. With more directories in one process, the others stay open in the child.

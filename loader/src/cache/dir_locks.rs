@@ -131,6 +131,12 @@ impl DirLocks {
         self.positions(claim::OPEN..claim::OPEN + ((count as u64) << claim::COPY_BITS), COPIES_IN_ROW_MAX)
     }
 
+    /// Returns true if a job fetches into the directory from another remote than the one at `position`.
+    pub(super) fn has_other_remote(&mut self, position: u64) -> bool {
+        let remotes = self.positions(claim::REMOTE..claim::REMOTE + (1 << 32), 1 << 8);
+        remotes.iter().any(|other| *other != position)
+    }
+
     /// Returns the positions within `range` that any process has locked, without runs of more than `run_max`.
     fn positions(&mut self, range: Range<u64>, run_max: u64) -> BTreeSet<u64> {
         let others = self.others(range.clone()).into_iter().filter(|run| run.end - run.start <= run_max);

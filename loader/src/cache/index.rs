@@ -171,7 +171,7 @@ const REMOTE_BYTES_MAX: usize = 4_096;
 pub(crate) fn stale(path: &Path, remote: &str) -> Error {
     let recorded = recorded_remote(path).filter(|recorded| recorded != remote);
     let why = match recorded {
-        Some(_) => "the directory was filled from another remote: choose another `local`, or remove the directory",
+        Some(_) => "the directory is filled from another remote: choose another `local`, or remove the directory",
         None => {
             "the remote index changed since this directory was filled: remove the directory, or choose another `local`"
         }

@@ -21,6 +21,8 @@ pub(crate) struct StreamCacheConfig {
     pub(crate) shards: Arc<ShardSet>,
     /// Absent shards can be fetched. Without a remote nothing is ever deleted.
     pub(crate) has_remote: bool,
+    /// Name of the remote, if the index has no hashes: then other data may have the same index.
+    pub(crate) remote: Option<String>,
     /// Keep the compressed files next to the raw ones.
     pub(crate) keep_zip: bool,
     /// Directories that share one limit, and the limit.
@@ -92,8 +94,8 @@ impl StreamCache {
     ///
     /// # Errors
     ///
-    /// `Stale` when another data set of this process uses the directory with other shards, `NotFound` or `Permission`
-    /// when there is no directory and none can be created.
+    /// `Stale` when another data set of this process uses the directory with other shards, or another job fetches into it
+    /// from another remote; `NotFound` or `Permission` when there is no directory and none can be created.
     pub(crate) fn open(config: StreamCacheConfig, stats: &Stats) -> Result<Arc<Self>> {
         if config.has_remote {
             std::fs::create_dir_all(&config.dir).map_err(|e| {
@@ -115,6 +117,15 @@ impl StreamCache {
         if let Some(errno) = locks.unavailable {
             stats.note(format!("no locks in {} ({errno}): processes may fetch twice", stream.path().display()));
         }
+        // Announced first: of two jobs that start together, at least one finds the other.
+        let remote = stream.config.remote.as_deref();
+        if let Some(remote) = remote.filter(|remote| locks.has_other_remote(claim::remote(remote))) {
+            drop(locks);
+            let message = "another job fetches into this directory from another remote: choose another `local`";
+            return Err(Error::new(ErrorKind::Stale, message)
+                .with("directory", stream.path().display())
+                .with("remote", remote));
+        }
         drop(locks);
         if stream.config.has_remote {
             survey(&stream.dir, stream.config.keep_zip);
@@ -132,7 +143,8 @@ impl StreamCache {
         let limit = limit.map(|limit| claim::LIMIT + limit.min(claim::LIMIT_MAX));
         let keep_zip = self.config.keep_zip.then_some(claim::KEEP_ZIP);
         let local_only = (!self.config.has_remote).then_some(claim::LOCAL_ONLY);
-        limit.into_iter().chain(keep_zip).chain(local_only)
+        let remote = self.config.remote.as_deref().map(claim::remote);
+        limit.into_iter().chain(keep_zip).chain(local_only).chain(remote)
     }
 
     /// Returns the absolute path of the directory.

@@ -132,8 +132,10 @@ impl Opener<'_> {
         };
         let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
         let installed = source.install(self.clock, WaitPolicy::new(&|| false, stall_timeout))?;
+        let is_hashed = |shard: &Shard| shard.files().all(|pair| pair.stored().hashes.algos().next().is_some());
+        let has_hashes = installed.index.shards.iter().all(is_hashed);
         if let (Some(_), Some(remote)) = (&installed.other_remote, &remote) {
-            if !has_same_data(&installed.index, &folder, remote)? {
+            if !has_hashes && !has_same_shard(&installed.index, &folder, remote)? {
                 return Err(stale(&folder.join(INDEX_BASENAME), &origin));
             }
             record_remote(&folder, &origin);
@@ -144,6 +146,7 @@ impl Opener<'_> {
         Ok(IndexedStream {
             name: shown.into_owned(),
             has_remote: remote.is_some(),
+            origin: remote.as_ref().filter(|_| !has_hashes).map(|_| origin),
             remote,
             path: folder,
             shards: Arc::new(ShardSet::new(Arc::new(installed.index))),
@@ -156,13 +159,9 @@ impl Opener<'_> {
     }
 }
 
-/// Returns true if the shards in `folder`, which were fetched from another remote with the same index, are those of
-/// `remote`: the recorded hashes are equal, or else a shard in the folder is.
-fn has_same_data(index: &Index, folder: &Path, remote: &Remote) -> Result<bool> {
-    let is_hashed = |shard: &Shard| shard.files().all(|pair| pair.stored().hashes.algos().next().is_some());
-    if index.shards.iter().all(is_hashed) {
-        return Ok(true);
-    }
+/// Returns true if a shard in `folder`, which belongs to another remote with the same index, equals that of `remote`, or
+/// if there is none.
+fn has_same_shard(index: &Index, folder: &Path, remote: &Remote) -> Result<bool> {
     let on_disk = index.shards.iter().find_map(|shard| {
         let bytes = std::fs::read(folder.join(&*shard.raw_data.basename)).ok()?;
         (bytes.len() as u64 == shard.raw_data.bytes).then_some((shard, bytes))

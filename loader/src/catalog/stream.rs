@@ -35,6 +35,8 @@ pub(crate) struct IndexedStream {
     pub(crate) remote: Option<Remote>,
     /// True if missing shards can be fetched.
     pub(crate) has_remote: bool,
+    /// Name of the remote, if the index has no hashes; see [`StreamCacheConfig::remote`].
+    pub(crate) origin: Option<String>,
     /// Directory on local disk.
     pub(crate) path: PathBuf,
     /// Parsed index, with the files of its shards by name.
@@ -90,6 +92,7 @@ impl IndexedStream {
             dir: self.path,
             shards: self.shards,
             has_remote: self.has_remote,
+            remote: self.origin,
             keep_zip: self.keep_zip,
             group: group.clone(),
             first_shard,

@@ -114,6 +114,8 @@ impl DataSet {
                 },
                 remote: None,
                 has_remote: place.has_remote(),
+                // The package refuses folders that are in use, as the reference does.
+                origin: None,
                 path: place.dir.clone(),
                 shards: shards.clone(),
                 // The package checks the limit, by the reference's rule.

@@ -283,7 +283,9 @@ impl SampleReader {
                 return Ok(None);
             }
             let Some(open) = stream.dir.open_shard(local)? else { return Ok(None) };
-            let known = KnownShard::read(self.catalog.shard(id), self.catalog.layout_of(id), open, self.keeps_open)?;
+            // Another process may have a limit, and evict what is open here.
+            let keeps_open = self.keeps_open && !stream.dir.is_limited();
+            let known = KnownShard::read(self.catalog.shard(id), self.catalog.layout_of(id), open, keeps_open)?;
             let cost = known.cost();
             Ok(Some((known, cost)))
         };

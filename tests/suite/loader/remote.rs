@@ -172,6 +172,118 @@ fn a_loader_without_a_limit_releases_shards_that_another_job_evicts() {
 }
 
 #[test]
+fn streams_that_would_fetch_into_one_folder_are_rejected_however_it_is_written() {
+    let root = tempfile::tempdir().unwrap();
+    let x = root.path().join("x");
+    std::os::unix::fs::symlink(&x, root.path().join("link")).unwrap();
+    let in_root = |local: &str, split: Option<&str>, remote: Option<&str>| StreamConfig {
+        local: Some(root.path().join(local)),
+        split: split.map(Into::into),
+        remote: remote.map(Into::into),
+        ..StreamConfig::default()
+    };
+    // No server is asked.
+    let (a, b) = ("http://127.0.0.1:9/a", "http://127.0.0.1:9/b");
+    let check = |first: StreamConfig, second: StreamConfig| {
+        let error = Loader::new(LoaderConfig { streams: vec![first, second], ..config(stream(None, Some(a))) });
+        let error = error.expect_err("rejected");
+        assert_eq!(error.kind(), forebay_loader::ErrorKind::Config, "{error}");
+        assert!(error.to_string().contains("give each stream its own"), "{error}");
+        error.to_string()
+    };
+    for exists in [false, true] {
+        for (local, split) in
+            [("x", None), ("x/", None), ("./x", None), ("y/../x", None), ("link", None), (".", Some("x"))]
+        {
+            if local == "link" && !exists {
+                continue;
+            }
+            let message = check(in_root("x", None, Some(a)), in_root(local, split, Some(b)));
+            assert!(message.contains(a) && message.contains(b), "{message}");
+        }
+        check(in_root("x", None, Some(a)), in_root("x", None, Some(a)));
+        check(in_root("x", None, None), in_root("x", None, Some(b)));
+        if !exists {
+            std::fs::create_dir_all(&x).unwrap();
+            std::fs::create_dir(root.path().join("y")).unwrap();
+        }
+    }
+    assert!(std::fs::read_dir(&x).unwrap().next().is_none(), "nothing was fetched");
+    // Where nothing is fetched, a data set may be in the mix twice.
+    let data = tempfile::tempdir().unwrap();
+    let counts = tokens(data.path(), 100, None);
+    let twice = vec![stream(Some(data.path()), None), stream(Some(data.path()), None)];
+    let loader = Loader::new(LoaderConfig { streams: twice, ..config(stream(None, None)) }).unwrap();
+    assert_eq!(loader.samples(), 2 * counts.iter().sum::<u64>());
+}
+
+#[test]
+fn two_loaders_with_one_folder_and_two_remotes_never_mix_them() {
+    let (one, two, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    tokens(one.path(), 100, None);
+    tokens(two.path(), 101, None);
+    let servers = [serve(one.path()), serve(two.path())];
+    let loader = |server: &ObjectServer| Loader::new(config(stream(Some(cache.path()), Some(&server.url()))));
+    let (a, b) = std::thread::scope(|scope| {
+        let a = scope.spawn(|| loader(&servers[0]));
+        (loader(&servers[1]), a.join().unwrap())
+    });
+    let rejected: Vec<_> = [&a, &b].into_iter().filter_map(|made| made.as_ref().err()).collect();
+    assert_eq!(rejected.len(), 1, "{a:?} {b:?}");
+    assert_eq!(rejected[0].kind(), forebay_loader::ErrorKind::Stale, "{}", rejected[0]);
+}
+
+#[test]
+fn a_folder_whose_index_has_no_hashes_belongs_to_one_remote_and_to_others_with_the_same_data() {
+    let (one, two, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let counts = tokens(one.path(), 100, None);
+    tokens(two.path(), 100, None);
+    let index = |folder: &Path| std::fs::read(folder.join("index.json")).unwrap();
+    assert_eq!(index(one.path()), index(two.path()));
+    let [a, copy, b] = [one.path(), one.path(), two.path()].map(serve);
+    // The second data set has other samples of the same sizes.
+    for i in 0..counts.len() {
+        let path = two.path().join(format!("shard.{i:05}.mds"));
+        let mut bytes = std::fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let config = |server: &ObjectServer| config(stream(Some(cache.path()), Some(&server.url())));
+    let rows_of = |server: &ObjectServer| rows(&epoch(&Loader::new(config(server)).expect("a loader")));
+    let all = rows_of(&a);
+    let error = Loader::new(config(&b)).expect_err("the shards are another remote's");
+    assert_eq!(error.kind(), forebay_loader::ErrorKind::Stale, "{error}");
+    assert!(error.to_string().contains(&a.url()) && error.to_string().contains(&b.url()), "{error}");
+    assert_eq!(rows_of(&copy), all, "another name of the same data");
+}
+
+#[test]
+fn a_shard_of_the_right_size_that_is_no_shard_is_never_kept() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let counts = tokens(data.path(), 100, None);
+    let server = serve(data.path());
+    let config = config(stream(Some(cache.path()), Some(&server.url())));
+    let path = data.path().join("shard.00001.mds");
+    let whole = std::fs::read(&path).unwrap();
+    let page: Vec<u8> = b"<html>sign in</html>".iter().copied().cycle().take(whole.len()).collect();
+    std::fs::write(&path, page).unwrap();
+    let loader = Loader::new(config.clone()).unwrap();
+    loader.start_epoch().unwrap();
+    let error = loop {
+        match loader.next() {
+            Ok(Next::Batch(_)) => {}
+            Ok(_) => panic!("the epoch is whole"),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("shard.00001.mds"), "{error}");
+    drop(loader);
+    assert!(!cache.path().join("shard.00001.mds").exists());
+    std::fs::write(&path, whole).unwrap();
+    assert_eq!(rows(&epoch(&Loader::new(config.clone()).unwrap())), expected(&planned(&counts, &config, 0)));
+}
+
+#[test]
 fn an_omitted_batch_requests_no_shards() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let counts = tokens(data.path(), 1000, None);

@@ -378,6 +378,21 @@ fn two_data_sets_of_a_process_share_claims_holds_and_the_strictest_limit() {
 }
 
 #[test]
+fn jobs_with_different_remotes_and_one_index_do_not_share_a_directory() {
+    let folder = folder();
+    let open = |remote: &str| {
+        let config = StreamCacheConfig { remote: Some(remote.into()), ..config(folder.path(), shards(1, 10, false)) };
+        StreamCache::open(config, &Stats::default())
+    };
+    let first = open("s3://a").unwrap();
+    open("s3://a").unwrap();
+    let e = open("s3://b").unwrap_err();
+    assert!(e.kind() == ErrorKind::Stale && e.to_string().contains("s3://b"), "{e}");
+    drop(first);
+    open("s3://b").unwrap();
+}
+
+#[test]
 fn keep_zip_decides_which_files_stay() {
     let folder = folder();
     let dir = open(folder.path(), shards(1, 100, true));
