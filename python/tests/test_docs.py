@@ -6,6 +6,7 @@ data sets that `folder` makes.
 
 import functools
 import io
+import logging
 import pathlib
 import re
 import tarfile
@@ -43,6 +44,17 @@ def blocks(page):
             yield text.count("\n", 0, block.start(2)), shown
         else:
             assert language in LANGUAGES, f"{page.name}: no test runs a block of the language {language!r}"
+
+
+@pytest.fixture(autouse=True)
+def log_settings():
+    """Restores the loggers' settings, which the page about troubleshooting changes."""
+    root, ours = logging.getLogger(), logging.getLogger("forebay")
+    levels, handlers = (root.level, ours.level), root.handlers[:]
+    yield
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
+    root.handlers[:] = handlers
 
 
 @pytest.fixture
