@@ -129,7 +129,7 @@ def test_a_log_handler_that_raises_loses_no_batch(pictures):
             raise Refusal(record.getMessage())
 
     fields = {"x": fb.Image("image", fb.Resize(256), fb.CenterCrop(224), dtype="float32"), **NUMBER}
-    log, handler = logging.getLogger("forebay"), Refusing()
+    log, handler = logging.getLogger("forebay"), Refusing(logging.WARNING)
     log.addHandler(handler)
     kept, refused = [], 0
     try:
