@@ -309,14 +309,6 @@ def test_an_overridden_prepare_shard_part_is_called_once_for_each_file(tmp_path,
     assert sorted(os.listdir(tmp_path / "local")) == ["index.json", *shards]
 
 
-def test_an_override_that_has_no_effect_is_a_warning(recwarn):
-    unpack = {"_decompress_shard_part": lambda self: None}
-    type("Used", (Copied,), unpack)
-    assert not recwarn.list
-    with pytest.warns(UserWarning, match="Idle._decompress_shard_part is never called"):
-        type("Idle", (Stream,), unpack)
-
-
 class Counting(StreamingDataset):
     """Counts the ids that it has returned, like a copy of the reference's `_each_sample_id`."""
 

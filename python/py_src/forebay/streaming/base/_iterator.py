@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,6 +64,14 @@ class Epoch(itertools.chain):
             self._begun.append(None)
         elif self._begun[0] is not None:
             self._begun[0].close()
+
+
+class _IterState(IntEnum):
+    """State of an `_Iterator`, with the reference's numbers."""
+
+    ITERATING = 0
+    EXITING = 1
+    EXITED = 2
 
 
 class _Iterator:

@@ -9,82 +9,18 @@ does not name its files, the limit of one holds for the whole folder.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ... import _forebay
 from ._locks import locked
+from ._shards import StreamShards
 from .format import Reader
-from .stream import Stream, StreamShards
+from .stream import Stream
 
-__all__ = ["GivenShards", "OwnShards", "is_own", "place"]
-
-
-class GivenShards(Sequence[Reader]):
-    """Shards that a stream's own `get_shards` returned.
-
-    Args:
-        readers: Reader of each shard: an object with `samples` that can be indexed.
-    """
-
-    def __init__(self, readers: Sequence[Reader]) -> None:
-        self._readers = list(readers)
-        self._open()
-
-    def _open(self) -> None:
-        # Everything that the order needs.
-        shards = [_unreadable_shard(number, int(reader.samples)) for number, reader in enumerate(self._readers)]
-        text = json.dumps({"version": 2, "shards": shards}).encode()
-        self.index = _forebay.Index(text, "the shards of a stream of your own")
-
-    @property
-    def samples(self) -> NDArray[np.int64]:
-        """Samples of each shard."""
-        return np.array([reader.samples for reader in self._readers], np.int64)
-
-    def max_size(self) -> int:
-        """Bytes of the largest shard on disk."""
-        return max((reader.get_max_size() for reader in self._readers), default=0)
-
-    def __len__(self) -> int:
-        return len(self._readers)
-
-    @overload
-    def __getitem__(self, at: int) -> Reader: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Reader]: ...
-    def __getitem__(self, at: int | slice) -> Reader | Sequence[Reader]:
-        return self._readers[at]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_readers": self._readers}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._open()
-
-
-def _unreadable_shard(number: int, samples: int) -> dict[str, Any]:
-    """Returns an index entry in which only the number of samples is real."""
-    return {
-        "version": 2,
-        "format": "mds",
-        "compression": None,
-        "hashes": [],
-        "size_limit": None,
-        "samples": samples,
-        # The minimum size of a shard with this number of samples.
-        "raw_data": {"basename": str(number), "bytes": 1024 + 8 * samples, "hashes": {}},
-        "zip_data": None,
-        "column_names": [],
-        "column_encodings": [],
-        "column_sizes": [],
-    }
+__all__ = ["OwnShards", "folder", "is_own", "place"]
 
 
 def is_own(stream: Stream, shards: Sequence[Reader]) -> bool:

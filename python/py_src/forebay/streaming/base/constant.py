@@ -27,6 +27,9 @@ SHM_TO_CLEAN = [
 BARRIER_FILELOCK = "barrier_filelock"
 CACHE_FILELOCK = "cache_filelock"
 
+NEVER = 2**64 - 1
+"""Access time of a shard that has not been read."""
+
 TICK = 0.007
 """Polling interval of the reference in seconds."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import operator
 import os
@@ -13,31 +14,61 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import distributed as dist
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ... import _forebay
+from .._lazy import lazy
 from ._arrays import int64s, numbers
 from ._iterator import Epoch, IteratesInPython
 from ._iterator import _Iterator as _Iterator
 from ._outside import making_reader, outside
-from ._own_shards import GivenShards, OwnShards, folder, is_own, place
+from ._own_shards import OwnShards, folder, is_own, place
+from ._shards import AllShards, GivenShards, StreamShards
 from ._sizes import bytes_to_int, number_abbrev_to_int
 from ._states import _ShardState as _ShardState
 from .array import Array
 from .batching import batching_methods, generate_work, orders_in_python
 from .batching._ids import plan_arguments
 from .batching._in_python import of_engine
-from .format import get_index_basename
+from .format import Reader, get_index_basename
 from .format.mds._decoders import decoder_of
 from .partition import algos as partition_algos
 from .registry_utils import construct_from_registry
 from .shared.state import SharedState
 from .shuffle import algos as shuffle_algos
 from .spanner import Spanner
-from .stream import AllShards, Stream, StreamShards, is_of_reference, streams_registry
+from .stream import Stream, is_of_reference, streams_registry
 from .world import World
 
-__all__ = ["StreamingDataset"]
+__all__ = ["StreamingDataset", "dist"]
+
+# Names of the reference's module that programs import from it, most of them for an iteration of their own.
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "_iterator": ("_IterState",),
+        "constant": (
+            "BARRIER",
+            "BARRIER_FILELOCK",
+            "CACHE_FILELOCK",
+            "CACHE_USAGE",
+            "DEFAULT_TIMEOUT",
+            "EPOCH_DATA",
+            "EPOCH_SHAPE",
+            "NEVER",
+            "NEXT_EPOCH",
+            "RESUME",
+            "SHARD_ACCESS_TIMES",
+            "SHARD_STATES",
+            "TICK",
+        ),
+        "distributed": ("maybe_init_dist",),
+        "sampling": ("get_sampling",),
+        "shared": ("SharedArray", "SharedBarrier", "SharedMemory", "SharedScalar", "_get_path", "get_shm_prefix"),
+    },
+    package=__package__,
+)
 
 
 class StreamingDataset(IteratesInPython, Array, IterableDataset):
@@ -170,6 +201,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         else:
             streams = [_stream_of(stream_name, {**(stream_config or {}), **defaults})]
         Stream.validate_weights(streams)
+        self._check_remotes(streams)
         self._open_streams(streams)
         self._check_cache_limit()
 
@@ -215,16 +247,19 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         for stream in streams:
             shards = stream.get_shards(self._unique_rank_world, self.allow_unsafe_types)
             part = shards if isinstance(shards, StreamShards) else GivenShards(shards)
+            if isinstance(part, GivenShards) and isinstance(stream, Stream):
+                stream._given = part
             if not part.samples.any():
                 raise RuntimeError(f"Stream contains no samples: {os.path.join(folder(stream), get_index_basename())}.")
             parts.append(part)
         # Streams that the engine reads, and whether this class's own functions fetch their shards.
         self._engine_streams = [number for number, stream in enumerate(streams) if not is_own(stream, parts[number])]
-        self._is_engines = len(self._engine_streams) == len(streams) and (
+        self._reads_in_engine = len(self._engine_streams) == len(streams) and (
             type(self).prepare_shard is StreamingDataset.prepare_shard
         )
-        self.shards = AllShards(parts)
-        self.num_shards = len(self.shards)
+        self._parts = parts
+        self._shards: AllShards = AllShards(parts)
+        self.num_shards = len(self._shards)
         self.shards_per_stream = np.array([len(part) for part in parts], np.int64)
         self.shard_offset_per_stream = self.shards_per_stream.cumsum() - self.shards_per_stream
         self.samples_per_stream = np.array([part.samples.sum() for part in parts], np.int64)
@@ -234,6 +269,8 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self.sample_offset_per_shard = self.samples_per_shard.cumsum() - self.samples_per_shard
         self.num_samples = int(self.samples_per_shard.sum())
         self.spanner = Spanner(self.samples_per_shard)
+        # Attributes that a program may replace, as they are in the engine.
+        self._in_engine = {name: getattr(self, name) for name in _IN_ENGINE}
 
     def _check_cache_limit(self) -> None:
         if not self.cache_limit:
@@ -244,7 +281,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
             f"Minimum cache usage ({index_bytes} bytes) of the indexes is larger than the cache limit ({self.cache_limit} "
             "bytes). Raise `cache_limit`, by far if you can: evicted shards are fetched again.",
         )
-        largest = max(part.max_size() for part in self.shards.streams)
+        largest = max(part.max_size() for part in self._parts)
         self.max_shard_size_across_all_streams = largest
         _require(
             self.cache_limit >= 4 * largest,
@@ -254,21 +291,60 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         )
 
     def _check_folders(self) -> None:
-        """Checks that no other live data set of this process uses the same folder. Other processes may."""
+        """Checks that no other data set of this process is about to use the same folder. Other processes may, and so may
+        a data set that has been read, as in the reference."""
         ours = [os.path.abspath(folder(stream)) for stream in self.streams]
         filled = {folder for folder, stream in zip(ours, self.streams) if stream.remote is not None}
         if len(filled) < sum(stream.remote is not None for stream in self.streams):
             raise ValueError(f"Reused local directory: {ours}. Provide a different one.")
-        for other in list(_alive):
-            theirs = [os.path.abspath(folder(stream)) for stream in other.streams]
-            if filled & set(theirs):
+
+        for other in _others_with(filled):
+            if not other._has_been_read():
+                theirs = [os.path.abspath(folder(stream)) for stream in other.streams]
                 raise ValueError(f"Reused local directory: {ours} vs {theirs}. Provide a different one.")
         _alive.add(self)
+
+    @staticmethod
+    def _check_remotes(streams: Sequence[Stream]) -> None:
+        """Checks that no other data set of this process has filled one of the folders from another remote: its index and
+        shards would be read in place of this one's."""
+        remotes = {os.path.abspath(folder(stream)): stream.remote for stream in streams if stream.remote is not None}
+        for other in _others_with(set(remotes)):
+            for stream in other.streams:
+                path = os.path.abspath(folder(stream))
+                ours = remotes.get(path, stream.remote)
+                if stream.remote not in (None, ours) and os.path.exists(os.path.join(path, get_index_basename())):
+                    raise ValueError(
+                        f"Reused local directory: {path} has the shards of {stream.remote}, and not those of {ours}. Provide "
+                        "a different one, or delete it first."
+                    )
+
+    def _has_been_read(self) -> bool:
+        """Returns true if this process has read or fetched a shard, or any process of the rank has begun an epoch."""
+        return self._reader_here is not None or self._own_here is not None or self._state.has_begun
 
     @property
     def size(self) -> int:
         """Samples of all streams, before any weights."""
         return self.num_samples
+
+    @property
+    def shards(self) -> Sequence[Reader]:
+        """Readers of all shards. One that a program assigns reads its shard's samples in place of the engine, and so do
+        all of an assigned sequence."""
+        return self._shards
+
+    @shards.setter
+    def shards(self, shards: Sequence[Reader]) -> None:
+        if shards is not getattr(self, "_shards", None):
+            given = list(shards)
+            self._shards = AllShards([given])
+            self._shards[:] = given
+
+    @property
+    def _is_engines(self) -> bool:
+        """True if the engine reads all samples."""
+        return self._reads_in_engine and not self._shards.replaced and self.spanner is self._in_engine["spanner"]
 
     @property
     def next_epoch(self) -> int:
@@ -294,7 +370,8 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
     def _forget_process(self) -> None:
         self._reader_here: _forebay.Reader | None = None
         self._samples_here: _forebay.Samples | None = None
-        self._own_here: OwnShards | None = None
+        # The shards that the program prepares, and the readers that it had assigned then.
+        self._own_here: tuple[OwnShards, dict[int, Reader]] | None = None
         # Number of epochs that this process has started.
         self._begun = 0
         for name in _THREADS:
@@ -324,14 +401,17 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
     @property
     def _own_shards(self) -> OwnShards:
         """Returns the shards that the program prepares itself."""
-        if self._own_here is None:
+        replaced = self._shards.replaced
+        if self._own_here is None or self._own_here[1] is not replaced:
             own = {}
             for number in set(range(self.num_streams)) - set(self._engine_streams):
                 first = int(self.shard_offset_per_stream[number])
-                for shard, reader in enumerate(self.shards.streams[number], first):
+                for shard, reader in enumerate(self._parts[number], first):
                     own[shard] = (self.streams[number], reader)
-            self._own_here = OwnShards(own, self.cache_limit or None)
-        return self._own_here
+            for shard, reader in replaced.items():
+                own[shard] = (self.streams[self.stream_per_shard[shard]], reader)
+            self._own_here = OwnShards(own, self.cache_limit or None), replaced
+        return self._own_here[0]
 
     @property
     def _data(self) -> _forebay.DataSet:
@@ -341,7 +421,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
                 stream._place() if number in self._engine_streams else place(stream)
                 for number, stream in enumerate(self.streams)
             ]
-            self._data_here = self._data_of(places, [part.index for part in self.shards.streams])
+            self._data_here = self._data_of(places, [part.index for part in self._parts])
         return self._data_here
 
     @property
@@ -349,7 +429,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         """Engine's form of the streams that the engine reads."""
         if len(self._engine_streams) == self.num_streams:
             return self._data
-        streams, parts = self._of_engine(self.streams), self._of_engine(self.shards.streams)
+        streams, parts = self._of_engine(self.streams), self._of_engine(self._parts)
         return self._data_of([stream._place() for stream in streams], [part.index for part in parts])
 
     def _data_of(self, places: list[dict[str, Any]], indexes: list[_forebay.Index]) -> _forebay.DataSet:
@@ -390,9 +470,13 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         elif not self.num_canonical_nodes:
             parts_per_node = 64 if self.shuffle_algo in ("py1s", "py2s") else 1
             self.num_canonical_nodes = parts_per_node * world.num_nodes
-        if self.shuffle_block_size is None:
-            self.shuffle_block_size = max(4_000_000 // self.num_canonical_nodes, 1 << 18)
+        self._set_shuffle_block_size(world)
         return epoch, done
+
+    def _set_shuffle_block_size(self, world: World) -> None:
+        """Sets the default of `shuffle_block_size`; `world` is for compatibility."""
+        if self.shuffle_block_size is None:
+            self.shuffle_block_size = max(4_000_000 // (self.num_canonical_nodes or 1), 1 << 18)
 
     def _resume_incr_epoch(self) -> tuple[int, int]:
         """Starts an epoch in this worker; other workers of the same DataLoader iteration start the same epoch.
@@ -489,7 +573,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
     def _get_work(self, epoch: int, sample_in_epoch: int) -> NDArray[np.int64]:
         """Returns the ids of this worker, batch after batch, int64; -1 if it has fewer than other workers."""
         world = self._parallel_worker_world
-        if orders_in_python(self):
+        if self._orders_in_python():
             self._check_order()
             ids = generate_work(self.batching_method, self, world, epoch, sample_in_epoch)
             return ids[world.node, world.rank_of_node, world.worker_of_rank].reshape(-1)
@@ -499,7 +583,11 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         """Returns true if the program orders or delivers samples with its own functions."""
         own = (getattr(getattr(self, name), "__func__", None) for name in _PARTS_OF_ITERATION)
         theirs = (getattr(StreamingDataset, name) for name in _PARTS_OF_ITERATION)
-        return any(map(operator.is_not, own, theirs)) or orders_in_python(self)
+        return any(map(operator.is_not, own, theirs)) or self._orders_in_python()
+
+    def _orders_in_python(self) -> bool:
+        """Returns true if functions or attributes of the program determine the order."""
+        return orders_in_python(self) or any(getattr(self, name) is not value for name, value in self._in_engine.items())
 
     def __iter__(self) -> Iterator[Any]:
         """Yields the samples of this worker. The first one starts the epoch and ends the previous epoch.
@@ -581,9 +669,16 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         """
         if self._engine_streams and self._reader.evict_coldest() is not None:
             return
-        if len(self._engine_streams) == self.num_streams:
+        if len(self._engine_streams) == self.num_streams and not self._shards.replaced:
             raise ValueError("no shard on local disk can be fetched again")
         self._own_shards.evict_coldest()
+
+    # Names by which programs with a lock of their own call the two.
+    def _evict_shard(self, shard_id: int) -> None:
+        self.evict_shard(shard_id)
+
+    def _evict_coldest_shard(self) -> None:
+        self.evict_coldest_shard()
 
 
 def _require(condition: bool, message: str, category: type[Warning] | None = None) -> None:
@@ -605,11 +700,26 @@ def _stream_of(name: str, arguments: dict[str, Any]) -> Stream:
 # Functions that programs override one by one; an iteration then calls them.
 _PARTS_OF_ITERATION = ("_get_work", "_each_sample_id", "_prepare_thread")
 
+# Attributes from which the engine's plan was made.
+_IN_ENGINE = ("samples_per_shard", "shard_offset_per_stream", "shards_per_stream", "spanner", "streams")
+
 # Attributes that programs with their own iteration set on the data set; a copy in another process must not have them.
 _THREADS = ("_iterator", "_executor", "_event")
 
 # Data sets of this process.
 _alive: weakref.WeakSet[StreamingDataset] = weakref.WeakSet()
+
+
+def _others_with(folders: set[str]) -> list[StreamingDataset]:
+    """Returns the data sets of this process that use one of the folders."""
+
+    def found() -> list[StreamingDataset]:
+        return [other for other in _alive if folders & {os.path.abspath(folder(stream)) for stream in other.streams}]
+
+    if found():
+        # Not one that is garbage in a reference cycle.
+        gc.collect()
+    return found()
 
 
 def _forget_parent() -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from torch.utils.data import Dataset
 
 from ... import _forebay
 from ...errors import Error
+from ._shards import AllShards, GivenShards, StreamShards, open_shards
 from .array import Array
+from .format import Reader
 from .format.mds._decoders import decoder_of
 from .spanner import Spanner
-from .stream import StreamShards
 
 __all__ = ["LocalDataset"]
 
@@ -35,8 +37,12 @@ class LocalDataset(Array, Dataset):
     def __init__(self, local: str, split: str | None = None) -> None:
         self.local = local
         self.split = split or ""
-        self.shards = StreamShards(local, self.split)
-        self.spanner = Spanner(self.shards.samples)
+        shards = open_shards(local, self.split)
+        self._part = GivenShards(shards) if isinstance(shards, list) else shards
+        self.shards: Sequence[Reader] = AllShards([self._part])
+        # Shards that the engine reads, unless the program has assigned readers.
+        self._engine_shards = self.shards if isinstance(self._part, StreamShards) else None
+        self.spanner = Spanner(self._part.samples)
         self.num_samples = self.spanner.num_samples
         place = {"remote": None, "dir": os.path.join(local, self.split), "keep_zip": True, "validate_hash": None}
         self._config = {**place, "download_retry": 1, "download_timeout": 60.0}
@@ -64,13 +70,14 @@ class LocalDataset(Array, Dataset):
             config = json.dumps({"streams": [self._config], "cache_limit": None})
             # Nothing is fetched.
             outside = None
-            self._reader_here = _forebay.Reader(_forebay.DataSet(config, [self.shards.index]), decoder_of, outside)
+            self._reader_here = _forebay.Reader(_forebay.DataSet(config, [self._part.index]), decoder_of, outside)
             self._pid = os.getpid()
         return self._reader_here
 
     def get_item(self, sample_id: int) -> dict[str, Any]:
         """Returns a sample as a dict of its columns."""
-        if 0 <= sample_id < self.num_samples:
+        shards = self._engine_shards
+        if shards is self.shards and not shards.replaced and 0 <= sample_id < self.num_samples:
             try:
                 sample = self._reader.sample_here(int(sample_id))
             except Error:

@@ -8,25 +8,43 @@ import json
 import os
 import tempfile
 import urllib.parse
-import warnings
-from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from collections.abc import Sequence
+from typing import Any
 
 import catalogue
 import numpy as np
 from numpy.typing import NDArray
 
 from ... import _forebay
-from ...errors import FormatError, UnsupportedError
+from ...errors import ChecksumError, FormatError, UnsupportedError
+from .._lazy import lazy
 from . import distributed
 from ._outside import making_reader, outside
+from ._locks import locked
 from ._retry import retry
-from .format import FileInfo, Reader, get_index_basename, reader_from_json
+from ._shards import GivenShards, StreamShards, open_shards
+from .compression import decompress
+from .format import FileInfo, Reader, get_index_basename, has_python_readers
+from .hashing import get_hash
 from .registry_utils import create_registry
-from .storage._downloader import CloudDownloader, is_native
+from .storage._downloader import CloudDownloader, is_native, whole_file
 from .world import World
 
 __all__ = ["Stream", "streams_registry"]
+
+# Names of the reference's module that programs may import from it.
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "constant": ("TICK",),
+        "distributed": ("barrier", "get_local_rank"),
+        "util": ("wait_for_file_to_exist",),
+    },
+    package=__package__,
+)
+
+# Functions by which a class prepares shards in place of the engine.
+_PREPARATION = ("prepare_shard", "_prepare_shard_part", "_decompress_shard_part")
 
 _WEIGHTS = ("proportion", "repeat", "choose")
 
@@ -102,6 +120,8 @@ class Stream:
         self.validate_hash = validate_hash
         # The downloader, its process, and its `remote`; None if the program has set it.
         self._downloader_made: tuple[CloudDownloader, int, str | None] | None = None
+        # Shards that the program has chosen, in a data set.
+        self._given: GivenShards | None = None
         if self._is_outside:
             # Raises if the scheme is unknown.
             self._downloader  # noqa: B018
@@ -110,20 +130,15 @@ class Stream:
         if keep_zip is not None:
             self._set_keep_zip(keep_zip)
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "_decompress_shard_part" in vars(cls) and not cls._prepares_itself():
-            warnings.warn(
-                f"{cls.__name__}._decompress_shard_part is never called, because the engine unpacks. Override `prepare_shard` "
-                "to unpack in another way",
-                stacklevel=2,
-            )
-
-    def _new_local(self) -> str:
+    def _get_temporary_directory(self) -> str:
+        """Returns the folder of a stream without `local`."""
         digest = ""
         if self.remote is not None:
             digest = hashlib.blake2s(self.remote.encode(), digest_size=16).hexdigest()
-        local = os.path.join(tempfile.gettempdir(), digest, self.split)
+        return os.path.join(tempfile.gettempdir(), digest, self.split)
+
+    def _new_local(self) -> str:
+        local = self._get_temporary_directory()
         if distributed.get_local_rank() == 0:
             if os.path.exists(local):
                 raise FileExistsError(
@@ -321,7 +336,7 @@ class Stream:
                 setattr(stream, name, value)
         return epoch_size
 
-    def get_shards(self, world: World, allow_unsafe_types: bool) -> StreamShards:
+    def get_shards(self, world: World, allow_unsafe_types: bool) -> StreamShards | list[Reader]:
         """Reads the stream's index, and fetches it if it is not on local disk.
 
         Args:
@@ -338,18 +353,12 @@ class Stream:
                 raise RuntimeError(
                     f"No `remote` provided, but local file {self._index_file} does not exist either: check `local` and `split`"
                 )
-            asked = outside([self])
-            try:
-                _forebay.install_index(json.dumps(self._place()), asked and asked[0])
-            except FormatError as error:
-                # The reference keeps such an answer and fails to read it, in every later run too.
-                message = f"Index file at {self._index_file} is empty or corrupted. {error}"
-                raise json.JSONDecodeError(message, "", 0) from error
-            finally:
-                if asked is not None and self._has_given_downloader:
-                    # Forked processes cannot use this connection.
-                    self._downloader.clean_up()
-        shards = StreamShards(self.local, self.split)
+            self._install_index()
+        shards = open_shards(self.local, self.split)
+        if isinstance(shards, list):
+            for shard in shards:
+                shard.validate(allow_unsafe_types)
+            return shards
         column = shards.index.pickled_column()
         if column is not None and not allow_unsafe_types:
             raise ValueError(
@@ -357,6 +366,26 @@ class Stream:
                 "`allow_unsafe_types` if you trust the author of the data"
             )
         return shards
+
+    def _install_index(self) -> None:
+        asked = outside([self])
+        try:
+            _forebay.install_index(json.dumps(self._place()), asked and asked[0])
+        except FormatError as error:
+            # The reference keeps such an answer and fails to read it, in every later run too.
+            message = f"Index file at {self._index_file} is empty or corrupted. {error}"
+            raise json.JSONDecodeError(message, "", 0) from error
+        except UnsupportedError:
+            # The engine may reject a format of the program's.
+            if not has_python_readers():
+                raise
+            with locked(self._folder, None, blocking=True):
+                if not os.path.exists(self._index_file):
+                    os.replace(self._download_file(get_index_basename(), f"{get_index_basename()}.tmp"), self._index_file)
+        finally:
+            if asked is not None and self._has_given_downloader:
+                # Forked processes cannot use this connection.
+                self._downloader.clean_up()
 
     def prepare_shard(self, shard: Reader) -> int:
         """Fetches and unpacks a shard of this stream, if it is not on local disk.
@@ -377,38 +406,113 @@ class Stream:
         Args:
             raw_info: The file.
             zip_info: Its compressed form.
-            compression: For compatibility, like `zip_info`: the index contains it.
+            compression: Compression of that form.
 
         Returns:
             Bytes by which the local folder has grown.
         """
+        if type(self)._decompress_shard_part is not Stream._decompress_shard_part:
+            return self._prepare_in_python(raw_info, zip_info, compression)
         reader, numbers = self._engine()
+        if reader is None or raw_info.basename not in numbers:
+            return self._prepare_in_python(raw_info, zip_info, compression)
         before = reader.bytes_here()
         reader.fetch(numbers[raw_info.basename], True)
         return reader.bytes_here() - before
 
+    def _prepare_in_python(self, raw_info: FileInfo, zip_info: FileInfo | None, compression: str | None) -> int:
+        """As `_prepare_shard_part`, without the engine."""
+        raw = os.path.join(self._folder, raw_info.basename)
+        if zip_info is None:
+            if os.path.isfile(raw):
+                return 0
+            path = self._download_file(raw_info.basename)
+            self._check_size(raw_info, path)
+            if self.validate_hash:
+                with open(path, "rb") as file:
+                    self._check_hash(raw_info, path, file.read())
+            return raw_info.bytes
+        packed, grown = os.path.join(self._folder, zip_info.basename), 0
+        has_packed = os.path.isfile(packed)
+        if not os.path.isfile(raw):
+            if not has_packed:
+                self._check_size(zip_info, self._download_file(zip_info.basename))
+            self._decompress_shard_part(zip_info, packed, raw, compression)
+            grown = raw_info.bytes
+        elif has_packed and not self.safe_keep_zip:
+            os.remove(packed)
+        return grown + zip_info.bytes * (os.path.isfile(packed) - has_packed)
+
+    def _decompress_shard_part(
+        self, zip_info: FileInfo, zip_filename: str, raw_filename: str, compression: str | None
+    ) -> None:
+        """Checks and unpacks a file. The engine does it in place of this function, unless a class overrides it.
+
+        Args:
+            zip_info: The compressed file.
+            zip_filename: Its path.
+            raw_filename: Path of the unpacked file.
+            compression: Its compression.
+
+        Raises:
+            ValueError: The file differs from its hash, or has none of that kind.
+        """
+        with open(zip_filename, "rb") as file:
+            data = file.read()
+        if self.validate_hash:
+            self._check_hash(zip_info, zip_filename, data)
+        with whole_file(raw_filename) as path, open(path, "wb") as file:
+            file.write(decompress(compression, data))
+        if not self.safe_keep_zip:
+            os.remove(zip_filename)
+
+    @staticmethod
+    def _check_size(info: FileInfo, path: str) -> None:
+        """Removes a file whose size differs from the index."""
+        size = os.path.getsize(path)
+        if size != info.bytes:
+            os.remove(path)
+            raise ChecksumError(f"{path} has {size} bytes, and {info.bytes} in the index")
+
+    def _check_hash(self, info: FileInfo, path: str, data: bytes) -> None:
+        """Compares the content of a file with the index."""
+        algo = self.validate_hash
+        if algo not in info.hashes:
+            raise ValueError(
+                f"Hash algorithm `{algo}` chosen for data validation does not match with those provided during dataset "
+                f"creation `{sorted(info.hashes)}`. Provide one of those."
+            )
+        if get_hash(algo, data) != info.hashes[algo]:
+            raise ValueError(f"Checksum failure: {path}")
+
     @classmethod
     def _prepares_itself(cls) -> bool:
         """Returns true if the program prepares shards of streams of this class, at least in part."""
-        theirs = (cls.prepare_shard, cls._prepare_shard_part)
-        return theirs != (Stream.prepare_shard, Stream._prepare_shard_part)
+        return any(getattr(cls, name) is not getattr(Stream, name) for name in _PREPARATION)
 
-    def _engine(self) -> tuple[_forebay.Reader, dict[str, int]]:
+    def _engine(self) -> tuple[_forebay.Reader | None, dict[str, int]]:
         """Engine's reader of this stream alone, and the number of each shard by the name of its raw files."""
         with making_reader:
             return self._make_engine()
 
-    def _make_engine(self) -> tuple[_forebay.Reader, dict[str, int]]:
+    def _make_engine(self) -> tuple[_forebay.Reader | None, dict[str, int]]:
         made = self.__dict__.get("_engine_made")
         if made is None or made[0] != os.getpid():
-            index = StreamShards(self.local, self.split).index
-            data = _forebay.DataSet(json.dumps({"streams": [self._place()], "cache_limit": None}), [index])
-            shards = json.loads(index.describe())
-            numbers = {file["raw"]: at for at, shard in enumerate(shards) for file in shard["files"]}
-            # Its service gets a copy, because an object that the stream owns must not own the stream.
-            made = (os.getpid(), _forebay.Reader(data, lambda encoding: None, outside([copy.copy(self)])), numbers)
+            try:
+                index = StreamShards(self.local, self.split).index
+            except (FileNotFoundError, UnsupportedError):
+                # The program has another index, or shards of other formats.
+                index = self._given and self._given.index_of_files(self._folder)
+            made = (os.getpid(), *((None, {}) if index is None else self._engine_reader(index)))
             self._engine_made = made
         return made[1], made[2]
+
+    def _engine_reader(self, index: _forebay.Index) -> tuple[_forebay.Reader, dict[str, int]]:
+        data = _forebay.DataSet(json.dumps({"streams": [self._place()], "cache_limit": None}), [index])
+        shards = json.loads(index.describe())
+        numbers = {file["raw"]: at for at, shard in enumerate(shards) for file in shard["files"]}
+        # Its service gets a copy, because an object that the stream owns must not own the stream.
+        return _forebay.Reader(data, lambda encoding: None, outside([copy.copy(self)])), numbers
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_engine_made"}
@@ -433,99 +537,6 @@ class Stream:
         return os.stat(self._index_file).st_size
 
 
-class StreamShards(Sequence[Reader]):
-    """Shards of a stream. Readers are made on demand, because an index may list a hundred thousand shards.
-
-    Args:
-        local: The stream's local folder.
-        split: Sub-folder of it.
-    """
-
-    def __init__(self, local: str, split: str) -> None:
-        self._local, self._split = local, split
-        self._open()
-
-    def _open(self) -> None:
-        path = os.path.join(self._local, self._split, get_index_basename())
-        with open(path, "rb") as file:
-            text = file.read()
-        self.index = _parsed(text, path)
-        self._count = len(self.samples)
-        self._entries: list[dict[str, Any]] | None = None
-        self._readers: dict[int, Reader] = {}
-
-    def max_size(self) -> int:
-        """Bytes of the largest shard on disk."""
-        return self.index.shard_bytes_max()
-
-    @property
-    def samples(self) -> NDArray[np.int64]:
-        """Samples of each shard."""
-        return np.frombuffer(self.index.samples_per_shard(), np.int64)
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, at: int) -> Reader: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Reader]: ...
-    def __getitem__(self, at: int | slice) -> Reader | Sequence[Reader]:
-        numbers = range(len(self))[at]
-        if isinstance(numbers, range):
-            return [self._reader(number) for number in numbers]
-        return self._reader(numbers)
-
-    def _reader(self, number: int) -> Reader:
-        reader = self._readers.get(number)
-        if reader is None:
-            if self._entries is None:
-                with open(os.path.join(self._local, self._split, get_index_basename()), encoding="utf-8") as file:
-                    self._entries = json.load(file)["shards"]
-            reader = reader_from_json(self._local, self._split, self._entries[number])
-            self._readers[number] = reader
-        return reader
-
-    def __getstate__(self) -> dict[str, str]:
-        return {"_local": self._local, "_split": self._split}
-
-    def __setstate__(self, state: dict[str, str]) -> None:
-        self.__dict__.update(state)
-        self._open()
-
-
-class AllShards(Sequence[Reader]):
-    """Shards of several streams, one after the other.
-
-    Args:
-        streams: The shards of each.
-    """
-
-    def __init__(self, streams: Sequence[StreamShards]) -> None:
-        self.streams = streams
-
-    def __len__(self) -> int:
-        return sum(map(len, self.streams))
-
-    @overload
-    def __getitem__(self, at: int) -> Reader: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Reader]: ...
-    def __getitem__(self, at: int | slice) -> Reader | Sequence[Reader]:
-        numbers = range(len(self))[at]
-        if isinstance(numbers, range):
-            return [self[number] for number in numbers]
-        for shards in self.streams:
-            if numbers < len(shards):
-                return shards[numbers]
-            numbers -= len(shards)
-        raise AssertionError("a number within the range is in no stream")
-
-    def __iter__(self) -> Iterator[Reader]:
-        for shards in self.streams:
-            yield from shards
-
-
 def _without_password(remote: str) -> str:
     """Returns `remote` without a password, for messages."""
     parts = urllib.parse.urlsplit(remote)
@@ -533,26 +544,6 @@ def _without_password(remote: str) -> str:
         return remote
     user, _, host = parts.netloc.rpartition("@")
     return parts._replace(netloc=f"{user.partition(':')[0]}@{host}").geturl()
-
-
-def _parsed(text: bytes, path: str) -> _forebay.Index:
-    """Parses an index with the engine. Invalid JSON and another version raise the reference's errors."""
-    try:
-        return _forebay.Index(text, path)
-    except (ValueError, UnsupportedError):
-        try:
-            found = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise json.JSONDecodeError(
-                f"Index file at {path} is empty or corrupted. {error.msg}", error.doc, error.pos
-            ) from error
-        if isinstance(found, dict):
-            shards = found.get("shards")
-            parts = [found, *(shards if isinstance(shards, list) else ())]
-            for version in (part.get("version") for part in parts if isinstance(part, dict)):
-                if version != 2:
-                    raise ValueError(f"Unsupported streaming data version: {version}. Expected version 2.") from None
-        raise
 
 
 streams_registry = create_registry(

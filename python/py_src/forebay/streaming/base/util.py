@@ -6,6 +6,7 @@ import os
 import time
 from multiprocessing.shared_memory import SharedMemory
 
+from .._lazy import lazy
 from ._merge import (
     _format_remote_index_files,
     _merge_index_from_list,
@@ -33,6 +34,17 @@ __all__ = [
     "retry",
     "wait_for_file_to_exist",
 ]
+
+# Names of the reference's module that programs may import from it.
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "distributed": ("get_local_rank", "maybe_init_dist"),
+        "format.index": ("get_index_basename",),
+        "shared.prefix": ("_get_path",),
+    },
+    package=__package__,
+)
 
 
 def get_list_arg(text: str) -> list[str]:

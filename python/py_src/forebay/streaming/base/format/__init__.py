@@ -3,16 +3,13 @@ columns."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..._lazy import lazy
-
-if TYPE_CHECKING:
-    from .base import FileInfo, Reader
-    from .index import get_index_basename
-    from .json import JSONReader, JSONWriter
-    from .mds import MDSReader, MDSWriter
-    from .xsv import CSVReader, CSVWriter, TSVReader, TSVWriter, XSVReader, XSVWriter
+from .base import FileInfo, Reader
+from .index import get_index_basename
+from .json import JSONReader, JSONWriter
+from .mds import MDSReader, MDSWriter
+from .xsv import CSVReader, CSVWriter, TSVReader, TSVWriter, XSVReader, XSVWriter
 
 __all__ = [
     "CSVWriter",
@@ -26,19 +23,29 @@ __all__ = [
     "reader_from_json",
 ]
 
-# Writers use storage and helpers, which use the index's name. Late imports avoid a cycle.
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "base": ("FileInfo", "Reader"),
-        "index": ("get_index_basename",),
-        "json": ("JSONReader", "JSONWriter"),
-        "mds": ("MDSReader", "MDSWriter"),
-        "xsv": ("CSVReader", "CSVWriter", "TSVReader", "TSVWriter", "XSVReader", "XSVWriter"),
-    },
-)
+_readers: dict[str, type[Reader]] = {
+    "csv": CSVReader,
+    "json": JSONReader,
+    "mds": MDSReader,
+    "tsv": TSVReader,
+    "xsv": XSVReader,
+}
+"""Classes by the format in the index. Programs may replace a class, or add one for a format of their own."""
 
-_READERS = {"csv": "CSVReader", "json": "JSONReader", "mds": "MDSReader", "tsv": "TSVReader", "xsv": "XSVReader"}
+_OF_ENGINE = dict(_readers)
+
+ENGINE_READERS = frozenset(_readers.values())
+"""Classes of which the engine can read every shard."""
+
+
+def has_python_readers() -> bool:
+    """Returns true if the program has replaced or added a class."""
+    return _readers != _OF_ENGINE
+
+
+def reads_in_python(format: str) -> bool:
+    """Returns true if a class of the program reads shards of `format`."""
+    return format in _readers and _readers[format] is not _OF_ENGINE.get(format)
 
 
 def reader_from_json(dirname: str, split: str | None, obj: dict[str, Any]) -> Reader:
@@ -55,4 +62,4 @@ def reader_from_json(dirname: str, split: str | None, obj: dict[str, Any]) -> Re
     """
     if obj["version"] != 2:
         raise ValueError(f"Unsupported streaming data version: {obj['version']}. Expected version 2.")
-    return __getattr__(_READERS[obj["format"]]).from_json(dirname, split, obj)
+    return _readers[obj["format"]].from_json(dirname, split, obj)

@@ -15,6 +15,7 @@ import mmap
 import os
 import struct
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from multiprocessing import context, reduction
 from typing import Any
@@ -41,6 +42,8 @@ class SharedState:
 
     def _attach(self, fd: int) -> None:
         self._fd = fd
+        # Not `__del__`: at the interpreter's end the names that it uses may be gone. The mapping closes itself.
+        weakref.finalize(self, os.close, fd).atexit = False
         self._memory = mmap.mmap(fd, _SIZE)
         self._thread_lock = (os.getpid(), threading.Lock())
 
@@ -54,6 +57,11 @@ class SharedState:
         with self._locked():
             _, current, *iteration = self._read()
             self._write(epoch, current, tuple(iteration))
+
+    @property
+    def has_begun(self) -> bool:
+        """True if a process of this rank has begun an epoch."""
+        return self._read()[1] >= 0
 
     @property
     def resume(self) -> dict[str, Any] | None:
@@ -129,11 +137,6 @@ class SharedState:
         if context.get_spawning_popen() is not None:
             return _of_descriptor, (reduction.DupFd(self._fd),)
         return _of_bytes, (self._memory[:],)
-
-    def __del__(self) -> None:
-        if hasattr(self, "_memory"):
-            self._memory.close()
-            os.close(self._fd)
 
 
 def _of_descriptor(handle: Any) -> SharedState:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from .... import _forebay
 from .._arrays import int64s, numbers
+from .py1s import divide_spans as divide_spans
 
 __all__ = ["get_shuffle_py1br"]
 

@@ -7,7 +7,7 @@ import os
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from ..... import _forebay
@@ -244,16 +244,26 @@ class Reader(Array, ABC):
                 return self._engine.sample(int(idx))
         return self.decode_sample(self.get_sample_data(idx))
 
+    def describe(self) -> dict[str, Any]:
+        """Returns the shard's entry in an index."""
+        files = {name: getattr(self, name) and asdict(getattr(self, name)) for name in self._file_arguments}
+        columns = {name: getattr(self, name) for name in self._column_arguments}
+        return {
+            "version": 2,
+            "format": self.format,
+            "compression": self.compression,
+            "hashes": self.hashes,
+            "size_limit": self.size_limit,
+            "samples": self.samples,
+            **files,
+            **columns,
+        }
+
     def _open_engine(self) -> _forebay.SingleShard | None:
         """Opens the engine's reader of the raw files; None, now and later, if the engine rejects the shard."""
-        def described(info: FileInfo) -> dict[str, Any]:
-            return {"basename": info.basename, "bytes": info.bytes, "hashes": {}}
-
-        entry = {"version": 2, "format": self.format, "compression": None, "hashes": [], "size_limit": None}
-        entry["samples"] = self.samples
+        entry = {**self.describe(), "compression": None, "hashes": [], "size_limit": None}
         for name in self._file_arguments:
-            entry[name] = described(getattr(self, name)) if name.startswith("raw") else None
-        entry.update((name, getattr(self, name)) for name in self._column_arguments)
+            entry[name] = {**entry[name], "hashes": {}} if name.startswith("raw") else None
         folder = os.path.join(self.dirname, self.split)
         try:
             index = _forebay.Index(json.dumps({"version": 2, "shards": [entry]}).encode(), folder)
