@@ -16,7 +16,7 @@ def lazy(
 
     Args:
         module: The module's `__name__`.
-        modules: Names to export from each module of `package`. A module without names is exported itself.
+        modules: Names to export from each module of `package`. The modules are exported too.
         package: Package of the modules. None: `module`.
 
     Returns:

@@ -23,13 +23,29 @@ __all__ = [
     "XSVWriter",
 ]
 
+# All modules are attributes without an import of their own, as in the reference.
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "array": (),
+        "batching": (),
+        "compression": (),
+        "constant": (),
         "dataloader": ("StreamingDataLoader",),
         "dataset": ("StreamingDataset",),
+        "distributed": (),
         "format": ("CSVWriter", "JSONWriter", "MDSWriter", "TSVWriter", "XSVWriter"),
+        "hashing": (),
         "local": ("LocalDataset",),
+        "partition": (),
+        "registry_utils": (),
+        "sampling": (),
+        "shared": (),
+        "shuffle": (),
+        "spanner": (),
+        "storage": (),
         "stream": ("Stream",),
+        "util": (),
+        "world": (),
     },
 )

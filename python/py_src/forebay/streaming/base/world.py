@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from ... import world
-from . import distributed
+from . import distributed as dist
 
 __all__ = ["World"]
 
@@ -84,7 +84,7 @@ class World:
         """
         is_asked = rank is None and world_size is None and os.environ.get("WORLD_SIZE")
         if is_asked and (os.environ.get("RANK") or world.surroundings(os.environ) is None):
-            rank, world_size = distributed.get_rank(), distributed.get_world_size()
+            rank, world_size = dist.get_rank(), dist.get_world_size()
             if local_world_size is None:
                 local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
             if local_rank is None:
@@ -96,7 +96,7 @@ class World:
     @classmethod
     def _of_rank(cls, num_nodes: int, ranks_per_node: int, rank: int) -> World:
         """Returns the world of `rank` for this process, which may be a worker."""
-        worker_of_rank, workers_per_rank = _torch_worker()
+        worker_of_rank, workers_per_rank = cls._get_worker_info()
         return cls(num_nodes, ranks_per_node, workers_per_rank, rank * workers_per_rank + worker_of_rank)
 
     def copy(self) -> World:
@@ -124,9 +124,10 @@ class World:
         """Returns the same ranks with the workers of the calling process."""
         return self._of_rank(self.num_nodes, self.ranks_per_node, self.rank)
 
-
-def _torch_worker() -> tuple[int, int]:
-    """Returns number and count of DataLoader workers; 0 of 1 outside a worker. Workers have imported torch already."""
-    data = sys.modules.get("torch.utils.data")
-    info = data.get_worker_info() if data is not None else None
-    return (info.id, info.num_workers) if info is not None else (0, 1)
+    @classmethod
+    def _get_worker_info(cls) -> tuple[int, int]:
+        """Returns number and count of DataLoader workers; 0 of 1 outside a worker."""
+        # Workers have imported torch already.
+        data = sys.modules.get("torch.utils.data")
+        info = data.get_worker_info() if data is not None else None
+        return (info.id, info.num_workers) if info is not None else (0, 1)

@@ -16,6 +16,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "ade20k": ("StreamingADE20K",),
+        "base": (),
         "cifar10": ("StreamingCIFAR10",),
         "coco": ("StreamingCOCO",),
         "imagenet": ("StreamingImageNet",),

@@ -9,6 +9,7 @@ import itertools
 import os
 import time
 from collections import Counter
+from collections.abc import Iterator
 from tempfile import gettempdir
 
 from .. import distributed
@@ -37,15 +38,13 @@ def get_shm_prefix(
         ValueError: A folder with a remote occurs twice or is registered by another data set.
         RuntimeError: The node's first process registered other folders.
     """
-    twice = [folder for folder, count in Counter(streams_local).items() if count > 1]
-    if twice:
-        raise ValueError(f"Reused local directory: {twice}. Provide a different one.")
-    prefix = max(_find_patiently(streams_local, streams_remote, name, retry) for name in SHM_TO_CLEAN)
+    _check_self(streams_local)
+    prefix = max(_check_and_find_retrying(streams_local, streams_remote, name, retry) for name in SHM_TO_CLEAN)
     distributed.barrier()
-    text = "\0".join([*streams_local, str(prefix)]).encode()
+    data = _pack_locals(streams_local, prefix)
     if world.is_local_leader:
-        block = SharedMemory(_get_path(prefix, LOCALS), True, 4 + len(text))
-        block.buf[: 4 + len(text)] = (4 + len(text)).to_bytes(4, "little") + text
+        block = SharedMemory(_get_path(prefix, LOCALS), True, len(data))
+        block.buf[: len(data)] = data
     distributed.barrier()
     if not world.is_local_leader:
         try:
@@ -54,9 +53,10 @@ def get_shm_prefix(
             raise RuntimeError(
                 f"the node's first process did not register prefix {prefix}: give all ranks of a node the same `local`"
             ) from error
-        if _folders(block) != (streams_local, prefix):
+        registered = _unpack_locals(bytes(block.buf))
+        if registered != (streams_local, prefix):
             raise RuntimeError(
-                f"the node's first process registered {_folders(block)}, this one has {(streams_local, prefix)}: "
+                f"the node's first process registered {registered}, this one has {(streams_local, prefix)}: "
                 "give all ranks of a node the same `local`"
             )
     return prefix, block
@@ -67,14 +67,31 @@ def _get_path(prefix_int: int, name: str) -> str:
     return f"{prefix_int:06}_{name}"
 
 
-def _folders(block: SharedMemory) -> tuple[list[str], int]:
-    """Reads folders and prefix from a block. An owner that is ending leaves a length of 0."""
-    data = bytes(block.buf)
+def _check_self(streams_local: list[str]) -> None:
+    """Raises a ValueError if a folder occurs twice."""
+    twice = [folder for folder, count in Counter(streams_local).items() if count > 1]
+    if twice:
+        raise ValueError(f"Reused local directory: {twice}. Provide a different one.")
+
+
+def _pack_locals(dirnames: list[str], prefix_int: int) -> bytes:
+    """Returns the content of a block that registers a number with its folders."""
+    text = "\0".join([*dirnames, str(prefix_int)]).encode()
+    return (4 + len(text)).to_bytes(4, "little") + text
+
+
+def _unpack_locals(data: bytes) -> tuple[list[str], int]:
+    """Reads folders and number from a block's content. An owner that is ending leaves a length of 0."""
     *folders, prefix = data[4 : int.from_bytes(data[:4], "little")].decode().split("\0")
     return folders, int(prefix or 0)
 
 
-def _find_patiently(streams_local: list[str], streams_remote: list[str | None], shm_name: str, retry: int) -> int:
+def _each_prefix_int() -> Iterator[int]:
+    """Yields the numbers in the order in which they are tried."""
+    return itertools.count()
+
+
+def _check_and_find_retrying(streams_local: list[str], streams_remote: list[str | None], shm_name: str, retry: int) -> int:
     if retry < 0:
         raise ValueError(f"retry is {retry}: it must not be negative")
     for attempt in itertools.count():
@@ -89,7 +106,7 @@ def _find_patiently(streams_local: list[str], streams_remote: list[str | None], 
 
 def _check_and_find(streams_local: list[str], streams_remote: list[str | None], shm_name: str) -> int:
     """Returns the first number without a `shm_name` and without a lock file."""
-    for prefix in itertools.count():
+    for prefix in _each_prefix_int():
         locks = (os.path.join(gettempdir(), _get_path(prefix, lock)) for lock in (BARRIER_FILELOCK, CACHE_FILELOCK))
         if any(os.path.exists(lock) for lock in locks):
             continue
@@ -100,7 +117,7 @@ def _check_and_find(streams_local: list[str], streams_remote: list[str | None], 
             continue
         except FileNotFoundError:
             return prefix
-        theirs = _folders(block)[0] if shm_name == LOCALS else []
+        theirs = _unpack_locals(bytes(block.buf))[0] if shm_name == LOCALS else []
         block.cleanup()
         ours = [local for local, remote in zip(streams_local, streams_remote) if remote is not None]
         if set(ours) & set(theirs):

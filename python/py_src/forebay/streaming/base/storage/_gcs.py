@@ -7,13 +7,13 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from ._s3 import NOT_FOUND, bucket_and_key, check_bucket, list_keys
+from ._s3 import BOTOCORE_CLIENT_ERROR_CODES, bucket_and_key, check_bucket, list_keys
 from ._downloader import CloudDownloader, whole_file
 from ._uploader import CloudUploader
 
 __all__ = ["GCSAuthentication", "GCSDownloader", "GCSUploader"]
 
-_NO_CREDENTIALS = (
+GCS_ERROR_NO_AUTHENTICATION = (
     "Either set the environment variables `GCS_KEY` and `GCS_SECRET` or use any of the methods in "
     "https://cloud.google.com/docs/authentication/external/set-up-adc to set up Application Default Credentials. "
     "See also https://docs.mosaicml.com/projects/mcli/en/latest/resources/secrets/gcp.html."
@@ -49,7 +49,7 @@ def _client() -> tuple[Any, GCSAuthentication]:
         credentials, _ = google.auth.default()
         return storage.Client(credentials=credentials), GCSAuthentication.SERVICE_ACCOUNT
     except (DefaultCredentialsError, OSError) as error:
-        raise ValueError(_NO_CREDENTIALS) from error
+        raise ValueError(GCS_ERROR_NO_AUTHENTICATION) from error
 
 
 class GCSUploader(CloudUploader):
@@ -119,6 +119,6 @@ class GCSDownloader(CloudDownloader):
         try:
             self._gcs_client.download_file(bucket, key, path, Config=TransferConfig(use_threads=False))
         except ClientError as error:
-            if error.response["Error"]["Code"] in NOT_FOUND:
+            if error.response["Error"]["Code"] in BOTOCORE_CLIENT_ERROR_CODES:
                 raise FileNotFoundError(f"Object gs://{bucket}/{key} not found") from error
             raise

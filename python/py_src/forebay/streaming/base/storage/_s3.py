@@ -14,7 +14,7 @@ from ._uploader import CloudUploader
 __all__ = ["S3Downloader", "S3Uploader", "bucket_and_key", "check_bucket", "list_keys"]
 
 # Status codes of stores for a missing object; some hide its absence.
-NOT_FOUND = frozenset(["403", "404", "NoSuchKey"])
+BOTOCORE_CLIENT_ERROR_CODES = {"403", "404", "NoSuchKey"}
 
 
 def bucket_and_key(url: str) -> tuple[str, str]:
@@ -31,7 +31,7 @@ def check_bucket(client: Any, remote: str) -> None:
     try:
         client.head_bucket(Bucket=bucket)
     except ClientError as error:
-        if error.response["Error"]["Code"] in NOT_FOUND:
+        if error.response["Error"]["Code"] in BOTOCORE_CLIENT_ERROR_CODES:
             error.args = (f"Either bucket `{bucket}` does not exist! or check the bucket permission.",)
         raise
 
@@ -109,7 +109,7 @@ class S3Downloader(CloudDownloader):
             self._fetch(remote, local)
         except ClientError as error:
             code = error.response["Error"]["Code"]
-            if code in NOT_FOUND:
+            if code in BOTOCORE_CLIENT_ERROR_CODES:
                 error.args = (
                     f"Object {remote} not found! Either check the bucket path or the bucket permission. If the bucket is "
                     "a requester pays bucket, then provide the bucket name to the environment variable "

@@ -39,14 +39,17 @@ __getattr__, __dir__ = lazy(
         "_absent": ("AlipanDownloader",),
         "_azure": ("AzureDataLakeDownloader", "AzureDownloader"),
         "_databricks": ("DBFSDownloader", "DatabricksUnityCatalogDownloader"),
-        "_gcs": ("GCSDownloader",),
+        "_gcs": ("GCS_ERROR_NO_AUTHENTICATION", "GCSDownloader"),
         "_huggingface": ("HFDownloader",),
         "_oci": ("OCIDownloader",),
-        "_s3": ("S3Downloader",),
+        "_messages": ("get_import_exception_message",),
+        "_s3": ("BOTOCORE_CLIENT_ERROR_CODES", "S3Downloader"),
         "_sftp": ("SFTPDownloader",),
     },
     package=__package__,
 )
+
+_LOCAL_DOWNLOADER = LocalDownloader
 
 
 def _register_cloud_downloader_subclasses() -> dict[str, type[CloudDownloader]]:

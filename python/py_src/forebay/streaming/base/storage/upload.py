@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..._lazy import lazy
+from .._retry import retry as retry
 from ._uploader import UPLOADERS, CloudUploader, LocalUploader
 
 if TYPE_CHECKING:
@@ -39,10 +40,11 @@ __getattr__, __dir__ = lazy(
         "_absent": ("AlipanUploader",),
         "_azure": ("AzureDataLakeUploader", "AzureUploader"),
         "_databricks": ("DBFSUploader", "DatabricksUnityCatalogUploader", "DatabricksUploader"),
-        "_gcs": ("GCSAuthentication", "GCSUploader"),
+        "_gcs": ("GCS_ERROR_NO_AUTHENTICATION", "GCSAuthentication", "GCSUploader"),
         "_huggingface": ("HFUploader",),
         "_oci": ("OCIUploader",),
-        "_s3": ("S3Uploader",),
+        "_messages": ("get_import_exception_message",),
+        "_s3": ("BOTOCORE_CLIENT_ERROR_CODES", "S3Uploader"),
     },
     package=__package__,
 )
