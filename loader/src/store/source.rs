@@ -72,7 +72,7 @@ pub(crate) trait Body {
 }
 
 /// Body that must make progress: at least [`PROGRESS_BYTES`], or its end, arrive within each `limit` of time. Without a
-/// least rate, a server that sends a single byte at times could hold a fetch forever.
+/// least rate, a server that sends a byte at times could hold a fetch forever.
 pub(crate) struct TimedBody<'a> {
     context: &'a ThreadContext,
     body: &'a mut dyn Body,

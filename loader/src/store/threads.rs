@@ -155,7 +155,7 @@ async fn serve(queues: Arc<FetchQueues>, index: usize, has_ring: bool) {
     tasks.shutdown().await;
 }
 
-/// Fetches parts until it is dropped. Each is a task of its own, so that a panic in one costs that part only.
+/// Fetches parts until it is dropped. Each is a separate task, so that a panic in one costs that part only.
 async fn work(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {
     let mut parts = tokio::task::JoinSet::new();
     while let Ok(place) = context.places.clone().acquire_owned().await {
