@@ -46,7 +46,10 @@ impl Numbers {
     #[inline]
     pub(super) fn get(&self, at: u64) -> Option<u64> {
         let at = usize::try_from(at).ok()?;
-        with_list!(self, list => list.get(at).map(|&number| u64::from(number)))
+        match self {
+            Self::Narrow(list) => list.get(at).map(|&number| u64::from(number)),
+            Self::Wide(list) => list.get(at).copied(),
+        }
     }
 
     /// Empties the list for numbers below `end`.

@@ -147,7 +147,7 @@ def test_every_member_of_the_reference_s_classes_is_here(recorded):
     assert [name for name in missing if not is_absent_on_purpose(*name.split(": "))] == []
 
 
-def test_no_reason_for_an_absent_name_is_left_over(recorded):
+def test_only_absent_names_have_a_reason(recorded):
     """A name that is here needs no reason."""
     everything = {(module, name) for module, names in recorded["names"].items() for name in names}
     everything |= {(path, member) for path, members in recorded["members"].items() for member in members}

@@ -272,7 +272,7 @@ USES = {
 
 @pytest.mark.parametrize("use", USES)
 def test_the_folder_of_a_data_set_that_has_been_read_may_be_used_again(either, tmp_path, monkeypatch, use):
-    # The reference's lock files, which say so, are in the folder for temporary files.
+    # The reference records used folders by lock files, which are in the folder for temporary files.
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     either("base.util").clean_stale_shared_memory()

@@ -56,15 +56,17 @@ pub(super) struct Samples {
     pub(super) sizes: Vec<u32>,
 }
 
+/// Raw files of a shard: the data file, and the one with the offsets if the format keeps it separately. The data file is
+/// in pieces, so that the samples need not be copied after their header: the header, the samples, and the trailer.
+pub(super) type RawFiles = ([Vec<u8>; 3], Option<Vec<u8>>);
+
 impl Samples {
-    /// Returns the raw files of a shard with these samples: the data file, and the one with the offsets if the format
-    /// keeps it separately. The data file is in pieces, so that the samples need not be copied after their header: the
-    /// header, the samples, and `trailer`.
+    /// Returns the raw files of a shard with these samples and `trailer`.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Config`] if the samples are larger than 4 GiB, which their offsets cannot express.
-    pub(super) fn into_files(self, frame: &Frame, trailer: Vec<u8>) -> Result<([Vec<u8>; 3], Option<Vec<u8>>)> {
+    pub(super) fn into_files(self, frame: &Frame, trailer: Vec<u8>) -> Result<RawFiles> {
         let count = self.sizes.len() as u64;
         let end = frame.data_file_bytes(count, self.bytes.len() as u64);
         let table = offset_table(&self.sizes, end - self.bytes.len() as u64, &frame.config)?;

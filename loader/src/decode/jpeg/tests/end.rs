@@ -52,7 +52,7 @@ fn files() -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Returns the first of several files whose data does not end with a zero, which could not be told from those that fill
+/// Returns the first of several files whose data does not end with a zero, since it would look like those that fill
 /// up a file.
 fn without_zero_at_end(file: impl FnMut() -> Vec<u8>) -> Vec<u8> {
     let mut files = std::iter::repeat_with(file);

@@ -23,7 +23,7 @@ __all__ = [
     "XSVWriter",
 ]
 
-# All modules are attributes without an import of their own, as in the reference.
+# All modules are attributes without a separate import, as in the reference.
 __getattr__, __dir__ = lazy(
     __name__,
     {

@@ -26,8 +26,8 @@ __all__ = ["AllShards", "GivenShards", "StreamShards", "open_shards"]
 
 
 def open_shards(local: str, split: str) -> StreamShards | list[Reader]:
-    """Opens the shards in the index of a local folder: for the engine, or as a list of readers if the program has
-    classes of its own for their formats in `format._readers`.
+    """Opens the shards in the index of a local folder: for the engine, or as a list of readers if the program registers
+    classes for their formats in `format._readers`.
 
     Args:
         local: The folder.

@@ -43,7 +43,7 @@ from .world import World
 
 __all__ = ["StreamingDataset", "dist"]
 
-# Names of the reference's module that programs import from it, most of them for an iteration of their own.
+# Names of the reference's module that programs import from it, most of them to iterate in another way.
 __getattr__, __dir__ = lazy(
     __name__,
     {

@@ -30,7 +30,7 @@ _readers: dict[str, type[Reader]] = {
     "tsv": TSVReader,
     "xsv": XSVReader,
 }
-"""Classes by the format in the index. Programs may replace a class, or add one for a format of their own."""
+"""Classes by the format in the index. Programs may replace a class, or add one for another format."""
 
 _OF_ENGINE = dict(_readers)
 
