@@ -131,8 +131,14 @@ impl<T> IndexSource<'_, '_, T> {
         {
             let recorded = recorded_remote(&path);
             other_remote = recorded.clone().filter(|recorded| recorded != self.remote);
-            // An answer that is no index is no reason to reject the cached one.
-            match fetch().and_then(|current| (self.parse)(&current).map(|_| current)) {
+            // An answer that is no index is no reason to reject the cached one. Equal bytes are not parsed again.
+            let parsed = |current: Vec<u8>| {
+                if current != bytes {
+                    (self.parse)(&current)?;
+                }
+                Ok(current)
+            };
+            match fetch().and_then(parsed) {
                 Ok(current) => compare(&path, &bytes, self.remote, &current)?,
                 Err(e) if other_remote.is_some() => return Err(stale(&path, self.remote).caused_by(e)),
                 Err(e) => unchecked = Some(e),
