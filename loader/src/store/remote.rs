@@ -35,8 +35,8 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a key that is not a relative path, [`ErrorKind::Closed`] after the stores were closed,
-    /// [`ErrorKind::Full`] when far too many fetches are queued. The ticket returns later errors.
+    /// `Config` for a key that is not a relative path, `Closed` after the stores were closed, `Full` when
+    /// far too many fetches are queued. The ticket returns later errors.
     pub fn fetch(&self, request: FetchRequest) -> Result<FetchTicket> {
         check_key(&request.key).context("remote", || &self.name)?;
         let FetchRequest { key, mut into } = request;
@@ -58,8 +58,7 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`], [`ErrorKind::Permission`], [`ErrorKind::Network`], [`ErrorKind::Timeout`], and
-    /// [`ErrorKind::Format`] for an object above the limit.
+    /// `NotFound`, `Permission`, `Network`, `Timeout`, and `Format` for an object above the limit.
     pub fn get_small(&self, key: &str, limit_bytes: usize) -> Result<(Vec<u8>, Option<Version>)> {
         check_key(key).context("remote", || &self.name)?;
         let (source, name) = (self.source.clone(), key.to_owned());
