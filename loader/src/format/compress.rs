@@ -199,7 +199,7 @@ impl Compression {
         };
         // One allocation suffices for nearly all: few streams are more than eight times smaller than their content.
         let likely = (packed.len() as u64 * 8).max(RESERVED_BYTES_MIN);
-        self.reserve(packed, likely.min(raw_bytes_max), out)?;
+        allocate(likely.min(raw_bytes_max), out)?;
         // The read after the last byte checks the trailer (length, CRC), too.
         let read = reader.by_ref().take(raw_bytes_max.saturating_add(1)).read_to_end(out);
         read.map_err(|e| match e.kind() {
@@ -215,8 +215,7 @@ impl Compression {
         if raw_bytes > packed_bytes.saturating_mul(self.algo.ratio_max()) {
             return Err(Error::format(format!("{packed_bytes} bytes of {self} cannot hold the {raw_bytes} declared")));
         }
-        let reserved = usize::try_from(raw_bytes).ok().and_then(|bytes| out.try_reserve_exact(bytes).ok());
-        reserved.ok_or_else(|| Error::new(ErrorKind::Full, format!("no memory for {raw_bytes} unpacked bytes")))
+        allocate(raw_bytes, out)
     }
 
     fn damaged(self) -> Error {
@@ -232,6 +231,11 @@ impl Compression {
     }
 }
 
+fn allocate(bytes: u64, out: &mut Vec<u8>) -> Result<()> {
+    let reserved = usize::try_from(bytes).ok().and_then(|bytes| out.try_reserve_exact(bytes).ok());
+    reserved.ok_or_else(|| Error::new(ErrorKind::Full, format!("no memory for {bytes} unpacked bytes")))
+}
+
 impl fmt::Display for Compression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.algo.name())?;
@@ -242,6 +246,15 @@ impl fmt::Display for Compression {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_short_stream_of_unknown_size_is_unpacked() {
+        for name in ["br", "bz2", "gz", "snappy", "zstd"] {
+            let compression = Compression::parse(name).unwrap();
+            let packed = compression.compress(b"").unwrap();
+            assert_eq!(compression.decompress_all(&packed, 1 << 30).unwrap(), b"", "{name}");
+        }
+    }
 
     fn sample() -> Vec<u8> {
         (0..100_000u32).map(|i| if i % 5 == 0 { (i.wrapping_mul(2_654_435_761) >> 24) as u8 } else { 7 }).collect()

@@ -512,7 +512,7 @@ class Stream:
         shards = json.loads(index.describe())
         numbers = {file["raw"]: at for at, shard in enumerate(shards) for file in shard["files"]}
         # Its service gets a copy, because an object that the stream owns must not own the stream.
-        return _forebay.Reader(data, lambda encoding: None, outside([copy.copy(self)])), numbers
+        return _forebay.Reader(data, lambda encoding, is_built_in: None, outside([copy.copy(self)])), numbers
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_engine_made"}
