@@ -14,7 +14,7 @@ use forebay_loader::format::Compression;
 use forebay_loader::format::writer::Options;
 use forebay_loader::order::{DataSetShape, EpochPlan, OrderConfig, Rank, World};
 use forebay_loader::{Loader, Next};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Tokens in a sample.
 const LENGTH: usize = 8;

@@ -47,7 +47,8 @@ fn an_epoch_under_a_cache_limit_has_every_sample_and_keeps_the_limit() {
     assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
 }
 
-/// Waits until `done`, which depends on another thread.
+/// Waits until `done`, which depends on another thread. A number of requests may be exceeded before it is seen: a shard
+/// that finds no room because a later one has it is exchanged for it, and the later one is fetched again.
 fn until(what: &str, done: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !done() {
@@ -76,7 +77,7 @@ fn a_loader_that_waits_for_its_consumer_releases_shards_kept_for_later_if_anothe
     idle.start_epoch().unwrap();
     let Next::Batch(first) = idle.next().unwrap() else { panic!("ended early") };
     // Three shards are on disk, two of them for later, and the next two in memory.
-    until("index and five shards are asked for", || server.counters().requests == 6);
+    until("index and five shards are asked for", || server.counters().requests >= 6);
     let busy = Loader::new(config.clone()).unwrap();
     assert_eq!(rows(&epoch(&busy)), expected(&planned(&counts, &config, 0)));
     let batches: Vec<Batch> = std::iter::once(first).chain(rest(&idle)).collect();
@@ -129,23 +130,25 @@ fn a_shard_needed_early_again_gets_a_thread_although_all_wait_for_space_for_late
     loader.start_epoch().unwrap();
     let Next::Batch(first) = loader.next().unwrap() else { panic!("ended early") };
     // Two shards are on disk and the threads of the shard plane, which are two, have the next ones in memory.
-    until("index and four shards are asked for", || server.counters().requests == 5);
+    until("index and four shards are asked for", || server.counters().requests >= 5);
     // Another job takes the room of the first shard.
     let mut grown = std::fs::OpenOptions::new().append(true).open(path("index.json")).unwrap();
     std::io::Write::write_all(&mut grown, &vec![b' '; size(0) as usize]).unwrap();
     std::fs::remove_file(path("shard.00000.mds")).unwrap();
-    until("the first shard is released", || !is_open(&path("shard.00000.mds")));
+    until("the first shard is released", || !is_deleted_open(&path("shard.00000.mds")));
     let batches: Vec<Batch> = std::iter::once(first).chain(rest(&loader)).collect();
     assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
 }
 
-/// True if this process has a descriptor of the file at `path`, even if it has been deleted.
-fn is_open(path: &Path) -> bool {
-    let path = path.display().to_string();
-    let links = std::fs::read_dir("/proc/self/fd")
-        .expect("the process's own descriptors")
-        .filter_map(|e| std::fs::read_link(e.ok()?.path()).ok());
-    links.into_iter().any(|link| link.display().to_string().starts_with(&path))
+/// True if this process has a descriptor of a deleted file that was at `path`; a new file there does not count.
+fn is_deleted_open(path: &Path) -> bool {
+    let deleted = format!("{} (deleted)", path.display());
+    open_files().any(|file| file.as_os_str() == deleted.as_str())
+}
+
+fn open_files() -> impl Iterator<Item = PathBuf> {
+    let descriptors = std::fs::read_dir("/proc/self/fd").expect("the process's own descriptors");
+    descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
 }
 
 #[test]
@@ -163,9 +166,9 @@ fn a_loader_without_a_limit_releases_shards_that_another_job_evicts() {
     loader.start_epoch().unwrap();
     let Next::Batch(first) = loader.next().unwrap() else { panic!("ended early") };
     let evicted = cache.path().join("shard.00000.mds");
-    assert!(is_open(&evicted));
+    assert!(open_files().any(|file| file == evicted));
     std::fs::remove_file(&evicted).unwrap();
-    until("the shard is released", || !is_open(&evicted));
+    until("the shard is released", || !is_deleted_open(&evicted));
     let batches: Vec<Batch> = std::iter::once(first).chain(rest(&loader)).collect();
     assert_eq!(rows(&batches), expected(&planned(&counts, &config, 0)));
     assert_eq!(server.counters().requests, 1 + counts.len() as u64 + 1, "one shard is fetched again");
