@@ -15,35 +15,36 @@ const FETCHES_MAX: usize = 64;
 /// Threads for shards that wait for the next attempt of a download.
 const WAITING_MAX: usize = 32;
 
+/// Part of the cache limit that may be in flight in memory: each of these shards needs room on disk next, for which
+/// another one is evicted.
+const LIMIT_SHARE: u64 = 8;
+
 /// Returns the threads and places for a loader with `threads` decode threads.
 ///
-/// The fetch threads have places for parts of shards, which are taken in order, so bandwidth and latency decide how many
-/// of them are in use. Shards in flight are as many as fill those places. Under a cache limit they are few, since each
-/// needs room on disk next.
+/// Shards in flight are as many as the fetch threads can have requests for. The number of requests follows from the
+/// bandwidth and latency that they find (`store::flight`). Under a cache limit, shards in flight are few.
 pub(super) fn of(config: &LoaderConfig, catalog: &Catalog, topology: &Topology, threads: usize) -> ShardPlane {
     let work = WORK_MIN.max(threads.div_ceil(4));
     if catalog.streams().iter().all(|stream| stream.remote.is_none()) {
         return ShardPlane { threads: work, places: work, work };
     }
-    let fetches = match config.cache_limit {
-        Some(_) => 0,
-        None => {
-            let local_ranks = config.world.local_world_size as usize;
-            let fetch_threads =
-                config.fetch_threads.map_or(topology.fetch_threads_default(local_ranks), |n| n as usize);
-            let shard_bytes = catalog.raw_bytes() / (catalog.shape().num_shards() as u64).max(1);
-            shards_of_parts(fetch_threads, shard_bytes)
-        }
-    };
+    let local_ranks = config.world.local_world_size.max(1);
+    let fetch_threads =
+        config.fetch_threads.map_or(topology.fetch_threads_default(local_ranks as usize), |n| n as usize);
+    let shard_bytes = (catalog.raw_bytes() / (catalog.shape().num_shards() as u64).max(1)).max(1);
+    let within_limit =
+        config.cache_limit.map_or(u64::MAX, |limit| limit / shard_bytes / LIMIT_SHARE / u64::from(local_ranks));
+    let fetches = shards_of_parts(fetch_threads, shard_bytes).min(usize::try_from(within_limit).unwrap_or(usize::MAX));
     ShardPlane { threads: work + fetches + WAITING_MAX, places: work + fetches, work }
 }
 
-/// Returns the number of shards of `shard_bytes` that fill the places of `fetch_threads`.
+/// Returns the number of shards of `shard_bytes` whose parts `fetch_threads` may have in flight.
 fn shards_of_parts(fetch_threads: usize, shard_bytes: u64) -> usize {
     let store = StoreConfig::default();
-    let parts_of_shard = shard_bytes.div_ceil(store.part_bytes as u64).max(1);
-    let parts = fetch_threads.saturating_mul(store.parts_in_flight) as u64;
-    (parts.div_ceil(parts_of_shard) as usize).min(FETCHES_MAX)
+    let part_bytes = shard_bytes.clamp(1, store.part_bytes as u64);
+    let bytes_max = (store.parts_in_flight * store.part_bytes) as u64;
+    let parts = (fetch_threads as u64).saturating_mul((bytes_max / part_bytes).min(store.parts_in_flight_max as u64));
+    (parts.div_ceil(shard_bytes.div_ceil(part_bytes)) as usize).min(FETCHES_MAX)
 }
 
 #[cfg(test)]
@@ -52,10 +53,11 @@ mod tests {
 
     #[test]
     fn shards_in_flight_follow_from_fetch_threads_and_size() {
-        assert_eq!(shards_of_parts(1, 100 << 10), 8);
-        assert_eq!(shards_of_parts(4, 100 << 10), 32);
+        assert_eq!(shards_of_parts(1, 100 << 10), 64);
+        assert_eq!(shards_of_parts(1, 4 << 20), 16);
+        assert_eq!(shards_of_parts(4, 8 << 20), 32);
         assert_eq!(shards_of_parts(1, 64 << 20), 1);
         assert_eq!(shards_of_parts(4, 64 << 20), 4);
-        assert_eq!(shards_of_parts(usize::MAX, 0), FETCHES_MAX);
+        assert_eq!(shards_of_parts(usize::MAX, 1), FETCHES_MAX);
     }
 }

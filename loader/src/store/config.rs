@@ -27,9 +27,12 @@ pub struct StoreConfig {
     pub fetch_threads: usize,
     /// Largest range of an object that is fetched by one request, in bytes.
     pub part_bytes: usize,
-    /// Ranges in flight per fetch thread, without those that wait for their next attempt; also its idle connections per
-    /// host.
+    /// Ranges in flight per fetch thread at first, without those that wait for their next attempt.
     pub parts_in_flight: usize,
+    /// Most ranges in flight per fetch thread; also its idle connections per host. Their number grows where that raises
+    /// the rate of bytes, which it does for small objects at a high latency, to no more bytes than `parts_in_flight`
+    /// ranges of `part_bytes`. A smaller value than `parts_in_flight` means the same as that.
+    pub parts_in_flight_max: usize,
     /// Total attempts for every range, including the first one: at least 1.
     pub download_retry: u32,
     /// Longest time before the head of a response, and for each 16 KiB of its body or the end of it. Then an attempt
@@ -61,6 +64,7 @@ impl Default for StoreConfig {
             fetch_threads: 1,
             part_bytes: 8 << 20,
             parts_in_flight: 8,
+            parts_in_flight_max: 64,
             download_retry: 2,
             download_timeout: Duration::from_secs(60),
             backoff_first: Duration::from_secs(1),
@@ -86,6 +90,7 @@ impl StoreConfig {
         let check = |ok: bool, what: &str| if ok { Ok(()) } else { Err(Error::config(what)) };
         check((1..=256).contains(&self.fetch_threads), "fetch_threads must be from 1 to 256")?;
         check((1..=1024).contains(&self.parts_in_flight), "parts_in_flight must be from 1 to 1024")?;
+        check(self.parts_in_flight_max <= 1024, "parts_in_flight_max must be at most 1024")?;
         check(self.part_bytes >= 1, "part_bytes must be at least 1")?;
         check(self.download_retry >= 1, "download_retry is the total number of attempts: set it to 1 or more")?;
         check(!self.download_timeout.is_zero(), "download_timeout must be more than 0 seconds")?;

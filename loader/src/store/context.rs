@@ -1,6 +1,7 @@
 //! State that the fetch threads share, and the state of each thread.
 
 use super::config::StoreConfig;
+use super::flight::FlightLimit;
 use super::http::{ConnectionPool, Tls};
 use super::retry::Draws;
 use crate::clock::Clock;
@@ -10,7 +11,6 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 
 /// Longest time between two checks of a clock that a test advances.
 const MANUAL_TICK: Duration = Duration::from_millis(1);
@@ -59,8 +59,8 @@ pub(crate) struct ThreadContext {
     pub(crate) shared: Arc<StoreContext>,
     pub(crate) connections: Rc<ConnectionPool>,
     pub(crate) draws: RefCell<Draws>,
-    /// Places of parts in flight.
-    pub(crate) places: Arc<Semaphore>,
+    /// Limit of the parts in flight.
+    pub(crate) flight: FlightLimit,
     /// This thread's runtime has a ring.
     pub(crate) has_ring: bool,
 }
@@ -70,9 +70,12 @@ impl ThreadContext {
     pub(crate) fn new(shared: &Arc<StoreContext>, index: usize, has_ring: bool) -> Self {
         let config = &shared.config;
         Self {
-            connections: Rc::new(ConnectionPool::new(config.parts_in_flight, shared.clock.clone())),
+            connections: Rc::new(ConnectionPool::new(
+                config.parts_in_flight.max(config.parts_in_flight_max),
+                shared.clock.clone(),
+            )),
             draws: RefCell::new(Draws::new(config.seed ^ ((index as u64) << 32))),
-            places: Arc::new(Semaphore::new(config.parts_in_flight)),
+            flight: FlightLimit::new(config),
             has_ring,
             shared: shared.clone(),
         }

@@ -16,7 +16,7 @@
 //!   response is checked; each byte is written once.
 //! * `http` is a client over hyper and rustls; `s3` adds signatures and credentials; `file` is a folder.
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
-//!   elsewhere.
+//!   elsewhere; `flight`: how many parts a thread has in flight.
 //! * `fetcher` is the interface for other schemes, whose files a downloader outside of the engine fetches; `external`
 //!   is the queue between it and the threads that need files.
 //!
@@ -44,6 +44,7 @@ mod external;
 mod failure;
 mod fetcher;
 mod file;
+mod flight;
 mod http;
 mod queue;
 mod remote;

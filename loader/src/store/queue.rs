@@ -52,6 +52,11 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Returns true if an item waits.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.items.lock().as_ref().is_some_and(|items| !items.is_empty())
+    }
+
     /// Rejects further items and drops the queued ones.
     pub(crate) fn close(&self) {
         // The items are dropped after the lock, because their drop may run a caller's code.

@@ -1,10 +1,12 @@
 //! The fetch threads: a single-threaded runtime each, with tokio-uring where the kernel allows it.
 //!
-//! Every thread takes up to `parts_in_flight` parts at a time from the common queue, so an object's ranges spread over
-//! all threads. A part that waits for its next attempt does not count. A dispatcher takes small jobs (`get_small`, credentials), which never wait for parts.
+//! Every thread takes a few parts at a time from the common queue, so an object's ranges spread over all threads. A part
+//! that waits for its next attempt does not count. A dispatcher takes small jobs (`get_small`, credentials), which never
+//! wait for parts.
 
 use super::config::StoreConfig;
 use super::context::{StoreContext, ThreadContext};
+use super::flight::PartPlace;
 use super::queue::Queue;
 use super::transfer::{self, Part};
 use crate::clock::Clock;
@@ -158,14 +160,20 @@ async fn serve(queues: Arc<FetchQueues>, index: usize, has_ring: bool) {
 /// Fetches parts until it is dropped. Each is a separate task, so that a panic in one costs that part only.
 async fn work(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {
     let mut parts = tokio::task::JoinSet::new();
-    while let Ok(place) = context.places.clone().acquire_owned().await {
+    while let Some(place) = context.flight.place().await {
         tokio::select! {
-            part = queues.parts.next() => drop(parts.spawn_local(transfer::run(context.clone(), part, place))),
+            part = queues.parts.next() => drop(parts.spawn_local(fetch(queues.clone(), context.clone(), part, place))),
             Some(ended) = parts.join_next(), if !parts.is_empty() => if let Err(why) = ended {
                 log::error!("a fetch task panicked: {why}");
             },
         }
     }
+}
+
+async fn fetch(queues: Arc<FetchQueues>, context: Rc<ThreadContext>, part: Part, place: PartPlace) {
+    let bytes = part.bytes();
+    let place = transfer::run(&context, part, place).await;
+    context.flight.end(place, bytes, context.shared.clock.now(), queues.parts.is_waiting());
 }
 
 async fn dispatch(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {

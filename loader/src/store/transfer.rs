@@ -6,6 +6,7 @@
 
 use super::context::ThreadContext;
 use super::failure::Failure;
+use super::flight::PartPlace;
 use super::queue::closed_error;
 use super::retry;
 use super::source::{CHUNK_BYTES, GetRequest, GetResponse, Head, Source, TimedBody, Version};
@@ -14,9 +15,7 @@ use crate::sync::Arc;
 use crate::{Error, ErrorKind};
 use bytes::BytesMut;
 use std::fmt;
-use std::rc::Rc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// Range of an object, with the memory for it.
 pub(crate) struct Part {
@@ -35,6 +34,11 @@ pub(crate) struct Part {
 impl Part {
     pub(crate) fn new(job: Arc<Job>, index: usize, start: u64, memory: BytesMut) -> Self {
         Self { job, index, start, done: 0, memory, is_reported: false }
+    }
+
+    /// Returns the length of the range.
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.len()
     }
 
     fn end(&self) -> u64 {
@@ -66,19 +70,21 @@ impl Drop for Part {
     }
 }
 
-/// Fetches `part` with the configured number of attempts. It gives up its `place` between them.
-pub(crate) async fn run(context: Rc<ThreadContext>, mut part: Part, place: OwnedSemaphorePermit) {
-    let job = part.job.clone();
+/// Fetches `part` with the configured number of attempts. It gives up its `place` between them; returns it if it has one
+/// at the end.
+pub(crate) async fn run(context: &ThreadContext, mut part: Part, place: PartPlace) -> Option<PartPlace> {
+    let (job, mut place) = (part.job.clone(), Some(place));
     let result = tokio::select! {
         biased;
         () = job.wait_for_cancel() => Err(Error::new(ErrorKind::Closed, "the fetch was cancelled")),
-        result = fill(&context, &mut part, place) => result,
+        result = fill(context, &mut part, &mut place) => result,
     };
     part.finish(result);
+    place
 }
 
-async fn fill(context: &ThreadContext, part: &mut Part, place: OwnedSemaphorePermit) -> Result<(), Error> {
-    let (job, mut place) = (part.job.clone(), Some(place));
+async fn fill(context: &ThreadContext, part: &mut Part, place: &mut Option<PartPlace>) -> Result<(), Error> {
+    let job = part.job.clone();
     let once = async |attempt| {
         job.note_attempt(attempt);
         attempt_once(context, part).await.map_err(|mut failure| {
@@ -88,9 +94,9 @@ async fn fill(context: &ThreadContext, part: &mut Part, place: OwnedSemaphorePer
     };
     let pause = async |time| {
         let _paused = job.pause();
-        place = None;
+        *place = None;
         context.pause(time).await;
-        place = context.places.clone().acquire_owned().await.ok();
+        *place = context.flight.place().await;
     };
     attempts(context, format_args!("{}: {}", job.remote, job.key), once, pause).await
 }

@@ -412,7 +412,7 @@ fn a_shard_that_never_matches_its_hash_is_an_error_with_both_digests() {
 }
 
 /// A loader of many small shards in order, whose first epoch has begun.
-fn begun(data: &Path, cache: &Path, server: &ObjectServer) -> Loader {
+fn begun(data: &Path, cache: &Path, server: &ObjectServer, cache_limit: Option<u64>) -> Loader {
     tokens(data, 1000, None);
     let config = LoaderConfig {
         shuffle: false,
@@ -420,6 +420,7 @@ fn begun(data: &Path, cache: &Path, server: &ObjectServer) -> Loader {
         predownload: Some(1000),
         fetch_threads: Some(1),
         download_retry: 1000,
+        cache_limit,
         ..config(stream(Some(cache), Some(&server.url())))
     };
     let loader = Loader::new(config).expect("a loader");
@@ -428,14 +429,16 @@ fn begun(data: &Path, cache: &Path, server: &ObjectServer) -> Loader {
 }
 
 #[test]
-fn shards_in_flight_follow_from_the_fetch_threads() {
-    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let server = serve(data.path());
-    server.script(Rule::always("shard", Fault::StallAfter(0)));
-    let loader = begun(data.path(), cache.path(), &server);
-    // All places of one fetch thread, though the loader has two decode threads.
-    until("eight shards are in flight", || server.stalls() == 8);
-    drop(loader);
+fn shards_in_flight_follow_from_the_fetch_threads_with_and_without_a_cache_limit() {
+    for cache_limit in [None, Some(1 << 20)] {
+        let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let server = serve(data.path());
+        server.script(Rule::always("shard", Fault::StallAfter(0)));
+        let loader = begun(data.path(), cache.path(), &server, cache_limit);
+        // All first places of one fetch thread, though the loader has two decode threads.
+        until("eight shards are in flight", || server.stalls() == 8);
+        drop(loader);
+    }
 }
 
 #[test]
@@ -445,7 +448,7 @@ fn shards_that_wait_for_their_next_attempt_let_others_pass() {
     for shard in 0..16 {
         server.script(Rule::always(format!("shard.{shard:05}"), Fault::Status(503, Some(30))));
     }
-    let loader = begun(data.path(), cache.path(), &server);
+    let loader = begun(data.path(), cache.path(), &server, None);
     let shards = std::fs::read_dir(data.path()).unwrap().count() - 1;
     assert!(shards > 20);
     until("the others are on disk", || std::fs::read_dir(cache.path()).unwrap().count() > shards - 16);

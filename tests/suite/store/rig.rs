@@ -49,7 +49,14 @@ impl Rig {
 }
 
 pub(crate) fn config() -> StoreConfig {
-    StoreConfig { fetch_threads: 2, part_bytes: 100, parts_in_flight: 4, download_retry: 3, ..StoreConfig::default() }
+    StoreConfig {
+        fetch_threads: 2,
+        part_bytes: 100,
+        parts_in_flight: 4,
+        parts_in_flight_max: 1,
+        download_retry: 3,
+        ..StoreConfig::default()
+    }
 }
 
 /// Returns bytes that differ at all offsets that a bug could swap.
