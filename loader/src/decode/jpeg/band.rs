@@ -9,7 +9,7 @@
 //! Position `k` of the zigzag order is bit `63 - k` of the history and coefficient `63 - k` of the stored block. So the
 //! bits of a number that was read have the order of their coefficients.
 
-use super::entropy::{Bits, window};
+use super::entropy::Bits;
 use super::fallback::Fallback;
 use super::huffman::{BandTable, END, UNDECIDED};
 use super::markers::Spectrum;
@@ -129,7 +129,7 @@ impl Bits<'_> {
         let mut k = band.start;
         *eob_run = 0;
         self.fill();
-        let mut entry = table.lookup[window(self.word)];
+        let mut entry = table.entry(self.word);
         loop {
             let next = k + entry.advance();
             if next <= band.end {
@@ -139,7 +139,7 @@ impl Bits<'_> {
                     return Ok(new);
                 }
                 k = next;
-                entry = table.lookup[window(self.word)];
+                entry = table.entry(self.word);
                 self.fill();
                 continue;
             }
@@ -172,7 +172,7 @@ impl Bits<'_> {
                 return Ok(new);
             }
             self.fill();
-            entry = table.lookup[window(self.word)];
+            entry = table.entry(self.word);
         }
     }
 
@@ -196,7 +196,7 @@ impl Bits<'_> {
         if *eob_run == 0 {
             while old | zeros != 0 {
                 self.fill();
-                let entry = table.lookup[window(self.word)];
+                let entry = table.entry(self.word);
                 let advance = entry.advance();
                 let (run, value) = if advance < END {
                     let value = entry.value(self.word);

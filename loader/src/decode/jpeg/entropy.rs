@@ -6,7 +6,7 @@
 //! longer than the window and data that runs over the end of a block.
 
 use super::fallback::Fallback;
-use super::huffman::{AcTable, Code, DC_WINDOW, DcTable, END, PairEntry, WINDOW};
+use super::huffman::{AcTable, Code, DcTable, END, PairEntry, WINDOW};
 use super::order::{BLOCK, PLACES};
 
 /// Values after the last block that decoding may overwrite.
@@ -147,13 +147,13 @@ impl<'a> Bits<'a> {
     #[inline(always)]
     pub(super) fn difference(&mut self, table: &DcTable) -> Result<i16, Fallback> {
         self.fill();
-        let entry = table.lookup[(self.word >> (64 - DC_WINDOW)) as usize];
-        if entry.bits == 0 {
+        let entry = table.entry(self.word);
+        if entry.bits() == 0 {
             return self.symbol(&table.code).map(|(_, value)| value);
         }
-        let value = (self.word >> (64 - u32::from(entry.bits))) as i16;
-        self.consume(u32::from(entry.bits));
-        Ok(value.wrapping_add(entry.addend))
+        let value = entry.value(self.word);
+        self.consume(entry.bits());
+        Ok(value)
     }
 
     /// Decodes a block into the first 64 values of `block`, by pairs if `BY_PAIRS`, in zigzag order otherwise. The rest
@@ -204,7 +204,7 @@ fn store<const BY_PAIRS: bool>(entry: PairEntry, word: u64, k: u32, block: &mut 
 
 /// Returns the next [`WINDOW`] bits as a number.
 #[inline(always)]
-pub(super) fn window(word: u64) -> usize {
+fn window(word: u64) -> usize {
     (word >> (64 - WINDOW)) as usize
 }
 

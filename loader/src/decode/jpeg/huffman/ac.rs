@@ -2,7 +2,7 @@
 
 use super::super::fallback::Fallback;
 use super::super::markers::HuffmanSegment;
-use super::{Code, END, ENTRIES, Table, UNDECIDED, WINDOW, WindowSymbol, addend};
+use super::{Code, END, ENTRIES, Table, UNDECIDED, WINDOW, addend, each_code};
 
 /// One or two AC symbols, in a word whose low bits can be used as a shift directly.
 ///
@@ -97,7 +97,8 @@ impl Default for AcTable {
 impl Table for AcTable {
     fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Fallback> {
         self.code = Code::build(segment)?;
-        let windows = self.code.windows();
+        let mut windows = [(0, 0); ENTRIES];
+        each_code(segment, WINDOW, |range, symbol, length| windows[range].fill((symbol, length as u8)));
         for window in 0..ENTRIES {
             self.pairs[window] = Self::pair(&windows, window as u32);
             self.skips[window] = Self::skip(&windows, window as u32);
@@ -116,40 +117,35 @@ impl AcTable {
 
     fn pair(windows: &[(u8, u8); ENTRIES], window: u32) -> PairEntry {
         let nothing = Symbols { first_bits: 0, bits: 0, first_run: 63, advance: UNDECIDED, first_addend: 0, addend: 0 };
-        let (symbol, length) = windows[window as usize];
-        let Some(first) = WindowSymbol::of(window, symbol, length) else { return nothing.pair() };
-        let Some(run) = Self::run(symbol) else {
-            let bits = u32::from(length);
+        // Symbol from bit `start` on: zeros before its value, end of its bits, addend. `None` if code and sign do not fit.
+        let symbol_at = |start: u32| {
+            // The zeros shifted in are not used.
+            let (symbol, length) = windows[(window << start) as usize & (ENTRIES - 1)];
+            let (size, end) = (u32::from(symbol & 15), start + u32::from(length));
+            let fits = length > 0 && end + u32::from(size > 0) <= WINDOW;
+            fits.then(|| {
+                let is_negative = size > 0 && window >> (WINDOW - 1 - end) & 1 == 0;
+                (Self::run(symbol), end + size, addend(window >> (WINDOW - end), size, is_negative))
+            })
+        };
+        let Some((run, bits, addend)) = symbol_at(0) else { return nothing.pair() };
+        let Some(run) = run else {
             return Symbols { first_bits: bits, bits, advance: END, ..nothing }.pair();
         };
-        let one = Symbols {
-            first_bits: first.bits,
-            bits: first.bits,
-            first_run: run,
-            advance: run + 1,
-            first_addend: first.addend,
-            addend: first.addend,
-        };
-        if first.bits >= WINDOW {
+        let one = Symbols { first_bits: bits, bits, first_run: run, advance: run + 1, first_addend: addend, addend };
+        if bits >= WINDOW {
             return one.pair();
         }
-        // The window's bits after the first symbol; the zeros shifted in are not used.
-        let rest = window << first.bits & (ENTRIES as u32 - 1);
-        let (symbol, length) = windows[rest as usize];
-        let size = u32::from(symbol & 15);
-        let end = first.bits + u32::from(length);
-        if length == 0 || end + u32::from(size > 0) > WINDOW {
-            return one.pair();
+        match symbol_at(bits) {
+            None => one.pair(),
+            Some((None, end, _)) => {
+                // The first value again: all of its bits are in the window.
+                let value = ((window >> (WINDOW - bits)) as i16).wrapping_add(addend);
+                let addend = value.wrapping_sub((window >> (WINDOW - end)) as i16);
+                Symbols { bits: end, advance: one.advance + END, addend, ..one }.pair()
+            }
+            Some((Some(run), bits, addend)) => Symbols { bits, advance: one.advance + run + 1, addend, ..one }.pair(),
         }
-        let Some(run) = Self::run(symbol) else {
-            // The first value again: all of its bits are in the window.
-            let value = ((window >> (WINDOW - first.bits)) as i16).wrapping_add(first.addend);
-            let addend = value.wrapping_sub((window >> (WINDOW - end)) as i16);
-            return Symbols { bits: end, advance: one.advance + END, addend, ..one }.pair();
-        };
-        let is_negative = size > 0 && window >> (WINDOW - 1 - end) & 1 == 0;
-        let addend = addend(window >> (WINDOW - end), size, is_negative);
-        Symbols { bits: end + size, advance: one.advance + run + 1, addend, ..one }.pair()
     }
 
     fn skip(windows: &[(u8, u8); ENTRIES], window: u32) -> SkipEntry {

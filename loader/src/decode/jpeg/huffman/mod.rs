@@ -13,19 +13,19 @@
 //! Building a table takes some microseconds, and most files have the standard tables: [`TableCache`] keeps them by
 //! content.
 //!
-//! [`AcTable`] and [`DcTable`] are for sequential scans. [`BandTable`] is for AC scans of progressive pictures, which
-//! bring their own tables: it decodes one symbol per lookup, so that it is quick to build.
+//! [`AcTable`] is for sequential scans. [`BandTable`] is for AC scans of progressive pictures, which bring their own
+//! tables: like [`DcTable`], it decodes one symbol per lookup, so that it is quick to build.
 
 mod ac;
-mod band;
-mod dc;
+mod symbol;
+
+use std::ops::Range;
 
 use super::fallback::Fallback;
 use super::markers::HuffmanSegment;
 
 pub(super) use ac::{AcTable, PairEntry};
-pub(super) use band::BandTable;
-pub(super) use dc::{DC_WINDOW, DcTable};
+pub(super) use symbol::{BandTable, DcTable};
 
 /// Bits of a lookup. One more would hardly decode more symbols, and the tables would no longer fit into the first-level
 /// cache.
@@ -87,24 +87,21 @@ impl Code {
         // There are as many symbols as codes.
         Some((self.symbols[place as usize & 255], length as u32))
     }
+}
 
-    /// Returns for every window the symbol and the length of the code at its start, or length 0.
-    fn windows(&self) -> [(u8, u8); ENTRIES] {
-        let mut windows = [(0, 0); ENTRIES];
-        let mut start = 0;
-        while start < ENTRIES {
-            match self.symbol((start as u32) << (16 - WINDOW)) {
-                Some((symbol, length)) if length <= WINDOW => {
-                    let end = start + (ENTRIES >> length);
-                    windows[start..end].fill((symbol, length as u8));
-                    start = end;
-                }
-                // Codes grow with their length: all later ones are longer.
-                _ => break,
-            }
+/// Calls `fill` with each symbol whose code fits into lookups of `window` bits: the lookups that start with the code, the
+/// symbol, and the code's length. Codes count up, so their lookups follow each other. Returns the end of the last.
+fn each_code(segment: HuffmanSegment<'_>, window: u32, mut fill: impl FnMut(Range<usize>, u8, u32)) -> usize {
+    let mut symbols = segment.values.iter();
+    let mut start = 0;
+    for (length, count) in (1..=window).zip(segment.counts) {
+        for symbol in symbols.by_ref().take(usize::from(*count)) {
+            let end = start + (1 << (window - length));
+            fill(start..end, *symbol, length);
+            start = end;
         }
-        windows
     }
+    start
 }
 
 /// Returns the addend that removes the known bits `prefix` before the `size` bits of a value, and extends its sign.
@@ -117,25 +114,6 @@ fn addend(prefix: u32, size: u32, is_negative: bool) -> i16 {
 pub(super) trait Table: Default {
     /// Rebuilds this as the table of `segment`. On an error it is unchanged.
     fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Fallback>;
-}
-
-/// Symbol at the start of a window, with its value's bits.
-#[derive(Clone, Copy)]
-struct WindowSymbol {
-    bits: u32,
-    addend: i16,
-}
-
-impl WindowSymbol {
-    /// Returns the symbol of a code of `length` bits, or `None` if code and sign do not fit into the window.
-    fn of(window: u32, size: u8, length: u8) -> Option<Self> {
-        let (size, length) = (u32::from(size & 15), u32::from(length));
-        if length == 0 || length + u32::from(size > 0) > WINDOW {
-            return None;
-        }
-        let is_negative = size > 0 && window >> (WINDOW - 1 - length) & 1 == 0;
-        Some(Self { bits: length + size, addend: addend(window >> (WINDOW - length), size, is_negative) })
-    }
 }
 
 /// Tables by their content; the one unused for longest is replaced.
@@ -171,16 +149,12 @@ impl<T: Table> TableCache<T> {
             return Ok(place);
         }
         if self.kept.len() < TABLES_MAX {
-            let mut table = T::default();
-            table.build(segment)?;
-            // Room for the values of any table.
-            let mut values = Vec::with_capacity(256);
-            values.extend_from_slice(segment.values);
-            self.kept.push(CachedTable { counts: *segment.counts, values, last_use: self.clock, table });
-            return Ok(self.kept.len() - 1);
+            // A table that is replaced at once: no segment has such counts. There is room for the values of any.
+            let (counts, values) = ([u8::MAX; 16], Vec::with_capacity(256));
+            self.kept.push(CachedTable { counts, values, last_use: 0, table: T::default() });
         }
         // In place, so that the numbers of the others stay valid.
-        let oldest = (0..TABLES_MAX).min_by_key(|i| self.kept[*i].last_use).unwrap_or(0);
+        let oldest = (0..self.kept.len()).min_by_key(|i| self.kept[*i].last_use).unwrap_or(0);
         let CachedTable { counts, values, last_use, table } = &mut self.kept[oldest];
         table.build(segment)?;
         (*counts, *last_use) = (*segment.counts, self.clock);

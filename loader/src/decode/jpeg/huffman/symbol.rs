@@ -1,20 +1,21 @@
-//! AC coefficients of progressive scans: one symbol per lookup, and end-of-band symbols that cover several blocks.
+//! One symbol per lookup: DC differences, and AC coefficients of progressive scans, with their end-of-band symbols that
+//! cover several blocks.
 
 use super::super::fallback::Fallback;
 use super::super::markers::HuffmanSegment;
-use super::{Code, END, ENTRIES, Table, UNDECIDED, WINDOW, addend};
+use super::{Code, END, ENTRIES, Table, UNDECIDED, addend, each_code};
 
 /// Symbol and its value's bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct BandEntry {
-    /// Bits of code and value: at most 26.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct SymbolEntry {
+    /// Bits of code and value: at most 26; 0 if the lookup decodes nothing.
     bits: u8,
     /// Positions to advance by, with the value at the last of them.
     advance: u8,
     addend: i16,
 }
 
-impl BandEntry {
+impl SymbolEntry {
     const UNDECIDED: Self = Self { bits: 0, advance: UNDECIDED as u8, addend: 0 };
 
     #[inline(always)]
@@ -34,51 +35,66 @@ impl BandEntry {
     }
 }
 
-/// Table of an AC scan of a progressive picture.
+/// Table of symbols up to `SYMBOL_MAX`, for lookups of as many bits as `ENTRIES` needs.
 #[derive(Debug)]
-pub(in super::super) struct BandTable {
-    pub lookup: Box<[BandEntry; ENTRIES]>,
+pub(in super::super) struct SymbolTable<const ENTRIES: usize, const SYMBOL_MAX: u8> {
+    lookup: Box<[SymbolEntry; ENTRIES]>,
     pub code: Code,
 }
 
-impl Default for BandTable {
+/// Table of DC differences, which have few codes. libjpeg rejects larger differences, too.
+pub(in super::super) type DcTable = SymbolTable<512, 15>;
+
+/// Table of an AC scan of a progressive picture.
+pub(in super::super) type BandTable = SymbolTable<ENTRIES, 255>;
+
+impl<const ENTRIES: usize, const SYMBOL_MAX: u8> Default for SymbolTable<ENTRIES, SYMBOL_MAX> {
     fn default() -> Self {
-        Self { lookup: Box::new([BandEntry::UNDECIDED; ENTRIES]), code: Code::default() }
+        Self { lookup: Box::new([SymbolEntry::UNDECIDED; ENTRIES]), code: Code::default() }
     }
 }
 
-impl Table for BandTable {
+impl<const ENTRIES: usize, const SYMBOL_MAX: u8> Table for SymbolTable<ENTRIES, SYMBOL_MAX> {
     fn build(&mut self, segment: HuffmanSegment<'_>) -> Result<(), Fallback> {
-        self.code = Code::build(segment)?;
-        let mut symbols = segment.values.iter();
-        // Codes count up, so their windows follow each other.
-        let mut start = 0;
-        for (length, count) in (1..=WINDOW).zip(segment.counts) {
-            for symbol in symbols.by_ref().take(usize::from(*count)) {
-                let end = start + (ENTRIES >> length);
-                Self::fill(&mut self.lookup[start..end], *symbol, length, (start >> (WINDOW - length)) as u32);
-                start = end;
-            }
+        if segment.values.iter().any(|symbol| *symbol > SYMBOL_MAX) {
+            return Err(Fallback("a DC difference of more than 15 bits"));
         }
-        self.lookup[start..].fill(BandEntry::UNDECIDED);
+        self.code = Code::build(segment)?;
+        let end = each_code(segment, Self::WINDOW, |windows, symbol, length| {
+            let prefix = (windows.start >> (Self::WINDOW - length)) as u32;
+            Self::fill(&mut self.lookup[windows], symbol, length, prefix);
+        });
+        self.lookup[end..].fill(SymbolEntry::UNDECIDED);
         Ok(())
     }
 }
 
-impl BandTable {
+impl<const ENTRIES: usize, const SYMBOL_MAX: u8> SymbolTable<ENTRIES, SYMBOL_MAX> {
+    /// Bits of a lookup.
+    const WINDOW: u32 = ENTRIES.ilog2();
+
+    /// Returns the entry of the bits at the start of a word.
+    #[inline(always)]
+    pub(in super::super) fn entry(&self, word: u64) -> SymbolEntry {
+        self.lookup[(word >> (64 - Self::WINDOW)) as usize]
+    }
+
     /// Fills the windows of a symbol with the code `prefix`.
-    fn fill(windows: &mut [BandEntry], symbol: u8, length: u32, prefix: u32) {
+    fn fill(windows: &mut [SymbolEntry], symbol: u8, length: u32, prefix: u32) {
         let (run, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
-        let entry = |bits: u32, advance: u32, addend| BandEntry { bits: bits as u8, advance: advance as u8, addend };
-        if size > 0 && length < WINDOW {
+        let entry = |advance: u32, is_negative| {
+            let (bits, advance) = ((length + size) as u8, advance as u8);
+            SymbolEntry { bits, advance, addend: addend(prefix, size, is_negative) }
+        };
+        if size > 0 && length < Self::WINDOW {
             let half = windows.len() / 2;
             let (negative, positive) = windows.split_at_mut(half);
-            negative.fill(entry(length + size, run + 1, addend(prefix, size, true)));
-            positive.fill(entry(length + size, run + 1, addend(prefix, size, false)));
+            negative.fill(entry(run + 1, true));
+            positive.fill(entry(run + 1, false));
         } else if size == 0 && run < 15 {
-            windows.fill(entry(length, END + run, 0));
+            windows.fill(entry(END + run, false));
         } else {
-            windows.fill(BandEntry::UNDECIDED);
+            windows.fill(SymbolEntry::UNDECIDED);
         }
     }
 }
@@ -99,7 +115,7 @@ mod tests {
         for window in 0..ENTRIES as u32 {
             for after in [0, 0x1f_ffff] {
                 let bits = window << 21 | after;
-                let entry = table.lookup[window as usize];
+                let entry = table.entry(u64::from(bits) << 32);
                 if entry.advance() == UNDECIDED {
                     undecided += 1;
                     continue;
