@@ -10,10 +10,12 @@ use super::workspace::Workspace;
 pub(super) fn is_device_decodable(bytes: &[u8], decoder: Option<&mut NativeDecoder>) -> bool {
     let Ok(mut headers) = Headers::new(bytes) else { return false };
     let Ok(Some((frame, scan))) = headers.next_scan() else { return false };
+    if !is_supported(&frame, &scan) || !bytes.ends_with(&EOI) {
+        return false;
+    }
+    let Some(NativeDecoder { workspace: Workspace { segments, kernels, .. }, .. }) = decoder else { return true };
     // Restart markers in the data must count up.
-    let end = |Workspace { segments, kernels, .. }: &mut Workspace| segments.read_scan(*kernels, &headers, &scan);
-    let ends = || decoder.is_none_or(|it| end(&mut it.workspace) == Ok(bytes.len() - EOI.len()));
-    is_supported(&frame, &scan) && bytes.ends_with(&EOI) && ends()
+    segments.read_scan(*kernels, &mut headers, &scan).is_ok() && headers.at == bytes.len() - EOI.len()
 }
 
 /// Marker at the end of a file.

@@ -4,14 +4,9 @@ use std::ops::Range;
 
 use super::fallback::Fallback;
 use super::frame::Frame;
-use super::huffman::{AcTable, DcTable, TableCache};
 use super::markers::{Headers, Scan};
-use super::mcu_blocks::McuBlocks;
 use super::order::BLOCK;
 use crate::decode::geometry::{Region, Size};
-
-/// Numbers of the DC and the AC table, by the scan's components.
-pub(super) type TableNumbers = [(usize, usize); 3];
 
 /// Component's part of a scan.
 #[derive(Clone)]
@@ -38,20 +33,6 @@ pub(super) struct Extent {
     /// MCUs that the region needs.
     pub columns: Range<u32>,
     pub rows: Range<u32>,
-}
-
-/// Returns the blocks of a scan's MCUs.
-pub(super) fn blocks<'a>(
-    parts: &[Option<ComponentPart>; 3],
-    tables: TableNumbers,
-    dc: &'a TableCache<DcTable>,
-    ac: &'a TableCache<AcTable>,
-) -> Result<McuBlocks<'a>, Fallback> {
-    let mut blocks = McuBlocks::new();
-    for (i, (part, numbers)) in parts.iter().flatten().zip(tables).enumerate() {
-        blocks.push(i, (part.h * part.v) as usize, dc.get(numbers.0), ac.get(numbers.1))?;
-    }
-    Ok(blocks)
 }
 
 /// Returns the components of a scan, and the MCUs that they need.

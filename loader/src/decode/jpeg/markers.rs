@@ -84,8 +84,8 @@ pub(super) struct Headers<'a> {
     pub at: usize,
     frame: Option<Frame>,
     quantisation: [Option<Quantisation>; 4],
-    pub dc: [Option<HuffmanSegment<'a>>; 4],
-    pub ac: [Option<HuffmanSegment<'a>>; 4],
+    dc: [Option<HuffmanSegment<'a>>; 4],
+    ac: [Option<HuffmanSegment<'a>>; 4],
     /// MCUs between restart markers; 0 means none.
     pub restart_interval: u32,
     is_jfif: bool,
@@ -163,6 +163,16 @@ impl<'a> Headers<'a> {
             pairs[usize::from(place)] = *value as i16;
         }
         Ok(pairs)
+    }
+
+    /// Returns the DC table that a component of a scan uses.
+    pub(super) fn dc_table(&self, component: &ScanComponent) -> Result<HuffmanSegment<'a>, Fallback> {
+        self.dc.get(component.dc).copied().flatten().ok_or(Fallback("no DC table"))
+    }
+
+    /// Returns the AC table that a component of a scan uses.
+    pub(super) fn ac_table(&self, component: &ScanComponent) -> Result<HuffmanSegment<'a>, Fallback> {
+        self.ac.get(component.ac).copied().flatten().ok_or(Fallback("no AC table"))
     }
 
     fn marker(&mut self) -> Result<u8, Fallback> {

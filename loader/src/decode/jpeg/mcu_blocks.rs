@@ -2,7 +2,9 @@
 
 use super::entropy::{Bits, SLACK};
 use super::fallback::Fallback;
-use super::huffman::{AcTable, DcTable};
+use super::huffman::{AcTable, DcTable, TableCache};
+use super::layout::ComponentPart;
+use super::markers::{Headers, Scan};
 use super::order::BLOCK;
 
 /// Blocks of an MCU that libjpeg accepts.
@@ -29,22 +31,26 @@ pub(super) struct Position<'a> {
 }
 
 impl<'a> McuBlocks<'a> {
-    pub(super) fn new() -> Self {
-        Self { blocks: [None; BLOCKS_MAX], count: 0 }
-    }
-
-    /// Adds `count` blocks of the scan's next `component`.
-    pub(super) fn push(
-        &mut self,
-        component: usize,
-        count: usize,
-        dc: &'a DcTable,
-        ac: &'a AcTable,
-    ) -> Result<(), Fallback> {
-        let more = self.blocks.get_mut(self.count..self.count + count).ok_or(Fallback("an MCU of too many blocks"))?;
-        more.fill(Some(McuBlock { component, dc, ac }));
-        self.count += count;
-        Ok(())
+    /// Finds or builds the tables of the components of a scan, and returns the blocks of its MCUs.
+    pub(super) fn new(
+        headers: &Headers<'_>,
+        scan: &Scan,
+        parts: &[Option<ComponentPart>; 3],
+        dc_tables: &'a mut TableCache<DcTable>,
+        ac_tables: &'a mut TableCache<AcTable>,
+    ) -> Result<Self, Fallback> {
+        let mut numbers = [(0, 0); 3];
+        for (numbers, component) in numbers.iter_mut().zip(scan.components()) {
+            *numbers = (dc_tables.find(headers.dc_table(component)?)?, ac_tables.find(headers.ac_table(component)?)?);
+        }
+        let mut this = Self { blocks: [None; BLOCKS_MAX], count: 0 };
+        for (component, (part, numbers)) in parts.iter().flatten().zip(numbers).enumerate() {
+            let first = this.count;
+            this.count += (part.h * part.v) as usize;
+            let blocks = this.blocks.get_mut(first..this.count).ok_or(Fallback("an MCU of too many blocks"))?;
+            blocks.fill(Some(McuBlock { component, dc: dc_tables.get(numbers.0), ac: ac_tables.get(numbers.1) }));
+        }
+        Ok(this)
     }
 
     /// Blocks per MCU.

@@ -55,14 +55,12 @@ impl Progressive {
                 // The tables at a component's first scan are used.
                 parts.iter().flatten().for_each(|part| quantisation[part.index] = part.quantisation);
             }
-            let end = workspace.segments.read_scan(workspace.kernels, headers, &scan)?;
+            let is_before_end = workspace.segments.read_scan(workspace.kernels, headers, &scan)?;
             let trailing = match scan.spectrum.first {
                 _ if workspace.last_stage < JpegStage::Coefficients => TrailingData::Nothing,
                 0 => self.dc_scan(workspace, headers, &scan, &parts, &extent)?,
                 _ => self.ac_scan(workspace, headers, &scan)?,
             };
-            headers.at = end;
-            let is_before_end = headers.is_at_end();
             next = headers.next_scan()?.map(|(_, scan)| scan);
             if region == Region::all(frame.decoded) {
                 trailing.check(is_before_end)?;
@@ -104,8 +102,7 @@ impl Progressive {
         let Spectrum { high, low, .. } = scan.spectrum;
         let mut tables = [None; 3];
         for (table, entry) in tables.iter_mut().zip(scan.components()).filter(|_| high == 0) {
-            let segment = headers.dc.get(entry.dc).copied().flatten().ok_or(Fallback("no DC table"))?;
-            *table = Some(workspace.dc.find(segment)?);
+            *table = Some(workspace.dc.find(headers.dc_table(entry)?)?);
         }
         // As in libjpeg: at most ten blocks per MCU.
         if parts.iter().flatten().map(|part| part.h * part.v).sum::<u32>() > 10 {
@@ -158,8 +155,7 @@ impl Progressive {
         scan: &Scan,
     ) -> Result<TrailingData, Fallback> {
         let [entry] = scan.components() else { return Err(Fallback("an AC scan of several components")) };
-        let segment = headers.ac.get(entry.ac).copied().flatten().ok_or(Fallback("no AC table"))?;
-        let table = self.ac.find(segment)?;
+        let table = self.ac.find(headers.ac_table(entry)?)?;
         let table = self.ac.get(table);
         let band = Band::new(scan.spectrum);
         let kernels: Kernels = workspace.kernels;

@@ -8,11 +8,12 @@
 use super::entropy::SLACK;
 use super::fallback::Fallback;
 use super::frame::Frame;
-use super::huffman::{AcTable, DcTable, TableCache};
+use super::huffman::{AcTable, TableCache};
 use super::kernel::BlockRow;
-use super::layout::{TableNumbers, blocks, parts};
+use super::layout::parts;
 use super::markers::{Headers, Scan};
 use super::mcu::Mcus;
+use super::mcu_blocks::McuBlocks;
 use super::order::BLOCK;
 use super::pixel_writer::PixelWriter;
 use super::row_index::RowIndexReader;
@@ -22,7 +23,6 @@ use super::workspace::{Workspace, set_offsets};
 use crate::decode::geometry::Region;
 use source::{IndexedRows, RowSource, ScanRows};
 
-mod index;
 mod source;
 
 /// Tables that one thread reuses for sequential pictures.
@@ -76,9 +76,8 @@ impl Sequential {
     ) -> Result<Option<Scan>, Fallback> {
         let is_rolling = writer.is_some();
         let (parts, extent) = parts(headers, frame, scan, region)?;
-        let tables = self.tables(&mut workspace.dc, headers, scan)?;
         let (kernels, file, interval) = (workspace.kernels, headers.bytes, headers.restart_interval);
-        let blocks = blocks(&parts, tables, &workspace.dc, &self.ac)?;
+        let blocks = McuBlocks::new(headers, scan, &parts, &mut workspace.dc, &mut self.ac)?;
         let (mut next, mut is_before_end) = (None, false);
         let mut source = match index {
             Some(stored) => {
@@ -89,8 +88,7 @@ impl Sequential {
                 RowSource::Index(IndexedRows { kernels, file, segments, blocks, interval, extent, index, row, start })
             }
             None => {
-                headers.at = workspace.segments.read_scan(kernels, headers, scan)?;
-                is_before_end = headers.is_at_end();
+                is_before_end = workspace.segments.read_scan(kernels, headers, scan)?;
                 // A picture in one scan must end after it.
                 next = headers.next_scan()?.map(|(_, scan)| scan);
                 if is_rolling && next.is_some() {
@@ -153,21 +151,5 @@ impl Sequential {
             source.trailing_data()?.check(is_before_end)?;
         }
         Ok(next)
-    }
-
-    /// Returns the numbers of the DC and AC tables of each component of a scan.
-    fn tables(
-        &mut self,
-        dc_tables: &mut TableCache<DcTable>,
-        headers: &Headers<'_>,
-        scan: &Scan,
-    ) -> Result<TableNumbers, Fallback> {
-        let mut tables = TableNumbers::default();
-        for (numbers, component) in tables.iter_mut().zip(scan.components()) {
-            let dc = headers.dc.get(component.dc).copied().flatten().ok_or(Fallback("no DC table"))?;
-            let ac = headers.ac.get(component.ac).copied().flatten().ok_or(Fallback("no AC table"))?;
-            *numbers = (dc_tables.find(dc)?, self.ac.find(ac)?);
-        }
-        Ok(tables)
     }
 }

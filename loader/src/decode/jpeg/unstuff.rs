@@ -36,15 +36,16 @@ pub(super) struct Part {
 }
 
 impl Segments {
-    /// Reads all data of `scan`, and returns the offset of the marker after it, or the end of the file.
+    /// Reads all data of `scan`, and moves `headers` to the marker after it. Returns true if the image ends there.
     pub(super) fn read_scan(
         &mut self,
         kernels: Kernels,
-        headers: &Headers<'_>,
+        headers: &mut Headers<'_>,
         scan: &Scan,
-    ) -> Result<usize, Fallback> {
+    ) -> Result<bool, Fallback> {
         let whole = Part { start: scan.data, restarts: 0, end: None };
-        self.read(kernels, headers.bytes, &whole, headers.restart_interval > 0)
+        headers.at = self.read(kernels, headers.bytes, &whole, headers.restart_interval > 0)?;
+        Ok(headers.is_at_end())
     }
 
     /// Reads `part` of the data in `file`, and returns the offset at which it stopped: that of the marker after the
