@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::draw::FieldDraws;
 use super::field::{FieldSpec, Op, ResizeTo};
 use super::geometry::{PIXELS_MAX, Size, resize_to};
-use super::image::{ImageEncoding, ImageField, ReadOptions};
+use super::image::{ImageField, ReadOptions};
 use super::normalise::PictureWriter;
 use super::numeric;
 use super::pixels::Content;
@@ -61,24 +61,20 @@ impl FieldPlan {
     fn compile_field(&self, spec: &FieldSpec, draws: FieldDraws) -> Result<(usize, Work, DType, RowShape)> {
         Ok(match spec {
             FieldSpec::Image { column, ops, dtype, layout, tolerant, apply_exif_orientation, scaled_decode } => {
-                let (size, normalise) = check_ops(ops)?;
-                let writer = PictureWriter::new(*dtype, *layout, normalise)?;
                 let reading = ReadOptions {
                     tolerant: *tolerant,
                     apply_exif_orientation: *apply_exif_orientation,
                     scaled_decode: *scaled_decode,
                 };
-                let (encoding, list, content, ops) = (ImageEncoding::File, None, Content::Colours, ops.clone());
-                self.compile_picture(column, size, ImageField { encoding, list, content, ops, draws, writer, reading })?
+                let writer = |normalise| PictureWriter::new(*dtype, *layout, normalise);
+                self.compile_picture(column, ops, draws, Content::Colours, reading, writer)?
             }
             FieldSpec::Mask { column, ops, dtype } => {
-                let (size, normalise) = check_ops(ops)?;
-                if normalise.is_some() {
-                    return Err(Error::config("a Mask holds labels: Normalize would change them"));
-                }
-                let (writer, reading) = (PictureWriter::labels(*dtype)?, ReadOptions::default());
-                let (encoding, list, content, ops) = (ImageEncoding::File, None, Content::Labels, ops.clone());
-                self.compile_picture(column, size, ImageField { encoding, list, content, ops, draws, writer, reading })?
+                let writer = |normalise: Option<MeanAndStd>| match normalise {
+                    None => PictureWriter::labels(*dtype),
+                    Some(_) => Err(Error::config("a Mask holds labels: Normalize would change them")),
+                };
+                self.compile_picture(column, ops, draws, Content::Labels, ReadOptions::default(), writer)?
             }
             FieldSpec::Scalar { column, dtype } => {
                 let (index, column) = self.find_column(column)?;
@@ -135,18 +131,24 @@ impl FieldPlan {
         })
     }
 
-    /// Checks the column of `field`, and sets the encodings to the column's. `size` is that of the result, if it is fixed.
+    /// Compiles a field of pictures. `writer` returns the writer of its rows, for a normalisation that the operations may
+    /// have.
     fn compile_picture(
         &self,
         column: &str,
-        size: Option<Size>,
-        mut field: ImageField,
+        ops: &[Op],
+        draws: FieldDraws,
+        content: Content,
+        reading: ReadOptions,
+        writer: impl FnOnce(Option<MeanAndStd>) -> Result<PictureWriter>,
     ) -> Result<(usize, Work, DType, RowShape)> {
+        let (size, normalise) = check_ops(ops)?;
+        let writer = writer(normalise)?;
         let (index, column) = self.find_column(column)?;
         use Encoding::{Bytes, Custom, Jpeg, JpegArray, JpegList, Pil, PilList, Png, PngList};
-        match column.encoding {
-            Jpeg | Png | Pil | Bytes | Custom(_) => {}
-            JpegArray(_) | JpegList | PngList | PilList => field.list = Some(column.encoding.clone()),
+        let size = match column.encoding {
+            Jpeg | Png | Pil | Bytes | Custom(_) => size,
+            JpegArray(_) | JpegList | PngList | PilList => None,
             _ => {
                 return Err(unsuitable_column(
                     column,
@@ -154,23 +156,17 @@ impl FieldPlan {
                      WebP files",
                 ));
             }
-        }
-        if field.content == Content::Labels && matches!(column.encoding, Jpeg | JpegArray(_) | JpegList) {
+        };
+        if content == Content::Labels && matches!(column.encoding, Jpeg | JpegArray(_) | JpegList) {
             return Err(unsuitable_column(
                 column,
                 "a JPEG cannot hold labels, because its compression changes them: read the column as Image, or write the \
                  masks as PNG of one channel (encoding png, pil or bytes)",
             ));
         }
-        if matches!(column.encoding, Pil | PilList) {
-            field.encoding = ImageEncoding::Raw;
-        }
-        let shape = match size {
-            Some(size) if field.list.is_none() => RowShape::Fixed(field.writer.shape(size)),
-            _ => RowShape::RaggedArray,
-        };
-        let dtype = field.writer.dtype();
-        Ok((index, Work::Image(field), dtype, shape))
+        let shape = size.map_or(RowShape::RaggedArray, |size| RowShape::Fixed(writer.shape(size)));
+        let (dtype, encoding, ops) = (writer.dtype(), column.encoding.clone(), ops.to_vec());
+        Ok((index, Work::Image(ImageField { encoding, content, ops, size, draws, writer, reading }), dtype, shape))
     }
 
     fn find_column(&self, name: &str) -> Result<(usize, &Column)> {

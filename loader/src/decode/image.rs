@@ -14,15 +14,6 @@ use super::{pil, png, webp};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::encoding::Encoding;
 
-/// Stored form of a column's pictures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ImageEncoding {
-    /// A JPEG, PNG or WebP file. Its first bytes decide, not the column's encoding.
-    File,
-    /// The MDS encoding `pil`.
-    Raw,
-}
-
 /// Options for reading files, see [`FieldSpec::Image`](super::FieldSpec::Image).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadOptions {
@@ -34,14 +25,14 @@ pub(super) struct ReadOptions {
 /// Compiled field of pictures.
 #[derive(Clone, Debug)]
 pub(super) struct ImageField {
-    /// Stored form of the pictures.
-    pub encoding: ImageEncoding,
-    /// Encoding of columns with several pictures in each sample, which become one array.
-    pub list: Option<Encoding>,
+    /// Encoding of the column. Several pictures in a sample become one array.
+    pub encoding: Encoding,
     /// Meaning of the pixel values.
     pub content: Content,
     /// Operations in order.
     pub ops: Vec<Op>,
+    /// Size of the rows, if it is fixed.
+    pub size: Option<Size>,
     /// Source of the random operations' numbers.
     pub draws: FieldDraws,
     /// Writer of the output rows.
@@ -111,7 +102,7 @@ impl ImageDecoder {
         key: DrawKey,
         row: &mut Row<'_>,
     ) -> Result<()> {
-        match field.list.as_ref().and_then(|list| list.pictures(bytes)) {
+        match field.encoding.pictures(bytes) {
             Some(pictures) => self.decode_list(&pictures.map_err(|e| e.of_kind(ErrorKind::Decode))?, field, key, row),
             None => self.decode_one(bytes, index, field, key, row),
         }
@@ -164,7 +155,7 @@ impl ImageDecoder {
         key: DrawKey,
         row: &mut Row<'_>,
     ) -> Result<()> {
-        let format = sniff(bytes, field.encoding)?;
+        let format = sniff(bytes, &field.encoding)?;
         let stored_size = self.size(bytes, format)?;
         let orientation = match format {
             Format::Jpeg if field.reading.apply_exif_orientation => Orientation::of_jpeg(bytes),
@@ -305,15 +296,20 @@ fn have_same_ratio(a: Size, b: Size) -> bool {
     across.abs_diff(down) <= [a.w, a.h, b.w, b.h].into_iter().max().unwrap_or(0).into()
 }
 
-fn sniff(bytes: &[u8], encoding: ImageEncoding) -> Result<Format> {
-    match encoding {
-        ImageEncoding::Raw => Ok(Format::Raw),
-        ImageEncoding::File if bytes.starts_with(&[0xff, 0xd8]) => Ok(Format::Jpeg),
-        ImageEncoding::File if bytes.starts_with(&png::SIGNATURE) => Ok(Format::Png),
-        ImageEncoding::File if webp::is_webp(bytes) => Ok(Format::WebP),
-        ImageEncoding::File if bytes.is_empty() => Err(Error::decode("the picture is empty")),
-        ImageEncoding::File => Err(Error::decode("the picture is neither JPEG nor PNG nor WebP")
-            .of_kind(ErrorKind::Unsupported)
-            .with("starts", bytes[..bytes.len().min(12)].escape_ascii())),
+/// Returns the format of a stored picture. The first bytes of a file decide, not the encoding of its column.
+fn sniff(bytes: &[u8], encoding: &Encoding) -> Result<Format> {
+    if matches!(encoding, Encoding::Pil | Encoding::PilList) {
+        Ok(Format::Raw)
+    } else if bytes.starts_with(&[0xff, 0xd8]) {
+        Ok(Format::Jpeg)
+    } else if bytes.starts_with(&png::SIGNATURE) {
+        Ok(Format::Png)
+    } else if webp::is_webp(bytes) {
+        Ok(Format::WebP)
+    } else if bytes.is_empty() {
+        Err(Error::decode("the picture is empty"))
+    } else {
+        Err(Error::new(ErrorKind::Unsupported, "the picture is neither JPEG nor PNG nor WebP")
+            .with("starts", bytes[..bytes.len().min(12)].escape_ascii()))
     }
 }

@@ -1,7 +1,5 @@
 //! Compiled fields of a data set: outputs, and the work per sample.
 
-use super::field::Layout;
-use super::geometry::Size;
 use super::image::ImageField;
 use super::normalise::PictureForm;
 use super::ragged::elements;
@@ -126,14 +124,8 @@ impl FieldPlan {
 
     /// Returns the form of each output's pictures, if all are colours of one size.
     pub fn picture_forms(&self) -> impl Iterator<Item = Option<PictureForm>> + '_ {
-        self.steps.iter().zip(&self.outputs).map(|(step, output)| match (&step.work, &output.shape) {
-            (Work::Image(field), RowShape::Fixed(shape)) => {
-                // Three dimensions, with the channels first or last.
-                let [a, b, c] = shape[..] else { return None };
-                let form = |w, h| field.writer.form(Size { w: u32::try_from(w).ok()?, h: u32::try_from(h).ok()? });
-                let planes = form(c, b)?;
-                if planes.layout == Layout::Nchw { Some(planes) } else { form(b, a) }
-            }
+        self.steps.iter().map(|step| match &step.work {
+            Work::Image(field) => field.writer.form(field.size?),
             _ => None,
         })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::draw::DrawKey;
 use super::image::{ImageDecoder, PictureCounts};
 use super::numeric;
-use super::plan::{FieldPlan, NumberSource, Step, TokenSource, Work};
+use super::plan::{FieldPlan, NumberSource, TokenSource, Work};
 use super::ragged::start_ragged;
 use super::row::Row;
 use crate::error::{Context, Error, ErrorKind, Result};
@@ -50,9 +50,9 @@ impl SampleDecoder {
         let mut rows = rows.into_iter();
         images.start_sample();
         for (step, output) in plan.steps.iter().zip(plan.outputs()) {
-            let value = Value { bytes: column(step.column).ok_or_else(mismatch)?, index: index(step.column) };
+            let bytes = column(step.column).ok_or_else(mismatch)?;
             let mut row = rows.next().ok_or_else(mismatch)?;
-            decode_step(step, value, key, &mut row, images, shape)
+            decode_step(&step.work, bytes, index(step.column), key, &mut row, images, shape)
                 .context("column", || &plan.columns()[step.column].name)
                 .context("field", || &output.name)?;
         }
@@ -84,15 +84,11 @@ impl SampleDecoder {
     }
 }
 
-/// Stored value with its entry in the shard's value index.
-struct Value<'a> {
-    bytes: &'a [u8],
-    index: &'a [u8],
-}
-
+/// Decodes a stored value, with its entry in the shard's value index, into `row`.
 fn decode_step(
-    step: &Step,
-    Value { bytes, index }: Value<'_>,
+    work: &Work,
+    bytes: &[u8],
+    index: &[u8],
     key: DrawKey,
     row: &mut Row<'_>,
     images: &mut ImageDecoder,
@@ -101,7 +97,7 @@ fn decode_step(
     if let Row::Filled = row {
         return Ok(());
     }
-    match &step.work {
+    match work {
         Work::Image(field) => images.decode(bytes, index, field, key, row),
         Work::Scalar { source, dtype } => {
             let out = row.fixed(dtype.size())?;
