@@ -36,29 +36,7 @@ pub(super) enum Level {
 impl Vectors {
     /// Returns all levels that this machine has, the best last.
     pub(super) fn available() -> Vec<Self> {
-        #[cfg_attr(
-            not(any(target_arch = "x86_64", target_arch = "aarch64")),
-            expect(unused_mut, reason = "no level is added there")
-        )]
-        let mut levels = vec![Self(Level::Portable)];
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::is_x86_feature_detected as has;
-            let avx2 = has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt");
-            let avx512 = has!("avx512f") && has!("avx512bw") && has!("avx512vl");
-            let bytes = has!("avx512vbmi") && has!("avx512vbmi2") && has!("avx512vnni");
-            if avx2 {
-                levels.push(Self(Level::Avx2));
-            }
-            if avx2 && avx512 && bytes {
-                levels.push(Self(Level::Avx512));
-            }
-        }
-        #[cfg(target_arch = "aarch64")]
-        if std::arch::is_aarch64_feature_detected!("neon") {
-            levels.push(Self(Level::Neon));
-        }
-        levels
+        LEVELS.iter().filter(|(_, _, is_available)| is_available()).map(|(_, level, _)| Self(*level)).collect()
     }
 
     /// Returns the level that decoders use: the best that the environment allows. Determined once.
@@ -78,17 +56,34 @@ impl Vectors {
     }
 }
 
+/// Value of [`VARIABLE`], its level, and the test for the level's instructions.
+type NamedLevel = (&'static str, Level, fn() -> bool);
+
+/// Levels of this kind of machine, the best last.
+const LEVELS: &[NamedLevel] = &[
+    ("none", Level::Portable, || true),
+    #[cfg(target_arch = "x86_64")]
+    ("avx2", Level::Avx2, has_avx2),
+    #[cfg(target_arch = "x86_64")]
+    ("avx512", Level::Avx512, || {
+        use std::arch::is_x86_feature_detected as has;
+        let bytes = has!("avx512vbmi") && has!("avx512vbmi2") && has!("avx512vnni");
+        has_avx2() && has!("avx512f") && has!("avx512bw") && has!("avx512vl") && bytes
+    }),
+    #[cfg(target_arch = "aarch64")]
+    ("neon", Level::Neon, || std::arch::is_aarch64_feature_detected!("neon")),
+];
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    has!("avx2") && has!("bmi1") && has!("bmi2") && has!("lzcnt") && has!("popcnt")
+}
+
 /// Returns the name of the vector instructions that decoders use, as [`VARIABLE`] has it.
 pub fn name_in_use() -> &'static str {
-    match Vectors::in_use().level() {
-        Level::Portable => "none",
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => "avx2",
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => "avx512",
-        #[cfg(target_arch = "aarch64")]
-        Level::Neon => "neon",
-    }
+    let in_use = Vectors::in_use().level();
+    LEVELS.iter().find(|(_, level, _)| *level == in_use).map_or("none", |(name, ..)| name)
 }
 
 /// Checks the value of [`VARIABLE`], before decoding starts.
@@ -99,15 +94,6 @@ pub fn check_environment() -> Result<()> {
     limit().map(drop)
 }
 
-/// Values of the variable on this kind of machine.
-const NAMES: &str = if cfg!(target_arch = "x86_64") {
-    "avx512, avx2 or none"
-} else if cfg!(target_arch = "aarch64") {
-    "neon or none"
-} else {
-    "none"
-};
-
 /// Returns the highest level that the environment allows; `None` is no limit.
 fn limit() -> Result<Option<Level>> {
     match std::env::var_os(VARIABLE) {
@@ -117,19 +103,18 @@ fn limit() -> Result<Option<Level>> {
 }
 
 fn parse_level(value: &str) -> Result<Option<Level>> {
-    match value {
-        "" => Ok(None),
-        "none" => Ok(Some(Level::Portable)),
-        #[cfg(target_arch = "x86_64")]
-        "avx2" => Ok(Some(Level::Avx2)),
-        #[cfg(target_arch = "x86_64")]
-        "avx512" => Ok(Some(Level::Avx512)),
-        #[cfg(target_arch = "aarch64")]
-        "neon" => Ok(Some(Level::Neon)),
-        _ => {
-            Err(Error::config(format!("the environment variable has an unknown value: set it to {NAMES}, or unset it"))
-                .with("variable", VARIABLE)
-                .with("value", value))
+    if value.is_empty() {
+        return Ok(None);
+    }
+    match LEVELS.iter().find(|(name, ..)| *name == value) {
+        Some((_, level, _)) => Ok(Some(*level)),
+        None => {
+            let names = LEVELS.iter().rev().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+            Err(Error::config(format!(
+                "the environment variable has an unknown value: set it to one of {names}, or unset it"
+            ))
+            .with("variable", VARIABLE)
+            .with("value", value))
         }
     }
 }
@@ -145,7 +130,8 @@ mod tests {
         #[cfg(target_arch = "x86_64")]
         assert!(parse_level("avx2").unwrap() < parse_level("avx512").unwrap());
         let message = parse_level("sse9").unwrap_err().to_string();
-        assert!(message.contains(NAMES) && message.contains("sse9") && message.contains(VARIABLE), "{message}");
+        assert!(LEVELS.iter().all(|(name, ..)| message.contains(name)), "{message}");
+        assert!(message.contains("sse9") && message.contains(VARIABLE), "{message}");
     }
 
     #[test]
