@@ -5,7 +5,7 @@ use forebay_loader::decode::geometry::{Filter, Region, Size, Stage, Window};
 use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
-use forebay_loader::decode::{DType, Layout};
+use forebay_loader::decode::{DType, PixelLayout};
 use sha2::Digest;
 use std::ffi::c_uint;
 use std::process::Command;
@@ -32,7 +32,7 @@ impl Kernel {
     }
 
     /// Runs the kernel for one picture and returns the `bytes` bytes of its row, normalised as on the host.
-    fn run(&self, source: &Pixels, stage: &Stage, dtype: DType, layout: Layout, bytes: usize) -> Vec<u8> {
+    fn run(&self, source: &Pixels, stage: &Stage, dtype: DType, layout: PixelLayout, bytes: usize) -> Vec<u8> {
         let scale = STD.map(|s| (1.0 / (255.0 * f64::from(s))) as f32);
         let offset = [0, 1, 2].map(|c| (-f64::from(MEAN[c]) / f64::from(STD[c])) as f32);
         self.run_scaled(source, stage, dtype, layout, bytes, (scale, offset))
@@ -43,7 +43,7 @@ impl Kernel {
         source: &Pixels,
         stage: &Stage,
         dtype: DType,
-        layout: Layout,
+        layout: PixelLayout,
         bytes: usize,
         (scale, offset): ([f32; 3], [f32; 3]),
     ) -> Vec<u8> {
@@ -76,7 +76,7 @@ fn source(region: Region, seed: u32) -> Pixels {
     pixels
 }
 
-fn on_host(source: &Pixels, stage: &Stage, dtype: DType, layout: Layout) -> Vec<u8> {
+fn on_host(source: &Pixels, stage: &Stage, dtype: DType, layout: PixelLayout) -> Vec<u8> {
     let normalise = (dtype != DType::UInt8).then_some((MEAN, STD));
     let writer = PictureWriter::new(dtype, layout, normalise).expect("a writer");
     let mut out = vec![0u8; writer.bytes(stage.output())];
@@ -114,8 +114,8 @@ fn grey_levels_differ_from_the_host_s_by_at_most_one() {
     let (mut values, mut differing) = (0, 0);
     for (seed, (decoded, stage)) in (0..).zip(stages()) {
         let source = source(decoded, seed);
-        let expected = on_host(&source, &stage, DType::UInt8, Layout::Nhwc);
-        let got = kernel.run(&source, &stage, DType::UInt8, Layout::Nhwc, expected.len());
+        let expected = on_host(&source, &stage, DType::UInt8, PixelLayout::Nhwc);
+        let got = kernel.run(&source, &stage, DType::UInt8, PixelLayout::Nhwc, expected.len());
         for (got, expected) in got.iter().zip(&expected) {
             assert!(got.abs_diff(*expected) <= 1, "{got} for {expected} in {stage:?}");
             differing += usize::from(got != expected);
@@ -130,7 +130,7 @@ fn normalisation_types_and_layouts_are_bit_identical_to_the_host_s() {
     let kernel = Kernel::new();
     for (seed, (decoded, stage)) in (0..).zip(stages()) {
         let source = source(decoded, seed);
-        for layout in [Layout::Nchw, Layout::Nhwc] {
+        for layout in [PixelLayout::Nchw, PixelLayout::Nhwc] {
             let levels = on_host(&source, &stage, DType::UInt8, layout);
             let ours = kernel.run(&source, &stage, DType::UInt8, layout, levels.len());
             for dtype in [DType::Float16, DType::BFloat16, DType::Float32] {
@@ -165,7 +165,7 @@ fn numbers_are_rounded_to_nearest_ties_to_even() {
     ] {
         let run = |dtype| {
             let bytes = 256 * 3 * 2;
-            kernel.run_scaled(&levels, &stage, dtype, Layout::Nhwc, bytes, ([scale; 3], [offset; 3]))
+            kernel.run_scaled(&levels, &stage, dtype, PixelLayout::Nhwc, bytes, ([scale; 3], [offset; 3]))
         };
         let (float16, bfloat16) = (run(DType::Float16), run(DType::BFloat16));
         for level in 0..256 {

@@ -12,7 +12,7 @@ mod webp;
 
 use std::path::PathBuf;
 
-use forebay_loader::decode::{DType, DrawKey, FieldPlan, FieldSpec, Layout, Op, Row, RowShape};
+use forebay_loader::decode::{DType, DrawKey, FieldPlan, FieldSpec, Op, PixelLayout, Row, RowShape};
 use forebay_loader::format::{Column, Encoding};
 use serde::Deserialize;
 
@@ -58,7 +58,7 @@ fn decode(case: &Case, file: &[u8]) -> Vec<u8> {
             column: column_name,
             ops,
             dtype,
-            layout: if layout == "NCHW" { Layout::Nchw } else { Layout::Nhwc },
+            layout: if layout == "NCHW" { PixelLayout::Nchw } else { PixelLayout::Nhwc },
             tolerant: false,
             apply_exif_orientation: case.apply_exif_orientation,
             scaled_decode: false,

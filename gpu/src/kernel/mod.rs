@@ -17,7 +17,7 @@ mod launch;
 pub(crate) use launch::Kernels;
 
 use forebay_loader::decode::geometry::{Region, Size, Stage};
-use forebay_loader::decode::{DType, Layout};
+use forebay_loader::decode::{DType, PixelLayout};
 use forebay_loader::{Error, ErrorKind, Result};
 
 /// CUDA C++ source without headers.
@@ -109,7 +109,14 @@ impl Batch {
     /// # Errors
     ///
     /// `Unsupported` for an element type that the kernel does not write.
-    pub fn new(out: u64, size: Size, dtype: DType, layout: Layout, scale: [f32; 3], offset: [f32; 3]) -> Result<Self> {
+    pub fn new(
+        out: u64,
+        size: Size,
+        dtype: DType,
+        layout: PixelLayout,
+        scale: [f32; 3],
+        offset: [f32; 3],
+    ) -> Result<Self> {
         let dtype = match dtype {
             DType::UInt8 => 0,
             DType::Float16 => 1,
@@ -121,8 +128,8 @@ impl Batch {
             }
         };
         let interleaved = match layout {
-            Layout::Nchw => 0,
-            Layout::Nhwc => 1,
+            PixelLayout::Nchw => 0,
+            PixelLayout::Nhwc => 1,
         };
         Ok(Self { out, size: [size.w, size.h], dtype, interleaved, scale, offset })
     }

@@ -2,7 +2,7 @@
 
 use super::rig::*;
 use crate::fake::Rig;
-use forebay_loader::decode::{DType, Layout};
+use forebay_loader::decode::{DType, PixelLayout};
 use std::ffi::c_int;
 
 /// Enough pictures for both.
@@ -13,7 +13,7 @@ fn large_batches_are_split_and_equal_the_host_s() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::with_rows(MANY, DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::with_rows(MANY, DType::UInt8, PixelLayout::Nhwc);
     let rows: Vec<usize> = (0..MANY).collect();
     for seed in [0, 200] {
         let memory = form.done(&decoder, form.fill(&rig, seed, &[], &[]), &rows);
@@ -31,7 +31,7 @@ fn engines_and_cores_decode_at_the_same_time_in_proportion_to_their_speeds() {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
         rig.wait_mode().advance(true);
         let decoder = open(&rig, &nvjpeg);
-        let form = BatchForm::with_rows(MANY, DType::UInt8, Layout::Nhwc);
+        let form = BatchForm::with_rows(MANY, DType::UInt8, PixelLayout::Nhwc);
         let rows: Vec<usize> = (0..MANY).collect();
         nvjpeg.set_times(engine, core, 0);
         let mut started = 0;
@@ -58,7 +58,7 @@ fn a_few_pictures_go_to_the_engines() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     drop(form.done(&decoder, form.fill(&rig, 0, &[], &[]), &all()));
     assert_eq!(nvjpeg.counts(), (ROWS as c_int, 0));
     end(rig, &nvjpeg, decoder);

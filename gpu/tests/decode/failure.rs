@@ -4,14 +4,14 @@ use super::rig::*;
 use crate::fake::Rig;
 use forebay_loader::ErrorKind;
 use forebay_loader::decode::geometry::Size;
-use forebay_loader::decode::{DType, Layout};
+use forebay_loader::decode::{DType, PixelLayout};
 
 #[test]
 fn a_failed_move_of_a_row_is_the_batch_s_error_and_nothing_leaks() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     let rows: Vec<usize> = (1..ROWS).collect();
     let batch = form.rejected(&rig, &decoder, 60, &[0], &rows);
     rig.fail_nth("cuMemcpyDtoDAsync_v2", 3, 700);
@@ -35,7 +35,7 @@ fn everything_is_rejected_after_memory_has_run_out() {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
         rig.wait_mode().advance(true);
         let decoder = open(&rig, &nvjpeg);
-        let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+        let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
         match of_driver {
             true => rig.fail_nth(function, nth, code),
             false => nvjpeg.fail(function, nth, code),
@@ -62,7 +62,7 @@ fn with_little_memory_fewer_pictures_are_decoded_at_once() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::with_rows(130, DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::with_rows(130, DType::UInt8, PixelLayout::Nhwc);
     let rows: Vec<usize> = (0..130).collect();
     // All pixels together take two of the driver's pages.
     rig.piece_max(2 << 20);
@@ -87,7 +87,7 @@ fn only_a_large_picture_without_memory_is_rejected() {
         nvjpeg.set_engines(if of_driver { 2 } else { 0 });
         let decoder = open(&rig, &nvjpeg);
         decoder.take_fallbacks();
-        let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+        let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
         decoder.warm(&rig, &form);
         if of_driver {
             rig.piece_max(2 << 20);
@@ -124,7 +124,7 @@ fn large_pictures_without_memory_do_not_count_against_a_backend() {
         let decoder = open(&rig, &nvjpeg);
         let decoders = decoder.pictures_min();
         decoder.take_fallbacks();
-        let form = BatchForm::with_rows(1, DType::UInt8, Layout::Nhwc);
+        let form = BatchForm::with_rows(1, DType::UInt8, PixelLayout::Nhwc);
         decoder.warm(&rig, &form);
         if of_driver {
             rig.piece_max(2 << 20);
@@ -152,7 +152,7 @@ fn memory_for_a_single_group_is_enough() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     // The allocation with some spare memory fails, the one without succeeds.
     rig.fail_nth("cuMemAlloc_v2", 3, 2);
     let memory = form.done(&decoder, form.fill(&rig, 20, &[], &[]), &all());
@@ -167,7 +167,7 @@ fn a_slot_without_memory_is_returned_after_its_started_work() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::with_rows(130, DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::with_rows(130, DType::UInt8, PixelLayout::Nhwc);
     let rows: Vec<usize> = (0..130).collect();
     // The cores have their part already.
     nvjpeg.fail("engines", 1, 5);
@@ -187,7 +187,7 @@ fn a_failure_that_no_picture_causes_is_the_batch_s_error_and_nothing_leaks() {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
         rig.wait_mode().advance(true);
         let decoder = open(&rig, &nvjpeg);
-        let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+        let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
         rig.fail(function, code);
         let error = form.submit(&decoder, form.fill(&rig, 20, &[], &[]), &all()).expect_err(function);
         assert_eq!(error.kind(), ErrorKind::Io, "{function}: {error}");

@@ -11,7 +11,7 @@ mod rig;
 mod undecoded;
 
 use fake::{BYTES, Rig};
-use forebay_loader::decode::{DType, Layout};
+use forebay_loader::decode::{DType, PixelLayout};
 use forebay_loader::delivery::Delivery;
 use forebay_loader::memory::{ReadPool, ReadPoolConfig};
 use rig::*;
@@ -24,7 +24,7 @@ fn pictures_equal_the_host_s_in_each_type_and_layout_next_to_finished_rows() {
         nvjpeg.set_engines(engines);
         let decoder = open(&rig, &nvjpeg);
         for (dtype, layout) in
-            [(DType::UInt8, Layout::Nhwc), (DType::UInt8, Layout::Nchw), (DType::Float32, Layout::Nchw)]
+            [(DType::UInt8, PixelLayout::Nhwc), (DType::UInt8, PixelLayout::Nchw), (DType::Float32, PixelLayout::Nchw)]
         {
             let form = BatchForm::new(dtype, layout);
             for (decoded, rows) in
@@ -52,7 +52,7 @@ fn device_memory_grows_with_batches() {
     // The pixels of small batches fit into one page of device memory, those of the others do not. Both group slots get
     // both sizes.
     for rows in [4, 4, 130, 130, 4] {
-        let form = BatchForm::with_rows(rows, DType::UInt8, Layout::Nhwc);
+        let form = BatchForm::with_rows(rows, DType::UInt8, PixelLayout::Nhwc);
         let all: Vec<usize> = (0..rows).collect();
         let memory = form.done(&decoder, form.fill(&rig, 30, &[], &[]), &all);
         form.check(&rig, &*memory, 30, &all);
@@ -66,7 +66,7 @@ fn engines_write_only_to_memory_that_is_not_read_any_more() {
     // Enough engines for all pictures: otherwise a wait for the other backend could replace the wait for the kernel.
     nvjpeg.set_engines(ROWS as c_int);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     decoder.warm(&rig, &form);
     nvjpeg.counts();
     let fill = |seed| form.fill(&rig, seed, &[], &[]);
@@ -90,7 +90,7 @@ fn engines_write_only_to_memory_that_is_not_read_any_more() {
 fn files_may_be_anywhere_in_the_slot() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     let (mut slot, mut pictures) = form.fill(&rig, 90, &[], &[]);
     let mut end_of_room = BYTES;
     let bytes = slot.bytes_mut().expect("all of it");
@@ -114,7 +114,7 @@ fn a_slot_with_files_is_released_after_they_have_been_read() {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
         nvjpeg.set_engines(0);
         let decoder = open(&rig, &nvjpeg);
-        let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+        let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
         decoder.warm(&rig, &form);
         let batch = form.start(&decoder, form.fill(&rig, 40, &[1], &[]));
         if is_kept {
@@ -141,7 +141,7 @@ fn a_slot_with_files_is_released_after_they_have_been_read() {
 fn a_batch_ends_after_the_copies_of_its_direct_rows() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     decoder.warm(&rig, &form);
     let (mut slot, pictures) = form.fill(&rig, 40, &[], &[]);
     let numbers = form.outputs[1].offset..form.outputs[1].offset + ROWS * 8;
@@ -169,7 +169,7 @@ fn an_abandoned_batch_is_not_overwritten_before_the_device_has_finished_it() {
     let (rig, nvjpeg) = (Rig::with_slots(2, "", 0), NvJpeg::new());
     nvjpeg.set_engines(0);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     decoder.warm(&rig, &form);
     let allocated = rig.call("fake_cuda_allocated");
     drop(form.start(&decoder, form.fill(&rig, 40, &[], &[])));
@@ -189,7 +189,7 @@ fn an_abandoned_batch_is_not_overwritten_before_the_device_has_finished_it() {
 fn work_in_flight_outlives_a_dropped_decoder_whose_drop_returns() {
     let (rig, nvjpeg) = (Rig::with_slots(2, "", 0), NvJpeg::new());
     let mut decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     decoder.warm(&rig, &form);
     // Both group slots have work: the memory of an idle slot would be freed, which waits for the device.
     let batches = [50, 80].map(|seed| form.start(&decoder, form.fill(&rig, seed, &[], &[])));
@@ -208,7 +208,7 @@ fn rows_are_written_only_after_a_consumer_s_read() {
     // A wait of the engines' stream would also delay the other stream.
     nvjpeg.set_engines(0);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     decoder.warm(&rig, &form);
     let first = form.done(&decoder, form.fill(&rig, 40, &[], &[]), &all());
     first.order_before(None).expect("ordered");

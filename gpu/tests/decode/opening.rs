@@ -3,7 +3,7 @@
 use super::rig::*;
 use crate::fake::{self, Rig};
 use forebay_loader::ErrorKind;
-use forebay_loader::decode::{DType, Layout};
+use forebay_loader::decode::{DType, PixelLayout};
 use forebay_loader::delivery::Delivery;
 use std::ffi::c_int;
 
@@ -16,7 +16,7 @@ fn without_engines_the_cores_decode_and_it_is_reported_once() {
     let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
     assert!(sentence.contains("ARCH_MISMATCH"), "{sentence}");
     assert!(decoder.take_fallbacks().is_empty());
-    let form = BatchForm::new(DType::UInt8, Layout::Nchw);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nchw);
     let memory = form.done(&decoder, form.fill(&rig, 70, &[], &[]), &all());
     form.check(&rig, &*memory, 70, &all());
     assert_eq!(nvjpeg.counts(), (0, ROWS as c_int));
@@ -46,7 +46,7 @@ fn errors_name_a_missing_library_or_kernel() {
 
 /// Decodes a batch, compares it with the host's pixels and checks the numbers of pictures `by` engines and cores.
 fn decodes(rig: &Rig, nvjpeg: &NvJpeg, decoder: &TestDecoder, by: (usize, usize)) {
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     let memory = form.done(decoder, form.fill(rig, 70, &[], &[]), &all());
     form.check(rig, &*memory, 70, &all());
     assert_eq!(nvjpeg.counts(), (by.0 as c_int, by.1 as c_int));
@@ -179,7 +179,7 @@ fn without_cores_the_host_decodes_what_the_engines_reject() {
     assert_eq!(decoder.describe(), "nvJPEG 12.4 with 2 engines alone");
     let [sentence] = &decoder.take_fallbacks()[..] else { panic!("not exactly one sentence") };
     assert!(sentence.contains("IMPLEMENTATION_NOT_SUPPORTED"), "{sentence}");
-    let form = BatchForm::with_rows(130, DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::with_rows(130, DType::UInt8, PixelLayout::Nhwc);
     let rows: Vec<usize> = (0..130).collect();
     let batch = form.rejected(&rig, &decoder, 60, &[1, 4, 77], &rows);
     assert_eq!((nvjpeg.counts(), batch.on_engines.len()), ((127, 0), 127));
@@ -197,7 +197,7 @@ fn without_cores_the_host_decodes_everything_after_the_engines_reject_everything
     let decoder = open(&rig, &nvjpeg);
     decoder.take_fallbacks();
     nvjpeg.fail("engines", EVERY, 6);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     let undecoded = form.submit(&decoder, form.fill(&rig, 60, &[], &[]), &all()).expect("finished").undecoded;
     assert_eq!(undecoded, all());
     assert!(!decoder.is_open());

@@ -2,7 +2,7 @@
 
 use super::rig::*;
 use crate::fake::Rig;
-use forebay_loader::decode::{DType, Layout};
+use forebay_loader::decode::{DType, PixelLayout};
 use std::ffi::c_int;
 
 #[test]
@@ -10,7 +10,7 @@ fn rejected_pictures_are_returned_and_the_others_are_decoded_once() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     let batch = form.rejected(&rig, &decoder, 60, &[1, 4, 5], &all());
     let before = nvjpeg.counts();
     assert_eq!(before.0 + before.1, ROWS as c_int - 3);
@@ -28,7 +28,7 @@ fn a_rejected_picture_ends_no_capture_of_a_graph() {
     rig.wait_mode().advance(true);
     let before = rig.call("fake_cuda_strict_calls");
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::with_rows(130, DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::with_rows(130, DType::UInt8, PixelLayout::Nhwc);
     let rows: Vec<usize> = (0..130).collect();
     for rejected in [&[1, 4, 77][..], &rows] {
         drop(form.rejected(&rig, &decoder, 60, rejected, &rows));
@@ -44,7 +44,7 @@ fn decoded_pictures_move_up_when_samples_were_skipped() {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
         rig.wait_mode().advance(true);
         let decoder = open(&rig, &nvjpeg);
-        for (dtype, layout) in [(DType::UInt8, Layout::Nhwc), (DType::Float32, Layout::Nchw)] {
+        for (dtype, layout) in [(DType::UInt8, PixelLayout::Nhwc), (DType::Float32, PixelLayout::Nchw)] {
             let form = BatchForm::new(dtype, layout);
             let rows: Vec<usize> = all().into_iter().filter(|row| !given_up.contains(row)).collect();
             let batch = form.rejected(&rig, &decoder, 60, &rejected, &rows);
@@ -62,7 +62,7 @@ fn an_abandoned_batch_releases_its_memory() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     drop(form.rejected(&rig, &decoder, 60, &[3], &all()));
     let allocated = rig.call("fake_cuda_allocated");
     drop(form.rejected(&rig, &decoder, 80, &[5, 6], &all()));
@@ -76,7 +76,7 @@ fn a_library_that_rejects_every_picture_is_abandoned() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     // First the engines are abandoned, then the cores.
     for (is_open, expected) in [(true, "rejected the last"), (false, "decoded on the host from now on")] {
         let filled = form.fill(&rig, 60, &[], &all());
@@ -102,7 +102,7 @@ fn a_failed_batch_is_tried_in_halves() {
         rig.wait_mode().advance(true);
         let decoder = open(&rig, &nvjpeg);
         // Enough pictures for engines and cores.
-        let form = BatchForm::with_rows(130, DType::UInt8, Layout::Nhwc);
+        let form = BatchForm::with_rows(130, DType::UInt8, PixelLayout::Nhwc);
         let rows: Vec<usize> = (0..130).collect();
         nvjpeg.fail(function, 1, code);
         let memory = form.done(&decoder, form.fill(&rig, 20, &[], &[]), &rows);
@@ -137,7 +137,7 @@ fn engines_that_reject_everything_are_abandoned_and_the_cores_decode() {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
         rig.wait_mode().advance(true);
         let decoder = open(&rig, &nvjpeg);
-        let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+        let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
         nvjpeg.fail("engines", EVERY, code);
         // In all more consecutive rejected pictures than the limit of 16.
         for seed in 0..2 {
@@ -160,7 +160,7 @@ fn engines_that_occasionally_reject_a_batch_are_kept() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     for seed in 0..8 {
         nvjpeg.fail("engines", if seed % 2 == 0 { EVERY } else { 0 }, 6);
         assert_eq!(are_rejected(&rig, &decoder, &form, seed), seed % 2 == 0, "batch {seed}");
@@ -175,7 +175,7 @@ fn the_host_decodes_if_the_library_fails_for_every_picture() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     nvjpeg.fail("nvjpegDecodeBatchedInitialize", EVERY, 6);
     for is_open in [true, false] {
         let filled = form.fill(&rig, 60, &[], &[]);
@@ -193,7 +193,7 @@ fn cores_that_reject_consecutive_small_batches_are_abandoned() {
     nvjpeg.set_engines(0);
     let decoder = open(&rig, &nvjpeg);
     decoder.take_fallbacks();
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     nvjpeg.fail("cores", EVERY, 6);
     assert!(are_rejected(&rig, &decoder, &form, 0));
     nvjpeg.fail("cores", 0, 0);

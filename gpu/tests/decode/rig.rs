@@ -6,7 +6,7 @@ use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
 use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
-use forebay_loader::decode::{DType, EncodedPicture, Layout};
+use forebay_loader::decode::{DType, EncodedPicture, PixelLayout};
 use forebay_loader::delivery::{
     BatchOnDevice, Delivery, DeviceRows, EncodedBatch, InFlightBatch, OutputLayout, PartialBatch, PictureDecoder,
     RowPicture, TensorMemory,
@@ -177,11 +177,11 @@ pub(crate) struct BatchForm {
 
 impl BatchForm {
     /// Creates a layout of [`ROWS`] rows.
-    pub(crate) fn new(dtype: DType, layout: Layout) -> Self {
+    pub(crate) fn new(dtype: DType, layout: PixelLayout) -> Self {
         Self::with_rows(ROWS, dtype, layout)
     }
 
-    pub(crate) fn with_rows(rows: usize, dtype: DType, layout: Layout) -> Self {
+    pub(crate) fn with_rows(rows: usize, dtype: DType, layout: PixelLayout) -> Self {
         let normalise = (dtype != DType::UInt8).then_some(([0.5, 0.4, 0.3], [0.2, 0.3, 0.4]));
         let writer = PictureWriter::new(dtype, layout, normalise).expect("a writer");
         let size = Size { w: SIDE, h: SIDE };

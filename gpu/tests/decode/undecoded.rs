@@ -2,7 +2,7 @@
 
 use super::rig::*;
 use crate::fake::Rig;
-use forebay_loader::decode::{DType, Layout};
+use forebay_loader::decode::{DType, PixelLayout};
 use std::ffi::c_int;
 
 #[test]
@@ -17,7 +17,7 @@ fn undecoded_pictures_are_returned_and_the_others_are_decoded_once() {
             nvjpeg.set_modes(modes);
             let decoder = open(&rig, &nvjpeg);
             decoder.take_fallbacks();
-            for (dtype, layout) in [(DType::UInt8, Layout::Nhwc), (DType::Float32, Layout::Nchw)] {
+            for (dtype, layout) in [(DType::UInt8, PixelLayout::Nhwc), (DType::Float32, PixelLayout::Nchw)] {
                 let form = BatchForm::new(dtype, layout);
                 let batch = form.rejected_with(&rig, &decoder, 60, (&[1, 12, 17], text), &all());
                 nvjpeg.counts();
@@ -41,7 +41,7 @@ fn undecoded_and_rejected_pictures_of_a_batch_are_returned_together() {
     let decoder = open(&rig, &nvjpeg);
     // Enough for engines and cores. The places of the pixels have what the engines wrote of a batch that they then
     // rejected.
-    let form = BatchForm::with_rows(130, DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::with_rows(130, DType::UInt8, PixelLayout::Nhwc);
     let rows: Vec<usize> = (0..130).collect();
     let text = |row| match row {
         3 | 100 => Some(REJECTED),
@@ -61,7 +61,7 @@ fn undecoded_and_rejected_pictures_of_a_batch_are_returned_together() {
 fn undecoded_pictures_of_a_second_batch_in_flight_are_found() {
     let (rig, nvjpeg) = (Rig::with_slots(3, "", 0), NvJpeg::new());
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     // Without a fill, the memory would have the pixels of the same pictures.
     for _ in 0..2 {
         drop(form.done(&decoder, form.fill(&rig, 200, &[], &[]), &all()));
@@ -80,7 +80,7 @@ fn engines_that_decode_nothing_are_abandoned_and_then_the_cores_are() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     for (is_open, expected) in [(true, "left them undecoded"), (false, "decoded on the host from now on")] {
         let filled = form.fill_with(&rig, 60, &[], |_| Some(UNDECODED));
         let undecoded = form.submit(&decoder, filled, &all()).expect("finished").undecoded;
@@ -99,7 +99,7 @@ fn engines_that_occasionally_leave_a_picture_undecoded_are_kept() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     for seed in 0..20 {
         drop(form.rejected_with(&rig, &decoder, seed, (&[seed as usize % ROWS], UNDECODED), &all()));
         assert_eq!(nvjpeg.counts(), (ROWS as c_int, 0));
@@ -113,7 +113,7 @@ fn undecoded_pictures_after_a_failed_group_are_found() {
     let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
     rig.wait_mode().advance(true);
     let decoder = open(&rig, &nvjpeg);
-    let form = BatchForm::new(DType::UInt8, Layout::Nhwc);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
     decoder.warm(&rig, &form);
     rig.fail("cuLaunchKernel", 700);
     form.submit(&decoder, form.fill(&rig, 60, &[], &[]), &all()).expect_err("a failure");

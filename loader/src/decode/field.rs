@@ -22,7 +22,7 @@ pub enum FieldSpec {
         dtype: DType,
         /// Order of the dimensions.
         #[serde(default)]
-        layout: Layout,
+        layout: PixelLayout,
         /// If true, a damaged or truncated JPEG is decoded as far as possible. Otherwise it is an error.
         #[serde(default)]
         tolerant: bool,
@@ -110,7 +110,7 @@ fn int64() -> DType {
 
 /// The order of a picture's dimensions in a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Layout {
+pub enum PixelLayout {
     /// Batch, channel, row, column: a plane per channel.
     #[default]
     #[serde(rename = "NCHW")]
@@ -197,7 +197,7 @@ mod tests {
             ["j", {"kind": "joint", "fields": [["a", {"kind": "bytes", "column": "a"}]]}]]"#;
         let fields: Vec<(String, FieldSpec)> = serde_json::from_str(json).unwrap();
         let FieldSpec::Image { ops, dtype, layout, .. } = &fields[0].1 else { panic!() };
-        assert_eq!((ops.len(), *dtype, *layout), (6, DType::Float32, Layout::Nhwc));
+        assert_eq!((ops.len(), *dtype, *layout), (6, DType::Float32, PixelLayout::Nhwc));
         let crop = Op::RandomResizedCrop { size: [224, 224], scale: [0.08, 1.0], ratio: [0.75, 4.0 / 3.0] };
         assert_eq!(ops[0], crop);
         assert_eq!(ops[3], Op::Resize { size: ResizeTo::Exact([3, 4]) });

@@ -59,7 +59,7 @@ pub mod webp;
 
 pub use crate::format::encoding::DType;
 pub use draw::{DRAWS_VERSION, DrawKey};
-pub use field::{FieldSpec, Layout, Op, ResizeTo};
+pub use field::{FieldSpec, Op, PixelLayout, ResizeTo};
 pub use image::PictureCounts;
 pub use normalise::PictureForm;
 pub use plan::{FieldPlan, Output, RowShape, StoredColumn};

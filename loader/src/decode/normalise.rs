@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use super::field::Layout;
+use super::field::PixelLayout;
 use super::geometry::Size;
 use super::pixels::interleaved;
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ use crate::format::encoding::DType;
 pub struct PictureWriter {
     dtype: DType,
     /// `None` for labels: one channel, unchanged.
-    layout: Option<Layout>,
+    layout: Option<PixelLayout>,
     /// value = grey level * scale + offset, per channel.
     scale: [f32; 3],
     offset: [f32; 3],
@@ -26,7 +26,7 @@ impl PictureWriter {
     ///
     /// # Errors
     /// An element type that pictures cannot have; normalisation of bytes; a `std` that is not above 0.
-    pub fn new(dtype: DType, layout: Layout, normalise: Option<([f32; 3], [f32; 3])>) -> Result<Self> {
+    pub fn new(dtype: DType, layout: PixelLayout, normalise: Option<([f32; 3], [f32; 3])>) -> Result<Self> {
         if !matches!(dtype, DType::UInt8 | DType::Float16 | DType::BFloat16 | DType::Float32) {
             return Err(Error::config("pictures must be uint8, float16, bfloat16 or float32").with("dtype", dtype));
         }
@@ -77,8 +77,8 @@ impl PictureWriter {
     pub fn shape(&self, size: Size) -> Vec<usize> {
         let (w, h) = (size.w as usize, size.h as usize);
         match self.layout {
-            Some(Layout::Nchw) => vec![3, h, w],
-            Some(Layout::Nhwc) => vec![h, w, 3],
+            Some(PixelLayout::Nchw) => vec![3, h, w],
+            Some(PixelLayout::Nhwc) => vec![h, w, 3],
             None => vec![h, w],
         }
     }
@@ -91,54 +91,64 @@ impl PictureWriter {
 
     /// Writes row `y` of a picture of `size`, given as its red, green and blue, into `out`, which is the whole picture.
     pub fn write(&self, out: &mut [u8], size: Size, y: u32, row: [&[u8]; 3]) {
-        let (w, h, y) = (size.w as usize, size.h as usize, y as usize);
-        let item = self.dtype.size();
-        match self.layout {
-            Some(Layout::Nchw) => {
-                for (c, row) in row.into_iter().enumerate() {
-                    self.plane(&mut out[(c * h + y) * w * item..][..w * item], row, c);
-                }
-            }
-            Some(Layout::Nhwc) => self.interleaved(&mut out[y * w * 3 * item..][..w * 3 * item], row),
-            None => labels(&mut out[y * w * item..][..w * item], item, row[0]),
-        }
-    }
-
-    fn plane(&self, out: &mut [u8], row: &[u8], c: usize) {
-        let (scale, offset) = (self.scale[c], self.offset[c]);
-        // From i32 the conversion to float is one instruction on every CPU.
-        let value = |level: u8| i32::from(level) as f32 * scale + offset;
+        let Some(layout) = self.layout else {
+            let item = self.dtype.size();
+            let bytes = size.w as usize * item;
+            return labels(&mut out[y as usize * bytes..][..bytes], item, row[0]);
+        };
+        let value = |c: usize| {
+            let (scale, offset) = (self.scale[c], self.offset[c]);
+            // From i32 the conversion to float is one instruction on every CPU.
+            move |level: u8| i32::from(level) as f32 * scale + offset
+        };
         match self.dtype {
-            DType::UInt8 => out.copy_from_slice(row),
-            DType::Float32 => write_each(out, row, |level| value(level).to_ne_bytes()),
-            DType::BFloat16 => write_each(out, row, |level| bfloat16(value(level)).to_ne_bytes()),
-            _ => {
+            DType::UInt8 => write_row(layout, out, size, y, row, |_| |level| [level]),
+            DType::Float32 => write_row(layout, out, size, y, row, |c| {
+                let value = value(c);
+                move |level| value(level).to_ne_bytes()
+            }),
+            DType::BFloat16 => write_row(layout, out, size, y, row, |c| {
+                let value = value(c);
+                move |level| bfloat16(value(level)).to_ne_bytes()
+            }),
+            _ => write_row(layout, out, size, y, row, |c| {
                 let table = &self.halves[c];
-                write_each(out, row, |level| table[usize::from(level)].to_ne_bytes());
+                move |level| table[usize::from(level)].to_ne_bytes()
+            }),
+        }
+    }
+}
+
+/// Writes row `y` as elements of `BYTES` bytes. `element` returns a channel's conversion of levels.
+fn write_row<const BYTES: usize, E: Fn(u8) -> [u8; BYTES]>(
+    layout: PixelLayout,
+    out: &mut [u8],
+    size: Size,
+    y: u32,
+    row: [&[u8]; 3],
+    element: impl Fn(usize) -> E,
+) {
+    let (w, h, y) = (size.w as usize, size.h as usize, y as usize);
+    let out = out.as_chunks_mut::<BYTES>().0;
+    match layout {
+        PixelLayout::Nchw => {
+            for (c, row) in row.into_iter().enumerate() {
+                write_each(&mut out[(c * h + y) * w..][..w], row, element(c));
+            }
+        }
+        PixelLayout::Nhwc => {
+            let elements = [0, 1, 2].map(element);
+            let pixels = out[y * w * 3..][..w * 3].as_chunks_mut::<3>().0;
+            for (out, pixel) in pixels.iter_mut().zip(interleaved(row)) {
+                *out = [0, 1, 2].map(|c| elements[c](pixel[c]));
             }
         }
     }
-
-    fn interleaved(&self, out: &mut [u8], row: [&[u8]; 3]) {
-        let value = |level: u8, c: usize| i32::from(level) as f32 * self.scale[c] + self.offset[c];
-        match self.dtype {
-            DType::UInt8 => write_pixels(out, row, |level, _| [level]),
-            DType::Float32 => write_pixels(out, row, |level, c| value(level, c).to_ne_bytes()),
-            DType::BFloat16 => write_pixels(out, row, |level, c| bfloat16(value(level, c)).to_ne_bytes()),
-            _ => write_pixels(out, row, |level, c| self.halves[c][usize::from(level)].to_ne_bytes()),
-        }
-    }
 }
 
-/// Writes an element of `BYTES` bytes for each level of `row`.
-fn write_each<const BYTES: usize>(out: &mut [u8], row: &[u8], element: impl Fn(u8) -> [u8; BYTES]) {
-    out.as_chunks_mut().0.iter_mut().zip(row).for_each(|(out, level)| *out = element(*level));
-}
-
-/// Writes pixels of three elements of `BYTES` bytes; `element` gets a level and its channel.
-fn write_pixels<const BYTES: usize>(out: &mut [u8], row: [&[u8]; 3], element: impl Fn(u8, usize) -> [u8; BYTES]) {
-    let out = out.as_chunks_mut().0.as_chunks_mut::<3>().0;
-    out.iter_mut().zip(interleaved(row)).for_each(|(out, p)| *out = [0, 1, 2].map(|c| element(p[c], c)));
+/// Writes an element for each level of `row`.
+fn write_each<T>(out: &mut [T], row: &[u8], element: impl Fn(u8) -> T) {
+    out.iter_mut().zip(row).for_each(|(out, level)| *out = element(*level));
 }
 
 /// Form of the pictures of one output.
@@ -149,7 +159,7 @@ pub struct PictureForm {
     /// The element type.
     pub dtype: DType,
     /// The order of the dimensions.
-    pub layout: Layout,
+    pub layout: PixelLayout,
     /// Factor per channel from grey level to value; `uint8` pictures keep the grey level.
     pub scale: [f32; 3],
     /// Offset per channel, added after that.
@@ -159,9 +169,9 @@ pub struct PictureForm {
 fn labels(out: &mut [u8], item: usize, row: &[u8]) {
     match item {
         1 => out.copy_from_slice(row),
-        2 => write_each(out, row, |label| u16::from(label).to_ne_bytes()),
-        4 => write_each(out, row, |label| u32::from(label).to_ne_bytes()),
-        _ => write_each(out, row, |label| u64::from(label).to_ne_bytes()),
+        2 => write_each(out.as_chunks_mut().0, row, |label| u16::from(label).to_ne_bytes()),
+        4 => write_each(out.as_chunks_mut().0, row, |label| u32::from(label).to_ne_bytes()),
+        _ => write_each(out.as_chunks_mut().0, row, |label| u64::from(label).to_ne_bytes()),
     }
 }
 
@@ -195,14 +205,15 @@ mod tests {
     #[test]
     fn every_type_and_layout_holds_the_normalised_levels() {
         for dtype in [DType::UInt8, DType::Float32, DType::Float16, DType::BFloat16] {
-            for layout in [Layout::Nchw, Layout::Nhwc] {
+            for layout in [PixelLayout::Nchw, PixelLayout::Nhwc] {
                 let normalise = (dtype != DType::UInt8).then_some((MEAN, STD));
                 let writer = PictureWriter::new(dtype, layout, normalise).unwrap();
                 let out = picture(&writer);
                 for y in 0..2 {
                     for x in 0..256 {
                         for c in 0..3 {
-                            let i = if layout == Layout::Nchw { (c * 2 + y) * 256 + x } else { (y * 256 + x) * 3 + c };
+                            let i =
+                                if layout == PixelLayout::Nchw { (c * 2 + y) * 256 + x } else { (y * 256 + x) * 3 + c };
                             let bytes = &out[i * dtype.size()..][..dtype.size()];
                             let want = (f32::from(level(x, c)) / 255.0 - MEAN[c]) / STD[c];
                             match dtype {
@@ -238,8 +249,8 @@ mod tests {
 
     #[test]
     fn invalid_settings_are_rejected() {
-        assert!(PictureWriter::new(DType::UInt8, Layout::Nchw, Some((MEAN, STD))).is_err());
-        assert!(PictureWriter::new(DType::Int32, Layout::Nchw, None).is_err());
-        assert!(PictureWriter::new(DType::Float32, Layout::Nchw, Some((MEAN, [0.0, 1.0, 1.0]))).is_err());
+        assert!(PictureWriter::new(DType::UInt8, PixelLayout::Nchw, Some((MEAN, STD))).is_err());
+        assert!(PictureWriter::new(DType::Int32, PixelLayout::Nchw, None).is_err());
+        assert!(PictureWriter::new(DType::Float32, PixelLayout::Nchw, Some((MEAN, [0.0, 1.0, 1.0]))).is_err());
     }
 }

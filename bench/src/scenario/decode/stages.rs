@@ -18,7 +18,7 @@ use forebay_loader::decode::jpeg::{JpegStage, PartialDecoder};
 use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
-use forebay_loader::decode::{DType, Layout, Op};
+use forebay_loader::decode::{DType, Op, PixelLayout};
 use forebay_loader::{Error, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -171,7 +171,7 @@ struct Resize {
 
 impl Resize {
     fn new(stage: Stage) -> Result<Self> {
-        let writer = PictureWriter::new(DType::UInt8, Layout::Nchw, None)?;
+        let writer = PictureWriter::new(DType::UInt8, PixelLayout::Nchw, None)?;
         let row = vec![0; writer.bytes(stage.output())];
         Ok(Self { resizer: Resizer::new(), writer, row })
     }
