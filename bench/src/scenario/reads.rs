@@ -115,7 +115,7 @@ pub(crate) fn through_reader(
     pool_bytes: usize,
 ) -> Result<Rate> {
     let mut places = Places::new(files, load)?;
-    let pool = ReadPool::new(&ReadPoolConfig { bytes: pool_bytes, ..Default::default() })?;
+    let pool = ReadPool::new(&ReadPoolConfig { bytes: pool_bytes, ..Default::default() }, None)?;
     if load.read_bytes > pool.slot_bytes_max() {
         return Err(Error::config("the pool does not hold two reads").with("pool_bytes", pool_bytes));
     }

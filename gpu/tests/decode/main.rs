@@ -146,7 +146,7 @@ fn a_batch_ends_after_the_copies_of_its_direct_rows() {
     let (mut slot, pictures) = form.fill(&rig, 40, &[], &[]);
     let numbers = form.outputs[1].offset..form.outputs[1].offset + ROWS * 8;
     let config = ReadPoolConfig { bytes: 1 << 20, populate: false, ..ReadPoolConfig::default() };
-    let reads = ReadPool::with_registrar(&config, rig.delivery.registrar()).expect("a pool");
+    let reads = ReadPool::new(&config, rig.delivery.registrar()).expect("a pool");
     let mut sample = reads.lease(numbers.len()).expect("a slot");
     let bytes = slot.bytes_mut().expect("all of it");
     sample.bytes_mut().copy_from_slice(&bytes[numbers.clone()]);

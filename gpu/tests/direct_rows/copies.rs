@@ -165,7 +165,7 @@ fn closing_a_loader_releases_rows_in_flight() {
 /// Pool with slots for two samples of a batch's length.
 fn reads(rig: &Rig) -> ReadPool {
     let config = ReadPoolConfig { bytes: 2 * (BYTES + 8192), populate: false, ..ReadPoolConfig::default() };
-    ReadPool::with_registrar(&config, rig.delivery.registrar()).expect("a pool")
+    ReadPool::new(&config, rig.delivery.registrar()).expect("a pool")
 }
 
 /// Delivers a batch of two rows, the first with `value` from a read slot, the second with `value + 1` from the batch

@@ -152,7 +152,7 @@ impl Rig {
         unsafe { piece_max(1 << 30) };
         let delivery = CudaDelivery::with_libraries(0, libraries).expect("a delivery");
         let config = BatchPoolConfig { bytes: slots * BYTES, ..BatchPoolConfig::default() };
-        let pool = BatchPool::with_registrar(&config, delivery.registrar()).expect("a pool");
+        let pool = BatchPool::new(&config, delivery.registrar()).expect("a pool");
         Self { delivery, pool, fake, _turn: turn }
     }
 

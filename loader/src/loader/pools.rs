@@ -47,7 +47,7 @@ impl Pools {
         };
         let slots =
             BatchPoolConfig { bytes: split.batch_bytes as usize, slot_bytes: batch_bytes, nodes, populate: true };
-        let batches = BatchPool::with_registrar(&slots, target.registrar())?;
+        let batches = BatchPool::new(&slots, target.registrar())?;
         let threads: Vec<usize> = placements.iter().map(|placement| placement.decode_cpus.len()).collect();
         let shares = shares(split.read_bytes.min(READ_BYTES_MAX) as usize, &threads);
         let workers = |(placement, bytes): (Placement, usize)| {
@@ -56,10 +56,9 @@ impl Pools {
                 node: placement.node,
                 // Population begins with the first lease: an epoch from the page cache takes none.
                 populate: true,
-                sample_bytes_max: usize::try_from(config.sample_bytes_max).unwrap_or(usize::MAX),
                 ..ReadPoolConfig::default()
             };
-            let reads = ReadPool::with_registrar(&reads, target.registrar())?;
+            let reads = ReadPool::new(&reads, target.registrar())?;
             Ok(NumaWorkers { reads, read_cpus: placement.cpus, decode_cpus: placement.decode_cpus })
         };
         let numa_workers = placements.into_iter().zip(shares).map(workers).collect::<Result<_>>()?;

@@ -59,23 +59,14 @@ impl Drop for Closer {
 }
 
 impl BatchPool {
-    /// Takes the memory.
+    /// Takes the memory, and registers it with a device if there is a `registrar`: the device then copies from it
+    /// directly. Memory outside the pool is not registered.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) when the system refuses it,
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a pool of 0 bytes.
-    pub fn new(config: &BatchPoolConfig) -> Result<Self> {
-        Self::with_registrar(config, None)
-    }
-
-    /// Takes the memory and registers it with a device, which then copies from it directly. Memory outside the pool is
-    /// not registered.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Self::new), and the device's error.
-    pub fn with_registrar(config: &BatchPoolConfig, registrar: Option<&dyn Registrar>) -> Result<Self> {
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a pool of 0 bytes, and the device's error.
+    pub fn new(config: &BatchPoolConfig, registrar: Option<&dyn Registrar>) -> Result<Self> {
         // A device's registration does not survive a copy-on-write, so forked children do not inherit registered slots.
         let node = if let [one] = &config.nodes[..] { Some(one.number) } else { None };
         let options = MapOptions { dont_fork: registrar.is_some(), node };
@@ -95,7 +86,6 @@ impl BatchPool {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) after [`close`](Self::close),
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) when memory outside the pool is refused.
     pub fn take(&self, bytes: usize) -> Result<BatchSlot> {
         let slot = self.take_unless(bytes, || false)?;
@@ -123,12 +113,6 @@ impl BatchPool {
         self.stock.runs.wake();
     }
 
-    /// Rejects all waiting and later requests with [`ErrorKind::Closed`](crate::ErrorKind::Closed), and returns free
-    /// pages to the system. Slots and batches stay valid; their pages return when they are dropped.
-    pub fn close(&self) {
-        self.stock.close();
-    }
-
     /// Bytes of the pool that no batch has.
     pub fn free_bytes(&self) -> usize {
         self.stock.runs.inspect(|runs| runs.free.bytes())
@@ -141,16 +125,6 @@ impl BatchPool {
 }
 
 #[cfg(test)]
-impl BatchPool {
-    /// Returns a slot if there is one without a wait.
-    pub(super) fn try_take(&self, bytes: usize) -> Option<BatchSlot> {
-        let (backing, ptr) = self.stock.try_take(bytes)?;
-        // SAFETY: as in `take_unless`.
-        Some(unsafe { BatchSlot::new(self.stock.clone(), backing, ptr, bytes) })
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
@@ -158,7 +132,16 @@ mod tests {
     use crate::memory::slab::Backing;
 
     fn pool(bytes: usize) -> BatchPool {
-        BatchPool::new(&BatchPoolConfig { bytes, ..BatchPoolConfig::default() }).unwrap()
+        BatchPool::new(&BatchPoolConfig { bytes, ..BatchPoolConfig::default() }, None).unwrap()
+    }
+
+    impl BatchPool {
+        /// Returns a slot if there is one without a wait.
+        fn try_take(&self, bytes: usize) -> Option<BatchSlot> {
+            let (backing, ptr) = self.stock.try_take(bytes)?;
+            // SAFETY: as in `take_unless`.
+            Some(unsafe { BatchSlot::new(self.stock.clone(), backing, ptr, bytes) })
+        }
     }
 
     #[test]
@@ -194,13 +177,13 @@ mod tests {
         assert_eq!(shares(28 << 10, 8 << 10), [(62, 8 << 10), (63, 20 << 10)]);
         assert_eq!(shares(8 << 10, 5000), [(63, 8 << 10)], "one slot");
         let nothing = BatchPoolConfig { nodes: nodes(), ..BatchPoolConfig::default() };
-        assert_eq!(BatchPool::new(&nothing).err().unwrap().kind(), ErrorKind::Config);
+        assert_eq!(BatchPool::new(&nothing, None).err().unwrap().kind(), ErrorKind::Config);
     }
 
     #[test]
     fn nodes_provide_slots_in_turn_and_replace_a_node_that_is_full() {
         let config = BatchPoolConfig { bytes: 32 << 10, slot_bytes: 8 << 10, nodes: nodes(), populate: true };
-        let pool = BatchPool::new(&config).unwrap();
+        let pool = BatchPool::new(&config, None).unwrap();
         let take = || pool.take(8 << 10).unwrap();
         let node = |slot: &BatchSlot| match *slot.backing() {
             Backing::Run(run) => pool.pieces()[run.piece].node().map(|n| n.number),
@@ -254,7 +237,7 @@ mod tests {
         while !pool.stock.runs.has_waiters() {
             std::thread::yield_now();
         }
-        pool.close();
+        pool.stock.close();
         assert_eq!(waiter.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
         drop(pool);
         let batch = slot.freeze().unwrap();

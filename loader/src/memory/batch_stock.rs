@@ -146,19 +146,18 @@ fn need(bytes: usize) -> Result<usize> {
 }
 
 #[cfg(test)]
-impl BatchStock {
-    /// Like [`take_unless`](Self::take_unless), but without a wait.
-    pub(super) fn try_take(&self, bytes: usize) -> Option<(Backing, NonNull<u8>)> {
-        let need = need(bytes).unwrap();
-        let grant = self.runs.try_take(|runs| self.grant(runs, need)).unwrap();
-        grant.map(|grant| self.backing(grant, bytes, need).unwrap())
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use crate::memory::slab::NodeShare;
+
+    impl BatchStock {
+        /// Like [`take_unless`](Self::take_unless), but without a wait.
+        pub(in crate::memory) fn try_take(&self, bytes: usize) -> Option<(Backing, NonNull<u8>)> {
+            let need = need(bytes).unwrap();
+            let grant = self.runs.try_take(|runs| self.grant(runs, need)).unwrap();
+            grant.map(|grant| self.backing(grant, bytes, need).unwrap())
+        }
+    }
 
     fn stock(bytes: usize) -> BatchStock {
         let (slab, free) = Slab::new(&[NodeShare { bytes, node: None }], 1 << 30, false, None).unwrap();

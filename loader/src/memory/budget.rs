@@ -2,10 +2,6 @@
 
 use super::fair_queue::{Closed, FairPool};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::Arc;
-
-/// Default of `sample_bytes_max`: 1 GiB.
-pub const SAMPLE_BYTES_MAX: usize = 1 << 30;
 
 /// Upper bound of the default of `memory`: 2 GiB hold 3 batches of 256 images as float32 and 1 GiB of encoded images.
 const DEFAULT_BYTES_MAX: u64 = 2 << 30;
@@ -72,15 +68,9 @@ pub fn split(memory_bytes: u64, batch_bytes: u64, batches: u64) -> Result<Split>
     Ok(Split { read_bytes, batch_bytes })
 }
 
-/// Bound on the bytes that several threads reserve, granted in order of arrival. Cloning gives another handle to the
-/// same budget.
-#[derive(Clone, Debug)]
-pub struct Budget {
-    state: Arc<BudgetState>,
-}
-
+/// Bound on the bytes that several threads reserve, granted in order of arrival.
 #[derive(Debug)]
-struct BudgetState {
+pub struct Budget {
     /// Reserved bytes.
     taken_bytes: FairPool<u64>,
     limit_bytes: u64,
@@ -89,7 +79,7 @@ struct BudgetState {
 impl Budget {
     /// Makes a budget of `limit_bytes`.
     pub fn new(limit_bytes: u64) -> Self {
-        Self { state: Arc::new(BudgetState { taken_bytes: FairPool::new(0), limit_bytes }) }
+        Self { taken_bytes: FairPool::new(0), limit_bytes }
     }
 
     /// Waits until `bytes` are free, after earlier requests. A request above the whole budget is granted when nothing
@@ -98,52 +88,35 @@ impl Budget {
     /// # Errors
     ///
     /// [`ErrorKind::Closed`] after [`close`](Self::close).
-    pub fn reserve(&self, bytes: u64) -> Result<Reservation> {
-        let granted = self.state.taken_bytes.take(|taken| self.state.take(taken, bytes));
+    pub fn reserve(&self, bytes: u64) -> Result<Reservation<'_>> {
+        let granted = self.taken_bytes.take(|taken| self.take(taken, bytes));
         granted.map_err(|Closed| {
             Error::new(ErrorKind::Closed, "the loader was closed while a download waited for memory")
         })?;
-        Ok(Reservation { state: self.state.clone(), bytes })
+        Ok(Reservation { budget: self, bytes })
     }
 
     /// Rejects all waiting and later requests.
     pub fn close(&self) {
-        self.state.taken_bytes.close(|_| {});
+        self.taken_bytes.close(|_| {});
     }
-}
 
-impl BudgetState {
     fn take(&self, taken: &mut u64, bytes: u64) -> Option<()> {
-        let sum = taken.checked_add(bytes).filter(|sum| *taken == 0 || *sum <= self.limit_bytes)?;
-        *taken = sum;
+        *taken = taken.checked_add(bytes).filter(|sum| *taken == 0 || *sum <= self.limit_bytes)?;
         Some(())
     }
 }
 
 /// Reserved bytes of a [`Budget`]; released when dropped.
 #[derive(Debug)]
-pub struct Reservation {
-    state: Arc<BudgetState>,
+pub struct Reservation<'a> {
+    budget: &'a Budget,
     bytes: u64,
 }
 
-impl Drop for Reservation {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        self.state.taken_bytes.release(|taken, _| *taken -= self.bytes);
-    }
-}
-
-#[cfg(test)]
-impl Budget {
-    /// Reserved bytes.
-    fn taken_bytes(&self) -> u64 {
-        self.state.taken_bytes.inspect(|taken| *taken)
-    }
-
-    /// Reserves `bytes` if that needs no wait.
-    fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
-        self.state.taken_bytes.try_take(|taken| self.state.take(taken, bytes)).ok()??;
-        Some(Reservation { state: self.state.clone(), bytes })
+        self.budget.taken_bytes.release(|taken, _| *taken -= self.bytes);
     }
 }
 
@@ -153,6 +126,19 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
     const MIB: u64 = 1 << 20;
+
+    impl Budget {
+        /// Reserved bytes.
+        pub(super) fn taken_bytes(&self) -> u64 {
+            self.taken_bytes.inspect(|taken| *taken)
+        }
+
+        /// Reserves `bytes` if that needs no wait.
+        pub(super) fn try_reserve(&self, bytes: u64) -> Option<Reservation<'_>> {
+            self.taken_bytes.try_take(|taken| self.take(taken, bytes)).ok()??;
+            Some(Reservation { budget: self, bytes })
+        }
+    }
 
     #[test]
     fn the_default_is_an_eighth_of_the_share_and_at_most_2_gib() {
@@ -197,13 +183,13 @@ mod tests {
 #[cfg(test)]
 mod models {
     use super::*;
-    use crate::sync::{model, spawn, yield_now};
+    use crate::sync::{Arc, model, spawn, yield_now};
 
     /// Reserves `bytes` on another thread, and returns once that thread waits.
-    fn waiter(budget: &Budget, bytes: u64) -> crate::sync::JoinHandle<Result<u64>> {
+    fn waiter(budget: &Arc<Budget>, bytes: u64) -> crate::sync::JoinHandle<Result<u64>> {
         let waiting = budget.clone();
         let thread = spawn("waiter", move || waiting.reserve(bytes).map(|r| r.bytes)).unwrap();
-        while !budget.state.taken_bytes.has_waiters() {
+        while !budget.taken_bytes.has_waiters() {
             yield_now();
         }
         thread
@@ -212,7 +198,7 @@ mod models {
     #[test]
     fn a_budget_grants_in_order_of_arrival() {
         model(|| {
-            let budget = Budget::new(100);
+            let budget = Arc::new(Budget::new(100));
             let first = budget.reserve(80).unwrap();
             let large = waiter(&budget, 90);
             assert!(budget.try_reserve(1).is_none(), "a small request does not overtake");
@@ -228,7 +214,7 @@ mod models {
     #[test]
     fn every_request_is_granted_and_the_budget_is_never_exceeded() {
         model(|| {
-            let budget = Budget::new(10);
+            let budget = Arc::new(Budget::new(10));
             let threads = [3, 10, 7, 4].map(|bytes| {
                 let budget = budget.clone();
                 let body = move || {
@@ -247,7 +233,7 @@ mod models {
     #[test]
     fn closing_a_budget_rejects_waiting_requests() {
         model(|| {
-            let budget = Budget::new(10);
+            let budget = Arc::new(Budget::new(10));
             let _held = budget.reserve(10).unwrap();
             let waiter = waiter(&budget, 1);
             budget.close();

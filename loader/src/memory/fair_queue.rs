@@ -76,18 +76,6 @@ impl<T> FairPool<T> {
         self.returned.notify_all();
     }
 
-    /// Returns what `grant` takes from the stock without waiting; `None` while other requests wait.
-    pub(super) fn try_take<G>(&self, grant: impl FnOnce(&mut T) -> Option<G>) -> Result<Option<G>, Closed> {
-        let mut state = self.state.lock();
-        if state.closed {
-            return Err(Closed);
-        }
-        if !state.waiting.is_empty() {
-            return Ok(None);
-        }
-        Ok(grant(&mut state.stock))
-    }
-
     /// Returns something to the stock by calling `add`, and wakes the waiting requests. The second argument of `add` is
     /// true if the pool is closed.
     pub(super) fn release(&self, add: impl FnOnce(&mut T, bool)) {
@@ -114,18 +102,31 @@ impl<T> FairPool<T> {
     pub(super) fn inspect<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         read(&self.state.lock().stock)
     }
-
-    /// True while a request waits.
-    #[cfg(test)]
-    pub(super) fn has_waiters(&self) -> bool {
-        !self.state.lock().waiting.is_empty()
-    }
 }
 
 #[cfg(test)]
 mod models {
     use super::*;
     use crate::sync::{Arc, AtomicBool, Ordering, model, spawn};
+
+    impl<T> FairPool<T> {
+        /// Returns what `grant` takes from the stock without waiting; `None` while other requests wait.
+        pub(in crate::memory) fn try_take<G>(
+            &self,
+            grant: impl FnOnce(&mut T) -> Option<G>,
+        ) -> Result<Option<G>, Closed> {
+            let mut state = self.state.lock();
+            match (state.closed, state.waiting.is_empty()) {
+                (true, _) => Err(Closed),
+                (false, is_free) => Ok(if is_free { grant(&mut state.stock) } else { None }),
+            }
+        }
+
+        /// True while a request waits.
+        pub(in crate::memory) fn has_waiters(&self) -> bool {
+            !self.state.lock().waiting.is_empty()
+        }
+    }
 
     #[test]
     fn returned_stock_is_granted_again_and_never_twice() {

@@ -1,15 +1,13 @@
 //! Read slots, which hold encoded bytes between the kernel and the decoder.
 
-use super::budget::SAMPLE_BYTES_MAX;
-use super::fair_queue::{Closed, FairPool};
 use super::map::MapOptions;
 use super::piece::Piece;
 use super::register::Registrar;
 use super::slab::{BLOCK_BYTES, Backing, FreeRuns, Grant, NodeShare, Slab, in_blocks};
-use crate::error::{Error, ErrorKind, Result};
-use crate::sync::Arc;
+use crate::error::{Error, Result};
+use crate::sync::{Arc, Mutex};
 use crate::topology::Node;
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::ptr::NonNull;
 
 /// Configuration of a pool of read slots.
@@ -19,8 +17,6 @@ pub struct ReadPoolConfig {
     pub bytes: usize,
     /// Longest piece, in bytes, at most 1 GiB. Smaller pieces are registered sooner after the start.
     pub piece_bytes_max: usize,
-    /// Largest sample, in bytes; a larger one is an error.
-    pub sample_bytes_max: usize,
     /// The NUMA node whose memory is preferred; `None`: that of the thread that touches a page first.
     pub node: Option<Node>,
     /// Populate the pages in the background, from the first lease on: an epoch from the page cache may take no lease.
@@ -30,13 +26,7 @@ pub struct ReadPoolConfig {
 
 impl Default for ReadPoolConfig {
     fn default() -> Self {
-        Self {
-            bytes: 64 << 20,
-            piece_bytes_max: 64 << 20,
-            sample_bytes_max: SAMPLE_BYTES_MAX,
-            node: None,
-            populate: true,
-        }
+        Self { bytes: 64 << 20, piece_bytes_max: 64 << 20, node: None, populate: true }
     }
 }
 
@@ -49,10 +39,9 @@ pub struct ReadPool {
 /// Memory of a read pool, shared by the pool and all leases.
 pub(super) struct ReadStock {
     pub(super) slab: Slab,
-    runs: FairPool<Runs>,
+    runs: Mutex<Runs>,
     /// Longest run for a sample, in bytes.
     slot_bytes_max: usize,
-    sample_bytes_max: usize,
     populate: bool,
     options: MapOptions,
     pid: u32,
@@ -66,21 +55,13 @@ struct Runs {
 }
 
 impl ReadPool {
-    /// Takes the memory.
+    /// Takes the memory, and registers it with a device if there is a `registrar`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Full`] when the system refuses it, [`ErrorKind::Config`] for a pool of 0 bytes.
-    pub fn new(config: &ReadPoolConfig) -> Result<Self> {
-        Self::with_registrar(config, None)
-    }
-
-    /// Takes the memory and registers it with a device.
-    ///
-    /// # Errors
-    ///
-    /// As [`new`](Self::new), and the device's error.
-    pub fn with_registrar(config: &ReadPoolConfig, registrar: Option<&dyn Registrar>) -> Result<Self> {
+    /// [`ErrorKind::Full`](crate::ErrorKind::Full) when the system refuses it,
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a pool of 0 bytes, and the device's error.
+    pub fn new(config: &ReadPoolConfig, registrar: Option<&dyn Registrar>) -> Result<Self> {
         // The kernel may write into a slot while the process forks; copy-on-write would then give the slot another page
         // than the ring's.
         let options = MapOptions { dont_fork: true, node: config.node.as_ref().map(|n| n.number) };
@@ -91,9 +72,8 @@ impl ReadPool {
         Ok(Self {
             stock: Arc::new(ReadStock {
                 slab,
-                runs: FairPool::new(Runs { free, oversize_out: false }),
+                runs: Mutex::new(Runs { free, oversize_out: false }),
                 slot_bytes_max,
-                sample_bytes_max: config.sample_bytes_max,
                 populate: config.populate,
                 options,
                 pid: std::process::id(),
@@ -101,36 +81,26 @@ impl ReadPool {
         })
     }
 
-    /// Waits for a slot of `len` bytes, after earlier requests.
-    ///
-    /// A thread that drives a reader calls this only while the reader has nothing in flight, since that thread itself
-    /// returns the slots in flight. Otherwise it calls [`try_lease`](Self::try_lease).
+    /// Returns a slot for a sample of `len` bytes; `None` if there is none at the moment.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] above `sample_bytes_max`, [`ErrorKind::Closed`] after [`close`](Self::close),
-    /// [`ErrorKind::Full`] when a sample's own mapping is refused.
-    pub fn lease(&self, len: usize) -> Result<ReadLease> {
-        let need = self.stock.need(len)?;
-        let grant = self.stock.runs.take(|runs| self.stock.grant(runs, need)).map_err(closed)?;
-        self.stock.lease(grant, len, need)
-    }
-
-    /// Returns a slot of `len` bytes if there is one and no other request waits.
-    ///
-    /// # Errors
-    ///
-    /// As [`lease`](Self::lease).
+    /// [`ErrorKind::Full`](crate::ErrorKind::Full) when the system refuses the separate mapping of a large sample.
     pub fn try_lease(&self, len: usize) -> Result<Option<ReadLease>> {
-        let need = self.stock.need(len)?;
-        let grant = self.stock.runs.try_take(|runs| self.stock.grant(runs, need)).map_err(closed)?;
-        grant.map(|grant| self.stock.lease(grant, len, need)).transpose()
-    }
-
-    /// Rejects all waiting and later requests with [`ErrorKind::Closed`]. Leases stay valid.
-    pub fn close(&self) {
-        self.stock.slab.stop_populating();
-        self.stock.runs.close(|_| {});
+        let stock = &self.stock;
+        // One block more than the sample has, since an O_DIRECT read is rounded down at the start and up at the end.
+        let capacity = in_blocks(len.max(1)).and_then(|bytes| bytes.checked_add(BLOCK_BYTES));
+        let capacity = capacity.ok_or_else(|| Error::internal("a sample's size overflows"))?;
+        let Some(grant) = stock.grant(capacity) else { return Ok(None) };
+        if stock.populate {
+            stock.slab.start_populating();
+        }
+        // Only a separate mapping can fail, since a run is mapped already.
+        let (backing, base) = stock.slab.backing(grant, capacity, stock.options).map_err(|e| {
+            stock.runs.lock().oversize_out = false;
+            e.with("sample_bytes", len)
+        })?;
+        Ok(Some(ReadLease { stock: stock.clone(), backing, base, capacity, start: 0, len }))
     }
 
     /// The mappings, for registration with a ring; [`ReadLease::piece`] is an index into them.
@@ -140,7 +110,7 @@ impl ReadPool {
 
     /// Bytes that are not leased.
     pub fn free_bytes(&self) -> usize {
-        self.stock.runs.inspect(|runs| runs.free.bytes())
+        self.stock.runs.lock().free.bytes()
     }
 
     /// The longest sample that fits the slab; longer ones get their own mapping, one at a time.
@@ -149,41 +119,14 @@ impl ReadPool {
     }
 }
 
-fn closed(_: Closed) -> Error {
-    Error::new(ErrorKind::Closed, "the loader was closed while a read waited for memory")
-}
-
 impl ReadStock {
-    /// Bytes of a slot for a sample of `len`: the sample in whole blocks, and one block more, since an O_DIRECT read is
-    /// rounded down at the start and up at the end.
-    fn need(&self, len: usize) -> Result<usize> {
-        if len > self.sample_bytes_max {
-            return Err(Error::config("a sample is larger than `sample_bytes_max`: raise it")
-                .with("sample_bytes", len)
-                .with("sample_bytes_max", self.sample_bytes_max));
-        }
-        let need = in_blocks(len.max(1)).and_then(|n| n.checked_add(BLOCK_BYTES));
-        need.ok_or_else(|| Error::internal("a sample's size overflows"))
-    }
-
-    fn grant(&self, runs: &mut Runs, need: usize) -> Option<Grant> {
+    fn grant(&self, need: usize) -> Option<Grant> {
+        let mut runs = self.runs.lock();
         if need <= self.slot_bytes_max {
             return runs.free.take(need).map(Grant::Run);
         }
         // One at a time.
         (!std::mem::replace(&mut runs.oversize_out, true)).then_some(Grant::Mapping)
-    }
-
-    fn lease(self: &Arc<Self>, grant: Grant, len: usize, need: usize) -> Result<ReadLease> {
-        if self.populate {
-            self.slab.start_populating();
-        }
-        // Only the mapping of a large sample can fail, since a run is mapped already.
-        let (backing, base) = self.slab.backing(grant, need, self.options).map_err(|e| {
-            self.runs.release(|runs, _| runs.oversize_out = false);
-            e.with("sample_bytes", len)
-        })?;
-        Ok(ReadLease { stock: self.clone(), backing, base, capacity: need, start: 0, len })
     }
 }
 
@@ -228,11 +171,6 @@ impl ReadLease {
         &mut self.slot_mut()[range]
     }
 
-    /// Shortens the sample to `len`; has no effect if it is not longer.
-    pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
-    }
-
     /// Index of the piece that contains the slot; `None` for a sample with its own mapping.
     pub fn piece(&self) -> Option<usize> {
         match &self.backing {
@@ -249,22 +187,6 @@ impl ReadLease {
     /// True if the slot belongs to `pool`.
     pub fn is_from(&self, pool: &ReadPool) -> bool {
         Arc::ptr_eq(&self.stock, &pool.stock)
-    }
-
-    /// Splits a lease that holds several neighbouring samples into its samples; the slot returns to the pool when the
-    /// last part is dropped.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Internal`] for a range that ends after the bytes.
-    pub fn split(self, parts: &[Range<usize>]) -> Result<Vec<ReadSlice>> {
-        if let Some(range) = parts.iter().find(|r| r.start > r.end || r.end > self.len) {
-            return Err(Error::internal("a part ends after the bytes that were read")
-                .with("part", format!("{}..{}", range.start, range.end))
-                .with("bytes", self.len));
-        }
-        let lease = Arc::new(self);
-        Ok(parts.iter().map(|range| ReadSlice { lease: lease.clone(), range: range.clone() }).collect())
     }
 }
 
@@ -292,29 +214,13 @@ impl Drop for ReadLease {
         if self.stock.pid != std::process::id() {
             return;
         }
-        self.stock.runs.release(|runs, closed| {
-            if let Backing::Mapping { .. } = self.backing {
-                // The mapping is unmapped with the field, after this body, so two of them may exist for a moment.
-                runs.oversize_out = false;
-            }
-            // SAFETY: the bytes belong to this lease, which ends here.
-            unsafe { self.stock.slab.release(&mut runs.free, &self.backing, !closed) };
-        });
-    }
-}
-
-/// Part of a shared [`ReadLease`].
-#[derive(Clone, Debug)]
-pub struct ReadSlice {
-    lease: Arc<ReadLease>,
-    range: Range<usize>,
-}
-
-impl Deref for ReadSlice {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.lease[self.range.clone()]
+        let mut runs = self.stock.runs.lock();
+        if let Backing::Mapping { .. } = self.backing {
+            // The mapping is unmapped with the field, after this body, so two of them may exist for a moment.
+            runs.oversize_out = false;
+        }
+        // SAFETY: the bytes belong to this lease, which ends here.
+        unsafe { self.stock.slab.release(&mut runs.free, &self.backing, true) };
     }
 }
 
@@ -323,7 +229,7 @@ mod tests {
     use super::*;
 
     fn pool(bytes: usize) -> ReadPool {
-        ReadPool::new(&ReadPoolConfig { bytes, populate: false, ..ReadPoolConfig::default() }).unwrap()
+        ReadPool::new(&ReadPoolConfig { bytes, populate: false, ..ReadPoolConfig::default() }, None).unwrap()
     }
 
     #[test]
@@ -366,34 +272,12 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_above_the_limit_is_an_error_that_names_it() {
-        let e = pool(64 << 10).lease(SAMPLE_BYTES_MAX + 1).unwrap_err();
-        assert_eq!(e.kind(), ErrorKind::Config);
-        assert!(e.to_string().contains("sample_bytes 1073741825"), "{e}");
-        assert_eq!(pool(64 << 10).lease(usize::MAX).unwrap_err().kind(), ErrorKind::Config);
-    }
-
-    #[test]
     fn a_lease_outlives_its_pool() {
         let pool = pool(64 << 10);
         let mut lease = pool.lease(10).unwrap();
         drop(pool);
         lease.bytes_mut().fill(1);
         assert_eq!(lease[9], 1);
-    }
-
-    #[test]
-    fn neighbours_share_a_slot_until_the_last_is_dropped() {
-        let pool = pool(64 << 10);
-        let mut lease = pool.lease(10).unwrap();
-        lease.bytes_mut().copy_from_slice(b"0123456789");
-        let mut parts = lease.split(&[0..3, 5..10]).unwrap();
-        assert_eq!((&*parts[0], &*parts[1]), (&b"012"[..], &b"56789"[..]));
-        parts.pop();
-        assert!(!pool.is_whole());
-        drop(parts);
-        assert!(pool.is_whole());
-        assert!(pool.lease(10).unwrap().split(&[0..3, 5..11]).is_err());
     }
 
     #[test]
@@ -404,7 +288,12 @@ mod tests {
                 let pool = pool.clone();
                 std::thread::spawn(move || {
                     for i in 0..2_000_usize {
-                        let mut lease = pool.lease(1 + (i * 7919) % 100_000).unwrap();
+                        let mut lease = loop {
+                            match pool.try_lease(1 + (i * 7919) % 100_000).unwrap() {
+                                Some(lease) => break lease,
+                                None => std::thread::yield_now(),
+                            }
+                        };
                         lease.bytes_mut().fill(id);
                         assert!(lease.iter().all(|b| *b == id));
                     }
@@ -417,55 +306,11 @@ mod tests {
 
     #[test]
     fn pages_are_populated_in_the_background() {
-        let pool = ReadPool::new(&ReadPoolConfig { bytes: 8 << 20, ..ReadPoolConfig::default() }).unwrap();
+        let pool = ReadPool::new(&ReadPoolConfig { bytes: 8 << 20, ..ReadPoolConfig::default() }, None).unwrap();
         assert!(!pool.pieces()[0].is_populated(), "nothing before the first lease");
         drop(pool.lease(1).unwrap());
         while !pool.pieces().iter().all(Piece::is_populated) {
             std::thread::yield_now();
-        }
-    }
-
-    mod models {
-        use super::*;
-        use crate::sync::{JoinHandle, model, spawn, yield_now};
-
-        /// Requests 20,000 bytes on another thread, and returns once that thread waits.
-        fn waiter(pool: &ReadPool) -> JoinHandle<Result<usize>> {
-            let waiting = pool.clone();
-            let thread = spawn("waiter", move || waiting.lease(20_000).map(|l| l.len())).unwrap();
-            while !pool.stock.runs.has_waiters() {
-                yield_now();
-            }
-            thread
-        }
-
-        #[test]
-        fn requests_are_granted_in_order_of_arrival() {
-            model(|| {
-                let pool = pool(64 << 10);
-                let first = pool.lease(24_000).unwrap();
-                let second = pool.lease(24_000).unwrap();
-                // 28 KiB do not fit into the remaining memory; 4 KiB would, but must not overtake.
-                let large = waiter(&pool);
-                assert!(pool.try_lease(100).unwrap().is_none(), "a small request does not overtake");
-                drop(first);
-                assert_eq!(large.join().unwrap().unwrap(), 20_000);
-                drop(second);
-                assert!(pool.try_lease(100).unwrap().is_some());
-            });
-        }
-
-        #[test]
-        fn closing_rejects_waiting_requests() {
-            model(|| {
-                let pool = pool(64 << 10);
-                let held = (pool.lease(24_000).unwrap(), pool.lease(24_000).unwrap());
-                let waiter = waiter(&pool);
-                pool.close();
-                assert_eq!(waiter.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
-                assert_eq!(pool.try_lease(1).unwrap_err().kind(), ErrorKind::Closed);
-                assert_eq!(held.0.len(), 24_000, "leases stay valid");
-            });
         }
     }
 }

@@ -249,27 +249,25 @@ impl std::fmt::Debug for BatchMemory {
 }
 
 #[cfg(test)]
-impl BatchSlot {
-    pub(super) fn backing(&self) -> &Backing {
-        &self.bytes.backing
-    }
-}
-
-#[cfg(test)]
-impl BatchMemory {
-    /// True if the memory is outside the pool.
-    pub(super) fn is_unpooled(&self) -> bool {
-        matches!(self.bytes.backing, Backing::Mapping { .. })
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
     use crate::memory::{BatchPool, BatchPoolConfig};
 
     fn pool(bytes: usize) -> BatchPool {
-        BatchPool::new(&BatchPoolConfig { bytes, ..BatchPoolConfig::default() }).unwrap()
+        BatchPool::new(&BatchPoolConfig { bytes, ..BatchPoolConfig::default() }, None).unwrap()
+    }
+
+    impl BatchSlot {
+        pub(in crate::memory) fn backing(&self) -> &Backing {
+            &self.bytes.backing
+        }
+    }
+
+    impl BatchMemory {
+        /// True if the memory is outside the pool.
+        pub(in crate::memory) fn is_unpooled(&self) -> bool {
+            matches!(self.bytes.backing, Backing::Mapping { .. })
+        }
     }
 
     #[test]

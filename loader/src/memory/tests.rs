@@ -8,6 +8,11 @@ impl ReadPool {
     pub(crate) fn is_whole(&self) -> bool {
         self.free_bytes() == self.stock.slab.total_bytes()
     }
+
+    /// Returns a slot, of which there must be one.
+    pub(crate) fn lease(&self, len: usize) -> crate::Result<ReadLease> {
+        Ok(self.try_lease(len)?.expect("a free slot"))
+    }
 }
 
 /// Counts registrations that are alive.
@@ -38,7 +43,7 @@ impl Drop for Guard {
 fn memory_stays_registered_until_the_last_batch_is_dropped() {
     let alive = Arc::new(AtomicUsize::new(0));
     let config = BatchPoolConfig { bytes: 1 << 20, ..Default::default() };
-    let pool = BatchPool::with_registrar(&config, Some(&Device(alive.clone()))).unwrap();
+    let pool = BatchPool::new(&config, Some(&Device(alive.clone()))).unwrap();
     let batch = pool.take(100).unwrap().freeze().unwrap();
     drop(pool);
     assert_eq!(alive.load(Ordering::SeqCst), 1);
@@ -50,18 +55,18 @@ fn memory_stays_registered_until_the_last_batch_is_dropped() {
 fn a_read_slot_is_registered_unless_its_sample_has_a_separate_mapping() {
     let config = ReadPoolConfig { bytes: 1 << 20, populate: false, ..Default::default() };
     let alive = Arc::new(AtomicUsize::new(0));
-    let pool = ReadPool::with_registrar(&config, Some(&Device(alive))).unwrap();
+    let pool = ReadPool::new(&config, Some(&Device(alive))).unwrap();
     assert!(pool.lease(100).unwrap().is_registered());
     assert!(!pool.lease(2 << 20).unwrap().is_registered());
-    assert!(!ReadPool::new(&config).unwrap().lease(100).unwrap().is_registered());
+    assert!(!ReadPool::new(&config, None).unwrap().lease(100).unwrap().is_registered());
 }
 
 #[test]
 fn in_a_forked_child_dropping_does_nothing() {
     let alive = Arc::new(AtomicUsize::new(0));
     let config = ReadPoolConfig { bytes: 1 << 20, populate: true, ..Default::default() };
-    let read_pool = ReadPool::with_registrar(&config, Some(&Device(alive.clone()))).unwrap();
-    let batch_pool = BatchPool::new(&BatchPoolConfig { bytes: 1 << 20, ..Default::default() }).unwrap();
+    let read_pool = ReadPool::new(&config, Some(&Device(alive.clone()))).unwrap();
+    let batch_pool = BatchPool::new(&BatchPoolConfig { bytes: 1 << 20, ..Default::default() }, None).unwrap();
     let lease = read_pool.lease(100).unwrap();
     let mut slot = batch_pool.take(100).unwrap();
     slot.bytes_mut().unwrap().fill(7);

@@ -86,7 +86,8 @@ impl std::fmt::Debug for Pool {
 
 impl DecodingDelivery {
     fn new(does: Does) -> Arc<Self> {
-        let pool = BatchPool::new(&BatchPoolConfig { bytes: 16 << 20, ..BatchPoolConfig::default() }).expect("a pool");
+        let pool =
+            BatchPool::new(&BatchPoolConfig { bytes: 16 << 20, ..BatchPoolConfig::default() }, None).expect("a pool");
         let [batches, firsts, files, in_flight, chunks] = [0; 5].map(AtomicU64::new);
         let ended = Arc::default();
         Arc::new(Self(Arc::new(Inner { does, batches, firsts, files, ended, in_flight, chunks, pool: Pool(pool) })))

@@ -58,7 +58,7 @@ impl Bench {
             .collect();
         std::fs::write(folder.path().join("shard"), &bytes).unwrap();
         let config = ReadPoolConfig { bytes: pool_bytes, piece_bytes_max: 1 << 20, ..Default::default() };
-        Self { folder, bytes, pool: ReadPool::new(&config).unwrap(), stats: Arc::default() }
+        Self { folder, bytes, pool: ReadPool::new(&config, None).unwrap(), stats: Arc::default() }
     }
 
     fn file(&self, directory: &Arc<DirFeatures>) -> Arc<ShardFile> {

@@ -162,7 +162,8 @@ mod tests {
     fn one(directory: &Arc<DirFeatures>, offset: u64, len: usize, faults: &[(u64, Fault)]) -> (Result<ReadLease>, u64) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), (0..40_000_u32).map(|i| (i % 253) as u8).collect::<Vec<_>>()).unwrap();
-        let pool = ReadPool::new(&ReadPoolConfig { bytes: 1 << 20, populate: false, ..Default::default() }).unwrap();
+        let pool =
+            ReadPool::new(&ReadPoolConfig { bytes: 1 << 20, populate: false, ..Default::default() }, None).unwrap();
         let script = Script { seed: 1, faults: faults.iter().copied().collect() };
         let mut reader = SimReader::new(4, script, &Stats::default());
         let file = Arc::new(ShardFile::open(file.path(), directory).unwrap());
@@ -239,7 +240,8 @@ mod tests {
     fn a_stalled_read_does_not_block_the_others_and_returns_its_slot_in_the_end() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), [1; 1000]).unwrap();
-        let pool = ReadPool::new(&ReadPoolConfig { bytes: 1 << 20, populate: false, ..Default::default() }).unwrap();
+        let pool =
+            ReadPool::new(&ReadPoolConfig { bytes: 1 << 20, populate: false, ..Default::default() }, None).unwrap();
         let script = Script { seed: 3, faults: BTreeMap::from([(0, Fault::Stall)]) };
         let mut reader = SimReader::new(4, script, &Stats::default());
         let file = Arc::new(ShardFile::open(file.path(), &DirFeatures::new()).unwrap());
@@ -260,7 +262,7 @@ mod tests {
         std::fs::write(file.path(), [1; 1000]).unwrap();
         let order = |seed| {
             let config = ReadPoolConfig { bytes: 1 << 20, populate: false, ..Default::default() };
-            let pool = ReadPool::new(&config).unwrap();
+            let pool = ReadPool::new(&config, None).unwrap();
             let mut reader = SimReader::new(16, Script { seed, ..Default::default() }, &Stats::default());
             let file = Arc::new(ShardFile::open(file.path(), &DirFeatures::new()).unwrap());
             for token in 0..16 {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 fn pool(bytes: usize, piece_bytes_max: usize) -> ReadPool {
-    ReadPool::new(&ReadPoolConfig { bytes, piece_bytes_max, ..Default::default() }).unwrap()
+    ReadPool::new(&ReadPoolConfig { bytes, piece_bytes_max, ..Default::default() }, None).unwrap()
 }
 
 /// A file of counted bytes.
