@@ -25,15 +25,12 @@ use crate::config::LoaderConfig;
 use crate::decode::FieldPlan;
 use crate::delivery::{Delivery, HostDelivery};
 use crate::error::{Error, ErrorKind, Result};
-use crate::order::{Rank, Resume};
-use crate::pipeline::{
-    BatchLayout, DeviceFeatures, Epoch, EpochSetup, HostShare, OpenShards, Pace, Refills, TakeOutcome,
-};
+use crate::order::Resume;
+use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
 use crate::state::State;
 use crate::stats::{Snapshot, Stats, TimeKind};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use crate::topology::Topology;
-use negotiate::{Features, Negotiation};
 use planner::Planner;
 use pools::Pools;
 use position::Position;
@@ -81,10 +78,7 @@ pub struct Loader {
     open: Arc<OpenShards>,
     delivery: Arc<dyn Delivery>,
     /// Optional features of the delivery, chosen at the start of the first epoch.
-    features: OnceLock<Features>,
-    /// Share of the pictures that the decode threads take, if they take any. It is learnt, and kept from epoch to
-    /// epoch.
-    host_share: Option<Arc<HostShare>>,
+    features: OnceLock<DeviceFeatures>,
     stats: Arc<Stats>,
     topology: Topology,
     /// The pools, made at the start of the first epoch.
@@ -154,7 +148,6 @@ impl Loader {
             open,
             delivery,
             features: OnceLock::new(),
-            host_share: config.share_decode.then(Default::default),
             stats,
             topology,
             pools: Mutex::new(None),
@@ -218,20 +211,12 @@ impl Loader {
         for warning in plan.warnings() {
             log::warn!("{warning}");
         }
-        let rank = Rank(self.config.world.rank);
-        let batch = self.config.batch_size as usize;
         let pools = self.pools()?;
         let threads = pools.threads();
-        let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
-        let ahead = u64::from(self.prefetch) + 1;
-        let global = plan.parallel_world().ranks() * batch as u64;
-        let features = self.features.get_or_init(|| self.features());
         let setup = EpochSetup {
-            rank,
+            config: &self.config,
             next_plan: self.planner.next_plan(&plan),
-            refills: Refills::new(self.planner.whole_plan(&plan), rank),
-            first_batch: plan.sample_in_epoch() / global,
-            is_alone: self.planner.world.ranks() == 1,
+            whole_plan: self.planner.whole_plan(&plan),
             catalog: self.catalog.clone(),
             open_shards: self.open.clone(),
             fields: self.fields.clone(),
@@ -239,21 +224,12 @@ impl Loader {
             batches: pools.batches,
             workers: pools.numa_workers,
             delivery: self.delivery.clone(),
-            device: DeviceFeatures {
-                pictures: features.pictures.clone(),
-                host_share: self.host_share.clone(),
-                storage: features.storage.clone().inspect(|storage| storage.retry()),
-                slot_copies: features.slot_copies.clone().inspect(|copies| copies.retry()),
-            },
+            device: self.features.get_or_init(|| self.negotiate()).clone(),
             stats: self.stats.clone(),
-            on_error: self.config.on_error,
-            max_errors: self.config.max_errors,
-            sample_bytes_max: self.config.sample_bytes_max,
-            ahead,
-            stall_timeout,
+            ahead: u64::from(self.prefetch) + 1,
             shard_plane: shard_plane::of(&self.config, &self.catalog, &self.topology, threads),
             pace: Pace {
-                batch,
+                batch: self.config.batch_size as usize,
                 drop_last: self.config.drop_last,
                 predownload: self.predownload(),
                 chunk: self.chunk(threads),
@@ -292,7 +268,7 @@ impl Loader {
         let epoch = position.running()?;
         drop(position);
         let stage = self.stats.stage("next");
-        match stage.timed(TimeKind::Input, || epoch.take(limit)) {
+        match stage.timed(TimeKind::Input, || epoch.consumer.take(limit)) {
             Ok(TakeOutcome::Item(batch)) => {
                 batch.hand_over();
                 self.position.lock().pass(&epoch, &batch);
@@ -389,18 +365,6 @@ impl Loader {
         self.position()?.stop();
         *self.pools.lock() = None;
         Ok(())
-    }
-
-    fn features(&self) -> Features {
-        let negotiation = Negotiation {
-            config: &self.config,
-            catalog: &self.catalog,
-            fields: &self.fields,
-            layout: &self.layout,
-            delivery: &self.delivery,
-            stats: &self.stats,
-        };
-        negotiation.run()
     }
 
     /// Locks the position. In a forked child the lock may be held by a thread that does not exist there, so the process

@@ -1,38 +1,20 @@
 //! Choice of the delivery's optional features: decoding of pictures, GPUDirect Storage, copies of rows.
 
-use crate::catalog::Catalog;
-use crate::config::LoaderConfig;
-use crate::decode::FieldPlan;
-use crate::delivery::{Delivery, PictureDecoder};
-use crate::pipeline::{BatchLayout, COPIED_BYTES_MIN, DirectColumns, ROW_BYTES_MIN, SlotCopies, StorageReader};
-use crate::stats::Stats;
+use super::Loader;
+use crate::delivery::PictureDecoder;
+use crate::pipeline::{COPIED_BYTES_MIN, DeviceFeatures, DirectColumns, ROW_BYTES_MIN, SlotCopies, StorageReader};
 use crate::sync::Arc;
 
-/// Optional features that the delivery provides for this data. Without one of them the host does the work.
-pub(super) struct Features {
-    /// Decodes pictures on the device.
-    pub(super) pictures: Option<Arc<dyn PictureDecoder>>,
-    /// Reads rows from local disk into device memory.
-    pub(super) storage: Option<Arc<StorageReader>>,
-    /// Copies rows from read slots to the device.
-    pub(super) slot_copies: Option<Arc<SlotCopies>>,
-}
-
-/// Input of the choice.
-pub(super) struct Negotiation<'a> {
-    pub(super) config: &'a LoaderConfig,
-    pub(super) catalog: &'a Arc<Catalog>,
-    pub(super) fields: &'a [Arc<FieldPlan>],
-    pub(super) layout: &'a BatchLayout,
-    pub(super) delivery: &'a Arc<dyn Delivery>,
-    pub(super) stats: &'a Arc<Stats>,
-}
-
-impl Negotiation<'_> {
+impl Loader {
     /// Asks the delivery for the features that are configured and that the data can use. Each feature that is
-    /// configured but not used has a warning and a note in the statistics.
-    pub(super) fn run(&self) -> Features {
-        Features { pictures: self.pictures(), storage: self.storage(), slot_copies: self.slot_copies() }
+    /// configured but not used has a warning and a note in the statistics; the host then does the work.
+    pub(super) fn negotiate(&self) -> DeviceFeatures {
+        DeviceFeatures {
+            pictures: self.pictures(),
+            host_share: self.config.share_decode.then(Default::default),
+            storage: self.storage(),
+            slot_copies: self.slot_copies(),
+        }
     }
 
     fn pictures(&self) -> Option<Arc<dyn PictureDecoder>> {
@@ -70,7 +52,7 @@ impl Negotiation<'_> {
         if !self.config.gpu_direct_storage {
             return None;
         }
-        let Some(columns) = DirectColumns::of_layouts(self.fields, self.catalog.layouts(), ROW_BYTES_MIN) else {
+        let Some(columns) = DirectColumns::of_layouts(&self.fields, self.catalog.layouts(), ROW_BYTES_MIN) else {
             self.warn_and_note(
                 "gpu_direct_storage has no effect: no output is the stored bytes of an array of fixed size of at least 4 KiB \
                  in MDS shards",
@@ -93,7 +75,7 @@ impl Negotiation<'_> {
 
     fn slot_copies(&self) -> Option<Arc<SlotCopies>> {
         self.delivery.direct_rows()?;
-        let columns = DirectColumns::of_layouts(self.fields, self.catalog.layouts(), COPIED_BYTES_MIN)?;
+        let columns = DirectColumns::of_layouts(&self.fields, self.catalog.layouts(), COPIED_BYTES_MIN)?;
         Some(Arc::new(SlotCopies::new(columns, self.delivery.clone(), self.stats.clone())))
     }
 

@@ -6,7 +6,7 @@ use crate::decode::DRAWS_VERSION;
 use crate::error::Result;
 use crate::format::HashAlgo;
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, Weight, World};
-use crate::pipeline::{NextPlan, WholePlan};
+use crate::pipeline::MakePlan;
 use crate::state::{ForebayState, STATE_VERSION};
 use crate::sync::Arc;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ impl Planner {
     }
 
     /// Returns a function that plans the epoch of `plan` from its beginning.
-    pub(super) fn whole_plan(&self, plan: &EpochPlan) -> WholePlan {
+    pub(super) fn whole_plan(&self, plan: &EpochPlan) -> MakePlan {
         let (planner, plan) = (self.clone(), plan.clone());
         Box::new(move || match plan.sample_in_epoch() {
             0 => Ok(plan.clone()),
@@ -47,7 +47,7 @@ impl Planner {
     }
 
     /// Returns a function that plans the epoch after that of `plan`.
-    pub(super) fn next_plan(&self, plan: &EpochPlan) -> NextPlan {
+    pub(super) fn next_plan(&self, plan: &EpochPlan) -> MakePlan {
         let (planner, epoch, resume) = (self.clone(), plan.epoch() + 1, plan.state(0));
         Box::new(move || planner.plan(epoch, Some(&resume)))
     }

@@ -1,15 +1,11 @@
 //! The consumer's side of an epoch: it takes batches, detects that nothing moves while it waits, and ends the stages.
 
-use super::reorder::{ReorderQueue, TakeOutcome};
+use super::reorder::TakeOutcome;
 use super::run::Run;
 use super::sample::consumer_memory::ConsumerMemory;
-use super::sample::offload::Offload;
-use super::schedule::Dispatcher;
-use super::shard::janitor::Janitor;
-use super::shard::open_shards::OpenShards;
+use super::sample::place::PlaceStage;
 use super::shard::source::ShardSource;
 use crate::batch::Batch;
-use crate::delivery::Delivery;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::BatchPool;
 use crate::sync::{Arc, Mutex};
@@ -24,18 +20,10 @@ const WARNING_AFTER: Duration = Duration::from_secs(30);
 /// The consumer's side of the stages.
 pub(crate) struct Consumer {
     pub(crate) run: Arc<Run>,
-    pub(crate) reorder: Arc<ReorderQueue<Result<Batch>>>,
+    pub(crate) place: Arc<PlaceStage>,
     pub(crate) consumer_memory: Arc<ConsumerMemory>,
-    pub(crate) dispatcher: Arc<Dispatcher>,
-    pub(crate) offload: Option<Arc<dyn Offload>>,
     pub(crate) source: Arc<ShardSource>,
-    pub(crate) open_shards: Arc<OpenShards>,
-    pub(crate) janitor: Arc<Janitor>,
     pub(crate) batches: BatchPool,
-    pub(crate) delivery: Arc<dyn Delivery>,
-    pub(crate) decodes_on_device: bool,
-    /// Number of the run's first batch in the epoch.
-    pub(crate) first_batch: u64,
     /// Wait without progress that ends the epoch.
     pub(crate) stall_timeout: Duration,
     pub(crate) wait: Mutex<Wait>,
@@ -54,13 +42,13 @@ pub(crate) struct Wait {
 impl Consumer {
     /// Wakes every thread of the epoch, after a stop.
     pub(crate) fn wake(&self) {
-        self.dispatcher.close();
-        self.offload.iter().for_each(|offload| offload.close());
+        let PlaceStage { dispatcher, offload, reorder, .. } = &*self.place;
+        dispatcher.chunks.close();
+        offload.iter().for_each(|offload| offload.close());
         self.consumer_memory.clear();
-        self.dispatcher.residency.close();
+        dispatcher.residency.close();
         self.source.wake();
-        self.janitor.close();
-        self.reorder.stop();
+        reorder.stop();
         self.batches.wake();
     }
 
@@ -70,12 +58,12 @@ impl Consumer {
     ///
     /// The failure of the batch or the epoch; `Timeout` when nothing has moved for the stall timeout.
     pub(crate) fn take(&self, limit: Duration) -> Result<TakeOutcome<Batch>> {
-        let Self { run, reorder, consumer_memory, .. } = self;
+        let Self { run, place, consumer_memory, .. } = self;
         let begun = Instant::now();
         run.set_awaited(true);
         let taken = loop {
             consumer_memory.allocate()?;
-            match reorder.take(limit.saturating_sub(begun.elapsed())) {
+            match place.reorder.take(limit.saturating_sub(begun.elapsed())) {
                 // Interrupted for rows, which are allocated before the next wait.
                 TakeOutcome::Pending if !consumer_memory.is_empty() => {}
                 taken => break taken,
@@ -120,11 +108,12 @@ impl Consumer {
         let waited = wait.waited;
         if waited >= self.stall_timeout {
             let message = format!("nothing has moved for {} s: {}", waited.as_secs(), self.stall_cause());
-            return Err(Error::new(ErrorKind::Timeout, message).with("batch", self.first_batch + self.reorder.next()));
+            return Err(Error::new(ErrorKind::Timeout, message)
+                .with("batch", self.place.first_batch + self.place.reorder.next()));
         }
         if waited >= DEVICE_CHECK_AFTER {
             // Threads that wait for a failed device would wait forever.
-            self.delivery.check()?;
+            self.place.delivery.check()?;
         }
         if waited >= WARNING_AFTER && !wait.is_warned {
             wait.is_warned = true;
@@ -135,18 +124,13 @@ impl Consumer {
 
     /// Describes what the next batch waits for.
     fn stall_cause(&self) -> String {
-        match self.dispatcher.residency.awaited() {
+        let PlaceStage { dispatcher, offload, .. } = &*self.place;
+        match dispatcher.residency.awaited() {
             Some(shard) => self.source.status(shard),
-            None if self.decodes_on_device => {
+            None if offload.as_ref().is_some_and(|offload| offload.decodes_pictures()) => {
                 "samples of the next batch are being read, or decoded here or on the device".to_owned()
             }
             None => "samples of the next batch are being read or decoded".to_owned(),
         }
-    }
-
-    /// Closes and releases the epoch's shards, after its threads have ended.
-    pub(crate) fn release_shards(&self) {
-        self.source.release_all();
-        self.open_shards.close_all();
     }
 }

@@ -2,27 +2,25 @@
 
 use super::consumer::Consumer;
 use super::device::offload::{DeviceFeatures, DeviceOffload};
-use super::refill::Refills;
-use super::reorder::{ReorderQueue, TakeOutcome};
+use super::refill::{MakePlan, Refills};
+use super::reorder::ReorderQueue;
 use super::run::Run;
 use super::sample::batch_layout::BatchLayout;
 use super::sample::consumer_memory::ConsumerMemory;
 use super::sample::decode::DecodeStage;
 use super::sample::offload::Offload;
 use super::sample::place::PlaceStage;
-use super::schedule::{Dispatcher, Pace, Scheduler};
-use super::shard::janitor::Janitor;
+use super::schedule::{Dispatcher, Pace, Scheduler, StageSender};
 use super::shard::open_shards::OpenShards;
 use super::shard::places::ShardPlane;
 use super::shard::residency::Residency;
-use super::shard::source::{NextPlan, ShardSource};
+use super::shard::source::ShardSource;
 use super::shard::stage::ShardStage;
 use super::skip::SkipBudget;
 use super::threads::Threads;
 use super::workers::NumaWorkers;
-use crate::batch::Batch;
 use crate::catalog::Catalog;
-use crate::config::OnError;
+use crate::config::LoaderConfig;
 use crate::decode::FieldPlan;
 use crate::delivery::Delivery;
 use crate::error::Result;
@@ -50,15 +48,13 @@ const COUNTERS: &[&str] = &[
 ];
 
 /// Arguments of [`Epoch::start`]. Everything behind an `Arc` outlives the epoch.
-pub(crate) struct EpochSetup {
+pub(crate) struct EpochSetup<'a> {
+    pub(crate) config: &'a LoaderConfig,
     pub(crate) plan: EpochPlan,
-    pub(crate) rank: Rank,
-    pub(crate) next_plan: NextPlan,
-    pub(crate) refills: Refills,
-    /// Number of the run's first batch in the epoch: not 0 after a resume.
-    pub(crate) first_batch: u64,
-    /// True if there are no other ranks, which would wait for a rank with fewer batches.
-    pub(crate) is_alone: bool,
+    /// Plans the epoch from its beginning: `plan` may be the rest of it.
+    pub(crate) whole_plan: MakePlan,
+    /// Plans the epoch after it.
+    pub(crate) next_plan: MakePlan,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) open_shards: Arc<OpenShards>,
     /// One plan for each layout of the data set's shards, all with the same outputs.
@@ -69,19 +65,15 @@ pub(crate) struct EpochSetup {
     pub(crate) delivery: Arc<dyn Delivery>,
     pub(crate) device: DeviceFeatures,
     pub(crate) stats: Arc<Stats>,
-    pub(crate) on_error: OnError,
-    pub(crate) max_errors: u64,
-    pub(crate) sample_bytes_max: u64,
     /// Batches in flight, including the one that the consumer waits for.
     pub(crate) ahead: u64,
-    pub(crate) stall_timeout: Duration,
     pub(crate) shard_plane: ShardPlane,
     pub(crate) pace: Pace,
 }
 
 /// Running epoch. Dropping it ends it as [`end`](Self::end) does.
 pub(crate) struct Epoch {
-    consumer: Arc<Consumer>,
+    pub(crate) consumer: Arc<Consumer>,
     threads: Threads,
     /// Process that the threads belong to.
     pid: u32,
@@ -93,38 +85,32 @@ impl Epoch {
     /// # Errors
     ///
     /// When the system rejects a thread.
-    pub(crate) fn start(setup: EpochSetup) -> Result<Self> {
-        let EpochSetup { plan, rank, next_plan, refills, first_batch, is_alone, catalog, open_shards, .. } = setup;
+    pub(crate) fn start(setup: EpochSetup<'_>) -> Result<Self> {
+        let EpochSetup { config, plan, whole_plan, next_plan, catalog, open_shards, .. } = setup;
         let EpochSetup { fields, layout, batches, workers, delivery, device, stats, pace, .. } = setup;
-        let (epoch, order) = (plan.epoch(), plan.rank(rank));
+        let (epoch, rank) = (plan.epoch(), Rank(config.world.rank));
+        let order = plan.rank(rank);
+        let global_batch = plan.parallel_world().ranks() * u64::from(config.batch_size);
+        let first_batch = plan.sample_in_epoch() / global_batch;
         COUNTERS.iter().for_each(|name| drop(stats.counter(name)));
         let run = Run::new();
         let reorder = Arc::new(ReorderQueue::new(setup.ahead));
         let residency = Arc::new(Residency::new(catalog.shape().num_shards(), open_shards.may_be_evicted()));
         let (chunks, chunk_queue) = unbounded();
-        let dispatcher = Arc::new(Dispatcher::new(residency.clone(), chunks));
-        let decodes_on_device = device.pictures.is_some();
+        let dispatcher = Arc::new(Dispatcher { residency: residency.clone(), chunks: StageSender::new(chunks) });
         let (device, device_queues) = DeviceOffload::new(device, &stats).unzip();
         let offload = device.clone().map(|device| device as Arc<dyn Offload>);
 
         let source = Arc::new(ShardSource::new(
-            (catalog.clone(), open_shards.clone()),
-            residency.clone(),
+            (catalog.clone(), open_shards),
+            residency,
             run.clone(),
             (plan, next_plan, rank),
             setup.shard_plane,
             stats.clone(),
         ));
-        let janitor = Janitor::new((catalog.clone(), open_shards.clone()), residency.clone(), source.clone());
-        let janitor = Arc::new(janitor);
-        let shards = Arc::new(ShardStage {
-            catalog: catalog.clone(),
-            residency: residency.clone(),
-            source: source.clone(),
-            dispatcher: dispatcher.clone(),
-            run: run.clone(),
-            stage: stats.stage("shard"),
-        });
+        let stage = stats.stage("shard");
+        let shards = Arc::new(ShardStage { source: source.clone(), dispatcher: dispatcher.clone(), stage });
         let scheduler = Scheduler {
             pace,
             catalog: catalog.clone(),
@@ -140,55 +126,39 @@ impl Epoch {
         let place = Arc::new(PlaceStage {
             epoch,
             first_batch,
-            is_alone,
+            is_alone: config.world.world_size == 1,
             delivery: delivery.clone(),
             reorder: reorder.clone(),
-            refills,
+            refills: Refills::new(whole_plan, rank),
             catalog: catalog.clone(),
             dispatcher: dispatcher.clone(),
-            offload: offload.clone(),
+            offload,
             stage: stats.stage("place"),
             batches_refilled: stats.counter("batches_refilled"),
         });
-        let skip = Arc::new(SkipBudget::new(catalog, setup.on_error, setup.max_errors, &stats));
-        let consumer_memory = Arc::new(ConsumerMemory {
-            delivery: delivery.clone(),
-            dispatcher: dispatcher.clone(),
-            reorder: reorder.clone(),
-            run: run.clone(),
-            waiting: Mutex::default(),
-        });
+        let skip = Arc::new(SkipBudget::new(catalog, config.on_error, config.max_errors, &stats));
+        let consumer_memory =
+            Arc::new(ConsumerMemory { delivery, dispatcher, reorder, run: run.clone(), waiting: Mutex::default() });
         let decode = Arc::new(DecodeStage {
-            epoch,
             fields,
             layout,
-            sample_bytes_max: setup.sample_bytes_max,
-            open_shards: open_shards.clone(),
+            sample_bytes_max: config.sample_bytes_max,
             source: source.clone(),
-            dispatcher: dispatcher.clone(),
             consumer_memory: consumer_memory.clone(),
             skip,
-            place,
+            place: place.clone(),
             run: run.clone(),
-            offload: offload.clone(),
             stats,
         });
 
         let threads = Threads::new(run.clone());
         let consumer = Arc::new(Consumer {
             run: run.clone(),
-            reorder,
+            place,
             consumer_memory,
-            dispatcher,
-            offload,
-            source,
-            open_shards,
-            janitor: janitor.clone(),
+            source: source.clone(),
             batches,
-            delivery,
-            decodes_on_device,
-            first_batch,
-            stall_timeout: setup.stall_timeout,
+            stall_timeout: Duration::from_secs_f64(config.stall_timeout),
             wait: Mutex::default(),
         });
         // Weak: the consumer's side holds the run.
@@ -201,7 +171,7 @@ impl Epoch {
         // From here on an error ends the threads that have been started.
         let epoch = Self { consumer, threads, pid: std::process::id() };
         epoch.threads.start("fb-schedule", "schedule", false, move || scheduler.run(order))?;
-        epoch.threads.start("fb-janitor", "shard", false, move || janitor.run())?;
+        epoch.threads.start("fb-janitor", "shard", false, move || source.keep_house())?;
         for i in 0..setup.shard_plane.threads {
             let shards = shards.clone();
             epoch.threads.start(&format!("fb-shard-{i}"), "shard", false, move || shards.run())?;
@@ -217,17 +187,8 @@ impl Epoch {
         Ok(epoch)
     }
 
-    /// As [`Consumer::take`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Consumer::take`].
-    pub(crate) fn take(&self, limit: Duration) -> Result<TakeOutcome<Batch>> {
-        self.consumer.take(limit)
-    }
-
     /// Stops and joins every thread, except those that wait for a device which does not answer. A wait in
-    /// [`take`](Self::take) returns [`TakeOutcome::Stopped`].
+    /// [`Consumer::take`] returns [`TakeOutcome::Stopped`](super::reorder::TakeOutcome::Stopped).
     pub(crate) fn end(&self) {
         if self.pid != std::process::id() {
             // A forked child has no threads to join, and a lock may be held by a thread that does not exist here.
@@ -237,7 +198,7 @@ impl Epoch {
         self.consumer.run.stop();
         if self.threads.join() {
             // Only the first time: shards that are open or kept later belong to the next epoch.
-            self.consumer.release_shards();
+            self.consumer.source.release_all();
         }
     }
 }

@@ -11,12 +11,13 @@ use crate::error::Result;
 use crate::order::{EpochPlan, PlannedSample, Rank, RankOrder};
 use crate::sync::Mutex;
 
-/// Makes the plan of an epoch from its beginning.
-pub(crate) type WholePlan = Box<dyn Fn() -> Result<EpochPlan> + Send + Sync>;
+/// Makes the plan of an epoch.
+pub(crate) type MakePlan = Box<dyn Fn() -> Result<EpochPlan> + Send + Sync>;
 
 /// Samples that this rank may repeat.
 pub(crate) struct Refills {
-    plan: WholePlan,
+    /// Plans the epoch from its beginning.
+    plan: MakePlan,
     rank: Rank,
     /// The rank's order from the beginning of the epoch, made at the first use, which is rare.
     order: Mutex<Option<RankOrder>>,
@@ -24,7 +25,7 @@ pub(crate) struct Refills {
 
 impl Refills {
     /// Samples of `rank` in the epoch that `plan` plans.
-    pub(crate) fn new(plan: WholePlan, rank: Rank) -> Self {
+    pub(crate) fn new(plan: MakePlan, rank: Rank) -> Self {
         Self { plan, rank, order: Mutex::default() }
     }
 

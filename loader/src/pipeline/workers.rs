@@ -1,6 +1,6 @@
 //! Sample plane of one NUMA node.
 
-use super::sample::decode::{DecodeQueues, DecodeStage};
+use super::sample::decode::{DecodeQueues, DecodeStage, DecodeThread};
 use super::sample::read::{ReadQueues, ReadStage};
 use super::schedule::Chunk;
 use super::threads::Threads;
@@ -56,7 +56,7 @@ impl NumaWorkers {
             let has_direct_rows = decode.place.delivery.direct_rows().is_some();
             threads.start(&name, "decode", has_direct_rows, move || {
                 bind(cpus.as_ref(), &decode.stats);
-                decode.run(queues)
+                DecodeThread::new(&decode, queues).run()
             })?;
         }
         Ok(())

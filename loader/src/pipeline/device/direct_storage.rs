@@ -13,13 +13,13 @@
 use super::direct_rows::{DirectColumns, DirectRow};
 use super::part::DevicePart;
 use crate::catalog::Catalog;
-use crate::delivery::{Delivery, DirectBatch, DirectStorage};
+use crate::delivery::{Delivery, DirectBatch, DirectFile, DirectStorage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::run::Run;
 use crate::pipeline::sample::read::{LoadedSample, Miss, ReadQueues};
 use crate::pipeline::shard::open_shard::OpenShard;
 use crate::stats::{Counter, Stage, Stats, TimeKind};
-use crate::sync::{Arc, AtomicBool, AtomicU32, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU32, OnceLock, Ordering};
 use crossbeam::channel::Receiver;
 
 /// Shorter rows are read by the host: files are read in blocks of this size, and a call for less costs more than a
@@ -53,6 +53,22 @@ pub(crate) struct StorageReader {
     fallbacks: Arc<Counter>,
 }
 
+/// The device's state of an open shard.
+#[derive(Debug, Default)]
+struct DirectShard {
+    /// The data file as the device reads it, from the first request on; `None` where the device cannot.
+    file: OnceLock<Option<Arc<dyn DirectFile>>>,
+    /// The device no longer reads this file.
+    is_refused: AtomicBool,
+}
+
+impl DirectShard {
+    fn of(open: &OpenShard) -> &Self {
+        let extension = open.extension.get_or_init(|| Box::<Self>::default());
+        extension.downcast_ref().expect("a loader has one reader of files")
+    }
+}
+
 impl StorageReader {
     /// Reads rows of `columns`, given for each of the layouts of `catalog`.
     pub(crate) fn new(
@@ -83,8 +99,10 @@ impl StorageReader {
 
     /// Returns the columns of `open` whose rows the device reads; `None` if the host reads the shard.
     pub(crate) fn columns(&self, open: &OpenShard) -> Option<&Arc<DirectColumns>> {
-        let is_used = self.refusals.load(Ordering::Relaxed) < REFUSALS_MAX && !self.is_full() && !open.refuses_direct();
-        self.columns[open.layout_number()].as_ref().filter(|_| is_used)
+        let is_used = self.refusals.load(Ordering::Relaxed) < REFUSALS_MAX
+            && !self.is_full()
+            && !DirectShard::of(open).is_refused.load(Ordering::Relaxed);
+        self.columns[open.layout_number].as_ref().filter(|_| is_used)
     }
 
     fn is_full(&self) -> bool {
@@ -94,20 +112,30 @@ impl StorageReader {
     /// Reads direct `rows` of `miss`.
     fn read(&self, miss: &Miss, rows: &[DirectRow]) -> Result<()> {
         let Miss { batch, row, open, .. } = miss;
-        let file = open.direct_file(&*self.storage, |error| self.give_up(miss, "a shard", error))?;
+        let shard = DirectShard::of(open);
+        let opened = || open.file.open_direct_again().and_then(|file| self.storage.open(file));
+        let file = shard.file.get_or_init(|| opened().inspect_err(|error| self.refuse(miss, error)).ok());
+        let Some(file) = file else {
+            return Err(Error::new(ErrorKind::Unsupported, "the device does not read this file"));
+        };
         let memory = self.memory(miss)?;
         for direct in rows {
             let at = batch.row_offset(direct.fixed_output, *row);
-            if let Err(error) = memory.read(&*file, direct.offset, direct.bytes, at) {
+            if let Err(error) = memory.read(&**file, direct.offset, direct.bytes, at) {
                 // The reason for one refused row of a file usually holds for its other rows.
-                if open.refuse_direct() {
-                    self.give_up(miss, "a shard", &error);
-                }
+                self.refuse(miss, &error);
                 return Err(error);
             }
         }
         DevicePart::of(batch).add_direct_rows(rows.iter().map(|direct| (direct.fixed_output, *row)));
         Ok(())
+    }
+
+    /// Ends reads of the file of `miss` by the device because of `error`.
+    fn refuse(&self, miss: &Miss, error: &Error) {
+        if !DirectShard::of(&miss.open).is_refused.swap(true, Ordering::Relaxed) {
+            self.give_up(miss, "a shard", error);
+        }
     }
 
     /// Returns the memory on the device for the batch of `miss`.

@@ -54,12 +54,14 @@ pub(crate) struct DeviceQueues {
 }
 
 impl DeviceOffload {
-    /// Uses these `features`; `None` if there are none.
+    /// Uses these `features` in one epoch; `None` if there are none.
     pub(crate) fn new(features: DeviceFeatures, stats: &Stats) -> Option<(Arc<Self>, DeviceQueues)> {
         let DeviceFeatures { pictures, storage, slot_copies, .. } = &features;
         if pictures.is_none() && storage.is_none() && slot_copies.is_none() {
             return None;
         }
+        storage.iter().for_each(|storage| storage.retry());
+        slot_copies.iter().for_each(|copies| copies.retry());
         let ((batches, batch_queue), (samples, sample_queue)) = (unbounded(), unbounded());
         let offload = Self {
             features,

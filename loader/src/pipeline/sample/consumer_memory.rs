@@ -62,7 +62,7 @@ impl ConsumerMemory {
                     return Err(error);
                 }
             }
-            self.dispatcher.send(chunk);
+            self.dispatcher.chunks.send(chunk);
         }
         Ok(())
     }

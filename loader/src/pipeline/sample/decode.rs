@@ -8,7 +8,6 @@ use super::batch_builder::BatchBuilder;
 use super::batch_layout::BatchLayout;
 use super::consumer_memory::ConsumerMemory;
 use super::decoder::RowDecoder;
-use super::offload::Offload;
 use super::page_cache::{PageCacheLookup, PageCacheReader, SampleBytes};
 use super::place::PlaceStage;
 use super::read::{LoadedSample, Miss, ReadQueues};
@@ -17,9 +16,8 @@ use crate::error::{Error, Result};
 use crate::memory::ReadLease;
 use crate::order::ShardId;
 use crate::pipeline::run::Run;
-use crate::pipeline::schedule::{Chunk, Dispatcher, SampleRow, Task};
+use crate::pipeline::schedule::{Chunk, SampleRow, Task};
 use crate::pipeline::shard::open_shard::OpenShard;
-use crate::pipeline::shard::open_shards::OpenShards;
 use crate::pipeline::shard::source::ShardSource;
 use crate::pipeline::skip::SkipBudget;
 use crate::stats::{Stage, Stats, TimeKind};
@@ -29,19 +27,15 @@ use std::time::{Duration, Instant};
 
 /// Decode stage.
 pub(crate) struct DecodeStage {
-    pub(crate) epoch: u64,
     /// Plan of the fields for each layout.
     pub(crate) fields: Vec<Arc<FieldPlan>>,
     pub(crate) layout: Arc<BatchLayout>,
     pub(crate) sample_bytes_max: u64,
-    pub(crate) open_shards: Arc<OpenShards>,
     pub(crate) source: Arc<ShardSource>,
-    pub(crate) dispatcher: Arc<Dispatcher>,
     /// Allocates rows of bytes in the consumer's memory.
     pub(crate) consumer_memory: Arc<ConsumerMemory>,
     pub(crate) skip: Arc<SkipBudget>,
     pub(crate) place: Arc<PlaceStage>,
-    pub(crate) offload: Option<Arc<dyn Offload>>,
     pub(crate) run: Arc<Run>,
     pub(crate) stats: Arc<Stats>,
 }
@@ -56,15 +50,8 @@ pub(crate) struct DecodeQueues {
     pub(crate) reads: ReadQueues,
 }
 
-impl DecodeStage {
-    /// Decodes until the queue of chunks ends or the run stops.
-    pub(crate) fn run(&self, queues: DecodeQueues) -> Result<()> {
-        DecodeThread::new(self, queues).run()
-    }
-}
-
 /// One decode thread.
-struct DecodeThread<'a> {
+pub(crate) struct DecodeThread<'a> {
     stage: &'a DecodeStage,
     queues: DecodeQueues,
     page_cache: PageCacheReader,
@@ -79,13 +66,13 @@ struct DecodeThread<'a> {
 }
 
 impl<'a> DecodeThread<'a> {
-    fn new(stage: &'a DecodeStage, queues: DecodeQueues) -> Self {
-        let DecodeStage { fields, stats, .. } = stage;
-        let page_cache = PageCacheReader::new(fields, stage.open_shards.clone(), stage.sample_bytes_max);
+    pub(crate) fn new(stage: &'a DecodeStage, queues: DecodeQueues) -> Self {
+        let DecodeStage { fields, place, stats, .. } = stage;
+        let page_cache = PageCacheReader::new(fields, stage.source.open_shards.clone(), stage.sample_bytes_max);
         let stored_list = |layout| page_cache.stored_list(layout);
         let has_stored_list = (0..fields.len()).any(|layout| stored_list(layout).is_some());
         Self {
-            decoder: RowDecoder::new(stage.epoch, fields, &stage.layout, stored_list, stage.offload.clone(), stats),
+            decoder: RowDecoder::new(place.epoch, fields, &stage.layout, stored_list, place.offload.clone(), stats),
             uses_consumer_memory: stage.consumer_memory.is_available() && has_stored_list,
             settled: Vec::new(),
             reading: Tally::new(stats.stage("read")),
@@ -96,18 +83,19 @@ impl<'a> DecodeThread<'a> {
         }
     }
 
-    fn run(&mut self) -> Result<()> {
+    /// Decodes until the queue of chunks ends or the run stops.
+    pub(crate) fn run(&mut self) -> Result<()> {
         let DecodeQueues { chunks, loaded, .. } = self.queues.clone();
         loop {
             if self.stage.run.is_stopped() {
                 return Ok(());
             }
             if let Ok(sample) = loaded.try_recv() {
-                self.loaded(sample)?;
+                self.decode_loaded(sample)?;
                 continue;
             }
             if let Ok(chunk) = chunks.try_recv() {
-                self.chunk(chunk)?;
+                self.decode_chunk(chunk)?;
                 continue;
             }
             // Evicted shards occupy the disk for as long as they are open.
@@ -117,19 +105,19 @@ impl<'a> DecodeThread<'a> {
                 recv(loaded) -> sample => {
                     self.decoding.stage.add_time_since(TimeKind::Input, waiting);
                     let Ok(sample) = sample else { return Ok(()) };
-                    self.loaded(sample)?;
+                    self.decode_loaded(sample)?;
                 }
                 recv(chunks) -> chunk => {
                     self.decoding.stage.add_time_since(TimeKind::Input, waiting);
                     let Ok(chunk) = chunk else { return Ok(()) };
-                    self.chunk(chunk)?;
+                    self.decode_chunk(chunk)?;
                 }
             }
         }
     }
 
     /// Reads and decodes the samples of a chunk that are in the page cache, and passes the others on.
-    fn chunk(&mut self, mut chunk: Chunk) -> Result<()> {
+    fn decode_chunk(&mut self, mut chunk: Chunk) -> Result<()> {
         let mut consumer_rows = match chunk.consumer_rows.take() {
             None if self.uses_consumer_memory => {
                 let lengths = chunk.samples.iter().map(|task| self.page_cache.length(task)).collect();
@@ -139,7 +127,8 @@ impl<'a> DecodeThread<'a> {
             rows => rows.unwrap_or_default().into_iter(),
         };
         let Chunk { batch, first_row, samples, mut rows, .. } = chunk;
-        let offload = self.stage.offload.as_deref();
+        let PlaceStage { dispatcher, offload, .. } = &*self.stage.place;
+        let offload = offload.as_deref();
         self.decoder.begin();
         let mut done = 0;
         let mut start = Instant::now();
@@ -159,7 +148,7 @@ impl<'a> DecodeThread<'a> {
                     let mut decoded = Ok(());
                     if !sample.is_done() {
                         self.reading.lap(&mut start);
-                        let at = SampleRow { batch: &batch, row, task, layout_number: open.layout_number() };
+                        let at = SampleRow { batch: &batch, row, task, layout_number: open.layout_number };
                         decoded = self.decoder.decode(at, open, sample, &mut rows, consumer);
                         self.decoding.lap(&mut start);
                     }
@@ -183,9 +172,9 @@ impl<'a> DecodeThread<'a> {
                     // The shard left the disk after its announcement: this sample waits for it again. The counts are
                     // flushed first, so that the shard is queued for its first unread sample.
                     self.flush();
-                    self.stage.dispatcher.residency.set_lost(task.shard);
+                    dispatcher.residency.set_lost(task.shard);
                     batch.add_chunks(1);
-                    self.stage.dispatcher.dispatch(Chunk {
+                    dispatcher.dispatch(Chunk {
                         batch: batch.clone(),
                         first_row: row,
                         samples: vec![*task],
@@ -213,7 +202,7 @@ impl<'a> DecodeThread<'a> {
     }
 
     /// Decodes a sample that another thread has read.
-    fn loaded(&mut self, LoadedSample { mut miss, slot }: LoadedSample) -> Result<()> {
+    fn decode_loaded(&mut self, LoadedSample { mut miss, slot }: LoadedSample) -> Result<()> {
         let mut start = Instant::now();
         let decoded = match (slot, miss.rest.take()) {
             (Err(error), _) => Err(error),
@@ -240,8 +229,8 @@ impl<'a> DecodeThread<'a> {
 
     /// Decodes a whole sample in `slot`.
     fn decode_slot(&mut self, miss: &mut Miss, slot: ReadLease) -> Result<()> {
-        let layout_number = miss.open.layout_number();
-        let offload = self.stage.offload.as_deref();
+        let layout_number = miss.open.layout_number;
+        let offload = self.stage.place.offload.as_deref();
         let copied = offload.and_then(|offload| offload.begin_copy(&miss.batch, layout_number, &slot));
         // Decoded first: the sample may turn out to be invalid.
         self.decode(miss, SampleBytes { bytes: &slot, stored: copied.as_deref(), is_whole: true })?;
@@ -257,7 +246,7 @@ impl<'a> DecodeThread<'a> {
             self.decoding.add(0);
             return Ok(());
         }
-        let at = SampleRow { batch, row: *row, task, layout_number: open.layout_number() };
+        let at = SampleRow { batch, row: *row, task, layout_number: open.layout_number };
         self.decoder.decode(at, open, sample, rows, consumer.take())?;
         self.decoding.add(sample.bytes.len());
         Ok(())
@@ -273,8 +262,8 @@ impl<'a> DecodeThread<'a> {
 
     /// Adds the thread's counts to the epoch's, and clears them.
     fn flush(&mut self) {
-        let DecodeStage { dispatcher, source, run, .. } = self.stage;
-        dispatcher.residency.read(&mut self.settled, |shard| source.release(shard));
+        let DecodeStage { place, source, run, .. } = self.stage;
+        place.dispatcher.residency.read(&mut self.settled, |shard| source.release(shard));
         self.settled.clear();
         self.reading.flush();
         self.decoding.flush();

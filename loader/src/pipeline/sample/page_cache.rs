@@ -54,8 +54,8 @@ impl<'a> SampleBytes<'a> {
     /// Splits the bytes into the sample's columns.
     pub(crate) fn split(self, open: &OpenShard, scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
         match self.stored.filter(|_| !self.is_whole) {
-            Some(stored) => open.split_around(self.bytes, &stored.omitted, scratch),
-            None => open.split(self.bytes, scratch),
+            Some(stored) => open.layout.split_around(self.bytes, &stored.omitted, scratch),
+            None => open.layout.split(self.bytes, scratch),
         }
     }
 }
@@ -181,7 +181,7 @@ impl PageCacheReader {
                 .with("bytes", bytes)
                 .with("sample_bytes_max", sample_bytes_max));
         }
-        let stored = &mut stored[open.layout_number()];
+        let stored = &mut stored[open.layout_number];
         let sample = if is_elsewhere(open) {
             None
         } else if let Some(stored) = stored
@@ -210,7 +210,7 @@ impl PageCacheReader {
     pub(crate) fn length(&mut self, task: &Task) -> Option<usize> {
         let open = self.handles.get(task.shard, &self.open_shards).ok()??;
         let (_, bytes) = open.range(task.index).ok()?;
-        let stored = self.stored[open.layout_number()].as_ref().filter(|stored| stored.fixed.is_none())?;
+        let stored = self.stored[open.layout_number].as_ref().filter(|stored| stored.fixed.is_none())?;
         if bytes as u64 > self.sample_bytes_max {
             return None;
         }

@@ -167,7 +167,7 @@ impl<'a> ReadThread<'a> {
                 self.in_flight.push(None);
                 self.in_flight.len() - 1
             });
-            let (file, offset) = (miss.open.file().clone(), miss.offset);
+            let (file, offset) = (miss.open.file.clone(), miss.offset);
             self.in_flight[token] = Some(miss);
             self.reader.submit(ReadRequest { file, offset, into: slot, token: token as u64 })?;
         }

@@ -15,7 +15,7 @@
 //! * `janitor`: closes evicted shards and shares room with other processes.
 
 pub(crate) mod fetch;
-pub(crate) mod janitor;
+mod janitor;
 mod next_use;
 pub(crate) mod open_shard;
 pub(crate) mod open_shards;

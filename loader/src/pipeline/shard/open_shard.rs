@@ -3,31 +3,31 @@
 use crate::cache;
 use crate::catalog::Catalog;
 use crate::decode::{Row, StoredColumn};
-use crate::delivery::{DirectFile, DirectStorage};
-use crate::error::{Context, Error, ErrorKind, Result};
+use crate::error::{Context, Error, Result};
 use crate::format::trailer::TRAILER_BYTES_MAX;
-use crate::format::{Layout, OffsetTable, OmittedColumn, SampleColumns, Scratch, Shard, Trailer};
+use crate::format::{Layout, OffsetTable, Shard, Trailer};
 use crate::io::{ShardFile, read_exact_at};
 use crate::order::ShardId;
 use crate::stats::{Counter, Stats};
-use crate::sync::{Arc, AtomicBool, OnceLock, Ordering};
+use crate::sync::{Arc, OnceLock};
+use std::any::Any;
 use std::io::IoSliceMut;
 
 /// An open shard, with everything that reading a sample needs.
 #[derive(Debug)]
 pub(crate) struct OpenShard {
-    file: Arc<ShardFile>,
+    /// The data file.
+    pub(crate) file: Arc<ShardFile>,
     table: OffsetTable,
     /// Index of its samples' values, where the shard has one and a field uses it.
     trailer: Option<Trailer>,
-    layout: Arc<Layout>,
-    layout_number: usize,
+    /// Layout of its samples, and the layout's number in the catalogue.
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) layout_number: usize,
     /// Small samples may be copied from a mapping.
     is_mapped: bool,
-    /// The data file as the device reads it, from the first request on; `None` where the device cannot.
-    direct_file: OnceLock<Option<Arc<dyn DirectFile>>>,
-    /// The device no longer reads this file.
-    direct_refused: AtomicBool,
+    /// A device's state of the shard, which only the device's own code knows.
+    pub(crate) extension: OnceLock<Box<dyn Any + Send + Sync>>,
     /// The cache's descriptors: the shard's bytes count as used until this is dropped.
     resident: Arc<cache::OpenShard>,
 }
@@ -93,64 +93,6 @@ impl OpenShard {
             Row::Var(_) | Row::Filled | Row::Encodable(..) => false,
         }
     }
-
-    /// Returns the data file for reads by the device, opened with `storage` by the first call. If that fails, `refused`
-    /// is called with the reason, once.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` when the device cannot read the file.
-    pub(crate) fn direct_file(
-        &self,
-        storage: &dyn DirectStorage,
-        refused: impl FnOnce(&Error),
-    ) -> Result<Arc<dyn DirectFile>> {
-        let open = || match self.file.open_direct_again().and_then(|file| storage.open(file)) {
-            Ok(file) => Some(file),
-            Err(error) => {
-                refused(&error);
-                self.refuse_direct();
-                None
-            }
-        };
-        let file = self.direct_file.get_or_init(open).clone();
-        file.ok_or_else(|| Error::new(ErrorKind::Unsupported, "the device does not read this file"))
-    }
-
-    /// Ends reads of this file by the device. Returns true for the first call.
-    pub(crate) fn refuse_direct(&self) -> bool {
-        !self.direct_refused.swap(true, Ordering::Relaxed)
-    }
-
-    /// True if the device no longer reads this file.
-    pub(crate) fn refuses_direct(&self) -> bool {
-        self.direct_refused.load(Ordering::Relaxed)
-    }
-
-    /// The data file.
-    pub(crate) fn file(&self) -> &Arc<ShardFile> {
-        &self.file
-    }
-
-    /// Splits a sample into its columns.
-    pub(crate) fn split<'a>(&self, sample: &'a [u8], scratch: &'a mut Scratch) -> Result<SampleColumns<'a>> {
-        self.layout.split(sample, scratch)
-    }
-
-    /// Splits a sample without the columns `apart`, which are elsewhere.
-    pub(crate) fn split_around<'a>(
-        &self,
-        around: &'a [u8],
-        apart: &[OmittedColumn],
-        scratch: &'a mut Scratch,
-    ) -> Result<SampleColumns<'a>> {
-        self.layout.split_around(around, apart, scratch)
-    }
-
-    /// Number of its samples' layout in the catalogue.
-    pub(crate) fn layout_number(&self) -> usize {
-        self.layout_number
-    }
 }
 
 /// Reads the offset table of `shard`, which is open.
@@ -209,8 +151,7 @@ impl ShardOpener {
             layout: shard.layout.clone(),
             layout_number,
             is_mapped: self.use_mmap,
-            direct_file: OnceLock::new(),
-            direct_refused: AtomicBool::new(false),
+            extension: OnceLock::new(),
             resident,
         }))
     }

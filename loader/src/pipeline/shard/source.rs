@@ -11,6 +11,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::memory::Budget;
 use crate::order::{EpochPlan, Rank, ShardId};
+use crate::pipeline::refill::MakePlan;
 use crate::pipeline::run::Run;
 use crate::pipeline::schedule::Chunk;
 use crate::stats::{Counter, Stats};
@@ -30,9 +31,6 @@ const ROOM_POLL_EVERY: Duration = Duration::from_millis(250);
 /// progress every second.
 const STUCK_AFTER: Duration = Duration::from_secs(2);
 
-/// Makes the plan of the epoch after this one.
-pub(crate) type NextPlan = Box<dyn Fn() -> Result<EpochPlan> + Send + Sync>;
-
 /// Result of making a shard resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShardOutcome {
@@ -44,22 +42,23 @@ pub(crate) enum ShardOutcome {
 
 /// Makes the shards of one epoch resident.
 pub(crate) struct ShardSource {
-    catalog: Arc<Catalog>,
-    residency: Arc<Residency<Chunk>>,
-    open_shards: Arc<OpenShards>,
-    run: Arc<Run>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) residency: Arc<Residency<Chunk>>,
+    pub(crate) open_shards: Arc<OpenShards>,
+    pub(super) run: Arc<Run>,
     stats: Arc<Stats>,
     statuses: ShardStatuses,
     /// Memory of shards that are not yet on disk.
     budget: Budget,
     /// Limits the shards in flight.
-    places: Places,
+    pub(super) places: Places,
     /// Limits the shards that occupy a CPU or the disk, as unpacking and writing do.
     work: Places,
     /// Uses of each shard in this epoch and the next, computed when room is short for the first time.
     uses: OnceLock<NextUses>,
     plan: EpochPlan,
-    next_plan: NextPlan,
+    /// Plans the epoch after this one.
+    next_plan: MakePlan,
     rank: Rank,
     /// Shards that this process has evicted, and the count at the last check for lost ones.
     evicted: Arc<Counter>,
@@ -96,7 +95,7 @@ impl ShardSource {
         (catalog, open_shards): (Arc<Catalog>, Arc<OpenShards>),
         residency: Arc<Residency<Chunk>>,
         run: Arc<Run>,
-        (plan, next_plan, rank): (EpochPlan, NextPlan, Rank),
+        (plan, next_plan, rank): (EpochPlan, MakePlan, Rank),
         plane: ShardPlane,
         stats: Arc<Stats>,
     ) -> Self {
@@ -120,15 +119,6 @@ impl ShardSource {
             stats,
             catalog,
         }
-    }
-
-    /// Waits for the place of a shard in flight.
-    ///
-    /// # Errors
-    ///
-    /// `Closed` when the run stops.
-    pub(crate) fn take_place(&self) -> Result<Place<'_>> {
-        self.places.take()
     }
 
     /// Brings shard `id` to local disk, unless another one turns out to be needed earlier. A resident shard stays on
@@ -155,10 +145,11 @@ impl ShardSource {
         drop(guard);
     }
 
-    /// Allows the eviction of all shards, after the run's threads have ended and before the next run begins.
+    /// Closes all shards and allows their eviction, after the run's threads have ended and before the next run begins.
     pub(crate) fn release_all(&self) {
         let guards = std::mem::take(&mut *self.guards.lock());
         drop(guards);
+        self.open_shards.close_all();
     }
 
     /// Describes what is being done about `shard`, for the report of a stall: key, attempt, bytes so far.

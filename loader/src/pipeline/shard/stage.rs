@@ -1,43 +1,38 @@
 //! Threads of the shard plane.
 
-use super::residency::Residency;
 use super::source::{ShardOutcome, ShardSource};
-use crate::catalog::Catalog;
 use crate::error::Result;
-use crate::pipeline::run::Run;
-use crate::pipeline::schedule::{Chunk, Dispatcher};
+use crate::pipeline::schedule::Dispatcher;
 use crate::stats::{Stage, TimeKind};
 use crate::sync::Arc;
 
 /// Shard stage: makes requested shards resident.
 pub(crate) struct ShardStage {
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) residency: Arc<Residency<Chunk>>,
     pub(crate) source: Arc<ShardSource>,
     pub(crate) dispatcher: Arc<Dispatcher>,
-    pub(crate) run: Arc<Run>,
     pub(crate) stage: Arc<Stage>,
 }
 
 impl ShardStage {
     /// Makes requested shards resident, the one with the earliest use first, until the run stops. Several threads do.
     pub(crate) fn run(&self) -> Result<()> {
-        let Self { residency, source, stage, .. } = self;
-        while let Ok(place) = stage.timed(TimeKind::Input, || source.take_place()) {
+        let Self { source, dispatcher, stage } = self;
+        let residency = &dispatcher.residency;
+        while let Ok(place) = stage.timed(TimeKind::Input, || source.places.take()) {
             let Some((_, mut shard)) = stage.timed(TimeKind::Input, || residency.next_requested()) else { break };
             loop {
                 let outcome = stage
                     .timed(TimeKind::Busy, || source.make_resident(shard, &place))
-                    .map_err(|e| self.catalog.describe(e, shard))?;
+                    .map_err(|e| source.catalog.describe(e, shard))?;
                 match outcome {
                     ShardOutcome::Resident => break,
                     ShardOutcome::Exchanged(earlier) => shard = earlier,
                 }
             }
             stage.done(1, 0);
-            self.run.advance();
+            source.run.advance();
             for chunk in residency.set_resident(shard) {
-                self.dispatcher.send(chunk);
+                dispatcher.chunks.send(chunk);
             }
             if residency.next_read(shard).is_none() {
                 // Its samples were read meanwhile, from a copy that was evicted later: no read will release this one.
