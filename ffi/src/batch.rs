@@ -3,7 +3,7 @@
 use crate::handles::Handles;
 use crate::status::{Answer, Failure, ForebayStatus, Out, guard, text_at};
 use forebay_loader::batch::{Batch, Output, RowBytes};
-use forebay_loader::dlpack::{DlManagedTensorVersioned, export_versioned};
+use forebay_loader::dlpack::{DlManagedTensorVersioned, export};
 use std::ffi::{CString, c_char};
 
 /// One batch. Free it with `forebay_batch_free`; tensors taken from it outlive it.
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn forebay_batch_tensor(
             return Err(Failure::invalid(format!("output {output} is not a tensor: read it with forebay_batch_row")));
         };
         tensor.memory().order_before((stream != 0).then_some(stream))?;
-        out.put(export_versioned(tensor.clone()));
+        out.put(export(tensor.clone()));
         Ok(ForebayStatus::Ok)
     })
 }

@@ -7,7 +7,7 @@ mod open;
 mod store_set;
 mod stream;
 
-use crate::cache::{CacheGroup, disk_bytes};
+use crate::cache::{CacheGroup, check_limit, disk_bytes};
 use crate::clock::Clock;
 use crate::config::LoaderConfig;
 use crate::error::{Context, Error, Result};
@@ -18,7 +18,7 @@ use crate::sync::Arc;
 use crate::topology::Topology;
 use open::Opener;
 pub(crate) use store_set::StoreSet;
-pub(crate) use stream::{IndexedStream, Rules, Stream};
+pub(crate) use stream::{IndexedStream, Stream};
 
 /// All streams of a loader.
 #[derive(Debug)]
@@ -37,29 +37,32 @@ impl Catalog {
     /// # Errors
     ///
     /// Errors of the index, the cache directory or the store, with the stream's name.
-    pub(crate) fn open(config: &LoaderConfig, stats: &Arc<Stats>, clock: &Clock, topology: &Topology) -> Result<Self> {
-        let opened = Opener { config, stats, clock, topology, stores: StoreSet::default() }.open_all()?;
+    pub(crate) fn open(config: &LoaderConfig, stats: &Arc<Stats>, topology: &Topology) -> Result<Self> {
+        let opener = Opener { config, stats, topology, clock: Clock::system(), stores: StoreSet::default() };
+        let opened = opener.open_all()?;
         check_cache_limit(config.cache_limit, &opened)?;
-        let rules = Rules {
-            cache_limit: config.cache_limit,
-            allow_unsafe_types: config.allow_unsafe_types,
-            clock: clock.clone(),
-        };
-        Self::assemble(opened, &rules, stats)
+        Self::assemble(opened, config.cache_limit, config.allow_unsafe_types, stats)
     }
 
-    /// Opens the cache directories of streams whose indexes have been read.
+    /// Opens the cache directories of streams whose indexes have been read. They hold at most `cache_limit` bytes
+    /// together. Columns of Python pickles are rejected unless `allow_unsafe_types` is true.
     ///
     /// # Errors
     ///
     /// Errors of the cache directory, and `Config` for an index that cannot be used, with the stream's name.
-    pub(crate) fn assemble(opened: Vec<IndexedStream>, rules: &Rules, stats: &Stats) -> Result<Self> {
-        let group = CacheGroup::new(rules.cache_limit);
+    pub(crate) fn assemble(
+        opened: Vec<IndexedStream>,
+        cache_limit: Option<u64>,
+        allow_unsafe_types: bool,
+        stats: &Stats,
+    ) -> Result<Self> {
+        let group = CacheGroup::new(cache_limit);
         let mut streams: Vec<Stream> = Vec::new();
         let mut shards = 0;
         for o in opened {
-            let (name, count) = (o.name.clone(), o.shards.len() as u32);
-            streams.push(o.finish(rules, &group, shards, stats).context("stream", || &name)?);
+            let (name, count) = (o.name.clone(), o.cache.shards.len() as u32);
+            let stream = o.finish(&group, shards, allow_unsafe_types, stats);
+            streams.push(stream.context("stream", || &name)?);
             shards += count;
         }
         let counts: Vec<Vec<u64>> =
@@ -135,22 +138,13 @@ impl Catalog {
     }
 }
 
-/// Rejects a limit under which the cache cannot hold all indexes and the largest shard, which is enough to use one
-/// shard after the other.
+/// Checks that `limit` holds all indexes and the largest shard.
 fn check_cache_limit(limit: Option<u64>, streams: &[IndexedStream]) -> Result<()> {
     let Some(limit) = limit else { return Ok(()) };
-    let cached = || streams.iter().filter(|stream| stream.has_remote);
-    let index_bytes: u64 = cached().map(|stream| stream.index_bytes).sum();
-    let sizes =
-        cached().flat_map(|stream| stream.shards.iter().map(move |shard| (disk_bytes(shard, stream.keep_zip), shard)));
-    let Some((bytes, shard)) = sizes.max_by_key(|(bytes, _)| *bytes) else { return Ok(()) };
-    let needed = index_bytes.saturating_add(bytes);
-    if limit >= needed {
-        return Ok(());
-    }
-    Err(Error::config(format!(
-        "cache_limit is {limit} bytes and must be at least {needed}: {bytes} for the largest shard and {index_bytes} for \
-         index.json; several times as much keeps shards from being fetched repeatedly"
-    ))
-    .with("shard", &shard.raw_data.basename))
+    let cached = || streams.iter().filter(|stream| stream.cache.has_remote);
+    let index_bytes = cached().map(|stream| stream.index_bytes).sum();
+    let sizes = cached().flat_map(|IndexedStream { cache, .. }| {
+        cache.shards.iter().map(|shard| (disk_bytes(shard, cache.keep_zip), shard))
+    });
+    sizes.max_by_key(|(bytes, _)| *bytes).map_or(Ok(()), |(bytes, shard)| check_limit(limit, index_bytes, shard, bytes))
 }

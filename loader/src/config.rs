@@ -9,6 +9,7 @@ mod options;
 use crate::decode::field::FieldSpec;
 use crate::error::{Error, Result};
 use crate::store::{is_url, redact};
+use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -192,6 +193,12 @@ impl LoaderConfig {
             let bytes = self.memory.map_or(PREFETCH_BYTES, |memory| PREFETCH_BYTES.min(memory / 4));
             (bytes / batch_bytes.max(1)).clamp(PREFETCH.into(), PREFETCH_MAX.into()) as u32
         })
+    }
+
+    /// Threads that talk to the store.
+    pub(crate) fn fetch_threads_on(&self, topology: &Topology) -> usize {
+        let default = || topology.fetch_threads_default(self.world.local_world_size as usize);
+        self.fetch_threads.map_or_else(default, |threads| threads as usize)
     }
 
     /// Checks the arguments, without reading the data.

@@ -159,17 +159,9 @@ fn contiguous(shape: &[i64]) -> Vec<i64> {
     strides
 }
 
-/// Exports `tensor` in the form of DLPack 1.0. The receiver of the pointer calls its deleter once.
-pub fn export_versioned(tensor: Tensor) -> *mut DlManagedTensorVersioned {
-    export_as(tensor)
-}
-
-/// Exports `tensor` in the older form. The receiver of the pointer calls its deleter once.
-pub fn export(tensor: Tensor) -> *mut DlManagedTensor {
-    export_as(tensor)
-}
-
-fn export_as<M: Managed>(tensor: Tensor) -> *mut M {
+/// Exports `tensor` in the form `M`. The receiver of the pointer calls its deleter once.
+#[expect(private_bounds, reason = "the forms are those of DLPack")]
+pub fn export<M: Managed>(tensor: Tensor) -> *mut M {
     let (mut shape, mut strides) = (tensor.shape().to_vec(), contiguous(tensor.shape()));
     // The vectors move into the box below, their elements do not.
     let managed = M::new(describe(&tensor, &mut shape, &mut strides), delete::<M>);
@@ -183,12 +175,12 @@ fn export_as<M: Managed>(tensor: Tensor) -> *mut M {
 
 /// # Safety
 ///
-/// `managed` comes from [`export_as`] and is not used afterwards.
+/// `managed` comes from [`export`] and is not used afterwards.
 unsafe extern "C" fn delete<M: Managed>(managed: *mut M) {
-    // SAFETY: by the contract above the pointer comes from `export_as` and is still alive.
+    // SAFETY: by the contract above the pointer comes from `export` and is still alive.
     let managed = unsafe { &mut *managed };
     let owner = managed.context().cast::<Owner<M>>();
-    // SAFETY: the owner's data is the box that `export_as` leaked, and this is its one release.
+    // SAFETY: the owner's data is the box that `export` leaked, and this is its one release.
     let owner = unsafe { Box::from_raw(owner) };
     if owner.pid != std::process::id() {
         // A forked child has a copy of the pool whose locks may be held by threads that do not exist here.
@@ -204,7 +196,7 @@ mod tests {
     #[test]
     fn the_deleter_of_an_exported_tensor_releases_its_memory() {
         let (tensor, alive) = host_tensor(&[2, 3]);
-        let managed = export_versioned(tensor);
+        let managed = export::<DlManagedTensorVersioned>(tensor);
         // SAFETY: just exported.
         let dl = unsafe { &(*managed).dl_tensor };
         assert_eq!((dl.ndim, dl.dtype, dl.device.device_type), (2, DlDataType { code: 1, bits: 8, lanes: 1 }, 1));
@@ -215,7 +207,7 @@ mod tests {
         unsafe { delete(managed) };
         assert!(alive.upgrade().is_none());
         let (tensor, alive) = host_tensor(&[1]);
-        let managed = export(tensor);
+        let managed = export::<DlManagedTensor>(tensor);
         // SAFETY: once, and the pointer is not used again.
         unsafe { delete(managed) };
         assert!(alive.upgrade().is_none());

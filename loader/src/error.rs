@@ -80,6 +80,7 @@ impl ErrorKind {
 /// Error of the engine. One pointer wide, so that `Result` stays small.
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     message: String,
@@ -169,12 +170,7 @@ impl Error {
     /// Copies the error, for another waiting thread.
     #[must_use]
     pub fn duplicate(&self) -> Self {
-        Self(Box::new(Inner {
-            kind: self.0.kind,
-            message: self.0.message.clone(),
-            context: self.0.context.clone(),
-            source: self.0.source.clone(),
-        }))
+        Self(self.0.clone())
     }
 }
 

@@ -20,7 +20,6 @@ mod tests;
 
 use crate::batch::Batch;
 use crate::catalog::Catalog;
-use crate::clock::Clock;
 use crate::config::LoaderConfig;
 use crate::decode::FieldPlan;
 use crate::delivery::{Delivery, HostDelivery};
@@ -118,7 +117,7 @@ impl Loader {
             stats.stage(stage);
         }
         let topology = Topology::detect()?;
-        let catalog = Arc::new(Catalog::open(&config, &stats, &Clock::system(), &topology)?);
+        let catalog = Arc::new(Catalog::open(&config, &stats, &topology)?);
         // Data that fits into half of the memory stays in the page cache. O_DIRECT is faster per read, but would read
         // from the disk in every epoch.
         if config.cache_limit.unwrap_or(u64::MAX).min(catalog.raw_bytes()) <= topology.memory_limit_bytes() / 2 {

@@ -50,11 +50,6 @@ impl<T> Mutex<T> {
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(base::PoisonError::into_inner)
     }
-
-    /// Returns the value.
-    pub fn into_inner(self) -> T {
-        self.0.into_inner().unwrap_or_else(base::PoisonError::into_inner)
-    }
 }
 
 /// A condition that ignores poisoning.

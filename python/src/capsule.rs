@@ -24,7 +24,7 @@ const LEGACY: &CStr = c"dltensor";
 ///
 /// When Python has no memory.
 pub(crate) fn versioned(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
-    let managed = NonNull::new(dlpack::export_versioned(tensor)).expect("export returns a box");
+    let managed = NonNull::new(dlpack::export::<DlManagedTensorVersioned>(tensor)).expect("export returns a box");
     // SAFETY: the pointer is a DlManagedTensorVersioned, as the name states, and the destructor frees exactly that
     // type.
     unsafe { PyCapsule::new_with_pointer_and_destructor(py, managed.cast(), VERSIONED, Some(drop_versioned)) }
@@ -36,7 +36,7 @@ pub(crate) fn versioned(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, Py
 ///
 /// When Python has no memory.
 pub(crate) fn legacy(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyCapsule>> {
-    let managed = NonNull::new(dlpack::export(tensor)).expect("export returns a box");
+    let managed = NonNull::new(dlpack::export::<DlManagedTensor>(tensor)).expect("export returns a box");
     // SAFETY: the pointer is a DlManagedTensor, as the name states, and the destructor frees exactly that type.
     unsafe { PyCapsule::new_with_pointer_and_destructor(py, managed.cast(), LEGACY, Some(drop_legacy)) }
 }

@@ -95,7 +95,7 @@ impl Reader {
     fn new(py: Python<'_>, data: &DataSet, decoder_of: &Bound<'_, PyAny>, outside: Option<Outside>) -> PyResult<Self> {
         let data = data.0.clone();
         let fetchers = outside.as_ref().map(|(fetches, streams)| fetches.get().fetchers(streams)).unwrap_or_default();
-        let reader = enter::enter(py, || SampleReader::open_with(data, fetchers))?;
+        let reader = enter::enter(py, || SampleReader::open(data, fetchers))?;
         let decoders = Arc::new(Decoders::new(reader.layouts(), decoder_of)?);
         let fetches = outside.map(|(fetches, _)| fetches);
         Ok(Self { inner: Some(Arc::new(reader)), decoders, fetches, pid: std::process::id() })

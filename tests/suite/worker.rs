@@ -50,7 +50,7 @@ fn open_with(
     let index = std::fs::read(place.dir.join("index.json")).expect("the index");
     let index = Arc::new(Index::parse(&index, "index.json").expect("a valid index"));
     let data = DataSet::new(DataConfig { streams: vec![place], cache_limit }, vec![index]).expect("a data set");
-    Ok(Arc::new(SampleReader::open_with(Arc::new(data), vec![fetcher])?))
+    Ok(Arc::new(SampleReader::open(Arc::new(data), vec![fetcher])?))
 }
 
 /// Files of a folder, fetched by a fetcher outside the engine.

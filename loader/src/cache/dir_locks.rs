@@ -182,16 +182,6 @@ impl DirLocks {
         others.iter().map(|range| range.start - claim::LIMIT).chain(own).min()
     }
 
-    /// Returns true if a job keeps compressed files.
-    pub(super) fn is_zip_kept(&mut self) -> bool {
-        self.is_shared(claim::KEEP_ZIP)
-    }
-
-    /// Returns true if a job has no remote to fetch evicted shards from.
-    pub(super) fn is_eviction_forbidden(&mut self) -> bool {
-        self.is_shared(claim::LOCAL_ONLY)
-    }
-
     /// Returns true if a consumer waits for room, other than the `own` ones of the calling data set.
     pub(super) fn is_room_requested(&mut self, own: u32) -> bool {
         self.users(claim::NEED) > own || self.is_locked_elsewhere(claim::NEED)

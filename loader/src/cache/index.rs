@@ -16,15 +16,6 @@ use crate::sync::AtomicBool;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use std::path::{Path, PathBuf};
 
-/// Comparison of a cached index with the remote one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IndexCheck {
-    /// None: the cached one is used.
-    Trust,
-    /// Fetches the remote one, if that is possible, and compares the bytes.
-    Compare,
-}
-
 /// Index of a directory.
 #[derive(Debug)]
 pub(crate) struct InstalledIndex<T> {
@@ -44,7 +35,8 @@ pub(crate) struct IndexSource<'a, 'f, T> {
     pub(crate) dir: &'a Path,
     /// Name of the remote.
     pub(crate) remote: &'a str,
-    pub(crate) check: IndexCheck,
+    /// Compare the bytes of a cached index with the remote one, if that can be fetched.
+    pub(crate) compares: bool,
     /// Parser. Bytes that it rejects are never kept.
     pub(crate) parse: &'a dyn Fn(&[u8]) -> Result<T>,
     /// Returns the remote index and is called at most once; `None` for streams without a remote.
@@ -126,7 +118,7 @@ impl<T> IndexSource<'_, '_, T> {
             Err(e) => return Err(e),
         };
         let (mut unchecked, mut other_remote) = (None, None);
-        if self.check == IndexCheck::Compare
+        if self.compares
             && let Some(fetch) = &mut self.fetch
         {
             let recorded = recorded_remote(&path);

@@ -90,7 +90,7 @@ pub(super) fn survey(dir: &SharedDir, keep_zip: bool) {
     for &shard in &listing.unfinished {
         clear_unfinished(dir, &mut locks, shard);
     }
-    if !keep_zip && !locks.is_zip_kept() && !locks.is_eviction_forbidden() {
+    if !keep_zip && !locks.is_shared(claim::KEEP_ZIP) && !locks.is_shared(claim::LOCAL_ONLY) {
         let listed = (0u32..).zip(&listing.files).zip(&**dir.shards);
         let with_zips = listed.filter(|((_, listed), shard)| u32::from(**listed) >> raw_files(shard).count() != 0);
         for ((shard, _), _) in with_zips {

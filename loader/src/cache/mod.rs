@@ -14,7 +14,7 @@
 //!     |                                   |                          `-- ResidencyGuard: kept until its first read
 //!     |                                   `-- evict: room under the strictest limit of all jobs
 //!     |
-//!     `- open_shard --> OpenShard    readers (open) keep descriptors; bytes count until they are closed
+//!     `- open_shard --> OpenFiles    readers (open) keep descriptors; bytes count until they are closed
 //! ```
 //!
 //! **Names.** The directory holds exactly the files that the reference would leave there: `index.json`, the raw files
@@ -53,11 +53,11 @@ mod write;
 pub(crate) use access_time::AccessTime;
 #[cfg(test)]
 pub(crate) use evict::{Candidate, choose};
-pub(crate) use index::{IndexCheck, IndexSource, record_remote, stale};
+pub(crate) use index::{IndexSource, record_remote, stale};
 pub(crate) use publish::{Admission, AdmitOutcome, ClaimOutcome, PublishFile, ShardClaim};
 pub(crate) use residency::ResidencyGuard;
-pub(crate) use shards::{ShardSet, disk_bytes};
-pub(crate) use shared_dir::{OpenFile, OpenShard};
+pub(crate) use shards::{ShardSet, check_limit, disk_bytes};
+pub(crate) use shared_dir::{OpenFile, OpenFiles};
 pub(crate) use stream_cache::{CacheGroup, RoomRequest, StreamCache, StreamCacheConfig};
 pub(crate) use wait_policy::WaitPolicy;
 

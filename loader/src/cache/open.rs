@@ -2,7 +2,7 @@
 
 use super::access_time::AccessTime;
 use super::shards::raw_files;
-use super::shared_dir::{OpenFile, OpenShard};
+use super::shared_dir::{OpenFile, OpenFiles};
 use super::stream_cache::StreamCache;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::index::FileInfo;
@@ -23,7 +23,7 @@ impl StreamCache {
     ///
     /// `NotFound` or `Checksum` when a stream without a remote lacks the shard or has it in another size;
     /// `Permission`, `Io` when a file cannot be opened.
-    pub(crate) fn open_shard(&self, shard: u32) -> Result<Option<Arc<OpenShard>>> {
+    pub(crate) fn open_shard(&self, shard: u32) -> Result<Option<Arc<OpenFiles>>> {
         let dir = &self.dir;
         dir.check_process()?;
         let files = dir.files(shard)?;
@@ -36,7 +36,7 @@ impl StreamCache {
             open.remove(&shard);
         }
         let opened: Result<Option<Vec<OpenFile>>> = raw_files(files).map(|file| self.open_file(shard, file)).collect();
-        let new = opened?.map(|files| OpenShard::new(dir, shard, files));
+        let new = opened?.map(|files| OpenFiles::new(dir, shard, files));
         // Announced first and checked afterwards, while an evictor removes the files first and looks for readers
         // afterwards: at least one of the two sees the other.
         let Some(new) = new.filter(|new| !self.has_remote() || !new.is_evicted()) else {
@@ -97,7 +97,7 @@ impl StreamCache {
         }
     }
 
-    fn refresh_access_time(&self, open: &OpenShard) {
+    fn refresh_access_time(&self, open: &OpenFiles) {
         if let Some(data) = open.files.first() {
             self.refresh(&open.access_time, data.file.buffered());
         }

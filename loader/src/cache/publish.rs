@@ -77,7 +77,8 @@ impl StreamCache {
             match self.try_claim(shard)? {
                 ClaimOutcome::Busy => {
                     wait.note_pulse(dir.locks.lock().is_pulse_up(shard));
-                    let holder = || if self.is_claimed_here(shard) { "another thread" } else { "another process" };
+                    let holder =
+                        || if dir.locks.lock().is_claimed(shard) { "another thread" } else { "another process" };
                     let what = || format!("{}, which {} fetches", self.name(shard), holder());
                     dir.watch.wait(version, wait.remaining(what)?);
                 }
@@ -287,7 +288,11 @@ impl Admission {
                 .with("shard", shard)
                 .with("directory", dir.path.display()));
         }
-        if present == RAW | ZIP && !stream.config.keep_zip && stream.has_remote() && !dir.locks.lock().is_zip_kept() {
+        if present == RAW | ZIP
+            && !stream.config.keep_zip
+            && stream.has_remote()
+            && !dir.locks.lock().is_shared(claim::KEEP_ZIP)
+        {
             remove_zips(dir, shard);
         }
         stream.counters.published.add(1);

@@ -1,5 +1,6 @@
 //! Files of all shards of a directory: plain memory that data sets share and a fork may copy.
 
+use crate::error::{Error, Result};
 use crate::format::index::{FileInfo, Index, Shard};
 use crate::sync::Arc;
 use std::collections::HashMap;
@@ -68,4 +69,22 @@ pub(super) fn files_of(shard: &Shard) -> impl Iterator<Item = &FileInfo> {
 pub(crate) fn disk_bytes(shard: &Shard, keep_zip: bool) -> u64 {
     let zip = if keep_zip { shard.zip_bytes().unwrap_or(0) } else { 0 };
     shard.raw_bytes().saturating_add(zip)
+}
+
+/// Checks that a `cache_limit` of `limit` bytes holds the indexes and one shard, which is enough to use one shard after
+/// the other. `shard` is the largest, or the one that room is made for; it occupies `bytes`.
+///
+/// # Errors
+///
+/// `Config`, with the limit that is needed.
+pub(crate) fn check_limit(limit: u64, index_bytes: u64, shard: &Shard, bytes: u64) -> Result<()> {
+    let needed = index_bytes.saturating_add(bytes);
+    if limit >= needed {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "cache_limit is {limit} bytes and must be at least {needed}: {bytes} for a shard and {index_bytes} for index.json; \
+         several times as much keeps shards from being fetched repeatedly"
+    ))
+    .with("shard", &shard.raw_data.basename))
 }

@@ -31,7 +31,7 @@ pub(super) struct SharedDir {
     /// [`RAW`] and [`ZIP`] as last seen, or [`UNKNOWN`], per shard. Other processes evict too, so this may be outdated.
     present: Vec<AtomicU8>,
     /// Shards that readers of this process have open.
-    pub(super) open: Mutex<HashMap<u32, Weak<OpenShard>>>,
+    pub(super) open: Mutex<HashMap<u32, Weak<OpenFiles>>>,
     pub(super) locks: Mutex<DirLocks>,
     /// Held by the thread that makes room.
     pub(super) admission: Mutex<()>,
@@ -63,7 +63,7 @@ pub(crate) struct OpenFile {
 
 /// The open raw files of one shard. They stay readable when the shard is evicted.
 #[derive(Debug)]
-pub(crate) struct OpenShard {
+pub(crate) struct OpenFiles {
     /// The data file first, then the meta file of split formats.
     pub(crate) files: Vec<OpenFile>,
     /// Position of the lock that announces them.
@@ -72,7 +72,7 @@ pub(crate) struct OpenShard {
     pub(super) access_time: AccessTime,
 }
 
-impl OpenShard {
+impl OpenFiles {
     /// Announces the open `files` of `shard` to all processes, until this value is dropped.
     pub(super) fn new(dir: &Arc<SharedDir>, shard: u32, files: Vec<OpenFile>) -> Arc<Self> {
         let stat = files.first().and_then(|data| rustix::fs::fstat(data.file.buffered()).ok());
@@ -93,7 +93,7 @@ impl OpenShard {
     }
 }
 
-impl Drop for OpenShard {
+impl Drop for OpenFiles {
     fn drop(&mut self) {
         if !self.dir.is_own_process() {
             return;

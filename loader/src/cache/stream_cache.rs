@@ -180,11 +180,6 @@ impl StreamCache {
         present & RAW != 0 && (!needs_zip || present & ZIP != 0)
     }
 
-    /// Returns true if a thread of this process fetches `shard`.
-    pub(super) fn is_claimed_here(&self, shard: u32) -> bool {
-        self.dir.is_own_process() && self.dir.locks.lock().is_claimed(shard)
-    }
-
     /// Wakes every thread of this process that waits for a change in a directory: the plan has advanced, or a stop flag
     /// was set.
     pub(crate) fn wake(&self) {

@@ -2,7 +2,7 @@
 
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
-use crate::cache::{IndexCheck, IndexSource, ShardSet, WaitPolicy, record_remote, stale};
+use crate::cache::{IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, record_remote, stale};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
@@ -23,8 +23,8 @@ const STREAMS_AT_ONCE: usize = 16;
 pub(super) struct Opener<'a> {
     pub(super) config: &'a LoaderConfig,
     pub(super) stats: &'a Arc<Stats>,
-    pub(super) clock: &'a Clock,
     pub(super) topology: &'a Topology,
+    pub(super) clock: Clock,
     pub(super) stores: StoreSet,
 }
 
@@ -47,11 +47,7 @@ impl Opener<'_> {
 
     /// Store settings for `stream`.
     fn store_config(&self, stream: &StreamConfig) -> StoreConfig {
-        let local_ranks = self.config.world.local_world_size as usize;
-        let fetch_threads = match self.config.fetch_threads {
-            Some(threads) => threads as usize,
-            None => self.topology.fetch_threads_default(local_ranks),
-        };
+        let fetch_threads = self.config.fetch_threads_on(self.topology);
         StoreConfig {
             fetch_threads,
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
@@ -84,7 +80,7 @@ impl Opener<'_> {
         let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
         let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
         let remote = match stream.remote {
-            Some(_) => Some(self.stores.open(name, self.store_config(stream), self.stats, self.clock)?),
+            Some(_) => Some(self.stores.open(name, self.store_config(stream), self.stats, &self.clock)?),
             None => None,
         };
         let opened = |folder, remote| self.opened(stream, name, folder, remote, validate_hash);
@@ -99,7 +95,7 @@ impl Opener<'_> {
                 return Err(Error::new(ErrorKind::NotFound, message).with("folder", folder.display()));
             }
             let in_place = opened(folder, None)?;
-            if in_place.shards.iter().all(|s| s.compression.is_none()) {
+            if in_place.cache.shards.iter().all(|s| s.compression.is_none()) {
                 return Ok(in_place);
             }
         }
@@ -126,12 +122,12 @@ impl Opener<'_> {
         let source = IndexSource {
             dir: &folder,
             remote: &origin,
-            check: IndexCheck::Compare,
+            compares: true,
             parse: &|bytes| Index::parse(bytes, &format!("{shown}/{INDEX_BASENAME}")),
             fetch: if remote.is_some() { Some(&mut fetch) } else { None },
         };
         let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
-        let installed = source.install(self.clock, WaitPolicy::new(&|| false, stall_timeout))?;
+        let installed = source.install(&self.clock, WaitPolicy::new(&|| false, stall_timeout))?;
         let is_hashed = |shard: &Shard| shard.files().all(|pair| pair.stored().hashes.algos().next().is_some());
         let has_hashes = installed.index.shards.iter().all(is_hashed);
         if let (Some(_), Some(remote)) = (&installed.other_remote, &remote) {
@@ -145,14 +141,18 @@ impl Opener<'_> {
         }
         Ok(IndexedStream {
             name: shown.into_owned(),
-            has_remote: remote.is_some(),
-            origin: remote.as_ref().filter(|_| !has_hashes).map(|_| origin),
+            cache: StreamCacheConfig {
+                dir: folder,
+                shards: Arc::new(ShardSet::new(Arc::new(installed.index))),
+                has_remote: remote.is_some(),
+                remote: remote.as_ref().filter(|_| !has_hashes).map(|_| origin),
+                keep_zip: stream.keep_zip.unwrap_or(self.config.keep_zip),
+                clock: self.clock.clone(),
+                ..StreamCacheConfig::default()
+            },
             remote,
-            path: folder,
-            shards: Arc::new(ShardSet::new(Arc::new(installed.index))),
             index_bytes: installed.bytes.len() as u64,
             digest: HashAlgo::Xxh3_64.hex(&installed.bytes),
-            keep_zip: stream.keep_zip.unwrap_or(self.config.keep_zip),
             validate_hash,
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
         })
@@ -256,7 +256,7 @@ mod tests {
             let config = LoaderConfig { world, fetch_threads, ..LoaderConfig::default() };
             let stats = Arc::new(Stats::new(false));
             let (clock, stores) = (Clock::system(), StoreSet::default());
-            let opener = Opener { config: &config, stats: &stats, clock: &clock, topology: &topology, stores };
+            let opener = Opener { config: &config, stats: &stats, topology: &topology, clock, stores };
             opener.store_config(&StreamConfig::default()).fetch_threads
         };
         assert_eq!(threads(1, None), 16, "one per 4 CPUs");

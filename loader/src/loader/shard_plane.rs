@@ -28,13 +28,11 @@ pub(super) fn of(config: &LoaderConfig, catalog: &Catalog, topology: &Topology, 
     if catalog.streams().iter().all(|stream| stream.remote.is_none()) {
         return ShardPlane { threads: work, places: work, work };
     }
-    let local_ranks = config.world.local_world_size.max(1);
-    let fetch_threads =
-        config.fetch_threads.map_or(topology.fetch_threads_default(local_ranks as usize), |n| n as usize);
+    let local_ranks = u64::from(config.world.local_world_size.max(1));
     let shard_bytes = (catalog.raw_bytes() / (catalog.shape().num_shards() as u64).max(1)).max(1);
-    let within_limit =
-        config.cache_limit.map_or(u64::MAX, |limit| limit / shard_bytes / LIMIT_SHARE / u64::from(local_ranks));
-    let fetches = shards_of_parts(fetch_threads, shard_bytes).min(usize::try_from(within_limit).unwrap_or(usize::MAX));
+    let within_limit = config.cache_limit.map_or(u64::MAX, |limit| limit / shard_bytes / LIMIT_SHARE / local_ranks);
+    let fetches = shards_of_parts(config.fetch_threads_on(topology), shard_bytes)
+        .min(usize::try_from(within_limit).unwrap_or(usize::MAX));
     ShardPlane { threads: work + fetches + WAITING_MAX, places: work + fetches, work }
 }
 

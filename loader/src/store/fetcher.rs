@@ -204,7 +204,7 @@ mod tests {
         let fetch = WatchedFetch { length, clock: shelf.2.clone(), last: Mutex::default(), watch };
         let fetched = fetch.run(shelf, "book");
         drop(fetch);
-        (fetched, moves.into_inner())
+        (fetched, std::mem::take(&mut *moves.lock()))
     }
 
     #[test]

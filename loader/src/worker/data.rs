@@ -1,6 +1,6 @@
 //! Data set of a worker process, as plain memory.
 
-use crate::cache::{IndexCheck, IndexSource, ShardSet, WaitPolicy};
+use crate::cache::{IndexSource, ShardSet, StreamCacheConfig, WaitPolicy};
 use crate::catalog::IndexedStream;
 use crate::clock::Clock;
 use crate::config::read;
@@ -113,15 +113,17 @@ impl DataSet {
                     None => place.dir.display().to_string(),
                 },
                 remote: None,
-                has_remote: place.has_remote(),
-                // The package refuses folders that are in use, as the reference does.
-                origin: None,
-                path: place.dir.clone(),
-                shards: shards.clone(),
+                cache: StreamCacheConfig {
+                    dir: place.dir.clone(),
+                    shards: shards.clone(),
+                    has_remote: place.has_remote(),
+                    keep_zip: place.keep_zip,
+                    // No name of the remote: the package refuses folders that are in use, as the reference does.
+                    ..StreamCacheConfig::default()
+                },
                 // The package checks the limit, by the reference's rule.
                 index_bytes: 0,
                 digest: String::new(),
-                keep_zip: place.keep_zip,
                 validate_hash: *hash,
                 download_retry: place.download_retry,
             })
@@ -166,7 +168,7 @@ impl StreamLocation {
         let source = IndexSource {
             dir: &self.dir,
             remote: &remote,
-            check: IndexCheck::Trust,
+            compares: false,
             parse: &parse,
             fetch: if self.has_remote() { Some(&mut fetch) } else { None },
         };

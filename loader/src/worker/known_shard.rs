@@ -1,6 +1,6 @@
 //! Shards that have been read: offsets of their samples, and descriptors.
 
-use crate::cache::{AccessTime, OpenShard};
+use crate::cache::{AccessTime, OpenFiles};
 use crate::error::Result;
 use crate::format::{OffsetTable, Shard};
 use crate::pipeline::{ShardCost, ShardTable, read_offsets};
@@ -23,14 +23,14 @@ pub(super) struct KnownShard {
     /// Index of its layout in the catalogue.
     pub(super) layout: usize,
     /// Its descriptors, if they stay open.
-    pub(super) open: Option<Arc<OpenShard>>,
+    pub(super) open: Option<Arc<OpenFiles>>,
     /// Time at which its access time was set, if the descriptors do not stay open.
     pub(super) access_time: AccessTime,
 }
 
 impl KnownShard {
     /// Reads the offsets of `shard`, which is open.
-    pub(super) fn read(shard: &Shard, layout: usize, open: Arc<OpenShard>, keep_open: bool) -> Result<Self> {
+    pub(super) fn read(shard: &Shard, layout: usize, open: Arc<OpenFiles>, keep_open: bool) -> Result<Self> {
         let offsets = read_offsets(shard, &open)?;
         Ok(Self { offsets, layout, open: keep_open.then_some(open), access_time: AccessTime::default() })
     }
@@ -79,7 +79,7 @@ mod tests {
         };
         let config = DataConfig { streams: vec![place], cache_limit: None };
         let data = DataSet::new(config, vec![Arc::new(index)]).expect("a data set");
-        SampleReader::open(Arc::new(data)).expect("a reader")
+        SampleReader::open(Arc::new(data), Vec::new()).expect("a reader")
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::data::{DataSet, STALL_TIMEOUT, StreamLocation};
 use super::known_shard::{KnownShard, shard_table};
 use crate::cache::{AdmitOutcome, ClaimOutcome, ResidencyGuard, WaitPolicy};
-use crate::catalog::{Catalog, Rules, StoreSet};
+use crate::catalog::{Catalog, StoreSet};
 use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::Layout;
@@ -58,30 +58,16 @@ pub struct SampleReader {
 }
 
 impl SampleReader {
-    /// Opens the cache directories for this process.
+    /// Opens the cache directories for this process. `fetchers`, by stream number, are used instead of the engine's
+    /// store; they run on the thread that needs a shard.
     ///
     /// # Errors
     ///
     /// The errors of the directories; `Config` for a hash that an index does not record.
-    pub fn open(data: Arc<DataSet>) -> Result<Self> {
-        Self::open_with(data, Vec::new())
-    }
-
-    /// Like [`open`](Self::open), with fetchers by stream number, which are used instead of the engine's store. They
-    /// run on the thread that needs a shard.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    pub fn open_with(data: Arc<DataSet>, fetchers: Vec<Option<Arc<dyn Fetcher>>>) -> Result<Self> {
+    pub fn open(data: Arc<DataSet>, fetchers: Vec<Option<Arc<dyn Fetcher>>>) -> Result<Self> {
         let stats = Arc::new(Stats::new(false));
-        let rules = Rules {
-            cache_limit: data.config.cache_limit,
-            // The engine returns bytes; the Python package decides whether to unpickle them.
-            allow_unsafe_types: true,
-            clock: Clock::system(),
-        };
-        let catalog = Catalog::assemble(data.streams(), &rules, &stats)?;
+        // The engine returns bytes; the Python package decides whether to unpickle them.
+        let catalog = Catalog::assemble(data.streams(), data.config.cache_limit, true, &stats)?;
         // Reads are plain preads, which do not profit from O_DIRECT.
         catalog.streams().iter().for_each(|s| s.dir.keep_in_page_cache());
         Ok(Self {

@@ -20,7 +20,7 @@ pub(crate) use choose::choose;
 
 use super::claim;
 use super::listing::missing_bytes;
-use super::shards::disk_bytes;
+use super::shards::{check_limit, disk_bytes};
 use super::shared_dir::SharedDir;
 use super::stream_cache::StreamCache;
 use crate::error::{Error, ErrorKind, Result};
@@ -75,7 +75,8 @@ pub(super) fn make_room(
         return Ok(Room::Reserved);
     }
     if let Some(limit) = limit {
-        check_limit(dir, shard, bytes, limit)?;
+        let index_bytes = std::fs::metadata(dir.path.join(INDEX_BASENAME)).map_or(0, |meta| meta.len());
+        check_limit(limit, index_bytes, dir.files(shard)?, bytes)?;
     }
 
     for usage in &mut usages {
@@ -102,7 +103,8 @@ pub(super) fn make_room(
             Ok(Room::Wait(shortage.to_string()))
         };
     };
-    let freed = victims.into_iter().map(|v| remove::evict(&members[v.member], v)).fold(0, u64::saturating_add);
+    let freed =
+        victims.into_iter().map(|v| remove::evict(&members[v.member], v.shard, v.bytes)).fold(0, u64::saturating_add);
     if freed < shortage.over {
         return Ok(Room::Closing(format!("{} bytes that are evicted and still open", shortage.over - freed)));
     }
@@ -166,19 +168,6 @@ impl fmt::Display for Shortage {
             self.in_flight()
         )
     }
-}
-
-/// Rejects at once a limit that the shard alone exceeds.
-fn check_limit(dir: &SharedDir, shard: u32, bytes: u64, limit: u64) -> Result<()> {
-    let index_bytes = std::fs::metadata(dir.path.join(INDEX_BASENAME)).map_or(0, |meta| meta.len());
-    if bytes.saturating_add(index_bytes) <= limit {
-        return Ok(());
-    }
-    Err(Error::config("`cache_limit` is smaller than one shard and the index together: raise it")
-        .with("cache_limit", limit)
-        .with("shard", shard)
-        .with("bytes", bytes)
-        .with("index_bytes", index_bytes))
 }
 
 /// Announces to other processes that the room of `shard` is reserved.

@@ -1,6 +1,5 @@
 //! Removal of one shard's files.
 
-use super::choose::Candidate;
 use crate::cache::claim;
 use crate::cache::shards::files_of;
 use crate::cache::shared_dir::RAW;
@@ -18,7 +17,7 @@ impl StreamCache {
         let dir = &self.dir;
         dir.check_process()?;
         dir.files(shard)?;
-        if dir.locks.lock().is_eviction_forbidden() {
+        if dir.locks.lock().is_shared(claim::LOCAL_ONLY) {
             return Err(Error::config(
                 "a shard is not evicted where a data set has no remote: its files may be the only copy",
             )
@@ -27,18 +26,18 @@ impl StreamCache {
         }
         let was_here = dir.refresh_present(shard) != 0;
         let bytes = self.disk_bytes(shard);
-        evict(self, Candidate { member: 0, shard, bytes, next_use: None, accessed_ns: 0, open: false });
+        evict(self, shard, bytes);
         Ok(was_here && dir.refresh_present(shard) == 0)
     }
 }
 
-/// Removes the files of `victim`, unless it has been claimed or held since it was chosen. Returns the bytes that are
-/// free at once.
-pub(super) fn evict(stream: &StreamCache, victim: Candidate) -> u64 {
+/// Removes the files of `shard`, unless it has been claimed or held since it was chosen. Returns those of its `bytes`
+/// that are free at once.
+pub(super) fn evict(stream: &StreamCache, shard: u32, bytes: u64) -> u64 {
     let dir = &stream.dir;
-    let copy = dir.copy_on_disk(victim.shard);
+    let copy = dir.copy_on_disk(shard);
     let mut locks = dir.locks.lock();
-    let (claim, hold) = (claim::CLAIM + u64::from(victim.shard), claim::HOLD + u64::from(victim.shard));
+    let (claim, hold) = (claim::CLAIM + u64::from(shard), claim::HOLD + u64::from(shard));
     if !locks.try_exclusive(claim) {
         return 0;
     }
@@ -49,15 +48,15 @@ pub(super) fn evict(stream: &StreamCache, victim: Candidate) -> u64 {
         return 0;
     }
     // The data file first: without it the remaining files do not look like a shard.
-    files_of(&dir.shards[victim.shard as usize]).for_each(|file| remove_quietly(&dir.path_of(file)));
-    let is_gone = dir.refresh_present(victim.shard) & RAW == 0;
+    files_of(&dir.shards[shard as usize]).for_each(|file| remove_quietly(&dir.path_of(file)));
+    let is_gone = dir.refresh_present(shard) & RAW == 0;
     locks.release(hold);
     locks.release(claim);
     if !is_gone {
         return 0;
     }
     stream.counters.evicted.add(1);
-    stream.counters.evicted_bytes.add(victim.bytes);
+    stream.counters.evicted_bytes.add(bytes);
     // After the removal: see the check of a reader that has just opened the shard.
-    if copy.is_some_and(|copy| locks.is_shared(copy)) { 0 } else { victim.bytes }
+    if copy.is_some_and(|copy| locks.is_shared(copy)) { 0 } else { bytes }
 }

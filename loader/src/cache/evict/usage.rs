@@ -42,7 +42,7 @@ impl DirUsage {
         }
         let copies = locks.open_copies(dir.shards.len());
         self.opened = copies.iter().map(|copy| claim::shard_of_copy(*copy)).collect();
-        let with_zip = locks.is_zip_kept();
+        let with_zip = locks.is_shared(claim::KEEP_ZIP);
         drop(locks);
         let reserved = self.reserved.iter().map(|&shard| missing_bytes(dir, &self.listing, shard, with_zip));
         self.reserved_bytes = reserved.fold(0, u64::saturating_add);
@@ -62,7 +62,7 @@ impl DirUsage {
     ) -> Vec<Candidate> {
         let dir = &self.member.dir;
         let mut locks = dir.locks.lock();
-        if locks.is_eviction_forbidden() {
+        if locks.is_shared(claim::LOCAL_ONLY) {
             return Vec::new();
         }
         let mut kept = locks.shards(claim::HOLD, dir.shards.len());

@@ -352,7 +352,8 @@ fn a_limit_below_one_shard_is_an_error_with_the_figures() {
     .unwrap();
     let e = claimed(&dir, 0).try_admit(&unplanned).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Config);
-    assert!(e.to_string().contains("cache_limit 101") && e.to_string().contains("index_bytes 2"), "{e}");
+    let figures = "cache_limit is 101 bytes and must be at least 102: 100 for a shard and 2 for index.json";
+    assert!(e.to_string().contains(figures) && e.to_string().contains("shard.00000.mds"), "{e}");
 }
 
 #[test]
@@ -491,7 +492,7 @@ fn install(
     policy: WaitPolicy<'_>,
 ) -> Result<(Vec<u8>, Option<ErrorKind>)> {
     let parse = |bytes: &[u8]| Index::parse(bytes, "index.json");
-    let source = IndexSource { dir, remote, check: IndexCheck::Compare, parse: &parse, fetch };
+    let source = IndexSource { dir, remote, compares: true, parse: &parse, fetch };
     let installed = source.install(&Clock::system(), policy)?;
     assert!(installed.index.shards.is_empty());
     Ok((installed.bytes, installed.unchecked.map(|e| e.kind())))

@@ -110,7 +110,7 @@ struct ChildState {
     claims: HashMap<u32, ShardClaim>,
     admissions: HashMap<u32, Admission>,
     guards: HashMap<u32, ResidencyGuard>,
-    open: HashMap<u32, Arc<OpenShard>>,
+    open: HashMap<u32, Arc<OpenFiles>>,
     room_request: Option<RoomRequest>,
 }
 

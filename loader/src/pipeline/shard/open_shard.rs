@@ -29,7 +29,7 @@ pub(crate) struct OpenShard {
     /// A device's state of the shard, which only the device's own code knows.
     pub(crate) extension: OnceLock<Box<dyn Any + Send + Sync>>,
     /// The cache's descriptors: the shard's bytes count as used until this is dropped.
-    resident: Arc<cache::OpenShard>,
+    resident: Arc<cache::OpenFiles>,
 }
 
 impl OpenShard {
@@ -100,7 +100,7 @@ impl OpenShard {
 /// # Errors
 ///
 /// `Format` when the table contradicts the index; errors of the file system.
-pub(crate) fn read_offsets(shard: &Shard, open: &cache::OpenShard) -> Result<OffsetTable> {
+pub(crate) fn read_offsets(shard: &Shard, open: &cache::OpenFiles) -> Result<OffsetTable> {
     // The data file is the first, the file with the table the last; for MDS they are the same.
     let Some(front) = open.files.last() else { return Err(Error::internal("a shard without files")) };
     let bytes = usize::try_from(shard.table_bytes().min(front.bytes)).unwrap_or(usize::MAX);
