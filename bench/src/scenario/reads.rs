@@ -120,7 +120,7 @@ pub(crate) fn through_reader(
         return Err(Error::config("the pool does not hold two reads").with("pool_bytes", pool_bytes));
     }
     // The first lease starts the population.
-    drop(pool.lease(load.read_bytes)?);
+    drop(pool.try_lease(load.read_bytes)?);
     while !pool.pieces().iter().all(Piece::is_populated) {
         std::thread::yield_now();
     }
