@@ -147,7 +147,7 @@ fn a_batch_ends_after_the_copies_of_its_direct_rows() {
     let numbers = form.outputs[1].offset..form.outputs[1].offset + ROWS * 8;
     let config = ReadPoolConfig { bytes: 1 << 20, populate: false, ..ReadPoolConfig::default() };
     let reads = ReadPool::new(&config, rig.delivery.registrar()).expect("a pool");
-    let mut sample = reads.lease(numbers.len()).expect("a slot");
+    let mut sample = reads.try_lease(numbers.len()).expect("memory").expect("a slot");
     let bytes = slot.bytes_mut().expect("all of it");
     sample.bytes_mut().copy_from_slice(&bytes[numbers.clone()]);
     bytes[numbers.clone()].fill(0);

@@ -4,7 +4,7 @@ use super::rig::*;
 use crate::fake::{self, BYTES, Rig};
 use crate::{NO_LEAKS, add_pictures};
 use forebay_loader::delivery::{Delivery, OutputLayout, PartialBatch, TensorMemory};
-use forebay_loader::memory::{Piece, ReadPool, ReadPoolConfig};
+use forebay_loader::memory::{Piece, ReadLease, ReadPool, ReadPoolConfig};
 use forebay_loader::{LoaderConfig, Next};
 use std::sync::Arc;
 
@@ -168,12 +168,22 @@ fn reads(rig: &Rig) -> ReadPool {
     ReadPool::new(&config, rig.delivery.registrar()).expect("a pool")
 }
 
+/// Waits for a slot, which the release thread may still have.
+fn lease(reads: &ReadPool, bytes: usize) -> ReadLease {
+    loop {
+        match reads.try_lease(bytes).expect("memory") {
+            Some(lease) => return lease,
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
 /// Delivers a batch of two rows, the first with `value` from a read slot, the second with `value + 1` from the batch
 /// slot.
 fn deliver_half(rig: &Rig, reads: &ReadPool, value: u8) -> Arc<dyn TensorMemory> {
     let direct_rows = rig.delivery.direct_rows().expect("a device");
     let rows = direct_rows.allocate(BYTES, false).expect("memory").expect("unused");
-    let mut sample = reads.lease(BYTES / 2 + 16).expect("a slot");
+    let mut sample = lease(reads, BYTES / 2 + 16);
     sample.bytes_mut().fill(value);
     rows.copy(sample, &[(16..BYTES / 2 + 16, 0)]).expect("started");
     let mut slot = rig.pool.take(BYTES).expect("a slot");
@@ -193,7 +203,7 @@ fn a_read_slot_returns_to_its_pool_only_after_its_copy() {
     assert!(!free(&reads), "the slot was released before it was read");
     rig.call("fake_cuda_run");
     // The slot is released and overwritten.
-    reads.lease(BYTES / 2).expect("a slot").bytes_mut().fill(9);
+    lease(&reads, BYTES / 2).bytes_mut().fill(9);
     batch.order_before(None).expect("ordered");
     assert_eq!(rig.read(&*batch), (1, 2));
     drop((batch, reads));
@@ -212,7 +222,7 @@ fn a_read_slot_does_not_wait_for_a_consumer() {
     let second = rig.deliver(2).expect("delivered");
     let direct_rows = rig.delivery.direct_rows().expect("a device");
     let rows = direct_rows.allocate(BYTES, false).expect("an answer").expect("its own memory");
-    rows.copy(reads.lease(BYTES).expect("a slot"), &[(0..BYTES, 0)]).expect("started");
+    rows.copy(lease(&reads, BYTES), &[(0..BYTES, 0)]).expect("started");
     rig.run_copies();
     let is_back = || reads.free_bytes() == reads.pieces().iter().map(Piece::len).sum::<usize>();
     let last = std::time::Instant::now() + std::time::Duration::from_secs(10);
@@ -279,7 +289,7 @@ fn memory_of_an_abandoned_batch_is_reused_after_its_copies() {
     let direct_rows = rig.delivery.direct_rows().expect("a device");
     for is_filled in [false, true] {
         let rows = direct_rows.allocate(BYTES, true).expect("memory").expect("waited for");
-        let mut sample = reads.lease(BYTES).expect("a slot");
+        let mut sample = lease(&reads, BYTES);
         sample.bytes_mut().fill(1);
         rows.copy(sample, &[(0..BYTES, 0)]).expect("started");
         let decoded = is_filled.then(|| rows.finish(1, &[(0, 0)]).expect("filled"));
@@ -303,11 +313,11 @@ fn a_failed_copy_is_the_batch_s_error_and_keeps_its_slot() {
     for function in ["cuEventRecord", "cuMemcpyHtoDAsync_v2"] {
         let rows = direct_rows.allocate(BYTES, true).expect("memory").expect("waited for");
         rig.fail(function, 719);
-        rows.copy(reads.lease(BYTES).expect("a slot"), &[(0..BYTES, 0)]).expect_err("an error");
+        rows.copy(lease(&reads, BYTES), &[(0..BYTES, 0)]).expect_err("an error");
         rows.finish(1, &[]).expect_err("a batch with unknown rows");
     }
     // The slot is released after a wait for the device.
-    drop(reads.lease(BYTES).expect("a slot"));
+    drop(lease(&reads, BYTES));
     drop(reads);
     assert_eq!(rig.end(), NO_LEAKS);
 }
@@ -319,7 +329,7 @@ fn a_row_beyond_its_sample_or_its_batch_is_an_error() {
     let direct_rows = rig.delivery.direct_rows().expect("a device");
     for (from, at) in [(1..BYTES + 1, 0), (0..BYTES, 1 << 40), (0..BYTES, usize::MAX)] {
         let rows = direct_rows.allocate(BYTES, true).expect("memory").expect("waited for");
-        rows.copy(reads.lease(BYTES).expect("a slot"), &[(from, at)]).expect_err("no such place");
+        rows.copy(lease(&reads, BYTES), &[(from, at)]).expect_err("no such place");
     }
     drop(reads);
     assert_eq!(rig.end(), NO_LEAKS);
