@@ -27,7 +27,8 @@ impl Stores {
     /// # Errors
     ///
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a setting out of its bounds,
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) when the system rejects a thread.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) when the system rejects a thread,
+    /// [`ErrorKind::Full`](crate::ErrorKind::Full) when the process has too many open files.
     pub fn new(config: StoreConfig, stats: &Arc<Stats>, clock: Clock) -> Result<Self> {
         config.validate()?;
         Ok(Self { threads: Arc::new(FetchThreads::start(config, stats, clock)?) })

@@ -5,6 +5,7 @@ use super::failure::Failure;
 use super::retry::Draws;
 use super::source::{Body, GetRequest, GetResponse, Source};
 use super::{FetchRequest, Remote, StoreConfig, Stores};
+use crate::ErrorKind;
 use crate::clock::Clock;
 use crate::stats::Stats;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
@@ -143,4 +144,29 @@ fn a_flipped_bit_passes_because_callers_compare_hashes() {
     let rig = Rig::new(100, 3, Faults { flip_per_mille: 1000, ..Faults::default() });
     let wrong = rig.fetch(100).iter().zip(content(100)).filter(|(a, b)| **a != *b).count();
     assert_eq!(wrong, 1);
+}
+
+/// Environment variable of the process that a test starts to run itself without free descriptors.
+const NO_DESCRIPTORS: &str = "FOREBAY_TEST_NO_DESCRIPTORS";
+
+#[test]
+fn fetch_threads_without_descriptors_are_an_error_with_the_reason() {
+    if std::env::var_os(NO_DESCRIPTORS).is_none() {
+        let test = "store::tests::fetch_threads_without_descriptors_are_an_error_with_the_reason";
+        let mut process = std::process::Command::new(std::env::current_exe().expect("a path"));
+        let output = process.args(["--exact", test]).env(NO_DESCRIPTORS, "1").output().expect("started");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    let next = std::fs::File::open("/dev/null").expect("opened");
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = Some(std::os::fd::AsRawFd::as_raw_fd(&next) as u64);
+    drop(next);
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).expect("set");
+    let stores = Stores::new(StoreConfig::default(), &Arc::new(Stats::default()), Clock::system());
+    let fetched = stores.and_then(|stores| stores.open("/nowhere")?.fetch(FetchRequest::new("shard", 1))?.wait());
+    let error = fetched.expect_err("no descriptors");
+    assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    assert!(error.to_string().contains("too many open files, raise its limit (ulimit -n)"), "{error}");
 }

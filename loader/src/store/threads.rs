@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::stats::Stats;
 use crate::sync::{Arc, JoinHandle, Mutex, current, spawn};
 use crate::{Error, ErrorKind, Result};
+use crossbeam::channel::{Sender, unbounded};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -81,17 +82,25 @@ pub(crate) struct FetchThreads {
 }
 
 impl FetchThreads {
-    /// Starts the threads that `config` asks for.
+    /// Starts the threads that `config` asks for, and waits until each has its runtime.
+    ///
+    /// # Errors
+    ///
+    /// When the system rejects a thread, or the descriptors of its runtime.
     pub(crate) fn start(config: StoreConfig, stats: &Arc<Stats>, clock: Clock) -> Result<Self> {
         let count = config.fetch_threads;
         let queues = Arc::new(FetchQueues::new(StoreContext::new(config, clock, stats.clone())));
         let started = Self { queues, threads: Mutex::default() };
+        let (ready, all_ready) = unbounded();
         for index in 0..count {
-            let queues = started.queues.clone();
-            let handle = spawn(format!("fb-fetch-{index}"), move || run(queues, index))
+            let (queues, ready) = (started.queues.clone(), ready.clone());
+            let handle = spawn(format!("fb-fetch-{index}"), move || run(queues, index, &ready))
                 .map_err(|e| Error::new(ErrorKind::Io, "cannot start a fetch thread").caused_by(e))?;
             started.threads.lock().push(handle);
         }
+        // A thread that panics sends nothing and drops its sender.
+        drop(ready);
+        all_ready.iter().take(count).collect::<Result<()>>()?;
         Ok(started)
     }
 
@@ -122,25 +131,26 @@ fn check_ring(config: &StoreConfig) -> std::io::Result<()> {
     io_uring::IoUring::new(256).map(drop)
 }
 
-/// Runs a fetch thread until the queues are stopped.
-fn run(queues: Arc<FetchQueues>, index: usize) {
+/// Runs a fetch thread until the queues are stopped. Sends to `ready` once it has its runtime, or the reason why not.
+fn run(queues: Arc<FetchQueues>, index: usize, ready: &Sender<Result<()>>) {
     let config = &queues.context.config;
     if let Some(on_start) = &config.on_thread_start {
         on_start(index);
     }
     let ring = check_ring(config).and_then(|()| tokio_uring::Runtime::new(&tokio_uring::builder()));
+    // The other side no longer receives once a thread has failed.
     match ring {
-        Ok(runtime) => runtime.block_on(serve(queues, index, true)),
+        Ok(runtime) => {
+            let _ = ready.send(Ok(()));
+            runtime.block_on(serve(queues, index, true));
+        }
         Err(why) => {
             queues.context.stats.note(format!("fetch threads run without io_uring: {why}"));
-            match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-                Ok(runtime) => {
-                    tokio::task::LocalSet::new().block_on(&runtime, serve(queues, index, false));
-                }
-                Err(why) => {
-                    log::error!("a fetch thread cannot start its runtime: {why}");
-                    queues.stop();
-                }
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|why| Error::from_io(why, "a fetch thread cannot start its runtime"));
+            let _ = ready.send(runtime.as_ref().map(drop).map_err(Error::duplicate));
+            if let Ok(runtime) = runtime {
+                tokio::task::LocalSet::new().block_on(&runtime, serve(queues, index, false));
             }
         }
     }
