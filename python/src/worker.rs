@@ -6,9 +6,9 @@ use crate::order::PlanArguments;
 use crate::shards::Index;
 use crate::values::Decoders;
 use forebay_loader::error::{Error, ErrorKind, Result};
-use forebay_loader::order::{Rank, SampleId, ShardId, Weight};
+use forebay_loader::order::{EpochPlan, Rank, SampleId, ShardId, Weight, WorkerOrder};
 use forebay_loader::sync::{Arc, Mutex};
-use forebay_loader::worker::{self, DataConfig, Epoch, SampleInfo, SampleReader, StreamLocation, WorkerPlan};
+use forebay_loader::worker::{self, DataConfig, Epoch, SampleInfo, SampleReader, StreamLocation};
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -163,7 +163,13 @@ impl Drop for Reader {
 
 /// Order of an epoch for all workers of a rank.
 #[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct Plan(WorkerPlan);
+pub(crate) struct Plan(EpochPlan, Rank);
+
+impl Plan {
+    fn worker(&self, worker: u32) -> WorkerOrder {
+        self.0.worker(self.1, worker)
+    }
+}
 
 #[pymethods]
 impl Plan {
@@ -172,15 +178,16 @@ impl Plan {
     fn new(py: Python<'_>, data: &DataSet, arguments: PlanArguments, rank: u32) -> PyResult<Self> {
         let plan = enter::enter(py, || {
             let (order, shares, start) = arguments.resolve()?;
-            WorkerPlan::new(&data.0, &order, &shares, arguments.world(), Rank(rank), &start)
+            let world = arguments.world();
+            Ok(EpochPlan::of_shares(data.0.shape(), &order, shares, world, start.epoch, Some(&start))?)
         })?;
         crate::order::warn(py, plan.warnings())?;
-        Ok(Self(plan))
+        Ok(Self(plan, Rank(rank)))
     }
 
     /// Returns the ids of `worker`, padded with -1, as the bytes of int64.
     fn ids<'py>(&self, py: Python<'py>, worker: u32) -> PyResult<Bound<'py, PyBytes>> {
-        let ids = enter::enter(py, || Ok(self.0.ids(worker).flat_map(i64::to_ne_bytes).collect::<Vec<u8>>()))?;
+        let ids = enter::enter(py, || Ok(self.worker(worker).flat_map(i64::to_ne_bytes).collect::<Vec<u8>>()))?;
         Ok(PyBytes::new(py, &ids))
     }
 }
@@ -246,7 +253,7 @@ impl Samples {
     #[new]
     fn new(py: Python<'_>, reader: &Reader, plan: &Plan, worker: u32, predownload: usize) -> PyResult<Self> {
         let inner = enter::enter(py, || reader.inner().cloned())?;
-        let epoch = enter::enter(py, || Ok(Epoch::new(inner, &plan.0, worker, predownload)))?;
+        let epoch = enter::enter(py, || Ok(Epoch::new(inner, plan.worker(worker), predownload)))?;
         let state = Some(State { epoch, owed: VecDeque::new(), buffer: Vec::new() });
         let fetches = reader.fetches.as_ref().map(|fetches| fetches.clone_ref(py));
         Ok(Self { state: Mutex::new(state), decoders: reader.decoders.clone(), fetches, pid: std::process::id() })

@@ -2,10 +2,10 @@
 
 use forebay_loader::format::writer::Options;
 use forebay_loader::format::{Compression, HashAlgo, Index, Scratch};
-use forebay_loader::order::{OrderConfig, Rank, Resume, SampleId, ShardId, World, shares_of};
+use forebay_loader::order::{EpochPlan, OrderConfig, Rank, Resume, SampleId, ShardId, World, shares_of};
 use forebay_loader::store::{FetchStatus, Fetcher};
 use forebay_loader::sync::Arc;
-use forebay_loader::worker::{ATTEMPTS, DataConfig, DataSet, Epoch, SampleReader, StreamLocation, WorkerPlan};
+use forebay_loader::worker::{ATTEMPTS, DataConfig, DataSet, Epoch, SampleReader, StreamLocation};
 use forebay_loader::{Error, ErrorKind};
 use forebay_tests::data::token_sample;
 use forebay_tests::server::{Fault, ObjectServer, Options as ServerOptions, Root, Rule};
@@ -68,15 +68,16 @@ fn start(sample_in_epoch: u64, num_canonical_nodes: u64) -> Resume {
     Resume { epoch: 0, sample_in_epoch, num_canonical_nodes, shuffle_seed: 9176, initial_physical_nodes: None }
 }
 
-fn plan(reader: &SampleReader, workers: u32, start: &Resume) -> Result<WorkerPlan, Error> {
+fn plan(reader: &SampleReader, workers: u32, start: &Resume) -> Result<EpochPlan, Error> {
     let order = OrderConfig { shuffle: true, batch_size: 4, ..OrderConfig::default() };
     let shares = shares_of(reader.data().shape(), &order).expect("shares");
     let world = World { nodes: 1, ranks_per_node: 1, workers_per_rank: workers };
-    WorkerPlan::new(reader.data(), &order, &shares, world, Rank(0), start)
+    Ok(EpochPlan::of_shares(reader.data().shape(), &order, shares, world, start.epoch, Some(start))?)
 }
 
 fn epoch(reader: &Arc<SampleReader>, predownload: usize) -> Epoch {
-    Epoch::new(reader.clone(), &plan(reader, 1, &start(0, 1)).expect("a plan"), 0, predownload)
+    let plan = plan(reader, 1, &start(0, 1)).expect("a plan");
+    Epoch::new(reader.clone(), plan.worker(Rank(0), 0), predownload)
 }
 
 /// The tokens of a sample, fetched if need be.
@@ -117,7 +118,8 @@ fn an_epoch_has_every_sample_and_each_shard_is_fetched_once() {
         let server = serve(data.path());
         let reader = open(place(Some(&server.url()), cache.path()), None);
         let seen = read_all(&reader, 64).unwrap();
-        let planned: Vec<i64> = plan(&reader, 1, &start(0, 1)).unwrap().ids(0).filter(|id| *id >= 0).collect();
+        let planned: Vec<i64> =
+            plan(&reader, 1, &start(0, 1)).unwrap().worker(Rank(0), 0).filter(|id| *id >= 0).collect();
         assert_eq!(seen, planned.iter().map(|id| *id as u64).collect::<Vec<_>>());
         assert_eq!(seen.len(), 1000);
         let cold = server.counters().requests;
@@ -339,7 +341,7 @@ fn a_checkpoint_at_the_end_of_a_padded_epoch_has_no_remaining_samples() {
     let reader = open(place(None, data.path()), None);
     // 117 samples on 64 canonical nodes are 128 places.
     let end = plan(&reader, 3, &start(128, 64)).unwrap();
-    assert_eq!((0..3).map(|worker| end.ids(worker).count()).sum::<usize>(), 0);
+    assert_eq!((0..3).map(|worker| end.worker(Rank(0), worker).count()).sum::<usize>(), 0);
     let error = plan(&reader, 3, &start(1000, 64)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::State);
     assert!(error.to_string().contains("Resuming further"), "{error}");

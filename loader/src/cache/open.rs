@@ -111,7 +111,7 @@ impl StreamCache {
         }
         if let Err(errno) = access_time.refresh(&self.config.clock, file) {
             // Read-only, or another user's file: the kernel's own access times have to do.
-            log::debug!("access times cannot be set in {}: {errno}", self.path().display());
+            log::debug!("access times cannot be set in {}: {errno}", self.dir.path.display());
             self.dir.access_times.store(false, Ordering::Relaxed);
         }
     }

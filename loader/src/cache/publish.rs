@@ -92,13 +92,13 @@ impl StreamCache {
         if !self.has_remote() && present & ZIP == 0 {
             return Err(self.unusable_error(shard));
         }
-        rustix::fs::access(self.path(), rustix::fs::Access::WRITE_OK).map_err(|errno| {
+        rustix::fs::access(&self.dir.path, rustix::fs::Access::WRITE_OK).map_err(|errno| {
             Error::from_io(
                 errno.into(),
                 "the cache directory lacks a shard and cannot be written: choose another `local`, or complete it",
             )
             .with("shard", shard)
-            .with("directory", self.path().display())
+            .with("directory", self.dir.path.display())
         })
     }
 }

@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering, Weak};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Settings of a [`StreamCache`].
@@ -115,7 +115,7 @@ impl StreamCache {
         let mut locks = stream.dir.locks.lock();
         stream.announcements().for_each(|position| locks.share(position));
         if let Some(errno) = locks.unavailable {
-            stats.note(format!("no locks in {} ({errno}): processes may fetch twice", stream.path().display()));
+            stats.note(format!("no locks in {} ({errno}): processes may fetch twice", stream.dir.path.display()));
         }
         // Announced first: of two jobs that start together, at least one finds the other.
         let remote = stream.config.remote.as_deref();
@@ -123,7 +123,7 @@ impl StreamCache {
             drop(locks);
             let message = "another job fetches into this directory from another remote: choose another `local`";
             return Err(Error::new(ErrorKind::Stale, message)
-                .with("directory", stream.path().display())
+                .with("directory", stream.dir.path.display())
                 .with("remote", remote));
         }
         drop(locks);
@@ -145,11 +145,6 @@ impl StreamCache {
         let local_only = (!self.config.has_remote).then_some(claim::LOCAL_ONLY);
         let remote = self.config.remote.as_deref().map(claim::remote);
         limit.into_iter().chain(keep_zip).chain(local_only).chain(remote)
-    }
-
-    /// Returns the absolute path of the directory.
-    pub(crate) fn path(&self) -> &Path {
-        &self.dir.path
     }
 
     /// Returns the bytes that `shard` occupies once it is published: raw, and compressed if that is kept.

@@ -64,7 +64,9 @@ pub trait Delivery: Send + Sync + Debug {
     fn device(&self) -> Device;
 
     /// Returns the registrar of host memory, if the device copies from it.
-    fn registrar(&self) -> Option<&dyn Registrar>;
+    fn registrar(&self) -> Option<&dyn Registrar> {
+        None
+    }
 
     /// Returns the index in `topology.nodes()` of the NUMA node to which the device is attached, on which batches are
     /// best filled. `None` if it makes no difference or the machine does not report it.
@@ -148,10 +150,6 @@ pub struct HostDelivery;
 impl Delivery for HostDelivery {
     fn device(&self) -> Device {
         Device::Cpu
-    }
-
-    fn registrar(&self) -> Option<&dyn Registrar> {
-        None
     }
 
     fn deliver(&self, filled: BatchMemory, _bytes: usize) -> Result<Arc<dyn TensorMemory>> {

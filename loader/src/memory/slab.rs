@@ -146,14 +146,6 @@ impl Slab {
         self.pieces.iter().map(Piece::len).max().unwrap_or(0)
     }
 
-    /// The first byte of `run`.
-    pub(super) fn ptr(&self, run: Run) -> NonNull<u8> {
-        let piece = &self.pieces[run.piece];
-        debug_assert!(run.at + run.len <= piece.len());
-        // SAFETY: a run comes from this slab's `FreeRuns`, which cuts runs within the length of the piece.
-        unsafe { piece.ptr().add(run.at) }
-    }
-
     /// Returns the memory for `grant`, which has `bytes` bytes, and the address of the first byte.
     ///
     /// # Errors
@@ -161,7 +153,13 @@ impl Slab {
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) when a separate mapping is refused.
     pub(super) fn backing(&self, grant: Grant, bytes: usize, options: MapOptions) -> Result<(Backing, NonNull<u8>)> {
         match grant {
-            Grant::Run(run) => Ok((Backing::Run(run), self.ptr(run))),
+            Grant::Run(run) => {
+                let piece = &self.pieces[run.piece];
+                debug_assert!(run.at + run.len <= piece.len());
+                // SAFETY: a run comes from this slab's `FreeRuns`, which cuts runs within the length of the piece.
+                let ptr = unsafe { piece.ptr().add(run.at) };
+                Ok((Backing::Run(run), ptr))
+            }
             Grant::Mapping => {
                 let map = Mapping::new(bytes, options)?;
                 let ptr = map.ptr();

@@ -1,54 +1,11 @@
 //! Samples of one worker in one epoch.
 
-use super::data::DataSet;
 use super::fetch_ahead::FetchAhead;
 use super::reader::SampleReader;
 use crate::error::Result;
-use crate::order::{
-    EpochPlan, EpochShares, OrderConfig, OrderWarning, Rank, Resume, SampleId, ShardId, WorkerOrder, World,
-};
+use crate::order::{SampleId, ShardId, WorkerOrder};
 use crate::sync::Arc;
 use std::collections::VecDeque;
-
-/// Plan of an epoch with several workers per rank.
-#[derive(Clone, Debug)]
-pub struct WorkerPlan {
-    plan: EpochPlan,
-    rank: Rank,
-}
-
-impl WorkerPlan {
-    /// Plans `order` for the workers of `rank` in `world`, from `start` on, with `shares` of the streams.
-    ///
-    /// # Errors
-    ///
-    /// `Config` for an impossible order, `State` for a checkpoint after the end of its epoch.
-    pub fn new(
-        data: &DataSet,
-        order: &OrderConfig,
-        shares: &EpochShares,
-        world: World,
-        rank: Rank,
-        start: &Resume,
-    ) -> Result<Self> {
-        let plan = EpochPlan::of_shares(data.shape(), order, shares.clone(), world, start.epoch, Some(start))?;
-        Ok(Self { plan, rank })
-    }
-
-    /// The warnings that the reference would print.
-    pub fn warnings(&self) -> &[OrderWarning] {
-        self.plan.warnings()
-    }
-
-    /// The sample ids of `worker`, batch after batch, padded with -1 to the same number for all workers.
-    ///
-    /// # Panics
-    ///
-    /// When there is no such worker.
-    pub fn ids(&self, worker: u32) -> WorkerOrder {
-        self.plan.worker(self.rank, worker)
-    }
-}
 
 /// Samples of one worker in one epoch, with their shards fetched ahead.
 pub struct Epoch {
@@ -70,14 +27,9 @@ impl std::fmt::Debug for Epoch {
 }
 
 impl Epoch {
-    /// The samples of `worker` under `plan`; shards are fetched up to `predownload` samples ahead.
-    ///
-    /// # Panics
-    ///
-    /// When the plan has no such worker.
-    pub fn new(reader: Arc<SampleReader>, plan: &WorkerPlan, worker: u32, predownload: usize) -> Self {
+    /// The samples of `ids`; shards are fetched up to `predownload` samples ahead.
+    pub fn new(reader: Arc<SampleReader>, ids: WorkerOrder, predownload: usize) -> Self {
         let predownload = if reader.data().has_work_ahead() { predownload } else { 0 };
-        let ids = plan.ids(worker);
         Self { reader, ids, window: VecDeque::new(), predownload, ahead: FetchAhead::new(), announced: 0 }
     }
 

@@ -30,6 +30,6 @@ mod reader;
 mod single;
 
 pub use data::{DataConfig, DataSet, StreamLocation};
-pub use epoch::{Epoch, WorkerPlan};
+pub use epoch::Epoch;
 pub use reader::{ATTEMPTS, SampleInfo, SampleReader};
 pub use single::SingleShard;

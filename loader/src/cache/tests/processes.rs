@@ -229,7 +229,7 @@ fn work(dir: &Arc<StreamCache>, seed: u64, rounds: u64, limit: u64) -> Result<St
         let open = dir.open_shard(shard)?.expect("a guarded shard is not evicted");
         let content = std::fs::read(&open.files[0].path).expect("a guarded shard keeps its name");
         assert!(content.len() as u64 == open.files[0].bytes && content.iter().all(|b| *b == shard as u8));
-        let bytes = bytes_on_disk(dir.path());
+        let bytes = bytes_on_disk(&dir.dir.path);
         assert!(bytes <= limit, "{bytes} bytes with a limit of {limit}");
         drop((open, guard));
     }

@@ -10,12 +10,9 @@ use crate::decode::SampleDecoder;
 use crate::delivery::{BatchOnDevice, EncodedBatch, InFlightBatch, PictureDecoder, RowPicture};
 use crate::error::{Error, Result};
 use crate::memory::BatchSlot;
-use crate::pipeline::run::Run;
 use crate::pipeline::sample::batch_builder::{BatchBuilder, FilledBatch};
 use crate::pipeline::sample::decode::DecodeStage;
-use crate::pipeline::sample::place::PlaceStage;
-use crate::pipeline::skip::SkipBudget;
-use crate::stats::{Counter, Stats, TimeKind};
+use crate::stats::{Counter, TimeKind};
 use crate::sync::Arc;
 use crossbeam::channel::Receiver;
 use std::time::Instant;
@@ -25,10 +22,8 @@ pub(crate) struct PictureStage {
     decoder: Arc<dyn PictureDecoder>,
     /// Decode threads' share of the pictures, adjusted here.
     share: Option<Arc<HostShare>>,
-    place: Arc<PlaceStage>,
-    skip: Arc<SkipBudget>,
-    run: Arc<Run>,
-    stats: Arc<Stats>,
+    /// Stage of the decode threads, which leave pictures encoded.
+    host: Arc<DecodeStage>,
     /// Decoders of the host, one for each layout of the data set's shards.
     decoders: Vec<SampleDecoder>,
     /// File of the current picture.
@@ -55,21 +50,19 @@ impl PictureStage {
     pub(crate) fn new(
         decoder: Arc<dyn PictureDecoder>,
         share: Option<Arc<HostShare>>,
-        DecodeStage { fields, place, skip, run, stats, .. }: &DecodeStage,
+        decode: &Arc<DecodeStage>,
     ) -> Self {
+        let DecodeStage { fields, stats, .. } = &**decode;
         Self {
             decoder,
             share,
-            place: place.clone(),
-            skip: skip.clone(),
-            run: run.clone(),
+            host: decode.clone(),
             decoders: fields.iter().map(|fields| fields.decoder()).collect(),
             file: Vec::new(),
             on_device: stats.counter("pictures_on_device"),
             on_engines: stats.counter("pictures_on_engines"),
             undecoded: stats.counter("pictures_refused"),
             fallbacks: stats.counter("device_decode_fallbacks"),
-            stats: stats.clone(),
         }
     }
 
@@ -85,12 +78,12 @@ impl PictureStage {
             }
             let waiting = Instant::now();
             let batch = batches.recv();
-            self.place.stage.add_time_since(TimeKind::Input, waiting);
+            self.host.place.stage.add_time_since(TimeKind::Input, waiting);
             let Ok(batch) = batch else { return Ok(()) };
             if let Some(share) = &self.share {
                 share.adjust(is_behind);
             }
-            if self.run.is_stopped() {
+            if self.host.run.is_stopped() {
                 return Ok(());
             }
             let submitted = self.submit(batch);
@@ -104,7 +97,7 @@ impl PictureStage {
 
     /// Submits a batch whose rows are all done. Delivers it if that fails, or if no row with an encoded picture is left.
     fn submit(&self, batch: Arc<BatchBuilder>) -> Option<SubmittedBatch> {
-        let place = &self.place;
+        let place = &self.host.place;
         let mut submitted = None;
         let delivered = place.stage.timed(TimeKind::Busy, || {
             let Some(filled) = place.take(&batch)? else { return Ok(Some(place.empty(&batch))) };
@@ -137,24 +130,24 @@ impl PictureStage {
 
     /// Waits for a batch in flight, decodes the pictures that the device left undecoded, and delivers the batch.
     fn complete(&mut self, SubmittedBatch { batch, in_flight, encoded }: SubmittedBatch) -> Result<()> {
-        let finished = self.place.stage.timed(TimeKind::Busy, || in_flight.wait());
+        let finished = self.host.place.stage.timed(TimeKind::Busy, || in_flight.wait());
         self.report();
         let BatchOnDevice { mut slot, rows, undecoded, mut on_engines } = match finished {
             Ok(on_device) => on_device,
             Err(error) => {
-                self.place.put(&batch, Err(error));
+                self.host.place.put(&batch, Err(error));
                 return Ok(());
             }
         };
         self.undecoded.add(undecoded.len() as u64);
         for number in &undecoded {
-            if self.run.is_stopped() {
+            if self.host.run.is_stopped() {
                 return Ok(());
             }
             self.decode(&batch, &mut slot, &encoded[*number]);
         }
         batch.restore_slot(slot);
-        let place = &self.place;
+        let place = &self.host.place;
         if place.refill(&batch)? {
             // The batch returns to this stage or is delivered when its new row is done.
             return Ok(());
@@ -186,13 +179,13 @@ impl PictureStage {
             // The file is usually in the row that the picture is written to.
             file.clear();
             file.extend_from_slice(&slot[picture.at..][..picture.picture.bytes]);
-            let key = task.draw_key(self.place.epoch);
+            let key = task.draw_key(self.host.place.epoch);
             decoders[*layout_number].decode_picture(output, file, key, &mut slot[place])
         });
         if let Err(error) = decoded
             && !batch.is_skipped(picture.row)
         {
-            self.skip.settle(batch, picture.row, task, error);
+            self.host.skip.settle(batch, picture.row, task, error);
         }
     }
 
@@ -200,9 +193,9 @@ impl PictureStage {
     fn report(&self) {
         for sentence in self.decoder.take_fallbacks() {
             log::warn!("{sentence}");
-            self.stats.note(sentence);
+            self.host.stats.note(sentence);
             self.fallbacks.add(1);
         }
-        self.run.advance();
+        self.host.run.advance();
     }
 }

@@ -83,7 +83,7 @@ impl DeviceOffload {
     /// # Errors
     ///
     /// When the system rejects a thread.
-    pub(crate) fn start(&self, queues: DeviceQueues, decode: &DecodeStage, threads: &Threads) -> Result<()> {
+    pub(crate) fn start(&self, queues: DeviceQueues, decode: &Arc<DecodeStage>, threads: &Threads) -> Result<()> {
         let DeviceQueues { batches, samples } = queues;
         let DeviceFeatures { pictures, host_share, storage, .. } = self.features.clone();
         if let Some(decoder) = pictures {

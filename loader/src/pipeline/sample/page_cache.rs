@@ -243,10 +243,6 @@ struct ShardHandleCache {
 
 impl ShardHandleCache {
     /// As [`OpenShards::get`].
-    ///
-    /// # Errors
-    ///
-    /// As [`OpenShards::get`].
     fn get(&mut self, id: ShardId, open_shards: &OpenShards) -> Result<Option<&Arc<OpenShard>>> {
         let closings = open_shards.closings();
         if closings != self.closings {

@@ -149,18 +149,19 @@ impl<T> ShardTable<T> {
     pub(crate) fn closings(&self) -> u64 {
         self.closings.load(Ordering::Acquire)
     }
-
-    /// Number of shards, and their cost.
-    #[cfg(test)]
-    pub(crate) fn occupied(&self) -> (usize, ShardCost) {
-        let openings = self.openings.lock();
-        (openings.order.len(), openings.cost)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl<T> ShardTable<T> {
+        /// Number of shards, and their cost.
+        pub(crate) fn occupied(&self) -> (usize, ShardCost) {
+            let openings = self.openings.lock();
+            (openings.order.len(), openings.cost)
+        }
+    }
 
     fn cost(table_bytes: usize, descriptors: usize) -> ShardCost {
         ShardCost { table_bytes, descriptors }
