@@ -104,29 +104,29 @@ fn exif(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Reads the orientation's number from TIFF's first directory.
 fn number(tiff: &[u8]) -> Option<u16> {
-    const ORIENTATION: u16 = 0x112;
-    const SHORT: u16 = 3;
-    const LONG: u16 = 4;
+    const ORIENTATION: u32 = 0x112;
+    const SHORT: u32 = 3;
+    const LONG: u32 = 4;
     let is_big = match tiff.first_chunk::<4>()? {
         b"MM\0*" => true,
         b"II*\0" => false,
         _ => return None,
     };
-    let bytes = |at: usize| tiff.get(at..)?.first_chunk::<4>().copied();
-    let short = |at: usize| {
-        let bytes = *tiff.get(at..)?.first_chunk::<2>()?;
-        Some(if is_big { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+    let read = |at: usize, length: usize| {
+        let bytes = tiff.get(at..)?.get(..length)?.iter().map(|byte| u32::from(*byte));
+        let join = |number, byte| number << 8 | byte;
+        Some(if is_big { bytes.fold(0, join) } else { bytes.rev().fold(0, join) })
     };
-    let long = |at: usize| bytes(at).map(|b| if is_big { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) });
-    let directory = long(4)? as usize;
-    let count = usize::from(short(directory)?);
-    let entry = (0..count).map(|i| directory + 2 + 12 * i).find(|at| short(*at) == Some(ORIENTATION))?;
-    match short(entry + 2)? {
-        SHORT => short(entry + 8),
+    let directory = read(4, 4)? as usize;
+    let count = read(directory, 2)? as usize;
+    let entry = (0..count).map(|i| directory + 2 + 12 * i).find(|at| read(*at, 2) == Some(ORIENTATION))?;
+    let length = match read(entry + 2, 2)? {
+        SHORT => 2,
         // The standard does not allow it, but readers accept it.
-        LONG => u16::try_from(long(entry + 8)?).ok(),
-        _ => None,
-    }
+        LONG => 4,
+        _ => return None,
+    };
+    u16::try_from(read(entry + 8, length)?).ok()
 }
 
 #[cfg(test)]

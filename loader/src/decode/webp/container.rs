@@ -43,11 +43,6 @@ struct Chunk<'a> {
     all: &'a [u8],
 }
 
-/// Iterator over the chunks in `rest`.
-struct Chunks<'a> {
-    rest: &'a [u8],
-}
-
 fn malformed(what: &'static str) -> Error {
     Error::decode("the WebP is malformed").with("what", what)
 }
@@ -62,30 +57,24 @@ fn number(bytes: &[u8], at: usize, count: usize) -> Result<u32> {
     Ok(bytes.iter().rev().fold(0, |sum, b| sum << 8 | u32::from(*b)))
 }
 
-impl<'a> Iterator for Chunks<'a> {
-    type Item = Result<Chunk<'a>>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let rest = std::mem::take(&mut self.rest);
-        let body = number(rest, 4, 4).and_then(|len| rest[HEADER..].get(..len as usize).ok_or_else(truncated));
-        Some(body.map(|body| {
-            let end = HEADER + body.len();
-            // Padded to an even length; the last one's padding may be missing.
-            self.rest = rest.get(end.next_multiple_of(2)..).unwrap_or_default();
-            Chunk { name: &rest[..4], body, all: &rest[..end] }
-        }))
-    }
+/// Returns the next chunk in `rest`, which is not empty.
+fn next_chunk<'a>(rest: &mut &'a [u8]) -> Result<Chunk<'a>> {
+    let body = rest.get(HEADER..HEADER + number(rest, 4, 4)? as usize).ok_or_else(truncated)?;
+    let (all, after) = rest.split_at(HEADER + body.len());
+    // Padded to an even length; the last one's padding may be missing.
+    *rest = after.get(body.len() % 2..).unwrap_or_default();
+    Ok(Chunk { name: &all[..4], body, all })
 }
 
-impl<'a> Chunks<'a> {
-    /// Returns the next chunk with one of these names.
-    fn named(&mut self, names: &[&[u8]]) -> Result<Chunk<'a>> {
-        let is_named = |chunk: &Result<Chunk<'_>>| chunk.as_ref().map_or(true, |chunk| names.contains(&chunk.name));
-        self.find(is_named).ok_or_else(|| malformed("a chunk is missing"))?
+/// Returns the next chunk in `rest` with one of these names.
+fn named_chunk<'a>(mut rest: &'a [u8], names: &[&[u8]]) -> Result<Chunk<'a>> {
+    while !rest.is_empty() {
+        let chunk = next_chunk(&mut rest)?;
+        if names.contains(&chunk.name) {
+            return Ok(chunk);
+        }
     }
+    Err(malformed("a chunk is missing"))
 }
 
 impl<'a> Frame<'a> {
@@ -95,8 +84,8 @@ impl<'a> Frame<'a> {
             return Err(malformed("no WebP signature"));
         }
         let riff = bytes[HEADER..].get(..number(bytes, 4, 4)? as usize).ok_or_else(truncated)?;
-        let mut chunks = Chunks { rest: riff.get(4..).unwrap_or_default() };
-        let first = chunks.next().ok_or_else(truncated)??;
+        let mut rest = riff.get(4..).unwrap_or_default();
+        let first = next_chunk(&mut rest)?;
         if first.name != b"VP8X" {
             let all = Region::all(first.frame_size()?);
             return Ok(Self { chunk: first.all, place: all, canvas: all });
@@ -104,14 +93,14 @@ impl<'a> Frame<'a> {
         let (flags, w, h) = (number(first.body, 0, 1)?, number(first.body, 4, 3)? + 1, number(first.body, 7, 3)? + 1);
         let canvas = Region::all(Size { w, h });
         let (frame, place) = if flags & ANIMATED == 0 {
-            (chunks.named(FRAMES)?, canvas)
+            (named_chunk(rest, FRAMES)?, canvas)
         } else {
-            let animated = chunks.named(&[b"ANMF"])?.body;
+            let animated = named_chunk(rest, &[b"ANMF"])?.body;
             let field = |i: usize| number(animated, 3 * i, 3);
             // Corners are stored in units of two pixels.
             let place = Region { x: field(0)? * 2, y: field(1)? * 2, w: field(2)? + 1, h: field(3)? + 1 };
             let frames = animated.get(16..).ok_or_else(truncated)?;
-            (Chunks { rest: frames }.named(FRAMES)?, place)
+            (named_chunk(frames, FRAMES)?, place)
         };
         if frame.frame_size()? != place.size() {
             return Err(malformed("a frame's size differs from the file's"));
