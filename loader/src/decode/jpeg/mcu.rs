@@ -5,7 +5,7 @@ use super::fallback::Fallback;
 use super::kernel::Kernels;
 use super::mcu_blocks::{McuBlocks, Position};
 use super::order::BLOCK;
-use super::spectrum::FEW_RESTARTS;
+use super::progression::FEW_RESTARTS;
 use super::unstuff::Segments;
 
 const TOO_SHORT: Fallback = Fallback("entropy-coded data that ends too early");
@@ -47,41 +47,18 @@ impl<'a> Intervals<'a> {
         Ok((run, next))
     }
 
-    /// Returns the kind of data that remains after `bits`.
-    pub(super) fn trailing_data(&self, bits: &Bits<'_>) -> Result<TrailingData, Fallback> {
-        Ok(match self.segments.bits(self.segment + 1) {
-            Some(_) => TrailingData::Segments,
-            None if Self::has_bytes(bits)? => TrailingData::Bytes,
-            None => TrailingData::Nothing,
-        })
+    /// Returns an error if a scan must not end after `bits`. No encoder writes data that is not read; if codes are
+    /// damaged, data may remain. libjpeg warns of it. Only bytes directly before the end of the picture are harmless,
+    /// bytes before tables or a comment are not.
+    pub(super) fn check_end(&self, bits: &Bits<'_>, is_before_end: bool) -> Result<(), Fallback> {
+        if self.segments.bits(self.segment + 1).is_some() {
+            return Err(Fallback("a restart marker after the last MCU"));
+        }
+        if Self::has_bytes(bits)? && !is_before_end { Err(UNREAD) } else { Ok(()) }
     }
 
     fn has_bytes(bits: &Bits<'_>) -> Result<bool, Fallback> {
         Ok(bits.remaining().ok_or(TOO_SHORT)? >= 8)
-    }
-}
-
-/// Data of a scan after the last MCU that was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TrailingData {
-    Nothing,
-    /// Bytes before the next marker.
-    Bytes,
-    /// A restart marker and data after it.
-    Segments,
-}
-
-impl TrailingData {
-    /// Returns an error if a scan must not end like this. No encoder writes data that is not read; if codes are
-    /// damaged, data may remain. libjpeg warns of it. Only bytes directly before the end of the picture are harmless,
-    /// bytes before tables or a comment are not.
-    pub(super) fn check(self, is_before_end: bool) -> Result<(), Fallback> {
-        match self {
-            Self::Nothing => Ok(()),
-            Self::Bytes if is_before_end => Ok(()),
-            Self::Bytes => Err(UNREAD),
-            Self::Segments => Err(Fallback("a restart marker after the last MCU")),
-        }
     }
 }
 
@@ -154,9 +131,9 @@ impl<'a> Mcus<'a> {
         Ok(run)
     }
 
-    /// Returns the kind of data after the last MCU that was read.
-    pub(super) fn trailing_data(&self) -> Result<TrailingData, Fallback> {
-        self.intervals.trailing_data(&self.at.bits)
+    /// Returns an error if the scan must not end after the last MCU that was read, see [`Intervals::check_end`].
+    pub(super) fn check_end(&self, is_before_end: bool) -> Result<(), Fallback> {
+        self.intervals.check_end(&self.at.bits, is_before_end)
     }
 
     /// Returns an error if more data was decoded than there is.

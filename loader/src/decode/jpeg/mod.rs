@@ -14,7 +14,8 @@
 //! ```
 //!
 //! [`native`] reads the headers. [`sequential`] runs the steps above. [`progressive`] first reads all scans ([`band`])
-//! into the region's coefficients ([`spectrum`]) and then continues in the same way. If a file has a row index
+//! into the region's coefficients and then continues in the same way; [`progression`] has the bits that the scans bring.
+//! If a file has a row index
 //! ([`row_index`]), each row of MCUs that the region needs is read from its start to the region's last column, and
 //! nothing else of the scan is decoded. To measure single stages, decoding can stop early ([`stages`]).
 //!
@@ -47,12 +48,12 @@ mod order;
 mod partial;
 mod pixel_writer;
 mod plane;
+mod progression;
 mod progressive;
 mod row_index;
 mod row_indexer;
 mod scan_limit;
 mod sequential;
-mod spectrum;
 mod stages;
 #[allow(unsafe_code, reason = "a library in C")]
 pub mod turbo;

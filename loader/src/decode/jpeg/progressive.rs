@@ -7,20 +7,25 @@
 //! A picture that lacks bits of some coefficient, or has them in another order than the standard's, is left to
 //! libjpeg-turbo, which guesses what is missing ("block smoothing").
 
+use std::ops::Range;
+
 use super::band::{Band, BandPosition, BandRun};
+use super::entropy::Bits;
 use super::fallback::Fallback;
+use super::frame::Component;
 use super::huffman::{BandTable, TableCache};
 use super::kernel::{BlockRow, Kernels};
 use super::layout::{ComponentPart, Extent, parts};
 use super::markers::{Headers, Scan, Spectrum};
-use super::mcu::{Intervals, TrailingData, check};
+use super::mcu::{Intervals, check};
 use super::order::BLOCK;
 use super::pixel_writer::PixelWriter;
+use super::progression::Coverage;
 use super::scan_limit::scans_max;
-use super::spectrum::{Coefficients, Coverage};
 use super::stages::JpegStage;
 use super::workspace::{Workspace, set_offsets};
 use crate::decode::geometry::Region;
+use crate::decode::pixels::fit;
 
 /// Memory that one thread reuses for progressive pictures.
 #[derive(Default)]
@@ -56,15 +61,16 @@ impl Progressive {
                 parts.iter().flatten().for_each(|part| quantisation[part.index] = part.quantisation);
             }
             let is_before_end = workspace.segments.read_scan(workspace.kernels, headers, &scan)?;
-            let trailing = match scan.spectrum.first {
-                _ if workspace.last_stage < JpegStage::Coefficients => TrailingData::Nothing,
-                0 => self.dc_scan(workspace, headers, &scan, &parts, &extent)?,
-                _ => self.ac_scan(workspace, headers, &scan)?,
-            };
-            next = headers.next_scan()?.map(|(_, scan)| scan);
-            if region == Region::all(frame.decoded) {
-                trailing.check(is_before_end)?;
+            if workspace.last_stage >= JpegStage::Coefficients {
+                let (intervals, bits) = match scan.spectrum.first {
+                    0 => self.dc_scan(workspace, headers, &scan, &parts, &extent)?,
+                    _ => self.ac_scan(workspace, headers, &scan)?,
+                };
+                if region == Region::all(frame.decoded) {
+                    intervals.check_end(&bits, is_before_end)?;
+                }
             }
+            next = headers.next_scan()?.map(|(_, scan)| scan);
         }
         coverage.check(frame.components().len())?;
         if workspace.last_stage < JpegStage::Samples {
@@ -90,15 +96,15 @@ impl Progressive {
         Ok(())
     }
 
-    /// Reads DC coefficients, or one more bit of them, in the region's rows. Returns the kind of data after them.
-    fn dc_scan(
+    /// Reads DC coefficients, or one more bit of them, in the region's rows. Returns the position after them.
+    fn dc_scan<'a>(
         &mut self,
-        workspace: &mut Workspace,
+        workspace: &'a mut Workspace,
         headers: &Headers<'_>,
         scan: &Scan,
         parts: &[Option<ComponentPart>; 3],
         extent: &Extent,
-    ) -> Result<TrailingData, Fallback> {
+    ) -> Result<(Intervals<'a>, Bits<'a>), Fallback> {
         let Spectrum { high, low, .. } = scan.spectrum;
         let mut tables = [None; 3];
         for (table, entry) in tables.iter_mut().zip(scan.components()).filter(|_| high == 0) {
@@ -144,16 +150,16 @@ impl Progressive {
             }
             check(&bits)?;
         }
-        intervals.trailing_data(&bits)
+        Ok((intervals, bits))
     }
 
-    /// Reads a band of one component. Returns the kind of data after it.
-    fn ac_scan(
+    /// Reads a band of one component. Returns the position after it.
+    fn ac_scan<'a>(
         &mut self,
-        workspace: &mut Workspace,
+        workspace: &'a mut Workspace,
         headers: &Headers<'_>,
         scan: &Scan,
-    ) -> Result<TrailingData, Fallback> {
+    ) -> Result<(Intervals<'a>, Bits<'a>), Fallback> {
         let [entry] = scan.components() else { return Err(Fallback("an AC scan of several components")) };
         let table = self.ac.find(headers.ac_table(entry)?)?;
         let table = self.ac.get(table);
@@ -177,6 +183,78 @@ impl Progressive {
             }
             check(&at.bits)?;
         }
-        intervals.trailing_data(&at.bits)
+        Ok((intervals, at.bits))
+    }
+}
+
+/// A component's coefficients in the region, and the histories of all blocks that are read.
+///
+/// Blocks are stored from the last coefficient to the first, see [`band`](super::band).
+#[derive(Default)]
+struct Coefficients {
+    /// The region's blocks, row by row.
+    blocks: Vec<[i16; BLOCK]>,
+    /// Histories of all blocks down to the region's last row, row by row.
+    history: Vec<u64>,
+    /// Blocks in a row of the component.
+    width: u32,
+    /// The blocks that the region needs.
+    columns: Range<u32>,
+    rows: Range<u32>,
+}
+
+/// Place of a block's DC coefficient.
+const DC: usize = BLOCK - 1;
+
+impl Coefficients {
+    /// Resets all coefficients of the blocks that `region` needs to zero.
+    fn start(&mut self, component: &Component, region: Region) {
+        (self.columns, self.rows) = component.needed(region);
+        self.width = component.blocks().w;
+        let kept = self.columns.len() * self.rows.len();
+        fit(&mut self.blocks, kept, [0; BLOCK]);
+        self.blocks[..kept].fill([0; BLOCK]);
+        let read = self.width as usize * self.rows.end as usize;
+        fit(&mut self.history, read, 0);
+        self.history[..read].fill(0);
+    }
+
+    /// Returns the number of blocks from this one on, in its row, that are either all kept or all not kept.
+    fn run(&self, row: u32, column: u32) -> usize {
+        let end = match self.rows.contains(&row) {
+            true if column < self.columns.start => self.columns.start,
+            true if column < self.columns.end => self.columns.end,
+            _ => self.width,
+        };
+        (end - column) as usize
+    }
+
+    /// Returns the histories of the blocks of such a run, and the blocks if they are kept.
+    fn part(&mut self, row: u32, column: u32, run: usize) -> (&mut [u64], Option<&mut [[i16; BLOCK]]>) {
+        let place = row as usize * self.width as usize + column as usize;
+        let blocks = self.place(column, row).map(|place| &mut self.blocks[place..place + run]);
+        (&mut self.history[place..place + run], blocks)
+    }
+
+    /// Adds bits to the DC coefficient of a block, if it is kept.
+    #[inline(always)]
+    fn add_dc(&mut self, column: u32, row: u32, value: i16) {
+        if let Some(place) = self.place(column, row) {
+            // These bits were zero before.
+            self.blocks[place][DC] |= value;
+        }
+    }
+
+    /// Returns the kept blocks of a row.
+    fn blocks(&self, row: u32) -> &[[i16; BLOCK]] {
+        let width = self.columns.len();
+        &self.blocks[(row - self.rows.start) as usize * width..][..width]
+    }
+
+    #[inline(always)]
+    fn place(&self, column: u32, row: u32) -> Option<usize> {
+        let is_kept = self.columns.contains(&column) && self.rows.contains(&row);
+        let x = || (column - self.columns.start) as usize;
+        is_kept.then(|| (row - self.rows.start) as usize * self.columns.len() + x())
     }
 }

@@ -67,7 +67,7 @@ impl RowIndexer {
             mcus.check()?;
         }
         // A picture that cannot be decoded as a whole must not be decoded with an index either, so it gets none.
-        mcus.trailing_data()?.check(is_before_end)?;
+        mcus.check_end(is_before_end)?;
         writer.finish();
         Ok(())
     }

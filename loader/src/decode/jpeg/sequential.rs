@@ -16,8 +16,8 @@ use super::mcu::Mcus;
 use super::mcu_blocks::McuBlocks;
 use super::order::BLOCK;
 use super::pixel_writer::PixelWriter;
+use super::progression::Coverage;
 use super::row_index::RowIndexReader;
-use super::spectrum::Coverage;
 use super::stages::JpegStage;
 use super::workspace::{Workspace, set_offsets};
 use crate::decode::geometry::Region;
@@ -148,7 +148,7 @@ impl Sequential {
             }
         }
         if region == Region::all(frame.decoded) {
-            source.trailing_data()?.check(is_before_end)?;
+            source.check_end(is_before_end)?;
         }
         Ok(next)
     }

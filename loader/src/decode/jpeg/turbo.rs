@@ -13,8 +13,8 @@ use std::ptr::NonNull;
 use turbojpeg_sys as tj;
 
 use super::JpegDecoder;
+use super::progression::{Coverage, FEW_RESTARTS};
 use super::scan_limit::scans_max;
-use super::spectrum::{Coverage, FEW_RESTARTS};
 use crate::decode::geometry::{Region, Scale, Size};
 use crate::decode::pixels::Pixels;
 use crate::error::{Error, ErrorKind, Result};

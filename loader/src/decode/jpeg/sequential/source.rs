@@ -3,7 +3,7 @@
 use super::super::fallback::Fallback;
 use super::super::kernel::Kernels;
 use super::super::layout::Extent;
-use super::super::mcu::{Mcus, TrailingData};
+use super::super::mcu::Mcus;
 use super::super::mcu_blocks::McuBlocks;
 use super::super::row_index::{RowIndexReader, RowStart};
 use super::super::unstuff::{Part, Segments};
@@ -51,11 +51,11 @@ impl<'a> RowSource<'a> {
         }
     }
 
-    /// Returns the kind of data after the last row of a whole picture. With an index, its end is known.
-    pub(super) fn trailing_data(&self) -> Result<TrailingData, Fallback> {
+    /// Returns an error if a whole picture must not end after the last row. With an index, its end is known.
+    pub(super) fn check_end(&self, is_before_end: bool) -> Result<(), Fallback> {
         match self {
-            Self::Scan(source) => source.mcus.trailing_data(),
-            Self::Index(_) => Ok(TrailingData::Nothing),
+            Self::Scan(source) => source.mcus.check_end(is_before_end),
+            Self::Index(_) => Ok(()),
         }
     }
 

@@ -4,7 +4,7 @@
 //! so the file is decoded again with the cause of the warning removed. A file without its end marker gives the same
 //! warning if its data is cut, but with an end marker only a file whose data is cut gives a warning.
 
-use super::super::spectrum::Coverage;
+use super::super::progression::Coverage;
 
 /// Returns `bytes` without the harmless causes of libjpeg's warnings: bytes between markers, unknown revisions of JFIF,
 /// unknown colour transforms of Adobe, and a sequential scan whose header is that of a progressive one, all before the

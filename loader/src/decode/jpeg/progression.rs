@@ -1,86 +1,9 @@
-//! Coefficients of a progressive picture while its scans are read, and the record of the bits that are known in
-//! pictures of several scans.
-
-use std::ops::Range;
+//! Progression of a picture's scans: the bits of each coefficient that they have brought, by spectral selection and
+//! successive approximation.
 
 use super::fallback::Fallback;
-use super::frame::Component;
 use super::markers::{Headers, Scan, Spectrum};
 use super::order::BLOCK;
-use crate::decode::geometry::Region;
-use crate::decode::pixels::fit;
-
-/// A component's coefficients in the region, and the histories of all blocks that are read.
-///
-/// Blocks are stored from the last coefficient to the first, see [`band`](super::band).
-#[derive(Default)]
-pub(super) struct Coefficients {
-    /// The region's blocks, row by row.
-    blocks: Vec<[i16; BLOCK]>,
-    /// Histories of all blocks down to the region's last row, row by row.
-    history: Vec<u64>,
-    /// Blocks in a row of the component.
-    pub width: u32,
-    /// The blocks that the region needs.
-    columns: Range<u32>,
-    pub rows: Range<u32>,
-}
-
-/// Place of a block's DC coefficient.
-const DC: usize = BLOCK - 1;
-
-impl Coefficients {
-    /// Resets all coefficients of the blocks that `region` needs to zero.
-    pub(super) fn start(&mut self, component: &Component, region: Region) {
-        (self.columns, self.rows) = component.needed(region);
-        self.width = component.blocks().w;
-        let kept = self.columns.len() * self.rows.len();
-        fit(&mut self.blocks, kept, [0; BLOCK]);
-        self.blocks[..kept].fill([0; BLOCK]);
-        let read = self.width as usize * self.rows.end as usize;
-        fit(&mut self.history, read, 0);
-        self.history[..read].fill(0);
-    }
-
-    /// Returns the number of blocks from this one on, in its row, that are either all kept or all not kept.
-    pub(super) fn run(&self, row: u32, column: u32) -> usize {
-        let end = match self.rows.contains(&row) {
-            true if column < self.columns.start => self.columns.start,
-            true if column < self.columns.end => self.columns.end,
-            _ => self.width,
-        };
-        (end - column) as usize
-    }
-
-    /// Returns the histories of the blocks of such a run, and the blocks if they are kept.
-    pub(super) fn part(&mut self, row: u32, column: u32, run: usize) -> (&mut [u64], Option<&mut [[i16; BLOCK]]>) {
-        let place = row as usize * self.width as usize + column as usize;
-        let blocks = self.place(column, row).map(|place| &mut self.blocks[place..place + run]);
-        (&mut self.history[place..place + run], blocks)
-    }
-
-    /// Adds bits to the DC coefficient of a block, if it is kept.
-    #[inline(always)]
-    pub(super) fn add_dc(&mut self, column: u32, row: u32, value: i16) {
-        if let Some(place) = self.place(column, row) {
-            // These bits were zero before.
-            self.blocks[place][DC] |= value;
-        }
-    }
-
-    /// Returns the kept blocks of a row.
-    pub(super) fn blocks(&self, row: u32) -> &[[i16; BLOCK]] {
-        let width = self.columns.len();
-        &self.blocks[(row - self.rows.start) as usize * width..][..width]
-    }
-
-    #[inline(always)]
-    fn place(&self, column: u32, row: u32) -> Option<usize> {
-        let is_kept = self.columns.contains(&column) && self.rows.contains(&row);
-        let x = || (column - self.columns.start) as usize;
-        is_kept.then(|| (row - self.rows.start) as usize * self.columns.len() + x())
-    }
-}
 
 /// Record of the known bits of each coefficient, by the frame's components.
 pub(super) struct Coverage {
