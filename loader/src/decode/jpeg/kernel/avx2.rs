@@ -4,15 +4,16 @@ use std::arch::x86_64::__m256i as Vector;
 use std::arch::x86_64::{
     _mm256_add_epi16 as add_16, _mm256_add_epi32 as add_32, _mm256_madd_epi16 as multiply_pairs,
     _mm256_mulhi_epi16 as multiply_high_16, _mm256_or_si256 as or, _mm256_packs_epi32 as pack_32,
-    _mm256_set1_epi16 as set_16, _mm256_set1_epi32 as set_32, _mm256_slli_epi16 as shift_left_16,
-    _mm256_srai_epi16 as shift_right_16, _mm256_srli_epi16 as shift_right_unsigned_16, _mm256_sub_epi16 as subtract_16,
-    _mm256_sub_epi32 as subtract_32, _mm256_unpackhi_epi16 as unpack_high_16, _mm256_unpacklo_epi16 as unpack_low_16,
-    *,
+    _mm256_set1_epi16 as set_16, _mm256_set1_epi32 as set_32, _mm256_srai_epi16 as shift_right_16,
+    _mm256_sub_epi16 as subtract_16, _mm256_sub_epi32 as subtract_32, _mm256_unpackhi_epi16 as unpack_high_16,
+    _mm256_unpacklo_epi16 as unpack_low_16, *,
 };
 
+use super::super::band::BandRun;
+use super::super::fallback::Fallback;
+use super::super::mcu_blocks::{McuBlocks, Position};
 use super::super::order::BLOCK;
-use super::colour::{smooth, ycbcr};
-use super::entropy::entropy;
+use super::colour::ycbcr;
 use super::islow::{FITTING_MAX, passes};
 use super::layout::{BlockRow, groups, write_chunks};
 use super::reduced::pass_to_four;
@@ -26,13 +27,7 @@ type Pairs = Vector;
 #[inline]
 #[target_feature(enable = "avx2")]
 fn shift_right_32<const SHIFT: u32>(vector: Vector) -> Vector {
-    match SHIFT {
-        11 => _mm256_srai_epi32::<11>(vector),
-        12 => _mm256_srai_epi32::<12>(vector),
-        19 => _mm256_srai_epi32::<19>(vector),
-        16 => _mm256_srai_epi32::<16>(vector),
-        _ => _mm256_srai_epi32::<18>(vector),
-    }
+    _mm256_sra_epi32(vector, _mm_cvtsi32_si128(SHIFT as i32))
 }
 
 #[inline]
@@ -65,9 +60,7 @@ fn plus_minus(sum: Vector, pairs: Vector, first: i32, second: i32) -> [Vector; 2
 
 passes!("avx2");
 pass_to_four!("avx2");
-smooth!("avx2", 16);
 ycbcr!("avx2", 16);
-entropy!("avx2,bmi1,bmi2,lzcnt", "avx2,bmi1,bmi2,lzcnt,popcnt", true);
 
 loads! { "avx2":
     load_row([i16; 8]) -> __m128i = _mm_loadu_si128;
@@ -75,14 +68,25 @@ loads! { "avx2":
 }
 
 stores! { "avx2":
-    store([u8; 32], Vector) = _mm256_storeu_si256;
     store_half([u8; 16], __m128i) = _mm_storeu_si128;
+}
+
+portable_with! { "avx2,bmi1,bmi2,lzcnt":
+    fn decode(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize, out: &mut [i16]) -> Result<(), Fallback>;
+    fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback>;
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Fallback> {
+    run.read(|number, mask| _pdep_u64(number, mask))
 }
 
 portable_with! { "avx2":
     fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize);
     fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]);
+    fn smooth_across(samples: &[u8], out: &mut [u8]);
     fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]);
+    fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]);
 }
 
 /// Loads the 16 bytes from `at` on.

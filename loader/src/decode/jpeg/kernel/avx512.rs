@@ -17,27 +17,26 @@ use std::arch::x86_64::{
     _mm512_add_epi16 as add_16, _mm512_add_epi32 as add_32, _mm512_dpwssds_epi32 as add_product,
     _mm512_madd_epi16 as multiply_pairs, _mm512_mulhi_epi16 as multiply_high_16, _mm512_or_si512 as or,
     _mm512_packs_epi32 as pack_32, _mm512_set1_epi16 as set_16, _mm512_set1_epi32 as set_32,
-    _mm512_slli_epi16 as shift_left_16, _mm512_slli_epi32 as shift_left_32, _mm512_srai_epi16 as shift_right_16,
-    _mm512_srai_epi32 as shift_right_32, _mm512_srli_epi16 as shift_right_unsigned_16, _mm512_sub_epi16 as subtract_16,
-    _mm512_sub_epi32 as subtract_32, _mm512_unpackhi_epi16 as unpack_high_16, _mm512_unpacklo_epi16 as unpack_low_16,
-    *,
+    _mm512_slli_epi32 as shift_left_32, _mm512_srai_epi16 as shift_right_16, _mm512_srai_epi32 as shift_right_32,
+    _mm512_sub_epi16 as subtract_16, _mm512_sub_epi32 as subtract_32, _mm512_unpackhi_epi16 as unpack_high_16,
+    _mm512_unpacklo_epi16 as unpack_low_16, *,
 };
 
+use super::super::band::BandRun;
+use super::super::fallback::Fallback;
+use super::super::mcu_blocks::{McuBlocks, Position};
 use super::super::order::{BLOCK, PLACES};
-use super::colour::{smooth, ycbcr};
-use super::entropy::entropy;
+use super::colour::ycbcr;
 use super::islow::{FITTING_MAX, passes};
 use super::layout::{BlockRow, GROUP, groups, write_chunks};
 use super::{avx2, portable, reduced};
-use crate::decode::kernel::{loads, stores, table};
+use crate::decode::kernel::{loads, portable_with, stores, table};
 
 /// Pairs of values, each in 32 bits.
 type Pairs = Vector;
 
 passes!("avx512f,avx512bw,avx512vnni");
-smooth!("avx512f,avx512bw", 32);
 ycbcr!("avx512f,avx512bw,avx512vbmi", 32);
-entropy!("avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt", "avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt,popcnt", false);
 
 loads! { "avx512f,avx512bw":
     load_8([u8; 64]) -> Vector = _mm512_loadu_epi8;
@@ -50,6 +49,32 @@ stores! { "avx512f,avx512bw":
     store([u8; 64], Vector) = _mm512_storeu_epi8;
     store_16([i16; 32], Vector) = _mm512_storeu_epi16;
     store_half([u8; 32], __m256i) = _mm256_storeu_si256;
+}
+
+portable_with! { "avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt":
+    fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback>;
+}
+
+/// See [`Kernels::decode`](super::Kernels::decode): in zigzag order.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt")]
+pub(super) fn decode(
+    blocks: &McuBlocks<'_>,
+    at: &mut Position<'_>,
+    count: usize,
+    coefficients: &mut [i16],
+) -> Result<(), Fallback> {
+    blocks.decode::<false>(at, count, coefficients)
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn band(run: BandRun<'_, '_>) -> Result<(), Fallback> {
+    run.read(|number, mask| _pdep_u64(number, mask))
+}
+
+portable_with! { "avx512f,avx512bw":
+    fn smooth_across(samples: &[u8], out: &mut [u8]);
+    fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]);
+    fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]);
 }
 
 /// Places in zigzag order of quantisation steps by pairs.
@@ -91,9 +116,6 @@ const TWO_ROWS: [u8; 64] = table!(64, |i| {
     (column_1 << 5 | block_1 << 4 | column_0 << 3 | column_2 << 2 | row << 1 | block_0) as u8
 });
 
-/// Places of half a block from the last to the first.
-const BACKWARDS: [i16; 32] = table!(32, |i| 31 - i as i16);
-
 /// Places of the 96 bytes of 32 pixels: in 32 bytes of red, then of green; those of blue from 64 on.
 const PIXELS: [[u8; 64]; 2] = table!(2, |half| table!(64, |i| ((64 * half + i) % 3 * 32 + (64 * half + i) / 3) as u8));
 
@@ -129,11 +151,8 @@ pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
 /// See [`Kernels::order`](super::Kernels::order): zigzag order.
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]) {
-    let reversed = load_16(&BACKWARDS);
     for (from, out) in backwards.iter().zip(out) {
-        let (from, out) = (from.as_chunks::<32>().0, out.as_chunks_mut::<32>().0);
-        store_16(&mut out[0], _mm512_permutexvar_epi16(reversed, load_16(&from[1])));
-        store_16(&mut out[1], _mm512_permutexvar_epi16(reversed, load_16(&from[0])));
+        *out = std::array::from_fn(|i| from[BLOCK - 1 - i]);
     }
 }
 
@@ -252,15 +271,6 @@ pub(super) fn idct_reduced(side: u32, row: BlockRow<'_>, out: &mut [u8], stride:
         4 => avx2::idct_to_four(row, by_pairs, out, stride),
         _ => reduced::idct(side, row, by_pairs, out, stride),
     }
-}
-
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
-    let bias = _mm512_set1_epi16(bias as i16);
-    write_chunks(out, |i, out: &mut [u8; 32]| {
-        let sum = three_to_one(widen(near, 32 * i), widen(far, 32 * i));
-        store_half(out, _mm512_cvtepi16_epi8(_mm512_srli_epi16::<2>(add_16(sum, bias))));
-    });
 }
 
 /// Writes 32 pixels at a time; `values` returns their red, green and blue.

@@ -1,40 +1,5 @@
-//! Upsampling and colour conversion on vectors of any width. As with [`islow`](super::islow), the module that uses
-//! these macros names its instructions, and has `widen`, `store` and `narrow` for bytes.
-
-/// Defines `three_to_one`, `smooth_across` and `smooth_both` for vectors of `$values` 16-bit values.
-macro_rules! smooth {
-    ($features:literal, $values:literal) => {
-        /// Returns three times `a` plus `b`.
-        #[inline]
-        #[target_feature(enable = $features)]
-        fn three_to_one(a: Vector, b: Vector) -> Vector {
-            add_16(add_16(a, a), add_16(a, b))
-        }
-
-        #[target_feature(enable = $features)]
-        pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
-            super::layout::write_chunks(out, |i, out| {
-                let at = $values * i;
-                let (left, here, right) = (widen(samples, at), widen(samples, at + 1), widen(samples, at + 2));
-                let even = shift_right_unsigned_16::<2>(add_16(three_to_one(here, left), set_16(1)));
-                let odd = shift_right_unsigned_16::<2>(add_16(three_to_one(here, right), set_16(2)));
-                store(out, or(even, shift_left_16::<8>(odd)));
-            });
-        }
-
-        #[target_feature(enable = $features)]
-        pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
-            super::layout::write_chunks(out, |i, out| {
-                let sum = |at: usize| three_to_one(widen(near, at), widen(far, at));
-                let at = $values * i;
-                let (left, here, right) = (sum(at), sum(at + 1), sum(at + 2));
-                let even = shift_right_unsigned_16::<4>(add_16(three_to_one(here, left), set_16(8)));
-                let odd = shift_right_unsigned_16::<4>(add_16(three_to_one(here, right), set_16(7)));
-                store(out, or(even, shift_left_16::<8>(odd)));
-            });
-        }
-    };
-}
+//! Colour conversion on vectors of any width. As with [`islow`](super::islow), the module that uses this macro names its
+//! instructions, and has `widen` and `narrow` for bytes.
 
 /// Defines `ycbcr` for vectors of `$values` 16-bit values, over the module's `write_pixels`.
 macro_rules! ycbcr {
@@ -64,4 +29,4 @@ macro_rules! ycbcr {
     };
 }
 
-pub(super) use {smooth, ycbcr};
+pub(super) use ycbcr;

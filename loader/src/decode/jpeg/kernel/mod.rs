@@ -10,8 +10,6 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod colour;
 mod constants;
-#[cfg(target_arch = "x86_64")]
-mod entropy;
 mod islow;
 mod layout;
 #[cfg(target_arch = "aarch64")]

@@ -104,7 +104,6 @@ loads! { "neon":
 
 stores! { "neon":
     store_half([u8; 8], uint8x8_t) = vst1_u8;
-    store_pairs([u8; 32], uint8x16x2_t) = vst2q_u8;
     store_pixels([u8; 48], uint8x16x3_t) = vst3q_u8;
 }
 
@@ -114,7 +113,9 @@ portable_with! { "neon":
     fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback>;
     fn band(run: BandRun<'_, '_>) -> Result<(), Fallback>;
     fn order(backwards: &[[i16; BLOCK]], out: &mut [[i16; BLOCK]]);
+    fn smooth_across(samples: &[u8], out: &mut [u8]);
     fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]);
+    fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]);
 }
 
 /// Converts sums to 16 bits, saturated.
@@ -288,63 +289,12 @@ fn idct_to_four(row: BlockRow<'_>, out: &mut [u8], stride: usize) -> bool {
     range.all_fit()
 }
 
-/// Splits rows into `count` vectors each.
-#[inline]
-#[target_feature(enable = "neon")]
-fn vectors_of<const ROWS: usize>(rows: [&[u8]; ROWS], count: usize) -> [&[[u8; 16]]; ROWS] {
-    // The margin after the rows is large enough.
-    map_inline(rows, |row| &row.as_chunks::<16>().0[..count])
-}
-
-/// Writes 16 pairs at a time, from a vector of each row.
-#[inline]
-#[target_feature(enable = "neon")]
-fn write_pairs<const ROWS: usize>(
-    rows: [&[u8]; ROWS],
-    out: &mut [u8],
-    pairs: impl Fn([uint8x16_t; ROWS]) -> uint8x16x2_t,
-) {
-    let rows = vectors_of(rows, out.len().div_ceil(32));
-    write_chunks(out, |i, out| store_pairs(out, pairs(map_inline(rows, |row| load(&row[i])))));
-}
-
-/// Returns three times `a` plus `b`.
-#[inline]
-#[target_feature(enable = "neon")]
-fn three_to_one(a: uint8x16_t, b: uint8x16_t) -> [uint16x8_t; 2] {
-    let three = vdupq_n_u8(3);
-    [vaddw_u8(vmull_u8(vget_low_u8(a), vget_low_u8(three)), vget_low_u8(b)), vaddw_high_u8(vmull_high_u8(a, three), b)]
-}
-
-#[target_feature(enable = "neon")]
-pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
-    write_pairs([samples, &samples[1..], &samples[2..]], out, |[left, here, right]| {
-        let [low, high] = map_inline(three_to_one(here, left), |sum| vshrn_n_u16::<2>(vaddq_u16(sum, vdupq_n_u16(1))));
-        let even = vcombine_u8(low, high);
-        // Rounding adds 2.
-        let [low, high] = map_inline(three_to_one(here, right), |sum| vrshrn_n_u16::<2>(sum));
-        uint8x16x2_t(even, vcombine_u8(low, high))
-    });
-}
-
-#[target_feature(enable = "neon")]
-pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
-    let rows = [near, far, &near[1..], &far[1..], &near[2..], &far[2..]];
-    write_pairs(rows, out, |[a, b, c, d, e, f]| {
-        let [left, here, right] = [three_to_one(a, b), three_to_one(c, d), three_to_one(e, f)];
-        let sum = |i: usize, beside: uint16x8_t| vmlaq_n_u16(beside, here[i], 3);
-        // Rounding adds 8.
-        let even = vcombine_u8(vrshrn_n_u16::<4>(sum(0, left[0])), vrshrn_n_u16::<4>(sum(1, left[1])));
-        let odd = map_inline([0, 1], |i| vshrn_n_u16::<4>(vaddq_u16(sum(i, right[i]), vdupq_n_u16(7))));
-        uint8x16x2_t(even, vcombine_u8(odd[0], odd[1]))
-    });
-}
-
 /// Writes 16 pixels at a time, from a vector of each plane.
 #[inline]
 #[target_feature(enable = "neon")]
 fn write_pixels(planes: [&[u8]; 3], out: &mut [u8], pixels: impl Fn([uint8x16_t; 3]) -> uint8x16x3_t) {
-    let rows = vectors_of(planes, out.len().div_ceil(48));
+    // The margin after the rows is large enough.
+    let rows = map_inline(planes, |row| &row.as_chunks::<16>().0[..out.len().div_ceil(48)]);
     write_chunks(out, |i, out| store_pixels(out, pixels(map_inline(rows, |row| load(&row[i])))));
 }
 

@@ -5,7 +5,7 @@ use super::super::fallback::Fallback;
 use super::super::mcu_blocks::{McuBlocks, Position};
 use super::super::order::{BLOCK, PLACES, ROWS};
 use super::islow::fits;
-use super::layout::BlockRow;
+use super::layout::{BlockRow, write_chunks};
 use super::reduced;
 
 pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
@@ -37,6 +37,7 @@ pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
     (read, written)
 }
 
+#[inline(always)]
 pub(super) fn decode(
     blocks: &McuBlocks<'_>,
     at: &mut Position<'_>,
@@ -46,6 +47,7 @@ pub(super) fn decode(
     blocks.decode::<true>(at, count, coefficients)
 }
 
+#[inline(always)]
 pub(super) fn skip(blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
     blocks.skip(at, count)
 }
@@ -187,14 +189,16 @@ pub(super) fn idct_large<const BLOCKS: usize, const WIDTH: usize>(
     }
 }
 
+/// Whole chunks of pairs, each stored as one number, let the compiler use vectors as well as a kernel by hand could.
 #[inline(always)]
 pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
-    let pairs = out.as_chunks_mut::<2>().0;
-    let samples = &samples[..pairs.len() + 2];
-    for (i, pair) in pairs.iter_mut().enumerate() {
-        let [left, here, right] = [0, 1, 2].map(|k| u16::from(samples[i + k]));
-        *pair = [((here * 3 + left + 1) >> 2) as u8, ((here * 3 + right + 2) >> 2) as u8];
-    }
+    write_chunks(out, |i, out: &mut [u8; 2 * PAIRS]| {
+        let samples = with_neighbours(samples, i);
+        for (j, pair) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            let [left, here, right] = [0, 1, 2].map(|k| u16::from(samples[j + k]));
+            *pair = ((here * 3 + left + 1) >> 2 | (here * 3 + right + 2) >> 2 << 8).to_le_bytes();
+        }
+    });
 }
 
 #[inline(always)]
@@ -206,12 +210,22 @@ pub(super) fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
 
 #[inline(always)]
 pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
-    let pairs = out.as_chunks_mut::<2>().0;
-    let (near, far) = (&near[..pairs.len() + 2], &far[..pairs.len() + 2]);
-    for (i, pair) in pairs.iter_mut().enumerate() {
-        let [left, here, right] = [0, 1, 2].map(|k| u16::from(near[i + k]) * 3 + u16::from(far[i + k]));
-        *pair = [((here * 3 + left + 8) >> 4) as u8, ((here * 3 + right + 7) >> 4) as u8];
-    }
+    write_chunks(out, |i, out: &mut [u8; 2 * PAIRS]| {
+        let (near, far) = (with_neighbours(near, i), with_neighbours(far, i));
+        for (j, pair) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+            let [left, here, right] = [0, 1, 2].map(|k| u16::from(near[j + k]) * 3 + u16::from(far[j + k]));
+            *pair = ((here * 3 + left + 8) >> 4 | (here * 3 + right + 7) >> 4 << 8).to_le_bytes();
+        }
+    });
+}
+
+/// Samples that are doubled at a time.
+const PAIRS: usize = 32;
+
+/// Returns the samples of chunk `i` with one on each side.
+#[inline(always)]
+fn with_neighbours(samples: &[u8], i: usize) -> &[u8; PAIRS + 2] {
+    samples[PAIRS * i..].first_chunk().expect("a margin after the row")
 }
 
 #[inline(always)]

@@ -33,6 +33,7 @@ stores! { "avx2":
 portable_with! { "avx2":
     fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]);
     fn add_row(values: &[i16], weight: i16, sums: &mut [i32]);
+    fn drop_fractions(values: &[i16], out: &mut [u8]);
 }
 
 #[target_feature(enable = "avx2")]
@@ -116,16 +117,6 @@ pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out:
             }
         }
         round_to_bytes(sums, out);
-    }
-}
-
-/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): a single row of weight one.
-#[target_feature(enable = "avx2")]
-pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
-    let values = values.as_chunks::<CHUNK>().0;
-    for (values, out) in values.iter().zip(out.as_chunks_mut().0) {
-        let values = values.as_chunks().0;
-        round_to_bytes([load_16(&values[0]), load_16(&values[1])], out);
     }
 }
 

@@ -38,6 +38,7 @@ stores! { "avx512f,avx512bw":
 portable_with! { "avx512f,avx512bw":
     fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]);
     fn add_row(values: &[i16], weight: i16, sums: &mut [i32]);
+    fn drop_fractions(values: &[i16], out: &mut [u8]);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
@@ -136,13 +137,6 @@ fn sums<const COUNT: usize>(values: &[i16], starts: &[usize], weights: &[i16], a
         }
     }
     sums
-}
-
-/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): a single row of weight one.
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
-    let values = values.as_chunks().0;
-    out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, values)| round_to_bytes(load_16(values), out));
 }
 
 /// Rounds sums to bytes.

@@ -10,13 +10,9 @@ use crate::decode::resize::planes::CHUNK;
 /// Output pixels of a window.
 const QUAD: usize = 4;
 
-/// Pixels that are split at a time.
-const PIXELS: usize = 16;
-
 loads! { "neon":
     load_8([u8; 16]) -> uint8x16_t = vld1q_u8;
     load_16([i16; 8]) -> int16x8_t = vld1q_s16;
-    load_pixels([u8; 48]) -> uint8x16x3_t = vld3q_u8;
 }
 
 stores! { "neon":
@@ -25,23 +21,10 @@ stores! { "neon":
 }
 
 portable_with! { "neon":
+    fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]);
     fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]);
     fn add_row(values: &[i16], weight: i16, sums: &mut [i32]);
-}
-
-#[target_feature(enable = "neon")]
-pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
-    let [r, g, b] = planes;
-    let whole = width / PIXELS * PIXELS;
-    let rows = [&mut r[..whole], &mut g[..whole], &mut b[..whole]].map(|plane| plane.as_chunks_mut::<PIXELS>().0);
-    let [rows_r, rows_g, rows_b] = rows;
-    for (((r, g), b), pixels) in rows_r.iter_mut().zip(rows_g).zip(rows_b).zip(rgb.as_chunks::<{ 3 * PIXELS }>().0) {
-        let uint8x16x3_t(red, green, blue) = load_pixels(pixels);
-        store_8(r, red);
-        store_8(g, green);
-        store_8(b, blue);
-    }
-    portable::split_from(whole, rgb, width, [r, g, b]);
+    fn drop_fractions(values: &[i16], out: &mut [u8]);
 }
 
 /// See [`Kernels::blend_columns`](super::Kernels::blend_columns): each group has four windows.
@@ -94,15 +77,6 @@ pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out:
             }
         }
         round_to_bytes(sums, out);
-    }
-}
-
-/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): a single row of weight one.
-#[target_feature(enable = "neon")]
-pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
-    for (values, out) in values.as_chunks::<CHUNK>().0.iter().zip(out.as_chunks_mut().0) {
-        let values = values.as_chunks().0;
-        round_to_bytes(std::array::from_fn(|i| load_16(&values[i])), out);
     }
 }
 

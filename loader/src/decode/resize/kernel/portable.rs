@@ -8,6 +8,7 @@ pub(super) const COLUMN_SHIFT: i32 = 7;
 /// Bits of fraction that the row blend drops at the end.
 pub(super) const ROW_SHIFT: i32 = 7;
 
+#[inline(always)]
 pub(super) fn split(rgb: &[u8], width: usize, planes: [&mut [u8]; 3]) {
     split_from(0, rgb, width, planes);
 }
@@ -56,6 +57,8 @@ pub(super) fn add_row(values: &[i16], weight: i16, sums: &mut [i32]) {
     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += i32::from(*value) * i32::from(weight));
 }
 
+/// See [`Kernels::blend_rows`](super::Kernels::blend_rows): a single row of weight one.
+#[inline(always)]
 pub(super) fn drop_fractions(values: &[i16], out: &mut [u8]) {
     out.iter_mut().zip(values).for_each(|(out, value)| *out = byte(*value));
 }
