@@ -23,26 +23,21 @@ impl FieldPlan {
     /// outside of their range, two outputs of one name; each names the field.
     pub fn compile(fields: Option<&[(String, FieldSpec)]>, columns: &[Column], augment_seed: u64) -> Result<Arc<Self>> {
         let mut plan = Self { columns: columns.to_vec(), outputs: Vec::new(), steps: Vec::new() };
-        match fields {
-            None => {
-                for column in columns {
-                    let draws = FieldDraws::new(augment_seed, &column.name);
-                    plan.add_output(&column.name, &default_field(column), draws)?;
-                }
-            }
+        let by_column = |column: &Column| (column.name.clone(), default_field(column));
+        let fields = match fields {
+            None => &columns.iter().map(by_column).collect::<Vec<_>>(),
             Some([]) => return Err(Error::config("`fields` is empty: name at least one field, or leave it out")),
-            Some(fields) => {
-                for (name, spec) in fields {
-                    let draws = FieldDraws::new(augment_seed, name);
-                    if let FieldSpec::Joint { fields } = spec {
-                        check_joint(fields).context("joint", || name)?;
-                        for (inner, spec) in fields {
-                            plan.add_output(inner, spec, draws).context("joint", || name)?;
-                        }
-                    } else {
-                        plan.add_output(name, spec, draws)?;
-                    }
+            Some(fields) => fields,
+        };
+        for (name, spec) in fields {
+            let draws = FieldDraws::new(augment_seed, name);
+            if let FieldSpec::Joint { fields } = spec {
+                check_joint(fields).context("joint", || name)?;
+                for (inner, spec) in fields {
+                    plan.add_output(inner, spec, draws).context("joint", || name)?;
                 }
+            } else {
+                plan.add_output(name, spec, draws)?;
             }
         }
         Ok(Arc::new(plan))
@@ -229,7 +224,6 @@ fn number_source(column: &Column) -> Option<NumberSource> {
     }
 }
 
-/// Returns true if the column holds strings.
 fn is_text(column: &Column) -> bool {
     use Encoding::{Json, Str, StrDecimal, StrFloat, StrInt};
     matches!(column.encoding, Str | Json | StrInt | StrFloat | StrDecimal)

@@ -22,22 +22,17 @@ pub(super) struct ReadOptions {
     pub scaled_decode: bool,
 }
 
-/// Compiled field of pictures.
 #[derive(Clone, Debug)]
 pub(super) struct ImageField {
     /// Encoding of the column. Several pictures in a sample become one array.
     pub encoding: Encoding,
-    /// Meaning of the pixel values.
     pub content: Content,
-    /// Operations in order.
     pub ops: Vec<Op>,
     /// Size of the rows, if it is fixed.
     pub size: Option<Size>,
     /// Source of the random operations' numbers.
     pub draws: FieldDraws,
-    /// Writer of the output rows.
     pub writer: PictureWriter,
-    /// Options for reading files.
     pub reading: ReadOptions,
 }
 
@@ -49,7 +44,6 @@ enum Format {
     Raw,
 }
 
-/// A stored picture.
 struct File<'a> {
     bytes: &'a [u8],
     /// Row index of a JPEG; may be empty.
@@ -233,7 +227,6 @@ impl ImageDecoder {
         Ok(())
     }
 
-    /// Reads the picture's size from its header.
     fn size(&mut self, bytes: &[u8], format: Format) -> Result<Size> {
         match format {
             Format::Jpeg => self.jpeg.size(bytes),
@@ -277,13 +270,11 @@ impl ImageDecoder {
         }
     }
 
-    /// Returns the counts since the last call.
     pub(super) fn take_counts(&mut self) -> PictureCounts {
         let row_indexes = self.jpeg.take_row_index_counts();
         PictureCounts { row_indexes, ..std::mem::take(&mut self.counts) }
     }
 
-    /// Starts the next sample.
     pub(super) fn start_sample(&mut self) {
         self.joint = None;
     }

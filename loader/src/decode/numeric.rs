@@ -121,8 +121,7 @@ pub fn convert(stored: &[u8], from: DType, out: &mut [u8], to: DType) -> Result<
         out.copy_from_slice(stored);
         return Ok(());
     }
-    let fits = with_type!(from, convert_from; stored, out, to);
-    if fits {
+    if with_type!(from, convert_from; stored, out, to) {
         return Ok(());
     }
     let index = (0..stored.len() / from.size()).find(|i| {
@@ -166,22 +165,17 @@ pub fn fill(value: i64, out: &mut [u8], to: DType) -> Result<()> {
 /// # Errors
 /// Text that is not such a number; a value that `to` cannot hold.
 pub fn parse(text: &[u8], of: DType, out: &mut [u8], to: DType) -> Result<()> {
-    let not_a_number = || {
-        let shown = &text[..text.len().min(40)];
-        Error::decode("the text is not a number").with("text", shown.escape_ascii()).with("expected", of)
-    };
+    let bad_text = |message: &str| Error::decode(message).with("text", text[..text.len().min(40)].escape_ascii());
+    let not_a_number = || bad_text("the text is not a number").with("expected", of);
     let trimmed = std::str::from_utf8(text).map_err(|_| not_a_number())?.trim();
     let stored = if of == DType::Int64 {
-        let no_int64 = |e: std::num::ParseIntError| {
-            match e.kind() {
-            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => Error::decode(
+        let parsed = trimmed.parse::<i64>().map_err(|e| match e.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => bad_text(
                 "the number does not fit an int64, which is what numbers in text are read as: make the column a Text field",
-            )
-            .with("text", text[..text.len().min(40)].escape_ascii()),
+            ),
             _ => not_a_number(),
-        }
-        };
-        trimmed.parse::<i64>().map_err(no_int64)?.to_le_bytes()
+        });
+        parsed?.to_le_bytes()
     } else {
         trimmed.parse::<f64>().map_err(|_| not_a_number())?.to_le_bytes()
     };

@@ -71,7 +71,6 @@ pub(super) enum TokenSource {
     Bytes(DType),
 }
 
-/// Work for one output.
 #[derive(Debug)]
 pub(super) enum Work {
     Image(ImageField),
@@ -101,7 +100,6 @@ impl Work {
     }
 }
 
-/// Column and work of one output.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) column: usize,

@@ -50,7 +50,6 @@ impl Vectors {
         })
     }
 
-    /// Returns the set of instructions.
     pub(super) fn level(self) -> Level {
         self.0
     }

@@ -20,9 +20,7 @@ pub(super) fn three_rows<T>(values: &mut [T]) -> [&mut [T]; 3] {
 #[derive(Default)]
 pub(super) struct Planes<T> {
     values: Vec<T>,
-    /// Values of a row.
     pub width: usize,
-    /// Distance from one row to the next.
     pub stride: usize,
 }
 
@@ -40,7 +38,6 @@ impl<T: Copy + Default> Planes<T> {
         [a, b, c]
     }
 
-    /// Returns the rows with their margins, for writing.
     pub(super) fn padded_rows_mut(&mut self) -> [&mut [T]; 3] {
         three_rows(self.all_mut())
     }
@@ -50,7 +47,6 @@ impl<T: Copy + Default> Planes<T> {
         &mut self.values[..self.stride * 3]
     }
 
-    /// Returns the rows without their margins.
     pub(super) fn rows(&self) -> [&[T]; 3] {
         self.padded_rows().map(|row| &row[..self.width])
     }

@@ -114,7 +114,6 @@ impl Axis {
         }
     }
 
-    /// Returns the number of output samples.
     pub(super) fn len(&self) -> usize {
         self.first.len()
     }

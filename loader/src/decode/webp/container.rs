@@ -12,7 +12,6 @@ use crate::error::{Error, Result};
 /// Bytes of a chunk's name and length.
 const HEADER: usize = 8;
 
-/// Chunks that hold pixels.
 const FRAMES: &[&[u8]] = &[b"VP8 ", b"VP8L"];
 
 /// The flag of an animation in `VP8X`.
@@ -30,11 +29,9 @@ pub(super) struct Frame<'a> {
     pub chunk: &'a [u8],
     /// Region of the canvas that it covers; its own header has the same size.
     pub place: Region,
-    /// Region of the whole picture.
     pub canvas: Region,
 }
 
-/// One chunk.
 #[derive(Clone, Copy)]
 struct Chunk<'a> {
     name: &'a [u8],
@@ -57,7 +54,7 @@ fn number(bytes: &[u8], at: usize, count: usize) -> Result<u32> {
     Ok(bytes.iter().rev().fold(0, |sum, b| sum << 8 | u32::from(*b)))
 }
 
-/// Returns the next chunk in `rest`, which is not empty.
+/// Takes the next chunk from `rest`.
 fn next_chunk<'a>(rest: &mut &'a [u8]) -> Result<Chunk<'a>> {
     let body = rest.get(HEADER..HEADER + number(rest, 4, 4)? as usize).ok_or_else(truncated)?;
     let (all, after) = rest.split_at(HEADER + body.len());

@@ -120,7 +120,6 @@ pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out:
     }
 }
 
-/// Rounds sums to bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn round_to_bytes(sums: [__m256i; 2], out: &mut [u8; CHUNK]) {

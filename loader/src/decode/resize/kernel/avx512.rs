@@ -139,7 +139,6 @@ fn sums<const COUNT: usize>(values: &[i16], starts: &[usize], weights: &[i16], a
     sums
 }
 
-/// Rounds sums to bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn round_to_bytes(sum: __m512i, out: &mut [u8; CHUNK]) {

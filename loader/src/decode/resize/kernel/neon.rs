@@ -80,7 +80,6 @@ pub(super) fn blend_rows(values: &[i16], starts: &[usize], weights: &[i16], out:
     }
 }
 
-/// Rounds sums to bytes.
 #[inline]
 #[target_feature(enable = "neon")]
 fn round_to_bytes(sums: [int16x8_t; 4], out: &mut [u8; CHUNK]) {
