@@ -63,7 +63,7 @@ impl Kernel {
 
 /// Region of a picture with random, smooth-edged or flat content, depending on `seed`.
 fn source(region: Region, seed: u32) -> Pixels {
-    let mut pixels = Pixels::new();
+    let mut pixels = Pixels::default();
     let mut state = seed;
     for (i, byte) in pixels.start(region, 3).iter_mut().enumerate() {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -80,7 +80,7 @@ fn on_host(source: &Pixels, stage: &Stage, dtype: DType, layout: PixelLayout) ->
     let normalise = (dtype != DType::UInt8).then_some((MEAN, STD));
     let writer = PictureWriter::new(dtype, layout, normalise).expect("a writer");
     let mut out = vec![0u8; writer.bytes(stage.output())];
-    let mut resizer = Resizer::new();
+    let mut resizer = Resizer::default();
     resizer.plan(stage, Filter::Bilinear);
     resizer.run(source, |y, row| writer.write(&mut out, stage.output(), y, row));
     out
@@ -151,7 +151,7 @@ fn numbers_are_rounded_to_nearest_ties_to_even() {
     let kernel = Kernel::new();
     // Each grey level once.
     let region = Region { x: 0, y: 0, w: 256, h: 1 };
-    let mut levels = Pixels::new();
+    let mut levels = Pixels::default();
     levels.start(region, 3).iter_mut().enumerate().for_each(|(i, byte)| *byte = (i / 3) as u8);
     let stage = Stage::identity(region.size());
     // Ties in both types, halves below the normal numbers, tiny numbers, and overflows.

@@ -48,8 +48,8 @@ impl ReferencePicture {
 
     /// Decodes the picture on the host.
     fn on_host(&self) -> Result<Vec<u8>> {
-        let mut pixels = Pixels::new();
-        Decoder::new().decode(self.file, Region::all(self.size), &mut pixels)?;
+        let mut pixels = Pixels::default();
+        Decoder::default().decode(self.file, Region::all(self.size), &mut pixels)?;
         Ok(pixels.rgb().to_vec())
     }
 

@@ -34,8 +34,8 @@ unsafe extern "C" fn decode(
     // SAFETY: the fake passes a file that it was given.
     let file = unsafe { std::slice::from_raw_parts(file, len) };
     let [x, y, w, h] = [x, y, w, h].map(|v| v as u32);
-    let mut pixels = Pixels::new();
-    if Decoder::new().decode(file, Region { x, y, w, h }, &mut pixels).is_err() {
+    let mut pixels = Pixels::default();
+    if Decoder::default().decode(file, Region { x, y, w, h }, &mut pixels).is_err() {
         return 1;
     }
     let have = pixels.region();
@@ -192,10 +192,10 @@ impl BatchForm {
 
     /// Returns the row that the host makes of the picture.
     pub(crate) fn on_host(&self, file: &[u8], stage: &Stage) -> Vec<u8> {
-        let mut pixels = Pixels::new();
-        let mut resizer = Resizer::new();
+        let mut pixels = Pixels::default();
+        let mut resizer = Resizer::default();
         let needed = resizer.plan(stage, Filter::Bilinear);
-        Decoder::new().decode(file, needed, &mut pixels).expect("decodes");
+        Decoder::default().decode(file, needed, &mut pixels).expect("decodes");
         let mut out = vec![0; self.outputs[0].row_bytes];
         resizer.run(&pixels, |y, row| self.writer.write(&mut out, stage.output(), y, row));
         out

@@ -77,7 +77,7 @@ fn add_pictures(nvjpeg: &libloading::Library) {
     let add = unsafe { nvjpeg.get::<Add>("fake_nvjpeg_add") }.expect("a function of the fake");
     let reference = |entry: std::io::Result<std::fs::DirEntry>| {
         let file = std::fs::read(entry.expect("an entry").path()).expect("a file");
-        let (mut decoder, mut pixels) = (Decoder::new(), Pixels::new());
+        let (mut decoder, mut pixels) = (Decoder::default(), Pixels::default());
         let size = decoder.size(&file).expect("a size");
         decoder.decode(&file, Region::all(size), &mut pixels).expect("decoded");
         (file, pixels.rgb().to_vec(), size)

@@ -105,8 +105,8 @@ pub(crate) fn jpeg(number: u64) -> (Vec<u8>, Vec<u8>, Size) {
     let size = Size { w: 70 + number as u32 % 7, h: 66 };
     let pixels: Vec<u8> = (0..size.w * size.h * 3).map(|i| (i / 97 * 3 + number as u32) as u8).collect();
     let file = encode(&pixels, size, 85, Subsampling::S420, false).expect("a picture");
-    let mut decoded = Pixels::new();
-    Decoder::new().decode(&file, Region { x: 0, y: 0, w: size.w, h: size.h }, &mut decoded).expect("decodes");
+    let mut decoded = Pixels::default();
+    Decoder::default().decode(&file, Region { x: 0, y: 0, w: size.w, h: size.h }, &mut decoded).expect("decodes");
     (file, decoded.rgb().to_vec(), size)
 }
 

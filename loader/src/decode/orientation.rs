@@ -190,33 +190,33 @@ mod tests {
     #[test]
     fn a_region_of_the_oriented_picture_is_the_same_region_of_the_whole_one() {
         let size = Size { w: 5, h: 3 };
-        let mut stored = Pixels::new();
+        let mut stored = Pixels::default();
         let out = stored.start(Region::all(size), 3);
         out.iter_mut().enumerate().for_each(|(i, b)| *b = i as u8);
         for number in 1..=8 {
             let orientation = Orientation::of(number);
             let all = Region::all(orientation.oriented(size));
-            let mut whole = Pixels::new();
+            let mut whole = Pixels::default();
             orientation.apply(&stored, size, all, &mut whole);
             let region = Region { x: 1, y: 1, w: 2, h: 1 };
-            let mut part = Pixels::new();
+            let mut part = Pixels::default();
             orientation.apply(&stored, size, region, &mut part);
             let start = (all.w + 1) as usize * 3;
             assert_eq!(part.rgb(), &whole.rgb()[start..start + 6], "{number}");
             // A part of the stored picture is enough.
             let wanted = orientation.stored(region, size);
-            let mut cut = Pixels::new();
+            let mut cut = Pixels::default();
             let out = cut.start(wanted, 3);
             for (y, row) in (wanted.y..).zip(out.chunks_exact_mut(wanted.w as usize * 3)) {
                 let from = (y * size.w + wanted.x) as usize * 3;
                 row.copy_from_slice(&stored.rgb()[from..from + row.len()]);
             }
-            let mut again = Pixels::new();
+            let mut again = Pixels::default();
             orientation.apply(&cut, size, region, &mut again);
             assert_eq!(part.rgb(), again.rgb(), "{number}");
         }
         // A quarter turn to the right: the stored picture's lower left corner is in the upper left.
-        let mut turned = Pixels::new();
+        let mut turned = Pixels::default();
         Orientation::of(6).apply(&stored, size, Region::all(Size { w: 3, h: 5 }), &mut turned);
         assert_eq!(turned.rgb()[..3], stored.rgb()[30..33]);
     }

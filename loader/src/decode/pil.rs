@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn modes_are_converted_to_rgb_and_regions_are_cropped() {
-        let mut pixels = Pixels::new();
+        let mut pixels = Pixels::default();
         let grey = picture(2, 2, "L", &[1, 2, 3, 4]);
         decode(&grey, Region { x: 1, y: 0, w: 1, h: 2 }, Content::Colours, &mut pixels).unwrap();
         assert_eq!(pixels.rgb(), [2, 2, 2, 4, 4, 4]);
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn hostile_headers_are_errors() {
-        let mut pixels = Pixels::new();
+        let mut pixels = Pixels::default();
         let one = Region { x: 0, y: 0, w: 1, h: 1 };
         for bytes in [
             vec![],

@@ -59,11 +59,6 @@ pub struct Pixels {
 }
 
 impl Pixels {
-    /// Makes an empty buffer, without memory.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Makes room for `region` of a picture, and returns `channels` bytes per pixel, contents unspecified. The pixels
     /// must end up with three channels: a decoder that needs four packs them before it returns.
     pub fn start(&mut self, region: Region, channels: usize) -> &mut [u8] {

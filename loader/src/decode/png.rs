@@ -8,7 +8,6 @@ use super::pixels::{Content, Pixels};
 use super::rgb::rgb_row;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The first bytes of every PNG file.
 pub(super) const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
 /// Limit on the crate's memory in addition to the pixels: row buffers and chunks such as palettes.
@@ -99,7 +98,7 @@ mod tests {
     #[test]
     fn every_colour_type_becomes_rgb() {
         use png::{BitDepth as D, ColorType as C};
-        let mut pixels = Pixels::new();
+        let mut pixels = Pixels::default();
         let one = Region { x: 1, y: 0, w: 1, h: 1 };
         for (colour, depth, data, want) in [
             (C::Grayscale, D::Eight, &[1_u8, 2][..], [2, 2, 2]),
@@ -122,7 +121,7 @@ mod tests {
         let data: Vec<u8> = (0..32 * 32).map(|i| (i * 7 % 251) as u8).collect();
         let bytes = file(png::ColorType::Grayscale, png::BitDepth::Eight, 32, 32, &data);
         let all = Region { x: 0, y: 0, w: 32, h: 32 };
-        let mut pixels = Pixels::new();
+        let mut pixels = Pixels::default();
         decode(&bytes, all, Content::Colours, &mut pixels).unwrap();
         // The last row is complete before the checksums after it are.
         for cut in 0..bytes.len() - 24 {
@@ -139,7 +138,7 @@ mod tests {
     #[test]
     fn labels_are_the_stored_values() {
         use png::{BitDepth as D, ColorType as C};
-        let mut pixels = Pixels::new();
+        let mut pixels = Pixels::default();
         let last = Region { x: 2, y: 0, w: 1, h: 1 };
         for (colour, depth, data, want) in [
             (C::Grayscale, D::Eight, &[1_u8, 2, 200][..], 200),
@@ -167,7 +166,7 @@ mod tests {
         };
         let data: Vec<u8> = (0..40 * 30 * 3).map(|i| (i * 7 % 251) as u8).collect();
         let clean = file(png::ColorType::Rgb, png::BitDepth::Eight, 40, 30, &data);
-        let mut pixels = Pixels::new();
+        let mut pixels = Pixels::default();
         let mut errors = 0;
         for round in 0..4000 {
             let mut bytes = clean.clone();

@@ -93,7 +93,7 @@ mod tests {
     }
 
     fn decoded(bytes: &[u8], region: Region) -> Result<Vec<u8>> {
-        let mut pixels = Pixels::new();
+        let mut pixels = Pixels::default();
         decode(bytes, region, Content::Colours, &mut pixels)?;
         assert_eq!(pixels.region(), region);
         Ok(pixels.rgb().to_vec())
@@ -171,7 +171,7 @@ mod tests {
     fn labels_are_rejected() {
         let bytes = file(ColorType::L8, 2, 1, &[1, 2]);
         let one = Region { x: 1, y: 0, w: 1, h: 1 };
-        let e = decode(&bytes, one, Content::Labels, &mut Pixels::new()).unwrap_err();
+        let e = decode(&bytes, one, Content::Labels, &mut Pixels::default()).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported);
     }
 }

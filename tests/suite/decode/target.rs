@@ -14,7 +14,7 @@ pub(crate) fn check(bytes: &[u8]) -> bool {
     if u64::from(w) * u64::from(h) > PIXELS_MAX {
         return false;
     }
-    let (mut whole, mut part) = (Pixels::new(), Pixels::new());
+    let (mut whole, mut part) = (Pixels::default(), Pixels::default());
     let all = Region { x: 0, y: 0, w, h };
     let region = Region { x: w / 3, y: h / 3, w: w.div_ceil(3), h: h.div_ceil(3) };
     let outcome = webp::decode(bytes, all, Content::Colours, &mut whole);

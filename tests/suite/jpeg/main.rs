@@ -91,8 +91,8 @@ fn random_crops_have_the_pixels_of_libjpeg_turbos_whole_picture() {
         }
         None => synthetic_pictures(),
     };
-    let (mut decoder, mut turbo) = (Decoder::new(), Turbo::new().unwrap());
-    let (mut whole, mut part) = (Pixels::new(), Pixels::new());
+    let (mut decoder, mut turbo) = (Decoder::default(), Turbo::new().unwrap());
+    let (mut whole, mut part) = (Pixels::default(), Pixels::default());
     let mut draws = Draws::new(17, 0);
     let (mut compared, mut different, mut indexes) = (0, 0, 0);
     let mut indexer = RowIndexer::default();
@@ -160,7 +160,7 @@ fn damaged_pictures_are_decoded_to_the_same_pixels_or_rejected_by_both_decoders(
 
 #[test]
 fn changed_row_indexes_of_the_seeds_are_used_or_rejected() {
-    let (mut decoder, mut turbo) = (Decoder::new(), Turbo::new().unwrap());
+    let (mut decoder, mut turbo) = (Decoder::default(), Turbo::new().unwrap());
     let (mut changes, mut used, mut rejected) = (0, 0, 0);
     for input in seeds() {
         let (file, Some(change)) = target::Change::split(&input) else { continue };
@@ -210,8 +210,8 @@ fn a_picture_that_is_no_larger_than_those_before_allocates_nothing() {
     };
     let indexes: Vec<Option<Vec<u8>>> = pictures.iter().map(&mut indexed).collect();
     assert!(indexes.iter().flatten().count() > 1);
-    let mut decoder = Decoder::new();
-    let mut pixels = Pixels::new();
+    let mut decoder = Decoder::default();
+    let mut pixels = Pixels::default();
     let mut all = || {
         for (bytes, index) in pictures.iter().zip(&indexes) {
             let size = decoder.size(bytes).unwrap();

@@ -72,7 +72,7 @@ impl<'a> Change<'a> {
         let mut nearly = forged.clone();
         nearly[usize::from(self.at) / 8 % 4] ^= 1 << (self.at % 8);
         let smaller = [Scale::Half, Scale::Quarter, Scale::Eighth][self.added.len() % 3];
-        let (mut plain, mut indexed) = (Pixels::new(), Pixels::new());
+        let (mut plain, mut indexed) = (Pixels::default(), Pixels::default());
         for (scale, region) in [
             (Scale::Full, part(file, size)),
             (Scale::Full, Region::all(size)),
@@ -130,7 +130,7 @@ fn part(bytes: &[u8], size: Size) -> Region {
 /// Checks an input. Returns true if it is a picture.
 pub(crate) fn agree(input: &[u8]) -> bool {
     let (bytes, change) = Change::split(input);
-    let (mut decoder, mut turbo) = (Decoder::new(), Turbo::new().expect("memory for an instance"));
+    let (mut decoder, mut turbo) = (Decoder::default(), Turbo::new().expect("memory for an instance"));
     let (found, same) = (turbo.size(bytes), decoder.size(bytes));
     assert_eq!(found.as_ref().ok(), same.as_ref().ok(), "{found:?} and {same:?}");
     let Ok(size) = found else { return false };
@@ -141,7 +141,7 @@ pub(crate) fn agree(input: &[u8]) -> bool {
         // Done first, so that all later decoding follows it.
         change.decode(bytes, size, &mut decoder);
     }
-    let (mut whole, mut pixels) = (Pixels::new(), Pixels::new());
+    let (mut whole, mut pixels) = (Pixels::default(), Pixels::default());
     let all = Region::all(size);
     let (expected, outcome) = (turbo.decode(bytes, all, &mut whole), decoder.decode(bytes, all, &mut pixels));
     assert_eq!(expected.is_ok(), outcome.is_ok(), "{expected:?} and {outcome:?}");
@@ -154,7 +154,7 @@ pub(crate) fn agree(input: &[u8]) -> bool {
     assert!(whole.rgb() == cut(&pixels, all), "other pixels");
     for scale in [Scale::Half, Scale::Quarter, Scale::Eighth] {
         let all = Region::all(scale.size(size));
-        let (mut expected, mut found) = (Pixels::new(), Pixels::new());
+        let (mut expected, mut found) = (Pixels::default(), Pixels::default());
         let outcomes = (
             turbo.decode_scaled(bytes, scale, all, &mut expected),
             decoder.decode_scaled(bytes, &[], scale, all, &mut found),
@@ -169,7 +169,7 @@ pub(crate) fn agree(input: &[u8]) -> bool {
         assert_eq!(decoder.take_row_index_counts().rejected, 0);
     }
     let outcome = decoder.decode(bytes, region, &mut pixels);
-    if let Ok(None) = turbo.decode_damaged(bytes, Scale::Full, &mut Pixels::new()) {
+    if let Ok(None) = turbo.decode_damaged(bytes, Scale::Full, &mut Pixels::default()) {
         // If libjpeg does not warn, every region must be decoded, whatever the decoder assumes to be harmless.
         assert!(outcome.is_ok(), "{outcome:?} in {region:?}");
     }

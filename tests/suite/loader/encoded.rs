@@ -139,9 +139,9 @@ impl Inner {
         let form = place.form.expect("an output of pictures");
         let writer = PictureWriter::new(form.dtype, form.layout, None)?;
         self.files.fetch_add(1, Ordering::SeqCst);
-        let (mut pixels, mut resizer) = (pixels::Pixels::new(), Resizer::new());
+        let (mut pixels, mut resizer) = (pixels::Pixels::default(), Resizer::default());
         let needed = resizer.plan(&picture.picture.stage, Filter::Bilinear);
-        Decoder::new().decode(file, needed, &mut pixels)?;
+        Decoder::default().decode(file, needed, &mut pixels)?;
         let mut out = vec![0; place.row_bytes];
         resizer.run(&pixels, |y, row| writer.write(&mut out, form.size, y, row));
         Ok(out)

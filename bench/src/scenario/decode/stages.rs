@@ -70,8 +70,8 @@ pub(super) fn run(args: &DecodeArgs, pictures: &[Picture]) -> Result<Report> {
     let mut declined = 0;
     let mut all = PartialDecoder::new(JpegStage::Pixels)?;
     for (draw, picture) in (0..).zip(pictures) {
-        let region = Region::all(Decoder::new().size(&picture.file)?);
-        match all.decode(&picture.file, &[], region, &mut Pixels::new()) {
+        let region = Region::all(Decoder::default().size(&picture.file)?);
+        match all.decode(&picture.file, &[], region, &mut Pixels::default()) {
             Ok(()) => groups.entry(groups::group(&picture.file, args.by)).or_default().push((draw, picture)),
             Err(_) => declined += 1,
         }
@@ -105,18 +105,18 @@ pub(super) fn run(args: &DecodeArgs, pictures: &[Picture]) -> Result<Report> {
 fn plan<'a>(picture: &'a Picture, draw: u64, ops: &Value) -> Result<Work<'a>> {
     let ops: Vec<Op> =
         serde_json::from_value(ops.clone()).map_err(|e| Error::internal("operations are the engine's").caused_by(e))?;
-    let size = Decoder::new().size(&picture.file)?;
+    let size = Decoder::default().size(&picture.file)?;
     let mut stages = Vec::new();
     resolve(&ops, size, FieldDraws::new(SEED, FIELD), key(draw), &mut stages)?;
     let [stage] = stages[..] else { return Err(Error::internal("operations that are one stage")) };
-    let region = Resizer::new().plan(&stage, Filter::Bilinear);
+    let region = Resizer::default().plan(&stage, Filter::Bilinear);
     Ok(Work { picture, draw, stage, region })
 }
 
 /// Returns the rows for one kind of work.
 fn measure(group: &str, work: &[Work<'_>], mut whole: Way, use_index: bool, rounds: u32) -> Result<Vec<Row>> {
     let mut decoders = STAGES.iter().map(|(_, until)| PartialDecoder::new(*until)).collect::<Result<Vec<_>>>()?;
-    let mut pixels = Pixels::new();
+    let mut pixels = Pixels::default();
     let mut resize = Resize::new(work[0].stage)?;
     let mut best = [f64::INFINITY; STAGES.len()];
     let (mut best_resize, mut best_whole) = (f64::INFINITY, f64::INFINITY);
@@ -173,7 +173,7 @@ impl Resize {
     fn new(stage: Stage) -> Result<Self> {
         let writer = PictureWriter::new(DType::UInt8, PixelLayout::Nchw, None)?;
         let row = vec![0; writer.bytes(stage.output())];
-        Ok(Self { resizer: Resizer::new(), writer, row })
+        Ok(Self { resizer: Resizer::default(), writer, row })
     }
 
     /// Computes the weights and fills the row.

@@ -73,8 +73,8 @@ pub(super) fn ways(crop: u32) -> Result<Vec<(&'static str, Way)>> {
         ("libjpeg-turbo, whole, then crop, flip and resize", resized(Turbo::new()?, whole, crop)),
         ("libjpeg-turbo, box, then flip and resize", resized(Turbo::new()?, random_box, crop)),
         ("zune-jpeg, whole picture", zune()),
-        ("our decoder, whole picture", pixels(Decoder::new(), whole)),
-        ("our decoder, box of a random crop", pixels(Decoder::new(), random_box)),
+        ("our decoder, whole picture", pixels(Decoder::default(), whole)),
+        ("our decoder, box of a random crop", pixels(Decoder::default(), random_box)),
         ("our decoder, box of a random crop, row index", indexed(random_box)),
         ("forebay, random crop + flip, uint8", row(&crop_and_flip, "uint8", Choices::default())?),
         (
@@ -94,7 +94,7 @@ pub(super) fn ways(crop: u32) -> Result<Vec<(&'static str, Way)>> {
 
 /// Decodes a region of a picture to pixels.
 fn pixels(mut decoder: impl JpegDecoder + 'static, part: fn(Size, u64) -> Result<Region>) -> Way {
-    let mut pixels = Pixels::new();
+    let mut pixels = Pixels::default();
     Box::new(move |picture, draw| {
         let size = decoder.size(&picture.file)?;
         decoder.decode(&picture.file, part(size, draw)?, &mut pixels)
@@ -104,7 +104,7 @@ fn pixels(mut decoder: impl JpegDecoder + 'static, part: fn(Size, u64) -> Result
 /// Random crop by libjpeg-turbo: decodes the picture or the box, resizes it with `fast_image_resize`, whose bilinear
 /// filter is antialiased as forebay's is, and mirrors every second picture. Channels last.
 fn resized(mut decoder: impl JpegDecoder + 'static, part: fn(Size, u64) -> Result<Region>, crop: u32) -> Way {
-    let (mut pixels, mut resizer) = (Pixels::new(), Resizer::new());
+    let (mut pixels, mut resizer) = (Pixels::default(), Resizer::default());
     let mut row = Image::new(crop, crop, PixelType::U8x3);
     Box::new(move |picture, draw| {
         let size = decoder.size(&picture.file)?;
@@ -128,7 +128,7 @@ fn resized(mut decoder: impl JpegDecoder + 'static, part: fn(Size, u64) -> Resul
 
 /// Decodes a region with forebay's decoder and the row index.
 fn indexed(part: fn(Size, u64) -> Result<Region>) -> Way {
-    let (mut decoder, mut pixels) = (Decoder::new(), Pixels::new());
+    let (mut decoder, mut pixels) = (Decoder::default(), Pixels::default());
     Box::new(move |picture, draw| {
         let size = decoder.size(&picture.file)?;
         decoder.decode_scaled(&picture.file, &picture.row_index, Scale::Full, part(size, draw)?, &mut pixels)

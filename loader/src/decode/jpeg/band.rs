@@ -28,7 +28,6 @@ pub(super) struct Band {
 }
 
 impl Band {
-    /// The band of an AC scan.
     pub(super) fn new(spectrum: Spectrum) -> Self {
         let (start, end) = (u32::from(spectrum.first), u32::from(spectrum.last) + 1);
         let mask = u64::MAX >> start & u64::MAX << (64 - end);
@@ -50,7 +49,6 @@ pub(super) struct BandRun<'a, 'b> {
     /// True if earlier scans brought upper bits.
     pub is_refining: bool,
     pub at: &'a mut BandPosition<'b>,
-    /// The blocks' histories.
     pub history: &'a mut [u64],
     /// The blocks, as many as histories, or `None` if only the histories are needed.
     pub blocks: Option<&'a mut [[i16; BLOCK]]>,

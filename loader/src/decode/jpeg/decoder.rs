@@ -18,8 +18,6 @@ use crate::error::{ErrorKind, Result};
 /// faster there.
 pub struct Decoder {
     native: Option<NativeDecoder>,
-    /// Created with the first picture that needs it.
-    turbo: Option<Turbo>,
     row_indexes: RowIndexCounts,
 }
 
@@ -34,21 +32,15 @@ pub struct RowIndexCounts {
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self::new()
+        let kernels = Kernels::default();
+        Self {
+            native: kernels.use_vectors().then(|| NativeDecoder::new(kernels)),
+            row_indexes: RowIndexCounts::default(),
+        }
     }
 }
 
 impl Decoder {
-    /// Returns a decoder for one thread.
-    pub fn new() -> Self {
-        let kernels = Kernels::new();
-        Self {
-            native: kernels.use_vectors().then(|| NativeDecoder::new(kernels)),
-            turbo: None,
-            row_indexes: RowIndexCounts::default(),
-        }
-    }
-
     /// Returns true if devices can decode the file `bytes`: sequential, 8 bits, all components in one scan, grey, or
     /// YCbCr with whole or halved chroma, with no markers but restart markers in its data and with its end marker after
     /// them. All other files, and damage between the markers, are left to this decoder.
@@ -91,7 +83,7 @@ impl Decoder {
                 Err(reason) => log::trace!("libjpeg-turbo decodes a JPEG: {reason}"),
             }
         }
-        self.turbo()?.decode_scaled(bytes, scale, region, pixels)
+        Turbo::new()?.decode_scaled(bytes, scale, region, pixels)
     }
 
     /// Returns the counts since the last call.
@@ -115,18 +107,11 @@ impl Decoder {
         match self.decode_scaled(bytes, row_index, scale, region, pixels) {
             Ok(()) => Ok(false),
             Err(error) if error.kind() == ErrorKind::Decode => {
-                let damage = self.turbo()?.decode_damaged(bytes, scale, pixels)?;
+                let damage = Turbo::new()?.decode_damaged(bytes, scale, pixels)?;
                 log::debug!("decoded a damaged JPEG: {}", damage.as_deref().unwrap_or("without a warning"));
                 Ok(true)
             }
             Err(error) => Err(error),
-        }
-    }
-
-    fn turbo(&mut self) -> Result<&mut Turbo> {
-        match &mut self.turbo {
-            Some(turbo) => Ok(turbo),
-            none => Ok(none.insert(Turbo::new()?)),
         }
     }
 }
@@ -135,7 +120,7 @@ impl JpegDecoder for Decoder {
     fn size(&mut self, bytes: &[u8]) -> Result<Size> {
         match NativeDecoder::size(bytes) {
             Ok(size) => Ok(size),
-            Err(_) => self.turbo()?.size(bytes),
+            Err(_) => Turbo::new()?.size(bytes),
         }
     }
 

@@ -18,7 +18,6 @@ pub(super) fn is_device_decodable(bytes: &[u8], decoder: Option<&mut NativeDecod
     segments.read_scan(*kernels, &mut headers, &scan).is_ok() && headers.at == bytes.len() - EOI.len()
 }
 
-/// Marker at the end of a file.
 const EOI: [u8; 2] = [0xff, 0xd9];
 
 fn is_supported(frame: &Frame, scan: &Scan) -> bool {
@@ -43,7 +42,7 @@ mod tests {
 
     fn is_device_decodable(bytes: &[u8]) -> bool {
         // Not by way of `Decoder`, which has no native decoder on machines without vector instructions.
-        super::is_device_decodable(bytes, Some(&mut NativeDecoder::new(Kernels::new())))
+        super::is_device_decodable(bytes, Some(&mut NativeDecoder::new(Kernels::default())))
     }
 
     fn file(kind: Subsampling, is_progressive: bool) -> Vec<u8> {

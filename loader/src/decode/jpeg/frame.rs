@@ -11,7 +11,6 @@ pub(super) const BLOCK: u32 = 8;
 /// Longest side that libjpeg accepts.
 const SIDE_MAX: u32 = 65_500;
 
-/// Colour space of the components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Colours {
     Grey,
@@ -29,7 +28,6 @@ pub(super) struct Upsampling {
     pub is_smooth: bool,
 }
 
-/// Component of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Component {
     pub id: u8,
@@ -56,7 +54,6 @@ pub(super) struct Frame {
     pub block: u32,
     components: [Component; 3],
     count: usize,
-    /// The largest sampling factors.
     pub h_max: u32,
     pub v_max: u32,
     pub colours: Colours,

@@ -24,7 +24,6 @@ pub(super) struct HuffmanSegment<'a> {
     pub values: &'a [u8],
 }
 
-/// Component of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ScanComponent {
     /// Index among the frame's components.
@@ -77,6 +76,7 @@ impl Scan {
 }
 
 /// Reader of the segments, with the values in force.
+#[derive(Default)]
 pub(super) struct Headers<'a> {
     /// The file.
     pub bytes: &'a [u8],
@@ -99,17 +99,7 @@ impl<'a> Headers<'a> {
         if !bytes.starts_with(&[0xff, SOI]) {
             return Err(Fallback("no start of image"));
         }
-        Ok(Self {
-            bytes,
-            at: 2,
-            frame: None,
-            quantisation: [None; 4],
-            dc: [None; 4],
-            ac: [None; 4],
-            restart_interval: 0,
-            is_jfif: false,
-            adobe: None,
-        })
+        Ok(Self { bytes, at: 2, ..Self::default() })
     }
 
     /// Reads up to the next scan. Returns `None` at the end of the image, with or without its marker.

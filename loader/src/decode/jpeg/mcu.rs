@@ -111,7 +111,6 @@ impl<'a> Mcus<'a> {
         Ok(())
     }
 
-    /// Skips the next `count` MCUs.
     pub(super) fn skip(&mut self, mut count: usize) -> Result<(), Fallback> {
         while count > 0 {
             let run = self.run(count)?;

@@ -39,7 +39,6 @@ mod frame;
 mod huffman;
 #[allow(unsafe_code, reason = "vectors")]
 mod kernel;
-mod layout;
 mod markers;
 mod mcu;
 mod mcu_blocks;

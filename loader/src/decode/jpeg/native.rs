@@ -5,7 +5,7 @@ use super::kernel::Kernels;
 use super::markers::Headers;
 use super::pixel_writer::PixelWriter;
 use super::progressive::Progressive;
-use super::sequential::Sequential;
+use super::sequential;
 use super::stages::JpegStage;
 use super::workspace::Workspace;
 use crate::decode::geometry::{Region, Scale, Size};
@@ -14,7 +14,6 @@ use crate::decode::pixels::Pixels;
 /// Decoder of one thread. Its memory and tables are reused from picture to picture.
 pub(super) struct NativeDecoder {
     pub workspace: Workspace,
-    sequential: Sequential,
     progressive: Progressive,
 }
 
@@ -23,18 +22,15 @@ impl NativeDecoder {
         Self::with_last_stage(kernels, JpegStage::Pixels)
     }
 
-    /// Returns a decoder that stops after `last_stage`.
     pub(super) fn with_last_stage(kernels: Kernels, last_stage: JpegStage) -> Self {
-        let (sequential, progressive) = (Sequential::default(), Progressive::default());
-        Self { workspace: Workspace::new(kernels, last_stage), sequential, progressive }
+        let workspace = Workspace { kernels, last_stage, ..Workspace::default() };
+        Self { workspace, progressive: Progressive::default() }
     }
 
     /// Returns the size of a picture that [`decode_scaled`](Self::decode_scaled) may decode.
     pub(super) fn size(bytes: &[u8]) -> Result<Size, Fallback> {
-        match Headers::new(bytes)?.next_scan()? {
-            Some((frame, _)) => Ok(frame.size),
-            None => Err(Fallback("no scan")),
-        }
+        let (frame, _) = Headers::new(bytes)?.next_scan()?.ok_or(Fallback("no scan"))?;
+        Ok(frame.size)
     }
 
     /// Decodes exactly `region` of the picture at `scale`. With a row index, decoding starts at each row of MCUs that
@@ -63,7 +59,7 @@ impl NativeDecoder {
         if frame.is_progressive {
             self.progressive.decode(&mut self.workspace, &mut headers, scan, emit)
         } else {
-            self.sequential.decode(&mut self.workspace, &mut headers, scan, index, emit)
+            sequential::decode(&mut self.workspace, &mut headers, scan, index, emit)
         }
     }
 }

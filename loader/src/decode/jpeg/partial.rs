@@ -1,7 +1,5 @@
-//! Decoding up to a stage, for `forebay-bench decode --stages`.
-//!
-//! Nothing is timed in here. A decoder that stops early does the same work in the same order as a complete one, so the
-//! time of a stage is the time of decoding to its end, less that of decoding to the end of the stage before.
+//! Decoding up to a stage, for `forebay-bench decode --stages`: the same work in the same order as that of a complete
+//! decoder, and nothing is timed in here.
 
 use super::kernel::Kernels;
 use super::native::NativeDecoder;
@@ -21,7 +19,7 @@ impl PartialDecoder {
     /// # Errors
     /// `Unsupported` on a machine without the vector instructions that the kernels use; libjpeg-turbo decodes there.
     pub fn new(last_stage: JpegStage) -> Result<Self> {
-        let kernels = Kernels::new();
+        let kernels = Kernels::default();
         if !kernels.use_vectors() {
             let why = "this machine lacks the vector instructions of the native decoder; libjpeg-turbo decodes here";
             return Err(Error::new(ErrorKind::Unsupported, why));

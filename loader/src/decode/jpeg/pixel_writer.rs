@@ -20,12 +20,9 @@ pub(super) struct PixelWriter<'a> {
     pub done: u32,
 }
 
-/// Buffers for rows of samples at the picture's resolution, by component.
-pub(super) type Scratch = [Vec<u8>; 3];
-
 impl PixelWriter<'_> {
     /// Writes the rows above `end`, a row number of the picture.
-    pub(super) fn write_up_to(&mut self, end: u32, planes: &[Plane; 3], scratch: &mut Scratch) {
+    pub(super) fn write_up_to(&mut self, end: u32, planes: &[Plane; 3], scratch: &mut [Vec<u8>; 3]) {
         if self.last_stage < JpegStage::Pixels {
             return;
         }

@@ -19,7 +19,6 @@ pub(super) struct Plane {
     left: u32,
     /// Row of the component at the start of the buffer.
     top: i64,
-    /// Rows in the buffer.
     rows: usize,
 }
 

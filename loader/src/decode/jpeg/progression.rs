@@ -49,7 +49,6 @@ impl Coverage {
         coverage.check(components)
     }
 
-    /// Adds a scan's bits.
     pub(super) fn add(&mut self, scan: &Scan) -> Result<(), Fallback> {
         let spectrum = scan.spectrum;
         let band = usize::from(spectrum.first)..usize::from(spectrum.last) + 1;

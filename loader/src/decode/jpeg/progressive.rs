@@ -14,10 +14,10 @@ use super::entropy::Bits;
 use super::fallback::Fallback;
 use super::frame::Component;
 use super::huffman::{BandTable, TableCache};
-use super::kernel::{BlockRow, Kernels};
-use super::layout::{ComponentPart, Extent, parts};
+use super::kernel::BlockRow;
 use super::markers::{Headers, Scan, Spectrum};
 use super::mcu::{Intervals, check};
+use super::mcu_blocks::{ComponentPart, Extent, parts};
 use super::order::BLOCK;
 use super::pixel_writer::PixelWriter;
 use super::progression::Coverage;
@@ -164,7 +164,6 @@ impl Progressive {
         let table = self.ac.find(headers.ac_table(entry)?)?;
         let table = self.ac.get(table);
         let band = Band::new(scan.spectrum);
-        let kernels: Kernels = workspace.kernels;
         let coefficients = &mut self.coefficients[entry.component];
         let (mut intervals, bits) = Intervals::new(&workspace.segments, headers.restart_interval, 0);
         let mut at = BandPosition { bits, eob_run: 0 };
@@ -178,7 +177,7 @@ impl Progressive {
                 }
                 let (history, blocks) = coefficients.part(row, column, run);
                 let is_refining = scan.spectrum.high > 0;
-                kernels.band(BandRun { table, band, is_refining, at: &mut at, history, blocks })?;
+                workspace.kernels.band(BandRun { table, band, is_refining, at: &mut at, history, blocks })?;
                 column += run as u32;
             }
             check(&at.bits)?;
@@ -203,7 +202,6 @@ struct Coefficients {
     rows: Range<u32>,
 }
 
-/// Place of a block's DC coefficient.
 const DC: usize = BLOCK - 1;
 
 impl Coefficients {
@@ -245,7 +243,6 @@ impl Coefficients {
         }
     }
 
-    /// Returns the kept blocks of a row.
     fn blocks(&self, row: u32) -> &[[i16; BLOCK]] {
         let width = self.columns.len();
         &self.blocks[(row - self.rows.start) as usize * width..][..width]

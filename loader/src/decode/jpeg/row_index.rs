@@ -50,7 +50,6 @@ impl<'a> RowIndexWriter<'a> {
         Self { out, start, seed: seed(file), cursor: Cursor::new(scan) }
     }
 
-    /// Adds the next row.
     pub(super) fn push(&mut self, row: RowStart) -> Result<(), Fallback> {
         let Cursor { data, components, bits, row: last } = &mut self.cursor;
         let at = (row.place.byte - *data) as u64 * 8 + u64::from(row.place.bit);
@@ -116,7 +115,6 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Returns the position of the first row.
     fn new(scan: &Scan) -> Self {
         let row = RowStart { place: BitPlace { byte: scan.data, bit: 0 }, predictors: [0; 3] };
         Self { data: scan.data, components: scan.components().len(), bits: 0, row }

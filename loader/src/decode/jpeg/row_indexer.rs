@@ -1,28 +1,18 @@
 //! Creation of row indexes: one pass over the scan that records only places and predictors.
 
 use super::fallback::Fallback;
-use super::huffman::{AcTable, TableCache};
-use super::kernel::Kernels;
-use super::layout::parts;
 use super::markers::Headers;
 use super::mcu::Mcus;
-use super::mcu_blocks::McuBlocks;
+use super::mcu_blocks::{McuBlocks, parts};
 use super::row_index::{RowIndexWriter, RowStart};
-use super::stages::JpegStage;
 use super::unstuff::BitPlace;
 use super::workspace::Workspace;
 use crate::decode::geometry::Region;
 
 /// Maker of row indexes for [`Decoder::decode_scaled`](super::Decoder::decode_scaled).
+#[derive(Default)]
 pub struct RowIndexer {
     workspace: Workspace,
-    ac: TableCache<AcTable>,
-}
-
-impl Default for RowIndexer {
-    fn default() -> Self {
-        Self { workspace: Workspace::new(Kernels::new(), JpegStage::Coefficients), ac: TableCache::default() }
-    }
 }
 
 impl RowIndexer {
@@ -40,7 +30,7 @@ impl RowIndexer {
     }
 
     fn write(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Fallback> {
-        let Self { workspace: Workspace { kernels, segments, dc, .. }, ac } = self;
+        let Workspace { kernels, segments, dc, ac, .. } = &mut self.workspace;
         let mut headers = Headers::new(bytes)?;
         let (frame, scan) = headers.next_scan()?.ok_or(Fallback("no scan"))?;
         if frame.is_progressive || scan.components().len() != frame.components().len() {

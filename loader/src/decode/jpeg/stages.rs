@@ -1,7 +1,7 @@
 //! The stages of decoding, at which a [`PartialDecoder`](super::PartialDecoder) can stop.
 
 /// Last stage of decoding that is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JpegStage {
     /// Headers are read, Huffman tables found or built, and the scans' bytes copied without stuffing.
     Bytes,
@@ -10,5 +10,6 @@ pub enum JpegStage {
     /// The coefficients are transformed to samples of each component.
     Samples,
     /// All stages: samples are upsampled to the picture's resolution and converted to RGB.
+    #[default]
     Pixels,
 }

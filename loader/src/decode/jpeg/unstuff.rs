@@ -106,7 +106,6 @@ impl Segments {
         if number == 0 { 0 } else { self.ends[number - 1] }
     }
 
-    /// Returns a reader of a segment's bits.
     pub(super) fn bits(&self, number: usize) -> Option<Bits<'_>> {
         let end = *self.ends.get(number)?;
         let start = self.start(number);

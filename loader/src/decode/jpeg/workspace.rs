@@ -1,20 +1,22 @@
 //! Memory and tables that one thread reuses from picture to picture, whatever their kind.
 
-use super::huffman::{DcTable, TableCache};
+use super::huffman::{AcTable, DcTable, TableCache};
 use super::kernel::{GROUP, Kernels};
 use super::order::BLOCK;
-use super::pixel_writer::Scratch;
 use super::plane::Plane;
 use super::stages::JpegStage;
 use super::unstuff::Segments;
 use crate::decode::aligned::AlignedVec;
 
 /// Workspace of a decoder. Between pictures only the tables have a meaning.
+#[derive(Default)]
 pub(super) struct Workspace {
     pub kernels: Kernels,
     /// Later stages are skipped.
     pub last_stage: JpegStage,
     pub dc: TableCache<DcTable>,
+    /// Those of sequential scans.
+    pub ac: TableCache<AcTable>,
     /// The current scan.
     pub segments: Segments,
     /// The next coefficients to transform, block after block: a row of MCUs, or of one component's blocks.
@@ -23,22 +25,8 @@ pub(super) struct Workspace {
     pub planes: [Plane; 3],
     /// Offsets of a row's blocks in `coefficients`, by the frame's components.
     pub offsets: [Vec<u32>; 3],
-    pub scratch: Scratch,
-}
-
-impl Workspace {
-    pub(super) fn new(kernels: Kernels, last_stage: JpegStage) -> Self {
-        Self {
-            kernels,
-            last_stage,
-            dc: TableCache::default(),
-            segments: Segments::default(),
-            coefficients: AlignedVec::default(),
-            planes: Default::default(),
-            offsets: Default::default(),
-            scratch: Default::default(),
-        }
-    }
+    /// Rows of samples at the picture's resolution, by the frame's components.
+    pub scratch: [Vec<u8>; 3],
 }
 
 /// Sets the offsets of a row's blocks to those of `places`, which count blocks, filled up to whole groups with the last.

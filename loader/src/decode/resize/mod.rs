@@ -62,11 +62,6 @@ struct Plan {
 }
 
 impl Resizer {
-    /// Returns an idle resizer.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Computes the weights of `filter` for `stage`. Returns the region of the source that [`run`](Self::run) will
     /// read.
     pub fn plan(&mut self, stage: &Stage, filter: Filter) -> Region {
@@ -187,7 +182,6 @@ impl BlendedRows {
         }
     }
 
-    /// The single row that is needed now.
     fn row(&self) -> &[i16] {
         &self.values[self.starts[0]..][..3 * self.plane]
     }
@@ -211,7 +205,7 @@ mod tests {
     use crate::decode::pixels::interleaved;
 
     fn noise(size: Size, seed: u32) -> Pixels {
-        let mut pixels = Pixels::new();
+        let mut pixels = Pixels::default();
         let mut state = seed;
         for byte in pixels.start(Region::all(size), 3) {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -221,7 +215,7 @@ mod tests {
     }
 
     fn run(stage: &Stage, source: &Pixels) -> Vec<Vec<[u8; 3]>> {
-        let mut resizer = Resizer::new();
+        let mut resizer = Resizer::default();
         resizer.plan(stage, Filter::Bilinear);
         let mut out = Vec::new();
         resizer.run(source, |y, row| {
@@ -296,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_resizer_keeps_nothing_from_one_picture_to_the_next() {
-        let mut used = Resizer::new();
+        let mut used = Resizer::default();
         for (seed, (w, h, ow, oh)) in (1..).zip([
             (300, 200, 90, 80),
             (9, 7, 5, 4),
@@ -365,9 +359,9 @@ mod tests {
             window: Window { x: 5, y: 6, size: Size { w: 9, h: 8 } },
             flip: true,
         };
-        let needed = Resizer::new().plan(&stage, Filter::Bilinear);
+        let needed = Resizer::default().plan(&stage, Filter::Bilinear);
         assert!(needed.w < 40 && needed.h < 35, "{needed:?}");
-        let mut part = Pixels::new();
+        let mut part = Pixels::default();
         let rows = source.rgb().chunks_exact(80 * 3).skip(needed.y as usize);
         for (out, row) in part.start(needed, 3).chunks_exact_mut(needed.w as usize * 3).zip(rows) {
             out.copy_from_slice(&row[needed.x as usize * 3..][..needed.w as usize * 3]);

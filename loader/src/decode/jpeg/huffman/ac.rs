@@ -76,7 +76,6 @@ impl SkipEntry {
     }
 }
 
-/// Table of an AC code.
 #[derive(Debug)]
 pub(in super::super) struct AcTable {
     pub pairs: Box<[PairEntry; ENTRIES]>,

@@ -38,7 +38,6 @@ pub(super) const END: u32 = 128;
 /// Advance of an entry whose lookup decodes nothing.
 pub(super) const UNDECIDED: u32 = 192;
 
-/// Entries of a table.
 const ENTRIES: usize = 1 << WINDOW;
 
 /// Tables of a class that are kept. A scan uses at most three, so no table that it found is replaced while it looks for
@@ -117,7 +116,7 @@ pub(super) trait Table: Default {
 }
 
 /// Tables by their content; the one unused for longest is replaced.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct TableCache<T> {
     kept: Vec<CachedTable<T>>,
     /// Number of uses so far.
@@ -130,12 +129,6 @@ struct CachedTable<T> {
     values: Vec<u8>,
     last_use: u64,
     table: T,
-}
-
-impl<T> Default for TableCache<T> {
-    fn default() -> Self {
-        Self { kept: Vec::new(), clock: 0 }
-    }
 }
 
 impl<T: Table> TableCache<T> {

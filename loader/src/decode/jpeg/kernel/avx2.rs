@@ -89,7 +89,6 @@ portable_with! { "avx2":
     fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]);
 }
 
-/// Loads the 16 bytes from `at` on.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_half_at(bytes: &[u8], at: usize) -> __m128i {

@@ -19,7 +19,6 @@ pub(in super::super) struct BlockRow<'a> {
 }
 
 impl<'a> BlockRow<'a> {
-    /// Returns the block at `offset`.
     #[inline(always)]
     pub(super) fn at(self, offset: u32) -> &'a [i16; BLOCK] {
         self.coefficients[offset as usize..].first_chunk().expect("offsets are of whole blocks")

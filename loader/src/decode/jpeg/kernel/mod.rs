@@ -38,18 +38,19 @@ pub(super) struct Kernels {
     is_pdep_slow: bool,
 }
 
-impl Kernels {
+impl Default for Kernels {
     /// Returns the kernels that decoders use.
-    pub(super) fn new() -> Self {
+    fn default() -> Self {
         static IN_USE: LazyLock<Kernels> = LazyLock::new(|| Kernels::with_vectors(Vectors::in_use()));
         *IN_USE
     }
+}
 
+impl Kernels {
     pub(super) fn with_vectors(vectors: Vectors) -> Self {
         Self { vectors, is_pdep_slow: is_pdep_slow() }
     }
 
-    /// Returns true if these kernels use vector instructions.
     pub(super) fn use_vectors(self) -> bool {
         self.vectors.level() != Level::Portable
     }
@@ -72,7 +73,6 @@ impl Kernels {
         dispatch!(self.vectors.level(), decode(blocks, at, count, coefficients))
     }
 
-    /// Skips `count` MCUs.
     pub(super) fn skip(self, blocks: &McuBlocks<'_>, at: &mut Position<'_>, count: usize) -> Result<(), Fallback> {
         dispatch!(self.vectors.level(), skip(blocks, at, count))
     }

@@ -178,7 +178,6 @@ impl RangeCheck {
     }
 }
 
-/// Transposes eight rows of eight values.
 #[inline]
 #[target_feature(enable = "neon")]
 fn transposed(rows: [int16x8_t; 8]) -> [int16x8_t; 8] {
@@ -206,7 +205,6 @@ fn pairs_of(vectors: [int16x8_t; 8]) -> [Pairs; 4] {
     map_inline([0, 1, 2, 3], |i| Pairs(vectors[2 * i], vectors[2 * i + 1]))
 }
 
-/// Converts sums to samples.
 #[inline]
 #[target_feature(enable = "neon")]
 fn samples(sums: Vector) -> uint8x8_t {

@@ -16,13 +16,11 @@ const FRACTION: u32 = 13;
 /// of pairs: 0, 4, 2, 6, 7, 1, 3, 5. The second half mirrors the first: odd coefficients have the opposite weights.
 pub(super) type Weights<const HALF: usize> = [[i32; 8]; HALF];
 
-/// Weights of a pass to four values.
 pub(super) const TO_FOUR: Weights<2> = [
     [2 << FRACTION, 0, 15137, -6270, -4176, 20995, 7373, -4926],
     [2 << FRACTION, 0, -15137, 6270, -1730, 8697, -17799, 11893],
 ];
 
-/// Weights of a pass to two values.
 const TO_TWO: Weights<1> = [[4 << FRACTION, 0, 0, 0, -5906, 29692, -10426, 6967]];
 
 /// Runs a pass over `LANES` columns or rows at a time. Sums wrap, so that any coefficients give pixels.

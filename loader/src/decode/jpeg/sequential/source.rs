@@ -2,9 +2,8 @@
 
 use super::super::fallback::Fallback;
 use super::super::kernel::Kernels;
-use super::super::layout::Extent;
 use super::super::mcu::Mcus;
-use super::super::mcu_blocks::McuBlocks;
+use super::super::mcu_blocks::{Extent, McuBlocks};
 use super::super::row_index::{RowIndexReader, RowStart};
 use super::super::unstuff::{Part, Segments};
 
@@ -32,7 +31,6 @@ pub(super) struct IndexedRows<'a> {
     /// Data of the current row.
     pub segments: &'a mut Segments,
     pub blocks: &'a McuBlocks<'a>,
-    /// MCUs between restart markers; 0 means none.
     pub interval: u32,
     pub extent: &'a Extent,
     /// Index, at the row after the next.
@@ -115,7 +113,6 @@ impl<'a> IndexedRows<'a> {
         Ok(start)
     }
 
-    /// Returns the number of the next row's first MCU.
     fn first_mcu(&self) -> usize {
         self.extent.width as usize * self.row as usize
     }

@@ -31,7 +31,7 @@ fn lossless_pictures_of_every_depth_decode_to_the_stored_samples() {
             let file = encode_deep(&stored, size, bits, true, subsampling);
             let expected = rgb(&stored, channels, bits);
             for mut decoder in decoders() {
-                let mut pixels = Pixels::new();
+                let mut pixels = Pixels::default();
                 assert_eq!(decoder.size(&file).unwrap(), size);
                 decoder.decode(&file, Region { x: 3, y: 5, w: 11, h: 7 }, &mut pixels).unwrap();
                 assert_eq!(pixels.region(), Region::all(size), "lossless pictures are decoded as a whole");
@@ -50,7 +50,7 @@ fn twelve_bit_pictures_are_close_to_the_stored_samples_and_regions_equal_the_who
     for subsampling in [Subsampling::S444, Subsampling::S422, Subsampling::S420, Subsampling::S440] {
         let file = encode_deep(&stored, size, 12, false, subsampling);
         for mut decoder in decoders() {
-            let (mut whole, mut part) = (Pixels::new(), Pixels::new());
+            let (mut whole, mut part) = (Pixels::default(), Pixels::default());
             decoder.decode(&file, Region::all(size), &mut whole).unwrap();
             let sum: u64 = whole.rgb().iter().zip(&expected).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
             assert!(sum < 2 * expected.len() as u64, "levels differ by {}", sum as f64 / expected.len() as f64);
@@ -60,7 +60,7 @@ fn twelve_bit_pictures_are_close_to_the_stored_samples_and_regions_equal_the_who
                 assert_part_of(&whole, &part, region, "12 bits");
             }
         }
-        let mut scaled = Pixels::new();
+        let mut scaled = Pixels::default();
         let half = Scale::Half.size(size);
         Turbo::new().unwrap().decode_scaled(&file, Scale::Half, Region::all(half), &mut scaled).unwrap();
         assert_eq!(scaled.region(), Region::all(half));
@@ -72,7 +72,7 @@ fn a_truncated_deep_picture_is_rejected_unless_damage_is_tolerated() {
     let size = Size { w: 83, h: 61 };
     let file = encode_deep(&samples(size, 3, 12), size, 12, false, Subsampling::S420);
     let cut = &file[..file.len() / 2];
-    let (mut whole, mut pixels) = (Pixels::new(), Pixels::new());
+    let (mut whole, mut pixels) = (Pixels::default(), Pixels::default());
     let mut turbo = Turbo::new().unwrap();
     turbo.decode(&file, Region::all(size), &mut whole).unwrap();
     assert!(turbo.decode(cut, Region::all(size), &mut pixels).is_err());

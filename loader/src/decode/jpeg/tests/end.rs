@@ -62,7 +62,7 @@ fn without_zero_at_end(file: impl FnMut() -> Vec<u8>) -> Vec<u8> {
 #[test]
 fn a_file_that_lacks_only_its_end_marker_has_the_pixels_of_the_whole_file() {
     let mut random = Lcg(42);
-    let (mut whole, mut pixels) = (Pixels::new(), Pixels::new());
+    let (mut whole, mut pixels) = (Pixels::default(), Pixels::default());
     for (what, file) in files() {
         Turbo::new().unwrap().decode(&[&file, &[0xff, 0xd9][..]].concat(), Region::all(SIZE), &mut whole).unwrap();
         for tail in TAILS {
@@ -74,7 +74,7 @@ fn a_file_that_lacks_only_its_end_marker_has_the_pixels_of_the_whole_file() {
                     assert_part_of(&whole, &pixels, region, &what);
                 }
             }
-            let mut decoder = Decoder::new();
+            let mut decoder = Decoder::default();
             assert!(!decoder.decode_tolerant(&bytes, &[], Scale::Full, Region::all(SIZE), &mut pixels).unwrap());
             let mut index = Vec::new();
             if RowIndexer::default().append(&bytes, &mut index) {
@@ -83,7 +83,7 @@ fn a_file_that_lacks_only_its_end_marker_has_the_pixels_of_the_whole_file() {
                     assert_part_of(&whole, &pixels, region, &what);
                 }
                 let counts = decoder.take_row_index_counts();
-                assert!(!Kernels::new().use_vectors() || (counts.used, counts.rejected) == (3, 0), "{counts:?}");
+                assert!(!Kernels::default().use_vectors() || (counts.used, counts.rejected) == (3, 0), "{counts:?}");
             } else {
                 assert!(what.contains("rogressive true") || what.contains("progressive,") || what.starts_with('2'));
             }
@@ -93,7 +93,7 @@ fn a_file_that_lacks_only_its_end_marker_has_the_pixels_of_the_whole_file() {
 
 #[test]
 fn a_file_that_is_cut_within_its_data_is_an_error_also_if_it_is_filled_up_with_zeros() {
-    let mut pixels = Pixels::new();
+    let mut pixels = Pixels::default();
     for (what, file) in files() {
         let header = file.windows(2).position(|two| two == [0xff, 0xda]).unwrap();
         // Zeros replace the one after FF.
@@ -114,7 +114,7 @@ fn a_file_that_is_cut_within_its_data_is_an_error_also_if_it_is_filled_up_with_z
 
 #[test]
 fn a_second_picture_in_place_of_the_end_marker_is_an_error() {
-    let mut pixels = Pixels::new();
+    let mut pixels = Pixels::default();
     for (what, file) in files() {
         for mut decoder in decoders() {
             let outcome = decoder.decode(&[&file[..], &file].concat(), Region::all(SIZE), &mut pixels);
@@ -125,7 +125,7 @@ fn a_second_picture_in_place_of_the_end_marker_is_an_error() {
 
 #[test]
 fn a_scan_that_ends_at_a_restart_marker_is_an_error_whatever_follows() {
-    let mut pixels = Pixels::new();
+    let mut pixels = Pixels::default();
     let mut cuts = 0;
     for (what, file) in files() {
         let markers = (0..file.len() - 1).filter(|at| file[*at] == 0xff && (0xd0..0xd8).contains(&file[at + 1]));

@@ -25,7 +25,7 @@ pub(super) fn assert_equal_or_fallback(bytes: &[u8], count: u32, random: &mut Lc
 
 fn compare(bytes: &[u8], index: Option<&[u8]>, may_fall_back: bool, count: u32, random: &mut Lcg, what: &str) {
     let mut turbo = Turbo::new().unwrap();
-    let (mut whole, mut part) = (Pixels::new(), Pixels::new());
+    let (mut whole, mut part) = (Pixels::default(), Pixels::default());
     let size = turbo.size(bytes).unwrap();
     turbo.decode(bytes, Region::all(size), &mut whole).unwrap();
     for kernels in all_kernels() {

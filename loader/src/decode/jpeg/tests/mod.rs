@@ -48,7 +48,7 @@ fn all_kernels() -> Vec<Kernels> {
 
 /// All decoders; they must meet the same requirements.
 fn decoders() -> [Box<dyn JpegDecoder>; 2] {
-    [Box::new(Turbo::new().unwrap()), Box::new(Decoder::new())]
+    [Box::new(Turbo::new().unwrap()), Box::new(Decoder::default())]
 }
 
 const KINDS: [Subsampling; 7] = [
@@ -80,7 +80,7 @@ fn assert_part_of(whole: &Pixels, part: &Pixels, region: Region, what: &str) {
 fn a_region_has_the_pixels_of_the_whole_picture() {
     let mut random = Lcg(1);
     let (mut turbo, mut decoders) = (Turbo::new().unwrap(), decoders());
-    let (mut whole, mut part) = (Pixels::new(), Pixels::new());
+    let (mut whole, mut part) = (Pixels::default(), Pixels::default());
     for kind in KINDS {
         for progressive in [false, true] {
             for (w, h) in [(1, 1), (9, 3), (16, 16), (17, 33), (31, 64), (97, 75), (150, 131)] {
@@ -111,7 +111,7 @@ fn a_grey_picture_with_sampling_factors_decodes_like_one_without() {
     assert_eq!(odd[frame + 11], 0x11);
     odd[frame + 11] = 0x22;
     let mut turbo = Turbo::new().unwrap();
-    let (mut whole, mut part) = (Pixels::new(), Pixels::new());
+    let (mut whole, mut part) = (Pixels::default(), Pixels::default());
     turbo.decode(&plain, Region::all(size), &mut whole).unwrap();
     for region in [Region::all(size), Region { x: 21, y: 13, w: 30, h: 29 }, Region { x: 60, y: 50, w: 15, h: 11 }] {
         for mut decoder in decoders() {
@@ -125,7 +125,7 @@ fn a_grey_picture_with_sampling_factors_decodes_like_one_without() {
 fn most_of_a_large_picture_outside_a_region_is_not_decoded() {
     let size = Size { w: 320, h: 240 };
     let bytes = encode(&picture(size, &mut Lcg(2)), size, 90, Subsampling::S420, false).unwrap();
-    let mut pixels = Pixels::new();
+    let mut pixels = Pixels::default();
     Turbo::new().unwrap().decode(&bytes, Region { x: 100, y: 50, w: 30, h: 20 }, &mut pixels).unwrap();
     assert_eq!(pixels.region(), Region { x: 96, y: 50, w: 36, h: 20 });
 }
@@ -133,7 +133,7 @@ fn most_of_a_large_picture_outside_a_region_is_not_decoded() {
 #[test]
 fn a_truncated_picture_is_an_error_if_pixels_of_the_region_are_missing() {
     let size = Size { w: 64, h: 64 };
-    let mut pixels = Pixels::new();
+    let mut pixels = Pixels::default();
     let whole = Region::all(size);
     for (mut decoder, progressive) in
         decoders().into_iter().zip([false, true]).chain(decoders().into_iter().zip([true, false]))
@@ -152,10 +152,10 @@ fn a_tolerant_decode_of_a_truncated_picture_has_the_rows_before_its_end() {
     let size = Size { w: 64, h: 64 };
     let all = Region::all(size);
     let upper = Region { h: 16, ..all };
-    let (mut whole, mut pixels, mut expected) = (Pixels::new(), Pixels::new(), Pixels::new());
+    let (mut whole, mut pixels, mut expected) = (Pixels::default(), Pixels::default(), Pixels::default());
     for progressive in [false, true] {
         let bytes = encode(&picture(size, &mut Lcg(3)), size, 90, Subsampling::S420, progressive).unwrap();
-        let mut decoder = Decoder::new();
+        let mut decoder = Decoder::default();
         assert!(!decoder.decode_tolerant(&bytes, &[], Scale::Full, all, &mut whole).unwrap());
         let cut = &bytes[..bytes.len() * 2 / 3];
         assert!(decoder.decode(cut, all, &mut pixels).is_err());
@@ -179,7 +179,7 @@ fn the_decoder_and_libjpeg_turbo_agree_on_damaged_pictures() {
     let size = Size { w: 48, h: 40 };
     let mut random = Lcg(4);
     let [mut turbo, mut decoder] = decoders();
-    let (mut want, mut got) = (Pixels::new(), Pixels::new());
+    let (mut want, mut got) = (Pixels::default(), Pixels::default());
     let (mut errors, mut pictures) = (0, 0);
     for round in 0..4000 {
         let kind = KINDS[round % KINDS.len()];
@@ -220,7 +220,7 @@ fn the_decoder_and_libjpeg_turbo_agree_on_damaged_pictures() {
 #[test]
 fn unread_bytes_are_harmless_only_before_the_end() {
     let size = Size { w: 64, h: 48 };
-    let (all, mut pixels) = (Region::all(size), Pixels::new());
+    let (all, mut pixels) = (Region::all(size), Pixels::default());
     let comment = [0xff, 0xfe, 0, 4, 1, 2];
     for progressive in [false, true] {
         let plain = encode(&picture(size, &mut Lcg(8)), size, 85, Subsampling::S420, progressive).unwrap();
@@ -260,7 +260,7 @@ fn an_odd_header_does_no_harm_and_hides_no_damage() {
     let mut part_of_progressive = plain.clone();
     part_of_progressive[at([0xff, 0xda]) + 11] = 5;
     for mut decoder in decoders() {
-        let (mut want, mut got) = (Pixels::new(), Pixels::new());
+        let (mut want, mut got) = (Pixels::default(), Pixels::default());
         decoder.decode(&plain, all, &mut want).unwrap();
         for (what, odd) in [("JFIF 2", &other_revision), ("junk", &bytes_between), ("scan", &part_of_progressive)] {
             decoder.decode(odd, all, &mut got).unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -270,8 +270,8 @@ fn an_odd_header_does_no_harm_and_hides_no_damage() {
             }
         }
     }
-    let mut decoder = Decoder::new();
-    let mut pixels = Pixels::new();
+    let mut decoder = Decoder::default();
+    let mut pixels = Pixels::default();
     assert!(
         decoder.decode_tolerant(&other_revision[..plain.len() / 2], &[], Scale::Full, all, &mut pixels).unwrap(),
         "it counts"
@@ -298,7 +298,7 @@ fn regions_of_pictures_with_common_sampling_factors_are_decoded() {
             block
         };
         let bytes = picture.write(&mut blocks);
-        let (mut whole, mut part) = (Pixels::new(), Pixels::new());
+        let (mut whole, mut part) = (Pixels::default(), Pixels::default());
         for mut decoder in decoders() {
             let size = decoder.size(&bytes).unwrap();
             decoder.decode(&bytes, Region::all(size), &mut whole).unwrap();
@@ -316,7 +316,7 @@ fn bytes_between_the_scan_and_the_end_marker_do_no_harm() {
     let size = Size { w: 40, h: 40 };
     let mut bytes = encode(&picture(size, &mut Lcg(5)), size, 80, Subsampling::S420, false).unwrap();
     let mut turbo = Turbo::new().unwrap();
-    let (mut clean, mut pixels) = (Pixels::new(), Pixels::new());
+    let (mut clean, mut pixels) = (Pixels::default(), Pixels::default());
     turbo.decode(&bytes, Region::all(size), &mut clean).unwrap();
     let end = bytes.len() - 2;
     bytes.splice(end..end, [0, 0, 0]);
@@ -344,7 +344,7 @@ fn data_after_the_last_mcu_is_rejected_if_restart_markers_follow_it() {
     more.splice(end..end, [&next(1)[..], &[5, 6, 7], &next(2), &[8]].concat());
     let mut marker = bytes.clone();
     marker.splice(end..end, next(1));
-    let (mut whole, mut pixels) = (Pixels::new(), Pixels::new());
+    let (mut whole, mut pixels) = (Pixels::default(), Pixels::default());
     for mut decoder in decoders() {
         let size = decoder.size(&bytes).unwrap();
         decoder.decode(&bytes, Region::all(size), &mut whole).unwrap();
@@ -366,7 +366,7 @@ fn a_picture_without_its_tables_is_rejected_after_any_other_picture() {
         let segment = cut.windows(2).position(|w| w == [0xff, marker]).unwrap();
         cut[segment + 1] = 0xe5;
         for mut decoder in decoders() {
-            let mut pixels = Pixels::new();
+            let mut pixels = Pixels::default();
             decoder.decode(&whole, Region::all(size), &mut pixels).unwrap();
             let outcome = decoder.decode(&cut, Region::all(size), &mut pixels);
             // libjpeg-turbo has the standard Huffman tables, which these are.
@@ -392,7 +392,7 @@ fn a_picture_without_its_tables_is_rejected_after_any_other_picture() {
         cut[segment + 1] = 0xe5;
     }
     for (mut alone, mut later) in decoders().into_iter().zip(decoders()) {
-        let (mut want, mut got) = (Pixels::new(), Pixels::new());
+        let (mut want, mut got) = (Pixels::default(), Pixels::default());
         later.decode(&other, Region::all(size), &mut got).unwrap();
         let with_its_own = got.rgb().to_vec();
         alone.decode(&cut, Region::all(size), &mut want).unwrap();

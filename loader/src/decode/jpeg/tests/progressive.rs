@@ -149,7 +149,7 @@ fn scans_that_are_missing_repeated_or_out_of_order_are_left_to_libjpeg_turbo() {
         };
         let bytes = picture.write(&mut noise(&mut random));
         let size = Size { w: 40, h: 40 };
-        let (mut want, mut got) = (Pixels::new(), Pixels::new());
+        let (mut want, mut got) = (Pixels::default(), Pixels::default());
         for kernels in all_kernels() {
             assert!(
                 NativeDecoder::new(kernels)
@@ -159,7 +159,7 @@ fn scans_that_are_missing_repeated_or_out_of_order_are_left_to_libjpeg_turbo() {
             );
         }
         let expected = Turbo::new().unwrap().decode(&bytes, Region::all(size), &mut want);
-        let outcome = Decoder::new().decode(&bytes, Region::all(size), &mut got);
+        let outcome = Decoder::default().decode(&bytes, Region::all(size), &mut got);
         assert_eq!(expected.is_ok(), outcome.is_ok(), "{i}: {expected:?} and {outcome:?}");
         if expected.is_ok() {
             assert_eq!(want.rgb(), got.rgb(), "{i}");
@@ -179,7 +179,7 @@ fn more_scans_than_the_limit_are_rejected() {
     let picture =
         ProgressivePicture { w: 16, h: 16, factors: &[0x11], scans: &bits, restart_interval: 0, quantisation: 1 };
     let bytes = picture.write(&mut noise(&mut random));
-    let mut pixels = Pixels::new();
+    let mut pixels = Pixels::default();
     for mut decoder in decoders() {
         assert!(decoder.decode(&bytes, Region::all(Size { w: 16, h: 16 }), &mut pixels).is_err());
     }

@@ -72,7 +72,7 @@ fn every_part_of_a_row_is_found_wherever_restart_intervals_start() {
         };
         let bytes = picture.write(&mut blocks(&mut random));
         let index = index(&bytes);
-        let (mut whole, mut part) = (Pixels::new(), Pixels::new());
+        let (mut whole, mut part) = (Pixels::default(), Pixels::default());
         Turbo::new().unwrap().decode(&bytes, Region::all(Size { w: 75, h: 47 }), &mut whole).unwrap();
         for kernels in all_kernels() {
             let mut native = NativeDecoder::new(kernels);
@@ -154,14 +154,14 @@ fn an_index_of_another_picture_is_rejected() {
     let size = Size { w: 60, h: 90 };
     let [one, other] =
         [24, 25].map(|seed| encode(&picture(size, &mut Lcg(seed)), size, 80, Subsampling::S420, false).unwrap());
-    let mut decoder = Decoder::new();
-    let (mut want, mut got) = (Pixels::new(), Pixels::new());
+    let mut decoder = Decoder::default();
+    let (mut want, mut got) = (Pixels::default(), Pixels::default());
     let region = Region { x: 3, y: 50, w: 20, h: 20 };
     decoder.decode(&one, region, &mut want).unwrap();
     assert_eq!(decoder.take_row_index_counts(), RowIndexCounts::default());
     decoder.decode_scaled(&one, &index(&other), Scale::Full, region, &mut got).unwrap();
     assert_part_of(&want, &got, region, "with another's index");
-    let is_own = Kernels::new().use_vectors();
+    let is_own = Kernels::default().use_vectors();
     assert_eq!(decoder.take_row_index_counts(), RowIndexCounts { used: 0, rejected: u64::from(is_own) });
     decoder.decode_scaled(&one, &index(&one), Scale::Full, region, &mut got).unwrap();
     assert_part_of(&want, &got, region, "with its own index");
@@ -197,8 +197,8 @@ fn an_index_of_a_picture_that_differs_only_in_coded_data_is_rejected() {
     let region = Region { x: 2, y: 10, w: 3, h: 9 };
     for kernels in all_kernels() {
         let mut native = NativeDecoder::new(kernels);
-        assert_eq!(native.decode_scaled(&one, Some(&rows), Scale::Full, region, &mut Pixels::new()), Ok(()));
-        let rejected = native.decode_scaled(&other, Some(&rows), Scale::Full, region, &mut Pixels::new());
+        assert_eq!(native.decode_scaled(&one, Some(&rows), Scale::Full, region, &mut Pixels::default()), Ok(()));
+        let rejected = native.decode_scaled(&other, Some(&rows), Scale::Full, region, &mut Pixels::default());
         assert_eq!(rejected, Err(Fallback("a row index that is damaged or another picture's")));
     }
 }
@@ -207,8 +207,8 @@ fn an_index_of_a_picture_that_differs_only_in_coded_data_is_rejected() {
 fn damage_after_indexing_has_the_same_effect_as_without_an_index() {
     let size = Size { w: 70, h: 130 };
     let mut random = Lcg(29);
-    let [mut plain, mut indexed] = [Decoder::new(), Decoder::new()];
-    let (mut want, mut got) = (Pixels::new(), Pixels::new());
+    let [mut plain, mut indexed] = [Decoder::default(), Decoder::default()];
+    let (mut want, mut got) = (Pixels::default(), Pixels::default());
     let (mut decoded, mut failed) = (0, 0);
     for round in 0..400 {
         let mut bytes = encode(&picture(size, &mut random), size, 75, KINDS[round % KINDS.len()], false).unwrap();
@@ -244,8 +244,8 @@ fn data(bytes: &[u8]) -> usize {
 fn a_damaged_index_is_rejected() {
     let size = Size { w: 70, h: 130 };
     let mut random = Lcg(26);
-    let mut decoder = Decoder::new();
-    let (mut want, mut got) = (Pixels::new(), Pixels::new());
+    let mut decoder = Decoder::default();
+    let (mut want, mut got) = (Pixels::default(), Pixels::default());
     for round in 0..1000 {
         let bytes = encode(&picture(size, &mut random), size, 75, KINDS[round % KINDS.len()], false).unwrap();
         let mut index = index(&bytes);
@@ -267,8 +267,8 @@ fn a_damaged_index_is_rejected() {
 fn an_index_with_wrong_values_is_rejected_or_gives_wrong_pixels() {
     let size = Size { w: 70, h: 130 };
     let mut random = Lcg(27);
-    let mut decoder = Decoder::new();
-    let mut got = Pixels::new();
+    let mut decoder = Decoder::default();
+    let mut got = Pixels::default();
     let mut rejected = 0;
     for round in 0..3000 {
         let bytes = encode(&picture(size, &mut random), size, 75, KINDS[round % KINDS.len()], false).unwrap();
@@ -290,7 +290,7 @@ fn an_index_with_wrong_values_is_rejected_or_gives_wrong_pixels() {
         assert!(have.x + have.w >= region.x + region.w && have.y + have.h >= region.y + region.h, "round {round}");
         rejected += decoder.take_row_index_counts().rejected;
     }
-    assert!(!Kernels::new().use_vectors() || rejected > 1000, "{rejected} rejected");
+    assert!(!Kernels::default().use_vectors() || rejected > 1000, "{rejected} rejected");
 }
 
 /// Returns a picture of five rows of four MCUs, with restart markers, or without at an interval of 0.
@@ -325,7 +325,7 @@ fn forged(bytes: &[u8], starts: &[RowStart]) -> Vec<u8> {
 fn outcome(bytes: &[u8], index: &[u8], rows: Range<u32>) -> std::result::Result<(), Fallback> {
     let region = Region { x: 0, y: rows.start * 8, w: 32, h: (rows.end - rows.start) * 8 };
     let outcomes = all_kernels().into_iter().map(|kernels| {
-        let mut pixels = Pixels::new();
+        let mut pixels = Pixels::default();
         NativeDecoder::new(kernels).decode_scaled(bytes, Some(index), Scale::Full, region, &mut pixels)
     });
     let mut outcomes: Vec<_> = outcomes.collect();
@@ -428,7 +428,7 @@ fn places_and_predictors_of_any_size_are_handled() {
                 Some(&index),
                 Scale::Full,
                 region,
-                &mut Pixels::new(),
+                &mut Pixels::default(),
             ) {
                 Ok(()) => taken += 1,
                 Err(_) => rejected += 1,
@@ -460,7 +460,7 @@ fn places_and_predictors_of_any_size_are_handled() {
 fn columns_right_of_the_region_are_not_decoded() {
     let mut bytes = five_rows(0);
     let honest = starts(&bytes);
-    let (left, mut want, mut got) = (Region { x: 0, y: 0, w: 8, h: 40 }, Pixels::new(), Pixels::new());
+    let (left, mut want, mut got) = (Region { x: 0, y: 0, w: 8, h: 40 }, Pixels::default(), Pixels::default());
     Turbo::new().unwrap().decode(&bytes, left, &mut want).unwrap();
     // The last MCU of each row but the last is replaced by bits that are no code.
     for start in &honest {

@@ -11,7 +11,7 @@ const SCALES: [Scale; 3] = [Scale::Half, Scale::Quarter, Scale::Eighth];
 /// Decodes `count` random regions of `bytes` at every scale with the kernels of every level.
 fn assert_equal(bytes: &[u8], count: u32, random: &mut Lcg, what: &str) {
     let mut turbo = Turbo::new().unwrap();
-    let (mut whole, mut part) = (Pixels::new(), Pixels::new());
+    let (mut whole, mut part) = (Pixels::default(), Pixels::default());
     let stored = turbo.size(bytes).unwrap();
     for scale in SCALES {
         let size = scale.size(stored);
@@ -87,11 +87,11 @@ fn a_pixel_of_a_smaller_picture_is_the_mean_of_the_pixels_in_its_place() {
     // Without subsampling, because with it the colours of the full picture are smoothed.
     let size = Size { w: 64, h: 48 };
     let bytes = encode(&picture(size, &mut Lcg(33)), size, 95, Subsampling::Grey, false).unwrap();
-    let (mut full, mut small) = (Pixels::new(), Pixels::new());
+    let (mut full, mut small) = (Pixels::default(), Pixels::default());
     Turbo::new().unwrap().decode(&bytes, Region::all(size), &mut full).unwrap();
     for (scale, by) in SCALES.into_iter().zip([2, 4, 8]) {
         let all = Region::all(scale.size(size));
-        Decoder::new().decode_scaled(&bytes, &[], scale, all, &mut small).unwrap();
+        Decoder::default().decode_scaled(&bytes, &[], scale, all, &mut small).unwrap();
         for (i, pixel) in small.rgb().as_chunks::<3>().0.iter().enumerate() {
             let (x, y) = (i % all.w as usize * by, i / all.w as usize * by);
             let grey = |k: usize| u32::from(full.rgb()[((y + k / by) * size.w as usize + x + k % by) * 3]);
@@ -109,8 +109,8 @@ fn a_damaged_picture_is_rejected_at_every_scale_unless_damage_is_tolerated() {
     let cut = &bytes[..bytes.len() / 2];
     for scale in SCALES {
         let all = Region::all(scale.size(size));
-        let (mut pixels, mut expected) = (Pixels::new(), Pixels::new());
-        let mut decoder = Decoder::new();
+        let (mut pixels, mut expected) = (Pixels::default(), Pixels::default());
+        let mut decoder = Decoder::default();
         assert_eq!(decoder.decode_scaled(cut, &[], scale, all, &mut pixels).unwrap_err().kind(), ErrorKind::Decode);
         assert!(decoder.decode_tolerant(cut, &[], scale, all, &mut pixels).unwrap(), "it counts");
         Turbo::new().unwrap().decode_damaged(cut, scale, &mut expected).unwrap();

@@ -7,8 +7,8 @@ use crate::decode::jpeg::stages::JpegStage;
 
 /// Returns the samples and pixels after decoding up to a stage.
 fn trace(last_stage: JpegStage, bytes: &[u8], index: &[u8], region: Region) -> (Vec<u8>, Vec<u8>) {
-    let mut native = NativeDecoder::with_last_stage(Kernels::new(), last_stage);
-    let mut pixels = Pixels::new();
+    let mut native = NativeDecoder::with_last_stage(Kernels::default(), last_stage);
+    let mut pixels = Pixels::default();
     native.decode_scaled(bytes, (!index.is_empty()).then_some(index), Scale::Full, region, &mut pixels).unwrap();
     let samples = native.workspace.planes.iter().flat_map(|plane| &plane.bytes[..]).copied().collect();
     (samples, pixels.rgb().to_vec())
@@ -50,8 +50,8 @@ fn damage_is_found_when_coefficients_are_decoded_and_not_before() {
         let length = bytes[start..].windows(2).position(|pair| pair[0] == 0xff && pair[1] != 0).unwrap();
         bytes.splice(start..start + length, [0xff, 0x00].repeat(length / 2));
         let is_decoded = |last_stage| {
-            let mut native = NativeDecoder::with_last_stage(Kernels::new(), last_stage);
-            native.decode_scaled(&bytes, None, Scale::Full, Region::all(size), &mut Pixels::new()).is_ok()
+            let mut native = NativeDecoder::with_last_stage(Kernels::default(), last_stage);
+            native.decode_scaled(&bytes, None, Scale::Full, Region::all(size), &mut Pixels::default()).is_ok()
         };
         assert!(is_decoded(JpegStage::Bytes));
         assert!(!is_decoded(JpegStage::Coefficients));

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use turbojpeg_sys as tj;
 
-use super::{Instance, Turbo, library_output};
+use super::{Header, Instance, Turbo, library_output};
 use crate::decode::geometry::{PIXELS_MAX, Region, Size};
 use crate::decode::jpeg::JpegDecoder;
 use crate::decode::jpeg::scan_limit::scans_max;
@@ -20,9 +20,11 @@ use crate::error::Result;
 ///
 /// No memory.
 pub fn to_baseline(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
-    let Some(size) = progressive_size(bytes)? else { return Ok(None) };
+    let mut turbo = Turbo::new()?;
+    let Ok(Header { size, .. }) = turbo.header(bytes) else { return Ok(None) };
+    let is_progressive = turbo.instance.get(tj::TJPARAM_TJPARAM_PROGRESSIVE) == 1;
     // All coefficients are in memory, with six bytes per pixel, or eight for CMYK.
-    if size.pixels() > PIXELS_MAX {
+    if !is_progressive || size.pixels() > PIXELS_MAX {
         return Ok(None);
     }
     let Some(baseline) = transform(bytes, size)? else { return Ok(None) };
@@ -36,7 +38,7 @@ pub fn to_baseline(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
 }
 
 fn pixels(bytes: &[u8], size: Size) -> Result<Pixels> {
-    let mut pixels = Pixels::new();
+    let mut pixels = Pixels::default();
     Turbo::new()?.decode(bytes, Region::all(size), &mut pixels)?;
     Ok(pixels)
 }
@@ -75,13 +77,6 @@ fn transform(bytes: &[u8], size: Size) -> Result<Option<Vec<u8>>> {
         log::debug!("a progressive JPEG cannot be rewritten: {}", instance.message());
     }
     Ok(file)
-}
-
-/// Returns the size of a progressive file, `None` for any other.
-fn progressive_size(bytes: &[u8]) -> Result<Option<Size>> {
-    let mut turbo = Turbo::new()?;
-    let Ok(header) = turbo.header(bytes) else { return Ok(None) };
-    Ok((turbo.instance.get(tj::TJPARAM_TJPARAM_PROGRESSIVE) == 1).then_some(header.size))
 }
 
 #[cfg(test)]
