@@ -240,3 +240,25 @@ pub fn arguments(shape: &DataSetShape, config: &OrderConfig) -> Vec<(&'static st
         ("shard sizes", format!("{:016x}", shape.hash())),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::order::config::BatchingMethod;
+
+    /// Plans one batch more than the list of all batches may have, on as many nodes.
+    fn too_long(batching_method: BatchingMethod, nodes: u32) -> OrderError {
+        let shape = DataSetShape::new(&[vec![(1 << 28) + 1]]).expect("one shard");
+        let config = OrderConfig { batching_method, ..OrderConfig::default() };
+        let world = World { nodes, ..World::single() };
+        EpochPlan::new(&shape, &config, world, 0, None).expect_err("more than the memory of a plan")
+    }
+
+    #[test]
+    fn a_list_of_batches_that_takes_gigabytes_is_rejected_with_the_fix() {
+        for (method, nodes) in [(BatchingMethod::PerStream, 1), (BatchingMethod::DevicePerStream, 2)] {
+            let error = too_long(method, nodes);
+            assert!(error.to_string().contains("raise batch_size"), "{error}");
+        }
+    }
+}

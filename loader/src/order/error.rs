@@ -9,171 +9,98 @@ use crate::error::{Error as LoaderError, ErrorKind};
 /// Error of a plan. The first group are the reference's own errors, returned in the same cases.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the fields are what the messages name")]
 pub enum OrderError {
     /// The checkpoint is after the end of the epoch.
     #[error("Resuming further into the dataset ({resumed}) than it has samples ({samples})")]
-    ResumedPastEnd {
-        /// `sample_in_epoch` of the checkpoint.
-        resumed: u64,
-        /// Samples of the epoch.
-        samples: u64,
-    },
+    ResumedPastEnd { resumed: u64, samples: u64 },
     /// Neither number of nodes divides the other.
     #[error(
         "Either canonical or physical nodes must be evenly divisible by the other: set num_canonical_nodes \
          ({canonical}) to a multiple or a divisor of the physical nodes ({physical})"
     )]
-    NodesDoNotDivide {
-        /// Canonical nodes.
-        canonical: u64,
-        /// Physical nodes.
-        physical: u64,
-    },
+    NodesDoNotDivide { canonical: u64, physical: u64 },
     /// With `relaxed` partitioning, the global batch must divide over the devices of the first run.
     #[error(
         "a global batch of {global_batch} is not evenly divisible by the {devices} devices of the first run: keep the \
          global batch size when resuming"
     )]
-    GlobalBatchDoesNotDivide {
-        /// Samples of a global batch.
-        global_batch: u64,
-        /// Devices of the first run.
-        devices: u64,
-    },
+    GlobalBatchDoesNotDivide { global_batch: u64, devices: u64 },
     /// Too few samples to fill the canonical nodes' padding.
     #[error(
         "{samples} samples are too few to pad {canonical} canonical nodes for {physical} physical nodes: use fewer \
          nodes or more samples"
     )]
-    TooFewForPadding {
-        /// Samples to partition.
-        samples: u64,
-        /// Canonical nodes.
-        canonical: u64,
-        /// Physical nodes.
-        physical: u64,
-    },
+    TooFewForPadding { samples: u64, canonical: u64, physical: u64 },
     /// `py1e` has nothing to place in a canonical node.
     #[error(
         "The number of samples assigned to a canonical node is 0: reduce num_canonical_nodes ({canonical}) below the \
          samples of every stream"
     )]
-    EmptyCanonicalNode {
-        /// Canonical nodes.
-        canonical: u64,
-    },
+    EmptyCanonicalNode { canonical: u64 },
     /// The shuffle block is too small to draw block sizes from.
     #[error("high <= 0: a shuffle_block_size of {block} is too small to vary: raise it")]
-    BlockTooSmall {
-        /// Samples of a block.
-        block: u64,
-    },
+    BlockTooSmall { block: u64 },
     /// A stream has too few samples for one batch.
     #[error(
         "stream {stream} does not have an adequate number of samples for one batch of {batch}: reduce the batch size \
          or raise the stream's weight"
     )]
-    StreamTooSmall {
-        /// The stream.
-        stream: u32,
-        /// Samples of the batch that cannot be filled.
-        batch: u64,
-    },
+    StreamTooSmall { stream: u32, batch: u64 },
     /// A stream's part of the global batch rounds to nothing.
     #[error(
         "Number of samples for stream {stream} is 0 in a global batch of {global_batch}: raise the global batch size \
          or the stream's proportion"
     )]
-    StreamPortionZero {
-        /// The stream.
-        stream: u32,
-        /// Samples of a global batch.
-        global_batch: u64,
-    },
+    StreamPortionZero { stream: u32, global_batch: u64 },
     /// A stream's part of the shuffle block rounds to nothing.
     #[error("samples from stream {stream} are not being used: raise shuffle_block_size or the stream's proportion")]
-    StreamBlockZero {
-        /// The stream.
-        stream: u32,
-    },
+    StreamBlockZero { stream: u32 },
     /// `device_per_stream` needs canonical nodes in multiples of physical nodes.
     #[error(
         "device_per_stream batching needs num_canonical_nodes ({canonical}) to be divisible by the physical nodes \
          ({physical})"
     )]
-    CanonicalNotMultiple {
-        /// Canonical nodes.
-        canonical: u64,
-        /// Physical nodes.
-        physical: u64,
-    },
+    CanonicalNotMultiple { canonical: u64, physical: u64 },
     /// No sample is chosen.
     #[error(fmt = nothing_chosen)]
-    NothingChosen {
-        /// The stream, or `None` for all of them.
-        stream: Option<u32>,
-    },
+    NothingChosen { stream: Option<u32> },
     /// A stream has no samples.
     #[error("stream {stream} contains no samples")]
-    EmptyStream {
-        /// The stream.
-        stream: u32,
-    },
+    EmptyStream { stream: u32 },
     /// Relative and absolute weights are mixed.
     #[error(
         "relative (proportion) and absolute (repeat, choose, none) stream weights are incompatible with each other \
          (stream {stream} differs from stream 0)"
     )]
-    MixedWeights {
-        /// The first stream that differs from stream 0.
-        stream: u32,
-    },
+    MixedWeights { stream: u32 },
     /// `epoch_size` was given together with absolute weights.
     #[error("epoch_size goes with proportions, or with no weights at all: remove it or repeat and choose")]
     EpochSizeWithAbsoluteWeights,
     /// Weights do not lead to a number of samples.
     #[error("the weight of stream {stream} {why}")]
-    BadWeight {
-        /// The stream.
-        stream: u32,
-        /// Reason.
-        why: &'static str,
-    },
+    BadWeight { stream: u32, why: &'static str },
     /// The proportions leave more samples unassigned than there are streams, or none is positive.
     #[error("the proportions must be finite, not negative and not all zero")]
     BadProportions,
     /// An argument is outside its range.
     #[error("{argument} must be {allowed}")]
-    OutOfRange {
-        /// Its name.
-        argument: &'static str,
-        /// Allowed values.
-        allowed: &'static str,
-    },
+    OutOfRange { argument: &'static str, allowed: &'static str },
     /// An argument has an unknown name as its value.
     #[error("Invalid {argument}: {given}. Must be one of {allowed}")]
-    Unknown {
-        /// The argument.
-        argument: &'static str,
-        /// The value.
-        given: String,
-        /// Allowed values.
-        allowed: &'static str,
-    },
+    Unknown { argument: &'static str, given: String, allowed: &'static str },
     /// `replication` does not divide the number of ranks.
     #[error("World size must be divisible by your replication factor: {ranks} ranks, replication {replication}")]
-    ReplicationDoesNotDivide {
-        /// The replication.
-        replication: u64,
-        /// The number of ranks.
-        ranks: u64,
-    },
+    ReplicationDoesNotDivide { replication: u64, ranks: u64 },
+    /// The list of an epoch's batches, which methods with batches or device batches of one stream make, is too long.
+    #[error(
+        "an epoch of {batches} batches of single streams needs a plan of more than 1 GiB, and {batches_max} are the \
+         most: raise batch_size, lower epoch_size or the streams' weights, or use another batching_method"
+    )]
+    TooManyBatches { batches: u64, batches_max: u64 },
     /// The plan does not fit in memory.
     #[error("the plan needs {bytes} bytes that this process cannot get")]
-    OutOfMemory {
-        /// Bytes that the system refused.
-        bytes: u64,
-    },
+    OutOfMemory { bytes: u64 },
 }
 
 fn nothing_chosen(stream: &Option<u32>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -204,29 +131,17 @@ impl From<OrderError> for LoaderError {
 /// Warning of the reference about a plan that is valid.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the fields are what the messages name")]
 pub enum OrderWarning {
     /// There are hardly more samples than canonical nodes: many samples are repeated.
     #[error("Trying to partition {samples} samples over {canonical} canonical nodes: many will be repeated")]
-    FewSamplesForNodes {
-        /// Samples to partition.
-        samples: u64,
-        /// Canonical nodes.
-        canonical: u64,
-    },
+    FewSamplesForNodes { samples: u64, canonical: u64 },
     /// A physical node has fewer samples than it needs for its ranks: many samples are repeated.
     #[error("Attempting to partition {samples} samples of a node over {ranks} ranks: many will be repeated")]
-    FewSamplesForRanks {
-        /// Samples of a physical node.
-        samples: u64,
-        /// Ranks of a node.
-        ranks: u64,
-    },
+    FewSamplesForRanks { samples: u64, ranks: u64 },
     /// `sample_in_epoch` was rounded down to a multiple of this.
     #[error("sample_in_epoch was rounded down to a multiple of {multiple}")]
-    ResumeRoundedDown {
-        /// Physical nodes, or samples of a global batch.
-        multiple: u64,
-    },
+    ResumeRoundedDown { multiple: u64 },
     /// Some shards are larger than their shuffle block and mix with no other.
     #[error(
         "Shuffle block size was smaller than shard size for some shards, which therefore mix with no other: raise \
@@ -235,8 +150,5 @@ pub enum OrderWarning {
     BlockSmallerThanShard,
     /// A stream's last, incomplete batches are dropped.
     #[error("the last, incomplete batches of stream {stream} are dropped by the batching method")]
-    StreamTailDropped {
-        /// The stream.
-        stream: u32,
-    },
+    StreamTailDropped { stream: u32 },
 }

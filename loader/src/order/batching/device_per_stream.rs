@@ -53,8 +53,8 @@ impl DevicePerStream {
         }
         // One generator serves all nodes, in order.
         let mut generator = Generator::new(args.shares_seed());
-        let origins =
-            (0..args.nodes()).map(|_| origins::shuffled(&mut generator, &rows)).collect::<Result<Vec<_>, _>>()?;
+        let origins = (0..args.nodes()).map(|_| origins::shuffled(&mut generator, &rows, args.nodes()));
+        let origins = origins.collect::<Result<Vec<_>, _>>()?;
         // At least one row of padding is added even where none is missing, as in the reference.
         let devices = args.world.ranks();
         let node_rows: u64 = rows.iter().sum();

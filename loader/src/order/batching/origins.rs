@@ -5,14 +5,15 @@ use crate::order::error::OrderError;
 use crate::order::numbers::reserve;
 use crate::order::rng::Generator;
 
-/// Most batches, since each takes 4 bytes here.
-const ORIGINS_MAX: u64 = 1 << 32;
+/// Most batches of an epoch, of all nodes together. They take 4 bytes each here, so up to 1 GiB in every process.
+const ORIGINS_MAX: u64 = 1 << 28;
 
-/// Returns each stream `s` `batches[s]` times, shuffled.
-pub(super) fn shuffled(generator: &mut Generator, batches: &[u64]) -> Result<Vec<u32>, OrderError> {
+/// Returns each stream `s` `batches[s]` times, shuffled: the list of one node of `nodes`.
+pub(super) fn shuffled(generator: &mut Generator, batches: &[u64], nodes: u64) -> Result<Vec<u32>, OrderError> {
     let total: u64 = batches.iter().sum();
-    if total > ORIGINS_MAX {
-        return Err(OrderError::OutOfMemory { bytes: total.saturating_mul(4) });
+    let of_epoch = total.saturating_mul(nodes);
+    if of_epoch > ORIGINS_MAX {
+        return Err(OrderError::TooManyBatches { batches: of_epoch, batches_max: ORIGINS_MAX });
     }
     let mut origins = reserve(total)?;
     for (stream, &batches) in batches.iter().enumerate() {

@@ -33,7 +33,7 @@ impl PerStream {
             }
             batches.push(full);
         }
-        let origins = origins::shuffled(&mut Generator::new(args.shares_seed()), &batches)?;
+        let origins = origins::shuffled(&mut Generator::new(args.shares_seed()), &batches, 1)?;
         let batches = origins.len() as u64;
         let method = PerStream { batch: args.config.batch_size, streams: sequences.len(), origins };
         Ok((sequences, method, batches))
