@@ -85,7 +85,7 @@ enum Next {
     CallOff(u64),
 }
 
-/// Request for a file. If it is dropped without an answer, the waiting thread gets an error.
+/// Request for a file. If it is dropped without a response, the waiting thread gets an error.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Fetch(FetchTask);
 
@@ -116,11 +116,11 @@ impl Fetch {
 
     /// Reports the complete file `path`, which may be removed as soon as this returns.
     fn done(&self, path: PathBuf) {
-        self.0.answer(File::open(path).map_err(|e| Error::from_io(e, "the downloader left no file")));
+        self.0.respond(File::open(path).map_err(|e| Error::from_io(e, "the downloader left no file")));
     }
 
     /// Reports that the file could not be fetched; the waiting thread gets `error`.
     fn failed(&self, error: Bound<'_, PyAny>) {
-        self.0.answer(Err(error::from_python(error.py(), PyErr::from_value(error))));
+        self.0.respond(Err(error::from_python(error.py(), PyErr::from_value(error))));
     }
 }

@@ -62,13 +62,13 @@ impl Remote {
     pub fn get_small(&self, key: &str, limit_bytes: usize) -> Result<(Vec<u8>, Option<Version>)> {
         check_key(key).context("remote", || &self.name)?;
         let (source, name) = (self.source.clone(), key.to_owned());
-        let answer = self
+        let response = self
             .threads
             .queues
             .call(async move |context| transfer::small(&context, &*source, &name, limit_bytes).await);
-        // A call has no answer only when its thread ends.
-        let answer = answer.and_then(|answer| answer.blocking_recv().unwrap_or_else(|_| Err(closed_error())));
-        answer.context("key", || key).context("remote", || &self.name)
+        // A call has no response only when its thread ends.
+        let response = response.and_then(|response| response.blocking_recv().unwrap_or_else(|_| Err(closed_error())));
+        response.context("key", || key).context("remote", || &self.name)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::config::StoreConfig;
 use super::file::FileSource;
-use super::http::{HttpSource, PlainAuthority};
+use super::http::{HttpSource, PlainProtocol};
 use super::remote::Remote;
-use super::s3::{S3Authority, S3Settings};
+use super::s3::{S3Protocol, S3Settings};
 use super::source::Source;
 use super::threads::FetchThreads;
 use super::url::{Place, redact};
@@ -45,10 +45,10 @@ impl Stores {
         let config = &queues.context.config;
         let source: Arc<dyn Source> = match Place::parse(remote)? {
             Place::File(root) => Arc::new(FileSource::new(root)),
-            Place::Http(base) => Arc::new(HttpSource::new(Arc::new(PlainAuthority::new(&base)), &config.user_agent)?),
+            Place::Http(base) => Arc::new(HttpSource::new(Arc::new(PlainProtocol::new(&base)), &config.user_agent)?),
             Place::S3 { bucket, prefix } => {
                 let settings = config.s3.clone().map_or_else(S3Settings::from_env, Ok)?;
-                let s3 = S3Authority::new(queues, settings, bucket, &prefix).context("remote", || redact(remote))?;
+                let s3 = S3Protocol::new(queues, settings, bucket, &prefix).context("remote", || redact(remote))?;
                 Arc::new(HttpSource::new(Arc::new(s3), &config.user_agent)?)
             }
         };

@@ -46,7 +46,7 @@ impl FetchQueues {
         }
     }
 
-    /// Runs a small job on a fetch thread. The channel closes without an answer when that thread ends.
+    /// Runs a small job on a fetch thread. The channel closes without a response when that thread ends.
     ///
     /// # Errors
     ///

@@ -151,7 +151,7 @@ fn check_version(first: Option<Version>, now: Option<&Version>) -> Result<(), Fa
             let why = format!("the object changed while it was being fetched, from {first} to {now}");
             Err(Failure::permanent(Error::new(ErrorKind::Stale, why)))
         }
-        (Some(first), None) => Err(Failure::network(format!("an answer has no version, others had {first}"))),
+        (Some(first), None) => Err(Failure::network(format!("a response has no version, others had {first}"))),
         _ => Ok(()),
     }
 }
@@ -159,10 +159,10 @@ fn check_version(first: Option<Version>, now: Option<&Version>) -> Result<(), Fa
 /// Skips the bytes before `from`, from servers that do not support ranges.
 async fn skip(head: &Head, body: &mut TimedBody<'_>, from: u64) -> Result<(), Failure> {
     let mut ahead = from.checked_sub(head.start).ok_or_else(|| {
-        Failure::network(format!("the answer starts at byte {}, and {from} was requested", head.start))
+        Failure::network(format!("the response starts at byte {}, and {from} was requested", head.start))
     })?;
     if head.promised.is_some_and(|n| n < ahead) {
-        return Err(Failure::network("the answer ends before the requested byte"));
+        return Err(Failure::network("the response ends before the requested byte"));
     }
     let mut scratch = vec![0; CHUNK_BYTES.min(usize::try_from(ahead).unwrap_or(CHUNK_BYTES))];
     while ahead > 0 {

@@ -144,7 +144,7 @@ fn a_failed_search_for_credentials_shows_neither_addresses_nor_answers() {
         format!(r#"{{"AccessKeyId": ["{SECRET}"]}}"#),
         format!(r#"{{"AccessKeyId":"A","SecretAccessKey":"{SECRET}","Token":"t","Expiration":"{SECRET}"}}"#),
     ];
-    let rejected = texts().map(|(text, code)| (403, text, format!("answers 403{code}")));
+    let rejected = texts().map(|(text, code)| (403, text, format!("responds with 403{code}")));
     let accepted = wrong.map(|text| (200, text, "cannot be used".to_owned()));
     for (status, text, shown) in rejected.into_iter().chain(accepted) {
         let provider = ObjectServer::in_memory(Options::default()).expect("loopback");

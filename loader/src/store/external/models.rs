@@ -5,7 +5,7 @@ use super::*;
 use crate::sync::{model, spawn};
 
 /// Requests and fetches files; with `closes`, the queue is closed at any moment.
-fn all_are_answered(closes: bool) {
+fn all_have_responses(closes: bool) {
     let queue = FetchQueue::default();
     let fetcher = queue.fetchers(&[0]).swap_remove(0).expect("a stream");
     let server = queue.clone();
@@ -13,7 +13,7 @@ fn all_are_answered(closes: bool) {
         while let Some(next) = server.next() {
             match next {
                 FetchCommand::Fetch(task) if task.key() == "0" => drop(task),
-                FetchCommand::Fetch(task) => task.answer(Err(closed_error())),
+                FetchCommand::Fetch(task) => task.respond(Err(closed_error())),
                 FetchCommand::Cancel(number) => panic!("{number} was not abandoned"),
             }
         }
@@ -34,11 +34,11 @@ fn all_are_answered(closes: bool) {
 }
 
 #[test]
-fn every_request_is_answered_and_the_queue_ends_with_its_fetchers() {
-    model(|| all_are_answered(false));
+fn every_request_gets_a_response_and_the_queue_ends_with_its_fetchers() {
+    model(|| all_have_responses(false));
 }
 
 #[test]
 fn a_queue_that_closes_leaves_no_thread_waiting() {
-    model(|| all_are_answered(true));
+    model(|| all_have_responses(true));
 }

@@ -57,7 +57,7 @@ pub(super) struct Request {
 #[derive(Debug, Default)]
 struct RequestState {
     phase: Phase,
-    answer: Option<Result<File>>,
+    response: Option<Result<File>>,
 }
 
 #[derive(Debug, Default)]
@@ -107,12 +107,12 @@ impl Request {
         is_awaited
     }
 
-    /// Ends the fetch. The first answer counts.
-    pub(super) fn end(&self, answer: Result<File>) {
+    /// Ends the fetch. The first response counts.
+    pub(super) fn end(&self, response: Result<File>) {
         let mut state = self.state.lock();
         let before = std::mem::replace(&mut state.phase, Phase::Ended);
         if !matches!(before, Phase::Ended) {
-            state.answer = Some(answer);
+            state.response = Some(response);
         }
         drop(state);
         match before {
@@ -153,11 +153,11 @@ impl Request {
     pub(super) fn wait(&self, watch: &dyn Fn(FetchStatus) -> Result<()>) -> Result<File> {
         let mut state = self.state.lock();
         loop {
-            if let Some(answer) = state.answer.take() {
-                return answer;
+            if let Some(response) = state.response.take() {
+                return response;
             }
             state = self.changed.wait_timeout(state, CHECK_EVERY).0;
-            if state.answer.is_some() {
+            if state.response.is_some() {
                 continue;
             }
             let running = match &state.phase {
@@ -187,7 +187,7 @@ impl Request {
     }
 }
 
-/// File to fetch. If it is dropped without an answer, the waiting thread gets an error.
+/// File to fetch. If it is dropped without a response, the waiting thread gets an error.
 #[derive(Debug)]
 pub struct FetchTask {
     request: Arc<Request>,
@@ -221,9 +221,9 @@ impl FetchTask {
         }
     }
 
-    /// Answers the waiting thread with the file, open at its beginning, or with an error. The first answer counts.
-    pub fn answer(&self, answer: Result<File>) {
-        self.request.end(answer);
+    /// Responds to the waiting thread with the file, open at its beginning, or with an error. The first response counts.
+    pub fn respond(&self, response: Result<File>) {
+        self.request.end(response);
     }
 }
 
@@ -231,7 +231,7 @@ impl Drop for FetchTask {
     fn drop(&mut self) {
         // A forked child has a copy, without the thread that may hold its lock.
         if self.process == std::process::id() {
-            self.request.end(Err(Error::internal("a download ended without an answer")));
+            self.request.end(Err(Error::internal("a download ended without a response")));
         }
     }
 }

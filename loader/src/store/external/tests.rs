@@ -45,15 +45,15 @@ fn several_files_are_fetched_in_parallel_up_to_the_limit() {
     let mut in_flight: Vec<FetchTask> = (0..AWAITED_MAX).map(|_| task(queue.next())).collect();
     assert_eq!(queue.0.state.lock().awaited, AWAITED_MAX);
     // An ended fetch makes room for the next one.
-    in_flight.pop().expect("one").answer(empty());
+    in_flight.pop().expect("one").respond(empty());
     in_flight.push(task(queue.next()));
     let mut keys: Vec<String> = in_flight.iter().map(|task| task.key().to_owned()).collect();
     keys.sort_unstable();
     keys.dedup();
     assert_eq!(keys.len(), AWAITED_MAX, "each was handed out once");
-    in_flight.iter().for_each(|task| task.answer(empty()));
+    in_flight.iter().for_each(|task| task.respond(empty()));
     for one in requested {
-        one.recv().expect("an answer").expect("a file");
+        one.recv().expect("a response").expect("a file");
     }
     assert_eq!(queue.0.state.lock().awaited, 0);
 }
@@ -71,16 +71,16 @@ fn an_abandoned_fetch_makes_room_and_is_cancelled_unless_the_epoch_is_over() {
         });
         let slow = task(queue.next());
         begun.store(true, Ordering::Relaxed);
-        assert_eq!(requested.recv().expect("an answer").expect_err("abandoned").kind(), kind);
+        assert_eq!(requested.recv().expect("a response").expect_err("abandoned").kind(), kind);
         let counts = |state: &QueueState| (state.awaited, state.abandoned);
         assert_eq!(counts(&queue.0.state.lock()), (0, 1));
         if is_cancelled {
             assert!(matches!(queue.next(), Some(FetchCommand::Cancel(number)) if number == slow.number()));
         }
         let requested = request(&fetcher, "next", |_| Ok(()));
-        task(queue.next()).answer(empty());
-        requested.recv().expect("an answer").expect("a file");
-        slow.answer(empty());
+        task(queue.next()).respond(empty());
+        requested.recv().expect("a response").expect("a file");
+        slow.respond(empty());
         assert_eq!(counts(&queue.0.state.lock()), (0, 0));
     }
 }
@@ -99,7 +99,7 @@ fn a_request_is_queued_only_while_others_make_progress() {
         FetchStatus::Running { bytes: 0 },
         "no downloader takes it: its time runs"
     );
-    requested.recv().expect("an answer").expect_err("abandoned");
+    requested.recv().expect("a response").expect_err("abandoned");
     assert!(queue.0.state.lock().queued.is_empty(), "an abandoned request is not fetched");
 
     let first = request(&fetcher, "first", |_| Ok(()));
@@ -110,10 +110,10 @@ fn a_request_is_queued_only_while_others_make_progress() {
         Ok(())
     });
     assert_eq!(receiver.recv().expect("a check"), FetchStatus::Queued);
-    in_flight.answer(empty());
-    first.recv().expect("an answer").expect("a file");
-    task(queue.next()).answer(empty());
-    second.recv().expect("an answer").expect("a file");
+    in_flight.respond(empty());
+    first.recv().expect("a response").expect("a file");
+    task(queue.next()).respond(empty());
+    second.recv().expect("a response").expect("a file");
 }
 
 #[test]
@@ -134,8 +134,8 @@ fn bytes_are_counted_while_a_file_is_assembled_anywhere_in_the_folder() {
     let status = receiver.iter().find(|status| *status != FetchStatus::Running { bytes: 0 });
     assert_eq!(status, Some(FetchStatus::Running { bytes: 7 }));
     drop(in_flight);
-    let error = requested.recv().expect("an answer").expect_err("dropped");
-    assert!(error.to_string().contains("without an answer"), "{error}");
+    let error = requested.recv().expect("a response").expect_err("dropped");
+    assert!(error.to_string().contains("without a response"), "{error}");
 }
 
 #[test]
@@ -147,8 +147,8 @@ fn a_queue_closes_with_its_last_fetcher_and_fails_queued_requests() {
     let requested = request(&fetcher, "file", |_| Ok(()));
     let in_flight = task(queue.next());
     assert_eq!((in_flight.stream(), in_flight.key()), (2, "file"));
-    in_flight.answer(empty());
-    requested.recv().expect("an answer").expect("a file");
+    in_flight.respond(empty());
+    requested.recv().expect("a response").expect("a file");
     queue.close();
     assert!(queue.next().is_none());
     assert_eq!(fetcher.fetch("file", &|_| Ok(())).expect_err("closed").kind(), ErrorKind::Closed);

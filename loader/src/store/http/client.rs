@@ -31,7 +31,7 @@ pub(crate) async fn send(
     match context.within(limit, exchange(context, &origin, request)).await {
         Some(result) => result,
         None => {
-            let why = format!("no answer for {} s", limit.as_secs_f64());
+            let why = format!("no response for {} s", limit.as_secs_f64());
             Err(Failure::transient(Error::new(ErrorKind::Timeout, why).with("host", &origin)))
         }
     }
@@ -53,7 +53,7 @@ async fn exchange(context: &ThreadContext, origin: &Origin, request: &Request<By
             Ok(response) => return Ok(Exchange { response, sender, origin: origin.clone() }),
             Err(e) if is_kept && (e.is_canceled() || e.is_closed() || e.is_incomplete_message()) => {}
             Err(e) => {
-                let why = Error::new(ErrorKind::Network, "the server gave no answer");
+                let why = Error::new(ErrorKind::Network, "the server gave no response");
                 return Err(Failure::transient(why.caused_by(e).with("host", origin)));
             }
         }

@@ -123,7 +123,7 @@ async fn resolve(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
         // Fails if the connection is not needed any more.
         let _ = send.send(found);
     })?;
-    receive.await.unwrap_or_else(|_| Err(std::io::Error::other("the resolver gave no answer")))
+    receive.await.unwrap_or_else(|_| Err(std::io::Error::other("the resolver gave no response")))
 }
 
 #[cfg(test)]

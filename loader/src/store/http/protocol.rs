@@ -1,4 +1,4 @@
-//! Addresses and signatures of an HTTP store.
+//! Addresses and signatures of an HTTP store, which differ between stores.
 
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
@@ -10,12 +10,12 @@ use std::fmt;
 
 /// Store-specific parts of a request.
 #[async_trait(?Send)]
-pub(crate) trait Authority: fmt::Debug + Send + Sync {
+pub(crate) trait Protocol: fmt::Debug + Send + Sync {
     /// Returns the address of the object `key`.
     fn address(&self, key: &str) -> String;
 
     /// Signs `request`, whose address is absolute. Called again after every redirect.
-    async fn authorize(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure>;
+    async fn sign(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure>;
 
     /// Learns from a response without success; true if the same request should be sent again.
     fn learn(&self, _status: StatusCode, _headers: &http::HeaderMap) -> bool {
@@ -30,24 +30,24 @@ pub(crate) trait Authority: fmt::Debug + Send + Sync {
 
 /// Plain HTTP, without signatures.
 #[derive(Debug)]
-pub(crate) struct PlainAuthority {
+pub(crate) struct PlainProtocol {
     /// Address of the folder, without a slash at the end.
     base: String,
 }
 
-impl PlainAuthority {
+impl PlainProtocol {
     pub(crate) fn new(base: &url::Url) -> Self {
         Self { base: base.as_str().trim_end_matches('/').to_owned() }
     }
 }
 
 #[async_trait(?Send)]
-impl Authority for PlainAuthority {
+impl Protocol for PlainProtocol {
     fn address(&self, key: &str) -> String {
         format!("{}/{}", self.base, encode_path(key))
     }
 
-    async fn authorize(&self, _: &ThreadContext, _: &mut Request<Bytes>) -> Result<(), Failure> {
+    async fn sign(&self, _: &ThreadContext, _: &mut Request<Bytes>) -> Result<(), Failure> {
         Ok(())
     }
 }

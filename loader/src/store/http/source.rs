@@ -1,8 +1,8 @@
 //! The source of `http(s)://` and `s3://` remotes.
 
-use super::authority::Authority;
 use super::body::HttpBody;
 use super::client::{Exchange, send};
+use super::protocol::Protocol;
 use super::response;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
@@ -21,23 +21,23 @@ const REDIRECTS_MAX: usize = 5;
 /// Folder on an HTTP server.
 #[derive(Debug)]
 pub(crate) struct HttpSource {
-    authority: Arc<dyn Authority>,
+    protocol: Arc<dyn Protocol>,
     user_agent: HeaderValue,
-    /// The server answered a range with the whole object. From then on objects are fetched in one piece.
+    /// The server responded to a range with the whole object. From then on objects are fetched in one piece.
     has_no_ranges: AtomicBool,
 }
 
 impl HttpSource {
-    pub(crate) fn new(authority: Arc<dyn Authority>, user_agent: &str) -> Result<Self, Error> {
+    pub(crate) fn new(protocol: Arc<dyn Protocol>, user_agent: &str) -> Result<Self, Error> {
         let user_agent = HeaderValue::from_str(user_agent)
             .map_err(|e| Error::config("user_agent must be printable ASCII").caused_by(e))?;
-        Ok(Self { authority, user_agent, has_no_ranges: AtomicBool::new(false) })
+        Ok(Self { protocol, user_agent, has_no_ranges: AtomicBool::new(false) })
     }
 
     async fn rejection(&self, context: &ThreadContext, exchange: Exchange) -> Failure {
         let mut failure = response::rejection(context, exchange).await;
         if failure.error.kind() == ErrorKind::Permission
-            && let Some(hint) = self.authority.hint()
+            && let Some(hint) = self.protocol.hint()
         {
             failure.error = failure.error.with("hint", hint);
         }
@@ -53,7 +53,7 @@ impl HttpSource {
     ) -> Result<Exchange, Failure> {
         let limit = context.shared.config.download_timeout;
         let address_of_key = || {
-            let address = self.authority.address(key);
+            let address = self.protocol.address(key);
             address.parse::<Uri>().map_err(|e| {
                 Failure::permanent(Error::config("not a valid address").caused_by(e).with("address", redact(&address)))
             })
@@ -69,11 +69,11 @@ impl HttpSource {
                 request.headers_mut().insert(name, value);
             }
             // Signed last, because signatures cover the headers; the user agent is not covered.
-            self.authority.authorize(context, &mut request).await?;
+            self.protocol.sign(context, &mut request).await?;
             request.headers_mut().insert(header::USER_AGENT, self.user_agent.clone());
             let exchange = send(context, &request, limit).await?;
             let (status, received) = (exchange.response.status(), exchange.response.headers());
-            if !has_learned && !status.is_success() && self.authority.learn(status, received) {
+            if !has_learned && !status.is_success() && self.protocol.learn(status, received) {
                 has_learned = true;
                 address = address_of_key()?;
             } else if response::is_redirect(status) {

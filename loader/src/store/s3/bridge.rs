@@ -22,9 +22,9 @@ use std::fmt;
 use std::time::Duration;
 
 /// Largest response that is accepted.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
+const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
-/// Time limit for metadata services, which answer at once or do not exist.
+/// Time limit for metadata services, which respond at once or do not exist.
 const METADATA_LIMIT: Duration = Duration::from_secs(2);
 
 /// Hosts of metadata services: instance (4 and 6), container.
@@ -44,7 +44,7 @@ impl Bridge {
     }
 
     /// Describes a failed search for credentials. Errors of the library are not shown, since they contain addresses and
-    /// answers, which may have secrets in them.
+    /// responses, which may have secrets in them.
     pub(super) fn describe(&self, error: &object_store::Error) -> String {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(error) = cause {
@@ -57,7 +57,7 @@ impl Bridge {
             cause = error.source();
         }
         let rejection = self.rejection.lock().clone();
-        rejection.unwrap_or_else(|| "their source gave an answer that cannot be used".to_owned())
+        rejection.unwrap_or_else(|| "their source gave a response that cannot be used".to_owned())
     }
 }
 
@@ -83,11 +83,11 @@ impl HttpService for Bridge {
         let request = http::Request::from_parts(head, body);
         let queues = self.queues.upgrade().ok_or_else(closed)?;
         let host = request.uri().host().unwrap_or_default().to_owned();
-        let answer = queues.call(async move |context| exchange(&context, request).await).map_err(|_| closed())?;
+        let response = queues.call(async move |context| exchange(&context, request).await).map_err(|_| closed())?;
         drop(queues);
-        match answer.await {
+        match response.await {
             Ok(Ok((head, body))) => {
-                let rejected = || format!("{host} answers {}{}", head.status.as_u16(), server_code(&body));
+                let rejected = || format!("{host} responds with {}{}", head.status.as_u16(), server_code(&body));
                 *self.rejection.lock() = (!head.status.is_success()).then(rejected);
                 Ok(HttpResponse::from_parts(head, HttpResponseBody::from(Bytes::from(body))))
             }
@@ -113,8 +113,8 @@ async fn exchange(context: &ThreadContext, request: http::Request<Bytes>) -> Res
     head.headers = exchange.response.headers().clone();
     let mut bytes = Vec::new();
     let mut body = HttpBody::new(context, exchange);
-    if !TimedBody::new(context, &mut body, limit).read_whole(ANSWER_BYTES_MAX, &mut bytes).await? {
-        return Err(Failure::permanent(Error::format("the answer is larger than 64 MiB")));
+    if !TimedBody::new(context, &mut body, limit).read_whole(RESPONSE_BYTES_MAX, &mut bytes).await? {
+        return Err(Failure::permanent(Error::format("the response is larger than 64 MiB")));
     }
     Ok((head, bytes))
 }

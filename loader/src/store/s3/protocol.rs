@@ -8,7 +8,7 @@ use super::bridge::Bridge;
 use super::settings::S3Settings;
 use crate::store::context::{StoreContext, ThreadContext};
 use crate::store::failure::Failure;
-use crate::store::http::{Authority, Origin};
+use crate::store::http::{Origin, Protocol};
 use crate::store::threads::FetchQueues;
 use crate::store::url::encode_path;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
@@ -29,7 +29,7 @@ const REGION_DEFAULT: &str = "us-east-1";
 const CREDENTIAL_SEARCH_PAUSE: Duration = Duration::from_secs(60);
 
 /// One bucket, with a prefix in it.
-pub(crate) struct S3Authority {
+pub(crate) struct S3Protocol {
     settings: S3Settings,
     bucket: String,
     /// Ends with a slash unless it is empty.
@@ -43,7 +43,7 @@ pub(crate) struct S3Authority {
     is_unsigned: AtomicBool,
 }
 
-impl S3Authority {
+impl S3Protocol {
     pub(crate) fn new(queues: &Arc<FetchQueues>, settings: S3Settings, bucket: String, prefix: &str) -> Result<Self> {
         settings.validate()?;
         let region = settings.region.clone().unwrap_or_else(|| REGION_DEFAULT.to_owned());
@@ -157,10 +157,10 @@ fn is_s3(origin: &Origin, bucket: &str) -> bool {
     origin.tls && name.strip_prefix("s3").is_some_and(|rest| rest.is_empty() || is_region(rest))
 }
 
-impl fmt::Debug for S3Authority {
+impl fmt::Debug for S3Protocol {
     /// Without the library's store, which has credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("S3Authority")
+        f.debug_struct("S3Protocol")
             .field("settings", &self.settings)
             .field("bucket", &self.bucket)
             .field("prefix", &self.prefix)
@@ -173,12 +173,12 @@ fn settings_error(error: object_store::Error) -> Error {
 }
 
 #[async_trait(?Send)]
-impl Authority for S3Authority {
+impl Protocol for S3Protocol {
     fn address(&self, key: &str) -> String {
         format!("{}/{}{}", self.bucket_address(), encode_path(&self.prefix), encode_path(key))
     }
 
-    async fn authorize(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure> {
+    async fn sign(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure> {
         let Some(credential) = self.credential(&context.shared).await? else { return Ok(()) };
         // A server could redirect requests to any host, to get the session token of their headers.
         if !self.may_sign(request.uri()) {
