@@ -34,9 +34,7 @@ pub struct Scratch {
 /// Place of a column's bytes.
 #[derive(Clone, Debug)]
 pub(super) enum Span {
-    /// In the sample.
     Sample(Range<usize>),
-    /// In [`Scratch::side`].
     Side(Range<usize>),
 }
 

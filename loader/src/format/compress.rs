@@ -33,26 +33,25 @@ impl CompressionAlgo {
     /// All families.
     pub const ALL: [Self; 5] = [Self::Brotli, Self::Bzip2, Self::Gzip, Self::Snappy, Self::Zstd];
 
+    /// Name, and levels.
+    fn facts(self) -> (&'static str, Option<(u8, u8, u8)>) {
+        match self {
+            Self::Brotli => ("br", Some((0, 11, 11))),
+            Self::Bzip2 => ("bz2", Some((1, 9, 9))),
+            Self::Gzip => ("gz", Some((0, 9, 9))),
+            Self::Snappy => ("snappy", None),
+            Self::Zstd => ("zstd", Some((1, 22, 3))),
+        }
+    }
+
     /// Name in the index, and extension of the file name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Brotli => "br",
-            Self::Bzip2 => "bz2",
-            Self::Gzip => "gz",
-            Self::Snappy => "snappy",
-            Self::Zstd => "zstd",
-        }
+        self.facts().0
     }
 
     /// Lowest level, highest level (inclusive) and default; `None` for a family without levels.
     pub fn levels(self) -> Option<(u8, u8, u8)> {
-        match self {
-            Self::Brotli => Some((0, 11, 11)),
-            Self::Bzip2 => Some((1, 9, 9)),
-            Self::Gzip => Some((0, 9, 9)),
-            Self::Snappy => None,
-            Self::Zstd => Some((1, 22, 3)),
-        }
+        self.facts().1
     }
 
     /// Bound of the bytes that one packed byte can become.
@@ -107,10 +106,6 @@ impl Compression {
         self.algo.name()
     }
 
-    fn level(self) -> u8 {
-        self.level.or_else(|| self.algo.levels().map(|(_, _, default)| default)).unwrap_or(0)
-    }
-
     /// Compresses `raw` in one call. The output depends on nothing else.
     ///
     /// # Errors
@@ -118,7 +113,8 @@ impl Compression {
     /// [`ErrorKind::Internal`] if a codec fails, which none does for bytes in memory.
     pub fn compress(self, raw: &[u8]) -> Result<Vec<u8>> {
         let failed = |e: std::io::Error| Error::internal(format!("{self} failed to compress")).caused_by(e);
-        let level = u32::from(self.level());
+        let default = self.algo.levels().map_or(0, |(_, _, default)| default);
+        let level = self.level.unwrap_or(default).into();
         match self.algo {
             CompressionAlgo::Brotli => {
                 let mut writer = brotli::CompressorWriter::new(Vec::new(), BUFFER_BYTES, level, BROTLI_WINDOW_LOG);
@@ -136,7 +132,7 @@ impl Compression {
                 writer.finish().map_err(failed)
             }
             CompressionAlgo::Snappy => snap::raw::Encoder::new().compress_vec(raw).map_err(|e| failed(e.into())),
-            CompressionAlgo::Zstd => zstd::bulk::compress(raw, i32::from(self.level())).map_err(failed),
+            CompressionAlgo::Zstd => zstd::bulk::compress(raw, level as i32).map_err(failed),
         }
     }
 
@@ -157,9 +153,12 @@ impl Compression {
             }),
             _ => self.unpack(packed, raw_bytes, out),
         };
-        let checked = unpacked.and_then(|()| match out.len() as u64 == raw_bytes {
-            true => Ok(()),
-            false => Err(self.wrong_size(raw_bytes, out.len())),
+        let checked = unpacked.and_then(|()| match out.len() as u64 {
+            found if found == raw_bytes => Ok(()),
+            found => {
+                let why = format!("the {self} stream holds {found} bytes where the index declares {raw_bytes}");
+                Err(Error::format(why))
+            }
         });
         checked.inspect_err(|_| out.clear())
     }
@@ -224,10 +223,6 @@ impl Compression {
 
     fn too_large(self, raw_bytes_max: u64) -> Error {
         Error::format(format!("the {self} stream holds more than {raw_bytes_max} bytes"))
-    }
-
-    fn wrong_size(self, declared: u64, found: usize) -> Error {
-        Error::format(format!("the {self} stream holds {found} bytes where the index declares {declared}"))
     }
 }
 

@@ -30,7 +30,7 @@ pub fn write(value: &Json, out: &mut String) {
         Json::Null => out.push_str("null"),
         Json::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
         Json::Number(n) => match n.as_f64() {
-            Some(float) if n.is_f64() => out.push_str(&python_float(float, FloatWords::Json)),
+            Some(float) if n.is_f64() => out.push_str(&python_float(float, JSON_WORDS)),
             _ => out.push_str(&n.to_string()),
         },
         Json::String(s) => write_str(s, out),
@@ -57,25 +57,17 @@ pub fn write(value: &Json, out: &mut String) {
     }
 }
 
-/// Spelling of the floats without digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FloatWords {
-    /// `NaN`, `Infinity`, as in `json.dumps`.
-    Json,
-    /// `nan`, `inf`, as in `str`.
-    Str,
-}
+/// Spelling of the floats without digits, as in `json.dumps`: not a number, and infinity.
+pub const JSON_WORDS: [&str; 2] = ["NaN", "Infinity"];
+
+/// Spelling of the same floats as in `str`.
+pub const STR_WORDS: [&str; 2] = ["nan", "inf"];
 
 /// Prints `float` as Python's `repr` does: the shortest digits that read back as the same number, with an exponent
 /// below 1e-4 and from 1e16 on.
-pub fn python_float(float: f64, words: FloatWords) -> String {
+pub fn python_float(float: f64, [nan, infinity]: [&str; 2]) -> String {
     if !float.is_finite() {
-        let word = match (words, float.is_nan()) {
-            (FloatWords::Json, true) => "NaN",
-            (FloatWords::Json, false) => "Infinity",
-            (FloatWords::Str, true) => "nan",
-            (FloatWords::Str, false) => "inf",
-        };
+        let word = if float.is_nan() { nan } else { infinity };
         return format!("{}{word}", if float < 0.0 { "-" } else { "" });
     }
     // `{:e}` prints the shortest digits as `d.ddde±x`; only their arrangement differs from Python's.
@@ -324,9 +316,9 @@ mod tests {
             (f64::NEG_INFINITY, "-inf"),
             (f64::NAN, "nan"),
         ] {
-            assert_eq!(python_float(float, FloatWords::Str), text);
+            assert_eq!(python_float(float, STR_WORDS), text);
         }
-        assert_eq!(python_float(f64::NEG_INFINITY, FloatWords::Json), "-Infinity");
+        assert_eq!(python_float(f64::NEG_INFINITY, JSON_WORDS), "-Infinity");
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Layout {
     /// [`crate::ErrorKind::Config`] for a repeated column.
     pub fn mds(columns: impl IntoIterator<Item = (String, Encoding)>) -> Result<Self> {
         let columns = columns.into_iter().map(|(name, encoding)| Column::new(name, encoding));
-        Ok(Self { format: ShardFormat::Mds, columns: sorted(columns)? })
+        Ok(Self { format: ShardFormat::Mds, columns: sorted(columns.map(Ok))? })
     }
 
     /// Makes a layout of JSONL with these columns, whose types are `str`, `int` and `float`.
@@ -94,7 +94,10 @@ impl Layout {
     ///
     /// [`crate::ErrorKind::Config`] for another type or a repeated column.
     pub fn jsonl<'a>(columns: impl IntoIterator<Item = (&'a str, &'a str)>, newline: &str) -> Result<Self> {
-        Ok(Self { format: ShardFormat::Jsonl { newline: newline.to_owned() }, columns: text_columns(columns)? })
+        Ok(Self {
+            format: ShardFormat::Jsonl { newline: newline.to_owned() },
+            columns: sorted(columns.into_iter().map(text_column))?,
+        })
     }
 
     /// Makes a layout of separated values with these columns, whose types are `str`, `int` and `float`. `separator` is
@@ -114,7 +117,7 @@ impl Layout {
         if separator.is_empty() || newline.is_empty() {
             return Err(Error::config("separator and newline cannot be empty"));
         }
-        let columns = text_columns(columns)?;
+        let columns = sorted(columns.into_iter().map(text_column))?;
         if let Some(column) = columns.iter().find(|c| c.name.contains(separator) || c.name.contains(newline)) {
             let what = "a column name contains the separator or the newline";
             return Err(Error::config(what).with("column", &column.name));
@@ -135,10 +138,7 @@ impl Layout {
     ///
     /// If the layout has no column `column`.
     pub fn around(&self, column: usize) -> Option<(usize, usize)> {
-        match self.format {
-            ShardFormat::Mds => mds::around(&self.columns, column),
-            ShardFormat::Jsonl { .. } | ShardFormat::Xsv { .. } => None,
-        }
+        mds::around(self.mds_columns()?, column)
     }
 
     /// Splits the bytes of one sample into its columns. `scratch` is overwritten and can be reused.
@@ -157,15 +157,16 @@ impl Layout {
     ///
     /// If the layout has no column `column`.
     pub fn fixed_place(&self, column: usize, sample_bytes: usize) -> Option<Range<usize>> {
-        match self.format {
-            ShardFormat::Mds => mds::fixed_place(&self.columns, column, sample_bytes),
-            ShardFormat::Jsonl { .. } | ShardFormat::Xsv { .. } => None,
-        }
+        mds::fixed_place(self.mds_columns()?, column, sample_bytes)
     }
 
     /// Returns the bytes of every sample, if they are fixed.
     pub fn sample_bytes(&self) -> Option<usize> {
-        if self.format == ShardFormat::Mds { mds::fixed_bytes(&self.columns) } else { None }
+        mds::fixed_bytes(self.mds_columns()?)
+    }
+
+    fn mds_columns(&self) -> Option<&[Column]> {
+        (!self.format.is_split()).then_some(&*self.columns)
     }
 
     /// Splits a sample without the columns `omitted`, which become empty.
@@ -189,15 +190,8 @@ impl Layout {
                 xsv::split(&self.columns, separator, newline, sample, scratch)?;
             }
         }
-        if scratch.spans.len() != self.columns.len() {
-            return Err(Error::internal("a sample was split into another number of columns than the layout has"));
-        }
         Ok(SampleColumns::new(sample, scratch))
     }
-}
-
-fn text_columns<'a>(columns: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Vec<Column>> {
-    sorted(columns.into_iter().map(text_column).collect::<Result<Vec<_>>>()?)
 }
 
 /// Makes a column of a text format from its name and type.
@@ -207,8 +201,8 @@ pub(super) fn text_column((name, kind): (&str, &str)) -> Result<Column> {
 }
 
 /// Sorts by name. Byte order is code point order, which Python uses.
-fn sorted(columns: impl IntoIterator<Item = Column>) -> Result<Vec<Column>> {
-    let mut columns: Vec<_> = columns.into_iter().collect();
+fn sorted(columns: impl Iterator<Item = Result<Column>>) -> Result<Vec<Column>> {
+    let mut columns = columns.collect::<Result<Vec<_>>>()?;
     columns.sort_by(|a, b| a.name.cmp(&b.name));
     match columns.windows(2).find(|pair| pair[0].name == pair[1].name) {
         Some(pair) => Err(Error::config("a column name is used twice").with("column", &pair[0].name)),

@@ -26,14 +26,11 @@ pub(super) fn fixed_bytes(columns: &[Column]) -> Option<usize> {
     columns.iter().map(|column| column.size.map(|size| size as usize)).sum()
 }
 
-/// Returns the bytes before and after column `at` in every sample; `None` if they depend on the sample.
 pub(super) fn around(columns: &[Column], at: usize) -> Option<(usize, usize)> {
     let head = if columns[at].size.is_none() { SIZE_BYTES } else { 0 };
     Some((head + fixed_bytes(&columns[..at])?, fixed_bytes(&columns[at + 1..])?))
 }
 
-/// Returns the place of column `at` in a sample of `sample_bytes` bytes, if its values have a fixed size; `None` if
-/// both the columns before it and those after it have variable sizes, or if the sample is too short.
 pub(super) fn fixed_place(columns: &[Column], at: usize, sample_bytes: usize) -> Option<Range<usize>> {
     let size = columns[at].size? as usize;
     let head = head_bytes(columns);

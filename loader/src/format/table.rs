@@ -33,7 +33,6 @@ pub fn offset_table(sizes: &[u32], first: u64, config: &[u8]) -> Result<Vec<u8>>
     Ok(table)
 }
 
-/// Returns the error for a shard that is too large for its offsets.
 pub(super) fn too_large(bytes: u64) -> Error {
     Error::config(format!(
         "a shard of {bytes} bytes is larger than the 4 GiB that its offsets can express; set a size limit"

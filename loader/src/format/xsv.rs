@@ -13,11 +13,6 @@ pub(super) fn text_type(encoding: &Encoding) -> &'static str {
     }
 }
 
-/// Parses a type of a text format.
-///
-/// # Errors
-///
-/// [`crate::ErrorKind::Config`] for anything but `str`, `int` and `float`.
 pub(super) fn parse_text_type(name: &str) -> Result<Encoding> {
     match name {
         "str" => Ok(Encoding::Str),

@@ -116,9 +116,9 @@ impl IndexedCopy {
     fn copy(&self, shard: &Shard) -> Result<(Shard, CopiedShard)> {
         let raw = self.read(shard)?;
         let table = shard.offsets(&raw)?;
-        let ranges = (0..table.len()).map(|i| table.range(i)).collect::<Result<Vec<_>>>()?;
         let mut samples = Samples { shard, report: CopiedShard::default(), bytes: Vec::new(), sizes: Vec::new() };
-        for (start, bytes) in ranges {
+        for i in 0..table.len() {
+            let (start, bytes) = table.range(i)?;
             samples.add(&raw[start as usize..][..bytes as usize], self.transcode)?;
         }
         let Samples { mut report, bytes, sizes, .. } = samples;

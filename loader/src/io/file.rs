@@ -45,9 +45,9 @@ impl DirFeatures {
 
     /// Creates the features of a folder whose files are never read with O_DIRECT.
     pub fn buffered_only() -> Arc<Self> {
-        let features = Self::default();
-        features.direct.store(false, Ordering::Relaxed);
-        Arc::new(features)
+        let features = Self::new();
+        features.keep_in_page_cache();
+        features
     }
 
     /// Returns true if O_DIRECT is tried.
@@ -326,7 +326,6 @@ impl ShardFile {
     }
 }
 
-/// The descriptor that goes through the page cache.
 impl AsFd for ShardFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.buffered()

@@ -33,18 +33,14 @@ pub(super) struct ReadOp {
     retries: u32,
 }
 
-/// Action after a result.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// All bytes have been read.
     Done,
     /// Make the next call, [`ReadOp::next`].
     Continue,
-    /// Give up.
     Failed(Error),
 }
 
-/// System call to make.
 pub(super) struct NextCall<'a> {
     pub fd: BorrowedFd<'a>,
     /// Offset in the file.
@@ -55,11 +51,7 @@ pub(super) struct NextCall<'a> {
 }
 
 impl ReadOp {
-    /// Accepts a request.
-    ///
-    /// # Errors
-    ///
-    /// The completion, when the range is not within the file.
+    /// Accepts a request, or returns its completion when the range is not within the file.
     pub(super) fn new(request: ReadRequest) -> std::result::Result<Self, Completion> {
         let ReadRequest { file, offset, into, token } = request;
         if offset.checked_add(into.len() as u64).is_none_or(|end| end > file.len()) {
@@ -98,7 +90,6 @@ impl ReadOp {
         (self.offset - self.from) as usize + self.lease.len()
     }
 
-    /// Returns the next call.
     pub(super) fn next(&mut self) -> NextCall<'_> {
         let direct = if self.direct { self.file.direct() } else { None };
         let (fd, end) = match direct {
@@ -135,7 +126,6 @@ impl ReadOp {
         }
     }
 
-    /// Interprets the error numbers of reads.
     fn failed(&mut self, errno: Errno) -> Step {
         self.retries += 1;
         let (kind, text) = match errno {
@@ -164,7 +154,6 @@ impl ReadOp {
         Step::Failed(self.describe(Error::from_io(errno.into(), text).of_kind(kind)))
     }
 
-    /// Adds the facts of this read.
     fn describe(&self, error: Error) -> Error {
         error
             .with("path", self.file.path().display())
@@ -185,7 +174,6 @@ impl ReadOp {
         }
     }
 
-    /// Converts a finished read into its completion.
     pub(super) fn finish(self, result: Result<()>) -> Completion {
         Completion { token: self.token, result: result.map(|()| self.lease) }
     }

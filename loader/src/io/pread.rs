@@ -3,7 +3,7 @@
 use super::op::ReadOp;
 use super::reader::{Completion, Counters, IoConfig, ReadRequest, Reader};
 use super::ready::ReadyQueue;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::stats::Stats;
 use crate::sync::{self, JoinHandle};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -92,11 +92,11 @@ impl Reader for PreadReader {
     }
 
     fn in_flight(&self) -> usize {
-        self.submitted + self.ready.len()
+        self.submitted + self.ready.done.len()
     }
 
     fn ready(&self) -> usize {
-        self.ready.len()
+        self.ready.done.len()
     }
 
     fn submit(&mut self, request: ReadRequest) -> Result<()> {
@@ -106,7 +106,7 @@ impl Reader for PreadReader {
         let Some(mut op) = self.ready.begin(request) else { return Ok(()) };
         if self.threads == 0 {
             let result = op.run(&self.ready.counters);
-            self.ready.push(op.finish(result));
+            self.ready.done.push_back(op.finish(result));
             return Ok(());
         }
         if self.workers()?.ops.as_ref().is_none_or(|ops| ops.send(op).is_err()) {
@@ -118,7 +118,7 @@ impl Reader for PreadReader {
 
     fn wait(&mut self, done: &mut Vec<Completion>, limit: Duration) -> Result<usize> {
         let before = done.len();
-        self.ready.drain_into(done);
+        done.extend(self.ready.done.drain(..));
         if self.submitted > 0
             && let Some(workers) = &self.workers
         {
@@ -130,7 +130,7 @@ impl Reader for PreadReader {
                     }
                     Err(RecvTimeoutError::Timeout) => return Ok(0),
                     Err(RecvTimeoutError::Disconnected) => {
-                        return Err(Error::new(ErrorKind::Internal, "the threads that read have ended"));
+                        return Err(Error::internal("the threads that read have ended"));
                     }
                 }
             }

@@ -101,7 +101,6 @@ pub trait Reader: Send {
     fn name(&self) -> &'static str;
 }
 
-/// Counters of a reader, resolved once.
 #[derive(Clone, Debug)]
 pub(super) struct Counters {
     pub(super) cached: Arc<Counter>,

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 /// Front end of all readers: completions, and the attempt to read from the page cache.
 pub(super) struct ReadyQueue {
-    done: VecDeque<Completion>,
+    pub(super) done: VecDeque<Completion>,
     /// Try the page cache before the disk.
     page_cache: bool,
     pub(super) counters: Counters,
@@ -35,22 +35,5 @@ impl ReadyQueue {
         let counter = if op.direct { &self.counters.direct } else { &self.counters.buffered };
         counter.add(1);
         Some(op)
-    }
-
-    /// Keeps a completion.
-    pub(super) fn push(&mut self, completion: Completion) {
-        self.done.push_back(completion);
-    }
-
-    /// Moves all completions to the end of `done` and returns their number.
-    pub(super) fn drain_into(&mut self, done: &mut Vec<Completion>) -> usize {
-        let count = self.done.len();
-        done.extend(self.done.drain(..));
-        count
-    }
-
-    /// Returns the number of completions.
-    pub(super) fn len(&self) -> usize {
-        self.done.len()
     }
 }

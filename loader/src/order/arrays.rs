@@ -26,7 +26,8 @@ pub fn shuffle(
 ) -> Result<Vec<u64>, OrderError> {
     check_canonical(canonical)?;
     OrderError::unless(block <= SHUFFLE_BLOCK_MAX, "shuffle_block_size", "at most 2^48")?;
-    OrderError::unless(total(sizes) <= SAMPLES_MAX, "the samples of the shards", "at most 2^48")?;
+    let total = sizes.iter().fold(0_u64, |sum, &size| sum.saturating_add(size));
+    OrderError::unless(total <= SAMPLES_MAX, "the samples of the shards", "at most 2^48")?;
     let units = Steps::of_sizes(sizes.iter().copied());
     if units.total() == 0 {
         return Ok(Vec::new());
@@ -142,10 +143,6 @@ pub fn resample(
     let mut samples = reserve(draws.len())?;
     samples.extend((0..draws.len()).map(|draw| draws.sample(shape, draw).0));
     Ok((units, samples))
-}
-
-fn total(sizes: &[u64]) -> u64 {
-    sizes.iter().fold(0, |sum, &size| sum.saturating_add(size))
 }
 
 #[cfg(test)]

@@ -157,12 +157,6 @@ impl Default for OrderConfig {
 }
 
 impl OrderConfig {
-    /// True if the shards' shares change with the epoch. The samples within a shard's share follow
-    /// [`SamplingMethod`] alone, as in the reference.
-    pub(super) fn shares_follow_epoch(&self) -> bool {
-        self.shuffle && self.sampling_method == SamplingMethod::Balanced
-    }
-
     /// Checks each argument by itself; combinations are checked where they are used.
     ///
     /// # Errors

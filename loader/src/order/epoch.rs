@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::batching::{Batching, BatchingArgs, Method, Sequence};
 use super::config::{BATCH_SIZE_MAX, OrderConfig};
 use super::error::{OrderError, OrderWarning};
-use super::ids::Rank;
+use super::ids::{Rank, StreamId};
 use super::partition::PartitionArgs;
 use super::resume::{Resume, Start};
 use super::shape::{DataSetShape, Hasher};
@@ -130,7 +130,7 @@ impl EpochPlan {
 
     /// Input of the deal from the checkpoint on; `None` for methods that deal the whole epoch.
     fn resumed_deal(&self) -> Option<&PartitionArgs> {
-        matches!(self.0.batching.method, Method::Random(_)).then(|| &self.0.sequences[0].partition.args)
+        matches!(self.0.batching.method, Method::Random).then(|| &self.0.sequences[0].partition.args)
     }
 
     /// Returns the checkpoint after `sample_in_epoch` places, counted from the beginning of the epoch.
@@ -210,12 +210,8 @@ fn parallel_world(shape: &DataSetShape, config: &OrderConfig, world: World) -> R
 /// # Errors
 /// The weights are mixed, out of range or choose nothing.
 pub fn shares_of(shape: &DataSetShape, config: &OrderConfig) -> Result<EpochShares, OrderError> {
-    let samples: Vec<u64> = (0..shape.num_streams())
-        .map(|stream| {
-            let samples = shape.samples_of(super::ids::StreamId(stream as u32));
-            samples.end - samples.start
-        })
-        .collect();
+    let streams = (0..shape.num_streams() as u32).map(|stream| shape.samples_of(StreamId(stream)));
+    let samples: Vec<u64> = streams.map(|samples| samples.end - samples.start).collect();
     epoch_shares(&config.weights, &samples, config.epoch_size, config.shuffle_seed)
 }
 

@@ -37,12 +37,10 @@ impl Generator {
         generator
     }
 
-    /// Current point in the stream.
     pub(super) fn snapshot(&self) -> Snapshot {
         Snapshot { state: self.state, half: self.half }
     }
 
-    /// Returns the generator at another point of its stream.
     pub(super) fn at(&self, snapshot: Snapshot) -> Self {
         Self { state: snapshot.state, increment: self.increment, half: snapshot.half }
     }
@@ -83,7 +81,6 @@ impl Generator {
         low + (high - low) * self.double()
     }
 
-    /// Skips `count` doubles.
     pub(super) fn skip_doubles(&mut self, mut count: u64) {
         let (mut multiplier, mut increment) = (MULTIPLIER, self.increment);
         let (mut all_multiplier, mut all_increment) = (1_u128, 0_u128);

@@ -30,7 +30,7 @@ pub(super) struct Draws {
     pub(super) units: Steps,
     /// The shard of each unit.
     shards: Vec<u32>,
-    /// Start of each unit's picks, or `WHOLE`; empty if no unit is partial.
+    /// Start of each unit's picks, or `WHOLE`; ends with the last partial unit.
     picks_at: Vec<u64>,
     /// Indices in the shard, ascending within a unit.
     picks: Vec<u32>,
@@ -48,18 +48,14 @@ impl Draws {
     ) -> Result<Self, OrderError> {
         let mut generator = Generator::new(seeds.picks);
         let mut scratch = ChooseScratch::default();
-        let mut draws = Self {
-            units: Steps::of_sizes([]),
-            shards: Vec::new(),
-            picks_at: Vec::new(),
-            picks: Vec::new(),
-            identity: None,
-        };
+        let (mut all_shards, mut picks_at, mut picks) = (Vec::new(), Vec::new(), Vec::new());
         let mut starts = vec![0_u64];
         let mut total = 0_u64;
         for &(stream, choose) in streams {
             let shards = shape.shards_of(stream);
-            let sizes: Vec<u32> = shards.clone().map(|s| size_of(shape, s)).collect();
+            let samples = shards.clone().map(|shard| shape.samples_in(ShardId(shard)));
+            // The shape bounds a shard to 2^32 - 1 samples.
+            let sizes: Vec<u32> = samples.map(|samples| (samples.end - samples.start) as u32).collect();
             let shares = shares(&sizes, choose, granularity, seeds.shares)?;
             for (at, shard) in shards.enumerate() {
                 let (size, share) = (u64::from(sizes[at]), shares[at]);
@@ -68,25 +64,22 @@ impl Draws {
                 }
                 let (times, part) = (share / size, share % size);
                 OrderError::unless(
-                    draws.shards.len() as u64 + times < UNITS_MAX && total + share <= SAMPLES_MAX,
+                    all_shards.len() as u64 + times < UNITS_MAX && total + share <= SAMPLES_MAX,
                     "the weights",
                     "such that an epoch sees shards at most 2^27 times and samples at most 2^48 times",
                 )?;
                 for _ in 0..times {
                     total += size;
                     starts.push(total);
-                    draws.shards.push(shard);
-                    if !draws.picks_at.is_empty() {
-                        draws.picks_at.push(WHOLE);
-                    }
+                    all_shards.push(shard);
                 }
                 if part > 0 {
-                    draws.picks_at.resize(draws.shards.len(), WHOLE);
-                    draws.picks_at.push(draws.picks.len() as u64);
-                    draws.picks.extend_from_slice(generator.choose_sorted(size as u32, part as u32, &mut scratch));
+                    picks_at.resize(all_shards.len(), WHOLE);
+                    picks_at.push(picks.len() as u64);
+                    picks.extend_from_slice(generator.choose_sorted(size as u32, part as u32, &mut scratch));
                     total += part;
                     starts.push(total);
-                    draws.shards.push(shard);
+                    all_shards.push(shard);
                 }
             }
         }
@@ -94,7 +87,7 @@ impl Draws {
             let stream = (shape.num_streams() > 1 && streams.len() == 1).then(|| streams[0].0.0);
             return Err(OrderError::NothingChosen { stream });
         }
-        draws.units = Steps::new(starts);
+        let mut draws = Self { units: Steps::new(starts), shards: all_shards, picks_at, picks, identity: None };
         draws.identity = draws.find_identity(shape);
         Ok(draws)
     }
@@ -109,17 +102,14 @@ impl Draws {
         is_stretch.then_some(first)
     }
 
-    /// The number of draws.
     pub(super) fn len(&self) -> u64 {
         self.units.total()
     }
 
-    /// The shard of a unit.
     pub(super) fn shard(&self, unit: usize) -> ShardId {
         ShardId(self.shards[unit])
     }
 
-    /// The sample of a draw.
     #[inline]
     pub(super) fn sample(&self, shape: &DataSetShape, draw: u64) -> SampleId {
         if let Some(first) = self.identity {
@@ -157,12 +147,6 @@ pub(super) fn shares(sizes: &[u32], choose: u64, granularity: u64, seed: u128) -
         }
     }
     Ok(shares)
-}
-
-fn size_of(shape: &DataSetShape, shard: u32) -> u32 {
-    let samples = shape.samples_in(ShardId(shard));
-    // The shape bounds a shard to 2^32 - 1 samples.
-    (samples.end - samples.start) as u32
 }
 
 /// The size of each shard's last pick: the rest of the shard.

@@ -122,7 +122,6 @@ impl DataSetShape {
         })
     }
 
-    /// A hash of all sizes.
     pub(super) fn hash(&self) -> u64 {
         self.0.hash
     }

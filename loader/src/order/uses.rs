@@ -38,7 +38,7 @@ impl EpochPlan {
         let mut uses = Vec::new();
         for node in parallel {
             match self.0.batching.method {
-                Method::Random(_) => self.visit_random(u64::from(node), &mut uses),
+                Method::Random => self.visit_random(u64::from(node), &mut uses),
                 _ => self.visit_merged(u64::from(node), &mut uses),
             }
         }
@@ -74,7 +74,7 @@ impl EpochPlan {
         };
         for (stream, sequence) in self.0.sequences.iter().enumerate() {
             match &self.0.batching.method {
-                Method::Random(_) => {}
+                Method::Random => {}
                 Method::Stratified(method) => visit(
                     sequence,
                     |_| true,

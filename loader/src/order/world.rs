@@ -14,12 +14,6 @@ pub struct World {
     pub workers_per_rank: u32,
 }
 
-impl Default for World {
-    fn default() -> Self {
-        Self::single()
-    }
-}
-
 impl World {
     /// One rank on one node.
     pub fn single() -> Self {

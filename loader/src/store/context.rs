@@ -20,23 +20,10 @@ const MANUAL_TICK: Duration = Duration::from_millis(1);
 pub(crate) struct Counters {
     /// Requests sent, including further attempts and redirects.
     pub(crate) requests: Arc<Counter>,
-    /// Bytes of objects received.
     pub(crate) bytes: Arc<Counter>,
     /// Attempts after the first.
     pub(crate) retries: Arc<Counter>,
-    /// Connections opened.
     pub(crate) connections: Arc<Counter>,
-}
-
-impl Counters {
-    fn new(stats: &Stats) -> Self {
-        Self {
-            requests: stats.counter("store_requests"),
-            bytes: stats.counter("store_bytes"),
-            retries: stats.counter("store_retries"),
-            connections: stats.counter("store_connections"),
-        }
-    }
 }
 
 /// Settings and services that all fetch threads share.
@@ -50,7 +37,13 @@ pub(crate) struct StoreContext {
 
 impl StoreContext {
     pub(crate) fn new(config: StoreConfig, clock: Clock, stats: Arc<Stats>) -> Self {
-        Self { counters: Counters::new(&stats), tls: Tls::new(config.ca_file.clone()), config, clock, stats }
+        let counters = Counters {
+            requests: stats.counter("store_requests"),
+            bytes: stats.counter("store_bytes"),
+            retries: stats.counter("store_retries"),
+            connections: stats.counter("store_connections"),
+        };
+        Self { counters, tls: Tls::new(config.ca_file.clone()), config, clock, stats }
     }
 }
 
@@ -66,7 +59,6 @@ pub(crate) struct ThreadContext {
 }
 
 impl ThreadContext {
-    /// Creates the state of thread number `index`.
     pub(crate) fn new(shared: &Arc<StoreContext>, index: usize, has_ring: bool) -> Self {
         let config = &shared.config;
         Self {
@@ -81,7 +73,6 @@ impl ThreadContext {
         }
     }
 
-    /// Waits for `time`.
     pub(crate) async fn pause(&self, time: Duration) {
         if self.shared.clock.is_manual() {
             self.shared.clock.advance(time);

@@ -14,17 +14,14 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Creates a failure that another attempt may cure.
     pub(crate) fn transient(error: Error) -> Self {
         Self { error, is_retried: true, retry_after: None }
     }
 
-    /// Creates a failure that no further attempt can cure.
     pub(crate) fn permanent(error: Error) -> Self {
         Self { error, is_retried: false, retry_after: None }
     }
 
-    /// Creates a transient failure of the network.
     pub(crate) fn network(message: impl Into<String>) -> Self {
         Self::transient(Error::new(ErrorKind::Network, message))
     }

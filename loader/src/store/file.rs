@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 /// Bytes per read: large enough for a disk, small enough that the thread's other transfers do not starve.
 const READ_BYTES: usize = 1 << 20;
 
-/// Local or mounted folder.
-#[derive(Debug)]
 pub(crate) struct FileSource {
     root: PathBuf,
 }

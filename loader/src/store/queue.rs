@@ -37,7 +37,6 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Waits for the next item.
     pub(crate) async fn next(&self) -> T {
         loop {
             let woken = self.ready.notified();
@@ -65,7 +64,6 @@ impl<T> Queue<T> {
     }
 }
 
-/// Returns the error of fetches after the stores were closed.
 pub(crate) fn closed_error() -> Error {
     Error::new(ErrorKind::Closed, "the store was closed")
 }

@@ -74,7 +74,7 @@ impl Remote {
 
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Remote").field("name", &self.name).field("source", &self.source).finish()
+        f.debug_struct("Remote").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

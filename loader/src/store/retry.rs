@@ -12,7 +12,6 @@ impl Draws {
         Self(seed)
     }
 
-    /// Returns a number that is uniform over all values.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

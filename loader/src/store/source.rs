@@ -42,11 +42,9 @@ pub(crate) struct GetRequest {
     pub(crate) key: String,
     /// `None`: the whole object.
     pub(crate) range: Option<Range<u64>>,
-    /// Required version of the object.
     pub(crate) version: Option<Version>,
 }
 
-/// Head of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     /// Offset in the object of the body's first byte.
@@ -58,13 +56,11 @@ pub(crate) struct Head {
     pub(crate) version: Option<Version>,
 }
 
-/// Response with a body to read.
 pub(crate) struct GetResponse {
     pub(crate) head: Head,
     pub(crate) body: Box<dyn Body>,
 }
 
-/// Body of a response.
 #[async_trait(?Send)]
 pub(crate) trait Body {
     /// Fills the front of `out`, which is not empty; returns 0 at the end.
@@ -87,7 +83,6 @@ impl<'a> TimedBody<'a> {
         Self { context, body, limit, due: context.shared.clock.now() + limit, bytes: 0 }
     }
 
-    /// Reads as [`Body::read`].
     pub(crate) async fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
         let clock = &self.context.shared.clock;
         let remaining = self.due.saturating_sub(clock.now());
@@ -126,11 +121,9 @@ impl<'a> TimedBody<'a> {
 
 /// Remote folder of one scheme. Its methods run on a fetch thread.
 #[async_trait(?Send)]
-pub(crate) trait Source: fmt::Debug + Send + Sync {
-    /// Requests one object, or a range of it.
+pub(crate) trait Source: Send + Sync {
     async fn get(&self, context: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure>;
 
-    /// Returns true if ranges can be requested.
     fn has_ranges(&self) -> bool {
         true
     }

@@ -27,7 +27,6 @@ struct Faults {
 }
 
 /// Source that fails at random and counts the bytes that it received.
-#[derive(Debug)]
 struct FaultSource {
     inner: Arc<dyn Source>,
     faults: Faults,

@@ -25,7 +25,6 @@ type Call = Box<dyn FnOnce(Rc<ThreadContext>) -> Pin<Box<dyn Future<Output = ()>
 /// Longest queue of parts: 65,536 parts of 8 MiB are half a TiB.
 const QUEUED_PARTS_MAX: usize = 1 << 16;
 
-/// Longest queue of small jobs.
 const QUEUED_CALLS_MAX: usize = 1 << 12;
 
 /// Queues between callers and fetch threads.
@@ -37,20 +36,7 @@ pub(crate) struct FetchQueues {
 }
 
 impl FetchQueues {
-    fn new(context: StoreContext) -> Self {
-        Self {
-            context: Arc::new(context),
-            parts: Queue::new(QUEUED_PARTS_MAX),
-            calls: Queue::new(QUEUED_CALLS_MAX),
-            is_stopped: watch::Sender::new(false),
-        }
-    }
-
     /// Runs a small job on a fetch thread. The channel closes without a response when that thread ends.
-    ///
-    /// # Errors
-    ///
-    /// As [`Queue::push_all`].
     pub(crate) fn call<T: Send + 'static, F: Future<Output = T> + 'static>(
         &self,
         body: impl FnOnce(Rc<ThreadContext>) -> F + Send + 'static,
@@ -83,14 +69,15 @@ pub(crate) struct FetchThreads {
 
 impl FetchThreads {
     /// Starts the threads that `config` asks for, and waits until each has its runtime.
-    ///
-    /// # Errors
-    ///
-    /// When the system rejects a thread, or the descriptors of its runtime.
     pub(crate) fn start(config: StoreConfig, stats: &Arc<Stats>, clock: Clock) -> Result<Self> {
         let count = config.fetch_threads;
-        let queues = Arc::new(FetchQueues::new(StoreContext::new(config, clock, stats.clone())));
-        let started = Self { queues, threads: Mutex::default() };
+        let queues = FetchQueues {
+            context: Arc::new(StoreContext::new(config, clock, stats.clone())),
+            parts: Queue::new(QUEUED_PARTS_MAX),
+            calls: Queue::new(QUEUED_CALLS_MAX),
+            is_stopped: watch::Sender::new(false),
+        };
+        let started = Self { queues: Arc::new(queues), threads: Mutex::default() };
         let (ready, all_ready) = unbounded();
         for index in 0..count {
             let (queues, ready) = (started.queues.clone(), ready.clone());
@@ -104,7 +91,6 @@ impl FetchThreads {
         Ok(started)
     }
 
-    /// Ends the threads and waits for them.
     pub(crate) fn close(&self) {
         self.queues.stop();
         let threads = std::mem::take(&mut *self.threads.lock());

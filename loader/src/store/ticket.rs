@@ -5,7 +5,7 @@
 //! [`Job::fail`], so no caller waits for a part that no longer exists.
 
 use super::source::{Source, Version};
-use crate::sync::{Arc, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, Condvar, Mutex};
 use crate::{Error, ErrorKind, Result};
 use bytes::BytesMut;
 use std::time::{Duration, Instant};
@@ -51,22 +51,23 @@ pub(crate) struct Job {
     pub(crate) key: String,
     pub(crate) len: u64,
     started: Instant,
-    bytes: AtomicU64,
-    attempt: AtomicU32,
-    /// Number of parts that wait for their next attempt.
-    paused: AtomicUsize,
-    /// Nanoseconds from `started` to the last byte.
-    last_byte_ns: AtomicU64,
     /// Set when the job is cancelled; wakes parts that wait for bytes.
     is_cancelled: watch::Sender<bool>,
     state: Mutex<JobState>,
     changed: Condvar,
 }
 
+#[derive(Default)]
 struct JobState {
     /// Memory of each part, in the order of the object; `None` while it is in flight.
     filled: Vec<Option<BytesMut>>,
     missing: usize,
+    /// Number of parts that wait for their next attempt.
+    paused: usize,
+    bytes: u64,
+    attempt: u32,
+    /// Time from `started` to the last byte.
+    last_byte: Duration,
     /// Version in the first response; all others must be the same.
     version: Option<Version>,
     outcome: Option<Result<BytesMut>>,
@@ -81,39 +82,34 @@ impl Job {
             key,
             len,
             started: Instant::now(),
-            bytes: AtomicU64::new(0),
-            attempt: AtomicU32::new(0),
-            paused: AtomicUsize::new(0),
-            last_byte_ns: AtomicU64::new(0),
             is_cancelled: watch::Sender::new(false),
             state: Mutex::new(JobState {
                 filled: (0..parts).map(|_| None).collect(),
                 missing: parts,
-                version: None,
                 outcome,
+                ..JobState::default()
             }),
             changed: Condvar::new(),
         })
     }
 
-    /// Counts `n` bytes that have just arrived.
     pub(crate) fn count_bytes(&self, n: usize) {
-        self.bytes.fetch_add(n as u64, Ordering::Relaxed);
-        self.last_byte_ns.store(self.started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        state.bytes += n as u64;
+        state.last_byte = self.started.elapsed();
     }
 
-    /// Notes that a part is at its attempt number `attempt`.
     pub(crate) fn note_attempt(&self, attempt: u32) {
-        self.attempt.fetch_max(attempt, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        state.attempt = state.attempt.max(attempt);
     }
 
     /// Notes that a part waits for its next attempt, until the guard is dropped.
     pub(crate) fn pause(&self) -> Pause<'_> {
-        self.paused.fetch_add(1, Ordering::Relaxed);
+        self.state.lock().paused += 1;
         Pause(self)
     }
 
-    /// Waits until the job is cancelled.
     pub(crate) async fn wait_for_cancel(&self) {
         // The sender lives as long as `self`.
         let _ = self.is_cancelled.subscribe().wait_for(|is_cancelled| *is_cancelled).await;
@@ -158,12 +154,11 @@ impl Job {
     }
 }
 
-/// Wait of a part for its next attempt.
 pub(crate) struct Pause<'a>(&'a Job);
 
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
-        self.0.paused.fetch_sub(1, Ordering::Relaxed);
+        self.0.state.lock().paused -= 1;
     }
 }
 
@@ -208,15 +203,13 @@ impl FetchTicket {
 
     /// Returns the progress.
     pub fn progress(&self) -> Progress {
-        let elapsed = self.0.started.elapsed();
-        let last = Duration::from_nanos(self.0.last_byte_ns.load(Ordering::Relaxed));
-        let (missing, paused) = (self.0.state.lock().missing, self.0.paused.load(Ordering::Relaxed));
+        let state = self.0.state.lock();
         Progress {
-            bytes: self.0.bytes.load(Ordering::Relaxed),
+            bytes: state.bytes,
             len: self.0.len,
-            attempt: self.0.attempt.load(Ordering::Relaxed),
-            idle: elapsed.saturating_sub(last),
-            is_paused: missing > 0 && paused >= missing,
+            attempt: state.attempt,
+            idle: self.0.started.elapsed().saturating_sub(state.last_byte),
+            is_paused: state.missing > 0 && state.paused >= state.missing,
         }
     }
 

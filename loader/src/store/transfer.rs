@@ -20,7 +20,6 @@ use std::time::Duration;
 /// Range of an object, with the memory for it.
 pub(crate) struct Part {
     job: Arc<Job>,
-    /// Number of the part in the object.
     index: usize,
     /// Offset in the object of the first byte of `memory`.
     start: u64,
@@ -43,10 +42,6 @@ impl Part {
 
     fn end(&self) -> u64 {
         self.start + self.memory.len() as u64
-    }
-
-    fn is_whole_object(&self) -> bool {
-        self.start == 0 && self.end() == self.job.len
     }
 
     fn finish(mut self, result: Result<(), Error>) {
@@ -106,16 +101,15 @@ async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Fa
     let job = part.job.clone();
     while part.done < part.memory.len() {
         let from = part.start + part.done as u64;
-        let plain = part.is_whole_object() && part.done == 0;
+        let plain = from == 0 && part.end() == job.len;
         let request =
             GetRequest { key: job.key.clone(), range: (!plain).then(|| from..part.end()), version: job.version(None) };
         let GetResponse { head, mut body } = job.source.get(context, &request).await?;
         check_head(&job, &head)?;
         let mut body = TimedBody::new(context, &mut *body, context.shared.config.download_timeout);
         skip(&head, &mut body, from).await?;
-        let promised = head.promised.map_or(u64::MAX, |n| n - (from - head.start));
         let before = part.done;
-        let mut remaining = promised;
+        let mut remaining = head.promised.map_or(u64::MAX, |n| n - (from - head.start));
         while part.done < part.memory.len() && remaining > 0 {
             let out = &mut part.memory[part.done..];
             let n = out.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
@@ -130,7 +124,7 @@ async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Fa
         }
         let is_short = part.done == before || remaining > 0 && head.promised.is_some();
         if is_short && part.done < part.memory.len() {
-            return Err(Failure::network("the body ended before the bytes it promised"));
+            return Err(ended_early());
         }
     }
     Ok(())
@@ -142,11 +136,7 @@ fn check_head(job: &Job, head: &Head) -> Result<(), Failure> {
         let why = format!("the object has {total} bytes, and {} were expected", job.len);
         return Err(Failure::permanent(Error::new(ErrorKind::Checksum, why)));
     }
-    check_version(job.version(head.version.as_ref()), head.version.as_ref())
-}
-
-fn check_version(first: Option<Version>, now: Option<&Version>) -> Result<(), Failure> {
-    match (first, now) {
+    match (job.version(head.version.as_ref()), &head.version) {
         (Some(first), Some(now)) if first != *now => {
             let why = format!("the object changed while it was being fetched, from {first} to {now}");
             Err(Failure::permanent(Error::new(ErrorKind::Stale, why)))
@@ -168,7 +158,7 @@ async fn skip(head: &Head, body: &mut TimedBody<'_>, from: u64) -> Result<(), Fa
     while ahead > 0 {
         let n = scratch.len().min(usize::try_from(ahead).unwrap_or(CHUNK_BYTES));
         match body.read(&mut scratch[..n]).await? {
-            0 => return Err(Failure::network("the body ended before the bytes it promised")),
+            0 => return Err(ended_early()),
             n => ahead -= n as u64,
         }
     }
@@ -182,37 +172,30 @@ pub(crate) async fn small(
     key: &str,
     limit_bytes: usize,
 ) -> Result<(Vec<u8>, Option<Version>), Error> {
-    let once = async |_| small_once(context, source, key, limit_bytes).await;
+    let request = GetRequest { key: key.to_owned(), range: None, version: None };
+    let once = async |_| {
+        let GetResponse { head, mut body } = source.get(context, &request).await?;
+        let mut bytes = Vec::new();
+        let mut body = TimedBody::new(context, &mut *body, context.shared.config.download_timeout);
+        if head.promised.is_some_and(|n| n > limit_bytes as u64) || !body.read_whole(limit_bytes, &mut bytes).await? {
+            let why = format!("the object is larger than {limit_bytes} bytes");
+            return Err(Failure::permanent(Error::format(why)));
+        }
+        if head.promised.is_some_and(|n| n != bytes.len() as u64) {
+            return Err(ended_early());
+        }
+        context.shared.counters.bytes.add(bytes.len() as u64);
+        Ok((bytes, head.version))
+    };
     attempts(context, format_args!("{key}"), once, async |time| context.pause(time).await).await
 }
 
-async fn small_once(
-    context: &ThreadContext,
-    source: &dyn Source,
-    key: &str,
-    limit_bytes: usize,
-) -> Result<(Vec<u8>, Option<Version>), Failure> {
-    let request = GetRequest { key: key.to_owned(), range: None, version: None };
-    let GetResponse { head, mut body } = source.get(context, &request).await?;
-    let mut bytes = Vec::new();
-    let mut body = TimedBody::new(context, &mut *body, context.shared.config.download_timeout);
-    if head.promised.is_some_and(|n| n > limit_bytes as u64) || !body.read_whole(limit_bytes, &mut bytes).await? {
-        let why = format!("the object is larger than {limit_bytes} bytes");
-        return Err(Failure::permanent(Error::format(why)));
-    }
-    if head.promised.is_some_and(|n| n != bytes.len() as u64) {
-        return Err(Failure::network("the body ended before the bytes it promised"));
-    }
-    context.shared.counters.bytes.add(bytes.len() as u64);
-    Ok((bytes, head.version))
+fn ended_early() -> Failure {
+    Failure::network("the body ended before the bytes it promised")
 }
 
 /// Calls `once` with the number of each attempt, as often as configured, until it succeeds; in between it calls `pause`.
 /// `name` is for the log.
-///
-/// # Errors
-///
-/// That of the last attempt.
 async fn attempts<T>(
     context: &ThreadContext,
     name: fmt::Arguments<'_>,

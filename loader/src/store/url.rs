@@ -17,7 +17,6 @@ pub(crate) enum Place {
     S3 { bucket: String, prefix: String },
 }
 
-/// Supported schemes.
 const SUPPORTED: [&str; 4] = ["file", "http", "https", "s3"];
 
 /// Schemes that are known and not supported yet.
@@ -89,7 +88,6 @@ pub(crate) fn local_folder(remote: &str) -> Option<PathBuf> {
     }
 }
 
-/// Rejects a scheme that is known and not supported.
 fn unsupported(scheme: &str, remote: &str) -> Result<Place> {
     let message = format!("{scheme}:// remotes are not supported yet: use s3://, http(s)://, file:// or a path");
     Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", redact(remote)))
@@ -135,10 +133,6 @@ pub fn redact(remote: &str) -> Cow<'_, str> {
 const KEY_BYTES_MAX: usize = 1024;
 
 /// Rejects keys that could leave the remote, or that a server could read as another object.
-///
-/// # Errors
-///
-/// [`ErrorKind::Config`](crate::ErrorKind::Config) naming the key.
 pub(crate) fn check_key(key: &str) -> Result<()> {
     let bad = key.is_empty()
         || key.len() > KEY_BYTES_MAX
@@ -157,7 +151,6 @@ pub(crate) fn check_key(key: &str) -> Result<()> {
 /// Characters that are encoded in a path: all but unreserved ones and '/', as S3 signs it.
 const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// Percent-encodes a path.
 pub(crate) fn encode_path(key: &str) -> String {
     utf8_percent_encode(key, &ENCODED).to_string()
 }

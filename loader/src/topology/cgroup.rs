@@ -21,13 +21,11 @@ impl Groups {
     pub(super) fn of_this_process(root: &Path) -> Self {
         let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_default();
         let (groups, mounts) = (read("proc/self/cgroup"), read("proc/self/mountinfo"));
-        let v2 = || levels(root, &mounts, &groups, None);
-        let mut cpu = levels(root, &mounts, &groups, Some("cpu"));
-        let mut memory = levels(root, &mounts, &groups, Some("memory"));
         // On a hybrid machine a controller is in one of the two versions only; files that are absent set no limit.
-        cpu.extend(v2());
-        memory.extend(v2());
-        Self { cpu, memory }
+        let of_both = |controller| {
+            [Some(controller), None].iter().flat_map(|version| levels(root, &mounts, &groups, *version)).collect()
+        };
+        Self { cpu: of_both("cpu"), memory: of_both("memory") }
     }
 
     /// The smallest quota on the way up, in CPUs.

@@ -24,8 +24,6 @@ pub use cpu_set::CpuSet;
 pub use nodes::Node;
 
 use crate::error::Result;
-#[cfg(test)]
-use nodes::NodeSource;
 use std::path::{Path, PathBuf};
 
 /// Fewest usable CPUs for which threads are bound to nodes. With fewer, the scheduler does better than a fixed
@@ -60,7 +58,7 @@ impl Topology {
         let usable = affinity::current()?;
         let groups = cgroup::Groups::of_this_process(root);
         Ok(Self {
-            nodes: nodes::detect(root, &usable).0,
+            nodes: nodes::detect(root, &usable),
             usable,
             quota_cpus: groups.quota_cpus(),
             memory_limit_bytes: limits::memory_limit_bytes(root, &groups),
@@ -198,10 +196,10 @@ mod tests {
         let topology = Topology::detect().unwrap();
         let nodes: Vec<String> = topology.nodes().iter().map(|n| n.cpus.to_string()).collect();
         assert_eq!(nodes.join(";"), expected);
-        let (_, source) = nodes::detect(Path::new("/"), topology.cpus_usable());
-        assert_eq!(source, NodeSource::Hwloc);
-        let (sysfs, _) = nodes::detect_without_hwloc(Path::new("/"), topology.cpus_usable());
-        assert_eq!(sysfs.iter().map(|n| n.cpus.to_string()).collect::<Vec<_>>(), nodes);
+        for source in [nodes::from_hwloc(), nodes::from_sysfs(Path::new("/"))] {
+            let found = nodes::within(source.unwrap(), topology.cpus_usable()).unwrap();
+            assert_eq!(found.iter().map(|n| n.cpus.to_string()).collect::<Vec<_>>(), nodes);
+        }
         for (i, node) in topology.nodes().iter().enumerate() {
             let pinned = topology.pin_set(i);
             assert_eq!(pinned.is_some(), topology.nodes().len() > 1 && topology.cpus_usable().len() >= PIN_CPUS_MIN);

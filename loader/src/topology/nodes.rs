@@ -14,38 +14,19 @@ pub struct Node {
     pub memory_bytes: Option<u64>,
 }
 
-/// Source of the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NodeSource {
-    /// hwloc.
-    #[cfg(feature = "hwloc")]
-    Hwloc,
-    /// `/sys/devices/system/node`.
-    Sysfs,
-    /// None: one node with all usable CPUs.
-    Assumed,
-}
-
 /// Returns the nodes with usable CPUs, from hwloc or else from sysfs. A source whose nodes do not contain all usable
 /// CPUs is not used. Without a source, all CPUs are one node.
-pub(super) fn detect(root: &Path, usable: &CpuSet) -> (Vec<Node>, NodeSource) {
+pub(super) fn detect(root: &Path, usable: &CpuSet) -> Vec<Node> {
     #[cfg(feature = "hwloc")]
     if let Some(nodes) = from_hwloc().and_then(|nodes| within(nodes, usable)) {
-        return (nodes, NodeSource::Hwloc);
+        return nodes;
     }
-    detect_without_hwloc(root, usable)
-}
-
-/// Returns the nodes from the second or third source.
-pub(super) fn detect_without_hwloc(root: &Path, usable: &CpuSet) -> (Vec<Node>, NodeSource) {
-    if let Some(nodes) = from_sysfs(root).and_then(|nodes| within(nodes, usable)) {
-        return (nodes, NodeSource::Sysfs);
-    }
-    (vec![Node { number: 0, cpus: usable.clone(), memory_bytes: None }], NodeSource::Assumed)
+    let nodes = from_sysfs(root).and_then(|nodes| within(nodes, usable));
+    nodes.unwrap_or_else(|| vec![Node { number: 0, cpus: usable.clone(), memory_bytes: None }])
 }
 
 /// Restricts `nodes` to the usable CPUs; `None` unless each of these belongs to exactly one node.
-fn within(nodes: Vec<Node>, usable: &CpuSet) -> Option<Vec<Node>> {
+pub(super) fn within(nodes: Vec<Node>, usable: &CpuSet) -> Option<Vec<Node>> {
     let mut nodes: Vec<Node> = nodes
         .into_iter()
         .map(|n| Node { cpus: n.cpus.intersection(usable), ..n })
@@ -59,7 +40,7 @@ fn within(nodes: Vec<Node>, usable: &CpuSet) -> Option<Vec<Node>> {
 
 /// Reads the nodes of the running machine from hwloc, which also reads its variables HWLOC_SYNTHETIC and HWLOC_XMLFILE.
 #[cfg(feature = "hwloc")]
-fn from_hwloc() -> Option<Vec<Node>> {
+pub(super) fn from_hwloc() -> Option<Vec<Node>> {
     use hwlocality::object::types::ObjectType;
     let topology = hwlocality::Topology::new().ok()?;
     let node = |object: &hwlocality::object::TopologyObject| {
@@ -76,7 +57,7 @@ fn from_hwloc() -> Option<Vec<Node>> {
 }
 
 /// Reads the nodes from the kernel's files under `root`.
-fn from_sysfs(root: &Path) -> Option<Vec<Node>> {
+pub(super) fn from_sysfs(root: &Path) -> Option<Vec<Node>> {
     let folder = root.join("sys/devices/system/node");
     let online = CpuSet::parse(&std::fs::read_to_string(folder.join("online")).ok()?)?;
     let node = |number: u32| {
@@ -132,9 +113,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         // CPUs that this machine's hwloc cannot know and a root without files.
         let usable = CpuSet::parse("60000-60001").unwrap();
-        let (nodes, source) = detect(root.path(), &usable);
-        assert_eq!((nodes.len(), source), (1, NodeSource::Assumed));
-        assert_eq!(nodes[0].cpus, usable);
+        assert_eq!(detect(root.path(), &usable), [Node { number: 0, cpus: usable, memory_bytes: None }]);
     }
 
     /// hwloc reads its environment when a topology is made, so the machine with two nodes is read in a child process.

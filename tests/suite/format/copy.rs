@@ -123,8 +123,7 @@ fn describe(value: &Value<'_>) -> Json {
         Value::Int(int) => json!({"int": int.to_string()}),
         Value::BigInt(digits) => json!({"int": digits}),
         Value::Float(float) => {
-            let text =
-                forebay_loader::format::json::python_float(*float, forebay_loader::format::json::FloatWords::Str);
+            let text = forebay_loader::format::json::python_float(*float, forebay_loader::format::json::STR_WORDS);
             json!({"float": text})
         }
         Value::Scalar(scalar) => json!({"scalar": [scalar.dtype().name(), hex(&scalar_bytes(*scalar))]}),

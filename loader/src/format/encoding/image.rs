@@ -7,14 +7,12 @@ use crate::error::{Error, ErrorKind, Result};
 /// are video frames.
 const ELEMENTS_MAX: u32 = 1 << 20;
 
-/// Reads a little-endian u32, and returns it with the remaining bytes.
 fn take_u32<'a>(bytes: &'a [u8], field: &str) -> Result<(u32, &'a [u8])> {
     let (head, rest) =
         bytes.split_first_chunk::<4>().ok_or_else(|| Error::format(format!("the value ends before its {field}")))?;
     Ok((u32::from_le_bytes(*head), rest))
 }
 
-/// Converts a length to the u32 that is stored.
 fn length(len: usize, what: &str) -> Result<[u8; 4]> {
     let len = u32::try_from(len).map_err(|_| Error::config(format!("{what} is larger than 4 GiB")))?;
     Ok(len.to_le_bytes())
@@ -96,10 +94,15 @@ pub(super) fn encode_list<T>(
     Ok(())
 }
 
-/// Calls `element` for each element of such a list. The table of sizes is checked against the number of bytes before
-/// anything is allocated.
-pub(super) fn decode_list<'a, T>(bytes: &'a [u8], mut element: impl FnMut(&'a [u8]) -> Result<T>) -> Result<Vec<T>> {
-    let (count, rest) = take_u32(bytes, "number of elements")?;
+/// Calls `element` for each element of such a list, after the `reserved` bytes of newer lists, whose value is ignored as
+/// in the reference. The table of sizes is checked against the number of bytes before anything is allocated.
+pub(super) fn decode_list<'a, T>(
+    bytes: &'a [u8],
+    reserved: &[u8],
+    mut element: impl FnMut(&'a [u8]) -> Result<T>,
+) -> Result<Vec<T>> {
+    let list = bytes.get(reserved.len()..).ok_or_else(|| Error::format("the value ends before its reserved word"))?;
+    let (count, rest) = take_u32(list, "number of elements")?;
     if count > ELEMENTS_MAX {
         return Err(Error::format(format!("a list of {count} elements; at most {ELEMENTS_MAX} are read")));
     }
@@ -120,9 +123,4 @@ pub(super) fn decode_list<'a, T>(bytes: &'a [u8], mut element: impl FnMut(&'a [u
         return Err(Error::format(format!("{} bytes follow the last element", blobs.len())));
     }
     Ok(elements)
-}
-
-/// Removes the word of zeros before the count of the newer lists. Its value is ignored, as in the reference.
-pub(super) fn skip_reserved(bytes: &[u8]) -> Result<&[u8]> {
-    take_u32(bytes, "reserved word").map(|(_, rest)| rest)
 }

@@ -20,7 +20,7 @@ pub use ndarray::ArrayType;
 pub use scalar::Scalar;
 pub use value::{Array, Pixels, Value};
 
-use super::json::{self, FloatWords};
+use super::json;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The encoding of a column.
@@ -161,6 +161,10 @@ impl Encoding {
             scalar.ok_or_else(|| Error::config(format!("{value:?} does not fit in {self}")))?.write(out);
             Ok(())
         };
+        if let (Some((element, reserved)), Value::List(items)) = (self.list(), value) {
+            out.extend(reserved);
+            return image::encode_list(items, out, |item, out| element.encode(item, out));
+        }
         match (self, value) {
             (_, Value::Bytes(bytes))
             | (Self::Jpeg, Value::Jpeg(bytes))
@@ -173,15 +177,10 @@ impl Encoding {
             (Self::Scalar(dtype), Value::Scalar(scalar)) => put(scalar.cast(*dtype), out)?,
             (Self::StrInt, Value::Int(int)) => out.extend(int.to_string().bytes()),
             (Self::StrInt, Value::BigInt(digits)) if is_integer(digits) => out.extend(digits.bytes()),
-            (Self::StrFloat, Value::Float(float)) => out.extend(json::python_float(*float, FloatWords::Str).bytes()),
+            (Self::StrFloat, Value::Float(float)) => out.extend(json::python_float(*float, json::STR_WORDS).bytes()),
             (Self::StrDecimal, Value::Decimal(text)) if is_decimal(text) => out.extend(text.bytes()),
             (Self::Array(kind), Value::Array(array)) => kind.encode(array, out)?,
             (Self::Pil, Value::Pixels(pixels)) => image::encode_pixels(pixels, out)?,
-            (Self::JpegArray(_), Value::List(items)) => encode_list(&Self::Jpeg, items, out)?,
-            (Self::PilList | Self::JpegList | Self::PngList, Value::List(items)) => {
-                out.extend([0; 4]);
-                encode_list(self.element(), items, out)?;
-            }
             (Self::Json, Value::Json(text)) => {
                 json::check(text.as_bytes()).map_err(|e| e.of_kind(ErrorKind::Config))?;
                 out.extend(text.bytes());
@@ -191,13 +190,14 @@ impl Encoding {
         Ok(())
     }
 
-    /// Encoding of the elements of a list; of other values, the encoding itself.
-    fn element(&self) -> &Self {
+    /// Encoding of the elements of a list, and the reserved bytes before their number; `None` for other values.
+    fn list(&self) -> Option<(&Self, &'static [u8])> {
         match self {
-            Self::PilList => &Self::Pil,
-            Self::JpegList => &Self::Jpeg,
-            Self::PngList => &Self::Png,
-            other => other,
+            Self::JpegArray(_) => Some((&Self::Jpeg, &[])),
+            Self::PilList => Some((&Self::Pil, &[0; 4])),
+            Self::JpegList => Some((&Self::Jpeg, &[0; 4])),
+            Self::PngList => Some((&Self::Png, &[0; 4])),
+            _ => None,
         }
     }
 
@@ -217,16 +217,17 @@ impl Encoding {
     ///
     /// [`ErrorKind::Format`] for a broken table.
     pub fn pictures<'a>(&self, bytes: &'a [u8]) -> Option<Result<Vec<&'a [u8]>>> {
-        match self {
-            Self::JpegArray(_) => Some(image::decode_list(bytes, Ok)),
-            Self::PilList | Self::JpegList | Self::PngList => {
-                Some(image::skip_reserved(bytes).and_then(|lists| image::decode_list(lists, Ok)))
-            }
-            _ => None,
-        }
+        self.list().map(|(_, reserved)| image::decode_list(bytes, reserved, Ok))
     }
 
     fn decode_inner<'a>(&self, bytes: &'a [u8]) -> Result<Value<'a>> {
+        if let Some((element, reserved)) = self.list() {
+            let list = image::decode_list(bytes, reserved, |picture| element.decode_inner(picture))?;
+            return match self {
+                Self::JpegArray(_) if list.is_empty() => Err(Error::format("an array without images")),
+                _ => Ok(Value::List(list)),
+            };
+        }
         Ok(match self {
             Self::Bytes => Value::Bytes(bytes.into()),
             Self::Str => Value::Str(text(bytes)?.into()),
@@ -253,28 +254,16 @@ impl Encoding {
             Self::Pil => Value::Pixels(Pixels::read(bytes)?),
             Self::Jpeg => Value::Jpeg(bytes.into()),
             Self::Png => Value::Png(bytes.into()),
-            Self::JpegArray(_) => {
-                let list = image::decode_list(bytes, |blob| Ok(Value::Jpeg(blob.into())))?;
-                if list.is_empty() {
-                    return Err(Error::format("an array without images"));
-                }
-                Value::List(list)
-            }
-            Self::PilList | Self::JpegList | Self::PngList => {
-                let list = image::skip_reserved(bytes)?;
-                Value::List(image::decode_list(list, |blob| self.element().decode_inner(blob))?)
-            }
             Self::Json => {
                 let text = text(bytes)?;
                 json::check(bytes)?;
                 Value::Json(text.into())
             }
             Self::Pickle => Value::Pickle(bytes.into()),
-            Self::Custom(name) => {
-                return Err(Error::new(
-                    ErrorKind::Unsupported,
-                    format!("`{name}` is not an encoding that is known here; read its bytes"),
-                ));
+            // Lists are decoded above.
+            custom => {
+                let why = format!("`{custom}` is not an encoding that is known here; read its bytes");
+                return Err(Error::new(ErrorKind::Unsupported, why));
             }
         })
     }
@@ -292,15 +281,10 @@ impl fmt::Display for Encoding {
     }
 }
 
-fn encode_list(element: &Encoding, items: &[Value<'_>], out: &mut Vec<u8>) -> Result<()> {
-    image::encode_list(items, out, |item, out| element.encode(item, out))
-}
-
 fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|e| Error::format("the text is not UTF-8").caused_by(e))
 }
 
-/// Shortens a text for a message.
 fn brief(text: &str) -> &str {
     text.char_indices().nth(40).map_or(text, |(end, _)| &text[..end])
 }

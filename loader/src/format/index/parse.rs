@@ -109,7 +109,8 @@ fn shard(entry: &Json, previous: Option<&Shard>) -> Result<Shard> {
         Some(shard) if *shard.layout == layout => Arc::clone(&shard.layout),
         _ => Arc::new(layout),
     };
-    let hashes = hash_names(&object)?;
+    let hashes = object.texts("hashes")?.into_iter().map(HashAlgo::parse);
+    let hashes: Vec<HashAlgo> = hashes.collect::<Result<_>>().context("field", || "hashes")?;
     let hashes = match previous {
         Some(shard) if *shard.hashes == *hashes => Arc::clone(&shard.hashes),
         _ => hashes.into(),
@@ -167,10 +168,6 @@ fn check_files(shard: &Shard) -> Result<()> {
         return wrong("samples", format!("{samples} samples do not fit in a file of {bytes} bytes"));
     }
     Ok(())
-}
-
-fn hash_names(object: &JsonObject<'_>) -> Result<Vec<HashAlgo>> {
-    object.texts("hashes")?.into_iter().map(|name| HashAlgo::parse(name).context("field", || "hashes")).collect()
 }
 
 fn size_limit(object: &JsonObject<'_>) -> Result<Option<u64>> {
@@ -302,7 +299,6 @@ fn check_basename(path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Reads a file's entry; `None` if it is null.
 fn file(object: &JsonObject<'_>, key: &'static str) -> Result<Option<FileInfo>> {
     match object.get(key)? {
         Json::Null => Ok(None),

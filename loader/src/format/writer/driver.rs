@@ -10,7 +10,7 @@ use super::values::{ValueIndex, trailer_of, trailer_that_fits};
 use crate::error::{Error, Result};
 use crate::format::columns::Scratch;
 use crate::format::encoding::Value;
-use crate::format::index::{FileInfo, Index, Shard, ShardSettings};
+use crate::format::index::{Index, Shard, ShardSettings};
 use crate::format::layout::Layout;
 use crate::format::table::too_large;
 use crate::format::{Compression, HashAlgo};
@@ -48,9 +48,6 @@ impl Default for Options {
 }
 
 impl Options {
-    /// # Errors
-    ///
-    /// [`crate::ErrorKind::Config`] if the size limit or the hashes break the rules of their fields.
     fn check(&self) -> Result<()> {
         if !self.hashes.is_sorted_by(|a, b| a < b) {
             return Err(Error::config("Hashes must be unique and in sorted order"));
@@ -165,13 +162,10 @@ impl Writer {
     fn flush(&mut self) -> Result<()> {
         let samples = std::mem::take(&mut self.samples);
         self.limit_bytes = self.context.frame.limit_bytes();
-        let closed = || Error::new(crate::ErrorKind::Closed, "the writer has failed or finished");
-        if self.context.stopped.load(Ordering::Acquire) {
-            return Err(self.failure());
-        }
-        let workers = self.workers.as_ref().ok_or_else(closed)?;
-        if workers.jobs.send((self.shards, samples)).is_err() {
-            return Err(self.failure());
+        let is_stopped = self.context.stopped.load(Ordering::Acquire);
+        match self.workers.as_ref().filter(|_| !is_stopped) {
+            Some(workers) if workers.jobs.send((self.shards, samples)).is_ok() => {}
+            _ => return Err(self.failure()),
         }
         self.shards += 1;
         Ok(())
@@ -274,15 +268,13 @@ impl WriterContext {
             None => Vec::new(),
         };
         let ([head, body, trailer], meta) = samples.into_files(&self.frame, trailer)?;
-        let name = format!("shard.{number:05}.{}", self.layout.format.name());
-        let (raw_data, zip_data) = self.store_file(&name, &[&head, &body, &trailer])?;
-        let (raw_meta, zip_meta) = match &meta {
-            Some(meta) => {
-                let (raw, zip) = self.store_file(&format!("{name}.meta"), &[meta])?;
-                (Some(Box::new(raw)), zip.map(Box::new))
-            }
-            None => (None, None),
+        let store = |basename: &str, pieces: &[&[u8]]| {
+            store_file(&*self.sink, self.options.compression, &self.options.hashes, basename, pieces)
         };
+        let name = format!("shard.{number:05}.{}", self.layout.format.name());
+        let (raw_data, zip_data) = store(&name, &[&head, &body, &trailer])?;
+        let meta = meta.map(|meta| store(&format!("{name}.meta"), &[&meta])).transpose()?;
+        let (raw_meta, zip_meta) = meta.unzip();
         Ok(Shard {
             layout: Arc::clone(&self.layout),
             samples: count,
@@ -291,12 +283,8 @@ impl WriterContext {
             size_limit: self.options.size_limit,
             raw_data,
             zip_data,
-            raw_meta,
-            zip_meta,
+            raw_meta: raw_meta.map(Box::new),
+            zip_meta: zip_meta.flatten().map(Box::new),
         })
-    }
-
-    fn store_file(&self, basename: &str, pieces: &[&[u8]]) -> Result<(FileInfo, Option<FileInfo>)> {
-        store_file(&*self.sink, self.options.compression, &self.options.hashes, basename, pieces)
     }
 }

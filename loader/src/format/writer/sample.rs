@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::error::{Context, Error, Result};
 use crate::format::columns::{Column, Scratch};
 use crate::format::encoding::{Encoding, Value, is_integer};
-use crate::format::json::{self, FloatWords};
+use crate::format::json;
 use crate::format::layout::{Layout, ShardFormat};
 use crate::format::mds::head_bytes;
 use crate::format::xsv::text_type;
@@ -54,7 +54,7 @@ fn jsonl(columns: &[Column], newline: &str, values: &[Value<'_>], out: &mut Vec<
         text.push_str(": ");
         match (&column.encoding, value) {
             (Encoding::Str, Value::Str(string)) => json::write_str(string, &mut text),
-            _ => text.push_str(&number(column, value, FloatWords::Json)?),
+            _ => text.push_str(&number(column, value, json::JSON_WORDS)?),
         }
     }
     text.push('}');
@@ -78,7 +78,7 @@ fn xsv(
         let start = text.len();
         match (&column.encoding, value) {
             (Encoding::Str, Value::Str(string)) => text.push_str(string),
-            _ => text.push_str(&number(column, value, FloatWords::Str)?),
+            _ => text.push_str(&number(column, value, json::STR_WORDS)?),
         }
         if text[start..].contains(separator) || text[start..].contains(newline) {
             let what = "a value contains the separator or the newline, and the format has no quoting";
@@ -102,7 +102,7 @@ fn check_reads_back(layout: &Layout, row: &[u8], cells: &[Range<usize>], scratch
 }
 
 /// Returns the text of a number; other values do not belong into `column`.
-fn number<'a>(column: &Column, value: &'a Value<'_>, words: FloatWords) -> Result<Cow<'a, str>> {
+fn number<'a>(column: &Column, value: &'a Value<'_>, words: [&str; 2]) -> Result<Cow<'a, str>> {
     match (&column.encoding, value) {
         (Encoding::StrFloat, Value::Float(float)) => Ok(json::python_float(*float, words).into()),
         (Encoding::StrInt, Value::Int(int)) => Ok(int.to_string().into()),

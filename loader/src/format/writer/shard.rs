@@ -50,9 +50,7 @@ fn names(layout: &Layout) -> Vec<u8> {
 /// Samples of the shard under construction.
 #[derive(Default)]
 pub(super) struct Samples {
-    /// Bytes of all samples.
     pub(super) bytes: Vec<u8>,
-    /// Size of each in bytes.
     pub(super) sizes: Vec<u32>,
 }
 
@@ -62,10 +60,6 @@ pub(super) type RawFiles = ([Vec<u8>; 3], Option<Vec<u8>>);
 
 impl Samples {
     /// Returns the raw files of a shard with these samples and `trailer`.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::ErrorKind::Config`] if the samples are larger than 4 GiB, which their offsets cannot express.
     pub(super) fn into_files(self, frame: &Frame, trailer: Vec<u8>) -> Result<RawFiles> {
         let count = self.sizes.len() as u64;
         let end = frame.data_file_bytes(count, self.bytes.len() as u64);

@@ -1,7 +1,7 @@
 //! The reader: calls into the ring, results out of it.
 
 use super::probe::probe;
-use super::ring::{Registration, Ring};
+use super::ring::Ring;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::op::{ReadOp, Step, no_room};
 use crate::io::reader::{Completion, Counters, IoConfig, ReadRequest, Reader};
@@ -38,10 +38,6 @@ pub(in crate::io) struct UringReader {
 
 impl UringReader {
     /// Creates a reader with a ring of `config.depth` entries, whose fixed buffers are the pieces of `pool`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unsupported`] when the process may not use a ring, with the likely cause.
     pub(in crate::io) fn new(config: &IoConfig, pool: &ReadPool, stats: &Arc<Stats>) -> Result<Self> {
         probe().map_err(|reason| Error::new(ErrorKind::Unsupported, reason))?;
         Ok(Self {
@@ -77,7 +73,6 @@ impl UringReader {
         }
     }
 
-    /// Processes the results of one wait.
     fn take_results(&mut self) {
         for (index, result) in self.results.drain(..) {
             let Some(op) = self.in_flight.get_mut(index as usize) else { continue };
@@ -91,7 +86,7 @@ impl UringReader {
                 Step::Failed(e) => Err(e),
             };
             let op = self.in_flight.remove(index as usize);
-            self.ready.push(op.finish(result));
+            self.ready.done.push_back(op.finish(result));
         }
     }
 
@@ -110,11 +105,11 @@ impl Reader for UringReader {
     }
 
     fn in_flight(&self) -> usize {
-        self.in_flight.len() + self.ready.len()
+        self.in_flight.len() + self.ready.done.len()
     }
 
     fn ready(&self) -> usize {
-        self.ready.len()
+        self.ready.done.len()
     }
 
     fn submit(&mut self, request: ReadRequest) -> Result<()> {
@@ -129,18 +124,18 @@ impl Reader for UringReader {
 
     fn wait(&mut self, done: &mut Vec<Completion>, limit: Duration) -> Result<usize> {
         if !self.in_flight.is_empty() {
-            if let Registration::Failed(note) = self.ring.register_next() {
-                self.stats.note(note);
-            }
+            self.ring.register_next().unwrap_or_else(|note| self.stats.note(note));
             // Waits are limited to an hour; callers repeat them.
             let until = Some(Instant::now() + limit.min(Duration::from_secs(3600)));
-            self.turn(if self.ready.len() == 0 { until } else { None })?;
+            self.turn(until.filter(|_| self.ready.done.is_empty()))?;
             // A read that continues (short, or without O_DIRECT) has not finished: wait for the rest of the limit.
-            while self.ready.len() == 0 && !self.unsent.is_empty() && until.is_none_or(|u| Instant::now() < u) {
+            while self.ready.done.is_empty() && !self.unsent.is_empty() && until.is_none_or(|u| Instant::now() < u) {
                 self.turn(until)?;
             }
         }
-        Ok(self.ready.drain_into(done))
+        let before = done.len();
+        done.extend(self.ready.done.drain(..));
+        Ok(done.len() - before)
     }
 
     fn name(&self) -> &'static str {

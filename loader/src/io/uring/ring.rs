@@ -28,17 +28,6 @@ pub(super) struct Ring {
     enabled: bool,
 }
 
-/// Result of a registration.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Registration {
-    /// There is no piece to register now.
-    Nothing,
-    /// One more piece is registered.
-    One,
-    /// It failed, for this reason, and is not tried again.
-    Failed(String),
-}
-
 impl Ring {
     /// Creates a ring of `entries`, disabled until its thread enables it.
     pub(super) fn new(entries: u32, pieces: Vec<Piece>) -> Result<Self> {
@@ -88,7 +77,6 @@ impl Ring {
         }
     }
 
-    /// Runs one empty operation.
     pub(super) fn ping(&mut self) -> Result<()> {
         self.enable()?;
         let entry = opcode::Nop::new().build().user_data(PING);
@@ -102,10 +90,10 @@ impl Ring {
         }
     }
 
-    /// Registers the next piece if it is populated.
-    pub(super) fn register_next(&mut self) -> Registration {
+    /// Registers the next piece if it is populated. A failure is returned as a note, and not tried again.
+    pub(super) fn register_next(&mut self) -> std::result::Result<(), String> {
         let Some(piece) = self.pieces.get(self.registered).filter(|p| !self.has_failed && p.is_populated()) else {
-            return Registration::Nothing;
+            return Ok(());
         };
         let buffer = libc::iovec { iov_base: piece.ptr().as_ptr().cast(), iov_len: piece.len() };
         // SAFETY: the piece is mapped while `self` lives, and the ring is closed before, by the type's invariant.
@@ -113,7 +101,7 @@ impl Ring {
         match result {
             Ok(()) => {
                 self.registered += 1;
-                Registration::One
+                Ok(())
             }
             Err(e) => {
                 self.has_failed = true;
@@ -125,12 +113,11 @@ impl Ring {
                     // EFAULT, EOPNOTSUPP: pages that cannot be pinned; EINVAL: a kernel before 5.13.
                     _ => "read slots are not registered with io_uring",
                 };
-                Registration::Failed(format!("{text} ({e}); reads cost 1 to 3 % more CPU"))
+                Err(format!("{text} ({e}); reads cost 1 to 3 % more CPU"))
             }
         }
     }
 
-    /// Returns the number of registered pieces.
     #[cfg(test)]
     pub(super) fn registered(&self) -> usize {
         self.registered

@@ -12,7 +12,6 @@ use crate::order::shuffle::{Shuffle, ShuffleArgs};
 use crate::order::weights::EpochShares;
 use crate::order::world::World;
 
-/// Input of batching.
 pub(in crate::order) struct BatchingArgs<'a> {
     pub(in crate::order) shape: &'a DataSetShape,
     pub(in crate::order) config: &'a OrderConfig,
@@ -36,14 +35,13 @@ impl BatchingArgs<'_> {
 
     /// Seed of the streams' order and of the shards' shares. It changes with the epoch only if samples are shuffled.
     pub(super) fn shares_seed(&self) -> u128 {
-        let epoch = if self.config.shares_follow_epoch() { self.start.epoch } else { 0 };
-        u128::from(self.start.seed) + u128::from(epoch)
+        if self.config.shuffle { self.picks_seed() } else { u128::from(self.start.seed) }
     }
 
-    fn seeds(&self) -> SamplingSeeds {
+    /// Seed of the samples within a shard's share, which follow the method alone, as in the reference.
+    fn picks_seed(&self) -> u128 {
         let is_balanced = self.config.sampling_method == SamplingMethod::Balanced;
-        let epoch = if is_balanced { self.start.epoch } else { 0 };
-        SamplingSeeds { shares: self.shares_seed(), picks: u128::from(self.start.seed) + u128::from(epoch) }
+        u128::from(self.start.seed) + u128::from(if is_balanced { self.start.epoch } else { 0 })
     }
 
     /// Input of the deal of `samples` in this world, from the first sample.
@@ -60,11 +58,6 @@ impl BatchingArgs<'_> {
         }
     }
 
-    /// A stream's part of the shuffle block.
-    fn stream_block(&self, stream: usize) -> u64 {
-        (self.start.block as f64 * self.shares.proportion[stream]) as u64
-    }
-
     /// Makes the sequence of `streams`. `deal` returns the input of the deal for a number of draws.
     pub(super) fn sequence(
         &self,
@@ -73,7 +66,8 @@ impl BatchingArgs<'_> {
         deal: impl Fn(u64) -> PartitionArgs,
         warnings: &mut Vec<OrderWarning>,
     ) -> Result<Sequence, OrderError> {
-        let draws = Draws::new(self.shape, streams, self.config.sampling_granularity, self.seeds())?;
+        let seeds = SamplingSeeds { shares: self.shares_seed(), picks: self.picks_seed() };
+        let draws = Draws::new(self.shape, streams, self.config.sampling_granularity, seeds)?;
         let partition = Partition::new(self.config.partition_algo, deal(draws.len()), warnings)?;
         let shuffle = match self.config.shuffle {
             false => Shuffle::Off,
@@ -95,7 +89,6 @@ impl BatchingArgs<'_> {
         Ok(Sequence { stream, draws, partition, shuffle })
     }
 
-    /// Makes a sequence for each stream.
     pub(super) fn sequence_per_stream(
         &self,
         deal: impl Fn(u64) -> PartitionArgs,
@@ -104,18 +97,10 @@ impl BatchingArgs<'_> {
         let streams = self.shares.choose.iter().enumerate();
         streams
             .map(|(stream, &choose)| {
-                let block = self.stream_block(stream);
-                self.sequence(&[(StreamId(stream as u32), choose)], block, &deal, warnings)
+                // A stream's part of the shuffle block.
+                let block = self.start.block as f64 * self.shares.proportion[stream];
+                self.sequence(&[(StreamId(stream as u32), choose)], block as u64, &deal, warnings)
             })
             .collect()
-    }
-
-    /// The first global batch after `sample_in_epoch`.
-    pub(super) fn resume_batch(&self, warnings: &mut Vec<OrderWarning>) -> u64 {
-        let global_batch = self.global_batch();
-        if !self.start.sample_in_epoch.is_multiple_of(global_batch) {
-            warnings.push(OrderWarning::ResumeRoundedDown { multiple: global_batch });
-        }
-        self.start.sample_in_epoch / global_batch
     }
 }

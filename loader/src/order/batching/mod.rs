@@ -32,23 +32,22 @@ pub(super) struct Batching {
 
 #[derive(Debug)]
 pub(super) enum Method {
-    Random(random::Random),
+    Random,
     PerStream(per_stream::PerStream),
     DevicePerStream(device_per_stream::DevicePerStream),
     Stratified(stratified::Stratified),
 }
 
 impl Batching {
-    /// Makes the sequences of the configured method and the rule by which they become batches.
     pub(super) fn build(
         args: &BatchingArgs<'_>,
         warnings: &mut Vec<OrderWarning>,
     ) -> Result<(Vec<Sequence>, Self), OrderError> {
         let (sequences, method, batches) = match args.config.batching_method {
             BatchingMethod::Random => {
-                let (sequence, method) = random::Random::build(args, warnings)?;
+                let sequence = random::build(args, warnings)?;
                 let (batches, end) = (sequence.partition.batches(), sequence.partition.deal.end());
-                return Ok((vec![sequence], Self { method: Method::Random(method), first: 0, batches, end }));
+                return Ok((vec![sequence], Self { method: Method::Random, first: 0, batches, end }));
             }
             BatchingMethod::PerStream => {
                 let (sequences, method, batches) = per_stream::PerStream::build(args, warnings)?;
@@ -63,8 +62,11 @@ impl Batching {
                 (sequences, Method::Stratified(method), batches)
             }
         };
-        let first = args.resume_batch(warnings);
-        Ok((sequences, Self { method, first, batches, end: batches * args.global_batch() }))
+        let (seen, global_batch) = (args.start.sample_in_epoch, args.global_batch());
+        if !seen.is_multiple_of(global_batch) {
+            warnings.push(OrderWarning::ResumeRoundedDown { multiple: global_batch });
+        }
+        Ok((sequences, Self { method, first: seen / global_batch, batches, end: batches * global_batch }))
     }
 
     /// Number of global batches of this plan, with those that consist of padding.
@@ -76,7 +78,7 @@ impl Batching {
     pub(super) fn seek(&self, place: &mut RankPlace, batch: u64) {
         place.batch = self.first + batch;
         match &self.method {
-            Method::Random(_) | Method::Stratified(_) => {}
+            Method::Random | Method::Stratified(_) => {}
             Method::PerStream(method) => method.seek(place),
             Method::DevicePerStream(method) => method.seek(place),
         }
@@ -86,7 +88,7 @@ impl Batching {
     #[inline]
     pub(super) fn row_source(&self, sequences: &[Sequence], place: &RankPlace, column: u64) -> Option<RowSource> {
         match &self.method {
-            Method::Random(method) => method.row_source(sequences, place, column),
+            Method::Random => random::row_source(&sequences[0], place, column),
             Method::PerStream(method) => method.row_source(sequences, place, column),
             Method::DevicePerStream(method) => method.row_source(sequences, place, column),
             Method::Stratified(method) => method.row_source(sequences, place, column),

@@ -35,7 +35,6 @@ fn portions(proportion: &[f64], global_batch: u64) -> Result<Vec<u64>, OrderErro
 }
 
 impl Stratified {
-    /// Makes the sequences and the method, and counts the global batches of the epoch.
     pub(super) fn build(
         args: &BatchingArgs<'_>,
         warnings: &mut Vec<OrderWarning>,

@@ -13,7 +13,6 @@ pub(in crate::order) struct Cell {
     pub(in crate::order) repeat: bool,
 }
 
-/// Input of a partition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::order) struct PartitionArgs {
     pub(in crate::order) samples: u64,

@@ -20,7 +20,6 @@ use relaxed::Recut;
 use super::config::PartitionAlgo;
 use super::error::{OrderError, OrderWarning};
 
-/// Deal among all ranks.
 #[derive(Debug)]
 pub(super) struct Partition {
     pub(super) args: PartitionArgs,

@@ -90,7 +90,6 @@ impl Deal {
         Ok(Self { args, starts, row_filled, row, padding, is_tiled, node_len, node_len_padded, tail })
     }
 
-    /// Places of each rank.
     pub(in crate::order) fn rank_len(&self) -> u64 {
         self.node_len_padded / self.args.ranks_per_node
     }

@@ -2,7 +2,6 @@
 
 use crate::order::shape::Steps;
 
-/// Input of a shuffle.
 pub(in crate::order) struct ShuffleArgs<'a> {
     /// The draws of each unit.
     pub(in crate::order) units: &'a Steps,

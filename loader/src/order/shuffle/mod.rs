@@ -53,7 +53,6 @@ impl Shuffle {
         })
     }
 
-    /// Returns a reader of this shuffle.
     pub(super) fn cursor(&self) -> Box<dyn Cursor> {
         match self {
             Self::Off => Box::new(Identity),
@@ -92,7 +91,6 @@ impl Shuffle {
     }
 }
 
-/// Cursor of an epoch that is not shuffled.
 struct Identity;
 
 impl Cursor for Identity {

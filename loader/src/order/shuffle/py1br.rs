@@ -24,7 +24,6 @@ pub(in crate::order) struct Py1br {
     blocks: Vec<Range<u64>>,
     /// First block of each window, and the generator before it.
     before: Vec<(usize, Snapshot)>,
-    /// Positions of each window.
     windows: Steps,
 }
 
@@ -75,11 +74,6 @@ impl Py1br {
         Ok(Self { nodes, generator, blocks, before, windows: Steps::of_sizes(window_sizes) })
     }
 
-    fn blocks_of(&self, window: usize) -> Range<usize> {
-        let stop = self.before.get(window + 1).map_or(self.blocks.len(), |&(block, _)| block);
-        self.before[window].0..stop
-    }
-
     pub(super) fn visit_spans(&self, canonical: u32, visit: &mut dyn FnMut(Stretch)) {
         for span in self.nodes.of_node(canonical as usize) {
             let positions = self.nodes.offsets.range(span);
@@ -110,8 +104,10 @@ impl Windows for Py1br {
             window.draws.extend(begin + (at - span_start)..begin + (stop - span_start));
             at = stop;
         }
-        let mut generator = self.generator.at(self.before[window_at].1);
-        for block in &self.blocks[self.blocks_of(window_at)] {
+        let (first, before) = self.before[window_at];
+        let stop = self.before.get(window_at + 1).map_or(self.blocks.len(), |&(block, _)| block);
+        let mut generator = self.generator.at(before);
+        for block in &self.blocks[first..stop] {
             window.draws.shuffle(&mut generator, (block.start - start) as usize..(block.end - start) as usize);
         }
     }

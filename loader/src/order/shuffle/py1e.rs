@@ -214,7 +214,6 @@ impl Sweep {
         }
     }
 
-    /// Takes the first bucket, sorted.
     fn take_bucket(&mut self, shuffle: &Py1e, node: usize) -> Vec<(f64, u64)> {
         self.open_first_bucket(shuffle, node);
         let mut samples = self.buckets.pop_front().unwrap_or_default();

@@ -37,7 +37,6 @@ pub(super) struct NodeSpans {
     nodes: Vec<usize>,
     /// First position of each canonical node, and the number of samples at the end.
     starts: Vec<u64>,
-    /// Positions of the spans.
     pub(super) offsets: Steps,
 }
 
@@ -85,7 +84,6 @@ impl NodeSpans {
         self.nodes[node]..self.nodes[node + 1]
     }
 
-    /// Positions of a canonical node.
     pub(super) fn positions(&self, node: usize) -> Range<u64> {
         self.starts[node]..self.starts[node + 1]
     }

@@ -21,7 +21,6 @@ pub(super) struct SharedQueue {
     pub(super) changed: Condvar,
 }
 
-/// State of the queue.
 #[derive(Debug, Default)]
 pub(super) struct QueueState {
     pub(super) queued: VecDeque<Arc<Request>>,
@@ -31,12 +30,10 @@ pub(super) struct QueueState {
     pub(super) awaited: usize,
     /// Running fetches without a waiting thread.
     pub(super) abandoned: usize,
-    /// Number of requests so far.
     pub(super) count: u64,
     pub(super) is_closed: bool,
 }
 
-/// The error of a closed queue.
 pub(super) fn closed_error() -> Error {
     Error::new(ErrorKind::Closed, "the data set was closed, or its process ends")
 }
@@ -73,10 +70,6 @@ enum Phase {
 
 impl Request {
     /// Queues a request for the file `key` of `stream`.
-    ///
-    /// # Errors
-    ///
-    /// `Closed` when the queue is closed.
     pub(super) fn enqueue(queue: &Arc<SharedQueue>, stream: usize, key: &str) -> Result<Arc<Self>> {
         let mut state = queue.state.lock();
         if state.is_closed {
@@ -169,7 +162,10 @@ impl Request {
                 Some(folder) => {
                     FetchStatus::Running { bytes: folder.map_or(0, |folder| bytes_in(&folder, LEVELS_MAX)) }
                 }
-                None => self.queue_status(),
+                // Each awaited fetch ends or is abandoned. Without any, the downloader does not take requests, or is
+                // busy with abandoned fetches that do not end: that time is limited as well.
+                None if self.queue.state.lock().awaited > 0 => FetchStatus::Queued,
+                None => FetchStatus::Running { bytes: 0 },
             };
             if let Err(e) = watch(status) {
                 // At the end of an epoch a running download may complete.
@@ -178,12 +174,6 @@ impl Request {
             }
             state = self.state.lock();
         }
-    }
-
-    fn queue_status(&self) -> FetchStatus {
-        // Each awaited fetch ends or is abandoned. Without any, the downloader does not take requests, or is busy with
-        // abandoned fetches that do not end: that time is limited as well.
-        if self.queue.state.lock().awaited > 0 { FetchStatus::Queued } else { FetchStatus::Running { bytes: 0 } }
     }
 }
 

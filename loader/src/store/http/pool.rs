@@ -23,7 +23,6 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Returns the origin of an absolute `http(s)` address.
     pub(crate) fn of(uri: &http::Uri) -> Option<Self> {
         let tls = match uri.scheme_str()? {
             "http" => false,
@@ -44,7 +43,6 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Idle connections by origin.
 pub(crate) struct ConnectionPool {
     idle: RefCell<HashMap<Origin, Vec<(Sender, Duration)>>>,
     /// Most idle connections per origin.

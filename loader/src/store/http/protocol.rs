@@ -6,12 +6,10 @@ use crate::store::url::encode_path;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use std::fmt;
 
 /// Store-specific parts of a request.
 #[async_trait(?Send)]
-pub(crate) trait Protocol: fmt::Debug + Send + Sync {
-    /// Returns the address of the object `key`.
+pub(crate) trait Protocol: Send + Sync {
     fn address(&self, key: &str) -> String;
 
     /// Signs `request`, whose address is absolute. Called again after every redirect.
@@ -29,7 +27,6 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
 }
 
 /// Plain HTTP, without signatures.
-#[derive(Debug)]
 pub(crate) struct PlainProtocol {
     /// Address of the folder, without a slash at the end.
     base: String,

@@ -82,7 +82,6 @@ pub(super) fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// Returns the target of a redirect from `from`.
 pub(super) fn redirect_target(from: &Uri, headers: &HeaderMap) -> Result<Uri, Failure> {
     let permanent = |kind, why: String| Failure::permanent(Error::new(kind, why));
     let to = text(headers, &header::LOCATION)
@@ -105,9 +104,13 @@ pub(super) async fn rejection(context: &ThreadContext, exchange: Exchange) -> Fa
     let status = exchange.response.status();
     let after = retry_after(exchange.response.headers().get(header::RETRY_AFTER));
     let host = exchange.origin.to_string();
-    let detail = explanation(context, exchange).await;
+    let mut text = Vec::new();
+    let mut body = HttpBody::new(context, exchange);
+    let mut body = TimedBody::new(context, &mut body, context.shared.config.download_timeout);
+    // The part that has arrived is enough.
+    let _ = body.read_whole(EXPLANATION_BYTES, &mut text).await;
     let (kind, is_retried, why) = meaning(status);
-    let error = Error::new(kind, format!("{why} ({}{detail})", status.as_u16())).with("host", host);
+    let error = Error::new(kind, format!("{why} ({}{})", status.as_u16(), server_code(&text))).with("host", host);
     Failure { error, is_retried, retry_after: after }
 }
 
@@ -122,16 +125,6 @@ fn meaning(status: StatusCode) -> (ErrorKind, bool, &'static str) {
         500..=599 => (ErrorKind::Network, true, "the server failed"),
         _ => (ErrorKind::Config, false, "the server rejects the request: check the remote's address"),
     }
-}
-
-/// Reads the start of an error's body, and returns the server's code for messages.
-async fn explanation(context: &ThreadContext, exchange: Exchange) -> String {
-    let mut body = HttpBody::new(context, exchange);
-    let mut text = Vec::new();
-    // The part that has arrived is enough.
-    let mut body = TimedBody::new(context, &mut body, context.shared.config.download_timeout);
-    let _ = body.read_whole(EXPLANATION_BYTES, &mut text).await;
-    server_code(&text)
 }
 
 /// Returns the code in an error's body, after a comma: S3 sends one in XML. The rest of the text is not shown, because it

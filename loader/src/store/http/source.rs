@@ -18,8 +18,6 @@ use http::{Request, StatusCode, Uri};
 /// Most redirects that one request follows.
 const REDIRECTS_MAX: usize = 5;
 
-/// Folder on an HTTP server.
-#[derive(Debug)]
 pub(crate) struct HttpSource {
     protocol: Arc<dyn Protocol>,
     user_agent: HeaderValue,

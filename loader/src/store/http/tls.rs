@@ -20,10 +20,6 @@ impl Tls {
     }
 
     /// Returns the settings that all connections share, including session tickets.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) without any certificate, because no server could be trusted.
     pub(crate) fn config(&self) -> Result<Arc<ClientConfig>> {
         let mut known = self.config.lock();
         if let Some(config) = &*known {

@@ -18,7 +18,6 @@ const BUFFER_BYTES: usize = 128 << 10;
 
 type Operation<T> = Pin<Box<dyn Future<Output = (io::Result<T>, Vec<u8>)>>>;
 
-/// Connected socket.
 pub(super) struct UringStream {
     stream: Rc<TcpStream>,
     /// Bytes of the last read, and how many of them have been consumed.

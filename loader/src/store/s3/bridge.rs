@@ -21,7 +21,6 @@ use object_store::client::{
 use std::fmt;
 use std::time::Duration;
 
-/// Largest response that is accepted.
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
 /// Time limit for metadata services, which respond at once or do not exist.

@@ -3,7 +3,6 @@
 use crate::{Error, Result};
 use std::path::Path;
 
-/// Largest settings file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Settings of one profile, by name.

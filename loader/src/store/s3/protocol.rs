@@ -19,7 +19,6 @@ use http::{HeaderMap, Request, StatusCode, Uri};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AwsAuthorizer, AwsCredential};
 use object_store::client::HttpRequest;
 use object_store::{RetryConfig, aws::AmazonS3ConfigKey};
-use std::fmt;
 use std::time::Duration;
 
 /// Region until a setting or a response names another one.
@@ -48,13 +47,14 @@ impl S3Protocol {
         settings.validate()?;
         let region = settings.region.clone().unwrap_or_else(|| REGION_DEFAULT.to_owned());
         let bridge = Bridge::new(queues);
-        let library = Arc::new(builder(&settings, &bucket, &region, &bridge).build().map_err(settings_error)?);
+        let library = builder(&settings, &bucket, &region, &bridge).build();
+        let library = library.map_err(|e| Error::config("the S3 settings do not fit together").caused_by(e))?;
         Ok(Self {
             settings,
             bucket,
             prefix: if prefix.is_empty() { String::new() } else { format!("{prefix}/") },
             bridge,
-            library: Mutex::new((region, library)),
+            library: Mutex::new((region, Arc::new(library))),
             next_search: tokio::sync::Mutex::new(None),
             is_unsigned: AtomicBool::new(false),
         })
@@ -155,21 +155,6 @@ fn is_s3(origin: &Origin, bucket: &str) -> bool {
     let name = name.strip_prefix(bucket).and_then(|name| name.strip_prefix('.')).unwrap_or(name);
     let is_region = |text: &str| text.strip_prefix(['.', '-']).is_some_and(|region| !region.contains('.'));
     origin.tls && name.strip_prefix("s3").is_some_and(|rest| rest.is_empty() || is_region(rest))
-}
-
-impl fmt::Debug for S3Protocol {
-    /// Without the library's store, which has credentials.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("S3Protocol")
-            .field("settings", &self.settings)
-            .field("bucket", &self.bucket)
-            .field("prefix", &self.prefix)
-            .finish_non_exhaustive()
-    }
-}
-
-fn settings_error(error: object_store::Error) -> Error {
-    Error::config("the S3 settings do not fit together").caused_by(error)
 }
 
 #[async_trait(?Send)]

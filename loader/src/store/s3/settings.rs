@@ -96,7 +96,6 @@ impl S3Settings {
         Ok(settings)
     }
 
-    /// Checks that the settings are consistent.
     pub(super) fn validate(&self) -> Result<()> {
         if self.access_key.is_some() != self.secret_key.is_some() {
             return Err(Error::config(
