@@ -146,3 +146,11 @@ def test_the_alias_works_as_a_pytest_plugin(tmp_path):
     test = tmp_path / "test_it.py"
     test.write_text("import streaming\ndef test_it(): assert streaming.__name__ == 'forebay.streaming'\n")
     run("-m", "pytest", "-q", "-p", "forebay.streaming.alias", "-p", "no:cacheprovider", str(test))
+
+
+def test_the_command_prints_its_usage_and_names_a_script_that_does_not_exist():
+    assert "usage: python -m forebay.streaming.alias" in run("-m", "forebay.streaming.alias", "--help")
+    for wrong, message in ([], "usage:"), (["--fast"], "'--fast'"), (["no.py"], "no script 'no.py'"):
+        command = [sys.executable, "-m", "forebay.streaming.alias", *wrong]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr

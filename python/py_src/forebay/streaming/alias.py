@@ -22,6 +22,8 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+_USAGE = "usage: python -m forebay.streaming.alias (SCRIPT | -m MODULE) [ARGUMENT...]"
+
 _ALIAS = "streaming"
 _REAL = "forebay.streaming"
 
@@ -112,9 +114,16 @@ def _spec_of(name: str) -> importlib.machinery.ModuleSpec:
 install()
 
 if __name__ == "__main__":
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        print(_USAGE, __doc__, sep="\n\n", end="")
+        sys.exit()
     if len(sys.argv) < 2 or sys.argv[1:] == ["-m"]:
-        sys.exit("usage: python -m forebay.streaming.alias (SCRIPT | -m MODULE) [ARGUMENT...]")
+        sys.exit(_USAGE)
+    if sys.argv[1].startswith("-") and sys.argv[1] != "-m":
+        sys.exit(f"{_USAGE}\nthere is no option {sys.argv[1]!r}: options of the script follow its name")
     del sys.argv[0]
+    if sys.argv[0] != "-m" and not os.path.exists(sys.argv[0]):
+        sys.exit(f"there is no script {sys.argv[0]!r}")
     # A process that was started by another aliased script is not one of its spawned children.
     os.environ.pop(_MODULE, None)
     if sys.argv[0] == "-m":

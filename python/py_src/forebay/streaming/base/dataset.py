@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import operator
 import os
-import warnings
-import weakref
 from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Any
@@ -20,6 +17,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from ... import _forebay
 from .._lazy import lazy
 from ._arrays import int64s, numbers
+from ._checks import alive, check_arguments, check_cache_limit, check_folders, check_order, check_remotes
 from ._iterator import Epoch, IteratesInPython
 from ._iterator import _Iterator as _Iterator
 from ._outside import making_reader, outside
@@ -28,15 +26,13 @@ from ._shards import AllShards, GivenShards, StreamShards
 from ._sizes import bytes_to_int, number_abbrev_to_int
 from ._states import _ShardState as _ShardState
 from .array import Array
-from .batching import batching_methods, generate_work, orders_in_python
+from .batching import generate_work, orders_in_python
 from .batching._ids import plan_arguments
 from .batching._in_python import of_engine
 from .format import Reader, get_index_basename
 from .format.mds._decoders import decoder_of
-from .partition import algos as partition_algos
 from .registry_utils import construct_from_registry
 from .shared.state import SharedState
-from .shuffle import algos as shuffle_algos
 from .spanner import Spanner
 from .stream import Stream, is_of_reference, streams_registry
 from .world import World
@@ -174,7 +170,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self.replication = replication
         # Nodes of the first run of the training; known after a checkpoint is loaded.
         self.initial_physical_nodes: int | None = None
-        self._check_arguments()
+        check_arguments(self)
         if predownload is None:
             self.predownload = 64 if batch_size is None else 8 * batch_size
         self.epoch_seed_change = shuffle and sampling_method == "balanced"
@@ -201,9 +197,9 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         else:
             streams = [_stream_of(stream_name, {**(stream_config or {}), **defaults})]
         Stream.validate_weights(streams)
-        self._check_remotes(streams)
+        check_remotes(streams)
         self._open_streams(streams)
-        self._check_cache_limit()
+        check_cache_limit(self)
 
         epoch_samples = number_abbrev_to_int(epoch_size) if epoch_size else None
         if epoch_samples is not None and epoch_samples < 0:
@@ -211,33 +207,12 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self.epoch_size = Stream.apply_weights(streams, self.samples_per_stream, epoch_samples, shuffle_seed)
         self.length = ceil(self.epoch_size / self._parallel_rank_world.num_ranks)
 
-        self._check_folders()
+        check_folders(self)
+        alive.add(self)
         self._state = SharedState()
         self._forget_process()
         # Before workers are forked, so that they share its pages.
         self._data_here = self._data
-
-    def _check_arguments(self) -> None:
-        require = _require
-        require(
-            self.predownload is None or self.batch_size is None or self.predownload >= self.batch_size,
-            f"predownload < batch_size ({self.predownload} < {self.batch_size}). This may result in slower batch time. "
-            "Recommendation is to set predownload to at-least batch_size.",
-            UserWarning,
-        )
-        require(
-            self.sampling_method in ("balanced", "fixed"),
-            f"Invalid sampling method: {self.sampling_method}. Must be one of `balanced` or `fixed`.",
-        )
-        require(
-            self.sampling_granularity > 0,
-            f"`sampling_granularity` must be a positive integer, but got {self.sampling_granularity}.",
-        )
-        require(
-            self.batching_method in batching_methods,
-            f"Invalid batching method: {self.batching_method}. Must be one of {', '.join(batching_methods)}.",
-        )
-        require(self.shuffle_seed >= 0, f"`shuffle_seed` must be non-negative, but got {self.shuffle_seed}.")
 
     def _open_streams(self, streams: Sequence[Stream]) -> None:
         """Reads the indexes and sets the attributes that map streams, shards and samples to each other."""
@@ -271,53 +246,6 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self.spanner = Spanner(self.samples_per_shard)
         # Attributes that a program may replace, as they are in the engine.
         self._in_engine = {name: getattr(self, name) for name in _IN_ENGINE}
-
-    def _check_cache_limit(self) -> None:
-        if not self.cache_limit:
-            return
-        index_bytes = sum(stream.get_index_size() for stream in self.streams)
-        _require(
-            self.cache_limit > index_bytes,
-            f"Minimum cache usage ({index_bytes} bytes) of the indexes is larger than the cache limit ({self.cache_limit} "
-            "bytes). Raise `cache_limit`, by far if you can: evicted shards are fetched again.",
-        )
-        largest = max(part.max_size() for part in self._parts)
-        self.max_shard_size_across_all_streams = largest
-        _require(
-            self.cache_limit >= 4 * largest,
-            f"Cache limit ({self.cache_limit} bytes) is too low. Increase the `cache_limit` to at-least four times the "
-            f"largest shard, which takes {largest} bytes raw and compressed, and by far if you can: evicted shards "
-            "are fetched again.",
-        )
-
-    def _check_folders(self) -> None:
-        """Checks that no other data set of this process is about to use the same folder. Other processes may, and so may
-        a data set that has been read, as in the reference."""
-        ours = [os.path.abspath(folder(stream)) for stream in self.streams]
-        filled = {folder for folder, stream in zip(ours, self.streams) if stream.remote is not None}
-        if len(filled) < sum(stream.remote is not None for stream in self.streams):
-            raise ValueError(f"Reused local directory: {ours}. Provide a different one.")
-
-        for other in _others_with(filled):
-            if not other._has_been_read():
-                theirs = [os.path.abspath(folder(stream)) for stream in other.streams]
-                raise ValueError(f"Reused local directory: {ours} vs {theirs}. Provide a different one.")
-        _alive.add(self)
-
-    @staticmethod
-    def _check_remotes(streams: Sequence[Stream]) -> None:
-        """Checks that no other data set of this process has filled one of the folders from another remote: its index and
-        shards would be read in place of this one's."""
-        remotes = {os.path.abspath(folder(stream)): stream.remote for stream in streams if stream.remote is not None}
-        for other in _others_with(set(remotes)):
-            for stream in other.streams:
-                path = os.path.abspath(folder(stream))
-                ours = remotes.get(path, stream.remote)
-                if stream.remote not in (None, ours) and os.path.exists(os.path.join(path, get_index_basename())):
-                    raise ValueError(
-                        f"Reused local directory: {path} has the shards of {stream.remote}, and not those of {ours}. Provide "
-                        "a different one, or delete it first."
-                    )
 
     def _has_been_read(self) -> bool:
         """Returns true if this process has read or fetched a shard, or any process of the rank has begun an epoch."""
@@ -444,7 +372,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._forget_process()
-        _alive.add(self)
+        alive.add(self)
 
     # Start of an iteration.
 
@@ -551,21 +479,9 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         )
         return int64s(units), int64s(samples)
 
-    def _check_order(self) -> None:
-        """Checks the arguments of the order. Called late, because programs set these attributes."""
-        if not isinstance(self.batch_size, int):
-            raise ValueError(
-                "Please pass `batch_size` to StreamingDataset, the same as to the DataLoader: samples per batch and device. "
-                "It determines the samples of each rank and worker"
-            )
-        # The reference's error for an unknown name is a KeyError.
-        partition_algos[self.partition_algo]
-        if self.shuffle:
-            shuffle_algos[self.shuffle_algo]
-
     def _plan(self, epoch: int, sample_in_epoch: int) -> _forebay.Plan:
         """Plans an epoch, or the rest of one, for this rank."""
-        self._check_order()
+        check_order(self)
         world = self._parallel_worker_world
         arguments = plan_arguments(self.batching_method, self, world, epoch, sample_in_epoch)
         return _forebay.Plan(self._data, arguments, world.rank)
@@ -574,7 +490,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         """Returns the ids of this worker, batch after batch, int64; -1 if it has fewer than other workers."""
         world = self._parallel_worker_world
         if self._orders_in_python():
-            self._check_order()
+            check_order(self)
             ids = generate_work(self.batching_method, self, world, epoch, sample_in_epoch)
             return ids[world.node, world.rank_of_node, world.worker_of_rank].reshape(-1)
         return np.frombuffer(self._plan(epoch, sample_in_epoch).ids(world.worker_of_rank), np.int64)
@@ -681,15 +597,6 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self.evict_coldest_shard()
 
 
-def _require(condition: bool, message: str, category: type[Warning] | None = None) -> None:
-    """Raises, or warns if there is a category, unless `condition` holds."""
-    if condition:
-        return
-    if category is None:
-        raise ValueError(message)
-    warnings.warn(message, category, stacklevel=4)
-
-
 def _stream_of(name: str, arguments: dict[str, Any]) -> Stream:
     """Makes a stream of the class `name` of the registry."""
     if is_of_reference(streams_registry.get(name)):
@@ -706,25 +613,10 @@ _IN_ENGINE = ("samples_per_shard", "shard_offset_per_stream", "shards_per_stream
 # Attributes that programs with their own iteration set on the data set; a copy in another process must not have them.
 _THREADS = ("_iterator", "_executor", "_event")
 
-# Data sets of this process.
-_alive: weakref.WeakSet[StreamingDataset] = weakref.WeakSet()
-
-
-def _others_with(folders: set[str]) -> list[StreamingDataset]:
-    """Returns the data sets of this process that use one of the folders."""
-
-    def found() -> list[StreamingDataset]:
-        return [other for other in _alive if folders & {os.path.abspath(folder(stream)) for stream in other.streams}]
-
-    if found():
-        # Not one that is garbage in a reference cycle.
-        gc.collect()
-    return found()
-
 
 def _forget_parent() -> None:
     """Resets data sets in a forked child, whose threads, locks and descriptors belong to the parent."""
-    for dataset in _alive:
+    for dataset in alive:
         dataset._forget_process()
 
 
