@@ -2,6 +2,8 @@
 
 import json
 import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from loaders import NUMBER, numbers, ordered
@@ -122,6 +124,42 @@ def test_break_ends_an_epoch_and_an_old_iterator_is_an_error(pictures):
         with pytest.raises(StopIteration):
             next(second)
         assert loader.epoch == 2
+
+
+def test_of_two_threads_that_start_an_epoch_at_once_none_gets_a_part_of_one(pictures):
+    """One has the whole epoch; the other, whose iterator ended, an error, unless it was through already."""
+    with ordered(pictures) as loader, ThreadPoolExecutor(2) as pool:
+        for _ in range(60):
+            start = threading.Barrier(2)
+
+            def read():
+                start.wait()
+                try:
+                    return sum(numbers(loader), [])
+                except fb.ClosedError:
+                    return None
+
+            parts = [one.result() for one in [pool.submit(read) for _ in range(2)]]
+            assert list(range(SAMPLES)) in parts
+            assert all(part in (None, list(range(SAMPLES))) for part in parts), [len(part or ()) for part in parts]
+
+
+def test_of_two_iterators_made_at_once_one_has_the_whole_epoch(pictures):
+    with ordered(pictures) as loader, ThreadPoolExecutor(2) as pool:
+        for _ in range(60):
+            start = threading.Barrier(2)
+
+            def begin():
+                start.wait()
+                return iter(loader)
+
+            rows = []
+            for batches in [one.result() for one in [pool.submit(begin) for _ in range(2)]]:
+                try:
+                    rows.append(sum(len(batch["number"]) for batch in batches))
+                except fb.ClosedError:
+                    rows.append(0)
+            assert sorted(rows) == [0, SAMPLES]
 
 
 def test_augmentation_does_not_depend_on_threads_or_resumption(pictures):

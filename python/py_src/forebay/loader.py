@@ -217,6 +217,9 @@ class Loader:
             raise
         if devices != ["cpu"]:
             _on_devices.add(self)
+        # Serialises threads that take batches, also those of an iterator that a newer one ends. Held while batches are
+        # taken, not while they are converted. Reentrant, because a signal handler may use the loader.
+        self._turn = threading.RLock()
         # Weak, because the iterator holds the loader. Without a cycle both end when the last of them is dropped.
         self._iterator: Callable[[], _Epoch | None] = lambda: None
 
@@ -228,11 +231,12 @@ class Loader:
         """
         self._check()
         check_group(self._world)
-        self._abandon()
-        for engine in self._engines:
-            engine.start()
-        iterator = _Epoch(self)
-        self._iterator = weakref.ref(iterator)
+        with self._turn:
+            self._abandon()
+            for engine in self._engines:
+                engine.start()
+            iterator = _Epoch(self)
+            self._iterator = weakref.ref(iterator)
         return iterator
 
     def __getitem__(self, at: object) -> Any:
@@ -281,10 +285,11 @@ class Loader:
         if "epoch" not in state:
             keys = ", ".join(map(repr, list(state)[:5])) or "nothing"
             raise StateError(f"a state is a dict from state_dict(), but this dict has {keys}: pass the item with the state")
-        self._abandon()
         document = json.dumps(dict(state), default=_plain)
-        for engine in self._engines:
-            engine.load_state_dict(document, strict)
+        with self._turn:
+            self._abandon()
+            for engine in self._engines:
+                engine.load_state_dict(document, strict)
 
     def stats(self) -> dict[str, Any]:
         """Returns the figures of all stages since the loader was made.
@@ -373,8 +378,6 @@ class _Epoch:
         self._loader = loader
         self._over = False
         self._is_empty = True
-        # Serialises threads that share the iterator. Held while batches are taken, not while they are converted.
-        self._turn = threading.Lock()
         # Guards the next three attributes for short times.
         self._lock = threading.Lock()
         # Batches taken from the engines, and those of them that are incomplete, or could not be converted or transformed.
@@ -394,7 +397,7 @@ class _Epoch:
         # Batches that this call has taken: at most one.
         held: list[_Taken] = []
         try:
-            with self._turn:
+            with loader._turn:
                 self._take(held)
             batches = [{name: loader._convert(value) for name, value in outputs.items()} for outputs in held[0][1]]
             batch = batches[0] if loader._single else batches
@@ -433,6 +436,9 @@ class _Epoch:
         loader = self._loader
         # Another thread may have closed the loader.
         loader._check()
+        if self._is_empty:
+            # The group may have been made since `iter`.
+            check_group(loader._world)
         if self.abandoned:
             raise ClosedError("a newer iterator, load_state_dict or close ended this one: only one is alive at a time")
         with self._lock:
