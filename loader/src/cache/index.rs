@@ -13,7 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::index::{INDEX_BASENAME, INDEX_BYTES_MAX, describe_folder};
 use crate::io::read_regular;
 use crate::sync::AtomicBool;
-use rustix::fs::{XattrFlags, getxattr, setxattr};
+use rustix::fs::{XattrFlags, fsetxattr, getxattr, setxattr};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Index of a directory.
@@ -91,13 +92,20 @@ impl<T> IndexSource<'_, '_, T> {
             // If there is a file, it is no index.
             remove_quietly(&path);
         }
-        match write_file(&path, &bytes, WriteMode { is_alone, unnamed_files: &AtomicBool::new(true) }) {
-            Ok(WriteOutcome::New) => record_remote(dir, self.remote),
-            Ok(WriteOutcome::AlreadyThere) => compare(&path, &read(&path)?.unwrap_or_default(), self.remote, &bytes)?,
+        let mut other_remote = None;
+        // Before the file has its name: another process takes an index without a record for its own remote's.
+        let label =
+            |file: &File| note(&path, fsetxattr(file, REMOTE_ATTRIBUTE, self.remote.as_bytes(), XattrFlags::empty()));
+        match write_file(&path, &bytes, WriteMode { is_alone, unnamed_files: &AtomicBool::new(true), label: &label }) {
+            Ok(WriteOutcome::New) => {}
+            Ok(WriteOutcome::AlreadyThere) => {
+                compare(&path, &read(&path)?.unwrap_or_default(), self.remote, &bytes)?;
+                other_remote = other_than(&path, self.remote);
+            }
             Err(e) if is_created && e.kind() != ErrorKind::Permission => return Err(e),
             Err(e) => log::warn!("the index is not kept: {e}"),
         }
-        Ok(InstalledIndex { index, bytes, unchecked: None, other_remote: None })
+        Ok(InstalledIndex { index, bytes, unchecked: None, other_remote })
     }
 
     fn path(&self) -> PathBuf {
@@ -121,8 +129,8 @@ impl<T> IndexSource<'_, '_, T> {
         if self.compares
             && let Some(fetch) = &mut self.fetch
         {
-            let recorded = recorded_remote(&path);
-            other_remote = recorded.clone().filter(|recorded| recorded != self.remote);
+            let is_recorded = recorded_remote(&path).is_some();
+            other_remote = other_than(&path, self.remote);
             // An answer that is no index is no reason to reject the cached one. Equal bytes are not parsed again.
             let parsed = |current: Vec<u8>| {
                 if current != bytes {
@@ -135,8 +143,10 @@ impl<T> IndexSource<'_, '_, T> {
                 Err(e) if other_remote.is_some() => return Err(stale(&path, self.remote).caused_by(e)),
                 Err(e) => unchecked = Some(e),
             }
-            if recorded.is_none() && unchecked.is_none() {
-                record_remote(self.dir, self.remote);
+            if !is_recorded && unchecked.is_none() {
+                // Not over the record that another process has made meanwhile.
+                note(&path, setxattr(&path, REMOTE_ATTRIBUTE, self.remote.as_bytes(), XattrFlags::CREATE));
+                other_remote = other_than(&path, self.remote);
             }
         }
         Ok(Some(InstalledIndex { index, bytes, unchecked, other_remote }))
@@ -149,9 +159,19 @@ const REMOTE_ATTRIBUTE: &str = "user.forebay.remote";
 /// Records that `dir` belongs to `remote`, if the file system can.
 pub(crate) fn record_remote(dir: &Path, remote: &str) {
     let path = dir.join(INDEX_BASENAME);
-    if let Err(errno) = setxattr(&path, REMOTE_ATTRIBUTE, remote.as_bytes(), XattrFlags::empty()) {
+    note(&path, setxattr(&path, REMOTE_ATTRIBUTE, remote.as_bytes(), XattrFlags::empty()));
+}
+
+/// Logs that the remote of the index at `path` could not be recorded.
+fn note(path: &Path, recorded: rustix::io::Result<()>) {
+    if let Err(errno) = recorded {
         log::debug!("{} does not record its remote: {errno}", path.display());
     }
+}
+
+/// Returns the remote that the index at `path` belongs to, if that is known and another one than `remote`.
+fn other_than(path: &Path, remote: &str) -> Option<String> {
+    recorded_remote(path).filter(|recorded| recorded != remote)
 }
 
 /// Returns the remote that the directory of the index at `path` belongs to, if that is known.
@@ -167,7 +187,7 @@ const REMOTE_BYTES_MAX: usize = 4_096;
 
 /// Returns the error for a directory that belongs to another remote than `remote`, or to an earlier state of it.
 pub(crate) fn stale(path: &Path, remote: &str) -> Error {
-    let recorded = recorded_remote(path).filter(|recorded| recorded != remote);
+    let recorded = other_than(path, remote);
     let why = match recorded {
         Some(_) => "the directory is filled from another remote: choose another `local`, or remove the directory",
         None => {

@@ -266,7 +266,7 @@ impl Admission {
         // Guarded before it is visible, so that no evictor can take it in between.
         let guard = ResidencyGuard::of_claimed(stream, shard);
         let is_alone = dir.locks.lock().is_available();
-        let mode = WriteMode { is_alone, unnamed_files: &dir.unnamed_files };
+        let mode = WriteMode { is_alone, unnamed_files: &dir.unnamed_files, label: &|_| () };
         // Compressed files first and the data file last: while the data file is missing, the shard does not look
         // complete, however many of these steps have been done.
         let zips = zip_files(all).filter(|_| stream.config.keep_zip || !stream.has_remote());

@@ -33,12 +33,14 @@ pub(super) fn moment(_: &str) {}
 pub(super) use super::tests::moment;
 
 /// Options of a write.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct WriteMode<'a> {
     /// No other process writes this file, so its `.tmp` may be overwritten.
     pub(super) is_alone: bool,
     /// Cleared when the file system rejects unnamed files.
     pub(super) unnamed_files: &'a AtomicBool,
+    /// Sets attributes of the file, before it has a name.
+    pub(super) label: &'a dyn Fn(&File),
 }
 
 /// Result of a write.
@@ -64,8 +66,12 @@ pub(super) fn tmp_path(path: &Path) -> PathBuf {
 /// `Full`, `Permission` or `Io`; `path` is then unchanged.
 pub(super) fn write_file(path: &Path, bytes: &[u8], mode: WriteMode<'_>) -> Result<WriteOutcome> {
     let result = match create(path, mode) {
-        Ok(NewFile::Unnamed(file)) => fill(&file, bytes).and_then(|()| link(&file, path, bytes.len())),
+        Ok(NewFile::Unnamed(file)) => {
+            (mode.label)(&file);
+            fill(&file, bytes).and_then(|()| link(&file, path, bytes.len()))
+        }
         Ok(NewFile::Named(file, tmp)) => {
+            (mode.label)(&file);
             let done = fill(&file, bytes)
                 .and_then(|()| rustix::fs::rename(&tmp, path).map(|()| WriteOutcome::New).map_err(write_error));
             if done.is_err() {

@@ -6,10 +6,10 @@ use crate::cache::{IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, record_
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::index::INDEX_BYTES_MAX;
+use crate::format::index::{INDEX_BYTES_MAX, describe_folder};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index, Shard};
 use crate::stats::Stats;
-use crate::store::{Remote, StoreConfig, ThreadStart, local_folder, redact};
+use crate::store::{Remote, StoreConfig, ThreadStart, is_url, local_folder, redact};
 use crate::sync::{Arc, scope};
 use crate::topology::{CpuSet, Topology, affinity};
 use std::collections::HashMap;
@@ -68,6 +68,7 @@ impl Opener<'_> {
     }
 
     fn open(&self, stream: &StreamConfig) -> Result<IndexedStream> {
+        let stream = &absolute(stream);
         let split = stream.split.as_deref().unwrap_or("");
         let name = match &stream.remote {
             Some(remote) => join(remote, split),
@@ -89,8 +90,11 @@ impl Opener<'_> {
             // A folder on this machine is read in place, unless its shards must be unpacked.
             if !folder.join(INDEX_BASENAME).exists() {
                 let message = match folder.is_dir() {
-                    true => "the folder that `remote` and `split` name holds no index.json: it is not a data set",
-                    false => "the folder that `remote` and `split` name does not exist",
+                    true => format!(
+                        "the folder that `remote` and `split` name has no index.json: {}",
+                        describe_folder(&folder)
+                    ),
+                    false => "the folder that `remote` and `split` name does not exist".to_owned(),
                 };
                 return Err(Error::new(ErrorKind::NotFound, message).with("folder", folder.display()));
             }
@@ -175,6 +179,21 @@ fn has_same_shard(index: &Index, folder: &Path, remote: &Remote) -> Result<bool>
         compression.decompress(&packed, shard.raw_data.bytes, &mut fetched)?;
     }
     Ok(fetched == cached)
+}
+
+/// Returns `stream` with absolute paths: the working directory may change while the loader lives, and the default cache
+/// folder follows from the name of the remote.
+fn absolute(stream: &StreamConfig) -> StreamConfig {
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let mut stream = stream.clone();
+    stream.local = stream.local.map(absolute);
+    if let Some(remote) = stream.remote.as_mut().filter(|remote| !is_url(remote))
+        && let Some(folder) = local_folder(remote)
+        && let Ok(name) = absolute(folder).into_os_string().into_string()
+    {
+        *remote = name;
+    }
+    stream
 }
 
 /// Rejects streams of which one would take the other's shards for its own: both in one folder, at least one of them with

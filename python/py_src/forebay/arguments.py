@@ -190,8 +190,8 @@ def text(name: str, value: Any, what: str = "text") -> str:
 
 
 def path(name: str, value: Any, what: str = "a path") -> str:
-    """Checks a path and returns it as text."""
-    return text(name, os.fspath(value) if isinstance(value, os.PathLike) else value, what)
+    """Checks a path and returns it as text, with the home directory in place of `~`."""
+    return os.path.expanduser(text(name, os.fspath(value) if isinstance(value, os.PathLike) else value, what))
 
 
 def one_of(name: str, value: Any, choices: Sequence[str]) -> str:

@@ -5,13 +5,14 @@ mod processes;
 pub(super) use processes::moment;
 
 use super::shards::files_of;
+use super::write::{WriteMode, write_file};
 use super::*;
 use crate::clock::Clock;
 use crate::error::{ErrorKind, Result};
 use crate::format::index::{FileInfo, INDEX_BASENAME, Index, Shard};
 use crate::format::layout::Layout;
 use crate::stats::Stats;
-use crate::sync::Arc;
+use crate::sync::{Arc, AtomicBool, Ordering};
 use std::path::Path;
 use std::time::Duration;
 
@@ -528,6 +529,20 @@ fn the_index_is_fetched_once_and_a_changed_remote_is_named() {
 }
 
 #[test]
+fn a_file_has_its_attributes_before_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    for unnamed in [true, false] {
+        let labelled = AtomicBool::new(false);
+        let label = |_: &std::fs::File| labelled.store(!path.exists(), Ordering::Relaxed);
+        let mode = WriteMode { is_alone: true, unnamed_files: &AtomicBool::new(unnamed), label: &label };
+        write_file(&path, b"bytes", mode).unwrap();
+        assert!(labelled.load(Ordering::Relaxed));
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
 fn an_index_that_another_stream_fetched_meanwhile_is_compared_too() {
     let folder = tempfile::tempdir().unwrap();
     let dir = &folder.path().join("train");
@@ -643,7 +658,7 @@ fn without_locks_and_unnamed_files_shards_are_still_fetched_and_appear_whole() {
     let folder = folder();
     let a = open(folder.path(), shards(3, 100, false));
     a.dir.locks.lock().unavailable = Some(rustix::io::Errno::NOLCK);
-    a.dir.unnamed_files.store(false, crate::sync::Ordering::Relaxed);
+    a.dir.unnamed_files.store(false, Ordering::Relaxed);
     put(&a, 0, &unplanned);
     // Another writer's file with the common name is left alone: without locks it may be alive.
     std::fs::write(folder.path().join("shard.00001.mds.tmp"), b"half").unwrap();
