@@ -90,6 +90,11 @@ def test_skipping_without_a_budget_is_rejected(packed):
         fb.Loader(local=packed, batch_size=4, on_error="skip")
 
 
+def test_a_budget_without_skipping_is_rejected(packed):
+    with pytest.raises(fb.ConfigError, match='max_errors counts samples that on_error="skip" leaves out: pass that too'):
+        fb.Loader(local=packed, batch_size=4, max_errors=5)
+
+
 def test_a_password_in_a_remote_is_not_repeated():
     with pytest.raises(fb.ConfigError, match="passwords in a remote's address are not supported") as caught:
         fb.Loader(remote="http://me:secret@localhost:1/set", batch_size=4)

@@ -206,6 +206,8 @@ class Loader:
         self._world = detect(rank, world_size, local_rank, local_world_size)
         _log.info("loader of %s, local rank %d of %d", self._world, self._world.local_rank, self._world.local_world_size)
         config = {"streams": sources, "fields": outputs} | checked(_OPTIONS, options)
+        if config["max_errors"] and config["on_error"] != "skip":
+            raise ConfigError('max_errors counts samples that on_error="skip" leaves out: pass that too, or omit max_errors')
         self._engines = []
         try:
             for number, name in enumerate(devices):

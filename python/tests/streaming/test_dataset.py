@@ -379,6 +379,21 @@ def test_shards_can_be_fetched_and_evicted_by_hand(remote, tmp_path):
     assert usage.nonzero()[0].tolist() == [1]
 
 
+@pytest.mark.parametrize(
+    ("streams", "found"),
+    [
+        ("s3://bucket/set?key=secret", "it is a str"),
+        (Stream(remote="set", local="set"), "it is a forebay.streaming.base.stream.Stream"),
+        (["s3://bucket/set?key=secret"], r"streams\[0\] is a str"),
+        ([Stream(remote="a", local="a"), forebay.Stream(remote="b")], r"streams\[1\] is a forebay.streams.Stream"),
+    ],
+)
+def test_streams_of_another_type_are_rejected(streams, found):
+    with pytest.raises(TypeError, match=rf"streams is a list of Stream, such as \[Stream\(remote=\.\.\.\)\], but {found}") as caught:
+        StreamingDataset(streams=streams, batch_size=4)
+    assert "secret" not in str(caught.value)
+
+
 def test_a_stream_without_samples_is_named(remote, tmp_path):
     shutil.copy(os.path.join(remote, "index.json"), tmp_path)
     index = json.loads((tmp_path / "index.json").read_text())

@@ -118,6 +118,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
     Raises:
         ValueError: An argument or a combination is wrong; the message contains the fix.
+        TypeError: `streams` is not a list of streams.
         RuntimeError: A stream has no samples, or neither a remote nor an index.
     """
 
@@ -192,6 +193,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         if bool(streams) == bool(remote or local):
             raise ValueError("You must provide either `streams` or `remote`/`local`, but not both.")
         if streams:
+            _check_types(streams)
             for stream in streams:
                 stream.apply_default(defaults)
         else:
@@ -595,6 +597,18 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
     def _evict_coldest_shard(self) -> None:
         self.evict_coldest_shard()
+
+
+def _check_types(streams: Any) -> None:
+    """Raises unless `streams` is a list of streams, or of objects with their methods. No message has an address in it,
+    which may contain a password."""
+    is_one = isinstance(streams, (str, bytes)) or hasattr(streams, "apply_default")
+    items = {"it": streams} if is_one else {f"streams[{place}]": stream for place, stream in enumerate(streams)}
+    for place, item in items.items():
+        if is_one or not hasattr(item, "apply_default"):
+            kind = type(item)
+            name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+            raise TypeError(f"streams is a list of Stream, such as [Stream(remote=...)], but {place} is a {name}")
 
 
 def _stream_of(name: str, arguments: dict[str, Any]) -> Stream:
