@@ -12,7 +12,6 @@ import re
 import tarfile
 
 import fake_cuda
-import numpy as np
 import pytest
 from picture_set import CLASSES, jpeg, write_pictures
 
@@ -31,6 +30,10 @@ LANGUAGES = {"sh", "text"}
 BLOCK = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
 
 
+EXAMPLES = {"data/pictures": ("get-started", "Write a data set"), "data/text": ("data", "Tokens")}
+"""Data sets that several pages read, with the page and the section that write them."""
+
+
 def name_of(page):
     return page.stem
 
@@ -46,6 +49,16 @@ def blocks(page):
             assert language in LANGUAGES, f"{page.name}: no test runs a block of the language {language!r}"
 
 
+def write_examples(page):
+    """Writes the data sets that `page` names and another page writes, with that page's code."""
+    for name, (stem, section) in EXAMPLES.items():
+        if page.stem != stem and f'"{name}"' in page.read_text():
+            writer = ROOT / "python" / "docs" / f"{stem}.md"
+            start = writer.read_text().split(f"\n## {section}\n")[0].count("\n")
+            line, text = next(block for block in blocks(writer) if block[0] > start)
+            exec(compile("\n" * line + text, writer.name, "exec"), {"fb": fb})
+
+
 @pytest.fixture(autouse=True)
 def log_settings():
     """Restores the loggers' settings, which the page about troubleshooting changes."""
@@ -59,16 +72,11 @@ def log_settings():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder with the data sets that the pages name: `data` by path, `bucket` for a store."""
+    """An empty folder with the reader's data: `bucket` for a store, JPEG files, and tar files."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_pictures("bucket/imagenet/train", samples=96, compression="zstd")
     write_pictures("bucket/imagenet/val", samples=40, compression="zstd")
-    write_pictures("data/pictures", samples=96)
-    rng = np.random.default_rng(0)
-    with fb.MDSWriter(out="data/tokens", columns={"tokens": "ndarray:uint16:128"}) as writer:
-        for _ in range(64):
-            writer.write({"tokens": rng.integers(0, 1000, 128, dtype=np.uint16)})
     pathlib.Path("jpegs").mkdir()
     for number in range(20):
         pathlib.Path(f"jpegs/{number}.jpg").write_bytes(jpeg(number))
@@ -82,18 +90,14 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def names():
-    """Names that the pages use without a definition: the reader's model, data and training step."""
-    network = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, CLASSES))
-
-    def model(pictures):
-        return network(pictures.float())
-
+    """Names that the pages use without a definition: the reader's network, files and training step."""
+    layers = torch.nn.Conv2d(3, CLASSES, 3), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()
+    network = torch.nn.Sequential(*layers)
     return {
         "__name__": "__main__",
         "files": [(f"jpegs/{number}.jpg", number % CLASSES) for number in range(20)],
-        "model": model,
         "network": network,
-        "train_step": lambda pictures, labels: torch.nn.functional.cross_entropy(model(pictures), labels).backward(),
+        "train_step": lambda pictures, labels: torch.nn.functional.cross_entropy(network(pictures), labels).backward(),
     }
 
 
@@ -113,6 +117,7 @@ def page(request, monkeypatch):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page))], ids=name_of, indirect=True)
 def test_every_block_of_the_page_runs(page, folder, names):
+    write_examples(page)
     for line, text in blocks(page):
         for address, stand_in in STAND_INS.items():
             text = text.replace(address, stand_in)
@@ -120,6 +125,17 @@ def test_every_block_of_the_page_runs(page, folder, names):
         indent = len(text) - len(text.lstrip(" "))
         code = re.sub(rf"^ {{{indent}}}", "", text, flags=re.M)
         exec(compile("\n" * line + code, page.name, "exec"), names)
+
+
+def test_a_page_names_the_source_of_the_data_that_another_page_writes():
+    for page in PAGES:
+        for name, (stem, section) in EXAMPLES.items():
+            if page.stem != stem and f'"{name}"' in page.read_text():
+                assert f"({stem}.md#{section.lower().replace(' ', '-')})" in page.read_text(), f"{page.name}: {name}"
+
+
+def test_no_bullet_is_broken():
+    assert [page.name for page in PAGES if re.search(r"^ *\*\* ", page.read_text(), re.M)] == []
 
 
 def test_the_readme_shows_how_to_write_and_how_to_load():
@@ -146,7 +162,7 @@ def test_the_page_about_metrics_has_every_stage_and_counter(section, method):
 
 
 def test_the_stages_on_the_page_are_in_the_order_of_stats(folder):
-    with fb.Loader(remote="data/pictures", batch_size=8) as loader:
+    with fb.Loader(remote="bucket/imagenet/val", batch_size=8) as loader:
         assert list(loader.stats()["stages"]) == rows("Stages")
 
 

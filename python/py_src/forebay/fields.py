@@ -135,7 +135,9 @@ class CenterCrop:
 @by_name()
 @dataclass(frozen=True)
 class Normalize:
-    """Maps every pixel to `(pixel / 255 - mean) / std`, channel by channel; the result is a floating-point type.
+    """Maps every pixel to `(pixel / 255 - mean) / std`, channel by channel.
+
+    The result is "float32", or the floating-point type that `Image` names as its `dtype`.
 
     Args:
         mean: One number per channel, for pixels in 0..1.
@@ -159,8 +161,9 @@ class Image:
     """A picture: JPEG, PNG or WebP bytes, or one of the raw image encodings, as a tensor of pixels.
 
     The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with three channels. Grey is
-    repeated, transparency is dropped, 16-bit values keep the upper 8 bits, and animations give the first frame. "uint8"
-    has grey levels 0 to 255; float types have them divided by 255, before `Normalize`. If `ops` does not end at a fixed
+    repeated, transparency is dropped, 16-bit values keep the upper 8 bits, and animations give the first frame. The type
+    is "float32" with `Normalize` and otherwise "uint8", unless `dtype` names another. "uint8" has grey levels 0 to 255;
+    float types have them divided by 255, before `Normalize`. If `ops` does not end at a fixed
     size, the result is a list of N pictures of different sizes.
 
     A column with several pictures in each sample ("jpeg_array", "list[jpeg]", "list[png]", "list[pil]") gives a list of

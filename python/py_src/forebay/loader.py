@@ -69,9 +69,9 @@ class Loader:
                     ...
 
     A batch is a dict of outputs: with `fields={"x": Image(...), "y": Scalar(...)}`, `batch["x"]` is a tensor of shape
-    (N, C, H, W) and `batch["y"]` one of shape (N,). `iter` starts the next epoch, also after a `break`, or resumes the
-    position of `load_state_dict`. Only one iterator is alive at a time. The memory of a batch returns to the loader
-    when its last tensor is dropped; keeping batches costs memory and nothing else.
+    (N, C, H, W) and `batch["y"]` one of shape (N,). `iter` starts the next epoch, also after a `break` or
+    `next(iter(loader))`, or resumes the position of `load_state_dict`. Only one iterator is alive at a time. The memory
+    of a batch returns to the loader when its last tensor is dropped; keeping batches costs memory and nothing else.
 
     The documentation has guides to all of this: the loader, fields, order, checkpoints, GPU, tuning, troubleshooting.
 
@@ -80,9 +80,11 @@ class Loader:
         split: Sub-folder, such as "train"; also of the streams that have none.
         streams: Several sources with their shares.
         local: Folder for the shards. None: a stable folder in the user's cache directory. Alone: it has all shards.
-        fields: Outputs of a batch by name. None: every column under its own name, undecoded.
+        fields: Outputs of a batch by name. None: every column under its own name, numbers, arrays and text
+            decoded, all others as the stored bytes.
         transform: Function that is called with each batch, in the thread that iterates; its result is yielded. Random
-            operations of torchvision draw once per call: call them for each sample.
+            operations of torchvision draw once per call: call them for each sample. After an error it gets the same
+            batch again, with the changes that it made in place.
         framework: Type of tensors: "torch", "numpy" (host memory only), or "dlpack" for JAX, CuPy and others.
         batch_size: Rows of a batch on each device.
         drop_last: Leave out a last batch that is not full.
@@ -115,6 +117,7 @@ class Loader:
         cache_limit: Bytes that the shards may take in `local`, as a number or "100gb". None: no limit.
         keep_zip: Keep compressed shards next to the unpacked ones.
         validate_hash: Hash that must match for each shard, such as "xxh64". None: the cheapest in the index.
+            It is checked when a shard is fetched or unpacked, and not when a shard that is on disk is read.
         download_retry: Total attempts per download.
         download_timeout: Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
         stall_timeout: Seconds without progress before the next batch fails with an error.

@@ -79,7 +79,8 @@ class ShardReader(Sequence[dict[str, Any]]):
 
     A sample is a dict of its columns: numbers, text and bytes in types of Python and numpy, arrays of numpy, raw pixels
     as a Pillow image. JPEG, PNG and pickle columns are returned as the stored bytes. Compressed shards are unpacked in
-    memory, and the last one is kept. Hashes are not checked here; the loader checks them.
+    memory, and the last one is kept. Hashes are not checked; the loader checks them when
+    it fetches or unpacks a shard.
 
     Args:
         local: Folder with index.json.
@@ -210,7 +211,7 @@ _NUMBERS = frozenset(
 class MDSWriter:
     """Writer of MDS shards and their index, byte for byte like MosaicML streaming's. Threads compress and hash.
 
-        with MDSWriter(out="data/train", columns={"image": "jpeg", "class": "int"}, compression="zstd") as writer:
+        with MDSWriter(out="data/train", columns={"image": "jpeg", "class": "int"}, hashes=["xxh64"]) as writer:
             writer.write({"image": jpeg_bytes, "class": 3})
 
     The index is written last, so an interrupted run leaves no complete data set. An exception in the block writes no
@@ -220,7 +221,8 @@ class MDSWriter:
         out: Local folder to write to, new or empty. It can be copied to a store without changes.
         columns: Encoding of each column, such as "bytes", "str", "int", "float32", "ndarray:uint16:2048" or "jpeg".
         compression: "zstd", "gz", "bz2", "br" or "snappy", optionally with a level ("zstd:7"). None: raw shards.
-        hashes: Hashes to record, such as ["xxh64"].
+        hashes: Hashes to record, such as ["xxh64"]. Without one, damaged downloads are not noticed, and local copies of
+            a data set that was written again in its place may be mixed with it.
         size_limit: Largest raw shard, in bytes or as "64mb". None: one shard.
         exist_ok: Empty the folder if it is not empty, instead of an error.
         threads: Threads that compress and write. None: the CPUs of this process.
