@@ -9,14 +9,20 @@ use forebay_loader::error::Error;
 use forebay_loader::store::{self, FetchCommand, FetchQueue, FetchTask, Fetcher};
 use forebay_loader::sync::{Arc, AtomicBool, Ordering};
 use pyo3::prelude::*;
-use std::borrow::Cow;
+use pyo3::types::PyString;
 use std::fs::File;
 use std::path::PathBuf;
 
 /// Returns a remote for messages, without the user name, password, query and fragment of its address.
 #[pyfunction]
-pub(crate) fn redact(remote: &str) -> Cow<'_, str> {
-    store::redact(remote)
+pub(crate) fn redact(remote: &Bound<'_, PyString>) -> String {
+    store::redact(&remote.to_string_lossy()).into_owned()
+}
+
+/// Returns a text of another library about `remote`, without the secrets of its address.
+#[pyfunction]
+pub(crate) fn redact_in(text: &Bound<'_, PyString>, remote: &Bound<'_, PyString>) -> String {
+    store::redact_in(&text.to_string_lossy(), &remote.to_string_lossy()).into_owned()
 }
 
 /// Queue of a reader, and the streams whose files pass through it.

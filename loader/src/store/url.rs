@@ -1,8 +1,9 @@
 //! Names of remotes: schemes, places, and the encoding of keys.
 
 use crate::{Error, Result};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::path::PathBuf;
 use url::Url;
 
@@ -29,6 +30,9 @@ impl Place {
         if remote.is_empty() {
             return reject("the remote is empty: give a folder, an http(s):// address or s3://bucket/prefix");
         }
+        if remote.starts_with("//") && !Address::of(remote).user.is_empty() {
+            return reject("an address has a scheme before //, such as http:, and a path begins with one slash");
+        }
         let Some((scheme, rest)) = remote.split_once("://") else {
             return match remote.split_once(':') {
                 Some((scheme, rest)) if SUPPORTED.contains(&scheme) => {
@@ -45,6 +49,9 @@ impl Place {
         };
         match scheme {
             "file" => match rest.strip_prefix("localhost").unwrap_or(rest) {
+                path if path.contains('?') => {
+                    reject("a file:// remote cannot have a query: pass the path alone if ? is part of its name")
+                }
                 path if path.starts_with('/') => Ok(Self::File(PathBuf::from(path))),
                 _ => reject("a file:// remote needs an absolute path, with three slashes: file:///data/train"),
             },
@@ -104,28 +111,93 @@ pub(crate) fn is_url(name: &str) -> bool {
     name.split_once(":/").is_some_and(|(scheme, _)| is_scheme(scheme))
 }
 
-/// Schemes in which `@` is part of a place's name, without secrets before it.
+/// Schemes in which `@` is part of a place's name. The part before it is a secret only with a colon, which no name has.
 const WITHOUT_USERS: [&str; 2] = ["oci", "wasbs"];
 
 /// Returns a remote for messages and logs, without the user name, password, query and fragment of its address.
 pub fn redact(remote: &str) -> Cow<'_, str> {
-    let Some((scheme, rest)) = remote.split_once(':') else { return remote.into() };
-    let is_known = SUPPORTED.contains(&scheme) || UNSUPPORTED.contains(&scheme);
-    // The part before `://` need not be a known scheme.
-    let is_address = is_known || rest.starts_with("//") || is_url(remote);
-    if !is_address {
-        return remote.into();
+    let address = Address::of(remote);
+    match address.user {
+        "" => remote[..remote.len() - address.tail.len()].into(),
+        _ => format!("{}...{}", address.start, address.place).into(),
     }
-    let slashes = rest.len() - rest.trim_start_matches('/').len();
-    let (start, rest) = remote.split_at(remote.len() - rest.len() + slashes);
-    let (place, tail) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
-    // A password may contain any of `/@?#`, unencoded by mistake: it ends at the last `@`.
-    let server = place.split('/').next().unwrap_or_default();
-    let has_user = !WITHOUT_USERS.contains(&scheme) && server.contains(['@', ':']);
-    match place.rfind('@') {
-        _ if has_user && tail.contains('@') => format!("{start}...").into(),
-        Some(at) if has_user => format!("{start}...{}", &place[at..]).into(),
-        _ => remote[..start.len() + place.len()].into(),
+}
+
+/// Shortest part of a secret that is cut wherever it is. Shorter ones are in most texts by chance.
+const SECRET_BYTES_MIN: usize = 4;
+
+/// Returns a text of another library about `remote`, without the secrets of its address. Such a text may have only a part
+/// of them, because libraries split and encode addresses by different rules.
+pub fn redact_in<'a>(text: &'a str, remote: &str) -> Cow<'a, str> {
+    let Address { user, tail, .. } = Address::of(remote);
+    if user.is_empty() && tail.is_empty() {
+        return text.into();
+    }
+    let mut text = text.replace(remote, &redact(remote));
+    if !user.is_empty() {
+        text = text.replace(&format!("{user}@"), "...@");
+    }
+    let parts = [user, tail].into_iter().flat_map(|secret| {
+        let coarse = secret.split(['/', '?', '#', '&']);
+        let fine = secret.split(['/', '?', '#', '&', ':', '=', '@']);
+        std::iter::once(secret).chain(coarse).chain(fine).map(str::to_owned)
+    });
+    let with_encoded = |part: String| {
+        let decoded = percent_decode_str(&part).decode_utf8_lossy().into_owned();
+        [encode_path(&part), decoded, part]
+    };
+    let long = parts.flat_map(with_encoded).filter(|part| part.len() >= SECRET_BYTES_MIN);
+    let mut secrets: Vec<String> = long.collect();
+    // A secret goes before its parts.
+    secrets.sort_by_key(|secret| Reverse(secret.len()));
+    secrets.iter().fold(text, |text, secret| text.replace(secret, "...")).into()
+}
+
+/// Parts of a remote, in their order. A path without secrets is all `start`.
+#[derive(Default)]
+struct Address<'a> {
+    /// Scheme, colon and slashes.
+    start: &'a str,
+    /// User name and password; empty without them.
+    user: &'a str,
+    /// Server and path; after a user it begins with `@`.
+    place: &'a str,
+    /// Query and fragment.
+    tail: &'a str,
+}
+
+impl<'a> Address<'a> {
+    fn of(remote: &'a str) -> Self {
+        let path = Self { start: remote, ..Self::default() };
+        // Without a scheme only a user makes it an address.
+        let is_bare = remote.starts_with("//");
+        let (scheme, rest) = match remote.split_once(':') {
+            _ if is_bare => ("", remote),
+            Some(parts) => parts,
+            None => return path,
+        };
+        let is_known = SUPPORTED.contains(&scheme) || UNSUPPORTED.contains(&scheme);
+        // The part before `://` need not be a known scheme.
+        if !(is_bare || is_known || rest.starts_with("//") || is_url(remote)) {
+            return path;
+        }
+        let (start, rest) = remote.split_at(remote.len() - rest.trim_start_matches('/').len());
+        // A query may be encoded by mistake.
+        let ends = ["?", "#", "%3F", "%3f", "%23"];
+        let tail_at = ends.iter().filter_map(|end| rest.find(end)).min().unwrap_or(rest.len());
+        let (place, tail) = rest.split_at(tail_at);
+        // A password may contain any of `/@?#`, unencoded by mistake: it ends at the last `@`.
+        let server = place.split('/').next().unwrap_or_default();
+        let has_user = match WITHOUT_USERS.contains(&scheme) {
+            true => server.split('@').next().is_some_and(|name| name.contains(':')),
+            false => server.contains(['@', ':']),
+        };
+        match place.rfind('@') {
+            _ if has_user && tail.contains('@') => Self { start, user: rest, ..Self::default() },
+            Some(at) if has_user => Self { start, user: &place[..at], place: &place[at..], tail },
+            _ if is_bare => path,
+            _ => Self { start, user: "", place, tail },
+        }
     }
 }
 
@@ -178,6 +250,8 @@ mod tests {
         for (remote, hint) in [
             ("", "give a folder"),
             ("file://data/x", "three slashes"),
+            ("file:///data/x?y=1", "cannot have a query"),
+            ("//me:y@h/x", "a scheme before //"),
             ("gs://b/x", "not supported yet"),
             ("ftp://h/x", "unknown scheme"),
             ("s3:///x", "bucket name"),
@@ -206,7 +280,16 @@ mod tests {
             let error = Place::parse(remote).expect_err("no such scheme").to_string();
             assert!(!error.contains("secret") && error.contains("...@h/x"), "{error}");
         }
-        for name in ["https://h/a@b", "oci://bucket@namespace/x", "data:x@y", "/data/a@b", "/data/a?b#c", "s3://b/x"] {
+        for name in [
+            "https://h/a@b",
+            "oci://bucket@namespace/x",
+            "data:x@y",
+            "/data/a@b",
+            "/data/a?b#c",
+            "s3://b/x",
+            "//data/a@b?c",
+            "//data:a/b",
+        ] {
             assert_eq!(redact(name), name);
         }
     }
@@ -219,6 +302,7 @@ mod tests {
             ("https://h/x#secret", "https://h/x"),
             ("s3://bucket/x?versionId=secret", "s3://bucket/x"),
             ("wasbs://box@account/x?sig=secret", "wasbs://box@account/x"),
+            ("oci://me:secret@namespace/x", "oci://...@namespace/x"),
             ("http://me:sec/ret@h/x", "http://...@h/x"),
             ("http://me:sec@ret@h/x", "http://...@h/x"),
             ("sftp://me:secret@h/a@b", "sftp://...@b"),
@@ -227,8 +311,31 @@ mod tests {
             ("http://me:sec#ret@h/x?y", "http://..."),
             ("https:me:sec/ret@h", "https:...@h"),
             ("http://h:81/x?y=secret", "http://h:81/x"),
+            ("http://h/x%3Fsig=secret", "http://h/x"),
+            ("http://h/x%3fsig=secret#y", "http://h/x"),
+            ("//me:secret@h/x", "//...@h/x"),
+            ("//me:sec/ret@h/x", "//...@h/x"),
+            ("//secret@h/x?y", "//...@h/x"),
         ] {
             assert_eq!(redact(remote), shown);
+        }
+    }
+
+    #[test]
+    fn secrets_of_an_address_are_cut_from_the_text_of_another_library() {
+        for (remote, text, shown) in [
+            ("s3://AKIA:secret@b/x", "no bucket AKIA:secret@b", "no bucket ...@b"),
+            ("s3://AKIA:secret@b/x", "no bucket AKIA%3Asecret%40b", "no bucket ...%40b"),
+            ("s3://AKIA:sec%2Fret@b/x", "wrong password sec/ret", "wrong password ..."),
+            ("sftp://me:secret@h/x", "cannot open sftp://me:secret@h/x", "cannot open sftp://...@h/x"),
+            ("sftp://me:secret@h/x", "'secret' is wrong for me", "'...' is wrong for me"),
+            ("http://h/x?sig=secret", "no key x?sig=secret", "no key x..."),
+            ("http://h/x?sig=secret", "no parameter secret", "no parameter ..."),
+            ("http://me@h/x", "me@h is unknown", "...@h is unknown"),
+            ("http://h/x", "no key x at http://h/x", "no key x at http://h/x"),
+            ("/data/a?b#c", "no /data/a?b#c", "no /data/a?b#c"),
+        ] {
+            assert_eq!(redact_in(text, remote), shown);
         }
     }
 
