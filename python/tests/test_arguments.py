@@ -8,6 +8,7 @@ import pytest
 from loaders import NUMBER, numbers, ordered
 
 import forebay as fb
+from forebay import index
 
 torch = pytest.importorskip("torch")
 
@@ -99,6 +100,45 @@ def test_a_password_in_a_remote_is_not_repeated():
     with pytest.raises(fb.ConfigError, match="passwords in a remote's address are not supported") as caught:
         fb.Loader(remote="http://me:secret@localhost:1/set", batch_size=4)
     assert "secret" not in str(caught.value) and "secret" not in str(caught.value.context)
+
+
+ADDRESS = "s3://AKIA:gEhEiM@bucket/gEhEiM@set?sig=gEhEiM#gEhEiM"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: fb.Loader(streams=[ADDRESS], batch_size=4),
+        lambda: fb.Loader(streams=ADDRESS, batch_size=4),
+        lambda: fb.Loader(streams={"a": [ADDRESS]}, batch_size=4),
+        lambda: fb.Loader(streams=[fb.Stream(local=ADDRESS), 3], batch_size=4),
+        lambda: fb.Loader(remote=[ADDRESS], batch_size=4),
+        lambda: fb.Loader(remote=ADDRESS.encode(), batch_size=4),
+        lambda: fb.Loader(remote=ADDRESS + "\ud800", batch_size=4),
+        lambda: fb.Loader(remote=ADDRESS, batch_size=ADDRESS),
+        lambda: fb.Loader(streams=[fb.Stream(remote=(ADDRESS,))], batch_size=4),
+        lambda: fb.Loader(local=pathlib.Path(ADDRESS), batch_size=4),
+        lambda: fb.ShardReader(ADDRESS),
+        lambda: fb.ShardReader(ADDRESS + "\0"),
+        lambda: fb.read_index(ADDRESS),
+        lambda: fb.MDSWriter(out=ADDRESS, columns={"a": "int"}),
+    ],
+)
+def test_secrets_of_an_address_are_not_in_the_error_about_an_argument(call):
+    with pytest.raises(fb.ConfigError) as caught:
+        call()
+    assert "gEhEiM" not in f"{caught.value!s} {caught.value!r} {caught.value.context}"
+
+
+@pytest.mark.parametrize("remote", [ADDRESS, ADDRESS.encode(), ADDRESS + "\ud800", pathlib.Path(ADDRESS), [ADDRESS], None, 3])
+def test_secrets_of_an_address_are_not_in_a_stream_as_text(remote):
+    text = repr(fb.Stream(remote=remote, local=remote))
+    assert text.startswith("Stream(remote=") and "gEhEiM" not in text
+
+
+def test_the_command_for_row_indexes_does_not_show_secrets(tmp_path, capsys):
+    assert index.main([ADDRESS, str(tmp_path)]) == 1
+    assert "is a URL" in (err := capsys.readouterr().err) and "gEhEiM" not in err
 
 
 def test_a_column_of_jpegs_cannot_be_a_mask(pictures):

@@ -12,12 +12,14 @@ import math
 import operator
 import os
 import re
+import reprlib
 import textwrap
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, Union
 
+from ._forebay import redact
 from .errors import ConfigError
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "real",
     "reals",
     "seconds",
+    "shown",
     "text",
     "whole",
     "within",
@@ -127,6 +130,27 @@ def _meant(name: str, names: Sequence[str], listed: set[str], elsewhere: dict[st
     return f": it has {', '.join(names)}" if len(names) <= _NAMED_MAX else ""
 
 
+class _Shown(reprlib.Repr):
+    """Texts of values. Long collections are abridged, and addresses are without their secrets."""
+
+    def repr_str(self, value: str, level: int) -> str:
+        return repr(redact(value))
+
+    def repr_bytes(self, value: bytes, level: int) -> str:
+        return f"b{self.repr_str(value.decode(errors='backslashreplace'), level)}"
+
+    def repr_instance(self, value: Any, level: int) -> str:
+        if isinstance(value, os.PathLike):
+            return f"{type(value).__name__}({self.repr1(os.fspath(value), level)})"
+        if isinstance(value, str):
+            return self.repr_str(value, level)
+        return repr(value)
+
+
+shown = _Shown().repr
+"""Returns `repr` of a value for a message, without the secrets of addresses in it."""
+
+
 def whole(name: str, value: Any, least: int = 0, below: int = 1 << 64) -> int:
     """Checks a whole number from `least`, below `below`."""
     try:
@@ -134,9 +158,9 @@ def whole(name: str, value: Any, least: int = 0, below: int = 1 << 64) -> int:
     except TypeError:
         number = None
     if number is None or number < least:
-        raise ConfigError(f"{name} is a whole number, at least {least}, but it is {value!r}")
+        raise ConfigError(f"{name} is a whole number, at least {least}, but it is {shown(value)}")
     if number >= below:
-        raise ConfigError(f"{name} is a whole number, at most {below - 1}, but it is {value!r}")
+        raise ConfigError(f"{name} is a whole number, at most {below - 1}, but it is {shown(value)}")
     return number
 
 
@@ -147,7 +171,7 @@ def real(name: str, value: Any, what: str = "a number", least: float = -math.inf
     except (TypeError, ValueError, OverflowError, RuntimeError):
         number = math.nan
     if not math.isfinite(number) or number < least:
-        raise ConfigError(f"{name} is {what}, but it is {value!r}")
+        raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
     return number
 
 
@@ -163,7 +187,7 @@ def reals(name: str, value: Any, count: int) -> list[float]:
     except TypeError:
         numbers = []
     if len(numbers) != count:
-        raise ConfigError(f"{name} is a list of {count} numbers, but it is {value!r}")
+        raise ConfigError(f"{name} is a list of {count} numbers, but it is {shown(value)}")
     return [real(f"{name}[{place}]", number) for place, number in enumerate(numbers)]
 
 
@@ -174,7 +198,7 @@ def flag(name: str, value: Any) -> bool:
     except Exception:  # The exception of an array's `==` depends on its library.
         is_one = False
     if not is_one:
-        raise ConfigError(f"{name} is True or False, but it is {value!r}")
+        raise ConfigError(f"{name} is True or False, but it is {shown(value)}")
     return bool(value)
 
 
@@ -186,7 +210,7 @@ def text(name: str, value: Any, what: str = "text") -> str:
             return str(value)
     except UnicodeEncodeError:
         what = f"{what} in UTF-8"
-    raise ConfigError(f"{name} is {what}, but it is {value!r}")
+    raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
 
 
 def path(name: str, value: Any, what: str = "a path") -> str:
@@ -198,7 +222,7 @@ def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
     """Checks that `value` is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         *others, last = (f'"{choice}"' for choice in choices)
-        raise ConfigError(f"{name} is {', '.join(others)} or {last}, but it is {value!r}")
+        raise ConfigError(f"{name} is {', '.join(others)} or {last}, but it is {shown(value)}")
     return str(value)
 
 
@@ -213,7 +237,7 @@ def byte_size(name: str, value: Any) -> int | None:
     match = _SIZE.fullmatch(value.strip().lower()) if isinstance(value, str) else None
     size = float(match[1]) * 1024 ** "bkmgtp".index(match[2] or "b") if match else real(name, value, what)
     if not 0 <= size < 2**63:
-        raise ConfigError(f"{name} is {what}, but it is {value!r}")
+        raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
     return int(size)
 
 

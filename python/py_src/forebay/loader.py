@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _forebay
-from .arguments import ByteSize, Count, OnError, Samples, Seconds, by_name, checked, checks, within
+from .arguments import ByteSize, Count, OnError, Samples, Seconds, by_name, checked, checks, shown, within
 from .bottleneck import bottleneck
 from .convert import converter
 from .errors import ClosedError, ConfigError, StateError
@@ -496,7 +496,7 @@ _OPTIONS = checks(Loader.__init__.__annotations__, without=_PYTHON_ONLY)
 def _sources(streams: Any, split: str | None) -> list[dict[str, Any]]:
     """Returns the engine's form of `streams`."""
     if not isinstance(streams, Sequence) or not all(isinstance(stream, Stream) for stream in streams):
-        raise ConfigError(f"streams is a list of forebay.Stream, such as [Stream(remote=...)], but it is {streams!r}")
+        raise ConfigError(f"streams is a list of forebay.Stream, such as [Stream(remote=...)], but it is {shown(streams)}")
     sources = []
     for place, stream in enumerate(streams):
         with within(f"streams[{place}]"):

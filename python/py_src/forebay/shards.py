@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _forebay
-from .arguments import U32, by_name, byte_size, flag, text, whole
+from .arguments import U32, by_name, byte_size, flag, shown, text, whole
 from .errors import ConfigError, DecodeError, Error, FormatError, NotFoundError, SampleIndexError, _of_system
 
 __all__ = ["MDSWriter", "ShardReader", "read_index"]
@@ -67,10 +67,10 @@ def _folder(path: str | os.PathLike[str]) -> str:
     """Checks that `path` is a local path."""
     path = os.fspath(path)
     if "\0" in path:
-        raise ConfigError(f"a path has no null character, but it is {path!r}")
+        raise ConfigError(f"a path has no null character, but it is {shown(path)}")
     # The same rule as `is_url` in Rust's `store::url`, which checks a loader's `local`.
     if re.match(r"[A-Za-z][A-Za-z0-9-]+:/", path):
-        raise ConfigError(f"{path!r} is a URL, and this works on a local folder: copy from or to the store yourself")
+        raise ConfigError(f"{shown(path)} is a URL, and this works on a local folder: copy from or to the store yourself")
     return path
 
 

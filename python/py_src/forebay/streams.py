@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from ._forebay import redact
-from .arguments import Count, Seconds, by_name, checked, checks, path
+from .arguments import Count, Seconds, by_name, checked, checks, path, shown
 
 __all__ = ["Stream"]
 
@@ -44,11 +43,8 @@ class Stream:
     """Keep compressed shards next to the unpacked ones."""
 
     def __repr__(self) -> str:
-        values = asdict(self)
-        if self.remote is not None:
-            # An address may have a password or a signature in it.
-            values["remote"] = redact(os.fspath(self.remote))
-        return f"Stream({', '.join(f'{name}={value!r}' for name, value in values.items())})"
+        # An address may have a password or a signature in it.
+        return f"Stream({', '.join(f'{name}={shown(value)}' for name, value in asdict(self).items())})"
 
     def _config(self, split: str | None) -> dict[str, Any]:
         """Returns the engine's form; `split` is the loader's."""
