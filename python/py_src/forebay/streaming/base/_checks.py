@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from ..._forebay import redact
 from ._own_shards import folder
 from .batching import batching_methods
 from .format import get_index_basename
@@ -88,8 +89,9 @@ def check_remotes(streams: Sequence[Stream]) -> None:
             path = os.path.abspath(folder(stream))
             ours = remotes.get(path, stream.remote)
             if stream.remote not in (None, ours) and os.path.exists(os.path.join(path, get_index_basename())):
+                theirs, mine = redact(stream.remote), redact(ours)
                 raise ValueError(
-                    f"Reused local directory: {path} has the shards of {stream.remote}, and not those of {ours}. Provide "
+                    f"Reused local directory: {path} has the shards of {theirs}, and not those of {mine}. Provide "
                     "a different one, or delete it first."
                 )
 

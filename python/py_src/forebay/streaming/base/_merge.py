@@ -10,6 +10,8 @@ import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
+from ..._forebay import redact, redact_in
+from ...arguments import shown
 from ._scratch import scratch_folder
 from .format.index import get_index_basename
 from .storage import download, upload
@@ -42,7 +44,7 @@ def merge_index(*args: Any, **kwargs: Any) -> None:
     elif args and isinstance(args[0], (str, tuple)) and len(args) + len(kwargs) in (1, 2, 3):
         _merge_index_from_root(*args, **kwargs)
     else:
-        raise ValueError(f"Invalid arguments to merge_index: {args}, {kwargs}")
+        raise ValueError(f"Invalid arguments to merge_index: {shown(args)}, {shown(kwargs)}")
 
 
 def _merge_index_from_list(
@@ -90,7 +92,8 @@ def _fetch(url: str | tuple[str, str], folder: str, timeout: float) -> str:
     try:
         download.CloudDownloader.direct_download(source, target, timeout)
     except Exception as error:
-        raise RuntimeError(f"Failed to download index.json: {source} to {target}") from error
+        shown_target = redact_in(target, source)
+        raise RuntimeError(f"Failed to download index.json: {redact(source)} to {shown_target}") from error
     return target
 
 

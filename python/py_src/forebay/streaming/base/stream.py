@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import tempfile
-import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
@@ -238,7 +237,7 @@ class Stream:
         remote = None if self.remote is None else os.path.join(self.remote, self.split)
         return {
             # For a remote that the engine does not fetch from, this is only a name in messages.
-            "remote": _without_password(remote) if remote and self._is_outside else remote,
+            "remote": _forebay.redact(remote) if remote and self._is_outside else remote,
             "dir": self._folder,
             "keep_zip": self.safe_keep_zip,
             # 0 is accepted, as in the reference, and means one attempt.
@@ -535,15 +534,6 @@ class Stream:
     def get_index_size(self) -> int:
         """Bytes of the index on local disk."""
         return os.stat(self._index_file).st_size
-
-
-def _without_password(remote: str) -> str:
-    """Returns `remote` without a password, for messages."""
-    parts = urllib.parse.urlsplit(remote)
-    if not parts.password:
-        return remote
-    user, _, host = parts.netloc.rpartition("@")
-    return parts._replace(netloc=f"{user.partition(':')[0]}@{host}").geturl()
 
 
 streams_registry = create_registry(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from ...._forebay import redact
 from ..constant import DEFAULT_TIMEOUT
+from ._secrets import without_secrets
 
 __all__ = ["DOWNLOADER_MAPPINGS", "CloudDownloader", "LocalDownloader", "is_native", "whole_file"]
 
@@ -74,7 +75,8 @@ class CloudDownloader(abc.ABC):
             downloader.clean_up()
 
     def download(self, remote: str | None, local: str, timeout: float = DEFAULT_TIMEOUT) -> None:
-        """Fetches a file; does nothing if `local` exists.
+        """Fetches a file; does nothing if `local` exists. Errors of the cloud's library are raised without the secrets of
+        the URL.
 
         Args:
             remote: URL of the file.
@@ -88,9 +90,10 @@ class CloudDownloader(abc.ABC):
             return
         if not remote:
             raise ValueError("In the absence of local dataset, path to remote dataset must be provided")
-        self._validate_remote_path(remote)
-        os.makedirs(os.path.dirname(local) or ".", exist_ok=True)
-        self._download_file_impl(remote, local, timeout)
+        with without_secrets(remote):
+            self._validate_remote_path(remote)
+            os.makedirs(os.path.dirname(local) or ".", exist_ok=True)
+            self._download_file_impl(remote, local, timeout)
 
     @staticmethod
     @abc.abstractmethod

@@ -74,7 +74,7 @@ class GCSUploader(CloudUploader):
             self.gcs_client.bucket(bucket).blob(key).upload_from_filename(local)
             advance(os.stat(local).st_size)
 
-    def list_objects(self, prefix: str | None = None) -> list[str]:
+    def _list(self, prefix: str | None) -> list[str]:
         if self.authentication == GCSAuthentication.HMAC:
             return list_keys(self.gcs_client, self.remote, prefix)
         bucket, folder = bucket_and_key(self.remote)

@@ -63,7 +63,7 @@ class OCIUploader(CloudUploader):
             progress_callback=advance,
         )
 
-    def list_objects(self, prefix: str | None = None) -> list[str]:
+    def _list(self, prefix: str | None) -> list[str]:
         bucket, folder = _bucket_and_key(self.remote, self.namespace)
         names: list[str] = []
         start = None

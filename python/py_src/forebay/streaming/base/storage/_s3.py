@@ -64,7 +64,7 @@ class S3Uploader(CloudUploader):
         arguments = {} if acl is None else {"ACL": acl}
         self.s3.upload_file(local, *bucket_and_key(remote), ExtraArgs=arguments, Callback=advance)
 
-    def list_objects(self, prefix: str | None = None) -> list[str]:
+    def _list(self, prefix: str | None) -> list[str]:
         return list_keys(self.s3, self.remote, prefix)
 
 

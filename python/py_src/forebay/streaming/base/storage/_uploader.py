@@ -11,7 +11,9 @@ import tempfile
 import urllib.parse
 from collections.abc import Callable, Iterator
 
+from ...._forebay import redact
 from .._retry import retry as attempts
+from ._secrets import without_secrets
 
 __all__ = ["UPLOADERS", "CloudUploader", "LocalUploader"]
 
@@ -33,7 +35,8 @@ UPLOADERS = {
 
 
 class CloudUploader:
-    """Uploader of the files of one folder.
+    """Uploader of the files of one folder. A subclass makes its client in `_connect`, uploads a file in `_upload` and
+    lists files in `_list`. Errors of the client are raised without the secrets of the remote folder's URL.
 
     Args:
         out: Local folder, remote folder, or a pair of both. A remote folder alone uses a temporary folder.
@@ -70,7 +73,8 @@ class CloudUploader:
         if os.path.exists(self.local) and os.listdir(self.local) and not exist_ok:
             raise FileExistsError(f"Directory is not empty: {self.local}")
         os.makedirs(self.local, exist_ok=True)
-        self._connect()
+        with without_secrets(self.remote):
+            self._connect()
 
     def _connect(self) -> None:
         """Makes the client of the store and checks that the target exists; the last step of the constructor."""
@@ -114,8 +118,8 @@ class CloudUploader:
         remote = os.path.join(self.remote or "", filename)
 
         def upload() -> None:
-            logger.debug("uploading to %s", remote)
-            with self._progress(local, remote) as advance:
+            logger.debug("uploading to %s", redact(remote))
+            with without_secrets(self.remote), self._progress(local, remote) as advance:
                 self._upload(local, remote, advance)
             self.clear_local(local)
 
@@ -133,11 +137,16 @@ class CloudUploader:
         import tqdm
 
         size = os.stat(local).st_size
-        with tqdm.tqdm(total=size, unit="B", unit_scale=True, desc=f"Uploading to {remote}") as bar:
+        with tqdm.tqdm(total=size, unit="B", unit_scale=True, desc=f"Uploading to {redact(remote)}") as bar:
             yield bar.update
 
     def list_objects(self, prefix: str | None = None) -> list[str]:
         """Returns the keys of the store below the folder whose rest starts with `prefix`."""
+        with without_secrets(self.remote):
+            return self._list(prefix)
+
+    def _list(self, prefix: str | None) -> list[str]:
+        """Returns the result of `list_objects`."""
         raise NotImplementedError(f"{type(self).__name__}.list_objects is not implemented")
 
     def clear_local(self, local: str) -> None:
