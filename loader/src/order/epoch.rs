@@ -21,7 +21,6 @@ pub struct EpochPlan(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     shape: DataSetShape,
     config: OrderConfig,
-    /// The world, unchanged.
     world: World,
     /// With groups of replicated ranks counted as one.
     parallel: World,

@@ -9,12 +9,11 @@ use crate::error::{Error as LoaderError, ErrorKind};
 /// Error of a plan. The first group are the reference's own errors, returned in the same cases.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the fields are what the messages name")]
+#[allow(missing_docs, reason = "the messages name the fields, and some need no more")]
 pub enum OrderError {
     /// The checkpoint is after the end of the epoch.
     #[error("Resuming further into the dataset ({resumed}) than it has samples ({samples})")]
     ResumedPastEnd { resumed: u64, samples: u64 },
-    /// Neither number of nodes divides the other.
     #[error(
         "Either canonical or physical nodes must be evenly divisible by the other: set num_canonical_nodes \
          ({canonical}) to a multiple or a divisor of the physical nodes ({physical})"
@@ -38,10 +37,8 @@ pub enum OrderError {
          samples of every stream"
     )]
     EmptyCanonicalNode { canonical: u64 },
-    /// The shuffle block is too small to draw block sizes from.
     #[error("high <= 0: a shuffle_block_size of {block} is too small to vary: raise it")]
     BlockTooSmall { block: u64 },
-    /// A stream has too few samples for one batch.
     #[error(
         "stream {stream} does not have an adequate number of samples for one batch of {batch}: reduce the batch size \
          or raise the stream's weight"
@@ -56,7 +53,6 @@ pub enum OrderError {
     /// A stream's part of the shuffle block rounds to nothing.
     #[error("samples from stream {stream} are not being used: raise shuffle_block_size or the stream's proportion")]
     StreamBlockZero { stream: u32 },
-    /// `device_per_stream` needs canonical nodes in multiples of physical nodes.
     #[error(
         "device_per_stream batching needs num_canonical_nodes ({canonical}) to be divisible by the physical nodes \
          ({physical})"
@@ -65,10 +61,8 @@ pub enum OrderError {
     /// No sample is chosen.
     #[error(fmt = nothing_chosen)]
     NothingChosen { stream: Option<u32> },
-    /// A stream has no samples.
     #[error("stream {stream} contains no samples")]
     EmptyStream { stream: u32 },
-    /// Relative and absolute weights are mixed.
     #[error(
         "relative (proportion) and absolute (repeat, choose, none) stream weights are incompatible with each other \
          (stream {stream} differs from stream 0)"
@@ -89,7 +83,6 @@ pub enum OrderError {
     /// An argument has an unknown name as its value.
     #[error("Invalid {argument}: {given}. Must be one of {allowed}")]
     Unknown { argument: &'static str, given: String, allowed: &'static str },
-    /// `replication` does not divide the number of ranks.
     #[error("World size must be divisible by your replication factor: {ranks} ranks, replication {replication}")]
     ReplicationDoesNotDivide { replication: u64, ranks: u64 },
     /// The list of an epoch's batches, which methods with batches or device batches of one stream make, is too long.
@@ -131,7 +124,7 @@ impl From<OrderError> for LoaderError {
 /// Warning of the reference about a plan that is valid.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the fields are what the messages name")]
+#[allow(missing_docs, reason = "the messages name the fields, and some need no more")]
 pub enum OrderWarning {
     /// There are hardly more samples than canonical nodes: many samples are repeated.
     #[error("Trying to partition {samples} samples over {canonical} canonical nodes: many will be repeated")]
@@ -139,10 +132,8 @@ pub enum OrderWarning {
     /// A physical node has fewer samples than it needs for its ranks: many samples are repeated.
     #[error("Attempting to partition {samples} samples of a node over {ranks} ranks: many will be repeated")]
     FewSamplesForRanks { samples: u64, ranks: u64 },
-    /// `sample_in_epoch` was rounded down to a multiple of this.
     #[error("sample_in_epoch was rounded down to a multiple of {multiple}")]
     ResumeRoundedDown { multiple: u64 },
-    /// Some shards are larger than their shuffle block and mix with no other.
     #[error(
         "Shuffle block size was smaller than shard size for some shards, which therefore mix with no other: raise \
          shuffle_block_size"

@@ -127,8 +127,8 @@ fn gets_from(partition: &Partition, node: u64) -> impl Fn(u64) -> bool {
 /// samples in the lists of the nodes they are dealt to.
 fn visit(sequence: &Sequence, is_selected: impl Fn(u64) -> bool, mut visit: impl FnMut(ShardId, (u64, u64))) {
     let deal = &sequence.partition.deal;
-    let end = deal.len_of_node().saturating_sub(1);
-    if deal.len_of_node() == 0 {
+    let end = deal.node_len_padded.saturating_sub(1);
+    if deal.node_len_padded == 0 {
         return;
     }
     let units = &sequence.draws.units;

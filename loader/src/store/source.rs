@@ -1,7 +1,4 @@
-//! Trait of all schemes.
-//!
-//! A source makes single exchanges. Retries, resumption and checks are in [`transfer`](super::transfer), once for all
-//! schemes.
+//! Trait of all schemes: single exchanges.
 
 use super::context::ThreadContext;
 use super::failure::Failure;

@@ -7,7 +7,7 @@ use std::fmt;
 const CPU_MAX: u32 = 65_535;
 
 /// A set of CPUs by the kernel's numbers, ordered.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CpuSet(BTreeSet<u32>);
 
 impl CpuSet {
@@ -75,12 +75,6 @@ impl fmt::Display for CpuSet {
             }
         }
         Ok(())
-    }
-}
-
-impl fmt::Debug for CpuSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CpuSet({self})")
     }
 }
 

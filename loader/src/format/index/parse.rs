@@ -274,8 +274,7 @@ fn xsv(object: &JsonObject<'_>, kind: XsvKind) -> Result<Layout> {
         return Err(Error::format(what).with("field", "column_names"));
     }
     // Cells are in the order of the index, whatever the names.
-    let columns = names.into_iter().zip(encodings).map(text_column);
-    let columns = columns.collect::<Result<_>>();
+    let columns = names.into_iter().zip(encodings).map(text_column).collect::<Result<_>>();
     let columns = columns.map_err(|e| e.of_kind(ErrorKind::Format).with("field", "column_encodings"))?;
     Ok(Layout { format: ShardFormat::Xsv { kind, separator, newline }, columns })
 }

@@ -22,7 +22,7 @@ pub(super) struct Ring {
     /// Pieces to register, in the pool's order.
     pieces: Vec<Piece>,
     /// Number of registered pieces, which are the first ones.
-    registered: usize,
+    pub(super) registered: usize,
     /// A registration has failed, so no more are tried.
     has_failed: bool,
     enabled: bool,
@@ -116,11 +116,6 @@ impl Ring {
                 Err(format!("{text} ({e}); reads cost 1 to 3 % more CPU"))
             }
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn registered(&self) -> usize {
-        self.registered
     }
 
     /// Puts a read into the ring; false if the ring is full.

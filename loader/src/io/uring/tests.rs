@@ -96,7 +96,7 @@ fn pieces_become_fixed_buffers_once_they_are_populated() {
         read_one(&mut reader, &pool, &file, i * 1_001);
     }
     match &stats.snapshot().notes[..] {
-        [] => assert_eq!(reader.ring.registered(), 4),
+        [] => assert_eq!(reader.ring.registered, 4),
         notes => eprintln!("skipped: {notes:?}"),
     }
 }
@@ -134,7 +134,7 @@ fn without_the_right_to_lock_memory_reads_are_unregistered_and_a_note_names_the_
         for i in 0..4 {
             read_one(&mut reader, &pool, &file, i * 1_001);
         }
-        assert_eq!(reader.ring.registered(), 0);
+        assert_eq!(reader.ring.registered, 0);
         let notes = stats.snapshot().notes;
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(notes[0].contains("RLIMIT_MEMLOCK"), "{notes:?}");

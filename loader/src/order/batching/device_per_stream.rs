@@ -41,7 +41,7 @@ impl DevicePerStream {
         let mut rows = Vec::with_capacity(sequences.len());
         for (stream, sequence) in sequences.iter().enumerate() {
             // All canonical nodes have rows of one length, so all physical nodes have as many.
-            let samples = sequence.partition.deal.len_of_node() * canonical_per_node;
+            let samples = sequence.partition.deal.node_len_padded * canonical_per_node;
             let full = samples / batch;
             if full == 0 {
                 return Err(OrderError::StreamTooSmall { stream: stream as u32, batch });

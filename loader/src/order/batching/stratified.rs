@@ -46,7 +46,7 @@ impl Stratified {
         let mut parts = vec![0];
         let mut batches = u64::MAX;
         for (stream, (sequence, &portion)) in sequences.iter().zip(&portions).enumerate() {
-            let samples = sequence.partition.deal.len_of_node();
+            let samples = sequence.partition.deal.node_len_padded;
             if !samples.is_multiple_of(portion) {
                 warnings.push(OrderWarning::StreamTailDropped { stream: stream as u32 });
             }

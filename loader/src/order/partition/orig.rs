@@ -22,7 +22,7 @@ pub(in crate::order) struct Deal {
     /// Places of each node, before ranks are made equal.
     node_len: u64,
     /// Places of each node, a multiple of its ranks.
-    node_len_padded: u64,
+    pub(in crate::order) node_len_padded: u64,
     /// Places of a node, dropped ones counted, that are repeated to make its ranks equal.
     tail: Range<u64>,
 }
@@ -97,11 +97,6 @@ impl Deal {
     /// Number of places of the whole epoch, all nodes together.
     pub(in crate::order) fn end(&self) -> u64 {
         (self.row * self.args.canonical).next_multiple_of(self.args.nodes * self.args.ranks_per_node)
-    }
-
-    /// Places of each node, a multiple of its ranks.
-    pub(in crate::order) fn len_of_node(&self) -> u64 {
-        self.node_len_padded
     }
 
     /// The `k`-th place of a rank; `None` after the last.

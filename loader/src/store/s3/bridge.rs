@@ -18,7 +18,6 @@ use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
-use std::fmt;
 use std::time::Duration;
 
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
@@ -30,7 +29,7 @@ const METADATA_LIMIT: Duration = Duration::from_secs(2);
 const METADATA_HOSTS: [&str; 3] = ["169.254.169.254", "[fd00:ec2::254]", "169.254.170.2"];
 
 /// Sends requests over the fetch threads. The reference is weak, because queued parts own sources that own this.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Bridge {
     queues: Weak<FetchQueues>,
     /// Host, status and code of the last response without success.
@@ -57,12 +56,6 @@ impl Bridge {
         }
         let rejection = self.rejection.lock().clone();
         rejection.unwrap_or_else(|| "their source gave a response that cannot be used".to_owned())
-    }
-}
-
-impl fmt::Debug for Bridge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Bridge")
     }
 }
 

@@ -54,9 +54,8 @@ fn read(path: &Path) -> Result<Option<String>> {
             Err(Error::config("the AWS settings are larger than 1 MiB").with("path", path.display()))
         }
         Ok(_) => std::fs::read_to_string(path).map(Some).map_err(problem),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         // A home directory that this user cannot read has no settings for it.
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Ok(None),
+        Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied) => Ok(None),
         Err(e) => Err(problem(e)),
     }
 }
