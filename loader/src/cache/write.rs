@@ -65,22 +65,13 @@ pub(super) fn tmp_path(path: &Path) -> PathBuf {
 ///
 /// `Full`, `Permission` or `Io`; `path` is then unchanged.
 pub(super) fn write_file(path: &Path, bytes: &[u8], mode: WriteMode<'_>) -> Result<WriteOutcome> {
-    let result = match create(path, mode) {
-        Ok(NewFile::Unnamed(file)) => {
-            (mode.label)(&file);
-            fill(&file, bytes).and_then(|()| link(&file, path, bytes.len()))
-        }
-        Ok(NewFile::Named(file, tmp)) => {
-            (mode.label)(&file);
-            let done = fill(&file, bytes)
-                .and_then(|()| rustix::fs::rename(&tmp, path).map(|()| WriteOutcome::New).map_err(write_error));
-            if done.is_err() {
-                let _ = std::fs::remove_file(&tmp);
-            }
-            done
-        }
-        Err(errno) => Err(write_error(errno)),
-    };
+    let result = create(path, mode).map_err(write_error).and_then(|(file, tmp)| {
+        (mode.label)(&file);
+        let filled = fill(&file, bytes);
+        let Some(tmp) = tmp else { return filled.and_then(|()| link(&file, path, bytes.len())) };
+        let renamed = filled.and_then(|()| rustix::fs::rename(&tmp, path).map_err(write_error));
+        renamed.map(|()| WriteOutcome::New).inspect_err(|_| remove_quietly(&tmp))
+    });
     result.map_err(|e| with_room(e.with("file", path.display()).with("bytes", bytes.len()), path))
 }
 
@@ -112,19 +103,15 @@ fn with_room(error: Error, path: &Path) -> Error {
     }
 }
 
-enum NewFile {
-    Unnamed(File),
-    Named(File, PathBuf),
-}
-
-fn create(path: &Path, mode: WriteMode<'_>) -> Result<NewFile, Errno> {
+/// Returns a new file, with its path unless it has no name.
+fn create(path: &Path, mode: WriteMode<'_>) -> Result<(File, Option<PathBuf>), Errno> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let permissions = Mode::from_raw_mode(0o666);
     // Sub-directories of merged indexes appear with their first shard.
     std::fs::create_dir_all(folder).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
     if mode.unnamed_files.load(Ordering::Relaxed) {
         match rustix::fs::open(folder, OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC, permissions) {
-            Ok(fd) => return Ok(NewFile::Unnamed(fd.into())),
+            Ok(fd) => return Ok((fd.into(), None)),
             // EOPNOTSUPP: the file system (NFS, overlayfs on old kernels, FUSE). EISDIR, ENOENT, EINVAL: an old kernel.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL | Errno::NOSYS) => {}
             Err(errno) => return Err(errno),
@@ -135,14 +122,14 @@ fn create(path: &Path, mode: WriteMode<'_>) -> Result<NewFile, Errno> {
     if mode.is_alone {
         let tmp = tmp_path(path);
         let fd = rustix::fs::open(&tmp, flags | OFlags::TRUNC, permissions)?;
-        return Ok(NewFile::Named(fd.into(), tmp));
+        return Ok((fd.into(), Some(tmp)));
     }
     // Without locks another process may be writing the same file, so each uses its own name.
     let mut own = path.as_os_str().to_owned();
     own.push(format!(".{}.{:x}.tmp", std::process::id(), unique()));
     let own = PathBuf::from(own);
     let fd = rustix::fs::open(&own, flags | OFlags::EXCL, permissions)?;
-    Ok(NewFile::Named(fd.into(), own))
+    Ok((fd.into(), Some(own)))
 }
 
 /// Returns a number that no other process has, on any host that shares the directory.
