@@ -94,7 +94,7 @@ options! {
     pub struct LoaderConfig {
         /// The data: at least one stream.
         pub streams: Vec<StreamConfig> = Vec::new(),
-        /// Outputs of a batch by name. None: every column under its own name, undecoded.
+        /// Outputs of a batch by name. None: every column under its own name; pictures and pickles undecoded.
         pub fields: Option<Vec<(String, FieldSpec)>> = None,
         /// Rows of a batch on each device.
         pub batch_size: u32 = 0,
@@ -152,7 +152,7 @@ options! {
         pub cache_limit: Option<ByteSize> = None,
         /// Keep compressed shards next to the unpacked ones.
         pub keep_zip: bool = false,
-        /// Hash that must match for each shard, such as "xxh64". None: the cheapest in the index.
+        /// Hash that must match when a shard is downloaded or unpacked, such as "xxh64". None: the cheapest in the index.
         pub validate_hash: Option<String> = None,
         /// Total attempts per download.
         pub download_retry: u32 = 2,
@@ -216,6 +216,10 @@ impl LoaderConfig {
         require(
             self.on_error != OnError::Skip || self.max_errors > 0,
             "on_error=\"skip\" leaves out up to max_errors samples per epoch, which is 0: pass it too, such as max_errors=100",
+        )?;
+        require(
+            self.on_error == OnError::Skip || self.max_errors == 0,
+            "max_errors counts samples that on_error=\"skip\" leaves out: pass that too, or omit max_errors",
         )?;
         require(
             self.device_decode || !self.share_decode,

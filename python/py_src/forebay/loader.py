@@ -116,8 +116,8 @@ class Loader:
         predownload: Samples whose shards are fetched ahead. None: enough for `prefetch` batches, at least 8 batches.
         cache_limit: Bytes that the shards may take in `local`, as a number or "100gb". None: no limit.
         keep_zip: Keep compressed shards next to the unpacked ones.
-        validate_hash: Hash that must match for each shard, such as "xxh64". None: the cheapest in the index.
-            It is checked when a shard is fetched or unpacked, and not when a shard that is on disk is read.
+        validate_hash: Hash that must match when a shard is downloaded or unpacked, such as "xxh64". None: the cheapest in the index.
+            Shards that are read in place, or are in `local` already, are not checked.
         download_retry: Total attempts per download.
         download_timeout: Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
         stall_timeout: Seconds without progress before the next batch fails with an error.
@@ -209,8 +209,6 @@ class Loader:
         self._world = detect(rank, world_size, local_rank, local_world_size)
         _log.info("loader of %s, local rank %d of %d", self._world, self._world.local_rank, self._world.local_world_size)
         config = {"streams": sources, "fields": outputs} | checked(_OPTIONS, options)
-        if config["max_errors"] and config["on_error"] != "skip":
-            raise ConfigError('max_errors counts samples that on_error="skip" leaves out: pass that too, or omit max_errors')
         self._engines = []
         try:
             for number, name in enumerate(devices):

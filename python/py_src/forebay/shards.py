@@ -64,14 +64,14 @@ def _read(path: str, failed: str) -> bytes:
 
 
 def _folder(path: str | os.PathLike[str]) -> str:
-    """Checks that `path` is a local path."""
+    """Checks that `path` is a local path, and returns it for any working directory."""
     path = os.fspath(path)
     if "\0" in path:
         raise ConfigError(f"a path has no null character, but it is {shown(path)}")
     # The same rule as `is_url` in Rust's `store::url`, which checks a loader's `local`.
     if re.match(r"[A-Za-z][A-Za-z0-9-]+:/", path):
         raise ConfigError(f"{shown(path)} is a URL, and this works on a local folder: copy from or to the store yourself")
-    return path
+    return os.path.abspath(os.path.expanduser(path))
 
 
 class ShardReader(Sequence[dict[str, Any]]):
@@ -79,8 +79,7 @@ class ShardReader(Sequence[dict[str, Any]]):
 
     A sample is a dict of its columns: numbers, text and bytes in types of Python and numpy, arrays of numpy, raw pixels
     as a Pillow image. JPEG, PNG and pickle columns are returned as the stored bytes. Compressed shards are unpacked in
-    memory, and the last one is kept. Hashes are not checked; the loader checks them when
-    it fetches or unpacks a shard.
+    memory, and the last one is kept. Hashes are not checked; the loader checks them when it fetches or unpacks a shard.
 
     Args:
         local: Folder with index.json.
