@@ -75,11 +75,11 @@ fn an_address_is_shown_without_its_secrets() {
         "HTTP://me:a/{}@h/x",
         "ftp://me:{}?@h/x",
         "wasbs://box@account/x?sig={}",
+        "file:///nowhere?sig={}",
+        "//me:{}@h/x",
     ] {
         hidden_in_error(&rig.stores.open(&address.replace("{}", SECRET)).expect_err("not supported"));
     }
-    let remote = rig.stores.open(&format!("file:///nowhere?sig={SECRET}")).expect("a folder");
-    hidden(&remote.get_small("../x", 10).expect_err("no key").to_string());
     hidden_in_rig(&rig);
 }
 
