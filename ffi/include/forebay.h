@@ -28,7 +28,7 @@ typedef enum ForebayStatus {
   FOREBAY_STATUS_PERMISSION = 5,
   // The network failed.
   FOREBAY_STATUS_NETWORK = 6,
-  // No byte arrived within the timeout.
+  // Too few bytes arrived within `download_timeout`, or nothing changed for `stall_timeout`.
   FOREBAY_STATUS_TIMEOUT = 7,
   // Bytes do not match their recorded size or hash.
   FOREBAY_STATUS_CHECKSUM = 8,
@@ -165,9 +165,9 @@ void forebay_string_free(char *string);
 //   memory.
 // * `sample_bytes_max` (1073741824): Largest sample that is read, in bytes or as "1gb".
 // * `mmap` (false): Copy samples of up to 16 KiB from memory maps; a failing disk then ends the process with SIGBUS.
-// * `cache_limit` (null): Bytes that the shards may take in `local`, as a number or "100gb". null: no limit.
+// * `cache_limit` (null): Bytes on disk of the shards and indexes of all streams, as a number or "100gb". null: no limit.
 // * `keep_zip` (false): Keep compressed shards next to the unpacked ones.
-// * `validate_hash` (null): Hash that must match when a shard is downloaded or unpacked, such as "xxh64". null: the cheapest in the index.
+// * `validate_hash` (null): Hash to match when a shard is fetched or unpacked, such as "xxh64". null: the cheapest in the index.
 // * `fetch_threads` (null): Threads that talk to the store. null: one per 4 CPUs.
 // * `download_retry` (2): Total attempts per download.
 // * `download_timeout` (60.0): Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.

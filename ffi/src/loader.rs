@@ -86,9 +86,9 @@ static LOADERS: Handles<Loader> = Handles::new("loader", 1);
 ///   memory.
 /// * `sample_bytes_max` (1073741824): Largest sample that is read, in bytes or as "1gb".
 /// * `mmap` (false): Copy samples of up to 16 KiB from memory maps; a failing disk then ends the process with SIGBUS.
-/// * `cache_limit` (null): Bytes that the shards may take in `local`, as a number or "100gb". null: no limit.
+/// * `cache_limit` (null): Bytes on disk of the shards and indexes of all streams, as a number or "100gb". null: no limit.
 /// * `keep_zip` (false): Keep compressed shards next to the unpacked ones.
-/// * `validate_hash` (null): Hash that must match when a shard is downloaded or unpacked, such as "xxh64". null: the cheapest in the index.
+/// * `validate_hash` (null): Hash to match when a shard is fetched or unpacked, such as "xxh64". null: the cheapest in the index.
 /// * `fetch_threads` (null): Threads that talk to the store. null: one per 4 CPUs.
 /// * `download_retry` (2): Total attempts per download.
 /// * `download_timeout` (60.0): Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.

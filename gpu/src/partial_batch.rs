@@ -1,4 +1,4 @@
-//! Batch of which rows are on the device: direct rows ([`direct_rows`](crate::direct_rows)) and decoded pictures.
+//! Batch of which some rows are on the device: direct rows ([`direct_rows`](crate::direct_rows)) and decoded pictures.
 //!
 //! The rows are in the memory of the batch, at the places that they had when they were written. If samples are skipped
 //! after that, the batch has fewer rows when it is delivered. Then rows move up, each to a place whose own row has been
@@ -16,7 +16,7 @@ use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Result};
 use std::any::Any;
 
-/// Memory of a batch on the device.
+/// Batch of which some or all rows are on the device.
 pub(crate) struct PartialDeviceBatch {
     state: Arc<DeviceState>,
     /// Taken when the batch is delivered or submitted, or on drop.
@@ -59,6 +59,7 @@ impl PartialDeviceBatch {
             ended.delay(stream.handle)?;
         }
         let block = self.block.take().ok_or_else(|| Error::internal("a partial batch was resumed twice"))?;
+        // Ascending: a row moves only to a place whose own row has been moved.
         for (output, row) in done.keys() {
             // Pictures of a skipped sample may be among the completed rows.
             let (Ok(from), Ok(to)) = (self.rows.binary_search(row), rows.binary_search(row)) else { continue };

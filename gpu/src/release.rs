@@ -91,7 +91,12 @@ impl ReleaseThread {
                     std::mem::forget(requests);
                 }
             })
-            .map_err(|e| Error::from_io(e, "the thread that waits for copies cannot be started"))?;
+            .map_err(|e| {
+                Error::from_io(
+                    e,
+                    "the thread that releases batch memory cannot be started: raise the limit of threads (ulimit -u)",
+                )
+            })?;
         Ok(Self(Mutex::new(sender)))
     }
 

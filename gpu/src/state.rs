@@ -34,7 +34,7 @@ impl DeviceState {
         let (streams, blocks) = (Arc::new(OwnStreams::default()), Arc::<BlockPool>::default());
         let stream = streams.open(context)?;
         let handles = DeviceHandles { context: context.clone(), streams: streams.clone(), blocks: blocks.clone() };
-        let release_thread = ReleaseThread::start("forebay-copied", handles)?;
+        let release_thread = ReleaseThread::start("forebay-release", handles)?;
         let opened = Event::new(context)?;
         opened.record(stream.handle)?;
         let order = Mutex::new(());

@@ -147,12 +147,12 @@ options! {
         pub mmap: bool = false,
         /// Samples whose shards are fetched ahead. None: enough for `prefetch` batches, at least 8 batches.
         pub predownload: Option<u64> = None,
-        /// Bytes that the shards may take in `local`, as a number or "100gb". None: no limit.
+        /// Bytes on disk of the shards and indexes of all streams, as a number or "100gb". None: no limit.
         #[serde(deserialize_with = "json::size_or_null")]
         pub cache_limit: Option<ByteSize> = None,
         /// Keep compressed shards next to the unpacked ones.
         pub keep_zip: bool = false,
-        /// Hash that must match when a shard is downloaded or unpacked, such as "xxh64". None: the cheapest in the index.
+        /// Hash to match when a shard is fetched or unpacked, such as "xxh64". None: the cheapest in the index.
         pub validate_hash: Option<String> = None,
         /// Total attempts per download.
         pub download_retry: u32 = 2,

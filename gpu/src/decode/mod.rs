@@ -7,7 +7,7 @@
 //! ```
 //!
 //! * [`selftest`] compares each nvJPEG backend with the host's decoder when it is opened. A backend whose pixels differ
-//!   is not used. Batches of regions work on the engines alone, so the cores decode whole pictures. Engines that fail at
+//!   is not used. Only the engines can decode a batch of regions; the cores decode whole pictures. Engines that fail at
 //!   regions, or at blending chroma, are used without that feature.
 //! * [`decoder`] implements `PictureDecoder`. All batches pass its `submit` and `wait`, on one thread of the loader.
 //! * [`submit`] queues the work of a batch. Its pictures are decoded in [`groups`] that fit into scratch memory,

@@ -40,6 +40,7 @@ pub(crate) struct StreamCacheConfig {
 /// shard of one stream may be evicted for one of another. Streams without a remote neither count nor lose anything.
 #[derive(Debug, Default)]
 pub(crate) struct CacheGroup {
+    /// Announced by a lock, from which eviction reads it.
     limit: Option<u64>,
     members: Mutex<Vec<Weak<StreamCache>>>,
 }

@@ -25,8 +25,8 @@
 //! 8. `pipeline/sample/decoder.rs`: the sample's columns, and a sink for each output's row;
 //! 9. `decode/sample.rs`: each column to its output;
 //! 10. `decode/image.rs`: the picture, in the folders `decode/jpeg` and `decode/resize`;
-//! 11. `pipeline/sample/batch_builder.rs`: the count of rows, which shows the last one;
-//! 12. `pipeline/sample/place.rs`: the filled slot becomes a batch;
+//! 11. `pipeline/sample/place.rs`: the filled slot becomes a batch, when its last row is there;
+//! 12. `pipeline/sample/batch_builder.rs`: the count of rows and chunks;
 //! 13. `delivery/mod.rs`: its memory, in host memory the slot itself;
 //! 14. `pipeline/reorder.rs`: the batch waits until it is next in plan order;
 //! 15. `pipeline/consumer.rs`: `Loader::next` takes it, or learns that the epoch makes no progress.

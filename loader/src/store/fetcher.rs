@@ -129,7 +129,7 @@ impl<W: Fn(Progress, bool) -> Result<()>> WatchedFetch<W> {
             FetchStatus::Running { bytes } => (bytes, bytes != last.bytes),
         };
         last.bytes = bytes;
-        // A few bytes at times are no progress.
+        // Any byte is news for the watcher. A few bytes at times are no progress, and do not restart the time limit.
         if status == FetchStatus::Queued || bytes.abs_diff(last.mark_bytes) >= PROGRESS_BYTES as u64 {
             (last.mark_bytes, last.mark) = (bytes, now);
         }

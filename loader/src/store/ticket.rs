@@ -120,7 +120,7 @@ impl Job {
     }
 
     /// Returns the version that all responses must have, which the first one sets.
-    pub(crate) fn version(&self, seen: Option<&Version>) -> Option<Version> {
+    pub(crate) fn agree_on_version(&self, seen: Option<&Version>) -> Option<Version> {
         let mut state = self.state.lock();
         if state.version.is_none() {
             state.version = seen.cloned();

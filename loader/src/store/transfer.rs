@@ -102,8 +102,11 @@ async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Fa
     while part.done < part.memory.len() {
         let from = part.start + part.done as u64;
         let plain = from == 0 && part.end() == job.len;
-        let request =
-            GetRequest { key: job.key.clone(), range: (!plain).then(|| from..part.end()), version: job.version(None) };
+        let request = GetRequest {
+            key: job.key.clone(),
+            range: (!plain).then(|| from..part.end()),
+            version: job.agree_on_version(None),
+        };
         let GetResponse { head, mut body } = job.source.get(context, &request).await?;
         check_head(&job, &head)?;
         let mut body = TimedBody::new(context, &mut *body, context.shared.config.download_timeout);
@@ -136,7 +139,7 @@ fn check_head(job: &Job, head: &Head) -> Result<(), Failure> {
         let why = format!("the object has {total} bytes, and {} were expected", job.len);
         return Err(Failure::permanent(Error::new(ErrorKind::Checksum, why)));
     }
-    match (job.version(head.version.as_ref()), &head.version) {
+    match (job.agree_on_version(head.version.as_ref()), &head.version) {
         (Some(first), Some(now)) if first != *now => {
             let why = format!("the object changed while it was being fetched, from {first} to {now}");
             Err(Failure::permanent(Error::new(ErrorKind::Stale, why)))

@@ -114,9 +114,9 @@ class Loader:
         memory: Bytes for batches and encoded samples, as a number or "2gb". None: a share of the machine's memory.
         mmap: Copy samples of up to 16 KiB from memory maps; a failing disk then ends the process with SIGBUS.
         predownload: Samples whose shards are fetched ahead. None: enough for `prefetch` batches, at least 8 batches.
-        cache_limit: Bytes that the shards may take in `local`, as a number or "100gb". None: no limit.
+        cache_limit: Bytes on disk of the shards and indexes of all streams, as a number or "100gb". None: no limit.
         keep_zip: Keep compressed shards next to the unpacked ones.
-        validate_hash: Hash that must match when a shard is downloaded or unpacked, such as "xxh64". None: the cheapest in the index.
+        validate_hash: Hash to match when a shard is fetched or unpacked, such as "xxh64". None: the cheapest in the index.
             Shards that are read in place, or are in `local` already, are not checked.
         download_retry: Total attempts per download.
         download_timeout: Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.

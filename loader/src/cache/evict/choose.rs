@@ -8,7 +8,7 @@ pub(crate) struct Candidate {
     pub(crate) shard: u32,
     /// Bytes that its eviction frees.
     pub(crate) bytes: u64,
-    /// Next use by the plan.
+    /// Plan position of its next use; `None` if the plan does not use it.
     pub(crate) next_use: Option<u64>,
     /// Last access, for shards that the plan does not know.
     pub(crate) accessed_ns: u128,

@@ -65,7 +65,8 @@ pub(super) fn make_room(
         one_process.push(lock);
     }
     let mut usages: Vec<usage::DirUsage> = members.iter().map(usage::DirUsage::new).collect();
-    // A member's directory may be used by another job too; the smallest limit is right for all of them.
+    // A member's directory may be used by another job too; the smallest limit is right for all of them. Our own is among
+    // the locks: `StreamCache` announces it.
     let limit = members.iter().filter_map(|member| member.dir.locks.lock().strictest_limit()).min();
     let is_own = |usage: &&usage::DirUsage| Arc::ptr_eq(&usage.member, own);
     let free = usages.iter().find(is_own).and_then(|usage| free_bytes(dir, &usage.reserved));

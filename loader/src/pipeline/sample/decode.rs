@@ -8,7 +8,7 @@ use super::batch_builder::BatchBuilder;
 use super::batch_layout::BatchLayout;
 use super::consumer_memory::ConsumerMemory;
 use super::decoder::RowDecoder;
-use super::page_cache::{PageCacheLookup, PageCacheReader, SampleBytes};
+use super::page_cache::{PageCacheRead, PageCacheReader, SampleBytes};
 use super::place::PlaceStage;
 use super::read::{LoadedSample, Miss, ReadQueues};
 use crate::decode::FieldPlan;
@@ -132,7 +132,7 @@ impl<'a> DecodeThread<'a> {
         self.decoder.begin();
         let mut done = 0;
         let mut start = Instant::now();
-        self.page_cache.look_up(&samples);
+        self.page_cache.find_ranges(&samples);
         for (i, task) in samples.iter().enumerate() {
             if self.stage.run.is_stopped() {
                 return Ok(());
@@ -143,7 +143,7 @@ impl<'a> DecodeThread<'a> {
             let is_elsewhere = |open: &OpenShard| offload.is_some_and(|offload| offload.reads(open));
             let into = (&*batch, &mut rows[..], consumer.as_deref_mut());
             match self.page_cache.read(i, task, into, is_elsewhere) {
-                Ok(PageCacheLookup::Hot { open, sample, bytes }) => {
+                Ok(PageCacheRead::Hot { open, sample, bytes }) => {
                     self.reading.add(bytes);
                     let mut decoded = Ok(());
                     if !sample.is_done() {
@@ -159,16 +159,16 @@ impl<'a> DecodeThread<'a> {
                     self.settle(&batch, row, task, decoded);
                     done += 1;
                 }
-                Ok(PageCacheLookup::Cold { open, offset, bytes }) => {
+                Ok(PageCacheRead::Cold { open, offset, bytes }) => {
                     let rows = batch.split_front(&mut rows, 1);
                     let (batch, task) = (batch.clone(), *task);
                     let miss = Miss { batch, row, task, rows, consumer, open, offset, bytes, rest: None };
                     match offload.filter(|offload| offload.reads(&miss.open)) {
                         Some(offload) => offload.read(miss, &self.queues.reads),
-                        None => self.read(miss)?,
+                        None => self.send_miss(miss)?,
                     }
                 }
-                Ok(PageCacheLookup::Evicted) => {
+                Ok(PageCacheRead::Evicted) => {
                     // The shard left the disk after its announcement: this sample waits for it again. The counts are
                     // flushed first, so that the shard is queued for its first unread sample.
                     self.flush();
@@ -197,7 +197,7 @@ impl<'a> DecodeThread<'a> {
     }
 
     /// Passes a sample, or the missing part of it, to the read thread.
-    fn read(&self, miss: Miss) -> Result<()> {
+    fn send_miss(&self, miss: Miss) -> Result<()> {
         if self.queues.reads.misses.send(miss).is_err() { self.stage.run.check() } else { Ok(()) }
     }
 
@@ -212,7 +212,7 @@ impl<'a> DecodeThread<'a> {
                 // The slot returns to the pool before another one is waited for.
                 slot.into_iter().for_each(|slot| rest.bytes.extend_from_slice(&slot));
                 if let Some((offset, bytes)) = rest.read_hot(&miss.open) {
-                    return self.read(Miss { offset, bytes, rest: Some(rest), ..miss });
+                    return self.send_miss(Miss { offset, bytes, rest: Some(rest), ..miss });
                 }
                 let sample = SampleBytes { bytes: &rest.bytes, stored: Some(&rest.stored), is_whole: false };
                 self.decode(&mut miss, sample)
@@ -238,7 +238,7 @@ impl<'a> DecodeThread<'a> {
         offload.filter(|_| copied.is_some()).map_or(Ok(()), |offload| offload.copy(at, slot))
     }
 
-    /// Decodes a sample that another thread has read.
+    /// Decodes the bytes of `sample` into the rows of `miss`.
     fn decode(&mut self, miss: &mut Miss, sample: SampleBytes<'_>) -> Result<()> {
         let Miss { batch, row, task, rows, consumer, open, .. } = miss;
         self.decoder.begin();

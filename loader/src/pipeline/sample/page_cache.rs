@@ -103,7 +103,7 @@ impl StoredOutput {
 }
 
 /// Result of looking for a sample in the page cache.
-pub(crate) enum PageCacheLookup<'a> {
+pub(crate) enum PageCacheRead<'a> {
     /// The sample, of `bytes` bytes, has been read.
     Hot { open: &'a OpenShard, sample: SampleBytes<'a>, bytes: usize },
     /// The sample was not read here: it is not in the page cache, is larger than the buffer, or is read elsewhere.
@@ -147,7 +147,7 @@ impl PageCacheReader {
 
     /// Looks up the ranges of a chunk's samples. In a shuffle each lookup misses the CPU's caches: one after another
     /// they overlap, between two reads each would be waited for. Errors show up in [`read`](Self::read).
-    pub(crate) fn look_up(&mut self, chunk: &[Task]) {
+    pub(crate) fn find_ranges(&mut self, chunk: &[Task]) {
         let Self { open_shards, handles, ranges, .. } = self;
         let mut range = |task: &Task| {
             let open = handles.get(task.shard, open_shards).ok()??;
@@ -169,9 +169,9 @@ impl PageCacheReader {
         task: &Task,
         into: SampleMemory<'_>,
         is_elsewhere: impl Fn(&OpenShard) -> bool,
-    ) -> Result<PageCacheLookup<'_>> {
+    ) -> Result<PageCacheRead<'_>> {
         let Self { open_shards, sample_bytes_max, stored, handles, ranges, buffer } = self;
-        let Some(open) = handles.get(task.shard, open_shards)? else { return Ok(PageCacheLookup::Evicted) };
+        let Some(open) = handles.get(task.shard, open_shards)? else { return Ok(PageCacheRead::Evicted) };
         let (offset, bytes) = match ranges[i] {
             Some(range) => range,
             None => open.range(task.index)?,
@@ -200,8 +200,8 @@ impl PageCacheReader {
             None
         };
         Ok(match sample {
-            Some(sample) => PageCacheLookup::Hot { open, sample, bytes },
-            None => PageCacheLookup::Cold { open: open.clone(), offset, bytes },
+            Some(sample) => PageCacheRead::Hot { open, sample, bytes },
+            None => PageCacheRead::Cold { open: open.clone(), offset, bytes },
         })
     }
 

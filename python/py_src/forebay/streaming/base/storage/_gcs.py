@@ -120,5 +120,6 @@ class GCSDownloader(CloudDownloader):
             self._gcs_client.download_file(bucket, key, path, Config=TransferConfig(use_threads=False))
         except ClientError as error:
             if error.response["Error"]["Code"] in BOTOCORE_CLIENT_ERROR_CODES:
-                raise FileNotFoundError(f"Object gs://{bucket}/{key} not found") from error
+                why = "not found, or access is denied: check the path and the permission"
+                raise FileNotFoundError(f"Object gs://{bucket}/{key} {why}") from error
             raise
