@@ -126,20 +126,29 @@ def test_break_ends_an_epoch_and_an_old_iterator_is_an_error(pictures):
         assert loader.epoch == 2
 
 
+def at_once(pool, action):
+    """Calls `action` in two threads that start together, and returns both results."""
+    start = threading.Barrier(2)
+
+    def call():
+        start.wait()
+        return action()
+
+    return [one.result() for one in [pool.submit(call) for _ in range(2)]]
+
+
 def test_of_two_threads_that_start_an_epoch_at_once_none_gets_a_part_of_one(pictures):
     """One has the whole epoch; the other, whose iterator ended, an error, unless it was through already."""
     with ordered(pictures) as loader, ThreadPoolExecutor(2) as pool:
+
+        def read():
+            try:
+                return sum(numbers(loader), [])
+            except fb.ClosedError:
+                return None
+
         for _ in range(60):
-            start = threading.Barrier(2)
-
-            def read():
-                start.wait()
-                try:
-                    return sum(numbers(loader), [])
-                except fb.ClosedError:
-                    return None
-
-            parts = [one.result() for one in [pool.submit(read) for _ in range(2)]]
+            parts = at_once(pool, read)
             assert list(range(SAMPLES)) in parts
             assert all(part in (None, list(range(SAMPLES))) for part in parts), [len(part or ()) for part in parts]
 
@@ -147,14 +156,8 @@ def test_of_two_threads_that_start_an_epoch_at_once_none_gets_a_part_of_one(pict
 def test_of_two_iterators_made_at_once_one_has_the_whole_epoch(pictures):
     with ordered(pictures) as loader, ThreadPoolExecutor(2) as pool:
         for _ in range(60):
-            start = threading.Barrier(2)
-
-            def begin():
-                start.wait()
-                return iter(loader)
-
             rows = []
-            for batches in [one.result() for one in [pool.submit(begin) for _ in range(2)]]:
+            for batches in at_once(pool, lambda: iter(loader)):
                 try:
                     rows.append(sum(len(batch["number"]) for batch in batches))
                 except fb.ClosedError:

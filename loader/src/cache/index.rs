@@ -129,8 +129,8 @@ impl<T> IndexSource<'_, '_, T> {
         if self.compares
             && let Some(fetch) = &mut self.fetch
         {
-            let is_recorded = recorded_remote(&path).is_some();
-            other_remote = other_than(&path, self.remote);
+            let recorded = recorded_remote(&path);
+            other_remote = recorded.clone().filter(|recorded| recorded != self.remote);
             // An answer that is no index is no reason to reject the cached one. Equal bytes are not parsed again.
             let parsed = |current: Vec<u8>| {
                 if current != bytes {
@@ -143,7 +143,7 @@ impl<T> IndexSource<'_, '_, T> {
                 Err(e) if other_remote.is_some() => return Err(stale(&path, self.remote).caused_by(e)),
                 Err(e) => unchecked = Some(e),
             }
-            if !is_recorded && unchecked.is_none() {
+            if recorded.is_none() && unchecked.is_none() {
                 // Not over the record that another process has made meanwhile.
                 note(&path, setxattr(&path, REMOTE_ATTRIBUTE, self.remote.as_bytes(), XattrFlags::CREATE));
                 other_remote = other_than(&path, self.remote);

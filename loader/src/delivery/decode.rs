@@ -41,7 +41,7 @@ pub trait PictureDecoder: Send + Sync + Debug {
     ///
     /// # Errors
     ///
-    /// When the device has failed.
+    /// Failure of the device.
     fn submit(&self, batch: EncodedBatch<'_>) -> Result<Box<dyn InFlightBatch>>;
 }
 
@@ -51,7 +51,7 @@ pub trait InFlightBatch: Send + Debug {
     ///
     /// # Errors
     ///
-    /// When the device has failed.
+    /// Failure of the device.
     fn wait(self: Box<Self>) -> Result<BatchOnDevice>;
 }
 

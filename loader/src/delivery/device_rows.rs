@@ -26,7 +26,7 @@ pub trait DeviceRows: Send + Debug {
     ///
     /// # Errors
     ///
-    /// When the device has failed.
+    /// Failure of the device.
     fn deliver(self: Box<Self>, batch: PartialBatch<'_>) -> Result<Arc<dyn TensorMemory>>;
 
     /// Returns the concrete type, for the delivery to which the rows belong.

@@ -31,7 +31,7 @@ pub trait DirectBatch: Send + Sync + Debug {
     ///
     /// # Errors
     ///
-    /// When the device has failed; then the batch is lost.
+    /// Failure of the device; then the batch is lost.
     fn copy(&self, slot: ReadLease, rows: &[(Range<usize>, usize)]) -> Result<()>;
 
     /// Reads `bytes` bytes at `offset` of `file` to offset `at` of the batch, and waits for them.

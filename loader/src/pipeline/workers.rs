@@ -28,7 +28,7 @@ impl NumaWorkers {
     ///
     /// # Errors
     ///
-    /// When the system rejects a thread.
+    /// Errors of the system when it rejects a thread.
     pub(crate) fn start(
         &self,
         node: usize,

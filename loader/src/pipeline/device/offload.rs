@@ -82,7 +82,7 @@ impl DeviceOffload {
     ///
     /// # Errors
     ///
-    /// When the system rejects a thread.
+    /// Errors of the system when it rejects a thread.
     pub(crate) fn start(&self, queues: DeviceQueues, decode: &Arc<DecodeStage>, threads: &Threads) -> Result<()> {
         let DeviceQueues { batches, samples } = queues;
         let DeviceFeatures { pictures, host_share, storage, .. } = self.features.clone();
