@@ -45,6 +45,7 @@ pub(super) fn groups<const WIDTH: usize>(out: &mut [u8], stride: usize) -> [&mut
 }
 
 /// Writes `out` in chunks: calls `write` with the number and the memory of each. A last part goes through a buffer.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(always)]
 pub(super) fn write_chunks<const BYTES: usize>(out: &mut [u8], write: impl Fn(usize, &mut [u8; BYTES])) {
     let mut last = [0; BYTES];

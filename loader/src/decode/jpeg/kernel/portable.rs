@@ -5,7 +5,7 @@ use super::super::fallback::Fallback;
 use super::super::mcu_blocks::{McuBlocks, Position};
 use super::super::order::{BLOCK, PLACES, ROWS};
 use super::islow::fits;
-use super::layout::{BlockRow, write_chunks};
+use super::layout::BlockRow;
 use super::reduced;
 
 pub(super) fn unstuff(from: &[u8], out: &mut [u8]) -> (usize, usize) {
@@ -189,16 +189,9 @@ pub(super) fn idct_large<const BLOCKS: usize, const WIDTH: usize>(
     }
 }
 
-/// Whole chunks of pairs, each stored as one number, let the compiler use vectors as well as a kernel by hand could.
 #[inline(always)]
 pub(super) fn smooth_across(samples: &[u8], out: &mut [u8]) {
-    write_chunks(out, |i, out: &mut [u8; 2 * PAIRS]| {
-        let samples = with_neighbours(samples, i);
-        for (j, pair) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-            let [left, here, right] = [0, 1, 2].map(|k| u16::from(samples[j + k]));
-            *pair = ((here * 3 + left + 1) >> 2 | (here * 3 + right + 2) >> 2 << 8).to_le_bytes();
-        }
-    });
+    double_columns([samples], [1, 2], out);
 }
 
 #[inline(always)]
@@ -210,22 +203,31 @@ pub(super) fn smooth_down(near: &[u8], far: &[u8], bias: u16, out: &mut [u8]) {
 
 #[inline(always)]
 pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
-    write_chunks(out, |i, out: &mut [u8; 2 * PAIRS]| {
-        let (near, far) = (with_neighbours(near, i), with_neighbours(far, i));
-        for (j, pair) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-            let [left, here, right] = [0, 1, 2].map(|k| u16::from(near[j + k]) * 3 + u16::from(far[j + k]));
-            *pair = ((here * 3 + left + 8) >> 4 | (here * 3 + right + 7) >> 4 << 8).to_le_bytes();
-        }
-    });
+    double_columns([near, far], [8, 7], out);
 }
 
-/// Samples that are doubled at a time.
-const PAIRS: usize = 32;
-
-/// Returns the samples of chunk `i` with one on each side.
+/// Doubles the columns of one row, or of three parts of a row and one of the next, with a bias for even and odd columns.
+///
+/// Whole chunks of pairs, each stored as one number, let the compiler use vectors as well as a kernel by hand could. The
+/// loop is no closure, because the compiler leaves closures with many callers out of the kernel, without its vectors.
 #[inline(always)]
-fn with_neighbours(samples: &[u8], i: usize) -> &[u8; PAIRS + 2] {
-    samples[PAIRS * i..].first_chunk().expect("a margin after the row")
+fn double_columns<const ROWS: usize>(rows: [&[u8]; ROWS], [even, odd]: [u16; 2], out: &mut [u8]) {
+    const PAIRS: usize = 32;
+    let shift = 2 * ROWS as u32;
+    let mut last = [0; 2 * PAIRS];
+    for (i, out) in out.chunks_mut(2 * PAIRS).enumerate() {
+        let length = out.len();
+        let rows = rows.map(|row| row[PAIRS * i..].first_chunk::<{ PAIRS + 2 }>().expect("a margin after the row"));
+        let pairs = out.first_chunk_mut().unwrap_or(&mut last).as_chunks_mut::<2>().0;
+        for (j, pair) in pairs.iter_mut().enumerate() {
+            let [left, here, right] = [j, j + 1, j + 2]
+                .map(|at| rows[1..].iter().fold(rows[0][at].into(), |sum: u16, row| 3 * sum + u16::from(row[at])));
+            *pair = ((here * 3 + left + even) >> shift | (here * 3 + right + odd) >> shift << 8).to_le_bytes();
+        }
+        if length < 2 * PAIRS {
+            out.copy_from_slice(&last[..length]);
+        }
+    }
 }
 
 #[inline(always)]
