@@ -6,11 +6,13 @@ python/scripts/system.sh
 # Incremental compilation costs a quarter more CPU time in the first build. A checkout that has it keeps it.
 [ -d "$target/debug/incremental" ] || export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 
-# On a fresh machine the environment is downloaded while the engine compiles.
+# On a fresh machine the environments are downloaded while the engine compiles.
 logs=$(mktemp -d)
-trap 'kill $venv_job 2>/dev/null || true; rm -rf "$logs"' EXIT
+trap 'kill $venv_job $frameworks_job 2>/dev/null || true; rm -rf "$logs"' EXIT
 python/scripts/venv.sh >"$logs/python" 2>"$logs/venv" &
 venv_job=$!
+python/scripts/frameworks.sh --prepare >"$logs/frameworks" 2>&1 &
+frameworks_job=$!
 
 say "gate: format, lints, docs, layering, drift"
 cargo gate
@@ -32,6 +34,10 @@ wait "$venv_job" || { cat "$logs/venv" >&2; die "the Python environment could no
 python=$(cat "$logs/python")
 python/scripts/extension.sh dev
 PYTHONPATH=$root/python/py_src "$python" -m pytest -q -p no:cacheprovider python/tests
+
+say "frameworks: the loader in other libraries"
+wait "$frameworks_job" || { cat "$logs/frameworks" >&2; die "the frameworks' environment could not be made"; }
+python/scripts/frameworks.sh
 
 say "documentation: the site, without warnings"
 python/scripts/docs.sh

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _forebay
-from .arguments import ByteSize, Count, OnError, Samples, Seconds, by_name, checked, checks, shown, within
+from .arguments import ByteSize, Count, OnError, Samples, Seconds, by_name, checked, checks, shown, whole, within
 from .bottleneck import bottleneck
 from .convert import converter
 from .errors import ClosedError, ConfigError, StateError
@@ -223,11 +223,22 @@ class Loader:
         # Serialises threads that take batches, also those of an iterator that a newer one ends. Held while batches are
         # taken, not while they are converted. Reentrant, because a signal handler may use the loader.
         self._turn = threading.RLock()
-        # Weak, because the iterator holds the loader. Without a cycle both end when the last of them is dropped.
-        self._iterator: Callable[[], _Epoch | None] = lambda: None
+        # Weak, because the iterator holds the loader. Without a cycle both end when the last of them is dropped. The name is
+        # not DataLoader's `_iterator`, which Lightning replaces.
+        self._live: Callable[[], _Epoch | None] = lambda: None
+        # An epoch has been started, and no batch of it was asked for: the next `iter` continues with it.
+        self._is_fresh = False
+        # Epoch that `set_epoch` has named and no `iter` has started yet.
+        self._named_epoch: int | None = None
+        # Place in its epoch of the state that was loaded and that no batch has followed yet.
+        self._loaded_place = 0
+        self._batch_size = config["batch_size"]
+        self._samples_per_step = config["batch_size"] * self._world.world_size * len(devices) // (config["replication"] or 1)
 
     def __iter__(self) -> Iterator[Any]:
         """Starts the next epoch, or resumes the position of `load_state_dict`. An earlier iterator ends.
+
+        An iterator that no batch was taken from has not used up its epoch: the next one starts with the same batch.
 
         Raises:
             ConfigError: The process group that was initialised since the loader was made has another rank or size.
@@ -236,15 +247,40 @@ class Loader:
         check_group(self._world)
         with self._turn:
             self._abandon()
+            self._start()
+            iterator = _Epoch(self)
+            self._live = weakref.ref(iterator)
+        return iterator
+
+    def _start(self) -> None:
+        """Starts the epoch that the next batch belongs to, unless it has been started already."""
+        named, self._named_epoch = self._named_epoch, None
+        if named is not None and named != self._engines[0].epoch - self._is_fresh:
+            self._move(named)
+        if not self._is_fresh:
             for engine in self._engines:
                 engine.start()
-            iterator = _Epoch(self)
-            self._iterator = weakref.ref(iterator)
-        return iterator
+            self._is_fresh = True
+
+    def _move(self, epoch: int, batch: int = 0) -> None:
+        """Moves to batch number `batch` of an epoch, in the order that was fixed by the first run."""
+        state = json.loads(self._engines[0].state_dict(False))
+        state |= {"epoch": epoch, "sample_in_epoch": batch * self._samples_per_step}
+        self._load(state, strict=True)
+
+    def _load(self, state: dict[str, Any], strict: bool) -> None:
+        document = json.dumps(state, default=_plain)
+        with self._turn:
+            for engine in self._engines:
+                engine.load_state_dict(document, strict)
+            self._is_fresh = False
+            self._named_epoch = None
+            self._loaded_place = int(state.get("sample_in_epoch", 0))
 
     def __getitem__(self, at: object) -> Any:
         raise TypeError(
-            "forebay.Loader is iterated, not indexed: it makes the batches itself, so leave out the DataLoader around it"
+            "forebay.Loader is iterated, not indexed: it makes the batches itself, so pass it in place of a DataLoader and not as the "
+            "data set of one; forebay.integrations has a Trainer for Hugging Face's, and a DataLoader for libraries that insist on one"
         )
 
     def __len__(self) -> int:
@@ -255,7 +291,42 @@ class Loader:
     @property
     def epoch(self) -> int:
         """Epoch that the next `iter` runs, from 0."""
-        return self._engines[0].epoch
+        if self._named_epoch is not None:
+            return self._named_epoch
+        return self._engines[0].epoch - self._is_fresh
+
+    @property
+    def first_batch(self) -> int:
+        """Number of the batch that the next `iter` starts with: 0, or after `load_state_dict` that of the state.
+
+        `enumerate(loader, loader.first_batch)` numbers the batches of a resumed epoch.
+        """
+        if self._named_epoch not in (None, self._engines[0].epoch - self._is_fresh):
+            return 0
+        return self._loaded_place // self._samples_per_step
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a batch on each device."""
+        return self._batch_size
+
+    @property
+    def batch_sampler(self) -> _EpochSetter:
+        """Object whose `sampler.set_epoch` is `set_epoch`: trainers look there for it."""
+        return _EpochSetter(self)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next `iter` run `epoch`, from its start or, if a state of that epoch was loaded, from there.
+
+        Without it each `iter` runs the epoch after the last one. Trainers that count epochs themselves call this method,
+        also with an iterator that no batch was taken from: that one moves to the epoch.
+        """
+        self._check()
+        epoch = whole("epoch", epoch, least=0)
+        with self._turn:
+            self._named_epoch = epoch
+            if self._is_fresh:
+                self._start()
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batches delivered so far; batches made ahead do not count.
@@ -268,7 +339,7 @@ class Loader:
             StateError: Several threads share the iterator, and such a batch precedes one that was delivered.
         """
         self._check()
-        iterator = self._iterator()
+        iterator = self._live()
         return json.loads(self._engines[0].state_dict(iterator is not None and iterator.last_is_pending()))
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
@@ -288,11 +359,9 @@ class Loader:
         if "epoch" not in state:
             keys = ", ".join(map(repr, list(state)[:5])) or "nothing"
             raise StateError(f"a state is a dict from state_dict(), but this dict has {keys}: pass the item with the state")
-        document = json.dumps(dict(state), default=_plain)
         with self._turn:
             self._abandon()
-            for engine in self._engines:
-                engine.load_state_dict(document, strict)
+            self._load(dict(state), strict)
 
     def stats(self) -> dict[str, Any]:
         """Returns the figures of all stages since the loader was made.
@@ -356,7 +425,7 @@ class Loader:
 
     def _abandon(self) -> None:
         """Ends the live iterator, if there is one."""
-        iterator = self._iterator()
+        iterator = self._live()
         if iterator is not None:
             iterator.abandoned = True
 
@@ -368,6 +437,14 @@ class Loader:
             raise ClosedError(
                 "this loader was made in another process, and a fork does not copy its threads: make a loader in this process"
             )
+
+
+class _EpochSetter:
+    """Stand-in for a DataLoader's batch sampler."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.sampler = self
+        self.set_epoch = loader.set_epoch
 
 
 # Number of a batch, and its outputs of each engine; None marks the end of the epoch.
@@ -452,6 +529,8 @@ class _Epoch:
             else:
                 held.append((self._taken, []))
         number, taken = held[0]
+        loader._is_fresh = False
+        loader._loaded_place = 0
         try:
             for engine in loader._engines[len(taken) :]:
                 taken.extend(map(type(engine).next, (engine,)))

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Tests the loader in other libraries: python/tests/trainers and python/tests/frameworks, with their released versions in an
+# environment over the shared one. `frameworks.sh --prepare` only makes that environment. Arguments go to pytest; paths among
+# them replace the two folders.
+. "$(dirname "$0")/lib.sh"
+
+packages=(
+    accelerate==1.15.0
+    jax==0.10.2
+    keras==3.15.1
+    lightning==2.6.6
+    'ray[train]==2.60.0'
+    tensorflow-cpu==2.21.0
+    torchdata==0.11.0
+    transformers==5.24.0
+    # Composer's imports. It is installed without its dependencies, which include another torch and Pillow.
+    coolname 'importlib-metadata<9' mosaicml-cli==0.7.5 psutil py-cpuinfo tabulate==0.9.0 torch_optimizer==0.3.0
+    torchmetrics==1.7.4
+    numpy==2.1.3                # the shared one's
+)
+if ! "$(find_python)" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    say "frameworks: skipped, because their released versions need Python 3.11 or newer"
+    exit 0
+fi
+# The resolver's warning about the bench's mosaicml-streaming, which these tests do not use, is expected.
+environment_over_shared frameworks "${packages[@]}" -- mosaicml==0.32.1
+[ "${1:-}" != --prepare ] || exit 0
+python/scripts/extension.sh dev
+folders=()
+for folder in python/tests/trainers python/tests/frameworks; do [ ! -d "$folder" ] || folders+=("$folder"); done
+for argument in "$@"; do [ ! -e "${argument%%::*}" ] || folders=(); done
+# Nothing here reports to other machines or looks for models on them.
+export RAY_USAGE_STATS_ENABLED=0 HF_HUB_OFFLINE=1 TF_CPP_MIN_LOG_LEVEL=2
+PYTHONPATH=$root/python/py_src exec "$venv/bin/python" -m pytest -q -p no:cacheprovider "${folders[@]}" "$@"

@@ -1,0 +1,128 @@
+"""Epochs and positions as trainers use them: `iter` without a batch, `set_epoch`, `first_batch`."""
+
+import pytest
+from loaders import numbers, ordered
+from picture_set import SAMPLES
+
+import forebay as fb
+
+STEPS = -(-SAMPLES // 16)
+
+
+@pytest.fixture
+def epochs(pictures):
+    """The batches of three epochs."""
+    with ordered(pictures, shuffle=True) as loader:
+        return [numbers(loader) for _ in range(3)]
+
+
+def test_an_iterator_without_a_batch_does_not_use_up_an_epoch(pictures, epochs):
+    with ordered(pictures, shuffle=True) as loader:
+        first = iter(loader)
+        iter(loader)
+        assert loader.epoch == 0
+        assert numbers(loader) == epochs[0]
+        with pytest.raises(fb.ClosedError, match="a newer iterator"):
+            next(first)
+        assert numbers(loader) == epochs[1]
+
+
+def test_a_state_that_was_loaded_survives_an_iterator_without_a_batch(pictures, epochs):
+    with ordered(pictures, shuffle=True) as loader:
+        iterator = iter(loader)
+        next(iterator)
+        state = loader.state_dict()
+    with ordered(pictures, shuffle=True) as loader:
+        loader.load_state_dict(state)
+        iter(loader)
+        assert (loader.epoch, loader.first_batch, loader.state_dict()) == (0, 1, state)
+        batches = numbers(loader)
+        assert batches == epochs[0][1:]
+        assert (loader.epoch, loader.first_batch) == (1, 0)
+
+
+def test_set_epoch_names_the_epoch_of_the_next_iterator(pictures, epochs):
+    with ordered(pictures, shuffle=True) as loader:
+        for epoch in (2, 0, 0, 1):
+            loader.set_epoch(epoch)
+            assert loader.epoch == epoch
+            assert numbers(loader) == epochs[epoch]
+        assert numbers(loader) == epochs[2]
+
+
+def test_set_epoch_leaves_a_running_epoch_alone(pictures, epochs):
+    with ordered(pictures, shuffle=True) as loader:
+        iterator = iter(loader)
+        batches = [next(iterator)["number"].tolist()]
+        loader.batch_sampler.sampler.set_epoch(0)
+        batches += [batch["number"].tolist() for batch in iterator]
+        assert batches == epochs[0]
+        assert numbers(loader) == epochs[0]
+
+
+def test_set_epoch_moves_an_iterator_that_has_no_batch_yet(pictures, epochs):
+    with ordered(pictures, shuffle=True) as loader:
+        iterator = iter(loader)
+        loader.set_epoch(1)
+        assert [batch["number"].tolist() for batch in iterator] == epochs[1]
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_set_epoch_keeps_a_state_of_that_epoch_alone(pictures, epochs, epoch):
+    with ordered(pictures, shuffle=True) as loader:
+        iterator = iter(loader)
+        next(iterator), next(iterator)
+        state = loader.state_dict()
+        loader.load_state_dict(state)
+        loader.set_epoch(epoch)
+        assert loader.first_batch == (2, 0)[epoch]
+        assert numbers(loader) == (epochs[0][2:], epochs[1])[epoch]
+
+
+def test_set_epoch_after_the_last_batch_starts_the_next_epoch(pictures, epochs):
+    """A trainer counts the batches and does not ask for one that `len` excludes."""
+    with ordered(pictures, shuffle=True) as loader:
+        iterator = iter(loader)
+        for _ in range(len(loader)):
+            next(iterator)
+        state = loader.state_dict()
+    with ordered(pictures, shuffle=True) as loader:
+        loader.load_state_dict(state)
+        iterator = iter(loader)
+        loader.set_epoch(1)
+        assert [batch["number"].tolist() for batch in iterator] == epochs[1]
+
+
+def test_batches_of_a_resumed_epoch_are_numbered_from_first_batch(pictures):
+    with ordered(pictures, shuffle=True) as loader:
+        for number, _ in enumerate(loader):
+            if number == 1:
+                break
+        loader.load_state_dict(loader.state_dict())
+        resumed = [number for number, _ in enumerate(loader, loader.first_batch)]
+    assert resumed == list(range(2, STEPS))
+
+
+def test_ranks_devices_and_replicas_count_for_the_first_batch(pictures):
+    world = {"world_size": 4, "local_world_size": 4, "rank": 0, "local_rank": 0}
+    with ordered(pictures, batch_size=4, replication=2, **world) as loader:
+        iterator = iter(loader)
+        for _ in range(3):
+            next(iterator)
+        loader.load_state_dict(loader.state_dict())
+        assert loader.first_batch == 3
+        assert loader.batch_size == 4
+
+
+def test_a_trainer_may_set_the_attribute_that_a_dataloader_has(pictures):
+    """Lightning sets `_iterator` to None on objects that have it."""
+    with ordered(pictures) as loader:
+        assert not hasattr(loader, "_iterator")
+        for _ in loader:
+            break
+        assert loader.state_dict()["sample_in_epoch"] == 16
+
+
+def test_an_epoch_is_a_whole_number(pictures):
+    with ordered(pictures) as loader, pytest.raises(fb.ConfigError, match="epoch is a whole number"):
+        loader.set_epoch(-1)
