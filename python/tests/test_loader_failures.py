@@ -133,7 +133,7 @@ def test_a_log_handler_that_raises_loses_no_batch(pictures):
     log.addHandler(handler)
     kept, refused = [], 0
     try:
-        with fb.Loader(local=pictures, fields=fields, batch_size=8, prefetch=1, memory="24mb") as loader:
+        with fb.Loader(local=pictures, fields=fields, batch_size=2, prefetch=1, memory="24mb") as loader:
             batches = iter(loader)
             while True:
                 try:
