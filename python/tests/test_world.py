@@ -138,6 +138,12 @@ def test_jax_distributed_is_asked_without_opening_its_devices(monkeypatch):
     with pytest.raises(fb.ConfigError, match=r"was made as rank 0 of 1 \(a single process\), but jax.distributed has rank 1 of 4"):
         check_group(alone)
     check_group(World(0, 2, 0, 1, "the call"))
+    for address in ("localhost:1234", "127.0.0.1:1234", "[::1]:1234"):
+        state.coordinator_address = address
+        assert place(environ={}) == (1, 4, 1, 4, "jax.distributed")
+    state.coordinator_address = "10.0.0.1:1234"
+    with pytest.raises(fb.ConfigError, match="but not its local rank"):
+        detect(environ={})
 
 
 def test_repr_and_a_log_line_name_the_rank_and_its_source(pictures, caplog):

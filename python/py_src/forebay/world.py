@@ -19,7 +19,7 @@ from .errors import ConfigError
 
 __all__ = ["World", "check_group", "detect", "surroundings"]
 
-_THE_CALL, _TORCH = "the call", "torch.distributed"
+_THE_CALL, _TORCH, _JAX = "the call", "torch.distributed", "jax.distributed"
 """Sources that get special treatment."""
 
 _THIS_NODE = ("localhost", "127.0.0.1", "::1")
@@ -113,7 +113,7 @@ def detect(
         # Launchers often set the local rank only in the environment.
         local, _ = _launcher(environ) or ((None,) * 4, "")
         merged[2:] = [mine if mine is not None else theirs for mine, theirs in zip(merged[2:], local[2:])]
-    if None in merged[2:] and source == _TORCH and environ.get("MASTER_ADDR") in _THIS_NODE:
+    if None in merged[2:] and _is_one_node(source, environ):
         # All processes found each other on this node.
         merged[2:] = [mine if mine is not None else all_ for mine, all_ in zip(merged[2:], merged[:2])]
     if None in merged[2:]:
@@ -165,10 +165,22 @@ def _torch():
 
 def _jax():
     """Reads `jax.distributed`. `jax.process_index` would open the devices, so its private state is read."""
-    state = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
+    state = _jax_state()
     if getattr(state, "client", None) is None:
         return None
-    return (state.process_id, state.num_processes, None, None), "jax.distributed"
+    return (state.process_id, state.num_processes, None, None), _JAX
+
+
+def _jax_state():
+    return getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
+
+
+def _is_one_node(source: str, environ: Mapping[str, str]) -> bool:
+    """Returns true if the processes met at an address that means the node itself."""
+    if source == _TORCH:
+        return environ.get("MASTER_ADDR") in _THIS_NODE
+    address = getattr(_jax_state(), "coordinator_address", None) if source == _JAX else None
+    return isinstance(address, str) and address.rpartition(":")[0].strip("[]") in _THIS_NODE
 
 
 def _alone(environ: Mapping[str, str]):
