@@ -90,6 +90,17 @@ impl Tensor {
         Self { is_bool: true, ..self }
     }
 
+    /// The tensor as unsigned integers with the bits of its elements.
+    pub fn of_bits(self) -> Self {
+        let dtype = match self.dtype.size() {
+            1 => DType::UInt8,
+            2 => DType::UInt16,
+            4 => DType::UInt32,
+            _ => DType::UInt64,
+        };
+        Self { dtype, is_bool: false, ..self }
+    }
+
     /// Element type; `UInt8` for truth values, see [`is_bool`](Self::is_bool).
     pub fn dtype(&self) -> DType {
         self.dtype
@@ -173,7 +184,9 @@ pub(crate) mod tests {
         let part = Tensor::new(whole.memory().clone(), 2, DType::UInt8, vec![2, 2]);
         drop(whole);
         assert_eq!(part.host(), Some(&[2u8, 3, 4, 5][..]));
-        drop(part);
+        let bits = Tensor { dtype: DType::BFloat16, shape: vec![2], ..part }.of_bits();
+        assert_eq!((bits.dtype(), bits.host()), (DType::UInt16, Some(&[2u8, 3, 4, 5][..])));
+        drop(bits);
         assert!(alive.upgrade().is_none());
     }
 }

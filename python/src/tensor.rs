@@ -31,6 +31,11 @@ impl Tensor {
         self.0.dtype().name()
     }
 
+    /// The same memory as unsigned integers of as many bits, for libraries without the type.
+    fn bits(&self) -> Self {
+        Self(self.0.clone().of_bits())
+    }
+
     /// Device type and number of DLPack: (1, 0) is host memory, (2, n) a CUDA device.
     fn __dlpack_device__(&self) -> (i32, i32) {
         let device = dlpack::device(self.0.device());

@@ -289,7 +289,7 @@ def test_a_state_may_contain_numbers_of_numpy_and_torch(pictures):
 @pytest.mark.parametrize("wrap", [lambda x: {"x": x}, lambda x: {"both": fb.Joint(x=x)}])
 def test_bfloat16_for_numpy_is_an_error(pictures, wrap):
     picture = fb.Image("image", fb.Resize((8, 8)), dtype="bfloat16")
-    with pytest.raises(fb.ConfigError, match='dtype of x is bfloat16, .* use framework="torch", or another dtype'):
+    with pytest.raises(fb.ConfigError, match='dtype of x is bfloat16, .* use framework="torch", "jax" or "tensorflow", or another dtype'):
         fb.Loader(local=pictures, fields=wrap(picture), framework="numpy", batch_size=4)
     with fb.Loader(local=pictures, fields=wrap(picture), batch_size=4) as loader:
         assert next(iter(loader))["x"].dtype == torch.bfloat16

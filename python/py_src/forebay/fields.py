@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from .arguments import U32, by_name, flag, one_of, real, reals, text, whole, within
-from .convert import DTYPES
+from .convert.ragged import DTYPES
 from .errors import ConfigError
 
 __all__ = [

@@ -19,7 +19,7 @@ from typing import Any
 from . import _forebay
 from .arguments import ByteSize, Count, OnError, Samples, Seconds, by_name, checked, checks, shown, whole, within
 from .bottleneck import bottleneck
-from .convert import converter
+from .convert import Batch, converter, replicas
 from .errors import ClosedError, ConfigError, StateError
 from .fields import Field, specs
 from .streams import Stream
@@ -32,7 +32,7 @@ _log = logging.getLogger("forebay")
 
 _on_devices: weakref.WeakSet[Loader] = weakref.WeakSet()
 
-_PYTHON_ONLY = {"remote", "split", "streams", "local", "fields", "transform", "framework", "device"}
+_PYTHON_ONLY = {"remote", "split", "streams", "local", "fields", "transform", "framework", "sharding", "device"}
 _PYTHON_ONLY |= World.__annotations__.keys()
 """Arguments of `Loader` that this package uses itself. The others are options of the engine under the same names."""
 
@@ -85,7 +85,9 @@ class Loader:
         transform: Function that is called with each batch, in the thread that iterates; its result is yielded. Random
             operations of torchvision draw once per call: call them for each sample. After an error it gets the same
             batch again, with the changes that it made in place.
-        framework: Type of tensors: "torch", "numpy" (host memory only), or "dlpack" for JAX, CuPy and others.
+        framework: Type of tensors: "torch", "jax", "tensorflow", "numpy" (host memory only), or "dlpack" for CuPy and
+            others.
+        sharding: With "jax", the jax.sharding.Sharding of arrays that span several devices and processes.
         batch_size: Rows of a batch on each device.
         drop_last: Leave out a last batch that is not full.
         mark_repeats: Add a bool output `repeat`, true for rows that only make ranks equally long.
@@ -131,7 +133,8 @@ class Loader:
 
     Raises:
         ConfigError: An argument is wrong; the message names the argument and the fix.
-        UnsupportedError: `device` is a CUDA device, and there is no driver, no such device, or the driver is too old.
+        UnsupportedError: The framework is not installed; or `device` is a CUDA device, and there is no driver, no such
+            device, or the driver is too old.
         ClosedError: This is a DataLoader worker, or a forked process with a CUDA device; or the loader was closed.
         FullError: No memory on the host or the device, or no room on disk.
         IoError: A disk or the device fails; the message names it.
@@ -148,6 +151,7 @@ class Loader:
         fields: Mapping[str, Field] | None = None,
         transform: Callable[[Any], Any] | None = None,
         framework: str = "torch",
+        sharding: Any = None,
         batch_size: Count,
         drop_last: bool = False,
         mark_repeats: bool = False,
@@ -202,13 +206,19 @@ class Loader:
         outputs = specs(fields)
         self._single = isinstance(device, str) or not isinstance(device, Sequence)
         devices = _devices([device] if self._single else list(device))
-        self._convert = converter(framework, devices, outputs)
+        values = checked(_OPTIONS, options)
+        is_full = values["drop_last"] and values["on_error"] == "raise"
+        batch = Batch(devices, outputs, values["batch_size"], sharding, is_full, values["mark_repeats"])
+        self._batch = batch
+        self._convert = converter(framework, batch)
         self._transform = None if transform is None else Transform(transform)
         self._pid = os.getpid()
         self._closed = False
         self._world = detect(rank, world_size, local_rank, local_world_size)
         _log.info("loader of %s, local rank %d of %d", self._world, self._world.local_rank, self._world.local_world_size)
-        config = {"streams": sources, "fields": outputs} | checked(_OPTIONS, options)
+        config = {"streams": sources, "fields": outputs} | values
+        if sharding is not None:
+            config["replication"] = replicas(sharding, self._world, values["replication"])
         self._engines = []
         try:
             for number, name in enumerate(devices):
@@ -479,7 +489,7 @@ class _Epoch:
         try:
             with loader._turn:
                 self._take(held)
-            batches = [{name: loader._convert(value) for name, value in outputs.items()} for outputs in held[0][1]]
+            batches = [loader._convert(outputs) for outputs in held[0][1]]
             batch = batches[0] if loader._single else batches
             if loader._transform is not None:
                 batch = loader._transform(batch)

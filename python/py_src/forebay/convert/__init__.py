@@ -1,0 +1,82 @@
+"""Conversion of the engine's batches to the user's framework, one module per framework.
+
+    engine: dict of Tensor (DLPack), Ragged, list of str, list of bytes
+       \\-> of_torch       tensors; lists stay lists
+        -> of_numpy       arrays; lists stay lists
+        -> of_jax         jax.Arrays, of one device or sharded; lists stay lists, on the host
+        -> of_tensorflow  tensors, of text and bytes too
+        -> dlpack         the engine's tensors, for other libraries
+
+Tensors keep their memory where the framework accepts it. A framework is imported by its own module only, when a loader
+is made for it, so that no framework needs another one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+from ..errors import ConfigError, UnsupportedError
+from ..world import World
+from .batch import Batch, Convert, each
+from .ragged import array
+
+__all__ = ["FRAMEWORKS", "Batch", "converter", "replicas"]
+
+_PACKAGES = {
+    "torch": ("torch", "torch"),
+    "jax": ("jax", "jax"),
+    "tensorflow": ("tensorflow", "tensorflow"),
+    "numpy": ("numpy", "numpy"),
+}
+"""Frameworks with their packages' names for `import` and for pip."""
+
+FRAMEWORKS = (*_PACKAGES, "dlpack")
+"""Values of the loader's `framework`."""
+
+
+def converter(framework: str, batch: Batch) -> Convert:
+    """Returns the function that converts the outputs of a batch to `framework`, which it imports.
+
+    Raises:
+        ConfigError: `framework` is unknown, or cannot have such a batch.
+        UnsupportedError: The framework is not installed, or cannot be imported.
+    """
+    if not isinstance(framework, str) or framework not in FRAMEWORKS:
+        *others, last = (f'"{name}"' for name in FRAMEWORKS)
+        raise ConfigError(f"framework is {', '.join(others)} or {last}, but it is {framework!r}")
+    if batch.sharding is not None and framework != "jax":
+        raise ConfigError(f'sharding places arrays of JAX, but framework is "{framework}": pass framework="jax"')
+    if framework == "dlpack":
+        return each(lambda tensor: tensor, array)
+    _import(framework)
+    return importlib.import_module(f"{__name__}.of_{framework}").converter(batch)
+
+
+def replicas(sharding: Any, world: World, given: int | None) -> int | None:
+    """Returns the number of consecutive ranks that load the same samples for `sharding`; see `sharding.py`."""
+    return importlib.import_module(f"{__name__}.sharding").replicas(sharding, world, given)
+
+
+def _import(framework: str) -> None:
+    """Imports a framework."""
+    package, name = _PACKAGES[framework]
+    try:
+        importlib.import_module(package)
+    except ImportError as error:
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name == package
+        why = "it is not installed" if is_missing else f"its import failed: {error}"
+        others = [f'"{other}"' for other, (package, _) in _PACKAGES.items() if other != framework and _is_installed(package)]
+        others = f", or pass a framework that is installed: {', '.join(others)}" if others else ""
+        default = ", which is the default" if framework == "torch" else ""
+        raise UnsupportedError(f'framework is "{framework}"{default}, but {why}: pip install {name}{others}') from error
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False
+
+

@@ -1,0 +1,64 @@
+"""Facts about a loader's batches that converters need, and the conversion of each output by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .._forebay import Ragged, Tensor
+from ..errors import ConfigError
+
+__all__ = ["Batch", "Convert", "each"]
+
+Convert = Callable[[dict[str, Any]], dict[str, Any]]
+"""Function of the engine's outputs by name that returns the framework's."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Batches of a loader."""
+
+    devices: list[str]
+    """Names of the devices, one for each batch of a step."""
+    fields: list[list[Any]] | None
+    """Outputs in the engine's form. Without them no output is bfloat16, because no column is."""
+    rows: int
+    """Rows of a full batch."""
+    sharding: Any = None
+    """Sharding of the arrays, for JAX."""
+    is_full: bool = False
+    """True if every batch is full: no short last batch, no skipped samples."""
+    has_repeat: bool = False
+    """True if there is the output `repeat`, which marks rows that are repeats."""
+
+    @property
+    def is_on_host(self) -> bool:
+        return self.devices == ["cpu"] * len(self.devices)
+
+    def dtypes(self) -> list[tuple[str, str | None]]:
+        """Names of the outputs of `fields`, with their types where the program gave them."""
+        pairs = []
+        for name, field in self.fields or ():
+            pairs += [(output, spec.get("dtype")) for output, spec in field.get("fields", [[name, field]])]
+        return pairs
+
+    def require_host(self, owner: str, others: str) -> None:
+        """Raises ConfigError if the tensors are on a device; `owner` begins the message, `others` are frameworks."""
+        if not self.is_on_host:
+            raise ConfigError(
+                f'{owner} are in host memory, but device is {", ".join(self.devices)}: use framework={others}, or device="cpu"'
+            )
+
+
+def each(tensor: Callable[[Tensor], Any], array: Callable[[bytes], Any]) -> Convert:
+    """Returns a converter that applies `tensor` to tensors and `array` to each ragged array. Lists stay as they are."""
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return tensor(value)
+        if isinstance(value, Ragged):
+            return [array(row) for row in value.rows]
+        return value
+
+    return lambda outputs: {name: convert(value) for name, value in outputs.items()}

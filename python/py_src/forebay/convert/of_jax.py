@@ -1,0 +1,57 @@
+"""Batches for JAX.
+
+Tensors in host memory become arrays on JAX's default device, uncommitted, so that a computation may place them
+elsewhere. They share the batch's memory if that device is the CPU; JAX keeps the memory until the last computation that
+reads it is complete. Types that JAX does not have, such as int64 without `jax_enable_x64`, are converted, which copies.
+With a sharding, see `sharding.py`. Tensors on a CUDA device keep their device and memory.
+
+Lists stay on the host: text, bytes, and numpy arrays for arrays of different shapes, since JAX compiles for each shape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import ml_dtypes
+import numpy
+
+from .._forebay import Ragged, Tensor
+from .batch import Batch, Convert, each
+from .ragged import array
+from .sharding import Sharded
+
+
+def converter(batch: Batch) -> Convert:
+    """Returns the function that converts a batch.
+
+    Raises:
+        ConfigError: There is a sharding that the batches do not fit, or that is not for this process.
+    """
+    if not batch.is_on_host and batch.sharding is None:
+        return each(jax.dlpack.from_dlpack, _ragged)
+    sharded = None if batch.sharding is None else Sharded(batch)
+
+    def convert(outputs: dict[str, Any]) -> dict[str, Any]:
+        values = {name: _on_host(value) for name, value in outputs.items()}
+        if sharded is not None:
+            sharded.fill(values)
+        arrays = {name: value for name, value in values.items() if isinstance(value, numpy.ndarray)}
+        # One call for all arrays takes less time than one for each. Merged, since JAX sorts the names.
+        return values | (jax.device_put(arrays) if sharded is None else sharded(arrays))
+
+    return convert
+
+
+def _on_host(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        if value.dtype == "bfloat16":
+            return numpy.from_dlpack(value.bits()).view(ml_dtypes.bfloat16)
+        return numpy.from_dlpack(value)
+    if isinstance(value, Ragged):
+        return [_ragged(row) for row in value.rows]
+    return value
+
+
+def _ragged(row: bytes) -> numpy.ndarray:
+    return array(row, ml_dtypes.bfloat16)

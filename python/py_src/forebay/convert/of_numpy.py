@@ -1,0 +1,25 @@
+"""Batches for numpy: arrays without a copy, lists of text and bytes, lists of arrays of different shapes."""
+
+from __future__ import annotations
+
+import numpy
+
+from ..errors import ConfigError
+from .batch import Batch, Convert, each
+from .ragged import array
+
+
+def converter(batch: Batch) -> Convert:
+    """Returns the function that converts a batch.
+
+    Raises:
+        ConfigError: The device is not the host, or an output has a type that numpy does not have.
+    """
+    batch.require_host("numpy's arrays", '"torch" or "dlpack"')
+    for output, dtype in batch.dtypes():
+        if dtype == "bfloat16":
+            raise ConfigError(
+                f'the dtype of {output} is bfloat16, which numpy does not have: use framework="torch", "jax" or "tensorflow", or '
+                'another dtype, such as "float32"'
+            )
+    return each(numpy.from_dlpack, array)

@@ -1,0 +1,172 @@
+"""framework="jax": values, memory, sharding and resuming."""
+
+import logging
+
+import numpy as np
+import pytest
+
+import forebay as fb
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+NamedSharding, P = jax.sharding.NamedSharding, jax.sharding.PartitionSpec
+
+
+def watched(loader):
+    """Returns a list that gets the engine's outputs of each batch."""
+    convert, seen = loader._convert, []
+    loader._convert = lambda outputs: (seen.append(outputs), convert(outputs))[1]
+    return seen
+
+
+def address(tensor):
+    return np.from_dlpack(tensor).__array_interface__["data"][0]
+
+
+def ids(loader):
+    return [np.asarray(batch["y"]).tolist() for batch in loader]
+
+
+def test_batches_are_arrays_of_jax_with_the_values_of_numpy(every):
+    with every("jax") as loader, every("numpy") as other:
+        for ours, expected in zip(loader, other, strict=True):
+            assert list(ours) == [*list(expected)[:-1], "bf16", "repeat"]
+            for name in ("x", "u8", "f16", "y", "i32", "vector", "repeat"):
+                assert isinstance(ours[name], jax.Array)
+                # Without jax_enable_x64 JAX has no int64.
+                dtype = "int32" if name == "y" else expected[name].dtype
+                assert ours[name].dtype == dtype
+                assert (np.asarray(ours[name]) == expected[name]).all()
+            assert ours["bf16"].dtype == jnp.bfloat16
+            assert (ours["bf16"] == jnp.asarray(expected["u8"].astype(np.float32) / 255, jnp.bfloat16)).all()
+            assert ours["name"] == expected["name"] and ours["raw"] == expected["raw"]
+            assert all((a == b).all() and type(a) is np.ndarray for a, b in zip(ours["any"], expected["any"], strict=True))
+
+
+def test_arrays_share_the_memory_of_the_batch(every):
+    with every("jax") as loader:
+        seen = watched(loader)
+        batch = next(iter(loader))
+        for name in ("x", "u8", "f16", "i32", "vector", "repeat"):
+            assert batch[name].unsafe_buffer_pointer() == address(seen[0][name]), name
+        assert batch["bf16"].unsafe_buffer_pointer() == address(seen[0]["bf16"].bits())
+
+
+def test_an_array_is_not_committed_to_a_device(every):
+    with every("jax") as loader:
+        batch = next(iter(loader))
+        assert batch["x"].devices() == {jax.devices()[0]} and not batch["x"].committed
+        weights = jax.device_put(jnp.ones(()), jax.devices()[2])
+        assert (batch["x"] * weights).devices() == {jax.devices()[2]}
+        with jax.default_device(jax.devices()[1]):
+            assert next(iter(loader))["x"].devices() == {jax.devices()[1]}
+
+
+def test_memory_is_not_reused_while_an_array_refers_to_it(every):
+    with every("numpy") as loader:
+        expected = [np.array(batch["x"]) for batch in loader]
+    # Memory for few batches: each further one takes that of a dropped one.
+    with every("jax", prefetch=1, threads=1) as loader:
+        kept = [batch["x"] for batch in loader]
+        views = [x[1:] for x in kept]
+        assert [(np.asarray(x) == e).all() for x, e in zip(kept, expected)] == [True] * 6
+        for _ in loader:
+            pass
+        del kept
+        assert [(np.asarray(x) == e[1:]).all() for x, e in zip(views, expected)] == [True] * 6
+
+
+def test_donation_leaves_the_memory_of_the_batch_alone(every):
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+    with every("jax") as loader, every("numpy") as other:
+        seen = watched(loader)
+        for batch, expected in zip(loader, other, strict=True):
+            kept = np.from_dlpack(seen[-1]["x"])
+            result = step(batch["x"])
+            assert batch["x"].is_deleted()
+            assert (np.asarray(result) == expected["x"] + 1).all() and (kept == expected["x"]).all()
+
+
+def test_dropped_arrays_return_their_memory(every):
+    with every("jax", fields={"x": fb.Image("image", fb.Resize((16, 16)))}, mark_repeats=False) as loader:
+        for _ in range(8):
+            for batch in loader:
+                del batch
+        assert loader.stats()["counters"]["batches_unpooled"] == 0
+
+
+def test_a_loop_that_runs_ahead_of_the_device_logs_no_warning(every, caplog):
+    """JAX's CPU devices take up to 32 steps before the first is complete."""
+    caplog.set_level(logging.DEBUG, "forebay")
+    # Larger than a MiB, below which the message is no warning.
+    fields = {"x": fb.Image("image", fb.Resize((256, 256)), dtype="float32")}
+    with every("jax", fields=fields, mark_repeats=False, prefetch=1, epoch_size=48 * 6, batch_size=8) as loader:
+        held = []
+        for batch in loader:
+            held.append(batch["x"])
+            del held[:-32]
+    assert "still in use" not in caplog.text
+
+
+def test_training_resumes_in_the_middle_of_an_epoch(every):
+    kwargs = {"shuffle": True, "fields": {"y": fb.Scalar("class")}, "drop_last": True}
+    with every("jax", **kwargs) as loader:
+        undisturbed = [ids(loader) for _ in range(2)]
+    with every("jax", **kwargs) as loader:
+        batches = iter(loader)
+        first = [np.asarray(next(batches)["y"]).tolist() for _ in range(2)]
+        state = loader.state_dict()
+    # Checkpoints of JAX programs are pytrees, whose numbers may come back as arrays.
+    state = jax.tree.map(lambda value: np.asarray(value)[()] if isinstance(value, int) else value, state)
+    with every("jax", **kwargs) as loader:
+        loader.load_state_dict(state)
+        assert [first + ids(loader), ids(loader)] == undisturbed
+
+
+def mesh(**axes):
+    return jax.make_mesh(tuple(axes.values()), tuple(axes), axis_types=(jax.sharding.AxisType.Auto,) * len(axes))
+
+
+def test_a_sharding_spreads_the_rows_over_the_local_devices_without_a_copy(every):
+    sharding = NamedSharding(mesh(data=4), P("data"))
+    with every("jax", sharding=sharding) as loader, every("numpy") as other:
+        seen = watched(loader)
+        for batch, expected in zip(loader, other, strict=True):
+            for name in ("x", "u8", "y", "vector", "repeat"):
+                assert batch[name].sharding.is_equivalent_to(sharding, batch[name].ndim)
+                assert (np.asarray(batch[name]) == expected[name]).all()
+            for number, shard in enumerate(batch["x"].addressable_shards):
+                assert shard.data.shape == (2, 3, 16, 16)
+                assert shard.data.unsafe_buffer_pointer() == address(seen[-1]["x"]) + number * shard.data.nbytes
+            assert batch["name"] == expected["name"]
+
+
+def test_a_longer_specification_is_shortened_for_outputs_with_fewer_dimensions(every):
+    sharding = NamedSharding(mesh(data=2, model=2), P("data", None, "model"))
+    with every("jax", sharding=sharding) as loader:
+        batch = next(iter(loader))
+        assert [shard.data.shape for shard in batch["x"].addressable_shards] == [(4, 3, 8, 16)] * 4
+        assert [shard.data.shape for shard in batch["y"].addressable_shards] == [(4,)] * 4
+
+
+def test_a_short_batch_for_a_sharding_is_filled_with_marked_repeats(every):
+    sharding = NamedSharding(mesh(data=4), P("data"))
+    with every("jax", sharding=sharding, batch_size=32) as loader:
+        _, last = loader
+        assert np.asarray(last["repeat"]).tolist() == [False] * 16 + [True] * 16
+        assert np.asarray(last["y"]).tolist() == [*range(32, 48), *[47] * 16]
+        assert last["name"][-1] == "n47" and len(last["raw"]) == len(last["any"]) == 32
+
+
+def test_a_sharding_that_does_not_fit_is_an_error(every):
+    sharding = NamedSharding(mesh(data=4), P("data"))
+    with pytest.raises(fb.ConfigError, match="batch_size is 6, but the sharding splits the rows of this process over 4 devices"):
+        every("jax", sharding=sharding, batch_size=6)
+    with pytest.raises(fb.ConfigError, match="full: pass drop_last=True .* or mark_repeats=True"):
+        every("jax", sharding=sharding, mark_repeats=False)
+    with pytest.raises(fb.ConfigError, match="full: pass drop_last=True .* or mark_repeats=True"):
+        every("jax", sharding=sharding, mark_repeats=False, drop_last=True, on_error="skip", max_errors=1)
+    with pytest.raises(fb.ConfigError, match=r"sharding is a jax\.sharding\.Sharding"):
+        every("jax", sharding=P("data"))
+    with pytest.raises(fb.ConfigError, match='sharding places arrays of JAX, but framework is "numpy"'):
+        every("numpy", sharding=sharding)
