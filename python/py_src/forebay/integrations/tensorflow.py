@@ -1,0 +1,80 @@
+"""A loader as a `tf.data.Dataset`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from ..errors import ConfigError
+from ..loader import Loader
+
+__all__ = ["dataset"]
+
+
+def dataset(loader: Loader, element_spec: Any = None) -> tf.data.Dataset:
+    """Returns the batches of `loader` as a `tf.data.Dataset`, one epoch for each iteration over it.
+
+    Its elements are the loader's batches, after `transform`. With `framework="tensorflow"` they are not copied. Text and
+    bytes are string tensors, and lists of arrays of different shapes are one `tf.RaggedTensor`. Nothing is taken ahead:
+    `loader.state_dict()` is the position after the last element, unless a later `prefetch` takes elements ahead.
+
+    Args:
+        loader: The loader, for one device.
+        element_spec: Types of an element, as of `tf.data.Dataset.from_generator`. None: from a first batch, which is
+            taken and delivered again.
+
+    Raises:
+        ConfigError: The loader has several devices, so that a step has several batches.
+    """
+    if not loader._single:
+        raise ConfigError('a tf.data.Dataset has one batch per step, but device is a list: pass a name, such as device="cpu"')
+
+    def epoch() -> Iterator[Any]:
+        for batch in loader:
+            yield _element(batch)
+
+    if element_spec is None:
+        element_spec = _spec(loader)
+    view = tf.data.Dataset.from_generator(epoch, output_signature=element_spec)
+    options = tf.data.Options()
+    # The optimiser would otherwise add a prefetch at the end.
+    options.experimental_optimization.inject_prefetch = False
+    return view.with_options(options)
+
+
+def _element(batch: Any) -> Any:
+    """Returns a batch with tensors in place of lists, which a dataset would take for more outputs."""
+    if isinstance(batch, dict):
+        return {name: _tensor(value) for name, value in batch.items()}
+    return tuple(map(_tensor, batch)) if isinstance(batch, tuple) else _tensor(batch)
+
+
+def _tensor(value: Any) -> Any:
+    if isinstance(value, (dict, tuple)):
+        return _element(value)
+    if not isinstance(value, list):
+        return value
+    if isinstance(value[0], (str, bytes)):
+        return tf.constant(value, tf.string)
+    return tf.ragged.stack(value)
+
+
+def _spec(loader: Loader) -> Any:
+    """Returns the types of a batch, without taking it."""
+    state = loader.state_dict()
+    element = _element(next(iter(loader)))
+    loader.load_state_dict(state)
+    # A transform may have changed the number of rows.
+    is_fixed = loader._batch.is_full and loader._transform is None
+
+    def loosened(spec: Any) -> Any:
+        if isinstance(spec, tf.RaggedTensorSpec):
+            shape = [None if place <= spec.ragged_rank else size for place, size in enumerate(spec.shape)]
+            return tf.RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank, spec.row_splits_dtype)
+        if is_fixed or spec.shape.rank in (None, 0):
+            return spec
+        return tf.TensorSpec([None, *spec.shape[1:]], spec.dtype)
+
+    return tf.nest.map_structure(lambda value: loosened(tf.type_spec_from_value(value)), element)
