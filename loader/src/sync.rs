@@ -93,7 +93,20 @@ pub fn spawn<T: Send + 'static>(
     name: impl Into<String>,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
-    thread::Builder::new().name(name.into()).spawn(body)
+    thread::Builder::new().name(name.into()).spawn(|| {
+        if let Some(prepare) = PREPARE.get() {
+            prepare();
+        }
+        body()
+    })
+}
+
+static PREPARE: OnceLock<fn()> = OnceLock::new();
+
+/// Sets a function that every thread of the engine calls when it starts, such as to block signals. The first call
+/// counts.
+pub fn prepare_threads(prepare: fn()) {
+    PREPARE.get_or_init(|| prepare);
 }
 
 /// Runs a test's `body`, which must pass for every interleaving of its threads: once, or in many orders under shuttle.
