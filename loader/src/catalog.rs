@@ -17,6 +17,7 @@ use crate::stats::Stats;
 use crate::sync::Arc;
 use crate::topology::Topology;
 use open::Opener;
+pub(crate) use open::location_of;
 pub(crate) use store_set::StoreSet;
 pub(crate) use stream::{IndexedStream, Stream};
 

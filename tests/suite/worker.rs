@@ -1,16 +1,17 @@
 //! Samples in a DataLoader's worker: shards behind the object server, read on the calling thread.
 
+use forebay_loader::config::{LoaderConfig, StreamConfig};
 use forebay_loader::format::writer::Options;
 use forebay_loader::format::{Compression, HashAlgo, Index, Scratch};
 use forebay_loader::order::{EpochPlan, OrderConfig, Rank, Resume, SampleId, ShardId, World, shares_of};
 use forebay_loader::store::{FetchStatus, Fetcher};
 use forebay_loader::sync::Arc;
 use forebay_loader::worker::{ATTEMPTS, DataConfig, DataSet, Epoch, SampleReader, StreamLocation};
-use forebay_loader::{Error, ErrorKind};
+use forebay_loader::{Error, ErrorKind, Loader};
 use forebay_tests::data::token_sample;
 use forebay_tests::server::{Fault, ObjectServer, Options as ServerOptions, Root, Rule};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Tokens in a sample.
 const LENGTH: usize = 8;
@@ -55,7 +56,7 @@ fn open_with(
 
 /// Files of a folder, fetched by a fetcher outside the engine.
 #[derive(Debug)]
-struct FolderFetcher(std::path::PathBuf);
+struct FolderFetcher(PathBuf);
 
 impl Fetcher for FolderFetcher {
     fn fetch(&self, key: &str, watch: &dyn Fn(FetchStatus) -> Result<(), Error>) -> Result<File, Error> {
@@ -170,8 +171,8 @@ fn a_stream_with_its_own_fetcher_is_checked_and_kept_like_any_other() {
 /// Fetcher that never returns a file. Another process puts each requested file into the reader's folder.
 #[derive(Debug)]
 struct Overtaken {
-    folder: std::path::PathBuf,
-    cache: std::path::PathBuf,
+    folder: PathBuf,
+    cache: PathBuf,
 }
 
 impl Fetcher for Overtaken {
@@ -345,4 +346,57 @@ fn a_checkpoint_at_the_end_of_a_padded_epoch_has_no_remaining_samples() {
     let error = plan(&reader, 3, &start(1000, 64)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::State);
     assert!(error.to_string().contains("Resuming further"), "{error}");
+}
+
+/// Checks that samples at the ends and in the middle of a loader's streams are those of [`tokens`].
+fn check_samples_of(config: &LoaderConfig, samples: &[u64]) -> Result<(), Error> {
+    let data = DataSet::of_loader(config)?;
+    assert_eq!(data.shape().num_samples(), samples.iter().sum::<u64>());
+    let reader = SampleReader::open(Arc::new(data), Vec::new())?;
+    let mut start = 0;
+    for count in samples {
+        for index in [0, count / 2, count - 1] {
+            let mut bytes = Vec::new();
+            let found = reader.fetch_and_read(SampleId(start + index), &mut bytes, ATTEMPTS)?;
+            let expected: Vec<u8> = token_sample(LENGTH, 7, index).into_iter().flat_map(u16::to_le_bytes).collect();
+            assert_eq!(&bytes[..found.bytes], expected);
+        }
+        start += count;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_loader_s_streams_are_read_where_the_loader_reads_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    tokens(&path("plain/train"), 40, None);
+    tokens(&path("packed"), 30, Some("zstd"));
+    let server = serve(&path("packed"));
+    let stream = |remote: Option<String>, local: Option<PathBuf>, split: Option<&str>| StreamConfig {
+        remote,
+        local,
+        split: split.map(Into::into),
+        ..StreamConfig::default()
+    };
+    let name = |path: PathBuf| path.to_str().expect("UTF-8").to_owned();
+    let streams = vec![
+        // In place, by `local` and by `remote`; through a store into a folder.
+        stream(None, Some(path("plain")), Some("train")),
+        stream(Some(name(path("plain"))), None, Some("train")),
+        stream(Some(server.url()), Some(path("cache")), None),
+        stream(Some(name(path("packed"))), Some(path("unpacked")), None),
+    ];
+    let config = LoaderConfig { streams, batch_size: 4, ..LoaderConfig::default() };
+    check_samples_of(&config, &[40, 40, 30, 30]).expect("samples");
+    assert!(path("cache/index.json").exists() && path("unpacked/index.json").exists());
+    assert!(!path("packed/shard.00000.mds").exists(), "the remote is left as it is");
+
+    // The loader reads the same folders.
+    let loader = Loader::new(config).expect("a loader");
+    assert_eq!(loader.samples(), 140);
+    let absent = vec![stream(Some(name(path("absent"))), None, None)];
+    let error = DataSet::of_loader(&LoaderConfig { streams: absent, ..LoaderConfig::default() }).expect_err("no index");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("stream 0"), "{error}");
 }

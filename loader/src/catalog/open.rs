@@ -232,6 +232,28 @@ fn resolve(path: &Path) -> PathBuf {
     resolved
 }
 
+/// Returns the remote of `stream` with its split, and the folder for its index and shards. A remote that is a folder on
+/// this machine is that folder, unless its shards must be unpacked.
+pub(crate) fn location_of(stream: &StreamConfig) -> Result<(Option<String>, PathBuf)> {
+    let stream = &absolute(stream);
+    let Some(remote) = &stream.remote else { return Ok((None, cache_folder(stream, "")?)) };
+    let name = join(remote, stream.split.as_deref().unwrap_or(""));
+    if let (None, Some(folder)) = (&stream.local, local_folder(&name)) {
+        let file = folder.join(INDEX_BASENAME);
+        let is_packed = match std::fs::read(&file) {
+            Ok(bytes) => {
+                Index::parse(&bytes, &file.display().to_string())?.shards.iter().any(|s| s.compression.is_some())
+            }
+            Err(_) => false,
+        };
+        if !is_packed {
+            return Ok((None, folder));
+        }
+    }
+    let folder = cache_folder(stream, &name)?;
+    Ok((Some(name), folder))
+}
+
 /// Returns the folder for the index and shards of `stream`, whose remote with its split is called `name`.
 fn cache_folder(stream: &StreamConfig, name: &str) -> Result<PathBuf> {
     let root = match &stream.local {

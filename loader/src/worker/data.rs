@@ -1,10 +1,10 @@
 //! Data set of a worker process, as plain memory.
 
 use crate::cache::{IndexSource, ShardSet, StreamCacheConfig, WaitPolicy};
-use crate::catalog::IndexedStream;
+use crate::catalog::{IndexedStream, location_of};
 use crate::clock::Clock;
-use crate::config::read;
-use crate::error::{Error, Result};
+use crate::config::{LoaderConfig, StreamConfig, read};
+use crate::error::{Context, Error, Result};
 use crate::format::index::INDEX_BYTES_MAX;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::order::DataSetShape;
@@ -93,6 +93,27 @@ impl DataSet {
         Ok(Self { shape: DataSetShape::new(&counts)?, config, shards, hashes })
     }
 
+    /// Opens the data of a loader's `config` to read single samples: fetches the indexes that the streams' folders lack.
+    /// Only the options about streams, downloads and the cache count. An index that is present is used as it is.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for a stream without an index, `Config` for one without samples; the errors of stores and folders.
+    pub fn of_loader(config: &LoaderConfig) -> Result<Self> {
+        let open = |stream: &StreamConfig| {
+            let location = StreamLocation::of_loader(stream, config)?;
+            location.install_index(None)?;
+            let file = location.dir.join(INDEX_BASENAME);
+            let bytes = std::fs::read(&file).map_err(|e| Error::from_io(e, "the index cannot be read"));
+            let index = Index::parse(&bytes.context("file", || file.display())?, &file.display().to_string())?;
+            Ok((location, Arc::new(index)))
+        };
+        let opened =
+            config.streams.iter().enumerate().map(|(number, stream)| open(stream).context("stream", || number));
+        let (streams, indexes) = opened.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        Self::new(DataConfig { streams, cache_limit: config.cache_limit }, indexes)
+    }
+
     /// Samples per shard and stream.
     pub fn shape(&self) -> &DataSetShape {
         &self.shape
@@ -139,6 +160,19 @@ impl StreamLocation {
     /// `Config` for unknown names and wrong types.
     pub fn from_json(text: &str) -> Result<Self> {
         read(text, "the stream's arguments")
+    }
+
+    /// Location of a stream of a loader's `config`, in the folder that the loader would use.
+    fn of_loader(stream: &StreamConfig, config: &LoaderConfig) -> Result<Self> {
+        let (remote, dir) = location_of(stream)?;
+        Ok(Self {
+            remote,
+            dir,
+            keep_zip: stream.keep_zip.unwrap_or(config.keep_zip),
+            download_retry: stream.download_retry.unwrap_or(config.download_retry),
+            download_timeout: stream.download_timeout.unwrap_or(config.download_timeout),
+            validate_hash: stream.validate_hash.clone().or_else(|| config.validate_hash.clone()),
+        })
     }
 
     /// Fetches `index.json` into the local folder if the folder has none. Of several processes one fetches it and the
