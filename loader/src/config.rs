@@ -5,6 +5,7 @@
 
 mod json;
 mod options;
+mod writer;
 
 use crate::decode::field::FieldSpec;
 use crate::error::{Error, Result};
@@ -17,6 +18,7 @@ pub use json::parse_bytes;
 pub(crate) use json::read;
 use options::options;
 pub use options::{ByteSize, OptionInfo, Seconds};
+pub use writer::WriterConfig;
 
 /// Default of the largest sample that is read: 1 GiB.
 pub const SAMPLE_BYTES_MAX: u64 = 1 << 30;

@@ -4,16 +4,18 @@
 //! LoaderConfig::OPTIONS, StreamConfig::OPTIONS --> annotation, default and line of Args in Python's Loader
 //!                                             \--> annotation and docstring in Python's Stream
 //!                                              \-> list in the C header's documentation (ffi/src/loader.rs)
+//! WriterConfig::OPTIONS -----------------------------> the same for writers (ffi/src/writer.rs)
 //! ```
 //!
 //! Each check renders the text that it expects and looks for it.
 
 use super::Violation;
 use super::sources::Source;
-use forebay_loader::config::{LoaderConfig, OptionInfo, StreamConfig};
+use forebay_loader::config::{LoaderConfig, OptionInfo, StreamConfig, WriterConfig};
 use serde_json::Value;
 
 const C: &str = "ffi/src/loader.rs";
+const C_WRITER: &str = "ffi/src/writer.rs";
 const LOADER: &str = "python/py_src/forebay/loader.py";
 const STREAM: &str = "python/py_src/forebay/streams.py";
 
@@ -30,7 +32,11 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
         let doc = sentence(option);
         expected.push((LOADER, format!("\n        {}: {doc}\n", option.name)));
         expected.push((LOADER, format!("\n        {}{},\n", parameter(option), python_default(&default))));
-        expected.push((C, format!("* `{}` ({default}): {} ", option.name, doc.replace("None:", "null:"))));
+        expected.push((C, c_entry(option, &default)));
+    }
+    let defaults = serde_json::to_value(WriterConfig::default()).expect("a config is JSON");
+    for option in WriterConfig::OPTIONS {
+        expected.push((C_WRITER, c_entry(option, &default_of(option, &defaults))));
     }
     for option in StreamConfig::OPTIONS {
         let doc = sentence(option);
@@ -40,7 +46,7 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
     let text_of = |path: &str| sources.iter().find(|source| source.path == path).map(|source| source.text.as_str());
     let missing = |(path, text): (&str, String)| {
         let found = text_of(path).is_some_and(|found| match path {
-            C => unwrapped(found).contains(&text),
+            C | C_WRITER => unwrapped(found).contains(&text),
             _ => found.contains(&text),
         });
         (!found).then(|| Violation {
@@ -57,10 +63,15 @@ fn sentence(option: &OptionInfo) -> String {
     option.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
 }
 
-/// Default of an option as JSON; `required` for the only option without one.
+/// Entry of an option in a list of the C header.
+fn c_entry(option: &OptionInfo, default: &str) -> String {
+    format!("* `{}` ({default}): {} ", option.name, sentence(option).replace("None:", "null:"))
+}
+
+/// Default of an option as JSON; `required` for options without one.
 fn default_of(option: &OptionInfo, defaults: &Value) -> String {
     match option.name {
-        "batch_size" => "required".to_owned(),
+        "batch_size" | "columns" | "out" => "required".to_owned(),
         name => defaults[name].to_string(),
     }
 }
@@ -123,6 +134,7 @@ mod tests {
             (LOADER, "keep_zip: Keep", "keep_zip: Also keep"),
             (STREAM, "choose: int", "choose: Count"),
             (C, "* `drop_last` (false)", "* `drop_last` (true)"),
+            (C_WRITER, "* `exist_ok` (false)", "* `exist_ok` (true)"),
         ] {
             let mut sources = repository();
             let source = sources.iter_mut().find(|source| source.path == path).expect(path);
