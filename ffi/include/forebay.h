@@ -12,13 +12,21 @@
 /* Defined in dlpack.h, which is needed only to access a tensor's fields. */
 struct DLManagedTensorVersioned;
 
-// Result of a call. Every status except OK and END has a message in `forebay_last_error`.
+// Version of the interface in this header. A new major version breaks programs and changes the name of the library,
+// `libforebay.so.MAJOR`.
+#define FOREBAY_ABI_MAJOR 1
+
+// Version of the interface in this header. A new minor version adds functions or statuses.
+#define FOREBAY_ABI_MINOR 0
+
+// Result of a call. Every status except OK, END and PENDING is an error with a message in `forebay_last_error`.
 typedef enum ForebayStatus {
   // Done.
   FOREBAY_STATUS_OK = 0,
   // End of the epoch.
   FOREBAY_STATUS_END = 1,
-  // A null pointer, a handle that is not live, text that is not UTF-8, or a number out of range.
+  // A null pointer, a handle that is not live, text that is not UTF-8, a number out of range, or a call from the log
+  // callback.
   FOREBAY_STATUS_INVALID = 2,
   // An argument or a combination of arguments is wrong.
   FOREBAY_STATUS_CONFIG = 3,
@@ -50,11 +58,13 @@ typedef enum ForebayStatus {
   FOREBAY_STATUS_CLOSED = 16,
   // A bug in the library: please report it.
   FOREBAY_STATUS_INTERNAL = 17,
+  // No batch within the timeout of `forebay_loader_next_within`: call again.
+  FOREBAY_STATUS_PENDING = 18,
 } ForebayStatus;
 
 // Kind of an output.
 typedef enum ForebayKind {
-  // Rows of equal shape, stacked: `forebay_batch_tensor`.
+  // Rows of equal shape, stacked: `forebay_batch_view` and `forebay_batch_tensor`.
   FOREBAY_KIND_TENSOR = 0,
   // UTF-8 text of each row, without a NUL at its end: `forebay_batch_row`.
   FOREBAY_KIND_TEXT = 1,
@@ -64,11 +74,58 @@ typedef enum ForebayKind {
   FOREBAY_KIND_RAGGED = 3,
 } ForebayKind;
 
+// Importance of a log line.
+typedef enum ForebayLogLevel {
+  // Something failed.
+  FOREBAY_LOG_LEVEL_ERROR = 1,
+  // Something is probably wrong or slow.
+  FOREBAY_LOG_LEVEL_WARN = 2,
+  // Decisions that are made once.
+  FOREBAY_LOG_LEVEL_INFO = 3,
+  // Details for working on the library.
+  FOREBAY_LOG_LEVEL_DEBUG = 4,
+} ForebayLogLevel;
+
+// Kind of a value.
+typedef enum ForebayValueKind {
+  // `data`: bytes. Stored files such as JPEG and PNG, pickles, and lists of pictures as stored. A writer takes bytes
+  // for every column and stores them unchanged.
+  FOREBAY_VALUE_KIND_BYTES = 0,
+  // `data`: UTF-8 text, `len` bytes, without a NUL at its end.
+  FOREBAY_VALUE_KIND_TEXT = 1,
+  // `data`: a JSON document as UTF-8 text.
+  FOREBAY_VALUE_KIND_JSON = 2,
+  // `integer`.
+  FOREBAY_VALUE_KIND_INT = 3,
+  // `data`: the decimal digits of an integer that `integer` cannot hold.
+  FOREBAY_VALUE_KIND_BIG_INT = 4,
+  // `number`.
+  FOREBAY_VALUE_KIND_FLOAT = 5,
+  // `data`: a decimal number as text.
+  FOREBAY_VALUE_KIND_DECIMAL = 6,
+  // `data`: one number of the type `type_name`, little-endian. A reader sets `number` as well, and `integer` if it is
+  // one.
+  FOREBAY_VALUE_KIND_SCALAR = 7,
+  // `data`: little-endian elements of the type `type_name`, in C order; `ndim` sizes in `shape`.
+  FOREBAY_VALUE_KIND_ARRAY = 8,
+  // `data`: rows of pixels; `shape` is height and width, `type_name` Pillow's mode, such as "RGB".
+  FOREBAY_VALUE_KIND_PIXELS = 9,
+} ForebayValueKind;
+
 // One batch. Free it with `forebay_batch_free`; tensors taken from it outlive it.
 typedef struct ForebayBatch ForebayBatch;
 
 // A loader. Its functions may be called from any thread; free it with `forebay_loader_free`.
 typedef struct ForebayLoader ForebayLoader;
+
+// Reader of single samples by number. Free it with `forebay_reader_free`.
+typedef struct ForebayReader ForebayReader;
+
+// One sample. Free it with `forebay_sample_free`; it outlives its reader.
+typedef struct ForebaySample ForebaySample;
+
+// Writer of a data set. Free it with `forebay_writer_free`.
+typedef struct ForebayWriter ForebayWriter;
 
 // Position and size of a batch.
 typedef struct ForebayBatchInfo {
@@ -82,14 +139,87 @@ typedef struct ForebayBatchInfo {
   size_t outputs;
 } ForebayBatchInfo;
 
+// A tensor in the memory of its batch: dense, rows first, without strides.
+typedef struct ForebayTensorView {
+  // First element, in the device's memory. It may be written.
+  void *data;
+  // Bytes of all elements.
+  size_t bytes;
+  // `ndim` sizes, rows first.
+  const int64_t *shape;
+  // Number of dimensions.
+  uint32_t ndim;
+  // DLPack's number for the kind of the elements: 0 signed, 1 unsigned, 2 float, 4 bfloat, 6 bool.
+  uint8_t dtype_code;
+  // Bits of an element.
+  uint8_t dtype_bits;
+  // DLPack's number for the kind of the device: 1 host, 2 CUDA.
+  int32_t device_type;
+  // Number of the device, 0 for the host.
+  int32_t device_id;
+} ForebayTensorView;
+
+// Value of a column. Members that its kind does not name are 0.
+typedef struct ForebayValue {
+  // Name of the column.
+  const char *column;
+  // A ForebayValueKind.
+  uint32_t kind;
+  // Number of sizes in `shape`.
+  uint32_t ndim;
+  // An integer.
+  int64_t integer;
+  // A number.
+  double number;
+  // Bytes, text or elements.
+  const uint8_t *data;
+  // Bytes in `data`.
+  size_t len;
+  // Type of the elements, such as "uint16", or mode of the pixels.
+  const char *type_name;
+  // Sizes, slowest first.
+  const uint64_t *shape;
+} ForebayValue;
+
+// Function that receives log lines: `context` as passed to `forebay_log_set`, level, and message, which is valid during
+// the call.
+typedef void (*ForebayLogCallback)(void *context, enum ForebayLogLevel level, const char *message);
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
+// Version of the interface in the library: its major version times 65,536 plus its minor version. A program works if
+// the major version equals FOREBAY_ABI_MAJOR and the minor version is at least FOREBAY_ABI_MINOR.
+//
+// Threads: any.
+uint32_t forebay_abi_version(void);
+
+// Version of the library, such as "0.1.0". Valid forever.
+//
+// Threads: any.
+const char *forebay_version(void);
+
 // Message of this thread's last failed call; "" before the first. Valid until this thread's next failure.
+//
+// Threads: any; each has its own.
 const char *forebay_last_error(void);
 
+// Status of this thread's last failed call; FOREBAY_STATUS_OK before the first.
+//
+// Threads: any; each has its own.
+enum ForebayStatus forebay_last_status(void);
+
+// This thread's last failed call as JSON, "" before the first: `status`, its name in lower case such as "not_found";
+// `code`, its number; `message`; `context`, an object of texts with the facts that are known, such as `file`, `shard`,
+// `sample`, `column`, `stream`. Valid until this thread's next failure.
+//
+// Threads: any; each has its own.
+const char *forebay_last_error_json(void);
+
 // Frees a string that a `char **` of this interface received. NULL is fine.
+//
+// Threads: any.
 //
 // # Safety
 //
@@ -195,6 +325,8 @@ void forebay_string_free(char *string);
 // * `resize`: `size`, where one number is the shorter side. `center_crop`: `size`.
 // * `normalize`, the last: `mean` and `std`, three numbers each for values from 0 to 1.
 //
+// Threads: any.
+//
 // # Safety
 //
 // `config` and `device` are null or end in a NUL; `loader` is null or may be written.
@@ -202,14 +334,27 @@ enum ForebayStatus forebay_loader_new(const char *config,
                                       const char *device,
                                       struct ForebayLoader **loader);
 
-// Ends the current epoch and frees the loader. Delivered batches stay valid. NULL is fine, and so is a freed handle.
+// Ends the current epoch and frees the loader. Delivered batches stay valid. NULL is fine, and so is a freed handle. A
+// call in progress on another thread ends with FOREBAY_STATUS_CLOSED. In a forked child nothing is freed.
+//
+// Threads: any.
 void forebay_loader_free(struct ForebayLoader *loader);
 
 // Ends the current epoch, if there is one, and starts the next, or resumes the loaded position.
+//
+// Threads: any.
 enum ForebayStatus forebay_loader_start_epoch(const struct ForebayLoader *loader);
+
+// Ends the current epoch at once; `forebay_loader_start_epoch` starts the one after it. Without an epoch nothing
+// happens.
+//
+// Threads: any. A call of `forebay_loader_next` in progress ends with FOREBAY_STATUS_CLOSED.
+enum ForebayStatus forebay_loader_end_epoch(const struct ForebayLoader *loader);
 
 // Waits for the next batch, which `forebay_batch_free` frees. At the end of the epoch returns FOREBAY_STATUS_END and
 // writes NULL to `batch`.
+//
+// Threads: any; each batch goes to one of the callers.
 //
 // # Safety
 //
@@ -217,7 +362,48 @@ enum ForebayStatus forebay_loader_start_epoch(const struct ForebayLoader *loader
 enum ForebayStatus forebay_loader_next(const struct ForebayLoader *loader,
                                        struct ForebayBatch **batch);
 
+// Like `forebay_loader_next`, but after about `timeout_ms` milliseconds without a batch returns FOREBAY_STATUS_PENDING
+// and writes NULL to `batch`. A timeout of 0 returns a batch only if one is finished.
+//
+// Threads: any; each batch goes to one of the callers.
+//
+// # Safety
+//
+// `batch` is null or may be written.
+enum ForebayStatus forebay_loader_next_within(const struct ForebayLoader *loader,
+                                              uint64_t timeout_ms,
+                                              struct ForebayBatch **batch);
+
+// Writes the epoch that the next `forebay_loader_start_epoch` starts or resumes.
+//
+// Threads: any.
+//
+// # Safety
+//
+// `epoch` is null or may be written.
+enum ForebayStatus forebay_loader_epoch(const struct ForebayLoader *loader, uint64_t *epoch);
+
+// Writes the number of batches of a whole epoch for this rank.
+//
+// Threads: any.
+//
+// # Safety
+//
+// `batches` is null or may be written.
+enum ForebayStatus forebay_loader_batches(const struct ForebayLoader *loader, uint64_t *batches);
+
+// Writes the number of samples of the data set, before any weights.
+//
+// Threads: any.
+//
+// # Safety
+//
+// `samples` is null or may be written.
+enum ForebayStatus forebay_loader_samples(const struct ForebayLoader *loader, uint64_t *samples);
+
 // Writes the position after the batches delivered so far, as JSON for `forebay_loader_load_state`.
+//
+// Threads: any.
 //
 // # Safety
 //
@@ -226,6 +412,8 @@ enum ForebayStatus forebay_loader_state(const struct ForebayLoader *loader, char
 
 // Ends the current epoch and makes the next one resume `state`. With `strict`, arguments that would change the order
 // give FOREBAY_STATUS_STATE.
+//
+// Threads: any.
 //
 // # Safety
 //
@@ -237,16 +425,42 @@ enum ForebayStatus forebay_loader_load_state(const struct ForebayLoader *loader,
 // Writes the figures so far as JSON: `elapsed` and, for each of `stages`, `busy`, `input` and `output` in seconds,
 // `items` and `bytes`; `counters` by name; `notes`.
 //
+// Threads: any.
+//
 // # Safety
 //
 // `stats` is null or may be written.
 enum ForebayStatus forebay_loader_stats(const struct ForebayLoader *loader,
                                         char **stats);
 
+// Writes the figures so far as Prometheus text, with the label `rank`.
+//
+// Threads: any.
+//
+// # Safety
+//
+// `metrics` is null or may be written.
+enum ForebayStatus forebay_loader_metrics(const struct ForebayLoader *loader, char **metrics);
+
+// Writes the trace in Chrome's format, which Perfetto opens. Without `trace` in the configuration the call fails with
+// FOREBAY_STATUS_CONFIG.
+//
+// Threads: any.
+//
+// # Safety
+//
+// `trace` is null or may be written.
+enum ForebayStatus forebay_loader_trace(const struct ForebayLoader *loader,
+                                        char **trace);
+
 // Frees a batch. NULL is fine, and so is a handle that has been freed.
+//
+// Threads: any.
 void forebay_batch_free(struct ForebayBatch *batch);
 
 // Writes position and size of a batch to `info`.
+//
+// Threads: any.
 //
 // # Safety
 //
@@ -256,6 +470,8 @@ enum ForebayStatus forebay_batch_info(const struct ForebayBatch *batch,
 
 // Writes the number of the output `name` to `output`.
 //
+// Threads: any.
+//
 // # Safety
 //
 // `name` is null or ends in a NUL; `output` is null or may be written.
@@ -264,6 +480,8 @@ enum ForebayStatus forebay_batch_find(const struct ForebayBatch *batch,
                                       size_t *output);
 
 // Writes name and kind of an output, each if its pointer is not NULL. The name is valid until the batch is freed.
+//
+// Threads: any.
 //
 // # Safety
 //
@@ -277,6 +495,8 @@ enum ForebayStatus forebay_batch_output(const struct ForebayBatch *batch,
 // caller calls its deleter once. `stream` is DLPack's number of the stream that will read it, 0 for its default, -1
 // for none; it is ignored for host memory.
 //
+// Threads: any.
+//
 // # Safety
 //
 // `tensor` is null or may be written.
@@ -285,7 +505,21 @@ enum ForebayStatus forebay_batch_tensor(const struct ForebayBatch *batch,
                                         int64_t stream,
                                         struct DLManagedTensorVersioned **tensor);
 
+// Writes where an output's elements are. They are valid until the batch is freed. On a CUDA device they are valid for
+// work that comes after `forebay_batch_tensor` for its stream.
+//
+// Threads: any.
+//
+// # Safety
+//
+// `view` is null or may be written.
+enum ForebayStatus forebay_batch_view(const struct ForebayBatch *batch,
+                                      size_t output,
+                                      struct ForebayTensorView *view);
+
 // Writes one row of an output that is not a tensor. The bytes are valid until the batch is freed.
+//
+// Threads: any.
 //
 // # Safety
 //
@@ -295,6 +529,149 @@ enum ForebayStatus forebay_batch_row(const struct ForebayBatch *batch,
                                      size_t row,
                                      const uint8_t **data,
                                      size_t *len);
+
+// Opens a data set to read single samples in any order. `config` is that of `forebay_loader_new`; only `streams`,
+// `cache_limit`, `keep_zip`, `validate_hash`, `download_retry` and `download_timeout` count. A stream's index is fetched
+// if its folder has none; shards are fetched and unpacked into the folder when their first sample is read.
+//
+// Threads: any.
+//
+// # Safety
+//
+// `config` is null or ends in a NUL; `reader` is null or may be written.
+enum ForebayStatus forebay_reader_new(const char *config,
+                                      struct ForebayReader **reader);
+
+// Frees a reader. NULL is fine, and so is a handle that has been freed.
+//
+// Threads: any. A call in progress on another thread ends as usual.
+void forebay_reader_free(struct ForebayReader *reader);
+
+// Writes the number of samples of all streams.
+//
+// Threads: any.
+//
+// # Safety
+//
+// `samples` is null or may be written.
+enum ForebayStatus forebay_reader_samples(const struct ForebayReader *reader, uint64_t *samples);
+
+// Reads sample `number`, counted from 0 through the streams in their order, which `forebay_sample_free` frees.
+//
+// Threads: any; several can read at once.
+//
+// # Safety
+//
+// `sample` is null or may be written.
+enum ForebayStatus forebay_reader_sample(const struct ForebayReader *reader,
+                                         uint64_t number,
+                                         struct ForebaySample **sample);
+
+// Frees a sample. NULL is fine, and so is a handle that has been freed.
+//
+// Threads: any.
+void forebay_sample_free(struct ForebaySample *sample);
+
+// Writes the number of columns of a sample.
+//
+// Threads: any.
+//
+// # Safety
+//
+// `columns` is null or may be written.
+enum ForebayStatus forebay_sample_columns(const struct ForebaySample *sample, size_t *columns);
+
+// Writes the number of the column `name`.
+//
+// Threads: any.
+//
+// # Safety
+//
+// `name` is null or ends in a NUL; `column` is null or may be written.
+enum ForebayStatus forebay_sample_find(const struct ForebaySample *sample,
+                                       const char *name,
+                                       size_t *column);
+
+// Writes the value of a column. Its pointers are valid until the sample is freed.
+//
+// Threads: any.
+//
+// # Safety
+//
+// `value` is null or may be written.
+enum ForebayStatus forebay_sample_value(const struct ForebaySample *sample,
+                                        size_t column,
+                                        struct ForebayValue *value);
+
+// Starts a writer of MDS shards and their index, byte for byte as MosaicML streaming writes them. `config` is a JSON
+// object, for example:
+//
+// ```json
+// {"out": "/data/set", "columns": {"image": "jpeg", "class": "int"}, "hashes": ["xxh64"]}
+// ```
+//
+// The default of each option is in brackets. Unknown names are an error. The options are those of Python's `MDSWriter`:
+//
+// * `out` (required): Local folder to write to, new or empty. It can be copied to a store without changes.
+// * `columns` (required): Encoding of each column by name, such as "bytes", "str", "int", "float32",
+//   "ndarray:uint16:2048" or "jpeg".
+// * `compression` (null): "zstd", "gz", "bz2", "br" or "snappy", optionally with a level ("zstd:7"). null: raw shards.
+// * `hashes` ([]): Hashes to record, such as ["xxh64"]. Without one, damaged downloads are not noticed.
+// * `size_limit` (67108864): Largest raw shard, in bytes or as "64mb". null: one shard.
+// * `exist_ok` (false): Empty the folder if it is not empty, instead of an error.
+// * `threads` (null): Threads that compress and write. null: the CPUs of this process.
+// * `jpeg_row_index` (false): Append to each shard the positions of the rows of every JPEG in "jpeg" columns, for faster
+//   crops.
+// * `jpeg_transcode` (false): Rewrite progressive JPEGs of "jpeg" columns as baseline JPEGs with the same pixels and
+//   markers.
+//
+// Threads: any.
+//
+// # Safety
+//
+// `config` is null or ends in a NUL; `writer` is null or may be written.
+enum ForebayStatus forebay_writer_new(const char *config,
+                                      struct ForebayWriter **writer);
+
+// Frees a writer. NULL is fine, and so is a handle that has been freed. Without `forebay_writer_finish` the folder has
+// no index, so it is not a data set.
+//
+// Threads: any. A call in progress on another thread ends as usual.
+void forebay_writer_free(struct ForebayWriter *writer);
+
+// Adds a sample: `count` values, one for each column, in any order. Their memory is the caller's and is not used after
+// the call. After FOREBAY_STATUS_INVALID or FOREBAY_STATUS_CONFIG the sample is not added, and writing can continue.
+// After another error nothing more can be written.
+//
+// Threads: any; samples are added one at a time.
+//
+// # Safety
+//
+// `values` is null or points to `count` values, whose pointers are null or valid for the sizes that the values have.
+enum ForebayStatus forebay_writer_write(const struct ForebayWriter *writer,
+                                        const struct ForebayValue *values,
+                                        size_t count);
+
+// Writes the last shard and the index. No sample can be written after it.
+//
+// Threads: any.
+enum ForebayStatus forebay_writer_finish(const struct ForebayWriter *writer);
+
+// Passes log lines up to `level`, a ForebayLogLevel, to `callback`; NULL ends that. When the call returns, the callback
+// before it is not running and is not called again. A forked child has no callback until it sets one.
+//
+// The callback runs on the thread that logs, which is often a thread of the library, one call at a time. It must return
+// soon, must not throw or `longjmp`, and must not wait for a thread that is in a call of this library. Functions of
+// this library that it calls fail with FOREBAY_STATUS_INVALID.
+//
+// Threads: any.
+//
+// # Safety
+//
+// `callback` is null, or it and `context` are valid until another callback is set, on all threads.
+enum ForebayStatus forebay_log_set(uint32_t level,
+                                   ForebayLogCallback callback,
+                                   void *context);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1,10 +1,11 @@
 //! Functions `forebay_batch_*`.
 
-use crate::handles::Handles;
-use crate::status::{Answer, Failure, ForebayStatus, Out, guard, text_at};
-use forebay_loader::batch::{Batch, Output, RowBytes};
-use forebay_loader::dlpack::{DlManagedTensorVersioned, export};
-use std::ffi::{CString, c_char};
+use crate::arguments::{Out, c_text, text_at};
+use crate::handles::{HandleKind, Handles};
+use crate::status::{CallError, CallResult, ForebayStatus, guard};
+use forebay_loader::batch::{Batch, Output, RowBytes, Tensor};
+use forebay_loader::dlpack::{self, DlManagedTensorVersioned, export};
+use std::ffi::{CString, c_char, c_void};
 
 /// One batch. Free it with `forebay_batch_free`; tensors taken from it outlive it.
 #[derive(Debug)]
@@ -16,7 +17,7 @@ pub struct ForebayBatch {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForebayKind {
-    /// Rows of equal shape, stacked: `forebay_batch_tensor`.
+    /// Rows of equal shape, stacked: `forebay_batch_view` and `forebay_batch_tensor`.
     Tensor = 0,
     /// UTF-8 text of each row, without a NUL at its end: `forebay_batch_row`.
     Text = 1,
@@ -40,6 +41,28 @@ pub struct ForebayBatchInfo {
     pub outputs: usize,
 }
 
+/// A tensor in the memory of its batch: dense, rows first, without strides.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ForebayTensorView {
+    /// First element, in the device's memory. It may be written.
+    pub data: *mut c_void,
+    /// Bytes of all elements.
+    pub bytes: usize,
+    /// `ndim` sizes, rows first.
+    pub shape: *const i64,
+    /// Number of dimensions.
+    pub ndim: u32,
+    /// DLPack's number for the kind of the elements: 0 signed, 1 unsigned, 2 float, 4 bfloat, 6 bool.
+    pub dtype_code: u8,
+    /// Bits of an element.
+    pub dtype_bits: u8,
+    /// DLPack's number for the kind of the device: 1 host, 2 CUDA.
+    pub device_type: i32,
+    /// Number of the device, 0 for the host.
+    pub device_id: i32,
+}
+
 /// Batch of a handle.
 struct NamedBatch {
     batch: Batch,
@@ -48,26 +71,34 @@ struct NamedBatch {
 }
 
 impl NamedBatch {
-    fn output(&self, number: usize) -> Answer<&Output> {
+    fn output(&self, number: usize) -> CallResult<&Output> {
         let found = self.batch.outputs.get(number).map(|(_, output)| output);
         found.ok_or_else(|| {
             let count = self.batch.outputs.len();
-            Failure::invalid(format!("there is no output {number}: the batch has {count}, counted from 0"))
+            CallError::argument(format!("there is no output {number}: the batch has {count}, counted from 0"))
         })
+    }
+
+    fn tensor(&self, number: usize) -> CallResult<&Tensor> {
+        match self.output(number)? {
+            Output::Tensor(tensor) => Ok(tensor),
+            _ => Err(CallError::argument(format!("output {number} is not a tensor: read it with forebay_batch_row"))),
+        }
     }
 }
 
-static BATCHES: Handles<NamedBatch> = Handles::new("batch", 2);
+static BATCHES: Handles<NamedBatch> = Handles::new(HandleKind::Batch);
 
 /// Returns a handle for `batch`.
-pub(crate) fn handle_of(batch: Batch) -> Answer<*mut ForebayBatch> {
-    let names = batch.outputs.iter().map(|(name, _)| CString::new(name.as_bytes()));
-    let names: Result<Vec<_>, _> = names.collect();
-    let names = names.map_err(|_| Failure::invalid("an output's name contains a NUL"))?;
+pub(crate) fn handle_of(batch: Batch) -> CallResult<*mut ForebayBatch> {
+    let names = batch.outputs.iter().map(|(name, _)| c_text(name.as_bytes(), "an output's name"));
+    let names = names.collect::<CallResult<Vec<_>>>()?;
     Ok(BATCHES.insert(NamedBatch { batch, names }))
 }
 
 /// Frees a batch. NULL is fine, and so is a handle that has been freed.
+///
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_batch_free(batch: *mut ForebayBatch) {
     guard(|| {
@@ -77,6 +108,8 @@ pub extern "C" fn forebay_batch_free(batch: *mut ForebayBatch) {
 }
 
 /// Writes position and size of a batch to `info`.
+///
+/// Threads: any.
 ///
 /// # Safety
 ///
@@ -88,12 +121,14 @@ pub unsafe extern "C" fn forebay_batch_info(batch: *const ForebayBatch, info: *m
         let out = unsafe { Out::new(info, "info") }?;
         let held = BATCHES.get(batch)?;
         let Batch { epoch, number, rows, outputs, .. } = &held.batch;
-        out.put(ForebayBatchInfo { epoch: *epoch, number: *number, rows: *rows, outputs: outputs.len() });
+        out.write(ForebayBatchInfo { epoch: *epoch, number: *number, rows: *rows, outputs: outputs.len() });
         Ok(ForebayStatus::Ok)
     })
 }
 
 /// Writes the number of the output `name` to `output`.
+///
+/// Threads: any.
 ///
 /// # Safety
 ///
@@ -112,12 +147,16 @@ pub unsafe extern "C" fn forebay_batch_find(
         let name = unsafe { text_at(name, "name") }?;
         let found = held.batch.outputs.iter().position(|(n, _)| &**n == name);
         let names = || held.batch.outputs.iter().map(|(n, _)| &**n).collect::<Vec<_>>().join(", ");
-        out.put(found.ok_or_else(|| Failure::invalid(format!("there is no output `{name}`: there are {}", names())))?);
+        out.write(
+            found.ok_or_else(|| CallError::argument(format!("there is no output `{name}`: there are {}", names())))?,
+        );
         Ok(ForebayStatus::Ok)
     })
 }
 
 /// Writes name and kind of an output, each if its pointer is not NULL. The name is valid until the batch is freed.
+///
+/// Threads: any.
 ///
 /// # Safety
 ///
@@ -139,11 +178,11 @@ pub unsafe extern "C" fn forebay_batch_output(
         };
         if !name.is_null() {
             // SAFETY: by the contract above.
-            unsafe { Out::new(name, "name") }?.put(held.names[output].as_ptr());
+            unsafe { Out::new(name, "name") }?.write(held.names[output].as_ptr());
         }
         if !kind.is_null() {
             // SAFETY: by the contract above.
-            unsafe { Out::new(kind, "kind") }?.put(is);
+            unsafe { Out::new(kind, "kind") }?.write(is);
         }
         Ok(ForebayStatus::Ok)
     })
@@ -152,6 +191,8 @@ pub unsafe extern "C" fn forebay_batch_output(
 /// Writes an output as a DLPack tensor, which shares the batch's memory and outlives the batch and the loader. The
 /// caller calls its deleter once. `stream` is DLPack's number of the stream that will read it, 0 for its default, -1
 /// for none; it is ignored for host memory.
+///
+/// Threads: any.
 ///
 /// # Safety
 ///
@@ -168,15 +209,53 @@ pub unsafe extern "C" fn forebay_batch_tensor(
         let out = unsafe { Out::new(tensor, "tensor") }?;
         let held = BATCHES.get(batch)?;
         let Output::Tensor(tensor) = held.output(output)? else {
-            return Err(Failure::invalid(format!("output {output} is not a tensor: read it with forebay_batch_row")));
+            return Err(CallError::argument(format!(
+                "output {output} is not a tensor: read it with forebay_batch_row"
+            )));
         };
         tensor.memory().order_before((stream != 0).then_some(stream))?;
-        out.put(export(tensor.clone()));
+        out.write(export(tensor.clone()));
+        Ok(ForebayStatus::Ok)
+    })
+}
+
+/// Writes where an output's elements are. They are valid until the batch is freed. On a CUDA device they are valid for
+/// work that comes after `forebay_batch_tensor` for its stream.
+///
+/// Threads: any.
+///
+/// # Safety
+///
+/// `view` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn forebay_batch_view(
+    batch: *const ForebayBatch,
+    output: usize,
+    view: *mut ForebayTensorView,
+) -> ForebayStatus {
+    guard(|| {
+        // SAFETY: by the contract above.
+        let out = unsafe { Out::new(view, "view") }?;
+        let held = BATCHES.get(batch)?;
+        let tensor = held.tensor(output)?;
+        let (dtype, device) = (dlpack::dtype(tensor), dlpack::device(tensor.device()));
+        out.write(ForebayTensorView {
+            data: tensor.address().cast(),
+            bytes: tensor.bytes(),
+            shape: tensor.shape().as_ptr(),
+            ndim: tensor.shape().len() as u32,
+            dtype_code: dtype.code,
+            dtype_bits: dtype.bits,
+            device_type: device.device_type,
+            device_id: device.device_id,
+        });
         Ok(ForebayStatus::Ok)
     })
 }
 
 /// Writes one row of an output that is not a tensor. The bytes are valid until the batch is freed.
+///
+/// Threads: any.
 ///
 /// # Safety
 ///
@@ -197,8 +276,8 @@ pub unsafe extern "C" fn forebay_batch_row(
         let held = BATCHES.get(batch)?;
         let bytes = match held.output(output)? {
             Output::Tensor(_) => {
-                return Err(Failure::invalid(format!(
-                    "output {output} is a tensor: take it with forebay_batch_tensor"
+                return Err(CallError::argument(format!(
+                    "output {output} is a tensor: read it with forebay_batch_view"
                 )));
             }
             Output::Text(rows) => rows.get(row).map(|r| r.as_bytes()),
@@ -206,9 +285,9 @@ pub unsafe extern "C" fn forebay_batch_row(
             Output::Ragged(rows) => rows.get(row).map(|r| &**r),
         };
         let rows = held.batch.rows;
-        let bytes = bytes.ok_or_else(|| Failure::invalid(format!("there is no row {row}: the batch has {rows}")))?;
-        data.put(bytes.as_ptr());
-        len.put(bytes.len());
+        let bytes = bytes.ok_or_else(|| CallError::argument(format!("there is no row {row}: the batch has {rows}")))?;
+        data.write(bytes.as_ptr());
+        len.write(bytes.len());
         Ok(ForebayStatus::Ok)
     })
 }

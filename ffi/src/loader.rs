@@ -1,13 +1,16 @@
 //! Functions `forebay_loader_*`.
 
+use crate::arguments::{Out, c_text, text_at};
 use crate::batch::{self, ForebayBatch};
-use crate::handles::Handles;
-use crate::status::{Failure, ForebayStatus, Out, guard, leak, text_at};
+use crate::handles::{HandleKind, Handles};
+use crate::signals;
+use crate::status::{CallResult, ForebayStatus, guard};
 use forebay_loader::state::State;
 use forebay_loader::stats::Snapshot;
-use forebay_loader::{Error, Loader, LoaderConfig, Next};
+use forebay_loader::{Error, ErrorKind, Loader, LoaderConfig, Next};
 use serde_json::{Map, Value, json};
 use std::ffi::c_char;
+use std::time::{Duration, Instant};
 
 /// A loader. Its functions may be called from any thread; free it with `forebay_loader_free`.
 #[derive(Debug)]
@@ -15,7 +18,7 @@ pub struct ForebayLoader {
     _private: (),
 }
 
-static LOADERS: Handles<Loader> = Handles::new("loader", 1);
+static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 
 /// Opens a data set. `device` is the device of the batches: NULL or "cpu", "cuda:0" for that CUDA device, "cuda" for
 /// the device of the local rank. `config` is a JSON object, for example:
@@ -116,6 +119,8 @@ static LOADERS: Handles<Loader> = Handles::new("loader", 1);
 /// * `resize`: `size`, where one number is the shorter side. `center_crop`: `size`.
 /// * `normalize`, the last: `mean` and `std`, three numbers each for values from 0 to 1.
 ///
+/// Threads: any.
+///
 /// # Safety
 ///
 /// `config` and `device` are null or end in a NUL; `loader` is null or may be written.
@@ -135,26 +140,40 @@ pub unsafe extern "C" fn forebay_loader_new(
             // SAFETY: by the contract above.
             false => unsafe { text_at(device, "device") }?,
         };
-        out.put(LOADERS.insert(open(config, device)?));
+        out.write(LOADERS.insert(open(config, device)?));
         Ok(ForebayStatus::Ok)
     })
 }
 
-fn open(config: LoaderConfig, device: &str) -> Result<Loader, Error> {
+fn open(config: LoaderConfig, device: &str) -> CallResult<Loader> {
+    signals::keep_from_threads();
+    // Before a device is opened.
+    config.validate()?;
     let target = forebay_gpu::open_delivery(device, config.world.local_rank, &forebay_gpu::Libraries::default())?;
-    Loader::with_delivery(config, target)
+    let loader = Loader::with_delivery(config, target)?;
+    for output in loader.outputs() {
+        c_text(&*output.name, "an output's name")?;
+    }
+    Ok(loader)
 }
 
-/// Ends the current epoch and frees the loader. Delivered batches stay valid. NULL is fine, and so is a freed handle.
+/// Ends the current epoch and frees the loader. Delivered batches stay valid. NULL is fine, and so is a freed handle. A
+/// call in progress on another thread ends with FOREBAY_STATUS_CLOSED. In a forked child nothing is freed.
+///
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_loader_free(loader: *mut ForebayLoader) {
     guard(|| {
-        LOADERS.remove(loader);
+        if let Some(loader) = LOADERS.remove(loader) {
+            loader.close()?;
+        }
         Ok(ForebayStatus::Ok)
     });
 }
 
 /// Ends the current epoch, if there is one, and starts the next, or resumes the loaded position.
+///
+/// Threads: any.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_loader_start_epoch(loader: *const ForebayLoader) -> ForebayStatus {
     guard(|| {
@@ -163,8 +182,22 @@ pub extern "C" fn forebay_loader_start_epoch(loader: *const ForebayLoader) -> Fo
     })
 }
 
+/// Ends the current epoch at once; `forebay_loader_start_epoch` starts the one after it. Without an epoch nothing
+/// happens.
+///
+/// Threads: any. A call of `forebay_loader_next` in progress ends with FOREBAY_STATUS_CLOSED.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_loader_end_epoch(loader: *const ForebayLoader) -> ForebayStatus {
+    guard(|| {
+        LOADERS.get(loader)?.close()?;
+        Ok(ForebayStatus::Ok)
+    })
+}
+
 /// Waits for the next batch, which `forebay_batch_free` frees. At the end of the epoch returns FOREBAY_STATUS_END and
 /// writes NULL to `batch`.
+///
+/// Threads: any; each batch goes to one of the callers.
 ///
 /// # Safety
 ///
@@ -177,35 +210,121 @@ pub unsafe extern "C" fn forebay_loader_next(
     guard(|| {
         // SAFETY: by the contract above.
         let out = unsafe { Out::new(batch, "batch") }?;
-        out.put(std::ptr::null_mut());
-        match LOADERS.get(loader)?.next()? {
-            Next::Batch(batch) => {
-                out.put(batch::handle_of(batch)?);
-                Ok(ForebayStatus::Ok)
-            }
-            Next::End => Ok(ForebayStatus::End),
-            Next::Pending => Err(Failure::from(Error::internal("a wait without a timeout ended early"))),
-        }
+        next(loader, None, &out)
     })
 }
 
+/// Like `forebay_loader_next`, but after about `timeout_ms` milliseconds without a batch returns FOREBAY_STATUS_PENDING
+/// and writes NULL to `batch`. A timeout of 0 returns a batch only if one is finished.
+///
+/// Threads: any; each batch goes to one of the callers.
+///
+/// # Safety
+///
+/// `batch` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn forebay_loader_next_within(
+    loader: *const ForebayLoader,
+    timeout_ms: u64,
+    batch: *mut *mut ForebayBatch,
+) -> ForebayStatus {
+    guard(|| {
+        // SAFETY: by the contract above.
+        let out = unsafe { Out::new(batch, "batch") }?;
+        // A time that the clock cannot represent is no limit.
+        next(loader, Instant::now().checked_add(Duration::from_millis(timeout_ms)), &out)
+    })
+}
+
+fn next(loader: *const ForebayLoader, deadline: Option<Instant>, out: &Out<*mut ForebayBatch>) -> CallResult {
+    /// Longest single wait. The loader looks for a stall after each.
+    const WAIT_MAX: Duration = Duration::from_secs(1);
+    out.write(std::ptr::null_mut());
+    let loader = LOADERS.get(loader)?;
+    loop {
+        let left = deadline.map_or(WAIT_MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+        match loader.next_within(left.min(WAIT_MAX))? {
+            Next::Batch(batch) => {
+                out.write(batch::handle_of(batch)?);
+                return Ok(ForebayStatus::Ok);
+            }
+            Next::End => return Ok(ForebayStatus::End),
+            // A batch without rows is passed without the whole wait.
+            Next::Pending if deadline.is_some_and(|deadline| Instant::now() >= deadline) => {
+                return Ok(ForebayStatus::Pending);
+            }
+            Next::Pending => {}
+        }
+    }
+}
+
+/// Writes the epoch that the next `forebay_loader_start_epoch` starts or resumes.
+///
+/// Threads: any.
+///
+/// # Safety
+///
+/// `epoch` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn forebay_loader_epoch(loader: *const ForebayLoader, epoch: *mut u64) -> ForebayStatus {
+    // SAFETY: by the contract above.
+    guard(|| number(unsafe { Out::new(epoch, "epoch") }, loader, Loader::epoch))
+}
+
+/// Writes the number of batches of a whole epoch for this rank.
+///
+/// Threads: any.
+///
+/// # Safety
+///
+/// `batches` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn forebay_loader_batches(loader: *const ForebayLoader, batches: *mut u64) -> ForebayStatus {
+    // SAFETY: by the contract above.
+    guard(|| number(unsafe { Out::new(batches, "batches") }, loader, Loader::batches))
+}
+
+/// Writes the number of samples of the data set, before any weights.
+///
+/// Threads: any.
+///
+/// # Safety
+///
+/// `samples` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn forebay_loader_samples(loader: *const ForebayLoader, samples: *mut u64) -> ForebayStatus {
+    // SAFETY: by the contract above.
+    guard(|| number(unsafe { Out::new(samples, "samples") }, loader, |loader| Ok(loader.samples())))
+}
+
+/// Writes one number of a loader.
+fn number(
+    out: CallResult<Out<u64>>,
+    loader: *const ForebayLoader,
+    of: impl FnOnce(&Loader) -> Result<u64, Error>,
+) -> CallResult {
+    let out = out?;
+    out.write(of(&*LOADERS.get(loader)?)?);
+    Ok(ForebayStatus::Ok)
+}
+
 /// Writes the position after the batches delivered so far, as JSON for `forebay_loader_load_state`.
+///
+/// Threads: any.
 ///
 /// # Safety
 ///
 /// `state` is null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_loader_state(loader: *const ForebayLoader, state: *mut *mut c_char) -> ForebayStatus {
-    guard(|| {
-        // SAFETY: by the contract above.
-        let out = unsafe { Out::new(state, "state") }?;
-        out.put(leak(LOADERS.get(loader)?.state()?.to_json())?);
-        Ok(ForebayStatus::Ok)
-    })
+    // SAFETY: by the contract above.
+    guard(|| text(unsafe { Out::new(state, "state") }, loader, |loader| Ok(loader.state()?.to_json())))
 }
 
 /// Ends the current epoch and makes the next one resume `state`. With `strict`, arguments that would change the order
 /// give FOREBAY_STATUS_STATE.
+///
+/// Threads: any.
 ///
 /// # Safety
 ///
@@ -228,17 +347,63 @@ pub unsafe extern "C" fn forebay_loader_load_state(
 /// Writes the figures so far as JSON: `elapsed` and, for each of `stages`, `busy`, `input` and `output` in seconds,
 /// `items` and `bytes`; `counters` by name; `notes`.
 ///
+/// Threads: any.
+///
 /// # Safety
 ///
 /// `stats` is null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_loader_stats(loader: *const ForebayLoader, stats: *mut *mut c_char) -> ForebayStatus {
-    guard(|| {
-        // SAFETY: by the contract above.
-        let out = unsafe { Out::new(stats, "stats") }?;
-        out.put(leak(figures(&LOADERS.get(loader)?.stats()?).to_string())?);
-        Ok(ForebayStatus::Ok)
-    })
+    // SAFETY: by the contract above.
+    guard(|| text(unsafe { Out::new(stats, "stats") }, loader, |loader| Ok(figures(&loader.stats()?).to_string())))
+}
+
+/// Writes the figures so far as Prometheus text, with the label `rank`.
+///
+/// Threads: any.
+///
+/// # Safety
+///
+/// `metrics` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn forebay_loader_metrics(
+    loader: *const ForebayLoader,
+    metrics: *mut *mut c_char,
+) -> ForebayStatus {
+    let prometheus = |loader: &Loader| {
+        let rank = loader.config().world.rank;
+        Ok(loader.stats()?.prometheus(&format!("rank=\"{rank}\"")))
+    };
+    // SAFETY: by the contract above.
+    guard(|| text(unsafe { Out::new(metrics, "metrics") }, loader, prometheus))
+}
+
+/// Writes the trace in Chrome's format, which Perfetto opens. Without `trace` in the configuration the call fails with
+/// FOREBAY_STATUS_CONFIG.
+///
+/// Threads: any.
+///
+/// # Safety
+///
+/// `trace` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn forebay_loader_trace(loader: *const ForebayLoader, trace: *mut *mut c_char) -> ForebayStatus {
+    let json = |loader: &Loader| {
+        loader.trace_json()?.ok_or_else(|| Error::new(ErrorKind::Config, "there is no trace: set `trace` to true"))
+    };
+    // SAFETY: by the contract above.
+    guard(|| text(unsafe { Out::new(trace, "trace") }, loader, json))
+}
+
+/// Writes one text of a loader.
+fn text(
+    out: CallResult<Out<*mut c_char>>,
+    loader: *const ForebayLoader,
+    of: impl FnOnce(&Loader) -> Result<String, Error>,
+) -> CallResult {
+    let out = out?;
+    out.write_text(of(&*LOADERS.get(loader)?)?)?;
+    Ok(ForebayStatus::Ok)
 }
 
 fn figures(snapshot: &Snapshot) -> Value {

@@ -1,11 +1,13 @@
 //! Codes, the last error, and the guard.
 
+use crate::callback;
 use forebay_loader::{Error, ErrorKind};
-use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char};
+use serde_json::{Map, Value, json};
+use std::cell::{Cell, RefCell};
+use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Result of a call. Every status except OK and END has a message in `forebay_last_error`.
+/// Result of a call. Every status except OK, END and PENDING is an error with a message in `forebay_last_error`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForebayStatus {
@@ -13,7 +15,8 @@ pub enum ForebayStatus {
     Ok = 0,
     /// End of the epoch.
     End = 1,
-    /// A null pointer, a handle that is not live, text that is not UTF-8, or a number out of range.
+    /// A null pointer, a handle that is not live, text that is not UTF-8, a number out of range, or a call from the log
+    /// callback.
     Invalid = 2,
     /// An argument or a combination of arguments is wrong.
     Config = 3,
@@ -45,6 +48,35 @@ pub enum ForebayStatus {
     Closed = 16,
     /// A bug in the library: please report it.
     Internal = 17,
+    /// No batch within the timeout of `forebay_loader_next_within`: call again.
+    Pending = 18,
+}
+
+impl ForebayStatus {
+    /// The status's name in lower case, as in `forebay_last_error_json`.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::End => "end",
+            Self::Invalid => "invalid",
+            Self::Config => "config",
+            Self::NotFound => "not_found",
+            Self::Permission => "permission",
+            Self::Network => "network",
+            Self::Timeout => "timeout",
+            Self::Checksum => "checksum",
+            Self::Format => "format",
+            Self::Decode => "decode",
+            Self::Unsupported => "unsupported",
+            Self::Full => "full",
+            Self::State => "state",
+            Self::Stale => "stale",
+            Self::Io => "io",
+            Self::Closed => "closed",
+            Self::Internal => "internal",
+            Self::Pending => "pending",
+        }
+    }
 }
 
 impl From<ErrorKind> for ForebayStatus {
@@ -69,134 +101,155 @@ impl From<ErrorKind> for ForebayStatus {
     }
 }
 
-/// Failed call: its status and its message.
+/// Error of a call.
 #[derive(Debug)]
-pub(crate) struct Failure(ForebayStatus, String);
+pub(crate) struct CallError {
+    status: ForebayStatus,
+    /// Sentence with the facts and the cause.
+    message: String,
+    /// Facts by name, innermost first.
+    context: Vec<(&'static str, String)>,
+}
 
-impl Failure {
-    /// Failure for an invalid argument of the caller.
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Self(ForebayStatus::Invalid, message.into())
+impl CallError {
+    /// Error for a wrong argument of the call.
+    pub(crate) fn argument(message: impl Into<String>) -> Self {
+        Self { status: ForebayStatus::Invalid, message: message.into(), context: Vec::new() }
+    }
+
+    /// Adds a fact.
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.message = format!("{} ({name} {value})", self.message);
+        self.context.push((name, value.to_owned()));
+        self
+    }
+
+    fn to_json(&self) -> String {
+        let mut context = Map::new();
+        for (name, value) in &self.context {
+            // The innermost fact of a name is the most specific one.
+            context.entry(*name).or_insert_with(|| Value::from(value.as_str()));
+        }
+        let Self { status, message, .. } = self;
+        json!({"status": status.name(), "code": *status as u32, "message": message, "context": context}).to_string()
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CallError {
     fn from(error: Error) -> Self {
-        Self(error.kind().into(), error.to_string())
+        let context = error.context().to_vec();
+        Self { status: error.kind().into(), message: error.to_string(), context }
     }
 }
 
-/// Result of a body in the guard.
-pub(crate) type Answer<T = ForebayStatus> = Result<T, Failure>;
+/// Result of a function's body.
+pub(crate) type CallResult<T = ForebayStatus> = Result<T, CallError>;
+
+/// Last error of a thread, as C strings.
+#[derive(Default)]
+struct LastError {
+    message: CString,
+    json: CString,
+}
 
 thread_local! {
-    static LAST: RefCell<CString> = RefCell::default();
+    static LAST: RefCell<LastError> = RefCell::default();
+    static LAST_STATUS: Cell<ForebayStatus> = const { Cell::new(ForebayStatus::Ok) };
 }
 
-fn remember(message: String) {
-    // A message may quote data that contains a NUL, which would end the text in C.
-    let message = CString::new(message.replace('\0', "\u{fffd}")).unwrap_or_default();
+fn record(error: &CallError) {
+    // A message may quote data that contains a NUL, which would end the text in C. In JSON a NUL is escaped.
+    let message = CString::new(error.message.replace('\0', "\u{fffd}")).unwrap_or_default();
+    let json = CString::new(error.to_json()).unwrap_or_default();
+    LAST_STATUS.set(error.status);
     // While a thread ends, its last error is gone and no code can read it.
-    let _ = LAST.try_with(|last| last.replace(message));
+    let _ = LAST.try_with(|last| last.replace(LastError { message, json }));
 }
 
-/// Runs a function's body: failures become status and message, and no panic unwinds into C.
-pub(crate) fn guard(body: impl FnOnce() -> Answer) -> ForebayStatus {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(status)) => status,
-        Ok(Err(Failure(status, message))) => {
-            remember(message);
-            status
+/// Runs a function's body: errors become the status and the last error, and no panic unwinds into C.
+pub(crate) fn guard(body: impl FnOnce() -> CallResult) -> ForebayStatus {
+    let checked = || {
+        if callback::is_running() {
+            let message = "this call comes from the log callback, which must not call the library";
+            return Err(CallError::argument(message));
         }
+        body()
+    };
+    let error = match catch_unwind(AssertUnwindSafe(checked)) {
+        Ok(Ok(status)) => return status,
+        Ok(Err(error)) => error,
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            remember(format!("a bug in the library, please report it: {text}"));
-            ForebayStatus::Internal
+            Error::internal(format!("a bug in the library, please report it: {text}")).into()
         }
-    }
-}
-
-/// Returns the text at `text`.
-///
-/// # Safety
-///
-/// `text` is null or ends in a NUL, and outlives the answer.
-pub(crate) unsafe fn text_at<'a>(text: *const c_char, what: &str) -> Answer<&'a str> {
-    if text.is_null() {
-        return Err(Failure::invalid(format!("{what} is NULL")));
-    }
-    // SAFETY: not null, and by the contract above NUL-terminated and alive.
-    let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map_err(|e| Failure::invalid(format!("{what} is not UTF-8: {e}")))
-}
-
-/// Checked pointer for a result. It is checked before the result is made, so that no result is lost.
-pub(crate) struct Out<T>(*mut T);
-
-impl<T> Out<T> {
-    /// Checks the pointer `out`.
-    ///
-    /// # Safety
-    ///
-    /// `out` is null or may be written while the result lives.
-    pub(crate) unsafe fn new(out: *mut T, what: &str) -> Answer<Self> {
-        match out.is_null() {
-            true => Err(Failure::invalid(format!("{what} is NULL: the result cannot be written"))),
-            false => Ok(Self(out)),
-        }
-    }
-
-    /// Writes the result.
-    pub(crate) fn put(&self, value: T) {
-        // SAFETY: not null and writable by the contract of `new`; the old value is plain data and needs no drop.
-        unsafe { self.0.write(value) };
-    }
-}
-
-/// Copies `text` to a string that `forebay_string_free` frees.
-pub(crate) fn leak(text: String) -> Answer<*mut c_char> {
-    let text = CString::new(text).map_err(|_| Failure::invalid("the text contains a NUL"))?;
-    Ok(text.into_raw())
+    };
+    record(&error);
+    error.status
 }
 
 /// Message of this thread's last failed call; "" before the first. Valid until this thread's next failure.
+///
+/// Threads: any; each has its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn forebay_last_error() -> *const c_char {
     // While a thread ends, the message is empty.
-    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    LAST.try_with(|last| last.borrow().message.as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// Frees a string that a `char **` of this interface received. NULL is fine.
+/// Status of this thread's last failed call; FOREBAY_STATUS_OK before the first.
 ///
-/// # Safety
-///
-/// `string` is null or comes from this library and has not been freed.
+/// Threads: any; each has its own.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn forebay_string_free(string: *mut c_char) {
-    if !string.is_null() {
-        // SAFETY: by the contract above it comes from `leak`, and this is its one release.
-        drop(unsafe { CString::from_raw(string) });
-    }
+pub extern "C" fn forebay_last_status() -> ForebayStatus {
+    LAST_STATUS.get()
+}
+
+/// This thread's last failed call as JSON, "" before the first: `status`, its name in lower case such as "not_found";
+/// `code`, its number; `message`; `context`, an object of texts with the facts that are known, such as `file`, `shard`,
+/// `sample`, `column`, `stream`. Valid until this thread's next failure.
+///
+/// Threads: any; each has its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn forebay_last_error_json() -> *const c_char {
+    LAST.try_with(|last| last.borrow().json.as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::text_at;
+
+    fn last() -> (String, Value) {
+        // SAFETY: the last error is a C string of this thread.
+        let message = unsafe { text_at(forebay_last_error(), "the message") }.expect("UTF-8").to_owned();
+        // SAFETY: as above.
+        let json = unsafe { text_at(forebay_last_error_json(), "the error") }.expect("UTF-8");
+        (message, serde_json::from_str(json).expect("JSON"))
+    }
 
     #[test]
     fn a_panic_becomes_a_code_and_a_message() {
         let status = guard(|| panic!("shard {}", 7));
-        assert_eq!(status, ForebayStatus::Internal);
-        // SAFETY: the last error is a C string of this thread.
-        let message = unsafe { text_at(forebay_last_error(), "the message") }.expect("UTF-8");
-        assert_eq!(message, "a bug in the library, please report it: shard 7");
+        assert_eq!((status, forebay_last_status()), (ForebayStatus::Internal, ForebayStatus::Internal));
+        assert_eq!(last().0, "a bug in the library, please report it: shard 7");
     }
 
     #[test]
     fn a_message_with_a_nul_is_complete() {
-        guard(|| Err(Failure::invalid("a\0b")));
-        // SAFETY: the last error is a C string of this thread.
-        assert_eq!(unsafe { text_at(forebay_last_error(), "the message") }.expect("UTF-8"), "a\u{fffd}b");
+        guard(|| Err(CallError::argument("a\0b")));
+        assert_eq!(
+            last(),
+            ("a\u{fffd}b".to_owned(), json!({"status": "invalid", "code": 2, "message": "a\0b", "context": {}}))
+        );
+    }
+
+    #[test]
+    fn the_innermost_fact_of_a_name_is_reported() {
+        let error = || Error::format("bad").with("shard", "shard.00003.mds").with("sample", 17).with("shard", 3);
+        assert_eq!(guard(|| Err(error().into())), ForebayStatus::Format);
+        let (message, json) = last();
+        assert_eq!(message, error().to_string());
+        assert_eq!(json["context"], json!({"shard": "shard.00003.mds", "sample": "17"}));
     }
 }

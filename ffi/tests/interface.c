@@ -1,66 +1,6 @@
-/* The whole interface from C: interface CONFIG.json [mistakes], where the data is 50 samples of 8 uint16 tokens, batches
- * of 16. With a second argument only the mistakes, which start no epoch. */
-#include "forebay.h"
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* What dlpack.h declares, written out so that the test needs no other header. */
-typedef struct {
-    void *data;
-    struct { int32_t type, id; } device;
-    int32_t ndim;
-    struct { uint8_t code, bits; uint16_t lanes; } dtype;
-    int64_t *shape, *strides;
-    uint64_t byte_offset;
-} Tensor;
-struct DLManagedTensorVersioned {
-    struct { uint32_t major, minor; } version;
-    void *manager_ctx;
-    void (*deleter)(struct DLManagedTensorVersioned *);
-    uint64_t flags;
-    Tensor tensor;
-};
-
-#define CHECK(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what)) {                                                                                                 \
-            fprintf(stderr, "line %d: %s does not hold; last error: %s\n", __LINE__, #what, forebay_last_error());     \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-#define OK(call) CHECK((call) == FOREBAY_STATUS_OK)
-#define ERROR_CONTAINS(text) CHECK(strstr(forebay_last_error(), text) != NULL)
-
-static void mistakes_are_answered(const char *config) {
-    ForebayLoader *loader = NULL;
-    ForebayBatch *batch = NULL;
-    forebay_loader_free(NULL);
-    forebay_batch_free(NULL);
-    forebay_string_free(NULL);
-    CHECK(forebay_loader_new(NULL, NULL, &loader) == FOREBAY_STATUS_INVALID);
-    ERROR_CONTAINS("config is NULL");
-    CHECK(forebay_loader_new(config, NULL, NULL) == FOREBAY_STATUS_INVALID);
-    CHECK(forebay_loader_new("\xff\xfe", NULL, &loader) == FOREBAY_STATUS_INVALID);
-    ERROR_CONTAINS("not UTF-8");
-    CHECK(forebay_loader_new("{\"batch\": 1}", NULL, &loader) == FOREBAY_STATUS_CONFIG);
-    ERROR_CONTAINS("batch");
-    CHECK(forebay_loader_new(config, "tpu", &loader) == FOREBAY_STATUS_CONFIG);
-    CHECK(loader == NULL);
-    CHECK(forebay_loader_start_epoch(NULL) == FOREBAY_STATUS_INVALID);
-    CHECK(forebay_loader_next((ForebayLoader *)&loader, &batch) == FOREBAY_STATUS_INVALID);
-    ERROR_CONTAINS("not a live loader");
-
-    OK(forebay_loader_new(config, "cpu", &loader));
-    CHECK(forebay_loader_next(loader, &batch) == FOREBAY_STATUS_CLOSED);
-    CHECK(forebay_loader_load_state(loader, "{}", true) == FOREBAY_STATUS_STATE);
-    CHECK(forebay_batch_info((ForebayBatch *)loader, NULL) == FOREBAY_STATUS_INVALID);
-    forebay_loader_free(loader);
-    forebay_loader_free(loader);
-    CHECK(forebay_loader_start_epoch(loader) == FOREBAY_STATUS_INVALID);
-    ERROR_CONTAINS("freed");
-}
+/* Epochs from C: interface CONFIG.json, where the data is 50 samples of 8 uint16 tokens, batches of 16. Prints the sum
+ * of all tokens. */
+#include "check.h"
 
 /* The sum of a batch's tokens, and its rows added to `rows`. */
 static uint64_t sum_of(ForebayBatch *batch, size_t *rows) {
@@ -80,8 +20,14 @@ static uint64_t sum_of(ForebayBatch *batch, size_t *rows) {
     size_t len = 0;
     CHECK(forebay_batch_row(batch, output, 0, &data, &len) == FOREBAY_STATUS_INVALID);
 
+    ForebayTensorView view;
+    OK(forebay_batch_view(batch, output, &view));
+    CHECK(view.ndim == 2 && view.shape[0] == (int64_t)info.rows && view.shape[1] == 8);
+    CHECK(view.dtype_code == 1 && view.dtype_bits == 16 && view.device_type == 1 && view.device_id == 0);
+    CHECK(view.bytes == info.rows * 8 * 2);
     struct DLManagedTensorVersioned *tensor = NULL;
     OK(forebay_batch_tensor(batch, output, 0, &tensor));
+    CHECK(tensor->tensor.data == view.data);
     /* The tensor outlives its batch. */
     forebay_batch_free(batch);
     CHECK(forebay_batch_info(batch, &info) == FOREBAY_STATUS_INVALID);
@@ -109,31 +55,68 @@ static uint64_t rest_of_epoch(ForebayLoader *loader, size_t *rows) {
     return sum;
 }
 
-int main(int argc, char **argv) {
-    char config[1 << 12] = {0};
-    FILE *file = argc >= 2 ? fopen(argv[1], "rb") : NULL;
-    CHECK(file != NULL && fread(config, 1, sizeof config - 1, file) > 0);
-    fclose(file);
-    mistakes_are_answered(config);
-    if (argc > 2) {
-        return 0;
+/* One batch, or NULL at the end of the epoch, with polls instead of waits. */
+static ForebayBatch *polled(ForebayLoader *loader) {
+    for (;;) {
+        ForebayBatch *batch = (ForebayBatch *)loader;
+        ForebayStatus status = forebay_loader_next_within(loader, 0, &batch);
+        CHECK(status == FOREBAY_STATUS_OK || status == FOREBAY_STATUS_PENDING || status == FOREBAY_STATUS_END);
+        CHECK((status == FOREBAY_STATUS_OK) == (batch != NULL));
+        if (status != FOREBAY_STATUS_PENDING) {
+            return batch;
+        }
     }
+}
 
+static void contains(ForebayLoader *loader, ForebayStatus (*text_of)(const ForebayLoader *, char **), const char *part) {
+    char *text = NULL;
+    OK(text_of(loader, &text));
+    CHECK(strstr(text, part) != NULL);
+    forebay_string_free(text);
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc >= 2);
+    CHECK(forebay_abi_version() == (FOREBAY_ABI_MAJOR << 16 | FOREBAY_ABI_MINOR));
+    CHECK(strchr(forebay_version(), '.') != NULL);
+    char *config = text_of(argv[1]);
     ForebayLoader *loader = NULL;
     OK(forebay_loader_new(config, NULL, &loader));
+    uint64_t epoch = 9, batches = 0, samples = 0;
+    OK(forebay_loader_epoch(loader, &epoch));
+    OK(forebay_loader_batches(loader, &batches));
+    OK(forebay_loader_samples(loader, &samples));
+    CHECK(epoch == 0 && batches == 4 && samples == 50);
+
     OK(forebay_loader_start_epoch(loader));
     ForebayBatch *batch = NULL;
     OK(forebay_loader_next(loader, &batch));
     size_t rows = 0;
     uint64_t sum = sum_of(batch, &rows);
-    char *state = NULL, *stats = NULL;
+    char *state = NULL;
     OK(forebay_loader_state(loader, &state));
-    OK(forebay_loader_stats(loader, &stats));
-    CHECK(strstr(stats, "\"stages\"") != NULL && strstr(stats, "\"decode\"") != NULL);
-    forebay_string_free(stats);
+    contains(loader, forebay_loader_stats, "\"decode\"");
+    contains(loader, forebay_loader_metrics, "forebay_stage_items_total{stage=\"next\",rank=\"0\"} 1");
+    contains(loader, forebay_loader_trace, "traceEvents");
     size_t left = 0;
     uint64_t expected = rest_of_epoch(loader, &left);
     CHECK(rows == 16 && left == 34);
+
+    /* The next epoch, with a timeout, ended in its middle. */
+    OK(forebay_loader_start_epoch(loader));
+    size_t polled_rows = 0;
+    uint64_t polled_sum = 0;
+    while ((batch = polled(loader)) != NULL) {
+        polled_sum += sum_of(batch, &polled_rows);
+    }
+    CHECK(polled_rows == 50 && polled_sum == sum + expected);
+    OK(forebay_loader_start_epoch(loader));
+    OK(forebay_loader_next_within(loader, UINT64_MAX, &batch));
+    forebay_batch_free(batch);
+    OK(forebay_loader_end_epoch(loader));
+    FAILS(forebay_loader_next(loader, &batch), FOREBAY_STATUS_CLOSED, "closed before its end");
+    OK(forebay_loader_epoch(loader, &epoch));
+    CHECK(epoch == 3);
     forebay_loader_free(loader);
 
     /* A second loader resumes at the state of the first. */
@@ -143,7 +126,26 @@ int main(int argc, char **argv) {
     OK(forebay_loader_start_epoch(loader));
     size_t again = 0;
     CHECK(rest_of_epoch(loader, &again) == expected && again == left);
+
+    /* A batch and a tensor outlive their loader. */
+    OK(forebay_loader_start_epoch(loader));
+    OK(forebay_loader_next(loader, &batch));
+    struct DLManagedTensorVersioned *tensor = NULL;
+    OK(forebay_batch_tensor(batch, 0, 0, &tensor));
+    ForebayTensorView view;
+    OK(forebay_batch_view(batch, 0, &view));
     forebay_loader_free(loader);
+    uint64_t of_view = 0, of_tensor = 0;
+    for (size_t i = 0; i < view.bytes / 2; i++) {
+        of_view += ((const uint16_t *)view.data)[i];
+    }
+    forebay_batch_free(batch);
+    for (size_t i = 0; i < 16 * 8; i++) {
+        of_tensor += ((const uint16_t *)tensor->tensor.data)[i];
+    }
+    CHECK(of_view == of_tensor && of_view > 0);
+    tensor->deleter(tensor);
+    free(config);
     printf("%llu\n", (unsigned long long)(sum + expected));
     return 0;
 }

@@ -20,8 +20,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     config.enumeration.rename_variants = RenameRule::QualifiedScreamingSnakeCase;
     let dlpack = ("DlManagedTensorVersioned".to_owned(), "struct DLManagedTensorVersioned".to_owned());
     config.export.rename.extend([dlpack]);
+    // No function has it in its signature: the member of a struct is a plain number, which may have any value.
+    config.export.include = vec!["ForebayValueKind".to_owned()];
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
-    let files = ["status.rs", "loader.rs", "batch.rs"];
+    let files = [
+        "version.rs",
+        "status.rs",
+        "arguments.rs",
+        "loader.rs",
+        "batch.rs",
+        "value.rs",
+        "reader.rs",
+        "writer.rs",
+        "log.rs",
+    ];
     let builder = files.iter().fold(Builder::new().with_config(config), |b, file| b.with_src(source.join(file)));
     builder.generate()?.write(std::io::stdout());
     Ok(())

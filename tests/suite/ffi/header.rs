@@ -1,105 +1,9 @@
-//! The C interface from C: the test and the example, compiled by the system's compiler and linked with libforebay.
+//! The header's documentation.
 
+use crate::rig::{Rig, SAMPLES, Sanitizer, command, ffi, succeeded};
 use forebay_loader::config::{LoaderConfig, StreamConfig};
 use forebay_loader::decode::field::FieldSpec;
-use forebay_loader::format::writer::Options;
 use serde_json::{Value, json};
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-const SAMPLES: u64 = 50;
-const LENGTH: usize = 8;
-const SEED: u64 = 7;
-
-/// Returns the folder of the C interface.
-fn ffi() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../ffi")
-}
-
-/// Returns cargo's folder of libforebay.so: the folder of this test, which depends on it.
-fn libraries() -> PathBuf {
-    let test = std::env::current_exe().expect("the test's own path");
-    test.parent().expect("a folder").to_owned()
-}
-
-/// Program of one C file, and a data set with a configuration for it to read.
-struct Rig {
-    folder: tempfile::TempDir,
-}
-
-impl Rig {
-    fn new(source: &str) -> Self {
-        let rig = Self { folder: tempfile::tempdir().expect("a folder") };
-        let data = rig.folder.path().join("data");
-        let options = Options { size_limit: Some(256), ..Options::default() };
-        forebay_tests::data::tokens(&data, SAMPLES, LENGTH, SEED, options).expect("a data set");
-        let stream = StreamConfig { local: Some(data), ..StreamConfig::default() };
-        let config = LoaderConfig {
-            streams: vec![stream],
-            batch_size: 16,
-            shuffle: true,
-            threads: Some(2),
-            ..LoaderConfig::default()
-        };
-        std::fs::write(rig.config(), serde_json::to_string(&config).expect("JSON")).expect("written");
-        let libraries = libraries();
-        let made = Command::new("cc")
-            .args(["-std=c11", "-g", "-Wall", "-Wextra", "-Werror", "-o"])
-            .arg(rig.program())
-            .arg("-I")
-            .arg(ffi().join("include"))
-            .arg(ffi().join(source))
-            .arg("-L")
-            .arg(&libraries)
-            .arg("-lforebay")
-            .arg(format!("-Wl,-rpath,{}", libraries.display()))
-            .output()
-            .expect("a C compiler");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        rig
-    }
-
-    /// Returns `program` without cargo's search path, whose first folder may contain an older libforebay.so.
-    fn run(program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
-        command.env_remove("LD_LIBRARY_PATH");
-        command
-    }
-
-    fn config(&self) -> PathBuf {
-        self.folder.path().join("config.json")
-    }
-
-    fn program(&self) -> PathBuf {
-        self.folder.path().join("program")
-    }
-}
-
-/// Returns the output of a program that succeeded.
-fn printed(output: Output) -> String {
-    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-fn sum_of_all_tokens() -> String {
-    let tokens = (0..SAMPLES).flat_map(|i| forebay_tests::data::token_sample(LENGTH, SEED, i));
-    format!("{}\n", tokens.map(u64::from).sum::<u64>())
-}
-
-#[test]
-fn a_c_program_reads_all_tokens_and_gets_an_error_for_each_wrong_call() {
-    let rig = Rig::new("tests/interface.c");
-    let run = Rig::run(rig.program()).arg(rig.config()).output().expect("it runs");
-    assert_eq!(printed(run), sum_of_all_tokens());
-}
-
-#[test]
-fn the_example_counts_the_rows() {
-    let rig = Rig::new("examples/tokens.c");
-    let run = Rig::run(rig.program()).arg(rig.config()).output().expect("it runs");
-    assert_eq!(printed(run), format!("{SAMPLES} rows\n"));
-}
 
 fn header() -> String {
     std::fs::read_to_string(ffi().join("include/forebay.h")).expect("the header").replace("\n// ", "\n")
@@ -110,15 +14,15 @@ fn the_json_example_in_the_header_opens_a_loader() {
     let header = header();
     let (_, example) = header.split_once("```json\n").expect("an example");
     let (example, _) = example.split_once("```").expect("its end");
-    let rig = Rig::new("examples/tokens.c");
-    let data = rig.folder.path().join("set");
+    let rig = Rig::new();
+    let data = rig.path("set");
     std::fs::create_dir(&data).expect("a folder");
-    std::fs::rename(rig.folder.path().join("data"), data.join("train")).expect("the split");
+    std::fs::rename(rig.path("data"), data.join("train")).expect("the split");
     let path = data.to_str().expect("UTF-8");
     assert!(example.contains("/data/set"));
     std::fs::write(rig.config(), example.replace("/data/set", path)).expect("written");
-    let run = Rig::run(rig.program()).arg(rig.config()).output().expect("it runs");
-    assert_eq!(printed(run), format!("{SAMPLES} rows\n"));
+    let program = rig.compile("examples/tokens.c", Sanitizer::None);
+    assert_eq!(succeeded(command(program).arg(rig.config())), format!("{SAMPLES} rows\n"));
 }
 
 #[test]
@@ -165,20 +69,13 @@ fn the_header_lists_every_option_with_its_default() {
     }
 }
 
-/// Runs only calls that start no epoch: rustix reads the vDSO's address from the kernel, and valgrind unmaps the vDSO.
 #[test]
-fn valgrind_reports_no_error_for_wrong_calls() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        println!("skipped: valgrind is not installed");
-        return;
+fn every_function_states_which_threads_may_call_it() {
+    let header = std::fs::read_to_string(ffi().join("include/forebay.h")).expect("the header");
+    let declared = header.split("\n\n").filter(|part| part.contains(" forebay_") && part.ends_with(");")).count();
+    let functions: Vec<&str> = header.split("\n\n").filter(|part| part.trim_end().ends_with(");")).collect();
+    assert!(declared > 30 && functions.len() >= declared);
+    for function in functions.iter().filter(|part| !part.contains("typedef")) {
+        assert!(function.contains("\n// Threads: "), "{function}");
     }
-    let rig = Rig::new("tests/interface.c");
-    let run = Rig::run("valgrind")
-        .args(["--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite"])
-        .arg(rig.program())
-        .arg(rig.config())
-        .arg("mistakes")
-        .output()
-        .expect("it runs");
-    assert_eq!(printed(run), "");
 }

@@ -1,0 +1,62 @@
+//! State of the running process.
+
+use forebay_loader::sync::Ordering;
+use std::sync::atomic::AtomicPtr;
+
+/// A value that belongs to the running process. A forked child gets a new one: locks in its copy of the parent's value
+/// may be held by threads that do not exist in the child.
+///
+/// Invariant: `current` is null or comes from `Box::into_raw` and is never freed.
+pub(crate) struct PerProcess<T: 'static> {
+    current: AtomicPtr<Owned<T>>,
+}
+
+struct Owned<T> {
+    pid: u32,
+    value: T,
+    /// The parent's value, so that checkers of leaks find it in use.
+    _parent: *const Owned<T>,
+}
+
+impl<T: Sync> PerProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self { current: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Returns this process's value, which the first call makes with `make`.
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
+        let pid = std::process::id();
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: by the type's invariant it is null or a value that is never freed.
+        if let Some(owned) = unsafe { current.as_ref() }
+            && owned.pid == pid
+        {
+            return &owned.value;
+        }
+        let new = Box::into_raw(Box::new(Owned { pid, value: make(), _parent: current }));
+        match self.current.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: just made, and never freed from here on.
+            Ok(_) => unsafe { &(*new).value },
+            Err(other) => {
+                // SAFETY: just made above, and not published because another thread was faster.
+                drop(unsafe { Box::from_raw(new) });
+                // SAFETY: not null, since only a value replaces a value, and never freed.
+                unsafe { &(*other).value }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_loader::sync::AtomicU32;
+
+    #[test]
+    fn a_process_makes_its_value_once() {
+        let (value, made) = (PerProcess::new(), AtomicU32::new(0));
+        let get = || *value.get_or_make(|| made.fetch_add(1, Ordering::Relaxed));
+        assert_eq!((get(), get()), (0, 0));
+        assert_eq!(made.into_inner(), 1);
+    }
+}

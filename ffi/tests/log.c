@@ -1,0 +1,49 @@
+/* The log callback: log CONFIG.json, with the data of interface.c. */
+#include "check.h"
+#include <stdatomic.h>
+
+static atomic_uint lines, rejected;
+
+static void counts(void *context, ForebayLogLevel level, const char *message) {
+    CHECK(context == &lines);
+    CHECK(level >= FOREBAY_LOG_LEVEL_ERROR && level <= FOREBAY_LOG_LEVEL_WARN);
+    CHECK(strstr(message, "another plan") != NULL);
+    lines++;
+    /* The library cannot be called from here. */
+    if (forebay_log_set(1, NULL, NULL) == FOREBAY_STATUS_INVALID && strstr(forebay_last_error(), "log callback") != NULL) {
+        rejected++;
+    }
+}
+
+/* Loads a state of another order, which is a warning. */
+static void warns(const char *config) {
+    ForebayLoader *loader = NULL;
+    OK(forebay_loader_new(config, NULL, &loader));
+    char *state = NULL;
+    OK(forebay_loader_state(loader, &state));
+    char *seed = strstr(state, "\"augment_seed\":9176");
+    CHECK(seed != NULL);
+    memcpy(seed, "\"augment_seed\":9175", 19);
+    FAILS(forebay_loader_load_state(loader, state, true), FOREBAY_STATUS_STATE, "");
+    OK(forebay_loader_load_state(loader, state, false));
+    forebay_string_free(state);
+    forebay_loader_free(loader);
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc >= 2);
+    char *config = text_of(argv[1]);
+    warns(config);
+    CHECK(lines == 0);
+    OK(forebay_log_set(FOREBAY_LOG_LEVEL_WARN, counts, (void *)&lines));
+    warns(config);
+    CHECK(lines == 1 && rejected == 1);
+    OK(forebay_log_set(FOREBAY_LOG_LEVEL_ERROR, counts, (void *)&lines));
+    warns(config);
+    CHECK(lines == 1);
+    OK(forebay_log_set(FOREBAY_LOG_LEVEL_WARN, NULL, NULL));
+    warns(config);
+    CHECK(lines == 1);
+    free(config);
+    return 0;
+}

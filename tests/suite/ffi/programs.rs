@@ -1,0 +1,51 @@
+//! The programs of `ffi/tests`.
+
+use crate::rig::{Rig, Sanitizer, command, has, succeeded, sum_of_all_tokens};
+
+/// Runs a program of `ffi/tests` plainly and under each sanitizer; it must print `expected` each time.
+fn run_with_all(source: &str, expected: &str) {
+    for sanitizer in [Sanitizer::None, Sanitizer::Address, Sanitizer::Thread] {
+        assert_eq!(Rig::new().run(source, sanitizer), expected, "{sanitizer:?}");
+    }
+}
+
+#[test]
+fn a_c_program_reads_all_tokens_in_several_ways() {
+    run_with_all("tests/interface.c", &sum_of_all_tokens());
+}
+
+#[test]
+fn every_wrong_call_is_an_error_with_a_message() {
+    run_with_all("tests/mistakes.c", "");
+}
+
+#[test]
+fn threads_share_a_loader_that_may_be_freed_while_they_wait() {
+    run_with_all("tests/threads.c", &sum_of_all_tokens());
+}
+
+#[test]
+fn the_log_callback_receives_lines_up_to_its_level() {
+    run_with_all("tests/log.c", "");
+}
+
+/// Not under the thread sanitizer, which allows no thread after a fork of a process with threads.
+#[test]
+fn a_forked_child_makes_its_own_objects_and_leaves_its_parent_s_alone() {
+    for sanitizer in [Sanitizer::None, Sanitizer::Address] {
+        assert_eq!(Rig::new().run("tests/fork.c", sanitizer), "", "{sanitizer:?}");
+    }
+}
+
+/// Runs only calls that start no epoch: rustix reads the vDSO's address from the kernel, and valgrind unmaps the vDSO.
+#[test]
+fn valgrind_reports_no_error_for_wrong_calls() {
+    if !has("valgrind") {
+        return;
+    }
+    let rig = Rig::new();
+    let program = rig.compile("tests/mistakes.c", Sanitizer::None);
+    let mut valgrind = command("valgrind");
+    valgrind.args(["--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
+    succeeded(valgrind.arg(program).arg(rig.config()).arg(rig.path("out")).arg("no-epoch"));
+}
