@@ -49,3 +49,8 @@ fn valgrind_reports_no_error_for_wrong_calls() {
     valgrind.args(["--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
     succeeded(valgrind.arg(program).arg(rig.config()).arg(rig.path("out")).arg("no-epoch"));
 }
+
+#[test]
+fn the_cpp_wrapper_reads_writes_and_throws() {
+    run_with_all("tests/wrapper.cpp", &sum_of_all_tokens());
+}
