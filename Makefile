@@ -1,6 +1,6 @@
 # Targets. `make help` lists them; the scripts are in python/scripts.
 .DEFAULT_GOAL := help
-.PHONY: help run test gate docs build wheel gpu-report
+.PHONY: help run test gate docs build wheel install gpu-report
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -22,6 +22,9 @@ build: ## the extension in place, for PYTHONPATH=python/py_src
 
 wheel: ## an abi3 wheel for glibc 2.28 and newer, under target/wheels, checked (WHEEL_ARCH=aarch64 for ARM)
 	@python/scripts/wheel.sh
+
+install: ## the C library, its headers and its pkg-config file (PREFIX=/usr/local, DESTDIR, LIBDIR, INCLUDEDIR)
+	@python/scripts/system.sh && ffi/install.sh
 
 gpu-report: ## checks and figures on this machine's GPU, with what was built before (REPORT_ARGS="--photographs DIR")
 	@python/scripts/gpu_report.sh $(REPORT_ARGS)

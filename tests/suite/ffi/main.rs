@@ -2,8 +2,10 @@
 //!
 //! * `rig`: data, compiler, sanitizers;
 //! * `programs`: the programs of `ffi/tests`, plain and under sanitizers and valgrind;
+//! * `install`: `make install`;
 //! * `header`: the documentation in `forebay.h`.
 
 mod header;
+mod install;
 mod programs;
 mod rig;
