@@ -1,7 +1,7 @@
 //! One error type for the whole engine.
 //!
 //! An [`Error`] has a [`kind`](Error::kind) that a caller can act on, a sentence with what failed and what to change,
-//! the facts (shard, key, range, attempt ...), and its cause if there is one.
+//! the facts (shard, key, range, attempt ...), its cause if there is one, and possibly a hint for the caller.
 //!
 //! ```
 //! use forebay_loader::{Error, ErrorKind};
@@ -87,12 +87,14 @@ struct Inner {
     /// Facts by name, innermost first: `("shard", "shard.00003.mds")`.
     context: Vec<(&'static str, String)>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
+    /// End of the message.
+    hint: Option<String>,
 }
 
 impl Error {
     /// Makes an error of `kind`; `message` is a sentence without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), context: Vec::new(), source: None }))
+        Self(Box::new(Inner { kind, message: message.into(), context: Vec::new(), source: None, hint: None }))
     }
 
     /// [`ErrorKind::Config`].
@@ -142,6 +144,13 @@ impl Error {
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(source.into().into());
+        self
+    }
+
+    /// Adds an advice that ends the message, whatever facts and causes it gets later. It replaces an earlier one.
+    #[must_use]
+    pub fn hinting(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
         self
     }
 
@@ -199,7 +208,10 @@ impl fmt::Display for Error {
         if let Some(source) = &self.0.source {
             write!(f, ": {source}")?;
         }
-        Ok(())
+        match &self.0.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -240,6 +252,14 @@ mod tests {
         assert_eq!(e.to_string(), "offset 9 is after the end (shard shard.00003.mds, sample 17): the cause");
         assert_eq!(e.kind(), ErrorKind::Format);
         assert_eq!(e.duplicate().to_string(), e.to_string());
+    }
+
+    #[test]
+    fn a_hint_ends_the_message() {
+        let e = Error::decode("it cannot be decoded").hinting("leave it out").with("sample", 17);
+        assert_eq!(e.to_string(), "it cannot be decoded (sample 17); leave it out");
+        let e = e.caused_by(std::io::Error::other("the cause"));
+        assert_eq!(e.duplicate().to_string(), "it cannot be decoded (sample 17): the cause; leave it out");
     }
 
     #[test]

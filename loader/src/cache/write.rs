@@ -81,13 +81,13 @@ fn write_error(errno: Errno) -> Error {
         Errno::NOSPC | Errno::DQUOT => {
             return Error::new(ErrorKind::Full, NO_ROOM).caused_by(std::io::Error::from(errno));
         }
-        Errno::ROFS | Errno::ACCESS | Errno::PERM => "a shard cannot be written: choose another `local`",
-        _ => "a shard cannot be written",
+        Errno::ROFS | Errno::ACCESS | Errno::PERM => "a file cannot be written: choose another `local`",
+        _ => "a file cannot be written",
     };
     Error::from_io(errno.into(), sentence)
 }
 
-const NO_ROOM: &str = "no room to write a shard: free disk space, or inodes if there is space (df -i), or set `cache_limit` to \
+const NO_ROOM: &str = "no room to write a file: free disk space, or inodes if there is space (df -i), or set `cache_limit` to \
                        what there is";
 
 /// Adds the room on the file system of `path` to an error about a lack of it: bytes or inodes may be used up.

@@ -47,7 +47,7 @@ impl SkipBudget {
             .with("sample", task.planned.sample.0);
         match self.on_error {
             OnError::Raise if is_about_sample(&error) => {
-                error.with("to leave such samples out", "on_error=\"skip\" with max_errors")
+                error.hinting("on_error=\"skip\" with max_errors leaves such samples out")
             }
             _ => error,
         }
@@ -64,7 +64,7 @@ impl SkipBudget {
         }
         let before = self.skipped.fetch_add(1, Ordering::Relaxed);
         if before >= self.max_errors {
-            return Err(error.with("the epoch has more bad samples than max_errors", self.max_errors));
+            return Err(error.hinting(format!("the epoch has more bad samples than max_errors {}", self.max_errors)));
         }
         self.samples_skipped.add(1);
         let level = if before < WARNINGS_MAX { log::Level::Warn } else { log::Level::Debug };

@@ -66,6 +66,7 @@ fn a_corrupt_picture_is_an_error_that_names_shard_and_sample() {
     for word in ["shard.00000.mds", "sample 20", "batch 2", "image"] {
         assert!(error.to_string().contains(word), "{word} is missing: {error}");
     }
+    assert!(error.to_string().ends_with("; on_error=\"skip\" with max_errors leaves such samples out"), "{error}");
     assert_eq!(loader.next().unwrap_err().to_string(), error.to_string(), "no batch after the gap");
     assert_eq!(loader.state().unwrap().sample_in_epoch, 16, "the bad batch is repeated");
 }
