@@ -215,6 +215,15 @@ impl LoaderConfig {
         }
         require(self.batch_size >= 1, "batch_size is required and must be at least 1")?;
         require(self.prefetch != Some(0), "prefetch must be at least 1 batch")?;
+        require(self.shuffle_block_size != Some(0), "shuffle_block_size must be at least 1 sample")?;
+        require(
+            self.epoch_size != Some(0),
+            "epoch_size must be at least 1 sample, or None for the sum of the streams",
+        )?;
+        require(
+            self.num_canonical_nodes != Some(0),
+            "num_canonical_nodes must be at least 1, or None for the default",
+        )?;
         require(
             self.on_error != OnError::Skip || self.max_errors > 0,
             "on_error=\"skip\" leaves out up to max_errors samples per epoch, which is 0: pass it too, such as max_errors=100",
@@ -376,10 +385,14 @@ mod tests {
     #[test]
     fn each_bad_argument_is_rejected_with_its_name() {
         type Spoil = fn(&mut LoaderConfig);
-        let cases: [(Spoil, &str); 9] = [
+        let cases: [(Spoil, &str); 13] = [
             (|c| c.streams.clear(), "no data"),
             (|c| c.batch_size = 0, "batch_size"),
             (|c| c.prefetch = Some(0), "prefetch"),
+            (|c| c.epoch_size = Some(0), "epoch_size must be at least 1 sample"),
+            (|c| c.num_canonical_nodes = Some(0), "num_canonical_nodes must be at least 1"),
+            (|c| c.shuffle_block_size = Some(0), "shuffle_block_size must be at least 1"),
+            (|c| c.max_errors = 5, "max_errors counts samples that on_error=\"skip\" leaves out"),
             (|c| c.download_retry = 0, "download_retry"),
             (|c| c.stall_timeout = f64::NAN, "stall_timeout"),
             (|c| c.world.rank = 7, "rank"),

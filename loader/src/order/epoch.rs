@@ -8,6 +8,7 @@ use super::error::{OrderError, OrderWarning};
 use super::ids::{Rank, StreamId};
 use super::partition::PartitionArgs;
 use super::resume::{Resume, Start};
+use super::sampling::check_units;
 use super::shape::{DataSetShape, Hasher};
 use super::weights::{EpochShares, epoch_shares};
 use super::world::World;
@@ -81,6 +82,9 @@ impl EpochPlan {
         let parallel = parallel_world(shape, config, world)?;
         let counts = [shares.choose.len(), shares.proportion.len()];
         OrderError::unless(counts == [shape.num_streams(); 2], "shares", "as many as streams")?;
+        let streams = shares.choose.iter().enumerate().map(|(stream, &choose)| (StreamId(stream as u32), choose));
+        // Methods that draw each stream by itself check no more than that one.
+        check_units(shape, &streams.collect::<Vec<_>>())?;
         let start = Start::new(config, parallel, epoch, resume)?;
         let args = BatchingArgs { shape, config, shares: &shares, world: parallel, start };
         let mut warnings = Vec::new();
@@ -239,7 +243,7 @@ pub fn arguments(shape: &DataSetShape, config: &OrderConfig) -> Vec<(&'static st
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order::config::BatchingMethod;
+    use crate::order::config::{BatchingMethod, Weight};
 
     /// Plans one batch more than the list of all batches may have, on as many nodes.
     fn too_long(batching_method: BatchingMethod, nodes: u32) -> OrderError {
@@ -247,6 +251,18 @@ mod tests {
         let config = OrderConfig { batching_method, ..OrderConfig::default() };
         let world = World { nodes, ..World::single() };
         EpochPlan::new(&shape, &config, world, 0, None).expect_err("more than the memory of a plan")
+    }
+
+    #[test]
+    fn huge_weights_of_tiny_shards_are_rejected_with_the_fix() {
+        let shape = DataSetShape::new(&[vec![1], vec![1]]).expect("two shards");
+        for batching_method in [BatchingMethod::Random, BatchingMethod::PerStream] {
+            // Each stream alone is within the bound.
+            let weights = vec![Weight::Repeat((1 << 24) as f64); 2];
+            let config = OrderConfig { batching_method, weights, ..OrderConfig::default() };
+            let error = EpochPlan::new(&shape, &config, World::single(), 0, None).expect_err("too many shards");
+            assert_eq!(error, OrderError::TooManyShards { shards: 1 << 25, shards_max: 1 << 24 });
+        }
     }
 
     #[test]

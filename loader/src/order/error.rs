@@ -91,6 +91,12 @@ pub enum OrderError {
          most: raise batch_size, lower epoch_size or the streams' weights, or use another batching_method"
     )]
     TooManyBatches { batches: u64, batches_max: u64 },
+    /// Weights repeat small shards too often.
+    #[error(
+        "an epoch that reads {shards} shards, each repeat counted, needs a plan of more than 1 GiB, and {shards_max} are \
+         the most: lower the streams' weights or epoch_size, or write larger shards"
+    )]
+    TooManyShards { shards: u64, shards_max: u64 },
     /// The plan does not fit in memory.
     #[error("the plan needs {bytes} bytes that this process cannot get")]
     OutOfMemory { bytes: u64 },

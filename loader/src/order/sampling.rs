@@ -9,8 +9,9 @@ use super::numbers::Numbers;
 use super::rng::{ChooseScratch, Generator};
 use super::shape::{DataSetShape, SAMPLES_MAX, Steps};
 
-/// Most units of an epoch: a bound on the cost of a huge `repeat` of tiny shards.
-const UNITS_MAX: u64 = 1 << 27;
+/// Units that an epoch may have even if the data set has fewer shards. A unit takes some 30 bytes here and 50 in the
+/// shuffle, so that they are up to 1.3 GB in every process.
+const UNITS_MAX: u64 = 1 << 24;
 /// In `Draws::picks_at`: the unit is the whole shard.
 const WHOLE: u64 = u64::MAX;
 
@@ -38,6 +39,25 @@ pub(super) struct Draws {
     identity: Option<u64>,
 }
 
+/// Checks that an epoch of `streams`, each with its samples in the epoch, needs a reasonable number of units: memory that
+/// no data set needs is an error before any of it is taken.
+///
+/// # Errors
+/// Huge weights of tiny shards.
+pub(super) fn check_units(shape: &DataSetShape, streams: &[(StreamId, u64)]) -> Result<(), OrderError> {
+    let samples_in = |shard| shape.samples_in(ShardId(shard));
+    let units_of = |&(stream, choose): &(StreamId, u64)| {
+        let shards = shape.shards_of(stream).filter(|&shard| !samples_in(shard).is_empty()).count() as u64;
+        let samples = shape.samples_of(stream);
+        let samples = (samples.end - samples.start).max(1);
+        // Each drawn sample beyond whole repeats may be of another shard.
+        shards.saturating_mul(choose / samples).saturating_add(shards.min(choose % samples))
+    };
+    let units = streams.iter().map(units_of).fold(0, u64::saturating_add);
+    let units_max = UNITS_MAX.max(shape.num_shards() as u64);
+    if units > units_max { Err(OrderError::TooManyShards { shards: units, shards_max: units_max }) } else { Ok(()) }
+}
+
 impl Draws {
     /// Makes the list for `streams` of `shape`, `choose[i]` samples of the i-th, all from one generator.
     pub(super) fn new(
@@ -46,6 +66,7 @@ impl Draws {
         granularity: u64,
         seeds: SamplingSeeds,
     ) -> Result<Self, OrderError> {
+        check_units(shape, streams)?;
         let mut generator = Generator::new(seeds.picks);
         let mut scratch = ChooseScratch::default();
         let (mut all_shards, mut picks_at, mut picks) = (Vec::new(), Vec::new(), Vec::new());
@@ -64,9 +85,9 @@ impl Draws {
                 }
                 let (times, part) = (share / size, share % size);
                 OrderError::unless(
-                    all_shards.len() as u64 + times < UNITS_MAX && total + share <= SAMPLES_MAX,
+                    total + share <= SAMPLES_MAX,
                     "the weights",
-                    "such that an epoch sees shards at most 2^27 times and samples at most 2^48 times",
+                    "such that an epoch has at most 2^48 samples",
                 )?;
                 for _ in 0..times {
                     total += size;
@@ -165,4 +186,25 @@ fn last_pick_sizes(sizes: &[u32], picks: &Steps, granularity: u64) -> Vec<u64> {
         }
     }
     last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_that_take_gigabytes_are_rejected_before_they_are_taken() {
+        let shape = DataSetShape::new(&[vec![1; 8], vec![1000, 0]]).expect("two streams");
+        let streams = |tiny, large| [(StreamId(0), tiny), (StreamId(1), large)];
+        // Drawing these would be slow and take 400 MB.
+        check_units(&shape, &streams(UNITS_MAX - 1, 1000)).expect("the most");
+        check_units(&shape, &streams(8, 1000 * (UNITS_MAX - 8))).expect("few shards");
+        for streams in [streams(UNITS_MAX, 1000), streams(8, 1000 * UNITS_MAX), streams(SAMPLES_MAX, SAMPLES_MAX)] {
+            let error = check_units(&shape, &streams).expect_err("too many");
+            assert!(error.to_string().contains("lower the streams' weights"), "{error}");
+        }
+        let seeds = SamplingSeeds { shares: 0, picks: 0 };
+        let error = Draws::new(&shape, &streams(SAMPLES_MAX, 1), 1, seeds).expect_err("too many");
+        assert_eq!(error, OrderError::TooManyShards { shards: SAMPLES_MAX + 1, shards_max: UNITS_MAX });
+    }
 }
