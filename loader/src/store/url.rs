@@ -34,6 +34,8 @@ impl Place {
             return reject("an address has a scheme before //, such as http:, and a path begins with one slash");
         }
         let Some((scheme, rest)) = remote.split_once("://") else {
+            let address = Address::of(remote);
+            let is_address = !address.user.is_empty() || address.tail.starts_with('?');
             return match remote.split_once(':') {
                 Some((scheme, rest)) if SUPPORTED.contains(&scheme) => {
                     let slashes = if scheme == "file" { ":///" } else { "://" };
@@ -44,6 +46,11 @@ impl Place {
                     ))
                 }
                 Some((scheme, _)) if UNSUPPORTED.contains(&scheme) => unsupported(scheme, remote),
+                // As a path it would be in every message about its files.
+                _ if is_address => reject(
+                    "this is an address without its scheme, such as https:// or sftp://: add it, or pass a folder of this \
+                     name as `local`",
+                ),
                 _ => Ok(Self::File(PathBuf::from(remote))),
             };
         };
@@ -114,7 +121,7 @@ pub(crate) fn is_url(name: &str) -> bool {
 /// Schemes in which `@` is part of a place's name. The part before it is a secret only with a colon, which no name has.
 const WITHOUT_USERS: [&str; 2] = ["oci", "wasbs"];
 
-/// Returns a remote for messages and logs, without the user name, password, query and fragment of its address.
+/// Returns a remote for messages and logs, without the user name, password, parameters, query and fragment of its address.
 pub fn redact(remote: &str) -> Cow<'_, str> {
     let address = Address::of(remote);
     match address.user {
@@ -138,8 +145,8 @@ pub fn redact_in<'a>(text: &'a str, remote: &str) -> Cow<'a, str> {
         text = text.replace(&format!("{user}@"), "...@");
     }
     let parts = [user, tail].into_iter().flat_map(|secret| {
-        let coarse = secret.split(['/', '?', '#', '&']);
-        let fine = secret.split(['/', '?', '#', '&', ':', '=', '@']);
+        let coarse = secret.split(['/', '?', '#', '&', ';']);
+        let fine = secret.split(['/', '?', '#', '&', ';', ':', '=', '@']);
         std::iter::once(secret).chain(coarse).chain(fine).map(str::to_owned)
     });
     let with_encoded = |part: String| {
@@ -162,14 +169,35 @@ struct Address<'a> {
     user: &'a str,
     /// Server and path; after a user it begins with `@`.
     place: &'a str,
-    /// Query and fragment.
+    /// Parameters of the path, query and fragment.
     tail: &'a str,
+}
+
+/// Returns the position of the first `name=` after one of `marks`, which belongs to it.
+fn parameters_at(text: &str, marks: &[char]) -> Option<usize> {
+    let is_parameter = |after: &str| {
+        let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')));
+        end.is_some_and(|end| end > 0 && after[end..].starts_with('='))
+    };
+    text.match_indices(marks).map(|(at, _)| at).find(|at| is_parameter(&text[at + 1..]))
+}
+
+/// Splits `user:password@host:path`, as scp has it, before the last `@`.
+fn scp_user(name: &str) -> Option<(&str, &str)> {
+    let (user, host) = name.split_at(name.rfind('@')?);
+    let is_user = user.split_once(':').is_some_and(|(user, _)| !user.is_empty() && !user.contains('/'));
+    let is_host = host.split(['/', ':']).next().is_some_and(|name| host[name.len()..].starts_with(':'));
+    (is_user && is_host).then_some((user, host))
 }
 
 impl<'a> Address<'a> {
     fn of(remote: &'a str) -> Self {
-        let path = Self { start: remote, ..Self::default() };
-        // Without a scheme only a user makes it an address.
+        // Without a scheme only a user or a query makes it an address.
+        let (place, tail) = remote.split_at(parameters_at(remote, &['?']).unwrap_or(remote.len()));
+        let path = match scp_user(place) {
+            Some((user, place)) => Self { start: "", user, place, tail },
+            None => Self { start: place, tail, ..Self::default() },
+        };
         let is_bare = remote.starts_with("//");
         let (scheme, rest) = match remote.split_once(':') {
             _ if is_bare => ("", remote),
@@ -182,9 +210,9 @@ impl<'a> Address<'a> {
             return path;
         }
         let (start, rest) = remote.split_at(remote.len() - rest.trim_start_matches('/').len());
-        // A query may be encoded by mistake.
-        let ends = ["?", "#", "%3F", "%3f", "%23"];
-        let tail_at = ends.iter().filter_map(|end| rest.find(end)).min().unwrap_or(rest.len());
+        // A query may be encoded by mistake, or its start may be missing.
+        let ends = ["?", "#", "%3F", "%3f", "%23"].iter().filter_map(|end| rest.find(end));
+        let tail_at = ends.chain(parameters_at(rest, &['&', ';'])).min().unwrap_or(rest.len());
         let (place, tail) = rest.split_at(tail_at);
         // A password may contain any of `/@?#`, unencoded by mistake: it ends at the last `@`.
         let server = place.split('/').next().unwrap_or_default();
@@ -252,6 +280,8 @@ mod tests {
             ("file://data/x", "three slashes"),
             ("file:///data/x?y=1", "cannot have a query"),
             ("//me:y@h/x", "a scheme before //"),
+            ("me:y@h:/x", "without its scheme, such as https:// or sftp://"),
+            ("bucket/x?token=y", "pass a folder of this name as `local`"),
             ("gs://b/x", "not supported yet"),
             ("ftp://h/x", "unknown scheme"),
             ("s3:///x", "bucket name"),
@@ -289,6 +319,11 @@ mod tests {
             "s3://b/x",
             "//data/a@b?c",
             "//data:a/b",
+            "http://h/a;b/c&d",
+            "git@h:x",
+            "a/b:c@d:e",
+            "/data/a=b?c",
+            "./a:b@c",
         ] {
             assert_eq!(redact(name), name);
         }
@@ -316,6 +351,14 @@ mod tests {
             ("//me:secret@h/x", "//...@h/x"),
             ("//me:sec/ret@h/x", "//...@h/x"),
             ("//secret@h/x?y", "//...@h/x"),
+            ("http://h/x;jsessionid=secret/y", "http://h/x"),
+            ("http://h/x&sig=sec/ret", "http://h/x"),
+            ("s3://bucket/x;token=secret?y", "s3://bucket/x"),
+            ("me:secret@h:/x", "...@h:/x"),
+            ("me:sec/ret@h:x", "...@h:x"),
+            ("me:secret@h:/x?token=secret", "...@h:/x"),
+            ("/data/x?token=secret", "/data/x"),
+            ("bucket/x?X-Amz-Signature=secret", "bucket/x"),
         ] {
             assert_eq!(redact(remote), shown);
         }
@@ -331,6 +374,8 @@ mod tests {
             ("sftp://me:secret@h/x", "'secret' is wrong for me", "'...' is wrong for me"),
             ("http://h/x?sig=secret", "no key x?sig=secret", "no key x..."),
             ("http://h/x?sig=secret", "no parameter secret", "no parameter ..."),
+            ("http://h/x;jsessionid=secret", "no key x;jsessionid=secret", "no key x..."),
+            ("me:secret@h:/x", "'secret' is wrong", "'...' is wrong"),
             ("http://me@h/x", "me@h is unknown", "...@h is unknown"),
             ("http://h/x", "no key x at http://h/x", "no key x at http://h/x"),
             ("/data/a?b#c", "no /data/a?b#c", "no /data/a?b#c"),

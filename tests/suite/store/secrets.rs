@@ -77,10 +77,29 @@ fn an_address_is_shown_without_its_secrets() {
         "wasbs://box@account/x?sig={}",
         "file:///nowhere?sig={}",
         "//me:{}@h/x",
+        "me:{}@h:/x",
+        "/nowhere?token={}",
+        "nowhere?X-Amz-Signature={}",
     ] {
         hidden_in_error(&rig.stores.open(&address.replace("{}", SECRET)).expect_err("not supported"));
     }
     hidden_in_rig(&rig);
+}
+
+#[test]
+fn a_parameter_of_a_remotes_path_is_not_shown_when_its_objects_fail() {
+    keep_log();
+    for parameter in [";jsessionid={}", "&sig={}"] {
+        let rig = Rig::new();
+        let address = format!("{}/x{}", rig.server.url(), parameter.replace("{}", SECRET));
+        let remote = rig.stores.open(&address).expect("a folder with a strange name");
+        hidden(&format!("{remote:?}"));
+        hidden_in_error(&remote.get_small("index.json", 10).expect_err("no such object"));
+        let ticket = remote.fetch(FetchRequest::new("shard", 300)).expect("queued");
+        hidden(&format!("{ticket:?}"));
+        hidden_in_error(&ticket.wait().expect_err("no such object"));
+        hidden_in_rig(&rig);
+    }
 }
 
 #[test]
