@@ -13,8 +13,9 @@ from .errors import __all__ as _errors
 from .fields import *  # noqa: F403
 from .fields import __all__ as _fields
 from .loader import Loader
-from .shards import MDSWriter, ShardReader, read_index
+from .shards import ShardReader, read_index
 from .streams import Stream
 from .world import World
+from .writer import MDSWriter
 
 __all__ = [*_errors, *_fields, "Loader", "MDSWriter", "ShardReader", "Stream", "World", "__version__", "read_index"]

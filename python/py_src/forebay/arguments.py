@@ -34,6 +34,7 @@ __all__ = [
     "checked",
     "checks",
     "flag",
+    "folder",
     "one_of",
     "path",
     "real",
@@ -216,6 +217,17 @@ def text(name: str, value: Any, what: str = "text") -> str:
 def path(name: str, value: Any, what: str = "a path") -> str:
     """Checks a path and returns it as text, with the home directory in place of `~`."""
     return os.path.expanduser(text(name, os.fspath(value) if isinstance(value, os.PathLike) else value, what))
+
+
+def folder(name: str, value: Any) -> str:
+    """Checks the path of a local folder, and returns it for any working directory."""
+    where = path(name, value, "the path of a local folder")
+    if "\0" in where:
+        raise ConfigError(f"{name} is a path, which has no null character, but it is {shown(where)}")
+    # The same rule as `is_url` in Rust's `store::url`, which checks a loader's `local`.
+    if re.match(r"[A-Za-z][A-Za-z0-9-]+:/", where):
+        raise ConfigError(f"{shown(where)} is a URL, and this works on a local folder: copy from or to the store yourself")
+    return os.path.abspath(where)
 
 
 def one_of(name: str, value: Any, choices: Sequence[str]) -> str:

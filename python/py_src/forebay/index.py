@@ -23,8 +23,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from . import _forebay
+from .arguments import folder
 from .errors import Error
-from .shards import _folder
 
 __all__ = ["Report", "index"]
 
@@ -72,7 +72,7 @@ def index(
         FormatError: A shard is damaged. The copy then has no index.json, so it cannot be used as a data set.
         UnsupportedError: The shards are not MDS.
     """
-    copy = _forebay.IndexedCopy(_folder(source), _folder(out), transcode)
+    copy = _forebay.IndexedCopy(folder("source", source), folder("out", out), transcode)
     report = Report()
     pool = ThreadPoolExecutor(threads or _forebay.cpu_count(), "forebay-index")
     try:

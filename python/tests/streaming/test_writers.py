@@ -1,14 +1,16 @@
 """Writers beyond the bytes they write: arguments, uploads, failures."""
 
+import gc
 import json
 import logging
 import os
 import threading
+import warnings
 
 import pytest
 
 from forebay import _forebay
-from forebay.streaming.base.format import MDSWriter
+from forebay.streaming.base.format import CSVWriter, JSONWriter, MDSWriter
 from forebay.streaming.base.storage import _downloader, download
 from forebay.streaming.base.storage.upload import CloudUploader, LocalUploader
 
@@ -217,3 +219,27 @@ def test_listing_starts_at_a_prefix(either, tmp_path):
     uploader = either("base.storage.upload").CloudUploader.get(str(tmp_path), exist_ok=True)
     assert uploader.list_objects() == [str(tmp_path / name) for name in ("a/1", "a/2", "b")]
     assert uploader.list_objects("a/2") == [str(tmp_path / "a/2")]
+
+
+@pytest.mark.parametrize("kind", [MDSWriter, CSVWriter, JSONWriter])
+def test_a_writer_that_goes_without_finish_warns_about_its_samples(tmp_path, kind):
+    # The reference drops them without a word.
+    writer = kind(out=str(tmp_path), columns=COLUMNS, size_limit=300)
+    fill(writer, 5)
+    # A job in flight keeps its writer.
+    writer._packers.shutdown()
+    writer.executor.shutdown()
+    with pytest.warns(RuntimeWarning, match=rf"a {kind.__name__} .* the 5 samples .* {tmp_path} has no index\.json"):
+        del writer
+        gc.collect()
+
+
+def test_a_writer_that_has_finished_does_not_warn(tmp_path):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        MDSWriter(out=str(tmp_path / "none"), columns=COLUMNS)
+        with MDSWriter(out=str(tmp_path / "set"), columns=COLUMNS) as writer:
+            fill(writer)
+        del writer
+        gc.collect()
+    assert [str(warning.message) for warning in caught if "finish()" in str(warning.message)] == []

@@ -157,8 +157,12 @@ impl Encoding {
     }
 
     fn encode_unchecked(&self, value: &Value<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let put = |scalar: Option<Scalar>, out: &mut Vec<u8>| -> Result<()> {
-            scalar.ok_or_else(|| Error::config(format!("{value:?} does not fit in {self}")))?.write(out);
+        let out_of_range = |dtype: DType| {
+            let (given, range) = (value.shown(), Scalar::range(dtype));
+            Error::config(format!("{given} cannot be stored as `{self}`, which holds {range}"))
+        };
+        let put = |dtype: DType, scalar: Option<Scalar>, out: &mut Vec<u8>| -> Result<()> {
+            scalar.ok_or_else(|| out_of_range(dtype))?.write(out);
             Ok(())
         };
         if let (Some((element, reserved)), Value::List(items)) = (self.list(), value) {
@@ -172,9 +176,13 @@ impl Encoding {
             | (Self::Pickle, Value::Pickle(bytes)) => out.extend_from_slice(bytes),
             (Self::Str, Value::Str(text)) => out.extend_from_slice(text.as_bytes()),
             (Self::Int, Value::Int(int)) => out.extend(int.to_le_bytes()),
-            (Self::Scalar(dtype), Value::Int(int)) => put(Scalar::of_int(*dtype, *int), out)?,
-            (Self::Scalar(dtype), Value::Float(float)) => put(Scalar::of_float(*dtype, *float), out)?,
-            (Self::Scalar(dtype), Value::Scalar(scalar)) => put(scalar.cast(*dtype), out)?,
+            (Self::Int, Value::BigInt(_)) => return Err(out_of_range(DType::Int64)),
+            (Self::Scalar(dtype), Value::Int(int)) => put(*dtype, Scalar::of_int(*dtype, *int), out)?,
+            (Self::Scalar(dtype), Value::BigInt(digits)) if is_integer(digits) => {
+                put(*dtype, Scalar::of_digits(*dtype, digits), out)?;
+            }
+            (Self::Scalar(dtype), Value::Float(float)) => put(*dtype, Scalar::of_float(*dtype, *float), out)?,
+            (Self::Scalar(dtype), Value::Scalar(scalar)) => put(*dtype, scalar.cast(*dtype), out)?,
             (Self::StrInt, Value::Int(int)) => out.extend(int.to_string().bytes()),
             (Self::StrInt, Value::BigInt(digits)) if is_integer(digits) => out.extend(digits.bytes()),
             (Self::StrFloat, Value::Float(float)) => out.extend(json::python_float(*float, json::STR_WORDS).bytes()),
@@ -400,6 +408,32 @@ mod tests {
         ] {
             let e = encoding(name).encode(&value, &mut Vec::new()).unwrap_err();
             assert_eq!(e.kind(), ErrorKind::Config, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_does_not_fit_is_shown_with_the_range_of_its_column() {
+        for (name, value, message) in [
+            ("uint8", Value::Int(256), "256 cannot be stored as `uint8`, which holds whole numbers from 0 to 255"),
+            ("int8", Value::Float(3.7), "3.7 cannot be stored as `int8`, which holds whole numbers from -128 to 127"),
+            ("int8", Value::Scalar(Scalar::I64(200)), "200 cannot be stored as `int8`, which holds whole numbers from"),
+            ("uint16", Value::Scalar(Scalar::F32(f32::NAN)), "nan cannot be stored as `uint16`"),
+            (
+                "float16",
+                Value::Float(1e6),
+                "1000000.0 cannot be stored as `float16`, which holds numbers from -6.5504e4 to",
+            ),
+            (
+                "int",
+                Value::BigInt("9223372036854775808".into()),
+                "9223372036854775808 cannot be stored as `int`, which holds whole numbers from -9223372036854775808 to \
+                 9223372036854775807",
+            ),
+            ("int", Value::BigInt("9".repeat(400).into()), "9999999999999999999999999999999999999999... cannot"),
+        ] {
+            let e = encoding(name).encode(&value, &mut Vec::new()).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Config, "{name}");
+            assert!(e.message().starts_with(message), "{e}");
         }
     }
 

@@ -44,13 +44,22 @@ macro_rules! scalars {
                 }
             }
 
-            /// Returns `int` as `dtype`, or `None` if it is out of range, as in numpy 2.
+            /// Returns `int` as `dtype`, or `None` if it is out of range, as in numpy 2. Floats may round it.
             pub fn of_int(dtype: DType, int: i64) -> Option<Self> {
                 match dtype {
                     $(DType::$int_dtype => int.try_into().ok().map(Self::$int),)*
                     // Through a 64-bit float it would be rounded twice.
                     DType::Float32 => Some(Self::F32(int as f32)),
                     _ => Self::of_float(dtype, int as f64),
+                }
+            }
+
+            /// Range of `dtype`, as the end of a sentence.
+            pub(super) fn range(dtype: DType) -> String {
+                match dtype {
+                    $(DType::$int_dtype => format!("whole numbers from {} to {}", <$int_type>::MIN, <$int_type>::MAX),)*
+                    $(DType::$float_dtype => format!("numbers from {:e} to {:e}", <$float_type>::MIN, <$float_type>::MAX),)*
+                    DType::BFloat16 => "no numbers".into(),
                 }
             }
 
@@ -83,23 +92,39 @@ scalars! {
 }
 
 impl Scalar {
-    /// Returns `float` as `dtype`. For integer types the fraction is dropped; `None` if the rest is out of range.
+    /// Returns `float` as `dtype`, rounded if that is a float; `None` for a fraction in an integer type, and for a number
+    /// out of range.
     pub fn of_float(dtype: DType, float: f64) -> Option<Self> {
+        let in_range = |rounded: f64| rounded.is_finite() || !float.is_finite();
         match dtype {
             DType::BFloat16 => None,
-            DType::Float16 => Some(Self::F16(f16::from_f64(float))),
-            DType::Float32 => Some(Self::F32(float as f32)),
+            DType::Float16 => Some(f16::from_f64(float)).filter(|half| in_range(half.to_f64())).map(Self::F16),
+            DType::Float32 => Some(float as f32).filter(|single| in_range(f64::from(*single))).map(Self::F32),
             DType::Float64 => Some(Self::F64(float)),
+            // NaN, which differs too, for infinity and NaN.
+            _ if float.fract() != 0.0 => None,
             DType::UInt64 => {
-                let whole = float.trunc();
                 // 2^64 is exact as a float; its predecessor is the largest that fits.
-                (0.0..18_446_744_073_709_551_616.0).contains(&whole).then_some(Self::U64(whole as u64))
+                (0.0..18_446_744_073_709_551_616.0).contains(&float).then_some(Self::U64(float as u64))
             }
             _ => {
-                let whole = float.trunc();
-                let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&whole);
-                if fits { Self::of_int(dtype, whole as i64) } else { None }
+                let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&float);
+                if fits { Self::of_int(dtype, float as i64) } else { None }
             }
+        }
+    }
+
+    /// Returns the whole number with these decimal digits, and a sign before them, as `dtype`; `None` if it is out of
+    /// range.
+    pub(super) fn of_digits(dtype: DType, digits: &str) -> Option<Self> {
+        match dtype {
+            DType::UInt64 => digits.parse().ok().map(Self::U64),
+            _ if dtype.is_float() => digits
+                .parse()
+                .ok()
+                .filter(|float: &f64| float.is_finite())
+                .and_then(|float| Self::of_float(dtype, float)),
+            _ => digits.parse().ok().and_then(|int| Self::of_int(dtype, int)),
         }
     }
 
@@ -107,7 +132,8 @@ impl Scalar {
     pub fn cast(self, dtype: DType) -> Option<Self> {
         match self {
             _ if self.dtype() == dtype => Some(self),
-            Self::U64(x) if dtype == DType::UInt64 || i64::try_from(x).is_err() => Self::of_float(dtype, x as f64),
+            Self::U64(x) if dtype == DType::Float32 => Some(Self::F32(x as f32)),
+            Self::U64(x) if i64::try_from(x).is_err() => Self::of_float(dtype, x as f64),
             Self::F16(_) | Self::F32(_) | Self::F64(_) => Self::of_float(dtype, self.as_f64()),
             _ => Self::of_int(dtype, self.as_i64()?),
         }
@@ -130,15 +156,43 @@ mod tests {
     }
 
     #[test]
-    fn numbers_out_of_range_are_rejected_and_fractions_dropped() {
+    fn numbers_that_a_type_cannot_hold_are_rejected() {
         assert_eq!(Scalar::of_int(DType::UInt8, 256), None);
         assert_eq!(Scalar::of_int(DType::UInt8, -1), None);
-        assert_eq!(Scalar::of_float(DType::UInt8, 3.9), Some(Scalar::U8(3)));
-        assert_eq!(Scalar::of_float(DType::Int8, -3.9), Some(Scalar::I8(-3)));
+        for dtype in DType::stored().filter(|dtype| !dtype.is_float()) {
+            assert_eq!(Scalar::of_float(dtype, 3.7), None, "{dtype}");
+            assert_eq!(Scalar::F32(0.5).cast(dtype), None, "{dtype}");
+            assert_eq!(Scalar::of_float(dtype, f64::INFINITY), None, "{dtype}");
+        }
+        assert_eq!(Scalar::of_float(DType::UInt8, 3.0), Some(Scalar::U8(3)));
+        assert_eq!(Scalar::of_float(DType::Int8, -0.0), Some(Scalar::I8(0)));
         assert_eq!(Scalar::of_float(DType::Int64, 1e300), None);
         assert_eq!(Scalar::of_float(DType::Int64, f64::NAN), None);
         assert_eq!(Scalar::of_float(DType::UInt64, 18_446_744_073_709_551_616.0), None);
         assert_eq!(Scalar::U64(u64::MAX).cast(DType::Int64), None);
         assert_eq!(Scalar::F32(2.5).cast(DType::Float64), Some(Scalar::F64(2.5)));
+    }
+
+    #[test]
+    fn a_float_rounds_but_never_becomes_infinite() {
+        let half = |number: f32| Some(Scalar::F16(f16::from_f32(number)));
+        assert_eq!(Scalar::of_float(DType::Float16, 65_519.0), half(65_504.0));
+        assert_eq!(Scalar::of_float(DType::Float16, 65_520.0), None);
+        assert_eq!(Scalar::of_float(DType::Float16, f64::NEG_INFINITY), half(f32::NEG_INFINITY));
+        assert_eq!(Scalar::of_int(DType::Float16, 100_000), None);
+        assert_eq!(Scalar::F64(1e300).cast(DType::Float32), None);
+        assert_eq!(Scalar::of_float(DType::Float32, 0.1), Some(Scalar::F32(0.1)));
+        assert!(matches!(Scalar::of_float(DType::Float16, f64::NAN), Some(Scalar::F16(nan)) if nan.is_nan()));
+    }
+
+    #[test]
+    fn digits_beyond_an_int64_are_a_number_of_the_types_that_hold_it() {
+        let digits = "18446744073709551615";
+        assert_eq!(Scalar::of_digits(DType::UInt64, digits), Some(Scalar::U64(u64::MAX)));
+        assert_eq!(Scalar::of_digits(DType::UInt64, "18446744073709551616"), None);
+        assert_eq!(Scalar::of_digits(DType::Int64, digits), None);
+        assert_eq!(Scalar::of_digits(DType::Float64, digits), Some(Scalar::F64(18_446_744_073_709_551_616.0)));
+        assert_eq!(Scalar::of_digits(DType::Float16, digits), None);
+        assert_eq!(Scalar::of_digits(DType::Float64, &"9".repeat(400)), None);
     }
 }

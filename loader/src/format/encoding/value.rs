@@ -4,6 +4,10 @@ use std::borrow::Cow;
 
 use super::dtype::DType;
 use super::scalar::Scalar;
+use crate::format::json;
+
+/// Longest whole number that a message has in full.
+const DIGITS_SHOWN_MAX: usize = 40;
 
 /// Value of a column. Decoded values borrow from the sample if possible.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +59,24 @@ impl Value<'_> {
             Self::List(_) => "list",
             Self::Json(_) => "json",
             Self::Pickle(_) => "pickle",
+        }
+    }
+
+    /// A number as text, abridged, and other values by their kind, for messages.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Self::Int(int) => int.to_string(),
+            Self::BigInt(digits) if digits.len() > DIGITS_SHOWN_MAX => {
+                format!("{}...", digits.chars().take(DIGITS_SHOWN_MAX).collect::<String>())
+            }
+            Self::BigInt(digits) => digits.to_string(),
+            Self::Float(float) => json::python_float(*float, json::STR_WORDS),
+            Self::Scalar(Scalar::U64(int)) => int.to_string(),
+            Self::Scalar(scalar) => match scalar.as_i64() {
+                Some(int) if !scalar.dtype().is_float() => int.to_string(),
+                _ => json::python_float(scalar.as_f64(), json::STR_WORDS),
+            },
+            other => format!("a value of type {}", other.kind()),
         }
     }
 }

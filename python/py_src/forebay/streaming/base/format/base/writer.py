@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from ..... import _forebay
+from .....unfinished import Unfinished
 from ..._sizes import bytes_to_int
 from ...compression import compress, get_compression_extension, is_compression
 from ...hashing import get_hash, is_hash
@@ -110,6 +111,7 @@ class Writer(ABC):
         # One shard more than threads, so that no thread is idle. Not more, because raw shards are large.
         self._room = Semaphore(packers + 1)
         self._failure: BaseException | None = None
+        self._unfinished = Unfinished(self, type(self).__name__, _forebay.redact(self.remote or self.local))
         self._reset_cache()
 
     def _reset_cache(self) -> None:
@@ -153,6 +155,7 @@ class Writer(ABC):
             self._reset_cache()
         self.new_samples.append(encoded)
         self.new_shard_size += size
+        self._unfinished.samples += 1
 
     def finish(self) -> None:
         """Writes the last shard, waits for all uploads, and writes the index. No sample can be written after it.
@@ -160,6 +163,7 @@ class Writer(ABC):
         Raises:
             Exception: A shard could not be packed or uploaded; the cause is attached. No index is written.
         """
+        self._unfinished.end()
         try:
             self._check()
             if self.new_samples:

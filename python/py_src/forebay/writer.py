@@ -1,0 +1,129 @@
+"""Writer of local data sets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from . import _forebay
+from .arguments import U32, by_name, byte_size, flag, folder, shown, text, whole
+from .errors import ConfigError
+from .unfinished import Unfinished
+from .values import plain
+
+__all__ = ["MDSWriter"]
+
+
+@by_name('out="folder", columns={"image": "jpeg", "class": "int"}')
+class MDSWriter:
+    """Writer of MDS shards and their index, byte for byte like MosaicML streaming's. Threads compress and hash.
+
+        with MDSWriter(out="data/train", columns={"image": "jpeg", "class": "int"}, hashes=["xxh64"]) as writer:
+            writer.write({"image": jpeg_bytes, "class": 3})
+
+    The index is written last, so an interrupted run leaves no complete data set. An exception in the block writes no
+    index. A writer that goes without `finish` warns about its samples.
+
+    Args:
+        out: Local folder to write to, new or empty. It can be copied to a store without changes.
+        columns: Encoding of each column, such as "bytes", "str", "int", "float32", "ndarray:uint16:2048" or "jpeg".
+        compression: "zstd", "gz", "bz2", "br" or "snappy", optionally with a level ("zstd:7"). None: raw shards.
+        hashes: Hashes to record, such as ["xxh64"]. Without one, damaged downloads are not noticed, and local copies of
+            a data set that was written again in its place may be mixed with it.
+        size_limit: Largest raw shard, in bytes or as "64mb". None: one shard.
+        exist_ok: Empty the folder if it is not empty, instead of an error.
+        threads: Threads that compress and write. None: the CPUs of this process.
+        jpeg_row_index: Append to each shard the positions of the rows of every JPEG in "jpeg" columns, 0.2 to 0.3 % of
+            its bytes, so that `Loader` skips the parts above and right of a crop. Other readers, such as MosaicML
+            streaming, ignore it. Samples and shards do not change, and `size_limit` does not include it. `python -m
+            forebay.index` adds it to existing data.
+        jpeg_transcode: Rewrite progressive JPEGs of "jpeg" columns as baseline JPEGs with the same pixels and markers.
+            They decode faster and can have a row index.
+
+    Raises:
+        ConfigError: `out` is not empty or is a URL, an encoding is unknown, or an argument fits none of the columns.
+    """
+
+    def __init__(
+        self,
+        *,
+        out: str | os.PathLike[str],
+        columns: Mapping[str, str],
+        compression: str | None = None,
+        hashes: Sequence[str] | None = None,
+        size_limit: int | str | None = 1 << 26,
+        exist_ok: bool = False,
+        threads: int | None = None,
+        jpeg_row_index: bool = False,
+        jpeg_transcode: bool = False,
+    ) -> None:
+        if isinstance(hashes, str) or not isinstance(hashes, (Sequence, type(None))):
+            example = shown(hashes) if isinstance(hashes, str) else '"xxh64"'
+            raise ConfigError(f"hashes is a list, such as [{example}], but it is {shown(hashes)}")
+        if not isinstance(columns, Mapping) or not columns:
+            raise ConfigError(f'columns is a dict such as {{"image": "jpeg", "class": "int"}}, but it is {shown(columns)}')
+        columns = {text("a column's name", name): text(f"columns[{name!r}]", kind) for name, kind in columns.items()}
+        exist_ok = flag("exist_ok", exist_ok)
+        jpeg_row_index, jpeg_transcode = flag("jpeg_row_index", jpeg_row_index), flag("jpeg_transcode", jpeg_transcode)
+        threads = _forebay.cpu_count() if threads is None else whole("threads", threads, 1, U32)
+        if (jpeg_row_index or jpeg_transcode) and "jpeg" not in columns.values():
+            raise ConfigError('jpeg_row_index and jpeg_transcode are for columns of the encoding "jpeg", and there is none')
+        self._transcode = jpeg_transcode
+        # Values are stored in the order of their names.
+        self._columns = dict(sorted(columns.items()))
+        out = folder("out", out)
+        self._writer = _forebay.MdsWriter(
+            out,
+            list(self._columns.items()),
+            None if compression is None else text("compression", compression),
+            sorted({text(f"hashes[{place}]", name) for place, name in enumerate(hashes or ())}),
+            byte_size("size_limit", size_limit),
+            exist_ok,
+            threads,
+            jpeg_row_index,
+        )
+        self._unfinished = Unfinished(self, "MDSWriter", out)
+
+    def write(self, sample: Mapping[str, Any]) -> None:
+        """Adds a sample.
+
+        Args:
+            sample: A value for every column; other keys are ignored. Bytes are stored unchanged with every encoding.
+                Otherwise "jpeg", "png" and "pil" accept Pillow images, "ndarray" numpy arrays, "json" any value for
+                `json.dumps`. Floats may round a number.
+
+        Raises:
+            ConfigError: A column is missing, or its value does not fit its encoding: it has another type, a fraction
+                in an integer type, or it is out of range.
+        """
+        if not isinstance(sample, Mapping):
+            raise ConfigError(f"a sample is a dict of {', '.join(self._columns)}, but it is a {type(sample).__name__}")
+        values = []
+        for name, encoding in self._columns.items():
+            if name not in sample:
+                raise ConfigError(f"the sample has no column {name!r}")
+            kind, value = plain(encoding, sample[name], name)
+            if self._transcode and encoding == "jpeg":
+                value = _forebay.jpeg_to_baseline(value)
+            values.append((kind, value))
+        self._writer.write(values)
+        self._unfinished.samples += 1
+
+    def finish(self) -> None:
+        """Writes the last shard and the index. No sample can be written after it."""
+        self._unfinished.end()
+        self._writer.finish()
+
+    def __enter__(self) -> MDSWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._unfinished.end()
+            self._writer.abandon()
+        elif not self._unfinished.has_ended:
+            self.finish()
