@@ -120,7 +120,7 @@ def test_a_folder_of_another_type_is_named(tmp_path, path):
             fb.ShardReader(tmp_path, path)
 
 
-def test_a_writer_that_goes_without_finish_warns_about_its_samples(tmp_path):
+def test_a_writer_that_is_dropped_before_finish_warns_about_its_samples(tmp_path):
     writer = fb.MDSWriter(out=tmp_path / "set", columns={"a": "int"})
     for i in range(3):
         writer.write({"a": i})

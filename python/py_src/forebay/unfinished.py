@@ -24,7 +24,7 @@ class Unfinished:
     def __init__(self, writer: object, name: str, folder: str) -> None:
         self.samples = 0
         self._place = name, folder
-        # A forked child has a copy of the writer, and the parent goes on writing.
+        # A forked child has a copy of the writer, and the parent continues to write.
         self._process = os.getpid()
         self._finalizer = weakref.finalize(writer, self._warn)
 

@@ -124,10 +124,14 @@ def detect(
     return _checked(tuple(merged), source)
 
 
-def check_group(made: World) -> None:
+def check_group(made: World, name: str = "loader") -> None:
     """Compares the world that a loader was made with with the process group that is initialised now, if there is one.
 
     Numbers that the program has given are not compared: the ranks of data parallelism may differ from the group's.
+
+    Args:
+        made: The world.
+        name: Noun for the object, for the message.
 
     Raises:
         ConfigError: They differ, so ranks would get each other's samples.
@@ -138,8 +142,8 @@ def check_group(made: World) -> None:
     (rank, world_size, *_), source = found
     if (rank, world_size) != (made.rank, made.world_size):
         raise ConfigError(
-            f"the loader was made as {made}, but {source} has rank {rank} of "
-            f"{world_size} now, so ranks would get the wrong samples: make the loader after the process group is initialised, "
+            f"the {name} was made as {made}, but {source} has rank {rank} of "
+            f"{world_size} now, so ranks would get the wrong samples: make the {name} after the process group is initialised, "
             "or pass rank and world_size"
         )
 

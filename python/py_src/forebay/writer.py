@@ -24,7 +24,7 @@ class MDSWriter:
             writer.write({"image": jpeg_bytes, "class": 3})
 
     The index is written last, so an interrupted run leaves no complete data set. An exception in the block writes no
-    index. A writer that goes without `finish` warns about its samples.
+    index. A writer that is dropped before `finish` warns about its samples.
 
     Args:
         out: Local folder to write to, new or empty. It can be copied to a store without changes.

@@ -222,7 +222,7 @@ def test_listing_starts_at_a_prefix(either, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [MDSWriter, CSVWriter, JSONWriter])
-def test_a_writer_that_goes_without_finish_warns_about_its_samples(tmp_path, kind):
+def test_a_writer_that_is_dropped_before_finish_warns_about_its_samples(tmp_path, kind):
     # The reference drops them without a word.
     writer = kind(out=str(tmp_path), columns=COLUMNS, size_limit=300)
     fill(writer, 5)

@@ -62,19 +62,20 @@ def check_order(dataset: Any) -> None:
 
 def check_cache_limit(dataset: Any) -> None:
     """Checks that the indexes and a few shards fit."""
-    if not dataset.cache_limit:
+    limit = dataset._division.cache_limit
+    if limit is None:
         return
     index_bytes = sum(stream.get_index_size() for stream in dataset.streams)
     _require(
-        dataset.cache_limit > index_bytes,
-        f"Minimum cache usage ({index_bytes} bytes) of the indexes is larger than the cache limit ({dataset.cache_limit} "
+        limit > index_bytes,
+        f"Minimum cache usage ({index_bytes} bytes) of the indexes is larger than the cache limit ({limit} "
         "bytes). Raise `cache_limit`, by far if you can: evicted shards are fetched again.",
     )
-    largest = max(part.max_size() for part in dataset._parts)
+    largest = max(part.max_size() for part in dataset._division.parts)
     dataset.max_shard_size_across_all_streams = largest
     _require(
-        dataset.cache_limit >= 4 * largest,
-        f"Cache limit ({dataset.cache_limit} bytes) is too low. Increase the `cache_limit` to at-least four times the "
+        limit >= 4 * largest,
+        f"Cache limit ({limit} bytes) is too low. Increase the `cache_limit` to at-least four times the "
         f"largest shard, which takes {largest} bytes raw and compressed, and by far if you can: evicted shards "
         "are fetched again.",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import operator
 import os
 from collections.abc import Iterator, Sequence
@@ -15,14 +14,15 @@ from torch import distributed as dist
 from torch.utils.data import IterableDataset, get_worker_info
 
 from ... import _forebay
+from ...world import check_group
 from .._lazy import lazy
 from ._arrays import int64s, numbers
 from ._checks import alive, check_arguments, check_cache_limit, check_folders, check_order, check_remotes
+from ._division import Division
 from ._iterator import Epoch, IteratesInPython
 from ._iterator import _Iterator as _Iterator
-from ._outside import making_reader, outside
-from ._own_shards import OwnShards, folder, is_own, place
-from ._shards import AllShards, GivenShards, StreamShards
+from ._own_shards import OwnShards, folder
+from ._shards import GivenShards, StreamShards
 from ._sizes import bytes_to_int, number_abbrev_to_int
 from ._states import _ShardState as _ShardState
 from .array import Array
@@ -30,12 +30,11 @@ from .batching import generate_work, orders_in_python
 from .batching._ids import plan_arguments
 from .batching._in_python import of_engine
 from .format import Reader, get_index_basename
-from .format.mds._decoders import decoder_of
 from .registry_utils import construct_from_registry
 from .shared.state import SharedState
 from .spanner import Spanner
 from .stream import Stream, is_of_reference, streams_registry
-from .world import World
+from .world import World, found_world
 
 __all__ = ["StreamingDataset", "dist"]
 
@@ -117,7 +116,8 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         local_world_size: Processes of one node.
 
     Raises:
-        ValueError: An argument or a combination is wrong; the message contains the fix.
+        ValueError: An argument or a combination is wrong; the message contains the fix. Also later, if ranks come from
+            the environment and differ from a process group that was initialised in between.
         TypeError: `streams` is not a list of streams.
         RuntimeError: A stream has no samples, or neither a remote nor an index.
     """
@@ -177,6 +177,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         self.epoch_seed_change = shuffle and sampling_method == "balanced"
 
         self._unique_rank_world = World.detect(rank, world_size, local_rank, local_world_size)
+        self._found_world = found_world(rank, world_size, local_rank, local_world_size)
         self._parallel_rank_world = self._unique_rank_world
         if replication is not None:
             self._parallel_rank_world = self._unique_rank_world.replicate(replication)
@@ -213,8 +214,8 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         alive.add(self)
         self._state = SharedState()
         self._forget_process()
-        # Before workers are forked, so that they share its pages.
-        self._data_here = self._data
+        # Made before workers are forked, so that they share its pages.
+        self._division.data  # noqa: B018
 
     def _open_streams(self, streams: Sequence[Stream]) -> None:
         """Reads the indexes and sets the attributes that map streams, shards and samples to each other."""
@@ -229,14 +230,8 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
             if not part.samples.any():
                 raise RuntimeError(f"Stream contains no samples: {os.path.join(folder(stream), get_index_basename())}.")
             parts.append(part)
-        # Streams that the engine reads, and whether this class's own functions fetch their shards.
-        self._engine_streams = [number for number, stream in enumerate(streams) if not is_own(stream, parts[number])]
-        self._reads_in_engine = len(self._engine_streams) == len(streams) and (
-            type(self).prepare_shard is StreamingDataset.prepare_shard
-        )
-        self._parts = parts
-        self._shards: AllShards = AllShards(parts)
-        self.num_shards = len(self._shards)
+        self._division = Division(streams, parts, self.cache_limit)
+        self.num_shards = len(self._division.shards)
         self.shards_per_stream = np.array([len(part) for part in parts], np.int64)
         self.shard_offset_per_stream = self.shards_per_stream.cumsum() - self.shards_per_stream
         self.samples_per_stream = np.array([part.samples.sum() for part in parts], np.int64)
@@ -251,7 +246,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
     def _has_been_read(self) -> bool:
         """Returns true if this process has read or fetched a shard, or any process of the rank has begun an epoch."""
-        return self._reader_here is not None or self._own_here is not None or self._state.has_begun
+        return self._division.has_read or self._state.has_begun
 
     @property
     def size(self) -> int:
@@ -262,19 +257,27 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
     def shards(self) -> Sequence[Reader]:
         """Readers of all shards. One that a program assigns reads its shard's samples in place of the engine, and so do
         all of an assigned sequence."""
-        return self._shards
+        return self._division.shards
 
     @shards.setter
     def shards(self, shards: Sequence[Reader]) -> None:
-        if shards is not getattr(self, "_shards", None):
-            given = list(shards)
-            self._shards = AllShards([given])
-            self._shards[:] = given
+        if shards is not self._division.shards:
+            self._division.assign(shards)
 
     @property
     def _is_engines(self) -> bool:
-        """True if the engine reads all samples."""
-        return self._reads_in_engine and not self._shards.replaced and self.spanner is self._in_engine["spanner"]
+        """True if the engine reads all samples, and this class's own function fetches their shards."""
+        return (
+            self._division.is_engines
+            and not self._division.shards.replaced
+            and self.spanner is self._in_engine["spanner"]
+            and type(self).prepare_shard is StreamingDataset.prepare_shard
+        )
+
+    @property
+    def _own_shards(self) -> OwnShards:
+        """Shards that the program prepares itself."""
+        return self._division.own
 
     @property
     def next_epoch(self) -> int:
@@ -288,87 +291,32 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
     @property
     def cache_usage(self) -> int:
         """Bytes of indexes and shards in the local folders."""
-        own = sum(self.streams[n].get_index_size() for n in range(self.num_streams) if n not in self._engine_streams)
-        return own + self._own_shards.usage() + (self._reader.bytes_here() if self._engine_streams else 0)
+        return self._division.bytes_here()
 
     def __len__(self) -> int:
         """Samples of an epoch for each rank."""
+        self._check_group()
         return self.length
+
+    def _check_group(self) -> None:
+        """Compares the rank with a process group that was initialised after this data set was made. All ranks would get
+        the same samples, as with the reference."""
+        ours, found = self._unique_rank_world, self._found_world
+        # A program may have its own ranks.
+        if (ours.rank, ours.num_ranks) == (found.rank, found.world_size):
+            check_group(found, "data set")
 
     # State of one process.
 
     def _forget_process(self) -> None:
-        self._reader_here: _forebay.Reader | None = None
         self._samples_here: _forebay.Samples | None = None
-        # The shards that the program prepares, and the readers that it had assigned then.
-        self._own_here: tuple[OwnShards, dict[int, Reader]] | None = None
         # Number of epochs that this process has started.
         self._begun = 0
         for name in _THREADS:
             self.__dict__.pop(name, None)
 
-    @property
-    def _reader(self) -> _forebay.Reader:
-        if self._reader_here is not None:
-            return self._reader_here
-        # Concurrent threads share one reader with its shards, connections and open files.
-        with making_reader:
-            if self._reader_here is None:
-                self._reader_here = _forebay.Reader(self._engine_data, decoder_of, outside(self._of_engine(self.streams)))
-            return self._reader_here
-
-    def _of_engine(self, all_streams: Sequence[Any]) -> list[Any]:
-        return [all_streams[number] for number in self._engine_streams]
-
-    def _engine_shard(self, shard_id: int) -> int:
-        """Returns a shard's number among the streams that the engine reads."""
-        if len(self._engine_streams) == self.num_streams:
-            return shard_id
-        stream = int(self.stream_per_shard[shard_id])
-        before = sum(int(self.shards_per_stream[n]) for n in self._engine_streams if n < stream)
-        return before + shard_id - int(self.shard_offset_per_stream[stream])
-
-    @property
-    def _own_shards(self) -> OwnShards:
-        """Returns the shards that the program prepares itself."""
-        replaced = self._shards.replaced
-        if self._own_here is None or self._own_here[1] is not replaced:
-            own = {}
-            for number in set(range(self.num_streams)) - set(self._engine_streams):
-                first = int(self.shard_offset_per_stream[number])
-                for shard, reader in enumerate(self._parts[number], first):
-                    own[shard] = (self.streams[number], reader)
-            for shard, reader in replaced.items():
-                own[shard] = (self.streams[self.stream_per_shard[shard]], reader)
-            self._own_here = OwnShards(own, self.cache_limit or None), replaced
-        return self._own_here[0]
-
-    @property
-    def _data(self) -> _forebay.DataSet:
-        """Engine's form of all streams, for planning. Plain memory, which a fork may copy."""
-        if self._data_here is None:
-            places = [
-                stream._place() if number in self._engine_streams else place(stream)
-                for number, stream in enumerate(self.streams)
-            ]
-            self._data_here = self._data_of(places, [part.index for part in self._parts])
-        return self._data_here
-
-    @property
-    def _engine_data(self) -> _forebay.DataSet:
-        """Engine's form of the streams that the engine reads."""
-        if len(self._engine_streams) == self.num_streams:
-            return self._data
-        streams, parts = self._of_engine(self.streams), self._of_engine(self._parts)
-        return self._data_of([stream._place() for stream in streams], [part.index for part in parts])
-
-    def _data_of(self, places: list[dict[str, Any]], indexes: list[_forebay.Index]) -> _forebay.DataSet:
-        return _forebay.DataSet(json.dumps({"streams": places, "cache_limit": int(self.cache_limit or 0) or None}), indexes)
-
-    _data_here: _forebay.DataSet | None = None
-
     def __getstate__(self) -> dict[str, Any]:
-        here = {"_data_here", "_reader_here", "_samples_here", "_own_here", "_begun", *_THREADS}
+        here = {"_samples_here", "_begun", *_THREADS}
         return {name: value for name, value in self.__dict__.items() if name not in here}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -435,6 +383,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         Returns:
             `epoch`, `sample_in_epoch`, `num_canonical_nodes`, `shuffle_seed`, `initial_physical_nodes`.
         """
+        self._check_group()
         world = self._parallel_rank_world
         epoch, done = self._resume(world, self.next_epoch - 1)
         nodes = self.initial_physical_nodes
@@ -486,7 +435,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         check_order(self)
         world = self._parallel_worker_world
         arguments = plan_arguments(self.batching_method, self, world, epoch, sample_in_epoch)
-        return _forebay.Plan(self._data, arguments, world.rank)
+        return _forebay.Plan(self._division.data, arguments, world.rank)
 
     def _get_work(self, epoch: int, sample_in_epoch: int) -> NDArray[np.int64]:
         """Returns the ids of this worker, batch after batch, int64; -1 if it has fewer than other workers."""
@@ -518,6 +467,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
     def _begin(self) -> tuple[Any, Iterator[Any]]:
         """Starts an epoch; returns an object to close, and the samples."""
+        self._check_group()
         if self._samples_here is not None:
             self._samples_here.close()
         if hasattr(self, "_iterator"):
@@ -530,7 +480,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
             return given, given
         plan = self._plan(epoch, done)
         worker = self._parallel_worker_world.worker_of_rank
-        samples = _forebay.Samples(self._reader, plan, worker, max(int(self.predownload or 0), 0))
+        samples = _forebay.Samples(self._division.reader, plan, worker, max(int(self.predownload or 0), 0))
         self._samples_here = samples
         cls = type(self)
         if cls.__getitem__ is Array.__getitem__ and cls.get_item is StreamingDataset.get_item:
@@ -551,7 +501,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
             # Raises the reference's error.
             self.spanner[sample_id]
         if self._is_engines:
-            return self._reader.sample(int(sample_id), 1 + retry)
+            return self._division.reader.sample(int(sample_id), 1 + retry)
         return self._read_in_python(int(sample_id), retry)
 
     # Shards.
@@ -563,10 +513,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
             shard_id: Number of the shard.
             blocking: Wait if another process fetches it.
         """
-        if int(shard_id) in self._own_shards:
-            self._own_shards.prepare(int(shard_id), blocking)
-        else:
-            self._reader.fetch(self._engine_shard(int(shard_id)), blocking)
+        self._division.prepare(int(shard_id), blocking)
 
     def evict_shard(self, shard_id: int) -> None:
         """Deletes a shard from local disk, unless it is about to be read.
@@ -574,10 +521,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         Raises:
             ValueError: Its stream has no remote: the files may be the only copy.
         """
-        if int(shard_id) in self._own_shards:
-            self._own_shards.evict(int(shard_id))
-        else:
-            self._reader.evict(self._engine_shard(int(shard_id)))
+        self._division.evict(int(shard_id))
 
     def evict_coldest_shard(self) -> None:
         """Deletes the least recently used shard, of the streams that have a remote.
@@ -585,11 +529,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         Raises:
             ValueError: There is no such shard.
         """
-        if self._engine_streams and self._reader.evict_coldest() is not None:
-            return
-        if len(self._engine_streams) == self.num_streams and not self._shards.replaced:
-            raise ValueError("no shard on local disk can be fetched again")
-        self._own_shards.evict_coldest()
+        self._division.evict_coldest()
 
     # Names by which programs with a lock of their own call the two.
     def _evict_shard(self, shard_id: int) -> None:
@@ -631,6 +571,7 @@ _THREADS = ("_iterator", "_executor", "_event")
 def _forget_parent() -> None:
     """Resets data sets in a forked child, whose threads, locks and descriptors belong to the parent."""
     for dataset in alive:
+        dataset._division.forget_process()
         dataset._forget_process()
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from typing import Any
 
 from ... import world
 from . import distributed as dist
 
-__all__ = ["World"]
+__all__ = ["World", "found_world"]
 
 
 class World:
@@ -82,14 +83,10 @@ class World:
             ConfigError: The numbers are incomplete, or contradict each other.
             ValueError: A variable is not a number.
         """
-        is_asked = rank is None and world_size is None and os.environ.get("WORLD_SIZE")
-        if is_asked and (os.environ.get("RANK") or world.surroundings(os.environ) is None):
-            rank, world_size = dist.get_rank(), dist.get_world_size()
-            if local_world_size is None:
-                local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
-            if local_rank is None:
-                local_rank = rank % local_world_size
-        found = world.detect(rank, world_size, local_rank, local_world_size)
+        return cls._of(found_world(rank, world_size, local_rank, local_world_size))
+
+    @classmethod
+    def _of(cls, found: world.World) -> World:
         nodes = found.world_size // found.local_world_size
         return cls._of_rank(nodes, found.local_world_size, found.rank)
 
@@ -131,3 +128,23 @@ class World:
         data = sys.modules.get("torch.utils.data")
         info = data.get_worker_info() if data is not None else None
         return (info.id, info.num_workers) if info is not None else (0, 1)
+
+
+def found_world(
+    rank: int | None = None,
+    world_size: int | None = None,
+    local_rank: int | None = None,
+    local_world_size: int | None = None,
+) -> world.World:
+    """Returns the rank of this process, as `World.detect` does, with the source of the numbers."""
+    if rank is None and world_size is None and (size := os.environ.get("WORLD_SIZE")):
+        is_whole = bool(os.environ.get("RANK"))
+        if is_whole or world.surroundings(os.environ) is None:
+            ranks = dist.get_world_size()
+            node = int(os.environ.get("LOCAL_WORLD_SIZE") or 1) if local_world_size is None else local_world_size
+            place = dist.get_rank() % node if local_rank is None else local_rank
+            found = world.detect(dist.get_rank(), ranks, place, node)
+            # With RANK the program or the launcher has given them, and the ranks of data parallelism may differ from the
+            # process group's.
+            return found if is_whole else replace(found, source=f"WORLD_SIZE is {size}, and RANK is not set")
+    return world.detect(rank, world_size, local_rank, local_world_size)
