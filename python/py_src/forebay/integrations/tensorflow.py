@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -31,13 +31,23 @@ def dataset(loader: Loader, element_spec: Any = None) -> tf.data.Dataset:
     if not loader._single:
         raise ConfigError('a tf.data.Dataset has one batch per step, but device is a list: pass a name, such as device="cpu"')
 
-    def epoch() -> Iterator[Any]:
-        for batch in loader:
-            yield _element(batch)
-
     if element_spec is None:
-        element_spec = _spec(loader)
-    view = tf.data.Dataset.from_generator(epoch, output_signature=element_spec)
+        state = loader.state_dict()
+        example = next(iter(loader))
+        # The batch is delivered again.
+        loader.load_state_dict(state)
+        # A transform may have changed the number of rows.
+        element_spec = _spec(example, is_full=loader._batch.is_full and loader._transform is None)
+    return _dataset(lambda: iter(loader), element_spec)
+
+
+def view(batches: Callable[[], Iterator[Any]], example: Any) -> tf.data.Dataset:
+    """Returns a dataset of the batches that `batches` yields in each iteration, which are like `example`."""
+    return _dataset(batches, _spec(example, is_full=False))
+
+
+def _dataset(batches: Callable[[], Iterator[Any]], element_spec: Any) -> tf.data.Dataset:
+    view = tf.data.Dataset.from_generator(lambda: map(_element, batches()), output_signature=element_spec)
     options = tf.data.Options()
     # The optimiser would otherwise add a prefetch at the end.
     options.experimental_optimization.inject_prefetch = False
@@ -55,26 +65,21 @@ def _tensor(value: Any) -> Any:
     if isinstance(value, (dict, tuple)):
         return _element(value)
     if not isinstance(value, list):
-        return value
+        return value if tf.is_tensor(value) else tf.convert_to_tensor(value)
     if isinstance(value[0], (str, bytes)):
         return tf.constant(value, tf.string)
     return tf.ragged.stack(value)
 
 
-def _spec(loader: Loader) -> Any:
-    """Returns the types of a batch, without taking it."""
-    state = loader.state_dict()
-    element = _element(next(iter(loader)))
-    loader.load_state_dict(state)
-    # A transform may have changed the number of rows.
-    is_fixed = loader._batch.is_full and loader._transform is None
+def _spec(batch: Any, is_full: bool) -> Any:
+    """Returns the types of batches like this one; the number of rows is open unless all are full."""
 
     def loosened(spec: Any) -> Any:
         if isinstance(spec, tf.RaggedTensorSpec):
             shape = [None if place <= spec.ragged_rank else size for place, size in enumerate(spec.shape)]
             return tf.RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank, spec.row_splits_dtype)
-        if is_fixed or spec.shape.rank in (None, 0):
+        if is_full or spec.shape.rank in (None, 0):
             return spec
         return tf.TensorSpec([None, *spec.shape[1:]], spec.dtype)
 
-    return tf.nest.map_structure(lambda value: loosened(tf.type_spec_from_value(value)), element)
+    return tf.nest.map_structure(lambda value: loosened(tf.type_spec_from_value(value)), _element(batch))

@@ -1,0 +1,257 @@
+"""A loader for `fit`, `evaluate` and `predict` of Keras 3, with any of its backends.
+
+    train = Loader(..., framework=keras.config.backend())
+    batches = Batches(train, "x", "y")
+    model.fit(batches, epochs=10, callbacks=[BackupAndRestore(batches, "backup", save_freq=100)])
+
+`Batches` is a data adapter, which Keras accepts in place of data. A `PyDataset` would not do: Keras asks it for batches in
+any order, and more often than it trains on them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+from keras.src.trainers.data_adapters.data_adapter import DataAdapter
+
+from ..arguments import shown
+from ..errors import ConfigError
+from ..loader import Loader
+
+__all__ = ["BackupAndRestore", "Batches"]
+
+
+class Batches(DataAdapter):
+    """The batches of a loader as Keras takes them: inputs, targets and weights.
+
+    Pass it as `x`, or as `validation_data`. Each epoch of Keras is the next epoch of the loader. The fastest
+    `framework` of the loader is Keras's backend; "numpy" works with all.
+
+    Args:
+        loader: The loader, for one device.
+        inputs: Output that is the model's input, or a list of outputs, which become a dict of inputs. None: the batches
+            are as Keras wants them already, by the loader's `transform`.
+        targets: Output with the labels, or a list of outputs. None: the batches have none, as for `predict`.
+        weights: Output with the weight of each sample.
+        repeat: Continue with the next epoch where one ends: for `steps_per_epoch`, if that is not the epoch's length.
+    """
+
+    def __init__(
+        self,
+        loader: Loader,
+        inputs: str | Sequence[str] | None = None,
+        targets: str | Sequence[str] | None = None,
+        weights: str | None = None,
+        repeat: bool = False,
+    ) -> None:
+        if not isinstance(loader, Loader) or not loader._single:
+            raise ConfigError(f'Keras takes batches of a forebay.Loader with one device, but this is {shown(loader)}')
+        parts = [names for names in (inputs, targets, weights) if names is not None]
+        if parts != [inputs, targets, weights][: len(parts)]:
+            raise ConfigError("Keras's batches are inputs, targets and weights: targets need inputs, and weights need both")
+        self._loader = loader
+        self._parts = parts
+        self._repeat = repeat
+        # Iterator of the loader's epoch, with its first batch and the state after it, which were taken already.
+        self._begun: tuple[Iterator[Any], Any, Any] | None = None
+        # States after the batches of this pass that were not trained on yet, where there is a callback.
+        self._states: deque[dict[str, Any]] | None = None
+
+    @property
+    def num_batches(self) -> int | None:
+        """Batches of a whole epoch; None with `repeat`."""
+        return None if self._repeat else len(self._loader)
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a full batch."""
+        return self._loader._batch.rows
+
+    @property
+    def has_partial_batch(self) -> bool | None:
+        """False if all batches are full, else None."""
+        return False if self._loader._batch.is_full else None
+
+    @property
+    def partial_batch_size(self) -> int | None:
+        """Unknown."""
+        return None
+
+    def get_numpy_iterator(self) -> Iterator[Any]:
+        """Returns an epoch as numpy arrays."""
+        return self._map(keras.ops.convert_to_numpy)
+
+    def get_jax_iterator(self) -> Iterator[Any]:
+        """Returns an epoch as arrays of numpy or JAX."""
+        import jax
+
+        def array(value: Any) -> Any:
+            return value if isinstance(value, jax.Array) else keras.ops.convert_to_numpy(value)
+
+        return self._map(array)
+
+    def get_torch_dataloader(self) -> Iterator[Any]:
+        """Returns an epoch as tensors on Keras's device."""
+        return self._map(keras.ops.convert_to_tensor)
+
+    def get_tf_dataset(self) -> Any:
+        """Returns epochs as a `tf.data.Dataset`, one for each iteration."""
+        from .tensorflow import view
+
+        # The pass delivers this batch again.
+        self._begun = self._begun or self._begin()
+        # One element is taken ahead, so that it is converted during the step before.
+        return view(self._pass, self._arranged(self._begun[1])).prefetch(1)
+
+    def _map(self, convert: Any) -> Iterator[Any]:
+        return (keras.tree.map_structure(convert, batch) for batch in self._pass())
+
+    def _arranged(self, batch: Any) -> Any:
+        """Returns the outputs of a batch in Keras's form."""
+        if not self._parts:
+            return batch
+        parts = [batch[names] if isinstance(names, str) else {name: batch[name] for name in names} for names in self._parts]
+        return tuple(parts)
+
+    def _pass(self) -> Iterator[Any]:
+        """One pass of Keras over the data: an epoch, or without an end.
+
+        Keras builds a model with the first batch of a pass, and then begins another pass, which has to start with the
+        same batch.
+        """
+        if self._states is not None:
+            self._states.clear()
+        epoch, batch, state = self._begun or self._begin()
+        # An only batch is trained on: nothing is taken after it that would show that.
+        self._begun = None if len(self._loader) == 1 else (epoch, batch, state)
+        yield self._delivered(batch, state or self._state())
+        self._begun = None
+        while True:
+            for batch in epoch:
+                yield self._delivered(batch, self._state())
+            if not self._repeat:
+                return
+            epoch, batch, state = self._begin()
+            yield self._delivered(batch, state)
+
+    def _begin(self) -> tuple[Iterator[Any], Any, Any]:
+        """Starts the loader's next epoch, with its first batch."""
+        epoch = iter(self._loader)
+        for batch in epoch:
+            return epoch, batch, self._state()
+        raise ConfigError("an epoch of the loader has no batch")
+
+    def _state(self) -> dict[str, Any] | None:
+        return None if self._states is None else self._loader.state_dict()
+
+    def _delivered(self, batch: Any, state: Any) -> Any:
+        if self._states is not None:
+            self._states.append(state)
+        return self._arranged(batch)
+
+    def _resume(self, state: dict[str, Any]) -> bool:
+        """Continues after `state`, and returns true if that is the end of an epoch."""
+        self._loader.load_state_dict(state)
+        epoch = iter(self._loader)
+        for batch in epoch:
+            self._begun = epoch, batch, self._state()
+            return False
+        self._begun = None
+        return True
+
+
+class BackupAndRestore(keras.callbacks.BackupAndRestore):
+    """Keras's callback of this name, which also saves and restores the position in the data.
+
+    A job that starts again with the same `backup_dir` continues in the middle of the epoch: with the weights of the last
+    backup and with the batch that follows it. Keras numbers the steps of that epoch from 0.
+
+    Args:
+        batches: The training data that `fit` gets.
+        backup_dir: Folder of the backup.
+        save_freq: Batches between backups, or "epoch".
+        **kwargs: Further arguments of Keras's callback.
+    """
+
+    def __init__(self, batches: Batches, backup_dir: str | os.PathLike[str], save_freq: int | str = "epoch", **kwargs: Any) -> None:
+        super().__init__(os.fspath(backup_dir), save_freq, **kwargs)
+        self._batches = batches
+        batches._states = deque()
+        self._file = os.path.join(self.backup_dir, "loader.json")
+        # Positions of the last two backups by the number of the optimizer's steps. Keras writes the weights in a separate file,
+        # so a job that ends between both files finds the position that belongs to the weights.
+        self._positions: dict[str, Any] = {}
+        self._position: dict[str, Any] | None = None
+        self._steps_seen = 0
+        self._is_epoch_end = False
+        self._hidden: Any = None
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Restores the last backup, if there is one."""
+        super().on_train_begin(logs)
+        self._steps_seen = 0
+        if not os.path.exists(self._file):
+            return
+        with open(self._file) as file:
+            self._positions = json.load(file)
+        found = self._positions.get(self._steps())
+        if found is None:
+            raise ConfigError(
+                f"{self._file} has no position for weights of {self._steps()} steps: it belongs to another backup, remove the folder"
+            )
+        is_complete = self._batches._resume(found["state"])
+        self._current_epoch = found["epoch"] + (is_complete and not self._batches._repeat)
+        self.model._initial_epoch = self._current_epoch
+        if not is_complete and not self._batches._repeat:
+            # The epoch has fewer batches than Keras expects.
+            self._hidden = warnings.catch_warnings()
+            self._hidden.__enter__()
+            warnings.filterwarnings("ignore", "Your input ran out of data")
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Saves a backup after every `save_freq` batches."""
+        # Keras numbers the batches of an epoch from 0, and calls once for several with `steps_per_execution`.
+        for _ in range(batch + 1 - self._steps_seen):
+            if not self._batches._states:
+                raise ConfigError("fit trains on other data than this callback has: pass the same Batches to both")
+            self._position = self._batches._states.popleft()
+        self._steps_seen = batch + 1
+        super().on_train_batch_end(batch, logs)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Saves a backup with `save_freq="epoch"`."""
+        self._steps_seen = 0
+        self._show_warnings()
+        self._is_epoch_end = True
+        super().on_epoch_end(epoch, logs)
+        self._is_epoch_end = False
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Removes the backup, unless `delete_checkpoint` is false."""
+        self._show_warnings()
+        super().on_train_end(logs)
+
+    def _show_warnings(self) -> None:
+        if self._hidden is not None:
+            self._hidden.__exit__(None, None, None)
+            self._hidden = None
+
+    def _steps(self) -> str:
+        return str(int(keras.ops.convert_to_numpy(self.model.optimizer.iterations)))
+
+    def _save_model(self) -> None:
+        # At an epoch's end Keras has counted it already.
+        epoch = self._current_epoch - (self._is_epoch_end and not self._batches._repeat)
+        last = list(self._positions.items())[-1:]
+        self._positions = dict(last) | {self._steps(): {"epoch": epoch, "state": self._position}}
+        os.makedirs(self.backup_dir, exist_ok=True)
+        with open(f"{self._file}.new", "w") as file:
+            json.dump(self._positions, file)
+        os.replace(file.name, self._file)
+        super()._save_model()

@@ -1,0 +1,121 @@
+"""Trains a Keras model and prints the ids of every step as JSON; run by test_keras.py in a process for each backend.
+
+The model has a weight for each id, which every visit lowers by one: the ids of a step are read from the weights.
+"""
+
+import json
+import os
+import signal
+import sys
+import warnings
+
+import keras
+import numpy as np
+
+import forebay as fb
+from forebay.integrations.keras import BackupAndRestore, Batches
+
+EPOCHS, ROWS = 3, 48
+
+
+class Record(keras.callbacks.Callback):
+    """Ids of each step, by epoch; the program ends after `stop` steps."""
+
+    def __init__(self, stop=None, kill=False):
+        super().__init__()
+        self.epochs, self.steps, self.stop, self.kill, self.shown = {}, 0, stop, kill, []
+
+    def on_train_begin(self, logs=None):
+        self.weights = self.model.get_weights()[0].copy()
+        self.shown.append(self.params["steps"])
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epochs[epoch] = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        weights = self.model.get_weights()[0]
+        self.epochs[max(self.epochs)].append(np.flatnonzero(weights != self.weights).tolist())
+        self.weights = weights.copy()
+        self.steps += 1
+        if self.steps == self.stop:
+            if self.kill:
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise KeyboardInterrupt
+
+
+def network():
+    model = keras.Sequential([keras.Input((), dtype="int32"), keras.layers.Embedding(ROWS, 1, embeddings_initializer="zeros")])
+    loss = keras.losses.Loss(reduction="sum")
+    loss.call = lambda y_true, y_pred: y_pred
+    model.compile(keras.optimizers.SGD(1.0), loss=loss)
+    return model
+
+
+def loader(folder, framework=None, **kwargs):
+    fields = {"x": fb.Scalar("class", dtype="int32"), "y": fb.Scalar("class", dtype="float32")}
+    kwargs = {"batch_size": 5, "shuffle": True, "fields": fields} | kwargs
+    return fb.Loader(local=folder, framework=framework or keras.config.backend(), **kwargs)
+
+
+def fit(batches, stop=None, kill=False, backup=None, **kwargs):
+    record = Record(stop, kill)
+    callbacks = [record] if backup is None else [BackupAndRestore(batches, backup, save_freq=2), record]
+    try:
+        kwargs = {"epochs": EPOCHS, "verbose": 0} | kwargs
+        history = network().fit(batches, callbacks=callbacks, **kwargs).history
+    except KeyboardInterrupt:
+        history = None
+    return record, history
+
+
+def expected(folder):
+    """Ids of each step of a loop over the loader alone."""
+    with loader(folder, "numpy") as train:
+        return {epoch: [sorted(batch["x"].tolist()) for batch in train] for epoch in range(EPOCHS)}
+
+
+def check(folder, backup):
+    """Runs every check in this process; warnings are errors."""
+    plain = expected(folder)
+    with loader(folder) as train, loader(folder, shuffle=False) as val:
+        record, history = fit(Batches(train, "x", "y"), validation_data=Batches(val, "x", "y"))
+        assert record.epochs == plain, "each step has the batch of a plain loop"
+        assert record.shown == [10], "the progress bar knows the steps"
+        assert len(history["val_loss"]) == EPOCHS and np.isfinite(history["val_loss"]).all()
+        # Each of the 48 ids was lowered once in each epoch.
+        assert history["val_loss"] != history["loss"]
+        assert (train.epoch, val.epoch) == (EPOCHS, EPOCHS)
+    with loader(folder) as train:
+        record, _ = fit(Batches(train, "x", "y", repeat=True), steps_per_epoch=6, epochs=5)
+        assert sum(record.epochs.values(), []) == sum(plain.values(), []), "steps_per_epoch crosses the loader's epochs"
+    with loader(folder, "numpy", transform=lambda batch: (batch["x"], batch["y"])) as train:
+        assert fit(Batches(train))[0].epochs == plain, "arrays of numpy, arranged by a transform"
+    with loader(folder, shuffle=False) as test:
+        model = network()
+        assert model.predict(Batches(test, "x"), verbose=0).shape == (ROWS, 1)
+        assert model.evaluate(Batches(test, "x", "y"), verbose=0) == 0
+    for stop in (7, 10, 13):
+        place = f"{backup}-{stop}"
+        with loader(folder) as train:
+            fit(Batches(train, "x", "y"), stop, backup=place)
+        with loader(folder) as train:
+            resumed(plain, fit(Batches(train, "x", "y"), backup=place)[0], after=stop // 2 * 2)
+
+
+def resumed(plain, record, after):
+    """Checks the steps of a job that resumes a backup, which was made after `after` steps."""
+    steps = [(epoch, ids) for epoch, batches in record.epochs.items() for ids in batches]
+    assert steps == [(epoch, ids) for epoch, batches in plain.items() for ids in batches][after:]
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("error", UserWarning)
+    mode, folder, backup = sys.argv[1:]
+    if mode == "check":
+        check(folder, backup)
+    with loader(folder) as train:
+        if mode == "kill":
+            fit(Batches(train, "x", "y"), stop=15, kill=True, backup=backup)
+        if mode == "resume":
+            resumed(expected(folder), fit(Batches(train, "x", "y"), backup=backup)[0], after=14)
+    print("done")
