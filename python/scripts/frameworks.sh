@@ -9,6 +9,7 @@ packages=(
     jax==0.10.2
     keras==3.15.1
     lightning==2.6.6
+    orbax-checkpoint==0.11.40
     'ray[train]==2.60.0'
     tensorflow-cpu==2.21.0
     torchdata==0.11.0
