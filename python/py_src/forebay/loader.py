@@ -243,7 +243,7 @@ class Loader:
         # Place in its epoch of the state that was loaded and that no batch has followed yet.
         self._loaded_place = 0
         self._batch_size = config["batch_size"]
-        self._samples_per_step = config["batch_size"] * self._world.world_size * len(devices) // (config["replication"] or 1)
+        self._samples_per_step: int = config["batch_size"] * self._world.world_size * len(devices) // (config["replication"] or 1)
 
     def __iter__(self) -> Iterator[Any]:
         """Starts the next epoch, or resumes the position of `load_state_dict`. An earlier iterator ends.
@@ -266,14 +266,13 @@ class Loader:
         """Starts the epoch that the next batch belongs to, unless it has been started already."""
         named, self._named_epoch = self._named_epoch, None
         if named is not None and named != self._engines[0].epoch - self._is_fresh:
-            self._move(named)
+            self._move(named, 0)
         if not self._is_fresh:
             for engine in self._engines:
                 engine.start()
             self._is_fresh = True
 
-    def _move(self, epoch: int, batch: int = 0) -> None:
-        """Moves to batch number `batch` of an epoch, in the order that was fixed by the first run."""
+    def _move(self, epoch: int, batch: int) -> None:
         state = json.loads(self._engines[0].state_dict(False))
         state |= {"epoch": epoch, "sample_in_epoch": batch * self._samples_per_step}
         self._load(state, strict=True)
@@ -321,6 +320,11 @@ class Loader:
         return self._batch_size
 
     @property
+    def samples_per_step(self) -> int:
+        """Samples of a batch on all devices of all ranks together."""
+        return self._samples_per_step
+
+    @property
     def batch_sampler(self) -> _EpochSetter:
         """Object whose `sampler.set_epoch` is `set_epoch`: trainers look there for it."""
         return _EpochSetter(self)
@@ -332,7 +336,7 @@ class Loader:
         also with an iterator that no batch was taken from: that one moves to the epoch.
         """
         self._check()
-        epoch = whole("epoch", epoch, least=0)
+        epoch = whole("epoch", epoch)
         with self._turn:
             self._named_epoch = epoch
             if self._is_fresh:
@@ -372,6 +376,17 @@ class Loader:
         with self._turn:
             self._abandon()
             self._load(dict(state), strict)
+
+    def seek(self, epoch: int, batch: int) -> None:
+        """Makes the next `iter` start with batch number `batch` of `epoch`, without reading those before it.
+
+        A state from `state_dict` is better where there is one: it also resumes on another number of nodes.
+        """
+        self._check()
+        epoch, batch = whole("epoch", epoch), whole("batch", batch)
+        with self._turn:
+            self._abandon()
+            self._move(epoch, batch)
 
     def stats(self) -> dict[str, Any]:
         """Returns the figures of all stages since the loader was made.

@@ -1,0 +1,130 @@
+"""`torch.utils.data.DataLoader` of a loader, for libraries that check the type.
+
+The sampler has numbers in place of indexes: batch 3 of a rank has the numbers from 3 * batch size on. The data set returns
+the loader's next batch for them, so what a library does with samplers, such as skipping the first batches, works without
+reading them. The sampler is a `DistributedSampler`, which tells libraries that the data is sharded by rank and lets them
+set the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch.utils.data
+from torch.utils.data.distributed import DistributedSampler
+
+from ..errors import ConfigError
+from ..loader import Loader
+
+__all__ = ["DataLoader"]
+
+
+class DataLoader(torch.utils.data.DataLoader):
+    """A loader as a `torch.utils.data.DataLoader`: the same batches, made by the loader's threads.
+
+        train = DataLoader(forebay.Loader(remote="s3://bucket/set", batch_size=256, shuffle=True))
+
+    Its length is that of a whole epoch, also where it resumes within one. Its data set has `state_dict` and
+    `load_state_dict` too, for Composer.
+
+    Args:
+        loader: Loader with a single device.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        batches = _Batches(loader)
+        # All batches have as many numbers, so that none is left out, and a library does not remove repeats again.
+        super().__init__(batches, loader.batch_size, sampler=_Numbers(batches), collate_fn=_same, drop_last=True)
+
+    def __iter__(self) -> Iterator[Any]:
+        # A library that skips batches itself iterates the sampler alone, which then begins at the start of the epoch.
+        self.sampler.resumes = True
+        return super().__iter__()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the loader's state."""
+        return self.dataset.loader.state_dict()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Makes the next `iter` resume the position of a loader's state, on any legal number of ranks."""
+        self.dataset.loader.load_state_dict(state_dict)
+
+
+class _Batches(torch.utils.data.Dataset):
+    """Batches of a loader, in the order of their numbers."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+        self.restart()
+
+    def restart(self) -> None:
+        """Begins a pass: the next batch is the first one of an iterator."""
+        self._batches: Iterator[Any] | None = None
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self.loader) * self.loader.samples_per_step
+
+    def __getitems__(self, numbers: Sequence[int]) -> Any:
+        number = numbers[0] // self.loader.batch_size
+        if self._batches is None:
+            if number and not self.loader.first_batch:
+                self.loader.seek(self.loader.epoch, number)
+            self._batches, self._next = iter(self.loader), number
+        if number != self._next:
+            raise ConfigError(
+                f"batch {number} is asked for after batch {self._next - 1}: a library has put another sampler into this DataLoader, "
+                "but the loader's order is final and has this rank's share alone"
+            )
+        self._next += 1
+        return next(self._batches)
+
+    def __getitem__(self, number: int) -> Any:
+        raise ConfigError("rows are delivered in batches: a library has replaced the batch sampler of this DataLoader")
+
+    def is_last(self) -> bool:
+        """Returns true after the last batch of an epoch."""
+        return self._next >= len(self.loader)
+
+    def finish(self) -> None:
+        """Lets the loader see the end of the epoch, after which its state is the start of the next one."""
+        if self._batches is None and self.loader.first_batch < len(self.loader):
+            return  # The numbers were read, and no batch.
+        for _ in self._batches or self.loader:
+            break
+
+    def state_dict(self, num_samples: int | None = None, from_beginning: bool = True) -> dict[str, Any]:
+        """Returns the loader's state, with the arguments of MosaicML streaming's data sets."""
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        self.loader.load_state_dict(state_dict)
+
+
+class _Numbers(DistributedSampler):
+    """Numbers of the rows of an epoch, in order."""
+
+    def __init__(self, batches: _Batches) -> None:
+        # Not the base's, which counts samples and asks for the process group.
+        self._batches = batches
+        self.dataset = batches
+        self.shuffle, self.drop_last, self.epoch = False, True, 0
+        self.resumes = False
+
+    def __iter__(self) -> Iterator[int]:
+        batches, loader = self._batches, self._batches.loader
+        resumes, self.resumes = self.resumes, False
+        batches.restart()
+        yield from range(loader.first_batch * loader.batch_size if resumes else 0, len(self))
+        batches.finish()
+
+    def __len__(self) -> int:
+        return len(self._batches.loader) * self._batches.loader.batch_size
+
+    def set_epoch(self, epoch: int) -> None:
+        self._batches.loader.set_epoch(epoch)
+
+
+def _same(batch: Any) -> Any:
+    return batch
