@@ -2,7 +2,7 @@
 
 The sampler has numbers in place of indexes: batch 3 of a rank has the numbers from 3 * batch size on. The data set returns
 the loader's next batch for them, so what a library does with samplers, such as skipping the first batches, works without
-reading them. The sampler is a `DistributedSampler`, which tells libraries that the data is sharded by rank and lets them
+reading them. The sampler is a `DistributedSampler`, so libraries know that the data is sharded by rank, and can
 set the epoch.
 """
 
@@ -30,9 +30,14 @@ class DataLoader(torch.utils.data.DataLoader):
 
     Args:
         loader: Loader with a single device.
+
+    Raises:
+        ConfigError: The loader has several devices, so that a step has several batches.
     """
 
     def __init__(self, loader: Loader) -> None:
+        if not loader._single:
+            raise ConfigError('a DataLoader has one batch per step, but device is a list: pass a name, such as device="cuda:0"')
         batches = _Batches(loader)
         # All batches have as many numbers, so that none is left out, and a library does not remove repeats again.
         super().__init__(batches, loader.batch_size, sampler=_Numbers(batches), collate_fn=_same, drop_last=True)
