@@ -2,9 +2,11 @@
 //!
 //! * `rig`: data, compiler, sanitizers;
 //! * `programs`: the programs of `ffi/tests`, plain and under sanitizers and valgrind;
+//! * `examples`: the programs of `ffi/examples`, in several languages;
 //! * `install`: `make install`;
 //! * `header`: the documentation in `forebay.h`.
 
+mod examples;
 mod header;
 mod install;
 mod programs;
