@@ -15,6 +15,10 @@ soname=libforebay.so.$(constant MAJOR)
 file=$soname.$(constant MINOR)
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 
+# Two installations may run at once, and the static library has one place.
+mkdir -p "$target"
+exec 9>"$target/install.lock"
+flock 9
 cargo rustc --quiet --locked --profile "$profile" -p forebay-ffi --lib --crate-type staticlib
 built=$target/$profile
 [ "$profile" != dev ] || built=$target/debug

@@ -24,8 +24,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "python" / "docs").glob("*.md"))]
 STAND_INS = {"s3://bucket/": "bucket/", "https://host/": "bucket/", '"/data/': '"local/'}
 """Addresses on the pages, and the folders used in their place."""
 
-LANGUAGES = {"sh", "text"}
-"""Languages of blocks that are not run."""
+LANGUAGES = {"c", "cpp", "sh", "text"}
+"""Languages of blocks that are not run here. `tests/suite/ffi/page.rs` runs those of the page about C."""
 
 BLOCK = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```$", re.M | re.S)
 

@@ -4,10 +4,12 @@
 //! * `programs`: the programs of `ffi/tests`, plain and under sanitizers and valgrind;
 //! * `examples`: the programs of `ffi/examples`, in several languages;
 //! * `install`: `make install`;
+//! * `page`: the page of the documentation;
 //! * `header`: the documentation in `forebay.h`.
 
 mod examples;
 mod header;
 mod install;
+mod page;
 mod programs;
 mod rig;
