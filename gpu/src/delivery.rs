@@ -5,11 +5,11 @@ use crate::batch::DeviceBatch;
 use crate::context::{Context, Event};
 use crate::cufile;
 use crate::decode::{Backends, CudaPictureDecoder};
+use crate::device::CudaDevice;
 use crate::direct_rows::CudaDirectRows;
 use crate::direct_storage::CudaDirectStorage;
 use crate::nvjpeg::library::Library;
 use crate::register::PinnedMemoryRegistrar;
-use crate::state::DeviceState;
 use forebay_loader::delivery::{Delivery, Device, DirectRows, DirectStorage, PictureDecoder, TensorMemory};
 use forebay_loader::memory::{BatchMemory, Registrar};
 use forebay_loader::sync::Arc;
@@ -23,7 +23,7 @@ use forebay_loader::{Error, Result};
 /// work that consumers had queued on the streams they passed to [`TensorMemory::order_before`]. Consumers order their
 /// work on other streams themselves.
 pub struct CudaDelivery {
-    state: Arc<DeviceState>,
+    device: Arc<CudaDevice>,
     registrar: PinnedMemoryRegistrar,
     direct_rows: CudaDirectRows,
     libraries: Libraries,
@@ -31,7 +31,7 @@ pub struct CudaDelivery {
 
 impl std::fmt::Debug for CudaDelivery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CudaDelivery").field("device", &self.state.context.number).finish_non_exhaustive()
+        f.debug_struct("CudaDelivery").field("device", &self.device.context.number).finish_non_exhaustive()
     }
 }
 
@@ -54,16 +54,16 @@ impl CudaDelivery {
     /// As [`new`](Self::new).
     pub fn with_libraries(device: u32, libraries: &Libraries) -> Result<Arc<Self>> {
         let context = Context::open(device, libraries.driver.as_deref())?;
-        let state = DeviceState::open(&context)?;
-        let direct_rows = CudaDirectRows::new(&state);
+        let device = CudaDevice::open(&context)?;
+        let direct_rows = CudaDirectRows::new(&device);
         let registrar = PinnedMemoryRegistrar::new(context);
-        Ok(Arc::new(Self { state, registrar, direct_rows, libraries: libraries.clone() }))
+        Ok(Arc::new(Self { device, registrar, direct_rows, libraries: libraries.clone() }))
     }
 }
 
 impl Delivery for CudaDelivery {
     fn device(&self) -> Device {
-        Device::Cuda(self.state.context.number)
+        Device::Cuda(self.device.context.number)
     }
 
     fn registrar(&self) -> Option<&dyn Registrar> {
@@ -71,14 +71,14 @@ impl Delivery for CudaDelivery {
     }
 
     fn node(&self, topology: &Topology) -> Option<usize> {
-        topology.node_of_device(&self.state.context.bus_id().ok()?)
+        topology.node_of_device(&self.device.context.bus_id().ok()?)
     }
 
     fn picture_decoder(&self) -> Result<Arc<dyn PictureDecoder>> {
         let Libraries { nvjpeg, packages, .. } = &self.libraries;
-        let open = |library| Backends::open(library, &self.state.context);
+        let open = |library| Backends::open(library, &self.device.context);
         let backends = Library::find(nvjpeg.as_deref(), packages, open)?;
-        Ok(Arc::new(CudaPictureDecoder::open(&self.state, backends)?))
+        Ok(Arc::new(CudaPictureDecoder::open(&self.device, backends)?))
     }
 
     fn direct_rows(&self) -> Option<&dyn DirectRows> {
@@ -87,30 +87,30 @@ impl Delivery for CudaDelivery {
 
     fn direct_storage(&self) -> Result<Arc<dyn DirectStorage>> {
         let library = cufile::library::Library::find(self.libraries.cufile.as_deref(), &self.libraries.packages)?;
-        Ok(Arc::new(CudaDirectStorage::open(&self.state, library)?))
+        Ok(Arc::new(CudaDirectStorage::open(&self.device, library)?))
     }
 
     fn check(&self) -> Result<()> {
-        self.state.check()
+        self.device.check()
     }
 
     fn deliver(&self, filled: BatchMemory, bytes: usize) -> Result<Arc<dyn TensorMemory>> {
-        let state = &self.state;
+        let device = &self.device;
         let Some(source) = filled.get(..bytes) else {
             let message = "a batch is larger than its slot";
             return Err(Error::internal(message).with("bytes", bytes).with("memory", filled.len()));
         };
-        let copied = Arc::new(Event::new(&state.context)?);
-        let _order = state.order.lock();
-        let block = state.blocks.take(&state.context, bytes, &state.stream)?;
+        let copied = Arc::new(Event::new(&device.context)?);
+        let _order = device.order.lock();
+        let block = device.blocks.take(&device.context, bytes, &device.stream)?;
         // SAFETY: the release thread holds `filled`, which is not written, until the event of the copy has fired; the
         // block is at least as long as `source` and has no other user.
-        let started = unsafe { state.stream.copy_in(block.address, source) };
-        if let Err(error) = started.and_then(|()| copied.record(state.stream.handle)) {
-            state.release_batch_after_streams(filled, block);
+        let started = unsafe { device.stream.copy_in(block.address, source) };
+        if let Err(error) = started.and_then(|()| copied.record(device.stream.handle)) {
+            device.release_batch_after_streams(filled, block);
             return Err(error);
         }
-        state.release_slot_after(copied.clone(), filled);
-        Ok(Arc::new(DeviceBatch::new(state, block, copied)))
+        device.release_slot_after(copied.clone(), filled);
+        Ok(Arc::new(DeviceBatch::new(device, block, copied)))
     }
 }

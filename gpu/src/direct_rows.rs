@@ -16,11 +16,11 @@
 
 use crate::context::{Event, Stream};
 use crate::cufile::File;
+use crate::device::CudaDevice;
 use crate::memory::Block;
 use crate::partial_batch::PartialDeviceBatch;
 use crate::release::ReleaseThread;
-use crate::row_copy::CompletedRows;
-use crate::state::DeviceState;
+use crate::row_copy::{CompletedRows, RowSource};
 use forebay_loader::delivery::{DeviceRows, DirectBatch, DirectFile, DirectRows};
 use forebay_loader::memory::ReadLease;
 use forebay_loader::sync::{Arc, Mutex, OnceLock};
@@ -30,7 +30,7 @@ use std::sync::{PoisonError, RwLock};
 
 /// Takes direct rows to a CUDA device.
 pub(crate) struct CudaDirectRows {
-    state: Arc<DeviceState>,
+    device: Arc<CudaDevice>,
     /// Created with the first batch.
     copier: OnceLock<Arc<RowCopier>>,
 }
@@ -45,16 +45,16 @@ struct RowCopier {
 
 impl CudaDirectRows {
     /// Creates direct rows without a stream.
-    pub(crate) fn new(state: &Arc<DeviceState>) -> Self {
-        Self { state: state.clone(), copier: OnceLock::new() }
+    pub(crate) fn new(device: &Arc<CudaDevice>) -> Self {
+        Self { device: device.clone(), copier: OnceLock::new() }
     }
 
     fn copier(&self) -> Result<Arc<RowCopier>> {
         if let Some(copier) = self.copier.get() {
             return Ok(copier.clone());
         }
-        let stream = self.state.streams.open(&self.state.context)?;
-        let release_thread = ReleaseThread::start("forebay-rows", self.state.handles())?;
+        let stream = self.device.streams.open(&self.device.context)?;
+        let release_thread = ReleaseThread::start("forebay-rows", self.device.handles())?;
         let copier = Arc::new(RowCopier { stream, release_thread, order: Mutex::new(()) });
         Ok(self.copier.get_or_init(|| copier).clone())
     }
@@ -62,21 +62,22 @@ impl CudaDirectRows {
 
 impl std::fmt::Debug for CudaDirectRows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CudaDirectRows").field("device", &self.state.context.number).finish_non_exhaustive()
+        f.debug_struct("CudaDirectRows").field("device", &self.device.context.number).finish_non_exhaustive()
     }
 }
 
 impl DirectRows for CudaDirectRows {
     fn allocate(&self, bytes: usize, may_wait: bool) -> Result<Option<Arc<dyn DirectBatch>>> {
-        let DeviceState { context, blocks, .. } = &*self.state;
+        let CudaDevice { context, blocks, .. } = &*self.device;
         let copier = self.copier()?;
-        let block = match may_wait {
-            true => Some(blocks.take_after_wait(context, bytes)?),
-            false => blocks.try_take_idle(context, bytes)?,
+        let block = if may_wait {
+            Some(blocks.take_after_wait(context, bytes)?)
+        } else {
+            blocks.try_take_idle(context, bytes)?
         };
         let Some(block) = block else { return Ok(None) };
-        let (state, block) = (self.state.clone(), RwLock::new(Some(block)));
-        Ok(Some(Arc::new(CudaDirectBatch { state, block, copier, copies: Mutex::default() })))
+        let (device, block) = (self.device.clone(), RwLock::new(Some(block)));
+        Ok(Some(Arc::new(CudaDirectBatch { device, block, copier, copies: Mutex::default() })))
     }
 }
 
@@ -93,7 +94,7 @@ enum QueuedCopies {
 
 /// Memory of a batch while direct rows are written to it.
 struct CudaDirectBatch {
-    state: Arc<DeviceState>,
+    device: Arc<CudaDevice>,
     /// Taken when the batch is filled, or on drop. Writers share it, since their rows have separate places.
     block: RwLock<Option<Block>>,
     copier: Arc<RowCopier>,
@@ -102,7 +103,7 @@ struct CudaDirectBatch {
 
 impl std::fmt::Debug for CudaDirectBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CudaDirectBatch").field("device", &self.state.context.number).finish_non_exhaustive()
+        f.debug_struct("CudaDirectBatch").field("device", &self.device.context.number).finish_non_exhaustive()
     }
 }
 
@@ -111,7 +112,7 @@ impl DirectBatch for CudaDirectBatch {
         let RowCopier { stream, release_thread, order } = &*self.copier;
         let block = self.block.read().unwrap_or_else(PoisonError::into_inner);
         let block = block.as_ref().ok_or_else(|| Error::internal("a row was copied to a batch that is filled"))?;
-        let copied = Arc::new(Event::new(&self.state.context)?);
+        let copied = Arc::new(Event::new(&self.device.context)?);
         let _order = order.lock();
         let started = rows.iter().try_for_each(|(bytes, at)| {
             let source = slot.get(bytes.clone()).filter(|source| block.has(*at, source.len()));
@@ -152,8 +153,8 @@ impl DirectBatch for CudaDirectBatch {
             }
         };
         let block = block.take().ok_or_else(|| Error::internal("a batch was filled twice"))?;
-        let done: CompletedRows = done.iter().map(|row| (*row, false)).collect();
-        Ok(Box::new(PartialDeviceBatch::new(&self.state, (block, copied), (0..rows).collect(), done, false)))
+        let done: CompletedRows = done.iter().map(|row| (*row, RowSource::Direct)).collect();
+        Ok(Box::new(PartialDeviceBatch::new(&self.device, (block, copied), (0..rows).collect(), done, false)))
     }
 }
 
@@ -161,11 +162,11 @@ impl Drop for CudaDirectBatch {
     /// The batch was not filled.
     fn drop(&mut self) {
         let block = self.block.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(block) = block.filter(|_| self.state.context.is_own_process()) else { return };
+        let Some(block) = block.filter(|_| self.device.context.is_own_process()) else { return };
         match std::mem::take(self.copies.get_mut()) {
-            QueuedCopies::None => self.state.blocks.release(block, Vec::new()),
-            QueuedCopies::Until(copied) => self.state.blocks.release(block, vec![copied]),
-            QueuedCopies::Unknown => self.state.release_block_after_streams(block, &self.state.blocks),
+            QueuedCopies::None => self.device.blocks.release(block, Vec::new()),
+            QueuedCopies::Until(copied) => self.device.blocks.release(block, vec![copied]),
+            QueuedCopies::Unknown => self.device.release_block_after_streams(block, &self.device.blocks),
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::cufile::library::Library;
 use crate::cufile::{Driver, File};
-use crate::state::DeviceState;
+use crate::device::CudaDevice;
 use forebay_loader::Result;
 use forebay_loader::delivery::{DirectFile, DirectStorage};
 use forebay_loader::sync::Arc;
@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 
 /// Reads files into a CUDA device's memory.
 pub(crate) struct CudaDirectStorage {
-    state: Arc<DeviceState>,
+    device: Arc<CudaDevice>,
     driver: Arc<Driver>,
 }
 
@@ -23,15 +23,15 @@ impl CudaDirectStorage {
     /// # Errors
     ///
     /// Errors of the driver and the library; `Unsupported` if cuFile would copy through host memory.
-    pub(crate) fn open(state: &Arc<DeviceState>, library: Library) -> Result<Self> {
-        let driver = Driver::open(library, &state.context)?;
-        Ok(Self { state: state.clone(), driver })
+    pub(crate) fn open(device: &Arc<CudaDevice>, library: Library) -> Result<Self> {
+        let driver = Driver::open(library, &device.context)?;
+        Ok(Self { device: device.clone(), driver })
     }
 }
 
 impl std::fmt::Debug for CudaDirectStorage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CudaDirectStorage").field("device", &self.state.context.number).finish_non_exhaustive()
+        f.debug_struct("CudaDirectStorage").field("device", &self.device.context.number).finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Batches on CUDA devices.
 //!
 //! ```text
-//! device          opens the delivery for a name such as "cuda:0"
+//! open            opens the delivery for a name such as "cuda:0"
 //! delivery        CudaDelivery: copies filled batches on its own stream
 //! direct_rows     rows that are written to the device before their batch is filled
 //! direct_storage  rows that cuFile reads from files
@@ -10,7 +10,7 @@
 //! batch           batch in device memory
 //! partial_batch   batch of which some rows are on the device
 //! row_copy        copies of the other rows from the batch slot
-//! state           state of one device, shared by the files above: streams, memory pool, release thread
+//! device          one device, shared by the files above: streams, memory pool, release thread
 //! release         threads that wait for the device and then release memory
 //! memory          blocks of device memory, kept for reuse
 //! register        registration of the host pools' memory
@@ -43,13 +43,13 @@ pub mod kernel;
 mod libraries;
 mod memory;
 mod nvjpeg;
+mod open;
 mod partial_batch;
 mod register;
 mod release;
 mod row_copy;
-mod state;
 
 pub use context::device_count;
 pub use delivery::CudaDelivery;
-pub use device::open_delivery;
 pub use libraries::Libraries;
+pub use open::open_delivery;

@@ -6,10 +6,10 @@
 
 use crate::batch::DeviceBatch;
 use crate::context::{Context, Event, Stream};
+use crate::device::CudaDevice;
 use crate::driver::checked;
 use crate::memory::Block;
 use crate::row_copy::{CompletedRows, copy_rows};
-use crate::state::DeviceState;
 use cudarc::driver::result::memcpy_dtod_async;
 use forebay_loader::delivery::{DeviceRows, OutputLayout, PartialBatch, TensorMemory};
 use forebay_loader::sync::Arc;
@@ -18,7 +18,7 @@ use std::any::Any;
 
 /// Batch of which some or all rows are on the device.
 pub(crate) struct PartialDeviceBatch {
-    state: Arc<DeviceState>,
+    device: Arc<CudaDevice>,
     /// Taken when the batch is delivered or submitted, or on drop.
     block: Option<Block>,
     /// Rows that the batch kept, ascending.
@@ -33,13 +33,13 @@ pub(crate) struct PartialDeviceBatch {
 impl PartialDeviceBatch {
     /// Creates a partial batch in `block`. The work in flight on it ends with the event.
     pub(crate) fn new(
-        state: &Arc<DeviceState>,
+        device: &Arc<CudaDevice>,
         (block, ended): (Block, Option<Arc<Event>>),
         rows: Vec<usize>,
         done: CompletedRows,
         is_complete: bool,
     ) -> Self {
-        Self { state: state.clone(), block: Some(block), rows, done, ended, is_complete }
+        Self { device: device.clone(), block: Some(block), rows, done, ended, is_complete }
     }
 
     /// Returns the memory for a batch that now keeps `rows`, and its completed rows. Moves rows to their new places in
@@ -64,9 +64,9 @@ impl PartialDeviceBatch {
             // Pictures of a skipped sample may be among the completed rows.
             let (Ok(from), Ok(to)) = (self.rows.binary_search(row), rows.binary_search(row)) else { continue };
             if from != to
-                && let Err(error) = move_row(&self.state.context, &block, outputs[*output], (from, to), stream)
+                && let Err(error) = move_row(&self.device.context, &block, outputs[*output], (from, to), stream)
             {
-                self.state.release_block_after_streams(block, &self.state.blocks);
+                self.device.release_block_after_streams(block, &self.device.blocks);
                 return Err(error);
             }
         }
@@ -83,30 +83,30 @@ impl std::fmt::Debug for PartialDeviceBatch {
 impl DeviceRows for PartialDeviceBatch {
     fn deliver(mut self: Box<Self>, batch: PartialBatch<'_>) -> Result<Arc<dyn TensorMemory>> {
         let PartialBatch { mut slot, outputs, rows } = batch;
-        let state = self.state.clone();
+        let device = self.device.clone();
         if self.is_complete
             && let (Some(block), Some(ended)) = (self.block.take(), self.ended.take())
         {
-            return Ok(Arc::new(DeviceBatch::new(&state, block, ended)));
+            return Ok(Arc::new(DeviceBatch::new(&device, block, ended)));
         }
-        let copied = Arc::new(Event::new(&state.context)?);
+        let copied = Arc::new(Event::new(&device.context)?);
         let unfilled = || Error::internal("a batch was delivered before its rows were filled");
-        let _order = state.order.lock();
-        let (block, done) = self.resume(rows, outputs, &state.stream)?;
+        let _order = device.order.lock();
+        let (block, done) = self.resume(rows, outputs, &device.stream)?;
         let started = slot.bytes_mut().ok_or_else(unfilled).and_then(|filled| {
             // SAFETY: the release thread holds the slot until the event has fired or the streams have been waited for.
-            unsafe { copy_rows(&state.stream, filled, &block, outputs, rows, &done) }
+            unsafe { copy_rows(&device.stream, filled, &block, outputs, rows, &done) }
         });
         let Ok(filled) = slot.freeze() else {
-            state.release_block_after_streams(block, &state.blocks);
+            device.release_block_after_streams(block, &device.blocks);
             return Err(unfilled());
         };
-        if let Err(error) = started.and_then(|()| copied.record(state.stream.handle)) {
-            state.release_batch_after_streams(filled, block);
+        if let Err(error) = started.and_then(|()| copied.record(device.stream.handle)) {
+            device.release_batch_after_streams(filled, block);
             return Err(error);
         }
-        state.release_slot_after(copied.clone(), filled);
-        Ok(Arc::new(DeviceBatch::new(&state, block, copied)))
+        device.release_slot_after(copied.clone(), filled);
+        Ok(Arc::new(DeviceBatch::new(&device, block, copied)))
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -133,8 +133,8 @@ fn move_row(
 impl Drop for PartialDeviceBatch {
     /// The batch was abandoned.
     fn drop(&mut self) {
-        if let Some(block) = self.block.take().filter(|_| self.state.context.is_own_process()) {
-            self.state.blocks.release(block, self.ended.take().into_iter().collect());
+        if let Some(block) = self.block.take().filter(|_| self.device.context.is_own_process()) {
+            self.device.blocks.release(block, self.ended.take().into_iter().collect());
         }
     }
 }

@@ -145,9 +145,10 @@ impl DeviceHandles {
         let mut reads: Vec<ConsumerReads> = Vec::new();
         let mut last = None;
         loop {
-            let request = match reads.is_empty() {
-                true => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => requests.recv_timeout(CAPTURE_POLL),
+            let request = if reads.is_empty() {
+                requests.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                requests.recv_timeout(CAPTURE_POLL)
             };
             reads = reads.into_iter().filter_map(|read| self.try_release(read)).collect();
             match request {
@@ -167,12 +168,12 @@ impl DeviceHandles {
                 }
                 Ok(ReleaseRequest::AfterEvent(copied, slot)) => drop(leak_on_error(copied.wait(), slot)),
                 Ok(ReleaseRequest::AfterOwnStreams(slot, block)) => {
-                    if let Some((_slot, Some((block, pool)))) = leak_on_error(self.streams.wait(), (slot, block)) {
+                    if let Ok((_slot, Some((block, pool)))) = leak_on_error(self.streams.wait(), (slot, block)) {
                         pool.release(block, Vec::new());
                     }
                 }
                 Ok(ReleaseRequest::AfterDevice(block)) => {
-                    if let Some(block) = leak_on_error(self.context.synchronize(), block) {
+                    if let Ok(block) = leak_on_error(self.context.synchronize(), block) {
                         self.blocks.release(block, Vec::new());
                     }
                 }
@@ -188,19 +189,19 @@ impl DeviceHandles {
                 None
             }
             Ok(None) => Some(read),
-            Err(error) => leak_on_error(Err(error), read),
+            Err(error) => leak_on_error(Err(error), read).ok(),
         }
     }
 }
 
 /// Returns `held` after a successful wait. After a failed one the device may still use it, so it is leaked.
-fn leak_on_error<T>(waited: Result<()>, held: T) -> Option<T> {
+pub(crate) fn leak_on_error<T>(waited: Result<()>, held: T) -> Result<T> {
     match waited {
-        Ok(()) => Some(held),
+        Ok(()) => Ok(held),
         Err(error) => {
             log::error!("memory of a batch is lost, since the device may still use it: {error}");
             std::mem::forget(held);
-            None
+            Err(error)
         }
     }
 }

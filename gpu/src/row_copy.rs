@@ -7,8 +7,19 @@ use forebay_loader::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Rows that are complete on the device, by output and row of the slot. True for pictures that the engines decoded.
-pub(crate) type CompletedRows = BTreeMap<(usize, usize), bool>;
+/// Rows that are complete on the device, by output and row of the slot.
+pub(crate) type CompletedRows = BTreeMap<(usize, usize), RowSource>;
+
+/// How a row came to the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowSource {
+    /// Copied or read as a direct row.
+    Direct,
+    /// Decoded by the device's cores.
+    Cores,
+    /// Decoded by the device's JPEG engines.
+    Engines,
+}
 
 /// Starts copying the kept `rows` of `filled` that are not `done`. Rows of an output that are adjacent in both places
 /// are copied together.

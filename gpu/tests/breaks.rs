@@ -47,15 +47,15 @@ const BREAKS: [Break; 50] = [
     Break {
         what: "a slot of an abandoned batch is released before its files have been read",
         file: "decode/in_flight.rs",
-        sound: "self.state.release_slot_after(self.ended.clone(), filled);",
+        sound: "self.device.release_slot_after(self.ended.clone(), filled);",
         broken: "drop(filled);",
         caught_by: ("decode", "a_slot_with_files_is_released_after_they_have_been_read"),
     },
     Break {
         what: "memory of an abandoned batch is reused while the device still uses it",
         file: "decode/in_flight.rs",
-        sound: "self.state.blocks.release(block, vec![self.ended.clone()]);",
-        broken: "self.state.blocks.release(block, Vec::new());",
+        sound: "self.device.blocks.release(block, vec![self.ended.clone()]);",
+        broken: "self.device.blocks.release(block, Vec::new());",
         caught_by: ("decode", "an_abandoned_batch_is_not_overwritten_before_the_device_has_finished_it"),
     },
     Break {
@@ -103,8 +103,8 @@ const BREAKS: [Break; 50] = [
     Break {
         what: "a slot without memory on the device is returned while the device still reads its files",
         file: "decode/decoder.rs",
-        sound: "match self.resources.wait_for_streams() {",
-        broken: "match Ok::<(), Error>(()) {",
+        sound: "leak_on_error(resources.wait_for_streams(), held)?;",
+        broken: "leak_on_error(Ok(()), held)?;",
         caught_by: ("decode", "failure::a_slot_without_memory_is_returned_after_its_started_work"),
     },
     Break {
@@ -138,8 +138,8 @@ const BREAKS: [Break; 50] = [
     Break {
         what: "a wait for the device ends a consumer's capture",
         file: "batch.rs",
-        sound: "Ok(None) => self.state.release_block_after_consumers(block, streams),",
-        broken: "Ok(None) => self.state.release_block_after_device(block),",
+        sound: "Ok(None) => self.device.release_block_after_consumers(block, streams),",
+        broken: "Ok(None) => self.device.release_block_after_device(block),",
         caught_by: ("delivery", "a_batch_does_not_become_part_of_a_graph_that_its_consumer_captures"),
     },
     Break {
@@ -238,7 +238,7 @@ const BREAKS: [Break; 50] = [
     Break {
         what: "memory of an abandoned batch leaks",
         file: "partial_batch.rs",
-        sound: "self.state.blocks.release(block, self.ended.take().into_iter().collect());",
+        sound: "self.device.blocks.release(block, self.ended.take().into_iter().collect());",
         broken: "std::mem::forget(block);",
         caught_by: ("decode", "rejected::an_abandoned_batch_releases_its_memory"),
     },
@@ -308,8 +308,8 @@ const BREAKS: [Break; 50] = [
     Break {
         what: "memory of an unfilled batch is reused while rows are copied to it",
         file: "direct_rows.rs",
-        sound: "QueuedCopies::Until(copied) => self.state.blocks.release(block, vec![copied]),",
-        broken: "QueuedCopies::Until(_) => self.state.blocks.release(block, Vec::new()),",
+        sound: "QueuedCopies::Until(copied) => self.device.blocks.release(block, vec![copied]),",
+        broken: "QueuedCopies::Until(_) => self.device.blocks.release(block, Vec::new()),",
         caught_by: ("direct_rows", "copies::memory_of_an_abandoned_batch_is_reused_after_its_copies"),
     },
     Break {
@@ -322,8 +322,8 @@ const BREAKS: [Break; 50] = [
     Break {
         what: "read slots wait for consumers of batches",
         file: "direct_rows.rs",
-        sound: "let stream = self.state.streams.open(&self.state.context)?;",
-        broken: "let stream = self.state.stream.clone();",
+        sound: "let stream = self.device.streams.open(&self.device.context)?;",
+        broken: "let stream = self.device.stream.clone();",
         caught_by: ("direct_rows", "copies::a_read_slot_does_not_wait_for_a_consumer"),
     },
     Break {
@@ -363,7 +363,7 @@ const BREAKS: [Break; 50] = [
     },
     Break {
         what: "an epoch starts on a lost device",
-        file: "state.rs",
+        file: "device.rs",
         sound: "self.opened.has_fired().map(drop)",
         broken: "Ok(())",
         caught_by: ("direct_rows", "lost_device::a_device_lost_at_any_call_ends_the_epoch_and_blocks_no_thread"),
@@ -392,8 +392,8 @@ const BREAKS: [Break; 50] = [
     Break {
         what: "direct rows are lost when pictures are rejected",
         file: "decode/decoder.rs",
-        sound: "rows.map(|rows| Box::new(rows) as Box<dyn DeviceRows>)",
-        broken: "rows.and_then(|rows| { drop(rows); None::<Box<dyn DeviceRows>> })",
+        sound: "direct.map(|rows| Box::new(rows) as Box<dyn DeviceRows>)",
+        broken: "direct.and_then(|rows| { drop(rows); None::<Box<dyn DeviceRows>> })",
         caught_by: ("direct_rows", "direct_rows_remain_when_the_device_abandons_decoding_their_pictures"),
     },
 ];

@@ -1,32 +1,28 @@
 //! Picture decoder of a CUDA device.
 
 use super::balance::CORES_MIN;
-use super::fallbacks::FallbackLog;
-use super::group_slot::GroupSlot;
-use super::groups::{PIXEL_BYTES_MAX, cut};
+use super::groups::cut;
 use super::in_flight::{CudaInFlightBatch, DecodeTally, HeldMemory};
 use super::resources::DecodeResources;
-use super::selftest::{Backends, VerifiedBackend};
 use super::state::{DecodeState, EngineState, REJECTED_RUN_MAX};
 use super::submit::BatchSubmission;
 use super::undecoded::UndecodedFlags;
 use crate::context::{Event, Stream};
-use crate::kernel::Kernels;
 use crate::memory::BlockPool;
 use crate::partial_batch::PartialDeviceBatch;
-use crate::state::DeviceState;
+use crate::release::leak_on_error;
+use crate::row_copy::{CompletedRows, RowSource};
 use forebay_loader::delivery::{BatchOnDevice, DeviceRows, EncodedBatch, InFlightBatch, PictureDecoder};
+use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
 use forebay_loader::{Error, ErrorKind, Result};
 
-/// Groups in flight: the device works on one while the host prepares the other.
-const GROUP_SLOTS: usize = 2;
-
 /// Decodes pictures on a CUDA device. Its drop frees the group slots; batches in flight own the rest of what they use.
-pub(crate) struct CudaPictureDecoder(Arc<DecoderCore>);
+pub(crate) struct CudaPictureDecoder(pub(super) Arc<DecoderCore>);
 
-/// State and resources of a decoder. Batches in flight refer to them weakly, so that they do not keep a dropped decoder alive.
-struct DecoderCore {
+/// State and resources of a decoder. Batches in flight refer to them weakly, so that they do not keep a dropped decoder
+/// alive.
+pub(super) struct DecoderCore {
     state: Mutex<DecodeState>,
     resources: DecodeResources,
     /// Stream for reads of undecoded flags alone.
@@ -43,71 +39,18 @@ impl std::fmt::Debug for CudaPictureDecoder {
     }
 }
 
-impl CudaPictureDecoder {
-    /// Opens a decoder with the given backends.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` when neither backend can be used; errors of the driver and the library.
-    pub(crate) fn open(device: &Arc<DeviceState>, backends: Backends) -> Result<Self> {
-        let context = &device.context;
-        let kernels = Arc::new(Kernels::load(context)?);
-        let number = context.number;
-        let mut sentences = Vec::new();
-        let mut handle_of = |backend: VerifiedBackend| {
-            sentences.extend(backend.note);
-            backend.handle
-        };
-        let Backends { engines, cores } = backends;
-        let engines = engines.and_then(|backend| EngineState::new(&backend.handle).map(|state| (backend, state)));
-        let (engines, engines_error) = match engines {
-            Ok((backend, state)) => (Some((handle_of(backend), state)), None),
-            Err(error) => (None, Some(error)),
-        };
-        let (cores, cores_error) =
-            cores.map_or_else(|error| (None, Some(error)), |backend| (Some(handle_of(backend)), None));
-        sentences.extend(engines_error.map(|error| {
-            format!("the JPEG engines of CUDA device {number} cannot be used, so only its cores decode: {error}")
-        }));
-        sentences.extend(cores_error.map(|error| {
-            format!(
-                "the cores of CUDA device {number} cannot decode JPEGs, so only its engines do, and the host decodes what the engines \
-                 reject: {error}"
-            )
-        }));
-        let engines_handle = engines.as_ref().map(|(handle, _)| handle);
-        let Some(handle) = engines_handle.or(cores.as_ref()) else {
-            return Err(Error::new(ErrorKind::Unsupported, "neither engines nor cores of the device decode JPEGs"));
-        };
-        let (major, minor) = handle.version()?;
-        let with = match (&engines, &cores) {
-            (Some((_, engines)), Some(_)) => format!("with {} engines", engines.count),
-            (Some((_, engines)), None) => format!("with {} engines alone", engines.count),
-            (None, _) => "without engines".to_owned(),
-        };
-        let open = || device.streams.open(context);
-        let (stream, engines_stream, flags_stream) = (open()?, open()?, open()?);
-        let slot = |_| GroupSlot::new(context, [&stream, &engines_stream], engines_handle, cores.as_ref());
-        let slots = (0..GROUP_SLOTS).map(slot).collect::<Result<_>>()?;
-        let fallbacks = FallbackLog::new(number, sentences);
-        Ok(Self(Arc::new(DecoderCore {
-            resources: DecodeResources { state: device.clone(), kernels, stream, engines_stream, fallbacks },
-            flags_stream,
-            flags_pool: Arc::default(),
-            description: format!("nvJPEG {major}.{minor} {with}"),
-            is_open: AtomicBool::new(true),
-            state: Mutex::new(DecodeState {
-                slots,
-                current: 0,
-                engines: engines.map(|(_, engines)| engines),
-                pixel_bytes_max: PIXEL_BYTES_MAX,
-                rejected: 0,
-            }),
-        })))
-    }
-}
-
 impl DecoderCore {
+    /// Creates a decoder that is open. `flags_stream` has no other use.
+    pub(super) fn new(
+        state: DecodeState,
+        resources: DecodeResources,
+        flags_stream: Arc<Stream>,
+        description: String,
+    ) -> Self {
+        let (state, is_open) = (Mutex::new(state), AtomicBool::new(true));
+        Self { state, resources, flags_stream, flags_pool: Arc::default(), description, is_open }
+    }
+
     /// Ends decoding for `reason` and frees its memory.
     fn close(&self, state: &mut DecodeState, reason: &str) {
         self.is_open.store(false, Ordering::Relaxed);
@@ -140,7 +83,7 @@ impl Drop for CudaPictureDecoder {
     fn drop(&mut self) {
         let DecoderCore { state, resources, flags_pool, .. } = &*self.0;
         let slots = std::mem::take(&mut state.lock().slots);
-        let DecodeResources { state: device, kernels, .. } = resources;
+        let DecodeResources { device, kernels, .. } = resources;
         if !device.context.is_own_process() {
             return std::mem::forget(slots);
         }
@@ -167,7 +110,7 @@ impl PictureDecoder for CudaPictureDecoder {
     }
 
     fn submit(&self, batch: EncodedBatch<'_>) -> Result<Box<dyn InFlightBatch>> {
-        self.0.submit(batch, &Arc::downgrade(&self.0))
+        self.0.submit(batch)
     }
 }
 
@@ -190,75 +133,68 @@ impl InFlightBatch for SubmittedBatch {
     }
 }
 
+/// Returns a batch of which the device decodes none of the `count` pictures. Its direct rows stay on the device.
+fn none_decoded(slot: BatchSlot, direct: Option<PartialDeviceBatch>, count: usize) -> Box<dyn InFlightBatch> {
+    let rows = direct.map(|rows| Box::new(rows) as Box<dyn DeviceRows>);
+    Box::new(BatchOnDevice { slot, rows, undecoded: (0..count).collect(), on_engines: Vec::new() })
+}
+
 impl DecoderCore {
-    /// Queues the work of a batch. `decoder` is this decoder.
-    fn submit(&self, batch: EncodedBatch<'_>, decoder: &Weak<Self>) -> Result<Box<dyn InFlightBatch>> {
+    /// Queues the work of a batch.
+    fn submit(self: &Arc<Self>, batch: EncodedBatch<'_>) -> Result<Box<dyn InFlightBatch>> {
         let EncodedBatch { slot, bytes, outputs, rows, pictures, on_device } = batch;
-        // Direct rows stay on the device.
-        let none_decoded = |slot, rows: Option<PartialDeviceBatch>| -> Result<Box<dyn InFlightBatch>> {
-            let rows = rows.map(|rows| Box::new(rows) as Box<dyn DeviceRows>);
-            Ok(Box::new(BatchOnDevice { slot, rows, undecoded: (0..pictures.len()).collect(), on_engines: Vec::new() }))
-        };
+        let direct = on_device.and_then(|rows| rows.into_any().downcast::<PartialDeviceBatch>().ok());
+        let direct = direct.map(|direct| *direct);
         let mut state = self.state.lock();
-        let before = on_device.and_then(|rows| rows.into_any().downcast::<PartialDeviceBatch>().ok());
-        let before = before.map(|before| *before);
         if state.slots.is_empty() {
-            return none_decoded(slot, before);
+            return Ok(none_decoded(slot, direct, pictures.len()));
         }
         let groups = cut(pictures, rows, state.extent_max(), state.pixel_bytes_max)?;
-        let DecodeResources { state: device, stream, .. } = &self.resources;
-        let context = &device.context;
-        let ended = Arc::new(Event::new(context)?);
-        let flags = match UndecodedFlags::take(device, &self.flags_pool, pictures.len(), stream) {
-            Ok(flags) => flags,
+        let resources = &self.resources;
+        let DecodeResources { device, stream, .. } = resources;
+        let ended = Arc::new(Event::new(&device.context)?);
+        let flags = UndecodedFlags::take(device, &self.flags_pool, pictures.len(), stream);
+        let taken = flags.and_then(|flags| {
+            // Direct rows bring the block of their batch.
+            let block = direct.is_none().then(|| device.blocks.take(&device.context, bytes, stream)).transpose()?;
+            Ok((flags, block))
+        });
+        let (flags, block) = match taken {
+            Ok(taken) => taken,
             Err(error) if error.kind() == ErrorKind::Full => {
                 self.close_without_memory(&mut state, &error);
-                return none_decoded(slot, before);
+                return Ok(none_decoded(slot, direct, pictures.len()));
             }
             Err(error) => return Err(error),
         };
-        let (block, done) = match before {
-            Some(before) => before.resume(rows, outputs, stream)?,
-            None => match device.blocks.take(context, bytes, stream) {
-                Ok(block) => (block, Default::default()),
-                Err(error) if error.kind() == ErrorKind::Full => {
-                    self.close_without_memory(&mut state, &error);
-                    return none_decoded(slot, None);
-                }
-                Err(error) => return Err(error),
-            },
+        let (block, done) = match (direct, block) {
+            (Some(direct), _) => direct.resume(rows, outputs, stream)?,
+            (None, Some(block)) => (block, CompletedRows::new()),
+            (None, None) => return Err(Error::internal("a batch has no memory on the device")),
         };
         let had_engines = state.engines.is_some();
-        let (resources, tally) = (&self.resources, DecodeTally::default());
+        let tally = DecodeTally::default();
         let mut submission = BatchSubmission { resources, state: &mut state, slot, block, flags, outputs, tally, done };
         let rejected = submission.run(groups, rows);
         let rejected = rejected.and_then(|rejected| ended.record(stream.handle).map(|()| rejected));
         let BatchSubmission { slot, block, flags, tally, mut done, .. } = submission;
         let held = HeldMemory { slot, block, flags };
-        let pictures_at: Vec<_> = pictures.iter().map(|picture| (picture.output, picture.row)).collect();
+        let pictures: Vec<_> = pictures.iter().map(|picture| (picture.output, picture.row)).collect();
         let (device, rows) = (device.clone(), rows.to_vec());
         match rejected {
             Ok(rejected) => {
-                let (held, pictures) = (Some(held), pictures_at);
-                let batch = CudaInFlightBatch {
-                    state: device,
-                    held,
-                    ended,
-                    rows,
-                    done,
-                    pictures,
-                    rejected,
-                    tally,
-                    had_engines,
-                };
-                Ok(Box::new(SubmittedBatch { decoder: decoder.clone(), batch }))
+                let held = Some(held);
+                let batch =
+                    CudaInFlightBatch { device, held, ended, rows, done, pictures, rejected, tally, had_engines };
+                Ok(Box::new(SubmittedBatch { decoder: Arc::downgrade(self), batch }))
             }
             Err(error) if error.kind() == ErrorKind::Full => {
-                let HeldMemory { slot, block, flags } = self.wait_for(held)?;
+                let HeldMemory { slot, block, flags } = leak_on_error(resources.wait_for_streams(), held)?;
                 self.read_flags(flags)?;
                 self.close_without_memory(&mut state, &error);
-                done.retain(|at, _| !pictures_at.contains(at));
-                none_decoded(slot, Some(PartialDeviceBatch::new(&device, (block, None), rows, done, false)))
+                done.retain(|at, _| !pictures.contains(at));
+                let direct = PartialDeviceBatch::new(&device, (block, None), rows, done, false);
+                Ok(none_decoded(slot, Some(direct), pictures.len()))
             }
             Err(error) => {
                 let HeldMemory { slot, block, .. } = held;
@@ -278,12 +214,13 @@ impl DecoderCore {
             batch.held.take().ok_or_else(|| Error::internal("a batch in flight holds no memory"))?;
         let mut undecoded = self.read_flags(flags)?;
         let mut state = self.state.lock();
-        let CudaInFlightBatch { state: device, ended, rows, done, pictures, rejected, tally, .. } = &mut batch;
+        let CudaInFlightBatch { device, ended, rows, done, pictures, rejected, tally, .. } = &mut batch;
         let removed = undecoded.iter().map(|number| done.remove(&pictures[*number]));
-        let by_engines = removed.filter(|by_engines| *by_engines == Some(true)).count();
+        let by_engines = removed.filter(|source| *source == Some(RowSource::Engines)).count();
         undecoded.append(rejected);
         undecoded.sort_unstable();
-        let on_engines = (0..pictures.len()).filter(|number| done.get(&pictures[*number]) == Some(&true)).collect();
+        let is_on_engines = |number: &usize| done.get(&pictures[*number]) == Some(&RowSource::Engines);
+        let on_engines = (0..pictures.len()).filter(is_on_engines).collect();
         let (rows, done, is_complete) = (std::mem::take(rows), std::mem::take(done), undecoded.is_empty());
         let partial = PartialDeviceBatch::new(device, (block, Some(ended.clone())), rows, done, is_complete);
         self.check_engines(&mut state, tally, by_engines)?;
@@ -317,18 +254,6 @@ impl DecoderCore {
         match reason {
             Some(reason) => self.abandon_engines(state, &reason.to_string()),
             None => self.abandon_engines(state, "the engines left them undecoded without an error"),
-        }
-    }
-
-    /// Waits until the device has finished with a batch that is not in flight. Leaks its memory if that fails.
-    fn wait_for(&self, held: HeldMemory) -> Result<HeldMemory> {
-        match self.resources.wait_for_streams() {
-            Ok(()) => Ok(held),
-            Err(error) => {
-                log::error!("memory of a batch is lost, since the device may still use it: {error}");
-                std::mem::forget(held);
-                Err(error)
-            }
         }
     }
 }

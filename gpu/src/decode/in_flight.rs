@@ -2,10 +2,10 @@
 
 use super::undecoded::UndecodedFlags;
 use crate::context::Event;
+use crate::device::CudaDevice;
 use crate::memory::Block;
 use crate::nvjpeg::NvJpegError;
 use crate::row_copy::CompletedRows;
-use crate::state::DeviceState;
 use forebay_loader::memory::BatchSlot;
 use forebay_loader::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) struct DecodeTally {
 
 /// Batch in flight on a CUDA device.
 pub(super) struct CudaInFlightBatch {
-    pub(super) state: Arc<DeviceState>,
+    pub(super) device: Arc<CudaDevice>,
     /// Memory that the device uses. Taken when the device has finished, or on drop.
     pub(super) held: Option<HeldMemory>,
     /// Fires when the device has finished the batch.
@@ -53,15 +53,15 @@ impl Drop for CudaInFlightBatch {
     /// The loader has abandoned the batch, so its memory is released when the device has finished.
     fn drop(&mut self) {
         let Some(HeldMemory { slot, block, flags }) = self.held.take() else { return };
-        if !self.state.context.is_own_process() {
+        if !self.device.context.is_own_process() {
             std::mem::forget((slot, block, flags));
             return;
         }
         flags.release_after(&self.ended);
-        self.state.blocks.release(block, vec![self.ended.clone()]);
+        self.device.blocks.release(block, vec![self.ended.clone()]);
         // All rows are filled, since a batch is submitted only then.
         if let Ok(filled) = slot.freeze() {
-            self.state.release_slot_after(self.ended.clone(), filled);
+            self.device.release_slot_after(self.ended.clone(), filled);
         }
     }
 }

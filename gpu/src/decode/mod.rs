@@ -9,6 +9,7 @@
 //! * [`selftest`] compares each nvJPEG backend with the host's decoder when it is opened. A backend whose pixels differ
 //!   is not used. Only the engines can decode a batch of regions; the cores decode whole pictures. Engines that fail at
 //!   regions, or at blending chroma, are used without that feature.
+//! * [`open`] makes a decoder of the backends that passed.
 //! * [`decoder`] implements `PictureDecoder`. All batches pass its `submit` and `wait`, on one thread of the loader.
 //! * [`submit`] queues the work of a batch. Its pictures are decoded in [`groups`] that fit into scratch memory,
 //!   usually one group per batch, by engines and cores at the same time; [`balance`] splits them. The engines' call
@@ -31,6 +32,7 @@ mod fallbacks;
 mod group_slot;
 mod groups;
 mod in_flight;
+mod open;
 mod resources;
 mod selftest;
 mod state;

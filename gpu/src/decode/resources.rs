@@ -2,14 +2,14 @@
 
 use super::fallbacks::FallbackLog;
 use crate::context::Stream;
+use crate::device::CudaDevice;
 use crate::kernel::Kernels;
-use crate::state::DeviceState;
 use forebay_loader::Result;
 use forebay_loader::sync::Arc;
 
 /// Streams, kernels and fallback log, which all batches of a decoder use.
 pub(super) struct DecodeResources {
-    pub(super) state: Arc<DeviceState>,
+    pub(super) device: Arc<CudaDevice>,
     pub(super) kernels: Arc<Kernels>,
     /// Stream for decoding on the cores, row copies and the kernels.
     pub(super) stream: Arc<Stream>,

@@ -3,6 +3,7 @@
 use super::balance::EngineShare;
 use super::group_slot::GroupSlot;
 use crate::nvjpeg::{Extent, Handle, HeaderProbe};
+use crate::row_copy::RowSource;
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, ErrorKind, Result};
 
@@ -16,6 +17,16 @@ pub(super) enum Backend {
     Engines,
     /// The device's ordinary cores. They decode whole pictures, because nvJPEG has no batches of regions for them.
     Cores,
+}
+
+impl Backend {
+    /// Returns the source of the rows that it decodes.
+    pub(super) fn source(self) -> RowSource {
+        match self {
+            Self::Engines => RowSource::Engines,
+            Self::Cores => RowSource::Cores,
+        }
+    }
 }
 
 /// Group slots and engines.

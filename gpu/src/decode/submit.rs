@@ -183,7 +183,7 @@ impl BatchSubmission<'_> {
         let all = group.items.iter().copied().zip(backends.iter().copied());
         let accepted: Vec<(GroupItem, Backend)> = all.filter(|(item, _)| is_accepted(item)).collect();
         rejected.extend(by_cores.numbers.iter().chain(&by_engines.numbers));
-        done.extend(accepted.iter().map(|(item, backend)| (item.key(), *backend == Backend::Engines)));
+        done.extend(accepted.iter().map(|(item, backend)| (item.key(), backend.source())));
         let for_kernel = |(item, backend): &(GroupItem, Backend)| {
             item.for_kernel(scratch, extent(*backend), flags.address(item.number)?)
         };
@@ -240,7 +240,7 @@ fn decode(
         let result = unsafe { timed.decoder.decode(&jobs, stream.handle) }?;
         let Err(failure) = result else { continue };
         if failure.is_out_of_memory() {
-            let error = Error::from(failure).with("device", resources.state.context.number);
+            let error = Error::from(failure).with("device", resources.device.context.number);
             if !part.iter().any(|request| request.is_large) {
                 return Err(error);
             }

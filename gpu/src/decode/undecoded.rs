@@ -5,14 +5,14 @@
 //! before the batch is delivered.
 
 use crate::context::{Event, Stream};
+use crate::device::CudaDevice;
 use crate::memory::{Block, BlockPool};
-use crate::state::DeviceState;
 use forebay_loader::sync::Arc;
 use forebay_loader::{Error, Result};
 
 /// Device memory with one byte per picture of a batch, nonzero for undecoded pictures.
 pub(super) struct UndecodedFlags {
-    state: Arc<DeviceState>,
+    device: Arc<CudaDevice>,
     /// Pool of these blocks, which are much smaller than batches.
     pool: Arc<BlockPool>,
     /// Taken when it was read, or on drop.
@@ -26,10 +26,10 @@ impl UndecodedFlags {
     /// # Errors
     ///
     /// `Full` when the device has no memory; errors of the driver.
-    pub(super) fn take(state: &Arc<DeviceState>, pool: &Arc<BlockPool>, count: usize, stream: &Stream) -> Result<Self> {
-        let block = pool.take(&state.context, count, stream)?;
+    pub(super) fn take(device: &Arc<CudaDevice>, pool: &Arc<BlockPool>, count: usize, stream: &Stream) -> Result<Self> {
+        let block = pool.take(&device.context, count, stream)?;
         let address = block.address;
-        let flags = Self { state: state.clone(), pool: pool.clone(), block: Some(block), count };
+        let flags = Self { device: device.clone(), pool: pool.clone(), block: Some(block), count };
         // SAFETY: the block has no other user, and blocks are whole pages.
         unsafe { stream.fill(address, 0, count) }?;
         Ok(flags)
@@ -63,8 +63,8 @@ impl UndecodedFlags {
 impl Drop for UndecodedFlags {
     /// The batch has failed, and the device may still write the flags.
     fn drop(&mut self) {
-        if let Some(block) = self.block.take().filter(|_| self.state.context.is_own_process()) {
-            self.state.release_block_after_streams(block, &self.pool);
+        if let Some(block) = self.block.take().filter(|_| self.device.context.is_own_process()) {
+            self.device.release_block_after_streams(block, &self.pool);
         }
     }
 }
