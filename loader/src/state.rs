@@ -125,10 +125,11 @@ impl State {
             }
             let is = now.plan.get(name).map_or("absent", String::as_str);
             let (was_described, is_described) = (then.describe(name), now.describe(name));
-            differing.push(match was_described == is_described {
-                false => format!("{name} was {was_described} and is {is_described}"),
+            differing.push(if was_described != is_described {
+                format!("{name} was {was_described} and is {is_described}")
+            } else {
                 // Descriptions may be the same for different values.
-                true => format!("{name} was {was_described} (hash {was}) and is {is_described} (hash {is})"),
+                format!("{name} was {was_described} (hash {was}) and is {is_described} (hash {is})")
             });
         }
         let mut compare = |name: &str, then: &str, now: &str| {

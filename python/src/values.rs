@@ -28,12 +28,11 @@ impl Decoders {
         let py = decoder_of.py();
         let of_layout = |layout: &Arc<Layout>| {
             let columns = layout.columns.iter().map(|column| {
-                let decoder = match layout.format.is_split() {
-                    true => None,
-                    false => {
-                        let is_built_in = !matches!(column.encoding, Encoding::Custom(_));
-                        decoder_of.call1((column.encoding.to_string(), is_built_in))?.extract::<Option<Py<PyAny>>>()?
-                    }
+                let decoder = if layout.format.is_split() {
+                    None
+                } else {
+                    let is_built_in = !matches!(column.encoding, Encoding::Custom(_));
+                    decoder_of.call1((column.encoding.to_string(), is_built_in))?.extract::<Option<Py<PyAny>>>()?
                 };
                 Ok((PyString::intern(py, &column.name).unbind(), decoder))
             });

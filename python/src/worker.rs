@@ -127,9 +127,8 @@ impl Reader {
     fn fetch(&self, py: Python<'_>, shard: u32, blocking: bool) -> PyResult<()> {
         let reader = enter::enter(py, || self.inner().cloned())?;
         serve(py, self.fetches.as_ref())?;
-        enter::apart(py, move || match blocking {
-            true => reader.fetch(ShardId(shard)),
-            false => reader.try_fetch(ShardId(shard)).map(|_| ()),
+        enter::apart(py, move || {
+            if blocking { reader.fetch(ShardId(shard)) } else { reader.try_fetch(ShardId(shard)).map(|_| ()) }
         })
     }
 

@@ -36,9 +36,10 @@ fn everything_is_rejected_after_memory_has_run_out() {
         rig.wait_mode().advance(true);
         let decoder = open(&rig, &nvjpeg);
         let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
-        match of_driver {
-            true => rig.fail_nth(function, nth, code),
-            false => nvjpeg.fail(function, nth, code),
+        if of_driver {
+            rig.fail_nth(function, nth, code)
+        } else {
+            nvjpeg.fail(function, nth, code)
         }
         assert!(decoder.is_open());
         let strict = rig.call("fake_cuda_strict_calls");

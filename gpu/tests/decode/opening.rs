@@ -158,10 +158,11 @@ fn a_failed_self_test_is_an_error_and_nothing_leaks() {
     ] {
         let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
         rig.wait_mode().advance(true);
-        match of_driver {
+        if of_driver {
             // Both times that it is tried.
-            true => rig.fail_nth(function, EVERY, code),
-            false => nvjpeg.fail(function, EVERY, code),
+            rig.fail_nth(function, EVERY, code)
+        } else {
+            nvjpeg.fail(function, EVERY, code)
         }
         assert!(rig.delivery.picture_decoder().is_err(), "{function}");
         nvjpeg.fail("", 0, 0);

@@ -89,12 +89,10 @@ impl Opener<'_> {
         if let (None, Some(folder)) = (&stream.local, local_folder(name)) {
             // A folder on this machine is read in place, unless its shards must be unpacked.
             if !folder.join(INDEX_BASENAME).exists() {
-                let message = match folder.is_dir() {
-                    true => format!(
-                        "the folder that `remote` and `split` name has no index.json: {}",
-                        describe_folder(&folder)
-                    ),
-                    false => "the folder that `remote` and `split` name does not exist".to_owned(),
+                let message = if folder.is_dir() {
+                    format!("the folder that `remote` and `split` name has no index.json: {}", describe_folder(&folder))
+                } else {
+                    "the folder that `remote` and `split` name does not exist".to_owned()
                 };
                 return Err(Error::new(ErrorKind::NotFound, message).with("folder", folder.display()));
             }

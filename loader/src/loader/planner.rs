@@ -57,10 +57,7 @@ impl Planner {
         let resume = resume.map(|r| Resume { epoch: 0, sample_in_epoch: 0, ..r });
         let plan = self.plan(0, resume.as_ref())?;
         let order = plan.rank(Rank(config.world.rank));
-        Ok(match config.drop_last {
-            true => order.samples() / u64::from(config.batch_size),
-            false => order.batches(),
-        })
+        Ok(if config.drop_last { order.samples() / u64::from(config.batch_size) } else { order.batches() })
     }
 
     /// The part of a checkpoint that only this loader reads.

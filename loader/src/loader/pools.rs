@@ -114,13 +114,14 @@ fn placements(topology: &Topology, config: &LoaderConfig, near: Option<usize>) -
     let (rank, local) = (config.world.local_rank as usize, config.world.local_world_size as usize);
     let threads = config.threads.map_or_else(|| topology.threads_default(local), |threads| threads as usize);
     let cpus: Vec<u32> = topology.cpus_usable().iter().collect();
-    let bound = |(i, placement): (usize, usize)| match config.pin_threads {
-        true => {
+    let bound = |(i, placement): (usize, usize)| {
+        if config.pin_threads {
             let first = rank * threads;
             let cpu = cpus[(first + i) % cpus.len()];
             (topology.node_of_cpu(cpu).unwrap_or(placement), Some([cpu].into_iter().collect()))
+        } else {
+            (placement, topology.pin_set(placement))
         }
-        false => (placement, topology.pin_set(placement)),
     };
     let mut spread = topology.spread(threads, rank, local);
     if let Some(near) = near.filter(|_| local > 1 && spread.iter().all(|node| *node == spread[0])) {

@@ -142,9 +142,10 @@ impl Position {
                 let place = place(plan, delivered);
                 // Equalised canonical nodes can make an epoch longer than its samples. The reference cannot resume at
                 // the end of such an epoch, so the state is the start of the next one, which is the same place.
-                match place == plan.end() && plan.reference_end().is_some_and(|end| place > end) {
-                    true => start_of(self.epoch + 1, Some(&plan.state(0))),
-                    false => Ok(plan.state(place)),
+                if place == plan.end() && plan.reference_end().is_some_and(|end| place > end) {
+                    start_of(self.epoch + 1, Some(&plan.state(0)))
+                } else {
+                    Ok(plan.state(place))
                 }
             }
             _ => start_of(self.epoch, self.resume.as_ref()),
@@ -155,8 +156,9 @@ impl Position {
 /// The place in the epoch of `plan` after `delivered` rows of this rank, all ranks together.
 fn place(plan: &EpochPlan, delivered: u64) -> u64 {
     // A batch that is not full is the last one, of which ranks may have different numbers of rows.
-    match delivered.is_multiple_of(plan.batch_size()) {
-        true => plan.end().min(plan.sample_in_epoch() + delivered * plan.parallel_world().ranks()),
-        false => plan.end(),
+    if delivered.is_multiple_of(plan.batch_size()) {
+        plan.end().min(plan.sample_in_epoch() + delivered * plan.parallel_world().ranks())
+    } else {
+        plan.end()
     }
 }

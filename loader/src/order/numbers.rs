@@ -34,10 +34,7 @@ macro_rules! with_list {
 impl Numbers {
     /// `permutation(len)`.
     pub(super) fn permutation(seed: u128, len: u64) -> Result<Self, OrderError> {
-        let mut numbers = match len <= NARROW_END {
-            true => Self::Narrow(reserve(len)?),
-            false => Self::Wide(reserve(len)?),
-        };
+        let mut numbers = if len <= NARROW_END { Self::Narrow(reserve(len)?) } else { Self::Wide(reserve(len)?) };
         numbers.extend(0..len);
         numbers.shuffle(&mut Generator::new(seed), 0..len as usize);
         Ok(numbers)

@@ -103,10 +103,8 @@ impl Generator {
         }
         let mask = u64::MAX >> max.leading_zeros();
         loop {
-            let value = match max <= u64::from(u32::MAX) {
-                true => u64::from(self.next_u32()) & mask,
-                false => self.next_u64() & mask,
-            };
+            let value =
+                if max <= u64::from(u32::MAX) { u64::from(self.next_u32()) & mask } else { self.next_u64() & mask };
             if value <= max {
                 return value;
             }

@@ -216,9 +216,10 @@ impl<'a> Address<'a> {
         let (place, tail) = rest.split_at(tail_at);
         // A password may contain any of `/@?#`, unencoded by mistake: it ends at the last `@`.
         let server = place.split('/').next().unwrap_or_default();
-        let has_user = match WITHOUT_USERS.contains(&scheme) {
-            true => server.split('@').next().is_some_and(|name| name.contains(':')),
-            false => server.contains(['@', ':']),
+        let has_user = if WITHOUT_USERS.contains(&scheme) {
+            server.split('@').next().is_some_and(|name| name.contains(':'))
+        } else {
+            server.contains(['@', ':'])
         };
         match place.rfind('@') {
             _ if has_user && tail.contains('@') => Self { start, user: rest, ..Self::default() },

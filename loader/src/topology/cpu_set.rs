@@ -69,10 +69,7 @@ impl fmt::Display for CpuSet {
         }
         for (i, (low, high)) in runs.iter().enumerate() {
             let comma = if i == 0 { "" } else { "," };
-            match low == high {
-                true => write!(f, "{comma}{low}")?,
-                false => write!(f, "{comma}{low}-{high}")?,
-            }
+            if low == high { write!(f, "{comma}{low}")? } else { write!(f, "{comma}{low}-{high}")? }
         }
         Ok(())
     }

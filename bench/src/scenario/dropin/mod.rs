@@ -300,9 +300,10 @@ fn verdict(report: &mut Report) {
             }
         }
     }
-    let note = match behind.is_empty() {
-        true => format!("{OURS} is not slower than {REFERENCE} at any task"),
-        false => format!("{OURS} is behind {REFERENCE} at {}", behind.join("; ")),
+    let note = if behind.is_empty() {
+        format!("{OURS} is not slower than {REFERENCE} at any task")
+    } else {
+        format!("{OURS} is behind {REFERENCE} at {}", behind.join("; "))
     };
     report.notes.push(note);
 }

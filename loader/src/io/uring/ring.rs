@@ -71,9 +71,10 @@ impl Ring {
     pub(super) fn check_operations(&self) -> Result<()> {
         let mut probe = io_uring::Probe::new();
         self.ring.submitter().register_probe(&mut probe).map_err(setup_error)?;
-        match probe.is_supported(opcode::Read::CODE) && probe.is_supported(opcode::ReadFixed::CODE) {
-            true => Ok(()),
-            false => Err(unknown_to_kernel()),
+        if probe.is_supported(opcode::Read::CODE) && probe.is_supported(opcode::ReadFixed::CODE) {
+            Ok(())
+        } else {
+            Err(unknown_to_kernel())
         }
     }
 

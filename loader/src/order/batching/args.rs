@@ -69,21 +69,20 @@ impl BatchingArgs<'_> {
         let seeds = SamplingSeeds { shares: self.shares_seed(), picks: self.picks_seed() };
         let draws = Draws::new(self.shape, streams, self.config.sampling_granularity, seeds)?;
         let partition = Partition::new(self.config.partition_algo, deal(draws.len()), warnings)?;
-        let shuffle = match self.config.shuffle {
-            false => Shuffle::Off,
-            true => {
-                if block == 0 && self.config.batching_method == BatchingMethod::DevicePerStream {
-                    return Err(OrderError::StreamBlockZero { stream: streams[0].0.0 });
-                }
-                let args = ShuffleArgs {
-                    units: &draws.units,
-                    canonical: self.start.canonical,
-                    seed: self.start.seed,
-                    epoch: self.start.epoch,
-                    block,
-                };
-                Shuffle::new(self.config.shuffle_algo, &args, warnings)?
+        let shuffle = if !self.config.shuffle {
+            Shuffle::Off
+        } else {
+            if block == 0 && self.config.batching_method == BatchingMethod::DevicePerStream {
+                return Err(OrderError::StreamBlockZero { stream: streams[0].0.0 });
             }
+            let args = ShuffleArgs {
+                units: &draws.units,
+                canonical: self.start.canonical,
+                seed: self.start.seed,
+                epoch: self.start.epoch,
+                block,
+            };
+            Shuffle::new(self.config.shuffle_algo, &args, warnings)?
         };
         let stream = (streams.len() == 1).then(|| streams[0].0);
         Ok(Sequence { stream, draws, partition, shuffle })

@@ -36,10 +36,8 @@ impl Partition {
         args: PartitionArgs,
         warnings: &mut Vec<OrderWarning>,
     ) -> Result<Self, OrderError> {
-        let equalise = match args.drop_first > args.reference_end() {
-            true => Equalise::AsInWholeEpoch,
-            false => Equalise::WithRest,
-        };
+        let equalise =
+            if args.drop_first > args.reference_end() { Equalise::AsInWholeEpoch } else { Equalise::WithRest };
         if equalise == Equalise::AsInWholeEpoch && args.drop_first > args.last_end() {
             return Err(args.past_end());
         }

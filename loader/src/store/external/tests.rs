@@ -65,9 +65,8 @@ fn an_abandoned_fetch_makes_room_and_is_cancelled_unless_the_epoch_is_over() {
     for (kind, is_cancelled) in [(ErrorKind::Timeout, true), (ErrorKind::Closed, false)] {
         let begun = Arc::new(AtomicBool::new(false));
         let enough = begun.clone();
-        let requested = request(&fetcher, "slow", move |_| match enough.load(Ordering::Relaxed) {
-            true => Err(Error::new(kind, "enough")),
-            false => Ok(()),
+        let requested = request(&fetcher, "slow", move |_| {
+            if enough.load(Ordering::Relaxed) { Err(Error::new(kind, "enough")) } else { Ok(()) }
         });
         let slow = task(queue.next());
         begun.store(true, Ordering::Relaxed);

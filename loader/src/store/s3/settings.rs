@@ -135,9 +135,10 @@ impl S3Settings {
 
 /// Returns an endpoint for messages. It may lack its scheme.
 fn shown(endpoint: &str) -> String {
-    match endpoint.contains("://") {
-        true => redact(endpoint).into_owned(),
-        false => redact(&format!("http://{endpoint}")).trim_start_matches("http://").to_owned(),
+    if endpoint.contains("://") {
+        redact(endpoint).into_owned()
+    } else {
+        redact(&format!("http://{endpoint}")).trim_start_matches("http://").to_owned()
     }
 }
 
