@@ -10,7 +10,7 @@ use std::ops::Range;
 /// Rows that are complete on the device, by output and row of the slot.
 pub(crate) type CompletedRows = BTreeMap<(usize, usize), RowSource>;
 
-/// How a row came to the device.
+/// Origin of a row on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowSource {
     /// Copied or read as a direct row.

@@ -108,15 +108,15 @@ impl PixelDifference {
         }
     }
 
-    /// Compares `part` of the host's picture, `pitch` pixels from row to row, with `pixels`, which are `region` of the
+    /// Compares `part` of the host's picture, `width` pixels wide, with `pixels`, which are `region` of the
     /// picture as a backend decoded it. The region contains the part.
-    fn of(part: Region, host: &[u8], pitch: u32, region: Region, pixels: &[u8]) -> Self {
+    fn of(part: Region, host: &[u8], width: u32, region: Region, pixels: &[u8]) -> Self {
         let (mut rows, mut columns) = (vec![0u32; part.h as usize], vec![0u32; part.w as usize]);
         for (y, row) in rows.iter_mut().enumerate() {
             for (x, column) in columns.iter_mut().enumerate() {
                 let (x, y) = (part.x as usize + x, part.y as usize + y);
                 let theirs = (y - region.y as usize) * region.w as usize + x - region.x as usize;
-                let ours = y * pitch as usize + x;
+                let ours = y * width as usize + x;
                 let of_pixel = pixels[theirs * 3..][..3].iter().zip(&host[ours * 3..][..3]);
                 let sum: u32 = of_pixel.map(|(a, b)| u32::from(a.abs_diff(*b))).sum();
                 *row += sum;

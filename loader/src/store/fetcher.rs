@@ -48,7 +48,7 @@ pub enum FetchStatus {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Length {
     /// Exactly this many bytes.
-    Bytes(u64),
+    Exactly(u64),
     /// Unknown, at most this many bytes.
     AtMost(u64),
 }
@@ -56,13 +56,13 @@ pub(crate) enum Length {
 impl Length {
     fn max(self) -> u64 {
         match self {
-            Self::Bytes(bytes) | Self::AtMost(bytes) => bytes,
+            Self::Exactly(bytes) | Self::AtMost(bytes) => bytes,
         }
     }
 
     fn check(self, bytes: u64) -> Result<()> {
         let why = match self {
-            Self::Bytes(expected) if bytes != expected => {
+            Self::Exactly(expected) if bytes != expected => {
                 format!("the object has {bytes} bytes, and {expected} were expected")
             }
             Self::AtMost(most) if bytes > most => format!("the object has {bytes} bytes, and {most} are allowed"),
@@ -101,14 +101,14 @@ struct WatchedFetch<W> {
 struct LastProgress {
     /// Bytes at the last check.
     bytes: u64,
-    /// Bytes and time when they had last changed by [`PROGRESS_BYTES`].
-    mark_bytes: u64,
-    mark: Duration,
+    /// Bytes and time at the last change by at least [`PROGRESS_BYTES`].
+    counted_bytes: u64,
+    counted_at: Duration,
 }
 
 impl<W: Fn(Progress, bool) -> Result<()>> WatchedFetch<W> {
     fn run(&self, fetcher: &dyn Fetcher, key: &str) -> Result<Vec<u8>> {
-        self.last.lock().mark = self.clock.now();
+        self.last.lock().counted_at = self.clock.now();
         let mut file = fetcher.fetch(key, &|status| self.check(status))?;
         let unreadable = |e| Error::from_io(e, "a downloaded file cannot be read");
         // The size first: an endless file is not read into memory.
@@ -130,10 +130,10 @@ impl<W: Fn(Progress, bool) -> Result<()>> WatchedFetch<W> {
         };
         last.bytes = bytes;
         // Any byte is news for the watcher. A few bytes at times are no progress, and do not restart the time limit.
-        if status == FetchStatus::Queued || bytes.abs_diff(last.mark_bytes) >= PROGRESS_BYTES as u64 {
-            (last.mark_bytes, last.mark) = (bytes, now);
+        if status == FetchStatus::Queued || bytes.abs_diff(last.counted_bytes) >= PROGRESS_BYTES as u64 {
+            (last.counted_bytes, last.counted_at) = (bytes, now);
         }
-        let idle = now.saturating_sub(last.mark);
+        let idle = now.saturating_sub(last.counted_at);
         drop(last);
         if idle >= IDLE_MAX {
             let why = format!("less than {PROGRESS_BYTES} bytes arrived in {} s", IDLE_MAX.as_secs());
@@ -147,7 +147,7 @@ impl<W: Fn(Progress, bool) -> Result<()>> WatchedFetch<W> {
             return Err(Error::new(ErrorKind::Checksum, why));
         }
         let len = match self.length {
-            Length::Bytes(len) => len,
+            Length::Exactly(len) => len,
             Length::AtMost(_) => bytes,
         };
         (self.watch)(Progress { bytes, len, attempt: 1, idle, is_paused: false }, moved)
@@ -210,12 +210,12 @@ mod tests {
     #[test]
     fn a_file_of_another_length_is_rejected_by_name() {
         let fetch = |length| fetch_whole(&shelf([]), "book", length, |_, _| Ok(()));
-        assert_eq!(fetch(Length::Bytes(4)).expect("it fits"), b"four");
+        assert_eq!(fetch(Length::Exactly(4)).expect("it fits"), b"four");
         assert_eq!(fetch(Length::AtMost(4)).expect("any length up to it"), b"four");
-        let error = fetch(Length::Bytes(5)).expect_err("too short");
+        let error = fetch(Length::Exactly(5)).expect_err("too short");
         assert_eq!(error.kind(), ErrorKind::Checksum);
         assert!(error.to_string().contains("4 bytes, and 5 were expected (key book)"), "{error}");
-        let error = fetch(Length::Bytes(3)).expect_err("too long");
+        let error = fetch(Length::Exactly(3)).expect_err("too long");
         assert!(error.to_string().contains("4 bytes, and 3 were expected (key book)"), "{error}");
         let error = fetch(Length::AtMost(3)).expect_err("too long");
         assert!(error.to_string().contains("4 bytes, and 3 are allowed (key book)"), "{error}");
@@ -224,9 +224,9 @@ mod tests {
     #[test]
     fn a_watcher_sees_progress_and_can_cancel_the_fetch() {
         let shelf = shelf([running(0), running(1), running(1)]);
-        assert_eq!(watched(&shelf, Length::Bytes(4)).1, [false, true, false]);
+        assert_eq!(watched(&shelf, Length::Exactly(4)).1, [false, true, false]);
         let cancel = |_, _| Err(Error::new(ErrorKind::Closed, "over"));
-        let error = fetch_whole(&shelf, "book", Length::Bytes(4), cancel).expect_err("cancelled");
+        let error = fetch_whole(&shelf, "book", Length::Exactly(4), cancel).expect_err("cancelled");
         assert_eq!(error.kind(), ErrorKind::Closed);
         let error = fetch_whole(&shelf, "tape", Length::AtMost(9), |_, _| Ok(())).expect_err("missing");
         assert_eq!(error.to_string(), "no such book (key tape)");
@@ -236,22 +236,22 @@ mod tests {
     fn the_time_limit_starts_with_the_fetch() {
         let long = IDLE_MAX.as_secs() - 1;
         let patient = timed([(FetchStatus::Queued, long), (FetchStatus::Queued, long), (running(0), long)]);
-        let (fetched, moves) = watched(&patient, Length::Bytes(4));
+        let (fetched, moves) = watched(&patient, Length::Exactly(4));
         assert_eq!(fetched.expect("nothing was late"), b"four");
         assert_eq!(moves, [true, true, false], "waiters for the shard see a queued fetch as progress");
         let late = timed([(FetchStatus::Queued, long), (running(0), 1), (running(0), long)]);
-        let error = watched(&late, Length::Bytes(4)).0.expect_err("idle");
+        let error = watched(&late, Length::Exactly(4)).0.expect_err("idle");
         assert_eq!(error.kind(), ErrorKind::Timeout);
         let drip = timed((0..10).map(|bytes| (running(bytes), 100)));
-        let error = watched(&drip, Length::Bytes(4)).0.expect_err("too slow");
+        let error = watched(&drip, Length::Exactly(4)).0.expect_err("too slow");
         assert!(error.to_string().starts_with("less than 16384 bytes arrived in 600 s"), "{error}");
     }
 
     #[test]
     fn a_fetch_of_far_too_many_bytes_is_cancelled_while_it_runs() {
         let most = 2 * 4 + EXTRA_BYTES_MAX;
-        assert!(watched(&shelf([running(most)]), Length::Bytes(4)).0.is_ok(), "parts may be stored next to the file");
-        let (fetched, moves) = watched(&shelf([running(4), running(most + 1)]), Length::Bytes(4));
+        assert!(watched(&shelf([running(most)]), Length::Exactly(4)).0.is_ok(), "parts may be stored next to the file");
+        let (fetched, moves) = watched(&shelf([running(4), running(most + 1)]), Length::Exactly(4));
         let error = fetched.expect_err("too much");
         assert_eq!(error.kind(), ErrorKind::Checksum);
         assert!(error.to_string().contains(&format!("{} bytes have arrived already, and 4 were", most + 1)), "{error}");

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 pub struct FetchRequest {
     /// Key relative to the remote.
     pub key: String,
-    /// Memory to fill, exactly as long as the object is by the index. It is split into a piece for each ranged request,
+    /// Memory to fill, exactly as long as the object is by the index. It is split into a part for each ranged request,
     /// so that several write in parallel, each byte once, and joined without a copy. Buffers that are used again save
     /// page faults, which cost more than a copy.
     pub into: BytesMut,
@@ -35,11 +35,11 @@ pub struct Progress {
     pub bytes: u64,
     /// Bytes of the object.
     pub len: u64,
-    /// Highest attempt of any of its ranges; 0 before the first.
+    /// Highest attempt of any of its parts; 0 before the first.
     pub attempt: u32,
     /// Time since the last byte arrived, or since the request.
     pub idle: Duration,
-    /// Every missing range waits for its next attempt.
+    /// Every missing part waits for its next attempt.
     pub is_paused: bool,
 }
 
@@ -135,8 +135,8 @@ impl Job {
         state.missing -= 1;
         if state.missing == 0 && state.outcome.is_none() {
             let mut whole = BytesMut::new();
-            // Adjacent pieces are joined without a copy.
-            state.filled.drain(..).flatten().for_each(|piece| whole.unsplit(piece));
+            // Adjacent parts are joined without a copy.
+            state.filled.drain(..).flatten().for_each(|part| whole.unsplit(part));
             state.outcome = Some(Ok(whole));
             self.changed.notify_all();
         }

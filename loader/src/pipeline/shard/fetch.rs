@@ -147,7 +147,7 @@ impl ShardFetch<'_> {
             (self.watch)(FetchEvent::Bytes { file, progress, moved });
             Ok(())
         };
-        fetch_whole(fetcher, &file.basename, Length::Bytes(file.bytes), watch)
+        fetch_whole(fetcher, &file.basename, Length::Exactly(file.bytes), watch)
     }
 }
 
