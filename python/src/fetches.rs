@@ -13,10 +13,17 @@ use pyo3::types::PyString;
 use std::fs::File;
 use std::path::PathBuf;
 
-/// Returns a remote for messages, without the user name, password, query and fragment of its address.
+/// Returns a remote for messages, without the user name, password, parameters, query and fragment of its
+/// address.
 #[pyfunction]
 pub(crate) fn redact(remote: &Bound<'_, PyString>) -> String {
     store::redact(&remote.to_string_lossy()).into_owned()
+}
+
+/// Returns true if a name is an address, or meant as one, rather than a path.
+#[pyfunction]
+pub(crate) fn is_url(name: &Bound<'_, PyString>) -> bool {
+    store::is_url(&name.to_string_lossy())
 }
 
 /// Returns a text of another library about `remote`, without the secrets of its address.

@@ -41,7 +41,7 @@ mod _forebay {
     #[pymodule_export]
     use super::engine::{Engine, Ragged};
     #[pymodule_export]
-    use super::fetches::{Fetch, Fetches, redact, redact_in};
+    use super::fetches::{Fetch, Fetches, is_url, redact, redact_in};
     #[pymodule_export]
     use super::indexing::{IndexedCopy, jpeg_to_baseline, row_index_trailer};
     #[pymodule_export]

@@ -192,12 +192,12 @@ def test_a_url_is_rejected_as_a_folder_to_write_to(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("open_folder", [fb.ShardReader, lambda name: fb.Loader(local=name, batch_size=1)], ids=["reader", "loader"])
 def test_reader_writer_and_loader_agree_on_the_form_of_a_url(open_folder, tmp_path, monkeypatch):
-    """The same names are in Rust's `a_name_that_starts_with_a_scheme_is_an_address`."""
+    """The same names are in Rust's `a_name_with_a_scheme_or_a_user_is_an_address`."""
     monkeypatch.chdir(tmp_path)
-    for name in ("s3://b/x", "s3:/b/x", "azure-dl://c/x", "HTTP://h", "file:///x"):
+    for name in ("s3://b/x", "s3:/b/x", "azure-dl://c/x", "HTTP://h", "file:///x", "me:y@h:/x", "//me:y@h/x"):
         with pytest.raises(fb.ConfigError, match="is a URL"):
             open_folder(name)
-    for name in ("data", "/data/x://y", "C:/data", "a b:/c", "://x", "data:x", "9p:/x"):
+    for name in ("data", "/data/x://y", "C:/data", "a b:/c", "://x", "data:x", "9p:/x", "git@h:x", "data/a?b=c"):
         with pytest.raises(fb.NotFoundError):
             open_folder(name)
 

@@ -71,5 +71,5 @@ pub use s3::S3Settings;
 pub use source::Version;
 pub use stores::Stores;
 pub use ticket::{FetchRequest, FetchTicket, Progress};
-pub(crate) use url::{is_url, local_folder};
-pub use url::{redact, redact_in};
+pub(crate) use url::local_folder;
+pub use url::{is_url, redact, redact_in};

@@ -108,8 +108,12 @@ fn unsupported(scheme: &str, remote: &str) -> Result<Place> {
 }
 
 /// Returns true if `name` is an address, or meant as one, rather than a path: it starts with a scheme of at least two
-/// letters, and a slash. Python's `_folder` in `shards.py` has the same rule.
-pub(crate) fn is_url(name: &str) -> bool {
+/// letters, and a slash; or it has a user, as scp's `user:password@host:path`.
+pub fn is_url(name: &str) -> bool {
+    has_scheme(name) || !Address::of(name).user.is_empty()
+}
+
+fn has_scheme(name: &str) -> bool {
     let is_scheme = |scheme: &str| {
         scheme.len() > 1
             && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -206,7 +210,7 @@ impl<'a> Address<'a> {
         };
         let is_known = SUPPORTED.contains(&scheme) || UNSUPPORTED.contains(&scheme);
         // The part before `://` need not be a known scheme.
-        if !(is_bare || is_known || rest.starts_with("//") || is_url(remote)) {
+        if !(is_bare || is_known || rest.starts_with("//") || has_scheme(remote)) {
             return path;
         }
         let (start, rest) = remote.split_at(remote.len() - rest.trim_start_matches('/').len());
@@ -387,11 +391,11 @@ mod tests {
 
     /// The same names are in Python's `test_reader_writer_and_loader_agree_on_the_form_of_a_url`.
     #[test]
-    fn a_name_that_starts_with_a_scheme_is_an_address() {
-        for name in ["s3://b/x", "s3:/b/x", "azure-dl://c/x", "HTTP://h", "file:///x"] {
+    fn a_name_with_a_scheme_or_a_user_is_an_address() {
+        for name in ["s3://b/x", "s3:/b/x", "azure-dl://c/x", "HTTP://h", "file:///x", "me:y@h:/x", "//me:y@h/x"] {
             assert!(is_url(name), "{name}");
         }
-        for name in ["data", "/data/x://y", "C:/data", "a b:/c", "://x", "data:x", "9p:/x"] {
+        for name in ["data", "/data/x://y", "C:/data", "a b:/c", "://x", "data:x", "9p:/x", "git@h:x", "data/a?b=c"] {
             assert!(!is_url(name), "{name}");
         }
     }

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, Union
 
-from ._forebay import redact
+from ._forebay import is_url, redact
 from .errors import ConfigError
 
 __all__ = [
@@ -224,8 +224,7 @@ def folder(name: str, value: Any) -> str:
     where = path(name, value, "the path of a local folder")
     if "\0" in where:
         raise ConfigError(f"{name} is a path, which has no null character, but it is {shown(where)}")
-    # The same rule as `is_url` in Rust's `store::url`, which checks a loader's `local`.
-    if re.match(r"[A-Za-z][A-Za-z0-9-]+:/", where):
+    if is_url(where):
         raise ConfigError(f"{shown(where)} is a URL, and this works on a local folder: copy from or to the store yourself")
     return os.path.abspath(where)
 

@@ -8,7 +8,9 @@ import traceback
 import pytest
 from number_sets import numbers, write
 
-from forebay.streaming import Stream, StreamingDataset
+import forebay as fb
+from forebay.index import index
+from forebay.streaming import LocalDataset, Stream, StreamingDataset
 from forebay.streaming.base.storage import download
 from forebay.streaming.base.storage.download import CloudDownloader
 from forebay.streaming.base.storage.upload import UPLOADERS, CloudUploader
@@ -44,6 +46,39 @@ class LibraryError(Exception):
 
     def __str__(self):
         return f"{self.args[0]}: {self.text}"
+
+
+PATHS = ["me:gEhEiM@host:/set", "//me:gEhEiM@host/set"]
+
+
+@pytest.mark.parametrize("address", [*ADDRESSES, *PATHS, "http://host/set;jsessionid=gEhEiM", "http://host/set&sig=gEhEiM"])
+def test_an_address_in_place_of_a_folder_does_not_show_them(address, tmp_path):
+    for call in (
+        lambda: fb.ShardReader(address),
+        lambda: fb.read_index(address),
+        lambda: fb.MDSWriter(out=address, columns={"a": "int"}),
+        lambda: fb.Loader(local=address, batch_size=1),
+        lambda: fb.Loader(remote=[address], batch_size=1),
+        lambda: fb.Loader(streams=[address], batch_size=1),
+        lambda: index(address, tmp_path / "out"),
+        lambda: LocalDataset(address),
+        lambda: StreamingDataset(local=address, batch_size=1),
+        lambda: StreamingDataset(streams=[address], batch_size=1),
+    ):
+        with pytest.raises(Exception) as caught:  # noqa: PT011: the classes differ
+            call()
+        assert "gEhEiM" not in shown(caught.value)
+
+
+@pytest.mark.parametrize("address", [*PATHS, "/nowhere/set?token=gEhEiM", "nowhere?X-Amz-Signature=gEhEiM"])
+def test_an_address_without_its_scheme_is_an_error_without_them(address, tmp_path):
+    for call in (
+        lambda: fb.Loader(remote=address, local=tmp_path / "local", batch_size=1),
+        lambda: StreamingDataset(remote=address, local=str(tmp_path / "local"), batch_size=1),
+    ):
+        with pytest.raises(ValueError) as caught:  # noqa: PT011: the messages differ
+            call()
+        assert "gEhEiM" not in shown(caught.value)
 
 
 @pytest.fixture

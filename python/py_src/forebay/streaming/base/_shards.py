@@ -39,8 +39,7 @@ def open_shards(local: str, split: str) -> StreamShards | list[Reader]:
     """
     path = os.path.join(local, split, get_index_basename())
     if has_python_readers():
-        with open(path, "rb") as file:
-            index = _json(file.read(), path)
+        index = _json(_read(path), path)
         if any(reads_in_python(entry["format"]) for entry in index["shards"]):
             return [reader_from_json(local, split, entry) for entry in index["shards"]]
     return StreamShards(local, split)
@@ -60,9 +59,7 @@ class StreamShards(Sequence[Reader]):
 
     def _open(self) -> None:
         path = os.path.join(self._local, self._split, get_index_basename())
-        with open(path, "rb") as file:
-            text = file.read()
-        self.index = _parsed(text, path)
+        self.index = _parsed(_read(path), path)
         self._count = len(self.samples)
         self._entries: list[dict[str, Any]] | None = None
         self._readers: dict[int, Reader] = {}
@@ -228,6 +225,17 @@ class AllShards(Sequence[Reader]):
     def __iter__(self) -> Iterator[Reader]:
         for number, reader in enumerate(itertools.chain.from_iterable(self._parts)):
             yield self.replaced.get(number, reader)
+
+
+def _read(path: str) -> bytes:
+    """Returns the bytes of a file. An error does not show secrets of an address that was passed as a folder."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        shown = type(error)(error.errno, error.strerror, _forebay.redact(path))
+    # Not in the handler, whose error would be its context.
+    raise shown
 
 
 def _parsed(text: bytes, path: str) -> _forebay.Index:

@@ -133,7 +133,7 @@ class Stream:
         """Returns the folder of a stream without `local`."""
         digest = ""
         if self.remote is not None:
-            digest = hashlib.blake2s(self.remote.encode(), digest_size=16).hexdigest()
+            digest = hashlib.blake2s(self.remote.encode(errors="surrogatepass"), digest_size=16).hexdigest()
         return os.path.join(tempfile.gettempdir(), digest, self.split)
 
     def _new_local(self) -> str:
@@ -350,7 +350,8 @@ class Stream:
         if not os.path.exists(self._index_file):
             if self.remote is None:
                 raise RuntimeError(
-                    f"No `remote` provided, but local file {self._index_file} does not exist either: check `local` and `split`"
+                    f"No `remote` provided, but local file {_forebay.redact(self._index_file)} does not exist either: check "
+                    "`local` and `split`"
                 )
             self._install_index()
         shards = open_shards(self.local, self.split)
