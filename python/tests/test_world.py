@@ -190,7 +190,8 @@ def train(rank, folder):
     place = {"local_rank": rank, "local_world_size": 2}
     found = {
         "half": half,
-        "before": failure(lambda: iter(before)),
+        "before": [failure(lambda: iter(before)), failure(lambda: len(before)), failure(before.state_dict)],
+        "repr before": repr(before),
         "after": [n for batch in loader(**place) for n in batch["n"].tolist()],
         "on this node": same_node(),
         "given": sum(len(batch["n"]) for batch in loader(rank=0, world_size=1)),
@@ -222,7 +223,9 @@ def test_a_loader_that_is_older_than_its_process_group_is_an_error(pictures, tmp
         assert (
             f"was made as rank 0 of 1 (a single process), but torch.distributed has rank {rank} of 2 now, so ranks would get the wrong "
             "samples: make the loader after the process group is initialised, or pass rank and world_size"
-        ) == found["before"].removeprefix("the loader ")
+        ) == found["before"][0].removeprefix("the loader ")
+        assert found["before"] == found["before"][:1] * 3
+        assert "rank 0 of 1 (a single process)" in found["repr before"]
         assert found["given"] == SAMPLES
         assert f"rank {rank} of 2 (torch.distributed)" in found["repr"]
         assert found["on this node"] == found["repr"]

@@ -89,12 +89,7 @@ impl Opener<'_> {
         if let (None, Some(folder)) = (&stream.local, local_folder(name)) {
             // A folder on this machine is read in place, unless its shards must be unpacked.
             if !folder.join(INDEX_BASENAME).exists() {
-                let message = if folder.is_dir() {
-                    format!("the folder that `remote` and `split` name has no index.json: {}", describe_folder(&folder))
-                } else {
-                    "the folder that `remote` and `split` name does not exist".to_owned()
-                };
-                return Err(Error::new(ErrorKind::NotFound, message).with("folder", folder.display()));
+                return Err(no_index(&folder));
             }
             let in_place = opened(folder, None)?;
             if in_place.cache.shards.iter().all(|s| s.compression.is_none()) {
@@ -114,7 +109,13 @@ impl Opener<'_> {
         validate_hash: Option<HashAlgo>,
     ) -> Result<IndexedStream> {
         let mut fetch = || match &remote {
-            Some(remote) => Ok(remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize)?.0),
+            Some(remote) => match remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize) {
+                Ok((bytes, _)) => Ok(bytes),
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    Err(local_folder(name).map_or(e, |folder| no_index(&folder)))
+                }
+                Err(e) => Err(e),
+            },
             None => Err(Error::internal("an index was fetched without a remote")),
         };
         let shown = redact(name);
@@ -159,6 +160,16 @@ impl Opener<'_> {
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
         })
     }
+}
+
+/// Returns the error for a remote folder on this machine that has no index.
+fn no_index(folder: &Path) -> Error {
+    let message = if folder.is_dir() {
+        format!("the folder that `remote` and `split` name has no index.json: {}", describe_folder(folder))
+    } else {
+        "the folder that `remote` and `split` name does not exist".to_owned()
+    };
+    Error::new(ErrorKind::NotFound, message).with("folder", folder.display())
 }
 
 /// Returns true if a shard in `folder`, which belongs to another remote with the same index, equals that of `remote`, or

@@ -295,6 +295,7 @@ class Loader:
     def __len__(self) -> int:
         """Number of batches of a whole epoch."""
         self._check()
+        check_group(self._world)
         return self._engines[0].batches()
 
     @property
@@ -353,6 +354,7 @@ class Loader:
             StateError: Several threads share the iterator, and such a batch precedes one that was delivered.
         """
         self._check()
+        check_group(self._world)
         iterator = self._live()
         return json.loads(self._engines[0].state_dict(iterator is not None and iterator.last_is_pending()))
 
@@ -440,7 +442,7 @@ class Loader:
     def __repr__(self) -> str:
         if self._closed or os.getpid() != self._pid:
             return "<forebay.Loader, closed>"
-        return f"<forebay.Loader, epoch {self.epoch}, {len(self)} batches, {self._world}>"
+        return f"<forebay.Loader, epoch {self.epoch}, {self._engines[0].batches()} batches, {self._world}>"
 
     def __reduce__(self) -> Any:
         raise TypeError(

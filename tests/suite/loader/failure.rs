@@ -292,6 +292,8 @@ fn a_missing_remote_folder_is_named_and_a_failed_open_leaves_no_files() {
     let e = Loader::new(config(stream(None, dir.path().to_str()))).unwrap_err();
     assert!(e.to_string().contains("data sets in train: name one with `split`"), "{e}");
     let cache = dir.path().join("cache");
+    let e = Loader::new(config(stream(Some(&cache), dir.path().to_str()))).unwrap_err();
+    assert!(e.to_string().contains("data sets in train: name one with `split`"), "{e}");
     let e = Loader::new(config(stream(Some(&cache.join("deep")), missing.to_str()))).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::NotFound, "{e}");
     assert!(!cache.exists(), "the folders that were made for it are removed");
