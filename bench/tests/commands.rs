@@ -319,6 +319,33 @@ fn every_way_of_tokens_delivers_the_same_samples() {
 }
 
 #[test]
+fn every_interface_takes_the_same_batches() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(tokens(folder.path(), 7).status.success());
+    let python = folder.path().join("consumer");
+    let answer = r#"{"ns": {"numpy": [3.0, 1.0, 2.0]}, "versions": {"fake": "1.2"}}"#;
+    std::fs::write(&python, format!("#!/bin/sh\necho '{answer}'\n")).expect("a script");
+    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    let test = std::env::current_exe().expect("the test's own path");
+    let library = test.parent().expect("a folder").to_str().expect("text");
+    let arguments = ["--batch", "5", "--batches", "20", "--rounds", "3", "--library", library, "--python"];
+    let report = measured("ffi", folder.path(), &[&arguments[..], &[python.to_str().expect("text")]].concat());
+    // The library is there if the whole workspace was built.
+    let of_c = match Path::new(library).join("libforebay.so").exists() {
+        true => &["C, dlpack", "C, view"][..],
+        false => &[],
+    };
+    let mut names: Vec<String> = rows(&report).into_iter().map(|(_, name)| name).collect();
+    names.sort_unstable();
+    assert_eq!(names, [of_c, &["Python, numpy", "Rust"]].concat());
+    assert_eq!(value(&report, "a batch", "Python, numpy", "median_ns_per_batch"), 2.0);
+    assert_eq!(report["skipped"].as_array().expect("a list").len(), usize::from(of_c.is_empty()));
+    assert_eq!(report["versions"]["fake"], "1.2");
+    let refused = bench().args(["ffi", "--batch", "200", "--data"]).arg(folder.path()).output().expect("ffi runs");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("lower --batch or --batches"));
+}
+
+#[test]
 fn scaling_names_the_nearest_limit_at_every_step() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());
