@@ -220,3 +220,37 @@ def test_a_state_that_is_older_than_its_words_is_compared_as_before(pictures):
         state["forebay"]["plan"]["weights"] = "0123456789abcdef"
         with pytest.raises(fb.StateError, match="weights was 0123456789abcdef and is unset"):
             loader.load_state_dict(state)
+
+
+def test_a_batch_that_is_looked_at_is_delivered_and_does_not_count_before(pictures):
+    with ordered(pictures, shuffle=True) as loader:
+        epochs = [numbers(loader) for _ in range(3)]
+    with ordered(pictures, shuffle=True) as loader:
+        fresh = loader.state_dict()
+
+        def look(expected):
+            before = loader.state_dict(), loader.epoch, loader.first_batch
+            assert loader._peek()["number"].tolist() == loader._peek()["number"].tolist() == expected
+            assert (loader.state_dict(), loader.epoch, loader.first_batch) == before
+
+        for epoch in epochs:
+            look(epoch[0])
+            assert numbers(loader) == epoch
+        loader.load_state_dict(fresh | {"sample_in_epoch": 32})
+        look(epochs[0][2])
+        assert numbers(loader) == epochs[0][2:]
+        look(epochs[1][0])
+        loader.set_epoch(1)
+        assert numbers(loader) == epochs[1]
+        look(epochs[2][0])
+        loader.set_epoch(0)
+        assert numbers(loader) == epochs[0]
+        look(epochs[1][0])
+        loader.load_state_dict(fresh)
+        assert numbers(loader) == epochs[0]
+        look(epochs[1][0])
+        next(iter(loader))
+        assert numbers(loader) == epochs[2]
+        loader.load_state_dict(fresh | {"sample_in_epoch": SAMPLES})
+        with pytest.raises(StopIteration):
+            loader._peek()

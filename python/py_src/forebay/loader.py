@@ -238,6 +238,8 @@ class Loader:
         self._live: Callable[[], _Epoch | None] = lambda: None
         # An epoch has been started, and no batch of it was asked for: the next `iter` continues with it.
         self._is_fresh = False
+        # Iterator with the batch of `_peek`, until the next `iter`.
+        self._peeked: _Epoch | None = None
         # Epoch that `set_epoch` has named and no `iter` has started yet.
         self._named_epoch: int | None = None
         # Place in its epoch of the state that was loaded and that no batch has followed yet.
@@ -256,11 +258,30 @@ class Loader:
         self._check()
         check_group(self._world)
         with self._turn:
+            if self._peeked is not None:
+                # Moves, and drops the batch, if another epoch was named.
+                self._start()
+            if self._peeked is not None:
+                iterator, self._peeked = self._peeked, None
+                return iterator
             self._abandon()
             self._start()
             iterator = _Epoch(self)
             self._live = weakref.ref(iterator)
         return iterator
+
+    def _peek(self) -> Any:
+        """Returns the batch that the next `iter` starts with. It does not count in `state_dict` and `epoch` before that.
+
+        Raises:
+            StopIteration: The loaded state is the end of an epoch.
+        """
+        with self._turn:
+            iterator, place = iter(self), self._loaded_place
+            batch = iterator.peek()
+            # Nothing has been taken from the iterator yet, and it holds a batch that the engines do not have any more.
+            self._is_fresh, self._loaded_place, self._peeked = True, place, iterator
+        return batch
 
     def _start(self) -> None:
         """Starts the epoch that the next batch belongs to, unless it has been started already."""
@@ -282,6 +303,7 @@ class Loader:
         with self._turn:
             for engine in self._engines:
                 engine.load_state_dict(document, strict)
+            self._peeked = None
             self._is_fresh = False
             self._named_epoch = None
             self._loaded_place = int(state.get("sample_in_epoch", 0))
@@ -452,6 +474,7 @@ class Loader:
 
     def _abandon(self) -> None:
         """Ends the live iterator, if there is one."""
+        self._peeked = None
         iterator = self._live()
         if iterator is not None:
             iterator.abandoned = True
@@ -506,16 +529,23 @@ class _Epoch:
         try:
             with loader._turn:
                 self._take(held)
-            batches = [loader._convert(outputs) for outputs in held[0][1]]
-            batch = batches[0] if loader._single else batches
-            if loader._transform is not None:
-                batch = loader._transform(batch)
+            batch = self._converted(held)
             with self._lock:
                 self._in_flight.discard(held[0][0])
             return batch
         except BaseException:
             self._keep(held)
             raise
+
+    def peek(self) -> Any:
+        """Returns the next batch, which `next` returns again."""
+        held: list[_Taken] = []
+        try:
+            with self._loader._turn:
+                self._take(held)
+            return self._converted(held)
+        finally:
+            self._keep(held)
 
     def last_is_pending(self) -> bool:
         """Returns true if the last batch is not delivered yet: it failed and is delivered again, or is in flight.
@@ -534,6 +564,13 @@ class _Epoch:
                 "take it from the iterator first, which delivers it next"
             )
         return bool(failed) or is_in_flight
+
+    def _converted(self, held: list[_Taken]) -> Any:
+        """Returns the batch in `held` in the user's framework, transformed."""
+        loader = self._loader
+        batches = [loader._convert(outputs) for outputs in held[0][1]]
+        batch = batches[0] if loader._single else batches
+        return batch if loader._transform is None else loader._transform(batch)
 
     def _take(self, held: list[_Taken]) -> None:
         """Adds the next batch and its number to `held`: from the kept ones, else from each engine.

@@ -88,6 +88,15 @@ def check(folder, backup):
     with loader(folder) as train:
         record, _ = fit(Batches(train, "x", "y", repeat=True), steps_per_epoch=6, epochs=5)
         assert sum(record.epochs.values(), []) == sum(plain.values(), []), "steps_per_epoch crosses the loader's epochs"
+    with loader(folder) as train:
+        state = train.state_dict() | {"sample_in_epoch": 45}
+        batches = Batches(train, "x", "y")
+        assert fit(batches, epochs=2)[0].epochs == {epoch: plain[epoch] for epoch in range(2)}
+        # Another state before a second call of fit: Keras warns that the first epoch is short.
+        train.load_state_dict(state)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Your input ran out of data")
+            assert fit(batches, epochs=2)[0].epochs == {0: plain[0][9:], 1: plain[1]}
     with loader(folder, "numpy", transform=lambda batch: (batch["x"], batch["y"])) as train:
         assert fit(Batches(train))[0].epochs == plain, "arrays of numpy, arranged by a transform"
     with loader(folder, shuffle=False) as test:

@@ -28,7 +28,7 @@ def run(folder, blocked, code):
     return done.stdout
 
 
-@pytest.mark.parametrize(("framework", "module"), [("jax", "jaxlib"), ("tensorflow", "tensorflow"), ("torch", "torch")])
+@pytest.mark.parametrize(("framework", "module"), [("jax", "jaxlib"), ("tensorflow", "tensorflow")])
 def test_a_framework_needs_no_other_one(pictures, framework, module):
     pytest.importorskip(framework)
     # JAX and TensorFlow themselves need numpy, and TensorFlow Keras.

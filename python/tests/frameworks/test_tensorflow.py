@@ -114,6 +114,21 @@ def test_a_dataset_trains_in_a_graph_and_resumes_in_the_middle_of_an_epoch(every
         assert [first + ids(view), ids(view)] == undisturbed
 
 
+def test_the_batch_that_shows_the_types_is_delivered_and_does_not_count_before(every):
+    kwargs = {"fields": NUMBER, "mark_repeats": False, "batch_size": 16}
+    with every("tensorflow", **kwargs) as loader:
+        fresh = loader.state_dict()
+        view = dataset(loader)
+        assert loader.state_dict() == fresh
+        assert ids(view) == [[*range(start, start + 16)] for start in (0, 16, 32)]
+        view = dataset(loader)
+        loader.load_state_dict(fresh | {"sample_in_epoch": 32})
+        assert ids(view) == [[*range(32, 48)]], "a state that is loaded later counts"
+        loader.load_state_dict(fresh | {"sample_in_epoch": 48})
+        with pytest.raises(fb.ConfigError, match="the loaded state is the end of an epoch"):
+            dataset(loader)
+
+
 def test_a_step_of_several_devices_is_no_dataset(every):
     with every("tensorflow", device=["cpu", "cpu"]) as loader:
         with pytest.raises(fb.ConfigError, match="a tf.data.Dataset has one batch per step"):

@@ -59,7 +59,7 @@ class Batches(DataAdapter):
         self._parts = parts
         self._repeat = repeat
         # Iterator of the loader's epoch, with its first batch and the state after it, which were taken already.
-        self._begun: tuple[Iterator[Any], Any, Any] | None = None
+        self._begun: tuple[Any, Any, Any] | None = None
         # States after the batches of this pass that were not trained on yet, where there is a callback.
         self._states: deque[dict[str, Any]] | None = None
 
@@ -105,7 +105,8 @@ class Batches(DataAdapter):
         from .tensorflow import view
 
         # The pass delivers this batch again.
-        self._begun = self._begun or self._begin()
+        if self._begun is None or self._begun[0].abandoned:
+            self._begun = self._begin()
         # One element is taken ahead, so that it is converted during the step before.
         return view(self._pass, self._arranged(self._begun[1])).prefetch(1)
 
@@ -127,6 +128,9 @@ class Batches(DataAdapter):
         """
         if self._states is not None:
             self._states.clear()
+        if self._begun is not None and self._begun[0].abandoned:
+            # Another state was loaded since.
+            self._begun = None
         epoch, batch, state = self._begun or self._begin()
         # An only batch is trained on: nothing is taken after it that would show that.
         self._begun = None if len(self._loader) == 1 else (epoch, batch, state)
@@ -140,7 +144,7 @@ class Batches(DataAdapter):
             epoch, batch, state = self._begin()
             yield self._delivered(batch, state)
 
-    def _begin(self) -> tuple[Iterator[Any], Any, Any]:
+    def _begin(self) -> tuple[Any, Any, Any]:
         """Starts the loader's next epoch, with its first batch."""
         epoch = iter(self._loader)
         for batch in epoch:

@@ -22,22 +22,23 @@ def dataset(loader: Loader, element_spec: Any = None) -> tf.data.Dataset:
 
     Args:
         loader: The loader, for one device.
-        element_spec: Types of an element, as of `tf.data.Dataset.from_generator`. None: from a first batch, which is
-            taken and delivered again.
+        element_spec: Types of an element, as of `tf.data.Dataset.from_generator`. None: those of a first batch, which is
+            made for this and delivered later; a `transform` is called twice with it.
 
     Raises:
-        ConfigError: The loader has several devices, so that a step has several batches.
+        ConfigError: The loader has several devices, so that a step has several batches; or its state is the end of an
+            epoch, and there is no `element_spec`.
     """
     if not loader._single:
         raise ConfigError('a tf.data.Dataset has one batch per step, but device is a list: pass a name, such as device="cpu"')
 
     if element_spec is None:
-        state = loader.state_dict()
-        example = next(iter(loader))
-        # The batch is delivered again.
-        loader.load_state_dict(state)
+        try:
+            example = loader._peek()
+        except StopIteration:
+            raise ConfigError("the loaded state is the end of an epoch, which has no batch that shows its types: pass element_spec") from None
         # A transform may have changed the number of rows.
-        element_spec = _spec(example, is_full=loader._batch.is_full and loader._transform is None)
+        element_spec = _spec(example, loader._batch.is_full and loader._transform is None)
     return _dataset(lambda: iter(loader), element_spec)
 
 
