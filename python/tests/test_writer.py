@@ -166,3 +166,29 @@ def test_a_writer_that_is_alive_at_the_end_of_the_program_warns_in_its_own_proce
     shown = subprocess.run(program, capture_output=True, text=True, check=True, timeout=120).stderr
     assert shown.count("RuntimeWarning: a MDSWriter was dropped before finish()") == 1, shown
     assert "the 1 samples that it got" in shown and f"{tmp_path}/set has no index.json" in shown
+
+
+FORKED = """
+import os, sys
+import forebay as fb
+
+writer = fb.MDSWriter(out=sys.argv[1], columns={"a": "int"}, size_limit=100)
+for i in range(100):
+    writer.write({"a": i})
+if os.fork() == 0:
+    for call in (lambda: writer.write({"a": 1}), writer.finish):
+        try:
+            call()
+        except fb.ClosedError as error:
+            print(error, flush=True)
+    sys.exit()
+assert os.wait()[1] == 0
+writer.finish()
+assert len(fb.ShardReader(sys.argv[1])) == 100
+"""
+
+
+def test_a_forked_child_cannot_use_its_parents_writer_and_ends_without_it(tmp_path):
+    program = subprocess.run([sys.executable, "-c", FORKED, tmp_path / "set"], capture_output=True, text=True, timeout=120)
+    assert program.returncode == 0 and program.stderr == ""
+    assert program.stdout.count("this is a forked child: make one here, for another folder") == 2

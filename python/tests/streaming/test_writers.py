@@ -10,6 +10,7 @@ import warnings
 import pytest
 
 from forebay import _forebay
+from forebay.streaming import LocalDataset
 from forebay.streaming.base.format import CSVWriter, JSONWriter, MDSWriter
 from forebay.streaming.base.storage import _downloader, download
 from forebay.streaming.base.storage.upload import CloudUploader, LocalUploader
@@ -243,3 +244,35 @@ def test_a_writer_that_has_finished_does_not_warn(tmp_path):
         del writer
         gc.collect()
     assert [str(warning.message) for warning in caught if "finish()" in str(warning.message)] == []
+
+
+def in_child(call):
+    """Runs `call` in a forked child; returns its error's text."""
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001: its text is the result
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as file:
+        return file.read()
+
+
+def test_a_forked_child_cannot_use_a_writer_whose_threads_are_its_parents(tmp_path):
+    local, remote = tmp_path / "local", tmp_path / "remote"
+    writer = MDSWriter(out=(str(local), str(remote)), columns=COLUMNS, size_limit=400)
+    fill(writer)
+    for call in (writer.finish, lambda: fill(writer)):
+        assert "works in that process only, and this is a forked child" in in_child(call)
+    writer.finish()
+    assert [sample["number"] for sample in LocalDataset(str(remote))] == list(range(40))
+
+
+def test_a_forked_child_can_use_a_writer_that_has_no_threads_yet(tmp_path):
+    writer = MDSWriter(out=str(tmp_path), columns=COLUMNS)
+    assert in_child(lambda: (fill(writer), writer.finish())) == ""
+    assert [sample["number"] for sample in LocalDataset(str(tmp_path))] == list(range(40))

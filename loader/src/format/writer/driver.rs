@@ -71,6 +71,8 @@ pub struct Writer {
     /// Shards that have been queued, and number of the next one.
     shards: usize,
     workers: Option<Workers>,
+    /// Process of the threads, which do not exist in a forked child.
+    process: u32,
 }
 
 /// Data that all threads of a writer share.
@@ -110,7 +112,25 @@ impl Writer {
         let context =
             Arc::new(WriterContext { layout: Arc::new(layout), options, frame, sink, stopped: AtomicBool::new(false) });
         let workers = Some(Workers::start(&context)?);
-        Ok(Self { context, samples: Samples::default(), limit_bytes, scratch: Scratch::default(), shards: 0, workers })
+        Ok(Self {
+            context,
+            samples: Samples::default(),
+            limit_bytes,
+            scratch: Scratch::default(),
+            shards: 0,
+            workers,
+            process: std::process::id(),
+        })
+    }
+
+    /// Rejects a forked child, whose copy of the writer has no threads.
+    fn check_process(&self) -> Result<()> {
+        if self.process == std::process::id() {
+            return Ok(());
+        }
+        let message =
+            "a writer works in the process that made it, and this is a forked child: make one here, for another folder";
+        Err(Error::new(crate::ErrorKind::Closed, message))
     }
 
     /// Format and columns. [`write`](Self::write) takes values in the order of the columns.
@@ -124,7 +144,9 @@ impl Writer {
     ///
     /// [`crate::ErrorKind::Config`] with the column, for a value that its column does not accept: the sample is not
     /// added, and writing can continue. Or the failure of a thread, after which nothing more can be written.
+    /// [`crate::ErrorKind::Closed`] in a forked child.
     pub fn write(&mut self, values: &[Value<'_>]) -> Result<()> {
+        self.check_process()?;
         let start = self.samples.bytes.len();
         sample::encode(&self.context.layout, values, &mut self.scratch, &mut self.samples.bytes)?;
         self.count_sample(start)
@@ -184,8 +206,10 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// The first failure of a thread or of the sink. There is then no index.
+    /// The first failure of a thread or of the sink. There is then no index. [`crate::ErrorKind::Closed`] in a forked
+    /// child.
     pub fn finish(mut self) -> Result<Index> {
+        self.check_process()?;
         if !self.samples.sizes.is_empty() {
             self.flush()?;
         }
@@ -206,9 +230,13 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        if let Some(workers) = self.workers.take() {
+        let Some(workers) = self.workers.take() else { return };
+        if self.process == std::process::id() {
             self.context.stopped.store(true, Ordering::Release);
             drop(workers.join());
+        } else {
+            // Locks of its channels may be held by threads that do not exist here.
+            std::mem::forget(workers);
         }
     }
 }

@@ -111,6 +111,8 @@ class Writer(ABC):
         # One shard more than threads, so that no thread is idle. Not more, because raw shards are large.
         self._room = Semaphore(packers + 1)
         self._failure: BaseException | None = None
+        # Process of the threads, which start with the first shard. A forked child has none of them.
+        self._process: int | None = None
         self._unfinished = Unfinished(self, type(self).__name__, _forebay.redact(self.remote or self.local))
         self._reset_cache()
 
@@ -146,6 +148,7 @@ class Writer(ABC):
             AttributeError: A value has another type than its column.
             KeyError: A column is missing.
             Exception: An earlier shard could not be packed or uploaded; the cause is attached.
+            RuntimeError: This is a forked child, and the parent has written a shard.
         """
         self._check()
         encoded = self.encode_sample(sample)
@@ -164,6 +167,8 @@ class Writer(ABC):
             Exception: A shard could not be packed or uploaded; the cause is attached. No index is written.
         """
         self._unfinished.end()
+        # The files in `local` are those of the process that writes them.
+        self._check_process()
         try:
             self._check()
             if self.new_samples:
@@ -201,9 +206,17 @@ class Writer(ABC):
         self.finish()
 
     def _check(self) -> None:
+        self._check_process()
         if self.event.is_set():
             self.cancel_future_jobs()
             raise Exception("One of the threads failed. Check other traceback for more details.") from self._failure
+
+    def _check_process(self) -> None:
+        if self._process not in (None, os.getpid()):
+            raise RuntimeError(
+                "a writer that has written a shard works in that process only, and this is a forked child: make one here, for "
+                "another folder"
+            )
 
     def _name_next_shard(self, extension: str | None = None) -> tuple[str, str | None]:
         """Returns the file names of the next shard, raw and compressed."""
@@ -213,6 +226,8 @@ class Writer(ABC):
 
     def _add_shard(self, files: dict[str, tuple[bytes, str, str | None]]) -> None:
         """Adds a shard with these files to the index. Each file has its bytes and its two names."""
+        self._check_process()
+        self._process = os.getpid()
         shard = {"samples": len(self.new_samples), **self.get_config()}
         self.shards.append(shard)
         self._room.acquire()
