@@ -1,7 +1,27 @@
 //! State of the running process.
 
-use forebay_loader::sync::Ordering;
+use forebay_loader::sync::{AtomicU32, OnceLock, Ordering};
 use std::sync::atomic::AtomicPtr;
+
+/// Number of forks between the first process and this one.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// Runs first in a forked child.
+extern "C" fn count_fork() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Returns a number that differs between a process and its children. Every call of the library needs it, and the
+/// process's id would be a system call.
+fn generation() -> u32 {
+    static IS_COUNTED: OnceLock<bool> = OnceLock::new();
+    // SAFETY: `count_fork` only adds to an atomic, which is allowed in a forked child.
+    let count = || unsafe { libc::pthread_atfork(None, None, Some(count_fork)) } == 0;
+    match IS_COUNTED.get_or_init(count) {
+        true => FORKS.load(Ordering::Relaxed),
+        false => std::process::id(),
+    }
+}
 
 /// A value that belongs to the running process. A forked child gets a new one: locks in its copy of the parent's value
 /// may be held by threads that do not exist in the child.
@@ -12,7 +32,7 @@ pub(crate) struct PerProcess<T: 'static> {
 }
 
 struct Owned<T> {
-    pid: u32,
+    generation: u32,
     value: T,
     /// The parent's value, so that checkers of leaks find it in use.
     _parent: *const Owned<T>,
@@ -25,15 +45,15 @@ impl<T: Sync> PerProcess<T> {
 
     /// Returns this process's value, which the first call makes with `make`.
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
-        let pid = std::process::id();
+        let generation = generation();
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: by the type's invariant it is null or a value that is never freed.
         if let Some(owned) = unsafe { current.as_ref() }
-            && owned.pid == pid
+            && owned.generation == generation
         {
             return &owned.value;
         }
-        let new = Box::into_raw(Box::new(Owned { pid, value: make(), _parent: current }));
+        let new = Box::into_raw(Box::new(Owned { generation, value: make(), _parent: current }));
         match self.current.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: just made, and never freed from here on.
             Ok(_) => unsafe { &(*new).value },
