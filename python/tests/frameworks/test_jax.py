@@ -76,6 +76,19 @@ def test_memory_is_not_reused_while_an_array_refers_to_it(every):
         assert [(np.asarray(x) == e[1:]).all() for x, e in zip(views, expected)] == [True] * 6
 
 
+def test_steps_that_are_queued_read_the_values_of_their_own_batch(every):
+    @jax.jit
+    def step(x):
+        return jax.lax.fori_loop(0, 200, lambda _, y: jnp.sin(y), x)
+
+    with every("numpy") as loader:
+        expected = [np.asarray(step(np.array(batch["x"]))) for batch in loader]
+    with every("jax", prefetch=1) as loader:
+        # The loop drops each batch while steps that read it are queued.
+        results = [step(batch["x"]) for _ in range(3) for batch in loader]
+        assert all((np.asarray(result) == expected[n % 6]).all() for n, result in enumerate(results))
+
+
 def test_donation_leaves_the_memory_of_the_batch_alone(every):
     step = jax.jit(lambda x: x + 1, donate_argnums=0)
     with every("jax") as loader, every("numpy") as other:
@@ -168,5 +181,34 @@ def test_a_sharding_that_does_not_fit_is_an_error(every):
         every("jax", sharding=sharding, mark_repeats=False, drop_last=True, on_error="skip", max_errors=1)
     with pytest.raises(fb.ConfigError, match=r"sharding is a jax\.sharding\.Sharding"):
         every("jax", sharding=P("data"))
+    with pytest.raises(fb.ConfigError, match="batches for a sharding are in host memory, but device is cuda:0"):
+        every("jax", sharding=sharding, device="cuda:0")
     with pytest.raises(fb.ConfigError, match='sharding places arrays of JAX, but framework is "numpy"'):
         every("numpy", sharding=sharding)
+
+
+def test_ranks_follow_the_processes_of_a_sharding(monkeypatch):
+    from forebay.convert import sharding as module
+
+    def replicas(of_process, given=None, rank=0, world_size=4):
+        class Parts:
+            def __init__(self, sharding):
+                self.of_process, self.process, self.is_local = of_process, 0, False
+                self.count = len(set().union(*of_process.values()))
+
+        monkeypatch.setattr(module, "_Parts", Parts)
+        world = fb.World(rank, world_size, rank, world_size, "a test")
+        return module.replicas(NamedSharding(mesh(data=4), P("data")), world, given)
+
+    assert replicas({0: [0], 1: [1], 2: [2], 3: [3]}) == 1
+    assert replicas({0: [3], 1: [1], 2: [0], 3: [2]}) == 1, "a mesh may permute the processes"
+    assert replicas({0: [0, 1], 1: [0, 1], 2: [2, 3], 3: [2, 3]}) == 2
+    assert replicas({0: [0], 1: [0], 2: [0], 3: [0]}, given=4) == 4
+    with pytest.raises(fb.ConfigError, match="replication is 4, but the sharding gives 2 processes the same rows"):
+        replicas({0: [0], 1: [0], 2: [1], 3: [1]}, given=4)
+    with pytest.raises(fb.ConfigError, match="not consecutive: let the first axis of the mesh follow the processes"):
+        replicas({0: [0], 1: [1], 2: [0], 3: [1]})
+    with pytest.raises(fb.ConfigError, match="different numbers of rows, overlapping rows"):
+        replicas({0: [0, 1], 1: [1, 2], 2: [2, 3], 3: [3, 0]})
+    with pytest.raises(fb.ConfigError, match=r"the loader is rank 0 of 1 \(a test\)"):
+        replicas({0: [0], 1: [1], 2: [2], 3: [3]}, world_size=1)
