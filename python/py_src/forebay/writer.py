@@ -10,7 +10,7 @@ from typing import Any
 from . import _forebay
 from .arguments import U32, by_name, byte_size, flag, folder, shown, text, whole
 from .errors import ConfigError
-from .unfinished import Unfinished
+from .finish_watch import FinishWatch
 from .values import plain
 
 __all__ = ["MDSWriter"]
@@ -84,7 +84,7 @@ class MDSWriter:
             threads,
             jpeg_row_index,
         )
-        self._unfinished = Unfinished(self, "MDSWriter", out)
+        self._watch = FinishWatch(self, "MDSWriter", out)
 
     def write(self, sample: Mapping[str, Any]) -> None:
         """Adds a sample.
@@ -109,11 +109,11 @@ class MDSWriter:
                 value = _forebay.jpeg_to_baseline(value)
             values.append((kind, value))
         self._writer.write(values)
-        self._unfinished.samples += 1
+        self._watch.samples += 1
 
     def finish(self) -> None:
         """Writes the last shard and the index. No sample can be written after it."""
-        self._unfinished.end()
+        self._watch.end()
         self._writer.finish()
 
     def __enter__(self) -> MDSWriter:
@@ -123,7 +123,7 @@ class MDSWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if error is not None:
-            self._unfinished.end()
+            self._watch.end()
             self._writer.abandon()
-        elif not self._unfinished.has_ended:
+        elif not self._watch.has_ended:
             self.finish()

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from ..... import _forebay
-from .....unfinished import Unfinished
+from .....finish_watch import FinishWatch
 from ..._sizes import bytes_to_int
 from ...compression import compress, get_compression_extension, is_compression
 from ...hashing import get_hash, is_hash
@@ -113,7 +113,7 @@ class Writer(ABC):
         self._failure: BaseException | None = None
         # Process of the threads, which start with the first shard. A forked child has none of them.
         self._process: int | None = None
-        self._unfinished = Unfinished(self, type(self).__name__, _forebay.redact(self.remote or self.local))
+        self._watch = FinishWatch(self, type(self).__name__, _forebay.redact(self.remote or self.local))
         self._reset_cache()
 
     def _reset_cache(self) -> None:
@@ -158,7 +158,7 @@ class Writer(ABC):
             self._reset_cache()
         self.new_samples.append(encoded)
         self.new_shard_size += size
-        self._unfinished.samples += 1
+        self._watch.samples += 1
 
     def finish(self) -> None:
         """Writes the last shard, waits for all uploads, and writes the index. No sample can be written after it.
@@ -166,7 +166,7 @@ class Writer(ABC):
         Raises:
             Exception: A shard could not be packed or uploaded; the cause is attached. No index is written.
         """
-        self._unfinished.end()
+        self._watch.end()
         # The files in `local` are those of the process that writes them.
         self._check_process()
         try:

@@ -6,11 +6,11 @@ import os
 import warnings
 import weakref
 
-__all__ = ["Unfinished"]
+__all__ = ["FinishWatch"]
 
 
-class Unfinished:
-    """Samples of a writer that has not written its index.
+class FinishWatch:
+    """Watch over the samples of a writer that has not written its index.
 
     If the writer is collected, or the interpreter ends, before `end` is called, a RuntimeWarning names the folder and
     the number of samples. Python hides a ResourceWarning by default, and this one is about lost data.
