@@ -1,7 +1,7 @@
 /* Reads one epoch of a data set: tokens CONFIG.json
  *
- *     cargo build --release -p forebay-ffi
- *     cc -I ffi/include ffi/examples/tokens.c -L target/release -lforebay -Wl,-rpath,$PWD/target/release -o tokens
+ *     make install PREFIX=...
+ *     cc ffi/examples/tokens.c $(pkg-config --cflags --libs forebay) -o tokens
  *     echo '{"streams": [{"local": "data/train"}], "batch_size": 64}' > config.json && ./tokens config.json
  *
  * forebay.h lists all options of the configuration.

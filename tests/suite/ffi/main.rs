@@ -5,9 +5,11 @@
 //! * `examples`: the programs of `ffi/examples`, in several languages;
 //! * `install`: `make install`;
 //! * `page`: the page of the documentation;
+//! * `failures`: failures of stores and data;
 //! * `header`: the documentation in `forebay.h`.
 
 mod examples;
+mod failures;
 mod header;
 mod install;
 mod page;

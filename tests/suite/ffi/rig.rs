@@ -1,6 +1,7 @@
 //! Programs of C and C++, and the data that they read.
 
 use forebay_loader::config::{LoaderConfig, StreamConfig};
+use forebay_loader::format::HashAlgo;
 use forebay_loader::format::writer::Options;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -51,7 +52,7 @@ impl Rig {
     pub(crate) fn new() -> Self {
         let rig = Self { folder: tempfile::tempdir().expect("a folder") };
         let data = rig.path("data");
-        let options = Options { size_limit: Some(256), ..Options::default() };
+        let options = Options { size_limit: Some(256), hashes: vec![HashAlgo::Xxh64], ..Options::default() };
         forebay_tests::data::tokens(&data, SAMPLES, LENGTH, SEED, options).expect("a data set");
         let config = LoaderConfig {
             streams: vec![StreamConfig { local: Some(data), ..StreamConfig::default() }],
