@@ -116,7 +116,8 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 ///
 /// * `random_resized_crop`: `size`, `scale` (`[0.08, 1.0]`), `ratio` (`[0.75, 1.3333]`).
 /// * `random_horizontal_flip`: `p` (0.5).
-/// * `resize`: `size`, where one number is the shorter side. `center_crop`: `size`.
+/// * `random_crop`: `size`, `padding` (`[0, 0, 0, 0]`: left, top, right, bottom), `pad_if_needed` (false).
+/// * `resize`: `size`, where one number is the shorter side. `center_crop`: `size`. `pad`: `padding`. `grayscale`.
 /// * `normalize`, the last: `mean` and `std`, three numbers each for values from 0 to 1.
 ///
 /// Threads: any.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::draw::FieldDraws;
 use super::field::{FieldSpec, Op, ResizeTo};
-use super::geometry::{PIXELS_MAX, Size, resize_to};
+use super::geometry::{PIXELS_MAX, Size, padded, resize_to};
 use super::image::{ImageField, ReadOptions};
 use super::normalise::PictureWriter;
 use super::numeric;
@@ -79,7 +79,7 @@ impl FieldPlan {
                 let dtype = dtype.unwrap_or(own);
                 (index, Work::Scalar { source, dtype }, dtype, RowShape::Fixed(Vec::new()))
             }
-            FieldSpec::Tokens { column, length, dtype, pad, stored } => {
+            FieldSpec::Tokens { column, length, dtype, pad, stored, truncate } => {
                 let (index, column) = self.find_column(column)?;
                 let source = match &column.encoding {
                     Encoding::Array(kind) => TokenSource::Array(kind.clone()),
@@ -99,8 +99,17 @@ impl FieldPlan {
                         Error::config("`pad` does not fit the dtype").with("pad", pad).with("dtype", dtype)
                     })?;
                 }
-                let work = Work::Tokens { source, length: *length, dtype: *dtype, pad: *pad };
+                let work = Work::Tokens { source, length: *length, dtype: *dtype, pad: *pad, truncate: *truncate };
                 (index, work, *dtype, RowShape::Fixed(vec![*length]))
+            }
+            FieldSpec::Length { column, stored } => {
+                let (index, column) = self.find_column(column)?;
+                let source = match &column.encoding {
+                    Encoding::Array(kind) => TokenSource::Array(kind.clone()),
+                    Encoding::Bytes => TokenSource::Bytes(stored.unwrap_or(DType::UInt8)),
+                    _ => return Err(unsuitable_column(column, "a Length field needs an ndarray or bytes column")),
+                };
+                (index, Work::Length { source }, DType::Int64, RowShape::Fixed(Vec::new()))
             }
             FieldSpec::Array { column, dtype } => {
                 let (index, column) = self.find_column(column)?;
@@ -137,8 +146,11 @@ impl FieldPlan {
         reading: ReadOptions,
         writer: impl FnOnce(Option<MeanAndStd>) -> Result<PictureWriter>,
     ) -> Result<(usize, Work, DType, RowShape)> {
-        let (size, normalise) = check_ops(ops)?;
+        let CheckedOps { size, normalise, is_grey } = CheckedOps::new(ops)?;
         let writer = writer(normalise)?;
+        if is_grey && content == Content::Labels {
+            return Err(Error::config("a Mask holds labels: Grayscale would change them"));
+        }
         let (index, column) = self.find_column(column)?;
         use Encoding::{Bytes, Custom, Jpeg, JpegArray, JpegList, Pil, PilList, Png, PngList};
         let size = match column.encoding {
@@ -161,7 +173,12 @@ impl FieldPlan {
         }
         let shape = size.map_or(RowShape::RaggedArray, |size| RowShape::Fixed(writer.shape(size)));
         let (dtype, encoding, ops) = (writer.dtype(), column.encoding.clone(), ops.to_vec());
-        Ok((index, Work::Image(ImageField { encoding, content, ops, size, draws, writer, reading }), dtype, shape))
+        Ok((
+            index,
+            Work::Image(ImageField { encoding, content, ops, size, draws, writer, is_grey, reading }),
+            dtype,
+            shape,
+        ))
     }
 
     fn find_column(&self, name: &str) -> Result<(usize, &Column)> {
@@ -183,8 +200,10 @@ fn check_joint(fields: &[(String, FieldSpec)]) -> Result<()> {
                 Op::RandomResizedCrop { scale, ratio, .. } => {
                     Some(Op::RandomResizedCrop { size: [0, 0], scale, ratio })
                 }
-                Op::RandomHorizontalFlip { .. } => Some(op.clone()),
-                Op::Resize { .. } | Op::CenterCrop { .. } | Op::Normalize { .. } => None,
+                Op::RandomCrop { .. } | Op::RandomHorizontalFlip { .. } => Some(op.clone()),
+                Op::Resize { .. } | Op::CenterCrop { .. } | Op::Pad { .. } | Op::Grayscale | Op::Normalize { .. } => {
+                    None
+                }
             })
             .collect(),
         _ => Vec::new(),
@@ -245,49 +264,65 @@ fn default_field(column: &Column) -> FieldSpec {
 /// Mean and standard deviation per channel.
 type MeanAndStd = ([f32; 3], [f32; 3]);
 
-/// Checks the operations' arguments. Returns the size of the result, if it does not depend on the picture, and the
-/// normalisation.
-fn check_ops(ops: &[Op]) -> Result<(Option<Size>, Option<MeanAndStd>)> {
-    let mut size = None;
-    let mut normalise = None;
-    for op in ops {
-        if normalise.is_some() {
-            return Err(Error::config("Normalize must be the last operation"));
-        }
-        match op {
-            Op::RandomResizedCrop { size: [h, w], scale, ratio } => {
-                let is_range = |r: &[f64; 2]| r[0] > 0.0 && r[0] <= r[1] && r[1].is_finite();
-                if !is_range(scale) || scale[1] > 1.0 || !is_range(ratio) {
-                    return Err(Error::config(
-                        "RandomResizedCrop needs 0 < scale[0] <= scale[1] <= 1 and 0 < ratio[0] <= ratio[1]",
-                    )
-                    .with("scale", format!("{scale:?}"))
-                    .with("ratio", format!("{ratio:?}")));
+/// Size that every picture has at least.
+const SIZE_MIN: Size = Size { w: 1, h: 1 };
+
+/// Results of operations whose arguments have been checked.
+struct CheckedOps {
+    /// Size of the result, if it does not depend on the picture.
+    size: Option<Size>,
+    normalise: Option<MeanAndStd>,
+    is_grey: bool,
+}
+
+impl CheckedOps {
+    fn new(ops: &[Op]) -> Result<Self> {
+        let (mut size, mut normalise, mut is_grey) = (None, None, false);
+        for op in ops {
+            if normalise.is_some() {
+                return Err(Error::config("Normalize must be the last operation"));
+            }
+            match op {
+                Op::RandomResizedCrop { size: [h, w], scale, ratio } => {
+                    let is_range = |r: &[f64; 2]| r[0] > 0.0 && r[0] <= r[1] && r[1].is_finite();
+                    if !is_range(scale) || scale[1] > 1.0 || !is_range(ratio) {
+                        return Err(Error::config(
+                            "RandomResizedCrop needs 0 < scale[0] <= scale[1] <= 1 and 0 < ratio[0] <= ratio[1]",
+                        )
+                        .with("scale", format!("{scale:?}"))
+                        .with("ratio", format!("{ratio:?}")));
+                    }
+                    size = Some(Size { w: *w, h: *h });
                 }
-                size = Some(Size { w: *w, h: *h });
-            }
-            Op::Resize { size: to } => {
-                let any = Size { w: 1, h: 1 };
-                let least = resize_to(size.unwrap_or(any), *to);
-                check_size(least)?;
-                size = match (to, size) {
-                    (ResizeTo::Short(_), None) => None,
-                    _ => Some(least),
-                };
-            }
-            Op::CenterCrop { size: [h, w] } => size = Some(Size { w: *w, h: *h }),
-            Op::RandomHorizontalFlip { p } => {
-                if !(0.0..=1.0).contains(p) {
-                    return Err(Error::config("RandomHorizontalFlip needs a probability from 0 to 1").with("p", p));
+                Op::Resize { size: to } => {
+                    let least = resize_to(size.unwrap_or(SIZE_MIN), *to);
+                    check_size(least)?;
+                    size = match (to, size) {
+                        (ResizeTo::Short(_), None) => None,
+                        _ => Some(least),
+                    };
                 }
+                Op::CenterCrop { size: [h, w] } | Op::RandomCrop { size: [h, w], .. } => {
+                    size = Some(Size { w: *w, h: *h })
+                }
+                Op::Pad { padding } => {
+                    check_size(padded(size.unwrap_or(SIZE_MIN), *padding).size)?;
+                    size = size.map(|size| padded(size, *padding).size);
+                }
+                Op::Grayscale => is_grey = true,
+                Op::RandomHorizontalFlip { p } => {
+                    if !(0.0..=1.0).contains(p) {
+                        return Err(Error::config("RandomHorizontalFlip needs a probability from 0 to 1").with("p", p));
+                    }
+                }
+                Op::Normalize { mean, std } => normalise = Some((*mean, *std)),
             }
-            Op::Normalize { mean, std } => normalise = Some((*mean, *std)),
+            if let Some(size) = size {
+                check_size(size)?;
+            }
         }
-        if let Some(size) = size {
-            check_size(size)?;
-        }
+        Ok(Self { size, normalise, is_grey })
     }
-    Ok((size, normalise))
 }
 
 fn check_size(size: Size) -> Result<()> {

@@ -27,6 +27,8 @@ pub enum RandomOp {
     ResizedCrop = 1,
     /// The decision to flip.
     HorizontalFlip = 2,
+    /// The place of a random crop.
+    Crop = 3,
 }
 
 /// Draws of one output field (or of one `Joint`, whose fields share them).

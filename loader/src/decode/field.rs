@@ -69,6 +69,17 @@ pub enum FieldSpec {
         /// Element type of a `bytes` column; an `ndarray` has its own.
         #[serde(default)]
         stored: Option<DType>,
+        /// If true, only the first tokens of a longer sample are kept. Otherwise it is an error.
+        #[serde(default)]
+        truncate: bool,
+    },
+    /// The number of elements of each sample's array along its first dimension, before any truncation or padding.
+    Length {
+        /// The column: an `ndarray`, or `bytes`.
+        column: String,
+        /// Element type of a `bytes` column. Default: bytes are counted.
+        #[serde(default)]
+        stored: Option<DType>,
     },
     /// An `ndarray`: a tensor per batch when the encoding fixes the shape, else a list of arrays.
     Array {
@@ -155,6 +166,24 @@ pub enum Op {
         /// Height and width of the result.
         size: [u32; 2],
     },
+    /// Adds black borders.
+    Pad {
+        /// Left, top, right and bottom, pixels.
+        padding: [u32; 4],
+    },
+    /// Adds black borders, and cuts a box at a random place, without a resize.
+    RandomCrop {
+        /// Height and width of the result.
+        size: [u32; 2],
+        /// Left, top, right and bottom, pixels.
+        #[serde(default)]
+        padding: [u32; 4],
+        /// If true, a picture that is too small gets black borders first. Otherwise it is an error.
+        #[serde(default)]
+        pad_if_needed: bool,
+    },
+    /// Makes the three channels equal: the luma of ITU-R 601-2, as in Pillow's mode L.
+    Grayscale,
     /// Mirrors left to right.
     RandomHorizontalFlip {
         /// The probability.
@@ -201,7 +230,14 @@ mod tests {
         let crop = Op::RandomResizedCrop { size: [224, 224], scale: [0.08, 1.0], ratio: [0.75, 4.0 / 3.0] };
         assert_eq!(ops[0], crop);
         assert_eq!(ops[3], Op::Resize { size: ResizeTo::Exact([3, 4]) });
-        let tokens = FieldSpec::Tokens { column: "t".into(), length: 8, dtype: DType::Int64, pad: None, stored: None };
+        let tokens = FieldSpec::Tokens {
+            column: "t".into(),
+            length: 8,
+            dtype: DType::Int64,
+            pad: None,
+            stored: None,
+            truncate: false,
+        };
         assert_eq!(fields[2].1, tokens);
         let again: Vec<(String, FieldSpec)> = serde_json::from_str(&serde_json::to_string(&fields).unwrap()).unwrap();
         assert_eq!(again, fields);

@@ -4,7 +4,7 @@
 //! keep a *window* of the result, and mirror it if needed. The stage limits the work: pixels outside the box are not
 //! decoded, and pixels outside the window are not resized. Parameters are drawn as in torchvision.
 
-use super::draw::{DrawKey, FieldDraws, RandomOp};
+use super::draw::{DrawKey, Draws, FieldDraws, RandomOp};
 use super::field::{Op, ResizeTo};
 use crate::error::{Error, Result};
 
@@ -118,6 +118,14 @@ pub struct Window {
     pub size: Size,
 }
 
+impl Window {
+    /// Returns true if no part of it is outside a picture of `size`.
+    fn is_inside(self, size: Size) -> bool {
+        let Self { x, y, size: Size { w, h } } = self;
+        x >= 0 && y >= 0 && x + i64::from(w) <= i64::from(size.w) && y + i64::from(h) <= i64::from(size.h)
+    }
+}
+
 /// Resampling filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
@@ -156,17 +164,9 @@ impl Stage {
         self.resized != self.crop.size()
     }
 
-    fn window_is_inside(&self) -> bool {
-        let Window { x, y, size } = self.window;
-        x >= 0
-            && y >= 0
-            && x + i64::from(size.w) <= i64::from(self.resized.w)
-            && y + i64::from(size.h) <= i64::from(self.resized.h)
-    }
-
     /// Adds a crop to this stage; returns false if that takes another stage. `region` is a part of this stage's output.
     fn then_crop(&mut self, region: Region) -> bool {
-        if self.is_resized() || !self.window_is_inside() {
+        if self.is_resized() || !self.window.is_inside(self.resized) {
             return false;
         }
         let x = if self.flip { self.window.size.w - region.x - region.w } else { region.x };
@@ -207,22 +207,21 @@ pub fn resolve(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey, stages: 
             }
             Op::Resize { size } => resize(&mut stage, stages, resize_to(current, *size)),
             Op::CenterCrop { size } => {
-                let window = center(current, Size { h: size[0], w: size[1] });
-                let inside = i64::from(window.size.w) <= i64::from(current.w)
-                    && i64::from(window.size.h) <= i64::from(current.h);
-                // A window must not bring back pixels that an earlier window has cut off.
-                if !inside && stage.window != (Window { x: 0, y: 0, size: stage.resized }) {
-                    stages.push(stage);
-                    stage = Stage::identity(current);
-                }
-                let x = if stage.flip { i64::from(current.w) - window.x - i64::from(window.size.w) } else { window.x };
-                stage.window = Window { x: stage.window.x + x, y: stage.window.y + window.y, size: window.size };
+                keep(&mut stage, stages, center(current, Size { h: size[0], w: size[1] }));
+            }
+            Op::Pad { padding } => keep(&mut stage, stages, padded(current, *padding)),
+            Op::RandomCrop { size: [h, w], padding, pad_if_needed } => {
+                keep(&mut stage, stages, padded(current, *padding));
+                let draws = draws.of(key, RandomOp::Crop, crops);
+                crops += 1;
+                let window = random_window(stage.output(), Size { w: *w, h: *h }, *pad_if_needed, draws)?;
+                keep(&mut stage, stages, window);
             }
             Op::RandomHorizontalFlip { p } => {
                 stage.flip ^= draws.of(key, RandomOp::HorizontalFlip, flips).unit() < *p;
                 flips += 1;
             }
-            Op::Normalize { .. } => {}
+            Op::Grayscale | Op::Normalize { .. } => {}
         }
         if stage.resized.pixels().max(stage.output().pixels()) > PIXELS_MAX {
             return Err(Error::decode("the picture would be resized to more pixels than the limit allows")
@@ -233,6 +232,19 @@ pub fn resolve(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey, stages: 
     }
     stages.push(stage);
     Ok(())
+}
+
+/// Keeps `window` of the result of `stage`. It may reach beyond it, and the outside is black.
+fn keep(stage: &mut Stage, stages: &mut Vec<Stage>, window: Window) {
+    let current = stage.output();
+    let is_inside = window.is_inside(current);
+    // A window must not bring back pixels that an earlier window has cut off.
+    if !is_inside && stage.window != (Window { x: 0, y: 0, size: stage.resized }) {
+        stages.push(*stage);
+        *stage = Stage::identity(current);
+    }
+    let x = if stage.flip { i64::from(current.w) - window.x - i64::from(window.size.w) } else { window.x };
+    stage.window = Window { x: stage.window.x + x, y: stage.window.y + window.y, size: window.size };
 }
 
 fn resize(stage: &mut Stage, stages: &mut Vec<Stage>, to: Size) {
@@ -272,6 +284,32 @@ fn center(size: Size, to: Size) -> Window {
         }
     };
     Window { x: corner(size.w, to.w), y: corner(size.h, to.h), size: to }
+}
+
+/// Returns the window that adds borders: left, top, right and bottom.
+pub fn padded(size: Size, [left, top, right, bottom]: [u32; 4]) -> Window {
+    let w = size.w.saturating_add(left).saturating_add(right);
+    let h = size.h.saturating_add(top).saturating_add(bottom);
+    Window { x: -i64::from(left), y: -i64::from(top), size: Size { w, h } }
+}
+
+/// Returns the window of torchvision's `RandomCrop`: every place inside the picture is equally probable. A side that is
+/// too small is padded on both ends by what it lacks, if `pads`.
+fn random_window(size: Size, to: Size, pads: bool, mut draws: Draws) -> Result<Window> {
+    if !pads && (size.w < to.w || size.h < to.h) {
+        let message =
+            "the picture is smaller than its random crop: set `pad_if_needed` of RandomCrop, or put a Resize before it";
+        return Err(Error::decode(message)
+            .with("picture", format!("{}x{}", size.w, size.h))
+            .with("crop", format!("{}x{}", to.w, to.h)));
+    }
+    let mut place = |have: u32, want: u32| match have.checked_sub(want) {
+        Some(rest) => i64::from(draws.below(rest + 1)),
+        None => i64::from(draws.below(want - have + 1)) - i64::from(want - have),
+    };
+    let y = place(size.h, to.h);
+    let x = place(size.w, to.w);
+    Ok(Window { x, y, size: to })
 }
 
 /// Returns the box of torchvision's `RandomResizedCrop`: an area uniform in `scale`, a ratio log-uniform in `ratio`,
@@ -333,6 +371,41 @@ mod tests {
         assert_eq!(s.len(), 1);
         assert!(s[0].flip);
         assert_eq!(s[0].output(), Size { w: 224, h: 224 });
+    }
+
+    #[test]
+    fn every_place_of_a_padded_picture_is_cropped() {
+        let crop = |size: [u32; 2], padding, pad_if_needed| [Op::RandomCrop { size, padding, pad_if_needed }];
+        let small = Size { w: 32, h: 32 };
+        let windows = |ops: &[Op], size| -> std::collections::BTreeSet<(i64, i64)> {
+            let window = |draw| match stages(ops, size, draw)[..] {
+                [Stage { window, crop, flip: false, .. }] if crop == Region::all(size) => (window.x, window.y),
+                ref other => panic!("{other:?}"),
+            };
+            (0..4_000).map(window).collect()
+        };
+        let expected = |x: std::ops::RangeInclusive<i64>, y: std::ops::RangeInclusive<i64>| {
+            x.flat_map(|x| y.clone().map(move |y| (x, y))).collect()
+        };
+        assert_eq!(windows(&crop([32, 32], [4; 4], false), small), expected(-4..=4, -4..=4));
+        assert_eq!(windows(&crop([30, 28], [0; 4], false), small), expected(0..=4, 0..=2));
+        assert_eq!(windows(&crop([30, 40], [0; 4], true), small), expected(-8..=0, 0..=2));
+        let key = DrawKey { epoch: 0, stream: 0, draw: 0 };
+        let too_small = resolve(&crop([33, 8], [0; 4], false), small, FieldDraws::new(1, "x"), key, &mut Vec::new());
+        assert!(too_small.unwrap_err().to_string().contains("smaller than its random crop"));
+    }
+
+    #[test]
+    fn borders_stay_where_a_picture_is_mirrored_and_cropped_after_padding() {
+        let flip = Op::RandomHorizontalFlip { p: 1.0 };
+        let pad = Op::Pad { padding: [1, 2, 3, 4] };
+        let size = Size { w: 10, h: 10 };
+        let [stage] = stages(&[flip, pad.clone()], size, 0)[..] else { panic!() };
+        // Of the mirrored picture the left border is the right one in its own coordinates.
+        assert_eq!((stage.window, stage.flip), (Window { x: -3, y: -2, size: Size { w: 14, h: 16 } }, true));
+        let [stage] = stages(&[pad.clone(), Op::CenterCrop { size: [4, 4] }], size, 0)[..] else { panic!() };
+        assert_eq!(stage.window, Window { x: 4, y: 4, size: Size { w: 4, h: 4 } });
+        assert_eq!(stages(&[Op::CenterCrop { size: [4, 4] }, pad], size, 0).len(), 2, "cut pixels do not come back");
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub(super) struct ImageField {
     /// Source of the random operations' numbers.
     pub draws: FieldDraws,
     pub writer: PictureWriter,
+    /// True if the three channels are made equal.
+    pub is_grey: bool,
     pub reading: ReadOptions,
 }
 
@@ -64,6 +66,8 @@ pub(super) struct ImageDecoder {
     between: Pixels,
     /// One picture of a list, as a ragged row.
     element: Vec<u8>,
+    /// Grey levels of a row.
+    grey: Vec<u8>,
     /// Counts since the last [`take_counts`](Self::take_counts).
     counts: PictureCounts,
     /// Draws and size of the sample's previous picture.
@@ -164,10 +168,10 @@ impl ImageDecoder {
         }
         if let Some((draws, other)) = self.joint.replace((field.draws, size))
             && draws == field.draws
-            && !have_same_ratio(size, other)
+            && !may_be_joint(&field.ops, size, other)
         {
-            let message = "the pictures of a Joint do not show the same scene: their sides have different ratios. A picture that \
-                           EXIF data rotates needs a mask that is rotated as well";
+            let message = "the pictures of a Joint do not show the same scene: their sides have different ratios (with RandomCrop, \
+                           different lengths). A picture that EXIF data rotates needs a mask that is rotated as well";
             return Err(
                 Error::decode(message).with("sizes", format!("{}x{} and {}x{}", other.w, other.h, size.w, size.h))
             );
@@ -176,6 +180,7 @@ impl ImageDecoder {
         if let (Row::Encodable(out, taker, output), [stage]) = (&mut *row, &self.stages[..])
             && matches!(format, Format::Jpeg)
             && field.content == Content::Colours
+            && !field.is_grey
             && orientation.is_stored()
             && self.jpeg.is_device_decodable(bytes)
             && taker.take(*output, EncodedPicture { bytes: bytes.len(), size, stage: *stage }, bytes, out)
@@ -223,7 +228,11 @@ impl ImageDecoder {
                 return Err(Error::internal("a picture cannot be decoded into memory of this kind"));
             }
         };
-        self.resizer.run(&self.source, |y, row| field.writer.write(out, output, y, row));
+        let Self { resizer, source, grey, .. } = self;
+        resizer.run(source, |y, row| {
+            let row = if field.is_grey { [luma(row, grey); 3] } else { row };
+            field.writer.write(out, output, y, row);
+        });
         Ok(())
     }
 
@@ -278,6 +287,20 @@ impl ImageDecoder {
     pub(super) fn start_sample(&mut self) {
         self.joint = None;
     }
+}
+
+/// Computes the luma of a row, given as its red, green and blue, as Pillow does.
+fn luma<'a>([red, green, blue]: [&[u8]; 3], out: &'a mut Vec<u8>) -> &'a [u8] {
+    out.clear();
+    let pixels = red.iter().zip(green).zip(blue).map(|((r, g), b)| [*r, *g, *b].map(u32::from));
+    out.extend(pixels.map(|[r, g, b]| ((19_595 * r + 38_470 * g + 7_471 * b + 0x8000) >> 16) as u8));
+    out
+}
+
+/// Returns true if the same draws of `ops` cut the same part of pictures of both sizes.
+fn may_be_joint(ops: &[Op], a: Size, b: Size) -> bool {
+    // The crop is as many pixels of both.
+    a == b || have_same_ratio(a, b) && !ops.iter().any(|op| matches!(op, Op::RandomCrop { .. }))
 }
 
 /// Returns true if both sizes have the same ratio, up to a rounding of less than one pixel of the smaller picture.

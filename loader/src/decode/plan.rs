@@ -75,7 +75,8 @@ pub(super) enum TokenSource {
 pub(super) enum Work {
     Image(ImageField),
     Scalar { source: NumberSource, dtype: DType },
-    Tokens { source: TokenSource, length: usize, dtype: DType, pad: Option<i64> },
+    Tokens { source: TokenSource, length: usize, dtype: DType, pad: Option<i64>, truncate: bool },
+    Length { source: TokenSource },
     Array { kind: ArrayType, dtype: Option<DType> },
     Text,
     Bytes,
@@ -95,7 +96,7 @@ impl Work {
             Self::Array { kind, dtype } => fixed(kind, *dtype),
             Self::Tokens { source: TokenSource::Array(kind), dtype, .. } => fixed(kind, Some(*dtype)),
             Self::Tokens { source: TokenSource::Bytes(stored), dtype, .. } => as_stored(*stored, *dtype),
-            Self::Image(_) | Self::Scalar { .. } | Self::Text => false,
+            Self::Image(_) | Self::Scalar { .. } | Self::Length { .. } | Self::Text => false,
         }
     }
 }
@@ -123,7 +124,7 @@ impl FieldPlan {
     /// Returns the form of each output's pictures, if all are colours of one size.
     pub fn picture_forms(&self) -> impl Iterator<Item = Option<PictureForm>> + '_ {
         self.steps.iter().map(|step| match &step.work {
-            Work::Image(field) => field.writer.form(field.size?),
+            Work::Image(field) if !field.is_grey => field.writer.form(field.size?),
             _ => None,
         })
     }

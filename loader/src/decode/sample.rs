@@ -106,12 +106,25 @@ fn decode_step(
                 NumberSource::Text(of) => numeric::parse(bytes, of, out, *dtype),
             }
         }
-        Work::Tokens { source, length, dtype, pad } => {
-            let (from, values) = match source {
+        Work::Tokens { source, length, dtype, pad, truncate } => {
+            let (from, mut values) = match source {
                 TokenSource::Array(kind) => read_array(kind, bytes, shape)?,
                 TokenSource::Bytes(stored) => (*stored, bytes),
             };
+            if *truncate {
+                values = &values[..values.len().min(length * from.size())];
+            }
             write_tokens(values, from, row.fixed(length * dtype.size())?, *dtype, *pad)
+        }
+        Work::Length { source } => {
+            let length = match source {
+                TokenSource::Array(kind) => {
+                    kind.read(bytes, shape).map_err(|e| e.of_kind(ErrorKind::Decode))?;
+                    *shape.first().ok_or_else(|| Error::decode("the array has no dimensions, so it has no length"))?
+                }
+                TokenSource::Bytes(stored) => bytes.len() / stored.size(),
+            };
+            numeric::fill(length as i64, row.fixed(size_of::<i64>())?, DType::Int64)
         }
         Work::Array { kind, dtype } => {
             let (from, values) = read_array(kind, bytes, shape)?;
@@ -146,9 +159,7 @@ fn write_tokens(values: &[u8], from: DType, out: &mut [u8], dtype: DType, pad: O
     let (have, want) = (values.len() / from.size(), out.len() / dtype.size());
     let wrong = |message: &str| Error::decode(message).with("tokens", have).with("length", want);
     if have > want {
-        return Err(wrong(
-            "the sample has more tokens than a row: raise `length` of Tokens, or cut the sample when the data set is written",
-        ));
+        return Err(wrong("the sample has more tokens than a row: raise `length` of Tokens, or set `truncate`"));
     }
     let (head, tail) = out.split_at_mut(have * dtype.size());
     if !tail.is_empty() {

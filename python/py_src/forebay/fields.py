@@ -23,11 +23,15 @@ __all__ = [
     "Bytes",
     "CenterCrop",
     "Field",
+    "Grayscale",
     "Image",
     "ImageOp",
     "Joint",
+    "Length",
     "Mask",
     "Normalize",
+    "Pad",
+    "RandomCrop",
     "RandomHorizontalFlip",
     "RandomResizedCrop",
     "Resize",
@@ -52,6 +56,17 @@ def _pair(op: str, size: Size) -> list[int]:
     if len(pair) != 2:
         raise ConfigError(f"size of {op} is a whole number of pixels or (height, width), but it is {size!r}")
     return [whole(f"size of {op}", side, 1, U32) for side in pair]
+
+
+def _borders(op: str, padding: Union[int, Sequence[int]]) -> list[int]:
+    """Returns (left, top, right, bottom) of an operation's padding."""
+    sides = list(padding) if isinstance(padding, Sequence) and not isinstance(padding, str) else [padding]
+    if len(sides) not in (1, 2, 4):
+        raise ConfigError(
+            f"padding of {op} is a number of pixels, (left and right, top and bottom) or (left, top, right, bottom), but it is "
+            f"{padding!r}"
+        )
+    return [whole(f"padding of {op}", side, 0, U32) for side in sides] * (4 // len(sides))
 
 
 def _dtype(value: Any) -> str | None:
@@ -92,6 +107,55 @@ class RandomResizedCrop:
             "scale": reals("scale of RandomResizedCrop", self.scale, 2),
             "ratio": reals("ratio of RandomResizedCrop", self.ratio, 2),
         }
+
+
+@by_name()
+@dataclass(frozen=True)
+class RandomCrop:
+    """Adds black borders, and cuts `size` pixels at a random place, without a resize.
+
+    Args:
+        size: Pixels of the result: one number for a square, or (height, width).
+        padding: Pixels of the borders: one number, (left and right, top and bottom), or (left, top, right, bottom).
+        pad_if_needed: Pad a picture that is smaller than `size`, on both sides by what it lacks. By default such a picture
+            is a `DecodeError`.
+    """
+
+    size: Size
+    padding: Union[int, Sequence[int]] = 0
+    pad_if_needed: bool = False
+
+    def _spec(self) -> dict[str, Any]:
+        return {
+            "op": "random_crop",
+            "size": _pair("RandomCrop", self.size),
+            "padding": _borders("RandomCrop", self.padding),
+            "pad_if_needed": flag("pad_if_needed of RandomCrop", self.pad_if_needed),
+        }
+
+
+@by_name()
+@dataclass(frozen=True)
+class Pad:
+    """Adds black borders.
+
+    Args:
+        padding: Pixels: one number, (left and right, top and bottom), or (left, top, right, bottom).
+    """
+
+    padding: Union[int, Sequence[int]]
+
+    def _spec(self) -> dict[str, Any]:
+        return {"op": "pad", "padding": _borders("Pad", self.padding)}
+
+
+@by_name()
+@dataclass(frozen=True)
+class Grayscale:
+    """Makes the three channels equal: the luma that Pillow's mode L has."""
+
+    def _spec(self) -> dict[str, Any]:
+        return {"op": "grayscale"}
 
 
 @by_name()
@@ -152,7 +216,7 @@ class Normalize:
         return {"op": "normalize", "mean": mean, "std": std}
 
 
-ImageOp = Union[RandomResizedCrop, RandomHorizontalFlip, Resize, CenterCrop, Normalize]
+ImageOp = Union[RandomResizedCrop, RandomCrop, RandomHorizontalFlip, Resize, CenterCrop, Pad, Grayscale, Normalize]
 """Operations of `Image`."""
 
 
@@ -234,7 +298,7 @@ class Mask:
 
     Args:
         column: Column with PNG files of one channel (grey or palette), or raw pixels of mode L or P.
-        *ops: Operations in this order, without `Normalize`. In a `Joint` they use the random draws of the picture.
+        *ops: Operations in this order, without `Normalize` and `Grayscale`. In a `Joint` they use the random draws of the picture.
         dtype: Integer type that can represent 255. Stored values are not changed.
     """
 
@@ -284,13 +348,17 @@ class Scalar:
 class Tokens:
     """Token ids: a tensor of shape (N, length).
 
+    `Length` of the same column has the number of ids of each sample, from which a mask of the padding follows:
+    `torch.arange(length) < batch["lengths"][:, None]`.
+
     Args:
         column: Column with the ids, as an array or as raw little-endian bytes.
-        length: Ids in a row. A longer sample is a `DecodeError`: raise `length`, or cut samples when the data set is
-            written. A shorter sample is filled with `pad`; without `pad` it is a `DecodeError`.
+        length: Ids in a row. A longer sample is a `DecodeError`, unless `truncate` is set. A shorter sample is filled
+            with `pad`; without `pad` it is a `DecodeError`.
         dtype: Type of the result. Narrower ids, such as uint16, are widened without a copy in Python.
         pad: Id that fills a short row.
         stored: Type of the ids in a column of raw bytes, such as "uint16". Arrays have their own type.
+        truncate: Keep only the first `length` ids of a longer sample.
     """
 
     column: str
@@ -298,6 +366,7 @@ class Tokens:
     dtype: str = "int64"
     pad: int | None = None
     stored: str | None = None
+    truncate: bool = False
 
     def _spec(self) -> dict[str, Any]:
         return {
@@ -307,7 +376,24 @@ class Tokens:
             "dtype": _dtype(self.dtype),
             "pad": None if self.pad is None else whole("pad of Tokens", self.pad, -(1 << 63), 1 << 63),
             "stored": _dtype(self.stored),
-        }
+        } | ({"truncate": True} if flag("truncate of Tokens", self.truncate) else {})
+
+
+@by_name()
+@dataclass(frozen=True)
+class Length:
+    """The length of each sample's array, before truncation and padding: an int64 tensor of shape (N,).
+
+    Args:
+        column: Column with an array, of which the first dimension counts, or with raw bytes.
+        stored: Type of the elements in a column of raw bytes, such as "uint16". None: bytes are counted.
+    """
+
+    column: str
+    stored: str | None = None
+
+    def _spec(self) -> dict[str, Any]:
+        return {"kind": "length", "column": _column(self), "stored": _dtype(self.stored)}
 
 
 @by_name()
@@ -381,7 +467,7 @@ class Joint:
         return {"kind": "joint", "fields": specs}
 
 
-Field = Union[Image, Mask, Scalar, Tokens, Array, Text, Bytes, Joint]
+Field = Union[Image, Mask, Scalar, Tokens, Length, Array, Text, Bytes, Joint]
 """Type of the values of `fields`."""
 
 
