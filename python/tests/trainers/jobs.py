@@ -66,8 +66,8 @@ class Rank:
 
 
 def loader_of(folder, **arguments):
-    arguments = {"shuffle": True, "threads": 1, "memory": "64mb"} | arguments
-    return fb.Loader(local=folder / "data", fields={"x": fb.Scalar("number")}, **arguments)
+    fields = {"x": fb.Scalar("number")}
+    return fb.Loader(local=folder / "data", **{"fields": fields, "shuffle": True, "threads": 1, "memory": "64mb"} | arguments)
 
 
 def record_of(folder, job, rank):
@@ -134,7 +134,9 @@ def run(name, folder):
         text=True,
     )
     assert job.returncode == 0, job.stdout
-    return {"bare": bare(folder)} | {job: steps(folder, job) for job in RANKS}
+    # Ray's file has no undisturbed job.
+    jobs = [job for job in RANKS if record_of(folder, job, 0).exists()]
+    return {"bare": bare(folder)} | {job: steps(folder, job) for job in jobs}
 
 
 def bare(folder):
@@ -153,6 +155,6 @@ def check(jobs):
     """Compares the jobs: all train on the same samples in every step, each sample once per epoch."""
     bare = jobs["bare"]
     assert sorted(sum(bare[:STEPS], [])) == list(range(SAMPLES)) and bare[0] != bare[STEPS]
-    assert jobs["whole"] == bare
+    assert jobs.get("whole", bare) == bare
     assert jobs["killed"][:SAVED] == bare[:SAVED]
     assert jobs["resumed"] == bare[SAVED:]

@@ -8,6 +8,6 @@ from jobs import check, run
 pytest.importorskip("lightning", reason="the trainers are not installed: python/scripts/frameworks.sh")
 
 
-@pytest.mark.parametrize("job", ["accelerate", "checkpoint", "composer", "ddp", "lightning", "transformers"])
+@pytest.mark.parametrize("job", ["accelerate", "checkpoint", "composer", "ddp", "lightning", "ray", "transformers"])
 def test_a_job_that_was_killed_resumes_on_another_number_of_processes(job, tmp_path):
     check(run(f"{job}_job.py", tmp_path))

@@ -1,0 +1,110 @@
+"""Accelerate with a loader, in one process."""
+
+import pytest
+from conftest import STEPS
+from jobs import SAMPLES
+
+pytest.importorskip("accelerate", reason="the trainers are not installed: python/scripts/frameworks.sh")
+
+import torch  # noqa: E402
+from accelerate import Accelerator, skip_first_batches  # noqa: E402
+
+import forebay as fb  # noqa: E402
+from forebay.integrations.accelerate import DataLoader  # noqa: E402
+
+
+def taken(batches):
+    return [batch["x"].tolist() for batch in batches]
+
+
+@pytest.fixture
+def prepared(make):
+    """Function that makes an accelerator and a prepared loader."""
+
+    def prepare(**arguments):
+        accelerator = Accelerator(cpu=True, **arguments)
+        return accelerator, accelerator.prepare(DataLoader(make()))
+
+    return prepare
+
+
+def test_epochs_have_the_loader_s_batches(prepared, order):
+    _, loader = prepared()
+    assert len(loader) == STEPS and loader.batch_size == 12
+    assert taken(loader) + taken(loader) == order[: 2 * STEPS]
+    loader.set_epoch(1)
+    assert taken(loader) == order[STEPS : 2 * STEPS]
+
+
+def test_a_break_ends_an_epoch(prepared, order):
+    _, loader = prepared()
+    for batch in loader:
+        assert batch["x"].tolist() == order[0]
+        break
+    assert taken(loader) == order[STEPS : 2 * STEPS]
+
+
+def test_accumulated_gradients_are_applied_with_the_last_batch(prepared):
+    accelerator, loader = prepared(gradient_accumulation_steps=3)
+    model = accelerator.prepare(torch.nn.Linear(1, 1))
+    synced = []
+    for _ in loader:
+        with accelerator.accumulate(model):
+            synced.append(accelerator.sync_gradients)
+    assert synced == [False, False, True, False, False, True, True]
+    assert accelerator.gradient_state.active_dataloader is None
+
+
+def test_first_batches_are_skipped_without_reading_them(prepared, order, make):
+    _, loader = prepared()
+    skipped = skip_first_batches(loader, 4)
+    assert len(skipped) == STEPS - 4
+    assert taken(skipped) == order[4:STEPS]
+    assert loader.dataset.loader.stats()["stages"]["next"]["items"] == STEPS - 4
+    assert taken(loader) == order[STEPS : 2 * STEPS]
+
+
+@pytest.mark.parametrize("skips", [False, True])
+@pytest.mark.parametrize("step", [4, STEPS, STEPS + 2])
+def test_a_saved_state_resumes_with_or_without_skipping(prepared, order, tmp_path, step, skips):
+    accelerator, loader = prepared()
+    done = 0
+    while done < step:
+        for _ in loader:
+            done += 1
+            if done == step:
+                accelerator.save_state(tmp_path)
+                break
+    accelerator, loader = prepared()
+    accelerator.load_state(tmp_path)
+    epoch, first = divmod(step, STEPS)
+    loader.set_epoch(epoch)
+    batches = skip_first_batches(loader, first) if skips else loader
+    assert taken(batches) == order[step : (epoch + 1) * STEPS]
+    assert taken(loader) == order[(epoch + 1) * STEPS : (epoch + 2) * STEPS]
+
+
+def test_metrics_are_gathered_from_every_sample(prepared):
+    accelerator, loader = prepared()
+    gathered = torch.cat([accelerator.gather_for_metrics(batch["x"]) for batch in loader])
+    assert sorted(gathered.tolist()) == list(range(SAMPLES))
+
+
+def test_another_sampler_is_an_error(prepared):
+    _, loader = prepared()
+    sharded = torch.utils.data.DataLoader(loader.dataset, batch_sampler=list(loader.batch_sampler)[::2], collate_fn=loader.collate_fn)
+    with pytest.raises(fb.ConfigError, match="batch 2 is asked for after batch 0: a library has put another sampler"):
+        taken(sharded)
+    with pytest.raises(fb.ConfigError, match="rows are delivered in batches"):
+        loader.dataset[0]
+
+
+def test_reading_the_sampler_takes_no_batch(prepared, order):
+    _, loader = prepared()
+    assert len(list(loader.sampler)) == SAMPLES
+    assert taken(loader) == order[:STEPS]
+
+
+def test_a_loader_with_several_devices_is_refused(make):
+    with pytest.raises(fb.ConfigError, match="one batch per step"):
+        DataLoader(make(device=["cpu"]))

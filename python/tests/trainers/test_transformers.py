@@ -1,0 +1,105 @@
+"""Hugging Face's Trainer with loaders as data sets, in one process."""
+
+import pytest
+from conftest import STEPS
+from jobs import SAMPLES
+
+pytest.importorskip("accelerate", reason="the trainers are not installed: python/scripts/frameworks.sh")
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from transformers import EarlyStoppingCallback, TrainingArguments  # noqa: E402
+
+import forebay as fb  # noqa: E402
+from forebay.integrations.transformers import Trainer  # noqa: E402
+
+LABELLED = {"x": fb.Scalar("number"), "labels": fb.Scalar("number")}
+"""Fields for the evaluation of a loss: Trainer looks for the name `labels`."""
+
+
+class Model(torch.nn.Module):
+    """Records the samples of each step of training and of evaluation."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.trained, self.evaluated = [], []
+
+    def forward(self, x, labels=None):
+        if self.training:
+            self.trained.append(x.tolist())
+        else:
+            self.evaluated += x.tolist()
+        logits = self.layer(x.float()[:, None])
+        return {"loss": logits.square().mean(), "logits": logits}
+
+
+@pytest.fixture
+def fit(tmp_path):
+    """Function that trains; the model and the Trainer."""
+
+    def fit(train, evaluated=None, resume=None, callbacks=None, **arguments):
+        arguments = {"output_dir": tmp_path, "use_cpu": True, "report_to": [], "disable_tqdm": True} | arguments
+        arguments = {"save_strategy": "no"} | arguments
+        model = Model()
+        trainer = Trainer(model, TrainingArguments(**arguments), train_dataset=train, eval_dataset=evaluated, callbacks=callbacks)
+        trainer.train(resume_from_checkpoint=resume and str(tmp_path / f"checkpoint-{resume}"))
+        return model, trainer
+
+    return fit
+
+
+def test_epochs_and_evaluation(make, order, fit):
+    model, trainer = fit(make(), make(shuffle=False, fields=LABELLED), num_train_epochs=2, eval_strategy="epoch")
+    assert model.trained == order[: 2 * STEPS]
+    assert model.evaluated == 2 * list(range(SAMPLES))
+    assert trainer.state.global_step == 2 * STEPS and trainer.state.epoch == 2
+    assert trainer.args.per_device_train_batch_size == 12
+    assert trainer.evaluate({"other": make(fields=LABELLED)}).keys() >= {"eval_other_loss"}
+    trainer.predict(make(shuffle=False))
+    assert model.evaluated[-SAMPLES:] == list(range(SAMPLES))
+
+
+def test_steps_end_the_training(make, order, fit):
+    model, trainer = fit(make(), max_steps=9)
+    assert model.trained == order[:9] and trainer.state.global_step == 9
+
+
+def test_accumulation_takes_the_rest_of_an_epoch_together(make, order, fit):
+    model, trainer = fit(make(), num_train_epochs=2, gradient_accumulation_steps=3)
+    assert model.trained == order[: 2 * STEPS] and trainer.state.global_step == 6
+
+
+def test_an_early_stop(make, order, fit):
+    arguments = {"eval_strategy": "epoch", "save_strategy": "epoch", "metric_for_best_model": "loss", "learning_rate": 0.0}
+    arguments |= {"num_train_epochs": 9, "load_best_model_at_end": True}
+    model, _ = fit(make(), make(fields=LABELLED), callbacks=[EarlyStoppingCallback(1)], **arguments)
+    assert model.trained == order[: 2 * STEPS]
+
+
+@pytest.mark.parametrize("restores", [False, True])
+@pytest.mark.parametrize("step", [4, STEPS, STEPS + 2])
+def test_a_checkpoint_resumes_with_the_next_batch(make, order, fit, step, restores):
+    fit(make(), num_train_epochs=2, save_strategy="steps", save_steps=step)
+    arguments = {"num_train_epochs": 2, "restore_callback_states_from_checkpoint": restores}
+    model, trainer = fit(make(), resume=step, **arguments)
+    assert model.trained == order[step : 2 * STEPS]
+    assert trainer.state.epoch == 2
+    assert trainer.train_dataset.stats()["stages"]["next"]["items"] == 2 * STEPS - step
+
+
+def test_a_resume_without_the_data_starts_an_epoch(make, order, fit):
+    fit(make(), num_train_epochs=1, save_strategy="steps", save_steps=4)
+    model, _ = fit(make(), resume=4, num_train_epochs=1, ignore_data_skip=True)
+    assert model.trained == order[: STEPS - 4]
+
+
+def test_other_data_sets_are_trainer_s_own(fit):
+    model, _ = fit([{"x": number} for number in range(8)], per_device_train_batch_size=8, num_train_epochs=1)
+    assert sorted(model.trained[0]) == list(range(8))
+
+
+def test_the_plain_trainer_names_the_one_for_loaders(make, tmp_path):
+    arguments = TrainingArguments(output_dir=tmp_path, use_cpu=True, report_to=[], disable_tqdm=True)
+    with pytest.raises(TypeError, match="forebay.integrations has a Trainer"):
+        transformers.Trainer(Model(), arguments, train_dataset=make()).train()
