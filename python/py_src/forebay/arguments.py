@@ -103,7 +103,10 @@ def by_name(example: str = "", **elsewhere: str) -> Callable[[_Class], _Class]:
 
 
 class _Wrapped(inspect.Signature):
-    """Signature that `help` prints in lines of a readable width. A long one has no annotations, which fill pages."""
+    """Signature that `help` prints in lines of a readable width. A long one has no annotations, which fill pages.
+
+    `help` prints a class's signature twice, the second time as that of `__init__`, where a long one is left out.
+    """
 
     def __str__(self) -> str:
         return self.format()
@@ -114,6 +117,8 @@ class _Wrapped(inspect.Signature):
         whole = str(inspect.Signature(parameters, return_annotation=self.return_annotation))
         if len(whole) <= _LINE_MAX:
             return whole
+        if parameters[0].name == "self":
+            return "(self, **arguments)"
         plain = inspect.Signature([parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters])
         lines = textwrap.wrap(str(plain)[1:-1], _LINE_MAX, break_long_words=False, break_on_hyphens=False)
         return "(\n    " + "\n    ".join(lines) + "\n)"

@@ -245,12 +245,11 @@ class Loader:
         # Place in its epoch of the state that was loaded and that no batch has followed yet.
         self._loaded_place = 0
         self._batch_size = config["batch_size"]
+        # Samples of a batch on all devices of all ranks together.
         self._samples_per_step: int = config["batch_size"] * self._world.world_size * len(devices) // (config["replication"] or 1)
 
     def __iter__(self) -> Iterator[Any]:
         """Starts the next epoch, or resumes the position of `load_state_dict`. An earlier iterator ends.
-
-        An iterator that no batch was taken from has not used up its epoch: the next one starts with the same batch.
 
         Raises:
             ConfigError: The process group that was initialised since the loader was made has another rank or size.
@@ -329,10 +328,7 @@ class Loader:
 
     @property
     def first_batch(self) -> int:
-        """Number of the batch that the next `iter` starts with: 0, or after `load_state_dict` that of the state.
-
-        `enumerate(loader, loader.first_batch)` numbers the batches of a resumed epoch.
-        """
+        """Number of the batch that the next `iter` starts with, for `enumerate` and progress bars of a resumed epoch."""
         if self._named_epoch not in (None, self._engines[0].epoch - self._is_fresh):
             return 0
         return self._loaded_place // self._samples_per_step
@@ -343,11 +339,6 @@ class Loader:
         return self._batch_size
 
     @property
-    def samples_per_step(self) -> int:
-        """Samples of a batch on all devices of all ranks together."""
-        return self._samples_per_step
-
-    @property
     def batch_sampler(self) -> _EpochSetter:
         """Object whose `sampler.set_epoch` is `set_epoch`: trainers look there for it."""
         return _EpochSetter(self)
@@ -355,8 +346,7 @@ class Loader:
     def set_epoch(self, epoch: int) -> None:
         """Makes the next `iter` run `epoch`, from its start or, if a state of that epoch was loaded, from there.
 
-        Without it each `iter` runs the epoch after the last one. Trainers that count epochs themselves call this method,
-        also with an iterator that no batch was taken from: that one moves to the epoch.
+        An iterator that no batch was taken from moves to the epoch as well.
         """
         self._check()
         epoch = whole("epoch", epoch)
@@ -401,16 +391,11 @@ class Loader:
             self._abandon()
             self._load(dict(state), strict)
 
-    def seek(self, epoch: int, batch: int) -> None:
-        """Makes the next `iter` start with batch number `batch` of `epoch`, without reading those before it.
-
-        A state from `state_dict` is better where there is one: it also resumes on another number of nodes.
-        """
-        self._check()
-        epoch, batch = whole("epoch", epoch), whole("batch", batch)
+    def _seek(self, batch: int) -> None:
+        """Makes the next `iter` start with batch number `batch` of its epoch, without reading those before it."""
         with self._turn:
             self._abandon()
-            self._move(epoch, batch)
+            self._move(self.epoch, batch)
 
     def stats(self) -> dict[str, Any]:
         """Returns the figures of all stages since the loader was made.

@@ -1,10 +1,7 @@
 """A data set for tests within this process, and the order of its samples."""
 
 import pytest
-from jobs import EPOCHS, SAMPLES, loader_of, write_data
-
-BATCH = 12
-STEPS = SAMPLES // BATCH
+from jobs import EPOCHS, GLOBAL_BATCH, loader_of, write_data
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +18,7 @@ def make(data):
     loaders = []
 
     def make(**arguments):
-        loaders.append(loader_of(data, **{"batch_size": BATCH} | arguments))
+        loaders.append(loader_of(data, **{"batch_size": GLOBAL_BATCH} | arguments))
         return loaders[-1]
 
     yield make
@@ -32,5 +29,5 @@ def make(data):
 @pytest.fixture(scope="session")
 def order(data):
     """The samples of each step of four epochs."""
-    with loader_of(data, batch_size=BATCH) as loader:
+    with loader_of(data, batch_size=GLOBAL_BATCH) as loader:
         return [batch["x"].tolist() for _ in range(2 * EPOCHS) for batch in loader]

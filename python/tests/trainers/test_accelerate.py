@@ -1,8 +1,7 @@
 """Accelerate with a loader, in one process."""
 
 import pytest
-from conftest import STEPS
-from jobs import SAMPLES
+from jobs import SAMPLES, STEPS
 
 pytest.importorskip("accelerate", reason="the trainers are not installed: python/scripts/frameworks.sh")
 

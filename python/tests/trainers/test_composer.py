@@ -1,8 +1,7 @@
 """Composer's Trainer with a loader, in one process."""
 
 import pytest
-from conftest import STEPS
-from jobs import SAMPLES
+from jobs import SAMPLES, STEPS
 
 composer = pytest.importorskip("composer", reason="the trainers are not installed: python/scripts/frameworks.sh")
 

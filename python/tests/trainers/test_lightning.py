@@ -1,8 +1,7 @@
 """A loader as the data loader of Lightning's Trainer, in one process."""
 
 import pytest
-from conftest import STEPS
-from jobs import SAMPLES
+from jobs import SAMPLES, STEPS
 
 lightning = pytest.importorskip("lightning", reason="the trainers are not installed: python/scripts/frameworks.sh")
 

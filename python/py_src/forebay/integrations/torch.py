@@ -69,13 +69,13 @@ class _Batches(torch.utils.data.Dataset):
         self._next = 0
 
     def __len__(self) -> int:
-        return len(self.loader) * self.loader.samples_per_step
+        return len(self.loader) * self.loader._samples_per_step
 
     def __getitems__(self, numbers: Sequence[int]) -> Any:
         number = numbers[0] // self.loader.batch_size
         if self._batches is None:
             if number and not self.loader.first_batch:
-                self.loader.seek(self.loader.epoch, number)
+                self.loader._seek(number)
             self._batches, self._next = iter(self.loader), number
         if number != self._next:
             raise ConfigError(
