@@ -1,7 +1,44 @@
 /* A forked child: fork CONFIG.json, with the data of interface.c. Its parent's objects are errors, new ones work. */
 #include "check.h"
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+static atomic_bool is_over;
+
+static void *calls_all_the_time(void *batch) {
+    while (!is_over) {
+        ForebayBatchInfo info;
+        OK(forebay_batch_info(batch, &info));
+    }
+    return NULL;
+}
+
+/* Children of a process whose other threads are in calls, and may hold the library's locks during the fork. */
+static void forks_during_calls(ForebayBatch *batch) {
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        CHECK(pthread_create(&threads[i], NULL, calls_all_the_time, batch) == 0);
+    }
+    for (int i = 0; i < 20; i++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            ForebayBatchInfo info;
+            FAILS(forebay_batch_info(batch, &info), FOREBAY_STATUS_CLOSED, "belongs to the process that made it");
+            forebay_batch_free(batch);
+            OK(forebay_log_set(FOREBAY_LOG_LEVEL_WARN, NULL, NULL));
+            _exit(0);
+        }
+        int status = 1;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+    is_over = true;
+    for (int i = 0; i < 2; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+}
 
 static size_t rows_of_epoch(ForebayLoader *loader) {
     size_t rows = 0;
@@ -60,6 +97,8 @@ int main(int argc, char **argv) {
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+
+    forks_during_calls(batch);
 
     /* The parent does not notice. */
     ForebayBatchInfo info;

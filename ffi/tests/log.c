@@ -30,6 +30,43 @@ static void warns(const char *config) {
     forebay_loader_free(loader);
 }
 
+static atomic_uint skipped;
+
+static void counts_skipped(void *context, ForebayLogLevel level, const char *message) {
+    CHECK(context == NULL && level == FOREBAY_LOG_LEVEL_WARN);
+    if (strstr(message, "skipped") != NULL) {
+        skipped++;
+    }
+}
+
+/* Returns `text` with `to` in place of `from`, and frees `text`. */
+static char *replaced(char *text, const char *from, const char *to) {
+    char *found = strstr(text, from);
+    char *out = calloc(1, strlen(text) + strlen(to) + 1);
+    CHECK(found != NULL && out != NULL);
+    sprintf(out, "%.*s%s%s", (int)(found - text), text, to, found + strlen(from));
+    free(text);
+    return out;
+}
+
+/* Lines from threads of the library: every sample is skipped, because it is longer than its field. */
+static void skips(const char *path) {
+    char *config = replaced(text_of(path), "\"on_error\":\"raise\"", "\"on_error\":\"skip\"");
+    config = replaced(config, "\"max_errors\":0", "\"max_errors\":50");
+    config = replaced(config, "\"fields\":null",
+                      "\"fields\":[[\"x\",{\"kind\":\"tokens\",\"column\":\"tokens\",\"length\":4}]]");
+    ForebayLoader *loader = NULL;
+    ForebayBatch *batch = NULL;
+    OK(forebay_log_set(FOREBAY_LOG_LEVEL_WARN, counts_skipped, NULL));
+    OK(forebay_loader_new(config, NULL, &loader));
+    OK(forebay_loader_start_epoch(loader));
+    CHECK(forebay_loader_next(loader, &batch) == FOREBAY_STATUS_END);
+    CHECK(skipped >= 1);
+    forebay_loader_free(loader);
+    OK(forebay_log_set(FOREBAY_LOG_LEVEL_WARN, NULL, NULL));
+    free(config);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc >= 2);
     char *config = text_of(argv[1]);
@@ -45,5 +82,6 @@ int main(int argc, char **argv) {
     warns(config);
     CHECK(lines == 1);
     free(config);
+    skips(argv[1]);
     return 0;
 }

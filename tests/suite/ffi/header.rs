@@ -1,8 +1,10 @@
 //! The header's documentation.
 
 use crate::rig::{Rig, SAMPLES, Sanitizer, command, ffi, succeeded};
-use forebay_loader::config::{LoaderConfig, StreamConfig};
+use forebay_loader::config::{LoaderConfig, StreamConfig, WriterConfig};
 use forebay_loader::decode::field::FieldSpec;
+use forebay_loader::indexing::JpegRows;
+use forebay_loader::sync::Arc;
 use serde_json::{Value, json};
 
 fn header() -> String {
@@ -23,6 +25,17 @@ fn the_json_example_in_the_header_opens_a_loader() {
     std::fs::write(rig.config(), example.replace("/data/set", path)).expect("written");
     let program = rig.compile("examples/tokens.c", Sanitizer::None);
     assert_eq!(succeeded(command(program).arg(rig.config())), format!("{SAMPLES} rows\n"));
+}
+
+#[test]
+fn the_json_example_of_a_writer_opens_one() {
+    let header = header();
+    let example = header.split("```json\n").nth(2).and_then(|rest| rest.split("```").next()).expect("an example");
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(example.contains("/data/set"));
+    let example = example.replace("/data/set", folder.path().join("set").to_str().expect("UTF-8"));
+    let config = WriterConfig::from_json(&example).expect("a configuration");
+    config.open(Arc::new(JpegRows)).expect("a writer").finish().expect("an index");
 }
 
 #[test]
