@@ -313,6 +313,14 @@ class Loader:
             "data set of one; forebay.integrations has a Trainer for Hugging Face's, and a DataLoader for libraries that insist on one"
         )
 
+    def __getattr__(self, name: str) -> Any:
+        if name in ("dataset", "sampler"):
+            name += (
+                "; forebay.integrations has a DataLoader with one: torch.DataLoader(loader) there, for Accelerate "
+                "accelerate.DataLoader(loader), and a Trainer in place of Hugging Face's"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name}")
+
     def __len__(self) -> int:
         """Number of batches of a whole epoch."""
         self._check()
@@ -374,8 +382,7 @@ class Loader:
         """Makes the next `iter` resume the position of `state`, on any legal number of ranks.
 
         Args:
-            state: Result of `state_dict`, of this class or of MosaicML streaming. Its seed and number of canonical
-                nodes replace those of the loader.
+            state: Result of `state_dict`, also MosaicML streaming's. Its seed and canonical nodes replace the loader's.
             strict: Reject a state of another plan, such as other data, weights or seeds. The batch size may differ.
 
         Raises:
@@ -428,8 +435,7 @@ class Loader:
     def close(self) -> None:
         """Ends the loader: threads, files and locks are gone when this returns. Delivered batches stay valid.
 
-        If a CUDA device has not responded for ten seconds, the threads that wait for it are abandoned, with a warning
-        in the log.
+        Threads that wait for a CUDA device are abandoned after ten seconds, with a warning in the log.
         """
         self._closed = True
         if os.getpid() != self._pid:

@@ -7,6 +7,7 @@ pytest.importorskip("accelerate", reason="the trainers are not installed: python
 
 import torch  # noqa: E402
 from accelerate import Accelerator, skip_first_batches  # noqa: E402
+from accelerate.data_loader import prepare_data_loader  # noqa: E402
 
 import forebay as fb  # noqa: E402
 from forebay.integrations.accelerate import DataLoader  # noqa: E402
@@ -81,6 +82,24 @@ def test_a_saved_state_resumes_with_or_without_skipping(prepared, order, tmp_pat
     batches = skip_first_batches(loader, first) if skips else loader
     assert taken(batches) == order[step : (epoch + 1) * STEPS]
     assert taken(loader) == order[(epoch + 1) * STEPS : (epoch + 2) * STEPS]
+
+
+def test_a_bare_loader_can_be_registered_for_checkpoints(make, order, tmp_path):
+    accelerator = Accelerator(cpu=True)
+    loader = accelerator.prepare(make())
+    accelerator.register_for_checkpointing(loader)
+    for _ in loader:
+        break
+    accelerator.save_state(tmp_path)
+    loader.load_state_dict(make().state_dict())
+    accelerator.load_state(tmp_path)
+    assert taken(loader) == order[1:STEPS]
+
+
+def test_accelerate_s_functions_name_the_adapter_for_a_bare_loader(make):
+    for function in (skip_first_batches, prepare_data_loader):
+        with pytest.raises(AttributeError, match=r"no attribute dataset; forebay.integrations .* accelerate.DataLoader"):
+            function(make())
 
 
 def test_metrics_are_gathered_from_every_sample(prepared):

@@ -60,3 +60,10 @@ def test_a_checkpoint_resumes_with_the_next_batch(make, order, tmp_path, step, u
     saved = step if unit == "ba" else STEPS
     model = fit(DataLoader(make()), "2ep", load_path=str(tmp_path / f"{saved}.pt"))
     assert model.trained == order[saved : 2 * STEPS]
+
+
+def test_a_bare_loader_is_replayed_up_to_the_batch_of_a_checkpoint(make, order, tmp_path):
+    """Composer saves the state of a torch DataLoader's data set alone. Without it, it takes the batches again."""
+    fit(make(), "2ep", save_folder=str(tmp_path), save_filename="{batch}.pt", save_interval=f"{STEPS + 2}ba")
+    model = fit(make(), "2ep", load_path=str(tmp_path / f"{STEPS + 2}.pt"))
+    assert model.trained == order[STEPS + 2 : 2 * STEPS]
