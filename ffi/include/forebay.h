@@ -313,7 +313,9 @@ void forebay_string_free(char *string);
 // * `mask`: labels; `ops` (none); `dtype` ("int64").
 // * `scalar`: a number; `dtype` (null: the column's).
 // * `tokens`: `length` (required); `dtype` ("int64"); `pad` (null), the id that fills short rows; `stored` (null), the
-//   type of the ids in a column of bytes.
+//   type of the ids in a column of bytes; `truncate` (false), keep the first ids of a longer sample.
+// * `length`: number of elements of an array along its first dimension; `stored` (null), their type in a column of
+//   bytes, which are counted without it.
 // * `array`: `dtype` (null: the column's).
 // * `text`, `json`, `bytes`: the stored value.
 // * `joint`: `fields`, images and masks as above, which share their random draws.
@@ -322,7 +324,8 @@ void forebay_string_free(char *string);
 //
 // * `random_resized_crop`: `size`, `scale` (`[0.08, 1.0]`), `ratio` (`[0.75, 1.3333]`).
 // * `random_horizontal_flip`: `p` (0.5).
-// * `resize`: `size`, where one number is the shorter side. `center_crop`: `size`.
+// * `random_crop`: `size`, `padding` (`[0, 0, 0, 0]`: left, top, right, bottom), `pad_if_needed` (false).
+// * `resize`: `size`, where one number is the shorter side. `center_crop`: `size`. `pad`: `padding`. `grayscale`.
 // * `normalize`, the last: `mean` and `std`, three numbers each for values from 0 to 1.
 //
 // Threads: any.

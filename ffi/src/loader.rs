@@ -107,7 +107,9 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `mask`: labels; `ops` (none); `dtype` ("int64").
 /// * `scalar`: a number; `dtype` (null: the column's).
 /// * `tokens`: `length` (required); `dtype` ("int64"); `pad` (null), the id that fills short rows; `stored` (null), the
-///   type of the ids in a column of bytes.
+///   type of the ids in a column of bytes; `truncate` (false), keep the first ids of a longer sample.
+/// * `length`: number of elements of an array along its first dimension; `stored` (null), their type in a column of
+///   bytes, which are counted without it.
 /// * `array`: `dtype` (null: the column's).
 /// * `text`, `json`, `bytes`: the stored value.
 /// * `joint`: `fields`, images and masks as above, which share their random draws.

@@ -57,8 +57,9 @@ fn the_header_lists_every_option_with_its_default() {
     names.iter().chain(parts).for_each(|(name, default)| listed(name, default));
 
     let ops = r#"[{"op": "random_resized_crop", "size": [1, 1]}, {"op": "resize", "size": 1}, {"op": "random_horizontal_flip"},
-        {"op": "center_crop", "size": [1, 1]}, {"op": "normalize", "mean": [0, 0, 0], "std": [1, 1, 1]}]"#;
-    let kinds = ["image", "mask", "scalar", "tokens", "array", "text", "json", "bytes"].map(|kind| {
+        {"op": "center_crop", "size": [1, 1]}, {"op": "random_crop", "size": [1, 1]}, {"op": "pad", "padding": [1, 1, 1, 1]},
+        {"op": "grayscale"}, {"op": "normalize", "mean": [0, 0, 0], "std": [1, 1, 1]}]"#;
+    let kinds = ["image", "mask", "scalar", "tokens", "length", "array", "text", "json", "bytes"].map(|kind| {
         format!(r#"{{"kind": "{kind}", "column": "a" {}}}"#, if kind == "tokens" { r#", "length": 1"# } else { "" })
     });
     let joint = format!(r#"{{"kind": "joint", "fields": [["x", {{"kind": "image", "column": "a", "ops": {ops}}}]]}}"#);
