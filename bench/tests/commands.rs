@@ -331,10 +331,7 @@ fn every_interface_takes_the_same_batches() {
     let arguments = ["--batch", "5", "--batches", "20", "--rounds", "3", "--library", library, "--python"];
     let report = measured("ffi", folder.path(), &[&arguments[..], &[python.to_str().expect("text")]].concat());
     // The library is there if the whole workspace was built.
-    let of_c = match Path::new(library).join("libforebay.so").exists() {
-        true => &["C, dlpack", "C, view"][..],
-        false => &[],
-    };
+    let of_c = if Path::new(library).join("libforebay.so").exists() { &["C, dlpack", "C, view"][..] } else { &[] };
     let mut names: Vec<String> = rows(&report).into_iter().map(|(_, name)| name).collect();
     names.sort_unstable();
     assert_eq!(names, [of_c, &["Python, numpy", "Rust"]].concat());

@@ -49,10 +49,10 @@ impl<T> Out<T> {
     ///
     /// `out` is null or may be written while the result lives.
     pub(crate) unsafe fn new(out: *mut T, name: &str) -> CallResult<Self> {
-        match out.is_null() {
-            true => Err(CallError::argument(format!("{name} is NULL: the result cannot be written"))),
-            false => Ok(Self(out)),
+        if out.is_null() {
+            return Err(CallError::argument(format!("{name} is NULL: the result cannot be written")));
         }
+        Ok(Self(out))
     }
 
     /// Writes the result.

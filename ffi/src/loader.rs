@@ -138,10 +138,11 @@ pub unsafe extern "C" fn forebay_loader_new(
         let out = unsafe { Out::new(loader, "loader") }?;
         // SAFETY: by the contract above.
         let config = LoaderConfig::from_json(unsafe { text_at(config, "config") }?)?;
-        let device = match device.is_null() {
-            true => "cpu",
+        let device = if device.is_null() {
+            "cpu"
+        } else {
             // SAFETY: by the contract above.
-            false => unsafe { text_at(device, "device") }?,
+            unsafe { text_at(device, "device") }?
         };
         out.write(LOADERS.insert(open(config, device)?));
         Ok(ForebayStatus::Ok)

@@ -17,10 +17,7 @@ fn generation() -> u32 {
     static IS_COUNTED: OnceLock<bool> = OnceLock::new();
     // SAFETY: `count_fork` only adds to an atomic, which is allowed in a forked child.
     let count = || unsafe { libc::pthread_atfork(None, None, Some(count_fork)) } == 0;
-    match IS_COUNTED.get_or_init(count) {
-        true => FORKS.load(Ordering::Relaxed),
-        false => std::process::id(),
-    }
+    if *IS_COUNTED.get_or_init(count) { FORKS.load(Ordering::Relaxed) } else { std::process::id() }
 }
 
 /// A value that belongs to the running process. A forked child gets a new one: locks in its copy of the parent's value

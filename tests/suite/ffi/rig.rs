@@ -79,10 +79,7 @@ impl Rig {
     pub(crate) fn compile(&self, source: &str, sanitizer: Sanitizer) -> PathBuf {
         let program = self.path("program");
         let libraries = libraries();
-        let (compiler, standard) = match source.ends_with(".cpp") {
-            true => ("c++", "-std=c++17"),
-            false => ("cc", "-std=c11"),
-        };
+        let (compiler, standard) = if source.ends_with(".cpp") { ("c++", "-std=c++17") } else { ("cc", "-std=c11") };
         let mut command = Command::new(compiler);
         command.args([standard, "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", "-D_DEFAULT_SOURCE"]);
         command.args(sanitizer.flags()).arg("-o").arg(&program);
