@@ -300,5 +300,5 @@ def test_a_sample_with_too_many_tokens_names_the_fix(tmp_path):
     with fb.MDSWriter(out=tmp_path / "set", columns={"t": "ndarray:uint16"}) as writer:
         writer.write({"t": numpy.arange(5, dtype=numpy.uint16)})
     with fb.Loader(local=tmp_path / "set", fields={"t": fb.Tokens("t", 4)}, batch_size=1) as loader:
-        with pytest.raises(fb.DecodeError, match="raise `length` of Tokens, or cut the sample when the data set is written"):
+        with pytest.raises(fb.DecodeError, match="raise `length` of Tokens, or set `truncate`"):
             next(iter(loader))

@@ -126,3 +126,95 @@ def test_a_trainer_may_set_the_attribute_that_a_dataloader_has(pictures):
 def test_an_epoch_is_a_whole_number(pictures):
     with ordered(pictures) as loader, pytest.raises(fb.ConfigError, match="epoch is a whole number"):
         loader.set_epoch(-1)
+
+
+def test_a_failed_batch_does_not_count_after_its_iterator_is_gone(pictures, epochs):
+    def fails(batch):
+        if batch["number"].tolist() == epochs[0][1]:
+            raise ValueError("once")
+        return batch
+
+    with ordered(pictures, shuffle=True, transform=fails) as loader:
+        with pytest.raises(ValueError, match="once"):
+            list(loader)
+        state = loader.state_dict()
+    with ordered(pictures, shuffle=True) as loader:
+        loader.load_state_dict(state)
+        assert numbers(loader) == epochs[0][1:]
+
+
+def test_a_rejected_state_changes_nothing(pictures, epochs):
+    with ordered(pictures, shuffle=True) as loader:
+        iterator = iter(loader)
+        first = next(iterator)["number"].tolist()
+        with pytest.raises(fb.StateError):
+            loader.load_state_dict({"epoch": 0})
+        assert [first, *(batch["number"].tolist() for batch in iterator)] == epochs[0]
+
+
+def test_a_batch_that_was_shown_is_delivered_by_the_epoch_that_it_belongs_to(pictures, epochs):
+    with ordered(pictures, shuffle=True) as loader:
+        loader._peek()
+        iter(loader)
+        assert numbers(loader) == epochs[0], "the batch outlives an iterator that nothing was taken from"
+        loader._peek()
+        iterator = iter(loader)
+        loader.set_epoch(2)
+        assert [batch["number"].tolist() for batch in iterator] == epochs[2]
+        loader.set_epoch(0)
+        loader._peek()
+        with pytest.raises(fb.StateError):
+            loader.load_state_dict({"epoch": 0})
+        assert numbers(loader) == epochs[0]
+
+
+def test_a_batch_that_cannot_be_shown_is_not_lost(pictures, epochs):
+    errors = [ValueError("once")]
+
+    def fails_once(batch):
+        if errors:
+            raise errors.pop()
+        return batch
+
+    with ordered(pictures, shuffle=True, transform=fails_once) as loader:
+        with pytest.raises(ValueError, match="once"):
+            loader._peek()
+        assert (loader.epoch, loader.state_dict()["sample_in_epoch"]) == (0, 0)
+        assert numbers(loader) == epochs[0]
+
+
+def test_the_adapter_for_torch_ends_a_pass_with_its_error_and_loses_no_batch(pictures, epochs):
+    from forebay.integrations.torch import DataLoader
+
+    def fails(batch):
+        if batch["number"].tolist() == epochs[0][-1]:
+            raise ValueError("at the last batch")
+        return batch
+
+    with ordered(pictures, shuffle=True, transform=fails) as loader:
+        batches = iter(DataLoader(loader))
+        assert [next(batches)["number"].tolist() for _ in range(STEPS - 1)] == epochs[0][:-1]
+        with pytest.raises(ValueError, match="at the last batch"):
+            next(batches)
+        with pytest.raises(StopIteration):
+            next(batches)
+        state = loader.state_dict()
+    with ordered(pictures, shuffle=True) as loader:
+        loader.load_state_dict(state)
+        assert numbers(loader) == epochs[0][-1:]
+
+
+def test_the_adapter_for_torch_rejects_a_step_that_is_not_that_of_the_loaded_state(pictures, epochs):
+    from forebay.integrations.torch import DataLoader
+
+    with ordered(pictures, shuffle=True) as loader:
+        next(iter(loader))
+        state = loader.state_dict()
+    with ordered(pictures, shuffle=True) as loader:
+        loader.load_state_dict(state)
+        loaded = DataLoader(loader)
+        # As a library that counts steps with another global batch.
+        for numbers_of_batch in list(loaded.batch_sampler)[3:]:
+            with pytest.raises(fb.ConfigError, match="the library resumes at batch 3 of the epoch, but the loaded state is at batch 1"):
+                loaded.dataset.__getitems__(numbers_of_batch)
+            break

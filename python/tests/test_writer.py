@@ -89,6 +89,9 @@ def test_a_jpeg_that_was_opened_keeps_its_file_unless_it_was_changed(tmp_path):
         writer.write({"a": smaller, "b": smaller})
     (tmp_path / "small.jpg").write_bytes(fb.ShardReader(tmp_path / "3")[0]["a"])
     assert Image.open(tmp_path / "small.jpg").size == smaller.size
+    draft = Image.open(path)
+    draft.draft("L", (8, 10))
+    assert stored(tmp_path / "5", "jpeg", draft) != original
     ImageDraw.Draw(loaded).rectangle((0, 0, 20, 20), fill=(255, 0, 0))
     assert stored(tmp_path / "4", "jpeg", loaded) != original
 

@@ -218,6 +218,8 @@ class Loader:
         _log.info("loader of %s, local rank %d of %d", self._world, self._world.local_rank, self._world.local_world_size)
         config = {"streams": sources, "fields": outputs} | values
         if sharding is not None:
+            if not self._single:
+                raise ConfigError("sharding places the batches on devices itself, but device is a list: pass one device")
             config["replication"] = replicas(sharding, self._world, values["replication"])
         self._engines = []
         try:
@@ -238,8 +240,10 @@ class Loader:
         self._live: Callable[[], _Epoch | None] = lambda: None
         # An epoch has been started, and no batch of it was asked for: the next `iter` continues with it.
         self._is_fresh = False
-        # Iterator with the batch of `_peek`, until the next `iter`.
+        # Iterator with the batch of `_peek`, until that batch is delivered.
         self._peeked: _Epoch | None = None
+        # Iterator with batches that are delivered again. Its state does not count them, also if the caller has dropped it.
+        self._failing: _Epoch | None = None
         # Epoch that `set_epoch` has named and no `iter` has started yet.
         self._named_epoch: int | None = None
         # Place in its epoch of the state that was loaded and that no batch has followed yet.
@@ -261,8 +265,7 @@ class Loader:
                 # Moves, and drops the batch, if another epoch was named.
                 self._start()
             if self._peeked is not None:
-                iterator, self._peeked = self._peeked, None
-                return iterator
+                return self._peeked
             self._abandon()
             self._start()
             iterator = _Epoch(self)
@@ -277,10 +280,12 @@ class Loader:
         """
         with self._turn:
             iterator, place = iter(self), self._loaded_place
-            batch = iterator.peek()
-            # Nothing has been taken from the iterator yet, and it holds a batch that the engines do not have any more.
-            self._is_fresh, self._loaded_place, self._peeked = True, place, iterator
-        return batch
+            try:
+                return iterator.peek()
+            finally:
+                # Nothing was delivered yet, and the iterator holds a batch that the engines do not have any more.
+                if self._failing is iterator:
+                    self._is_fresh, self._loaded_place, self._peeked = True, place, iterator
 
     def _start(self) -> None:
         """Starts the epoch that the next batch belongs to, unless it has been started already."""
@@ -302,7 +307,11 @@ class Loader:
         with self._turn:
             for engine in self._engines:
                 engine.load_state_dict(document, strict)
-            self._peeked = None
+            # An iterator that no batch was taken from moves to the new epoch.
+            iterator = self._live()
+            if iterator is not None:
+                iterator.forget()
+            self._peeked = self._failing = None
             self._is_fresh = False
             self._named_epoch = None
             self._loaded_place = int(state.get("sample_in_epoch", 0))
@@ -395,14 +404,14 @@ class Loader:
             keys = ", ".join(map(repr, list(state)[:5])) or "nothing"
             raise StateError(f"a state is a dict from state_dict(), but this dict has {keys}: pass the item with the state")
         with self._turn:
-            self._abandon()
             self._load(dict(state), strict)
+            self._abandon()
 
     def _seek(self, batch: int) -> None:
         """Makes the next `iter` start with batch number `batch` of its epoch, without reading those before it."""
         with self._turn:
-            self._abandon()
             self._move(self.epoch, batch)
+            self._abandon()
 
     def stats(self) -> dict[str, Any]:
         """Returns the figures of all stages since the loader was made.
@@ -465,7 +474,7 @@ class Loader:
 
     def _abandon(self) -> None:
         """Ends the live iterator, if there is one."""
-        self._peeked = None
+        self._peeked = self._failing = None
         iterator = self._live()
         if iterator is not None:
             iterator.abandoned = True
@@ -523,6 +532,8 @@ class _Epoch:
             batch = self._converted(held)
             with self._lock:
                 self._in_flight.discard(held[0][0])
+                if not self._failed and loader._failing is self:
+                    loader._failing = None
             return batch
         except BaseException:
             self._keep(held)
@@ -537,6 +548,11 @@ class _Epoch:
             return self._converted(held)
         finally:
             self._keep(held)
+
+    def forget(self) -> None:
+        """Drops batches that would be delivered again."""
+        with self._lock:
+            self._failed.clear()
 
     def last_is_pending(self) -> bool:
         """Returns true if the last batch is not delivered yet: it failed and is delivered again, or is in flight.
@@ -586,6 +602,7 @@ class _Epoch:
         number, taken = held[0]
         loader._is_fresh = False
         loader._loaded_place = 0
+        loader._peeked = None
         try:
             for engine in loader._engines[len(taken) :]:
                 taken.extend(map(type(engine).next, (engine,)))
@@ -611,6 +628,8 @@ class _Epoch:
                 self._in_flight.discard(number)
                 if taken:
                     bisect.insort(self._failed, (number, taken), key=operator.itemgetter(0))
+                    if not self.abandoned:
+                        self._loader._failing = self
 
     def _warn_of_no_batch(self) -> None:
         # Not at the start, because counting batches needs a plan of the epoch, which takes time.

@@ -132,11 +132,11 @@ def _file_of(picture: Any) -> bytes | None:
         return None
     with open(name, "rb") as file:
         original = file.read()
-    # Pixels that have not been loaded cannot have been changed.
-    if getattr(picture, "tile", ()):
-        return original
     from PIL import Image
 
     with Image.open(io.BytesIO(original)) as fresh:
-        same = fresh.mode == picture.mode and fresh.size == picture.size and fresh.tobytes() == picture.tobytes()
-    return original if same else None
+        # `draft` changes mode and size before pixels are loaded.
+        if (fresh.mode, fresh.size) != (picture.mode, picture.size):
+            return None
+        # Pixels that have not been loaded cannot have been changed.
+        return original if getattr(picture, "tile", ()) or fresh.tobytes() == picture.tobytes() else None

@@ -21,7 +21,7 @@ class DataLoader(DataLoaderStateMixin, torch.DataLoader):
         train = accelerator.prepare(DataLoader(forebay.Loader(remote="s3://bucket/set", batch_size=256, shuffle=True)))
 
     Batches are moved to the process's device. `load_state` resumes within an epoch; `skip_first_batches` after it is not
-    needed, but does no harm.
+    needed, and hides the end of an epoch from gradient accumulation.
 
     Args:
         loader: Loader with a single device.

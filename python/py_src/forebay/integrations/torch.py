@@ -14,7 +14,7 @@ from typing import Any
 import torch.utils.data
 from torch.utils.data.distributed import DistributedSampler
 
-from ..errors import ConfigError
+from ..errors import ClosedError, ConfigError
 from ..loader import Loader
 
 __all__ = ["DataLoader"]
@@ -67,14 +67,23 @@ class _Batches(torch.utils.data.Dataset):
         """Begins a pass: the next batch is the first one of an iterator."""
         self._batches: Iterator[Any] | None = None
         self._next = 0
+        self._has_failed = False
 
     def __len__(self) -> int:
         return len(self.loader) * self.loader._samples_per_step
 
     def __getitems__(self, numbers: Sequence[int]) -> Any:
         number = numbers[0] // self.loader.batch_size
+        if self._has_failed:
+            raise ClosedError("this pass over the DataLoader has ended with an error: start another one with iter")
         if self._batches is None:
-            if number and not self.loader.first_batch:
+            first = self.loader.first_batch
+            if number and first and number != first:
+                raise ConfigError(
+                    f"the library resumes at batch {number} of the epoch, but the loaded state is at batch {first}: resume with the "
+                    "global batch size of the checkpoint"
+                )
+            if number and not first:
                 self.loader._seek(number)
             self._batches, self._next = iter(self.loader), number
         if number != self._next:
@@ -83,7 +92,12 @@ class _Batches(torch.utils.data.Dataset):
                 "but the loader's order is final and has this rank's share alone"
             )
         self._next += 1
-        return next(self._batches)
+        try:
+            return next(self._batches)
+        except BaseException:
+            # The library's next number is that of the batch after, so this one would be left out.
+            self._has_failed = True
+            raise
 
     def __getitem__(self, number: int) -> Any:
         raise ConfigError("rows are delivered in batches: a library has replaced the batch sampler of this DataLoader")
@@ -94,8 +108,8 @@ class _Batches(torch.utils.data.Dataset):
 
     def finish(self) -> None:
         """Lets the loader see the end of the epoch, after which its state is the start of the next one."""
-        if self._batches is None and self.loader.first_batch < len(self.loader):
-            return  # The numbers were read, and no batch.
+        if self._has_failed or self._batches is None and self.loader.first_batch < len(self.loader):
+            return  # A batch is not delivered; or the numbers were read, and no batch.
         for _ in self._batches or self.loader:
             break
 

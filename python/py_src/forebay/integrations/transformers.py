@@ -32,15 +32,18 @@ class LoaderTrainer:
             self.add_callback(type("LoaderPosition", (_Position,), {"loader": self.train_dataset}))
 
     def get_train_dataloader(self) -> Any:
-        return self._loaded(self.train_dataset) or super().get_train_dataloader()
+        loaded = self._loaded(self.train_dataset)
+        return super().get_train_dataloader() if loaded is None else loaded
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         data = self.eval_dataset if eval_dataset is None else eval_dataset
         data = self.eval_dataset[data] if isinstance(data, str) else data
-        return self._loaded(data) or super().get_eval_dataloader(eval_dataset)
+        loaded = self._loaded(data)
+        return super().get_eval_dataloader(eval_dataset) if loaded is None else loaded
 
     def get_test_dataloader(self, test_dataset: Any) -> Any:
-        return self._loaded(test_dataset) or super().get_test_dataloader(test_dataset)
+        loaded = self._loaded(test_dataset)
+        return super().get_test_dataloader(test_dataset) if loaded is None else loaded
 
     def _loaded(self, data: Any) -> DataLoader | None:
         return self.accelerator.prepare(DataLoader(data)) if isinstance(data, Loader) else None
