@@ -218,3 +218,17 @@ def test_the_adapter_for_torch_rejects_a_step_that_is_not_that_of_the_loaded_sta
             with pytest.raises(fb.ConfigError, match="the library resumes at batch 3 of the epoch, but the loaded state is at batch 1"):
                 loaded.dataset.__getitems__(numbers_of_batch)
             break
+
+
+def test_a_newer_pass_of_the_adapter_for_torch_ends_the_one_before(pictures, epochs):
+    from forebay.integrations.torch import DataLoader
+
+    with ordered(pictures, shuffle=True) as loader:
+        loaded = DataLoader(loader)
+        first = iter(loaded)
+        assert next(first)["number"].tolist() == epochs[0][0]
+        second = iter(loaded)
+        assert next(second)["number"].tolist() == epochs[1][0]
+        with pytest.raises(fb.ClosedError, match="a newer iterator over the DataLoader"):
+            next(first)
+        assert [batch["number"].tolist() for batch in second] == epochs[1][1:]

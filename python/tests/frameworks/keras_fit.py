@@ -43,11 +43,11 @@ class Record(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-def network():
+def network(**kwargs):
     model = keras.Sequential([keras.Input((), dtype="int32"), keras.layers.Embedding(ROWS, 1, embeddings_initializer="zeros")])
     loss = keras.losses.Loss(reduction="sum")
     loss.call = lambda y_true, y_pred: y_pred
-    model.compile(keras.optimizers.SGD(1.0), loss=loss)
+    model.compile(keras.optimizers.SGD(1.0), loss=loss, **kwargs)
     return model
 
 
@@ -97,6 +97,18 @@ def check(folder, backup):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Your input ran out of data")
             assert fit(batches, epochs=2)[0].epochs == {0: plain[0][9:], 1: plain[1]}
+    with loader(folder) as train:
+        fit(Batches(train, "x", "y"), epochs=1)
+        state = train.state_dict()
+    with loader(folder) as train:
+        train.load_state_dict(state)
+        assert fit(Batches(train, "x", "y"), epochs=1)[0].epochs == {0: plain[1]}, "a state at the end of an epoch"
+    with loader(folder) as train:
+        steps = 1 if keras.config.backend() == "torch" else 4
+        batches, model = Batches(train, "x", "y"), network(steps_per_execution=steps)
+        model.fit(batches, epochs=1, verbose=0, callbacks=[BackupAndRestore(batches, f"{backup}-execution", save_freq=4)])
+        trained = int(keras.ops.convert_to_numpy(model.optimizer.iterations))
+        assert trained == 10, "the last execution has fewer steps"
     with loader(folder, "numpy", transform=lambda batch: (batch["x"], batch["y"])) as train:
         assert fit(Batches(train))[0].epochs == plain, "arrays of numpy, arranged by a transform"
     with loader(folder, shuffle=False) as test:

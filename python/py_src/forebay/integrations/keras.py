@@ -146,9 +146,11 @@ class Batches(DataAdapter):
 
     def _begin(self) -> tuple[Any, Any, Any]:
         """Starts the loader's next epoch, with its first batch."""
-        epoch = iter(self._loader)
-        for batch in epoch:
-            return epoch, batch, self._state()
+        # A loader whose state is the end of an epoch has no batch of that one.
+        for _ in range(2):
+            epoch = iter(self._loader)
+            for batch in epoch:
+                return epoch, batch, self._state()
         raise ConfigError("an epoch of the loader has no batch")
 
     def _state(self) -> dict[str, Any] | None:
@@ -220,11 +222,13 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Saves a backup after every `save_freq` batches."""
-        # Keras numbers the batches of an epoch from 0, and calls once for several with `steps_per_execution`.
-        for _ in range(batch + 1 - self._steps_seen):
-            if not self._batches._states:
-                raise ConfigError("fit trains on other data than this callback has: pass the same Batches to both")
-            self._position = self._batches._states.popleft()
+        states = self._batches._states
+        if not states:
+            raise ConfigError("fit trains on other data than this callback has: pass the same Batches to both")
+        # Keras numbers the batches of an epoch from 0, and calls once for several with `steps_per_execution`, of which the
+        # last ones may be beyond the end.
+        for _ in range(min(batch + 1 - self._steps_seen, len(states))):
+            self._position = states.popleft()
         self._steps_seen = batch + 1
         super().on_train_batch_end(batch, logs)
 

@@ -61,13 +61,16 @@ class _Batches(torch.utils.data.Dataset):
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
+        self.number_of_pass = 0
         self.restart()
 
-    def restart(self) -> None:
-        """Begins a pass: the next batch is the first one of an iterator."""
+    def restart(self) -> int:
+        """Begins a pass: the next batch is the first one of an iterator. Returns the number of the pass."""
         self._batches: Iterator[Any] | None = None
         self._next = 0
         self._has_failed = False
+        self.number_of_pass += 1
+        return self.number_of_pass
 
     def __len__(self) -> int:
         return len(self.loader) * self.loader._samples_per_step
@@ -134,8 +137,11 @@ class _Numbers(DistributedSampler):
     def __iter__(self) -> Iterator[int]:
         batches, loader = self._batches, self._batches.loader
         resumes, self.resumes = self.resumes, False
-        batches.restart()
-        yield from range(loader.first_batch * loader.batch_size if resumes else 0, len(self))
+        this_pass = batches.restart()
+        for number in range(loader.first_batch * loader.batch_size if resumes else 0, len(self)):
+            if batches.number_of_pass != this_pass:
+                raise ClosedError("a newer iterator over the DataLoader or its sampler ended this one: only one is alive at a time")
+            yield number
         batches.finish()
 
     def __len__(self) -> int:
