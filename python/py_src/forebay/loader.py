@@ -208,9 +208,8 @@ class Loader:
         devices = _devices([device] if self._single else list(device))
         values = checked(_OPTIONS, options)
         is_full = values["drop_last"] and values["on_error"] == "raise"
-        batch = Batch(devices, outputs, values["batch_size"], sharding, is_full, values["mark_repeats"])
-        self._batch = batch
-        self._convert = converter(framework, batch)
+        self._batch = Batch(devices, outputs, values["batch_size"], sharding, is_full, values["mark_repeats"])
+        self._convert = converter(framework, self._batch)
         self._transform = None if transform is None else Transform(transform)
         self._pid = os.getpid()
         self._closed = False
@@ -248,7 +247,6 @@ class Loader:
         self._named_epoch: int | None = None
         # Place in its epoch of the state that was loaded and that no batch has followed yet.
         self._loaded_place = 0
-        self._batch_size = config["batch_size"]
         # Samples of a batch on all devices of all ranks together.
         self._samples_per_step: int = config["batch_size"] * self._world.world_size * len(devices) // (config["replication"] or 1)
 
@@ -303,18 +301,18 @@ class Loader:
         self._load(state, strict=True)
 
     def _load(self, state: dict[str, Any], strict: bool) -> None:
+        """Loads a state; the caller holds `_turn`."""
         document = json.dumps(state, default=_plain)
-        with self._turn:
-            for engine in self._engines:
-                engine.load_state_dict(document, strict)
-            # An iterator that no batch was taken from moves to the new epoch.
-            iterator = self._live()
-            if iterator is not None:
-                iterator.forget()
-            self._peeked = self._failing = None
-            self._is_fresh = False
-            self._named_epoch = None
-            self._loaded_place = int(state.get("sample_in_epoch", 0))
+        for engine in self._engines:
+            engine.load_state_dict(document, strict)
+        # An iterator that no batch was taken from moves to the new epoch.
+        iterator = self._live()
+        if iterator is not None:
+            iterator.forget()
+        self._peeked = self._failing = None
+        self._is_fresh = False
+        self._named_epoch = None
+        self._loaded_place = int(state.get("sample_in_epoch", 0))
 
     def __getitem__(self, at: object) -> Any:
         raise TypeError(
@@ -353,7 +351,7 @@ class Loader:
     @property
     def batch_size(self) -> int:
         """Rows of a batch on each device."""
-        return self._batch_size
+        return self._batch.rows
 
     @property
     def batch_sampler(self) -> _EpochSetter:

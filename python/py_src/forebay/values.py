@@ -10,23 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from .arguments import shown, text
+from .convert.ragged import DTYPES
 from .errors import ConfigError, _of_system
 
 __all__ = ["NUMBERS", "plain"]
 
-NUMBERS = (
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "float16",
-    "float32",
-    "float64",
-)
+NUMBERS = tuple(dtype for dtype in DTYPES if dtype != "bfloat16")
 """Types of numbers and of the elements of arrays, with numpy's names."""
 
 

@@ -17,6 +17,7 @@ import importlib
 import importlib.util
 from typing import Any
 
+from ..arguments import one_of
 from ..errors import ConfigError, UnsupportedError
 from ..world import World
 from .batch import Batch, Convert, each
@@ -24,13 +25,8 @@ from .ragged import array
 
 __all__ = ["FRAMEWORKS", "Batch", "converter", "replicas"]
 
-_PACKAGES = {
-    "torch": ("torch", "torch"),
-    "jax": ("jax", "jax"),
-    "tensorflow": ("tensorflow", "tensorflow"),
-    "numpy": ("numpy", "numpy"),
-}
-"""Frameworks with their packages' names for `import` and for pip."""
+_PACKAGES = ("torch", "jax", "tensorflow", "numpy")
+"""Frameworks that are packages, by their names for `import` and for pip."""
 
 FRAMEWORKS = (*_PACKAGES, "dlpack")
 """Values of the loader's `framework`."""
@@ -43,9 +39,7 @@ def converter(framework: str, batch: Batch) -> Convert:
         ConfigError: `framework` is unknown, or cannot have such a batch.
         UnsupportedError: The framework is not installed, or cannot be imported.
     """
-    if not isinstance(framework, str) or framework not in FRAMEWORKS:
-        *others, last = (f'"{name}"' for name in FRAMEWORKS)
-        raise ConfigError(f"framework is {', '.join(others)} or {last}, but it is {framework!r}")
+    framework = one_of("framework", framework, FRAMEWORKS)
     if batch.sharding is not None and framework != "jax":
         raise ConfigError(f'sharding places arrays of JAX, but framework is "{framework}": pass framework="jax"')
     if framework == "dlpack":
@@ -61,16 +55,15 @@ def replicas(sharding: Any, world: World, given: int | None) -> int | None:
 
 def _import(framework: str) -> None:
     """Imports a framework."""
-    package, name = _PACKAGES[framework]
     try:
-        importlib.import_module(package)
+        importlib.import_module(framework)
     except ImportError as error:
-        is_missing = isinstance(error, ModuleNotFoundError) and error.name == package
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name == framework
         why = "it is not installed" if is_missing else f"its import failed: {error}"
-        others = [f'"{other}"' for other, (package, _) in _PACKAGES.items() if other != framework and _is_installed(package)]
+        others = [f'"{other}"' for other in _PACKAGES if other != framework and _is_installed(other)]
         others = f", or pass a framework that is installed: {', '.join(others)}" if others else ""
         default = ", which is the default" if framework == "torch" else ""
-        raise UnsupportedError(f'framework is "{framework}"{default}, but {why}: pip install {name}{others}') from error
+        raise UnsupportedError(f'framework is "{framework}"{default}, but {why}: pip install {framework}{others}') from error
 
 
 def _is_installed(package: str) -> bool:
@@ -78,5 +71,3 @@ def _is_installed(package: str) -> bool:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):
         return False
-
-
