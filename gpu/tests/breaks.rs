@@ -105,7 +105,7 @@ const BREAKS: [Break; 50] = [
         file: "decode/decoder.rs",
         sound: "leak_on_error(resources.wait_for_streams(), held)?;",
         broken: "leak_on_error(Ok(()), held)?;",
-        caught_by: ("decode", "failure::a_slot_without_memory_is_returned_after_its_started_work"),
+        caught_by: ("decode", "failure::a_slot_without_memory_is_kept_if_the_end_of_its_work_is_unknown"),
     },
     Break {
         what: "pictures are decoded to memory that is too small",
@@ -359,7 +359,7 @@ const BREAKS: [Break; 50] = [
         file: "release.rs",
         sound: "is_dropped.recv_timeout(DROP_WAIT_MAX)",
         broken: "is_dropped.recv_timeout(Duration::ZERO)",
-        caught_by: ("decode", "an_abandoned_batch_is_not_overwritten_before_the_device_has_finished_it"),
+        caught_by: ("decode", "the_drop_of_a_decoder_waits_for_its_end"),
     },
     Break {
         what: "an epoch starts on a lost device",

@@ -1,7 +1,7 @@
 //! Failures that no picture causes: of memory and of the driver.
 
 use super::rig::*;
-use crate::fake::Rig;
+use crate::fake::{self, Rig};
 use forebay_loader::ErrorKind;
 use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::{DType, PixelLayout};
@@ -178,6 +178,35 @@ fn a_slot_without_memory_is_returned_after_its_started_work() {
     assert_eq!(rig.call("fake_cuda_queued"), 0, "the device still reads a returned slot");
     drop(batch);
     end(rig, &nvjpeg, decoder);
+}
+
+#[test]
+fn a_slot_without_memory_is_kept_if_the_end_of_its_work_is_unknown() {
+    // Such memory is never freed, so this takes a separate process.
+    let child = fake::child("failure::runs_out_of_memory_on_a_lost_device").output().expect("a child");
+    let output = String::from_utf8_lossy(&child.stdout) + String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success() && output.contains("1 passed"), "{}\n{output}", child.status);
+}
+
+#[test]
+#[ignore = "a child of the other test"]
+fn runs_out_of_memory_on_a_lost_device() {
+    let (rig, nvjpeg) = (Rig::new(), NvJpeg::new());
+    rig.wait_mode().advance(true);
+    let decoder = open(&rig, &nvjpeg);
+    let form = BatchForm::with_rows(130, DType::UInt8, PixelLayout::Nhwc);
+    let rows: Vec<usize> = (0..130).collect();
+    decoder.warm(&rig, &form);
+    let filled = form.fill(&rig, 20, &[], &[]);
+    let free = rig.pool.free_bytes();
+    nvjpeg.counts();
+    // The first wait is for the group slot, and the cores have their part before the second.
+    nvjpeg.fail("engines", 1, 5);
+    rig.fail_nth("cuEventSynchronize", -2, 700);
+    let error = form.submit(&decoder, filled, &rows).expect_err("a lost device");
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert!(nvjpeg.counts().1 > 0, "nothing was submitted");
+    assert_eq!(rig.pool.free_bytes(), free, "the device may still read a returned slot");
 }
 
 #[test]

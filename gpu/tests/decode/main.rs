@@ -203,6 +203,29 @@ fn work_in_flight_outlives_a_dropped_decoder_whose_drop_returns() {
 }
 
 #[test]
+fn the_drop_of_a_decoder_waits_for_its_end() {
+    let (rig, nvjpeg) = (Rig::with_slots(2, "", 0), NvJpeg::new());
+    nvjpeg.set_engines(0);
+    let mut decoder = open(&rig, &nvjpeg);
+    let form = BatchForm::new(DType::UInt8, PixelLayout::Nhwc);
+    decoder.warm(&rig, &form);
+    let batches = [50, 80].map(|seed| form.start(&decoder, form.fill(&rig, seed, &[], &[])));
+    let dropping = decoder.decoder.take();
+    let (dropped, is_dropped) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        drop(dropping);
+        let _ = dropped.send(());
+    });
+    assert!(rig.await_waiters(1), "the drop does not wait for the batches in flight");
+    // A drop that has not waited has this time to return.
+    assert!(is_dropped.recv_timeout(std::time::Duration::from_millis(200)).is_err(), "the drop has returned");
+    rig.call("fake_cuda_run");
+    thread.join().expect("the drop returns");
+    drop(batches);
+    check_leaks(rig, &nvjpeg);
+}
+
+#[test]
 fn rows_are_written_only_after_a_consumer_s_read() {
     let (rig, nvjpeg) = (Rig::with_slots(2, "", 0), NvJpeg::new());
     // A wait of the engines' stream would also delay the other stream.
