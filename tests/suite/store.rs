@@ -2,6 +2,8 @@
 
 #[path = "store/file.rs"]
 mod file;
+#[path = "store/gcs.rs"]
+mod gcs;
 #[path = "store/http.rs"]
 mod http;
 #[path = "store/nginx.rs"]

@@ -1,5 +1,6 @@
 //! Settings of fetches.
 
+use super::gcs::GcsSettings;
 use super::s3::S3Settings;
 use crate::sync::Arc;
 use crate::{Error, Result};
@@ -54,6 +55,8 @@ pub struct StoreConfig {
     pub transport: Transport,
     /// Settings of `s3://`; `None` reads the environment and the AWS files when the first `s3://` remote is opened.
     pub s3: Option<S3Settings>,
+    /// Settings of `gs://`; `None` reads the environment and gcloud's file when the first `gs://` remote is opened.
+    pub gcs: Option<GcsSettings>,
     /// Called first on every fetch thread.
     pub on_thread_start: Option<ThreadStart>,
 }
@@ -75,6 +78,7 @@ impl Default for StoreConfig {
             io_uring: true,
             transport: Transport::default(),
             s3: None,
+            gcs: None,
             on_thread_start: None,
         }
     }

@@ -5,7 +5,7 @@
 //!  Stores --open--> Remote
 //!                     | fetch             parts queue     transfer: attempts, resuming, checks
 //!                     |--- one Part per range --->  worker ---> Source (one exchange)
-//!                     v                                |            file | http | s3
+//!                     v                                |            file | http
 //!                FetchTicket <--- Job <--- filled -----+
 //! ```
 //!
@@ -14,7 +14,8 @@
 //! * `source` is the trait of the schemes: single exchanges, without retries. `transfer` above it retries for all
 //!   schemes: only missing bytes are requested again, and only of the same version of the object; the range of every
 //!   response is checked; each byte is written once.
-//! * `http` is a client over hyper and rustls; `s3` adds signatures and credentials; `file` is a folder.
+//! * `http` is a client over hyper and rustls; `s3` and `gcs` add addresses, signatures and credentials, of which
+//!   `credentials` has the common parts; `file` is a folder.
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
 //!   elsewhere; `flight`: how many parts a thread has in flight.
 //! * `fetcher` is the interface for other schemes, whose files a downloader outside of the engine fetches; `external`
@@ -40,11 +41,13 @@
 
 mod config;
 mod context;
+mod credentials;
 mod external;
 mod failure;
 mod fetcher;
 mod file;
 mod flight;
+mod gcs;
 mod http;
 mod queue;
 mod remote;
@@ -66,6 +69,7 @@ pub use config::{StoreConfig, ThreadStart, Transport};
 pub use external::{FetchCommand, FetchQueue, FetchTask};
 pub use fetcher::{FetchStatus, Fetcher};
 pub(crate) use fetcher::{Length, fetch_whole};
+pub use gcs::GcsSettings;
 pub use remote::Remote;
 pub use s3::S3Settings;
 pub use source::Version;

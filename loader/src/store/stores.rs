@@ -2,7 +2,8 @@
 
 use super::config::StoreConfig;
 use super::file::FileSource;
-use super::http::{HttpSource, PlainProtocol};
+use super::gcs::{GcsProtocol, GcsSettings};
+use super::http::{HttpSource, PlainProtocol, Protocol};
 use super::remote::Remote;
 use super::s3::{S3Protocol, S3Settings};
 use super::source::Source;
@@ -34,25 +35,34 @@ impl Stores {
         Ok(Self { threads: Arc::new(FetchThreads::start(config, stats, clock)?) })
     }
 
-    /// Opens a remote folder: a path, `file://`, `http(s)://` or `s3://`. Sends no request yet.
+    /// Opens a remote folder: a path, `file://`, `http(s)://`, or a bucket of `s3://` or `gs://`. Sends no request yet.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
     /// for names that cannot work.
     pub fn open(&self, remote: &str) -> Result<Remote> {
+        let place = Place::parse(remote)?;
+        let source = self.source(place).context("remote", || redact(remote))?;
+        Ok(Remote::new(self.threads.clone(), source, remote))
+    }
+
+    fn source(&self, place: Place) -> Result<Arc<dyn Source>> {
         let queues = &self.threads.queues;
         let config = &queues.context.config;
-        let source: Arc<dyn Source> = match Place::parse(remote)? {
-            Place::File(root) => Arc::new(FileSource::new(root)),
-            Place::Http(base) => Arc::new(HttpSource::new(Arc::new(PlainProtocol::new(&base)), &config.user_agent)?),
-            Place::S3 { bucket, prefix } => {
+        let protocol: Arc<dyn Protocol> = match place {
+            Place::File(root) => return Ok(Arc::new(FileSource::new(root))),
+            Place::Http(base) => Arc::new(PlainProtocol::new(&base)),
+            Place::S3(bucket) => {
                 let settings = config.s3.clone().map_or_else(S3Settings::from_env, Ok)?;
-                let s3 = S3Protocol::new(queues, settings, bucket, &prefix).context("remote", || redact(remote))?;
-                Arc::new(HttpSource::new(Arc::new(s3), &config.user_agent)?)
+                Arc::new(S3Protocol::new(queues, settings, bucket)?)
+            }
+            Place::Gcs(bucket) => {
+                let settings = config.gcs.clone().map_or_else(GcsSettings::from_env, Ok)?;
+                Arc::new(GcsProtocol::new(settings, bucket)?)
             }
         };
-        Ok(Remote::new(self.threads.clone(), source, remote))
+        Ok(Arc::new(HttpSource::new(protocol, &config.user_agent)?))
     }
 
     /// Ends the fetch threads now; queued and running fetches fail with

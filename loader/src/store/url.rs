@@ -14,14 +14,26 @@ pub(crate) enum Place {
     File(PathBuf),
     /// An HTTP server and a folder on it, without a slash at the end.
     Http(Url),
-    /// A bucket and a prefix without slashes at its ends (may be empty).
-    S3 { bucket: String, prefix: String },
+    /// A bucket of S3.
+    S3(Bucket),
+    /// A bucket of Google Cloud Storage.
+    Gcs(Bucket),
 }
 
-const SUPPORTED: [&str; 4] = ["file", "http", "https", "s3"];
+/// Name of a bucket, and a prefix without slashes at its ends (may be empty).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bucket {
+    pub(crate) name: String,
+    pub(crate) prefix: String,
+}
+
+const SUPPORTED: [&str; 5] = ["file", "http", "https", "s3", "gs"];
 
 /// Schemes that are known and not supported yet.
-const UNSUPPORTED: [&str; 10] = ["gs", "azure", "azure-dl", "oci", "r2", "hf", "sftp", "dbfs", "alipan", "wasbs"];
+const UNSUPPORTED: [&str; 9] = ["azure", "azure-dl", "oci", "r2", "hf", "sftp", "dbfs", "alipan", "wasbs"];
+
+/// Remotes that can be opened, for messages.
+const FORMS: &str = "s3://, gs://, http(s)://, file:// or a path";
 
 impl Place {
     /// Parses `file:///path`, a plain path, `http(s)://host/path` or `s3://bucket/prefix`.
@@ -76,22 +88,32 @@ impl Place {
                 url.set_path(&path);
                 Ok(Self::Http(url))
             }
-            "s3" => {
-                let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-                let named = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
-                if bucket.is_empty() || !bucket.bytes().all(named) {
-                    return reject("an s3:// remote needs a bucket name of letters, digits, '.', '-' and '_'");
-                }
-                let prefix = prefix.trim_matches('/');
-                if !prefix.is_empty() {
-                    check_key(prefix)?;
-                }
-                Ok(Self::S3 { bucket: bucket.to_owned(), prefix: prefix.to_owned() })
-            }
+            "s3" => bucket(scheme, rest).map(Self::S3).map_err(|error| error.with("remote", redact(remote))),
+            "gs" => bucket(scheme, rest).map(Self::Gcs).map_err(|error| error.with("remote", redact(remote))),
             _ if UNSUPPORTED.contains(&scheme) => unsupported(scheme, remote),
-            _ => reject("unknown scheme: use s3://, http(s)://, file:// or a path"),
+            _ => reject(&format!("unknown scheme: use {FORMS}")),
         }
     }
+}
+
+/// Parses `name/prefix`.
+fn bucket(scheme: &str, place: &str) -> Result<Bucket> {
+    let (name, prefix) = place.split_once('/').unwrap_or((place, ""));
+    let is_named = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    if name.is_empty() || !name.bytes().all(is_named) {
+        let why = format!("{scheme}:// is followed by the name of a bucket: letters, digits, '.', '-' and '_'");
+        return Err(Error::config(why));
+    }
+    Ok(Bucket { name: name.to_owned(), prefix: checked_prefix(prefix)? })
+}
+
+/// Returns the path of a folder without slashes at its ends.
+fn checked_prefix(path: &str) -> Result<String> {
+    let prefix = path.trim_matches('/');
+    if !prefix.is_empty() {
+        check_key(prefix)?;
+    }
+    Ok(prefix.to_owned())
 }
 
 /// Returns the folder that `remote` names; `None` for servers and for names that cannot work.
@@ -103,7 +125,7 @@ pub(crate) fn local_folder(remote: &str) -> Option<PathBuf> {
 }
 
 fn unsupported(scheme: &str, remote: &str) -> Result<Place> {
-    let message = format!("{scheme}:// remotes are not supported yet: use s3://, http(s)://, file:// or a path");
+    let message = format!("{scheme}:// remotes are not supported yet: use {FORMS}");
     Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", redact(remote)))
 }
 
@@ -266,9 +288,10 @@ mod tests {
 
     #[test]
     fn every_form_of_a_remote_is_parsed() {
-        let s3 = |b: &str, p: &str| Place::S3 { bucket: b.into(), prefix: p.into() };
-        assert_eq!(Place::parse("s3://b/a/c/").expect("s3"), s3("b", "a/c"));
-        assert_eq!(Place::parse("s3://b").expect("s3"), s3("b", ""));
+        let bucket = |name: &str, prefix: &str| Bucket { name: name.into(), prefix: prefix.into() };
+        assert_eq!(Place::parse("s3://b/a/c/").expect("s3"), Place::S3(bucket("b", "a/c")));
+        assert_eq!(Place::parse("s3://b").expect("s3"), Place::S3(bucket("b", "")));
+        assert_eq!(Place::parse("gs://b.c_d/a/").expect("gs"), Place::Gcs(bucket("b.c_d", "a")));
         assert_eq!(Place::parse("/data/x").expect("path"), Place::File("/data/x".into()));
         assert_eq!(Place::parse("data/x").expect("path"), Place::File("data/x".into()));
         assert_eq!(Place::parse("./s3:/b").expect("path"), Place::File("./s3:/b".into()));
@@ -287,9 +310,10 @@ mod tests {
             ("//me:y@h/x", "a scheme before //"),
             ("me:y@h:/x", "without its scheme, such as https:// or sftp://"),
             ("bucket/x?token=y", "pass a folder of this name as `local`"),
-            ("gs://b/x", "not supported yet"),
+            ("oci://b@n/x", "not supported yet"),
             ("ftp://h/x", "unknown scheme"),
-            ("s3:///x", "bucket name"),
+            ("s3:///x", "name of a bucket"),
+            ("gs://b@c/x", "name of a bucket"),
             ("s3://b/a/../c", "relative path"),
             ("http://h/x?y=1", "query"),
             ("http://", "not a valid address"),
@@ -297,7 +321,8 @@ mod tests {
             ("s3:b/x", "may mean s3://b/x"),
             ("https:/h/x", "may mean https://h/x"),
             ("file:/data/x", "may mean file:///data/x"),
-            ("gs:b/x", "gs:// remotes are not supported yet"),
+            ("gs:b/x", "may mean gs://b/x"),
+            ("hf:b/x", "hf:// remotes are not supported yet"),
             ("dbfs:/Volumes/x", "not supported yet"),
         ] {
             let error = Place::parse(remote).expect_err(remote).to_string();

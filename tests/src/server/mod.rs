@@ -9,7 +9,8 @@
 //! * `state` is shared by the threads of one server.
 //! * `objects` is the served root: a folder, or a map in memory.
 //! * `serve` answers requests as a web server and as S3 (path style: `/bucket/key`, listing version 2).
-//! * `sigv4` verifies signatures when the options contain keys: a client that signs wrongly gets a 403.
+//! * `sigv4` verifies signatures when the options contain keys: a client that signs wrongly gets a 403. `issuer` issues
+//!   bearer tokens and requires them when the options contain an issuer.
 //! * `script` makes chosen requests fail, without sleeping: bodies that end early or stall until the test releases
 //!   them, error statuses, contradicting headers.
 //! * `body` streams pieces of a file at more than 1 GiB/s per thread; `throttle` limits the rate of all bodies.
@@ -18,6 +19,7 @@
 
 mod body;
 mod date;
+mod issuer;
 mod objects;
 mod script;
 mod serve;
@@ -25,6 +27,7 @@ mod sigv4;
 mod state;
 mod throttle;
 
+pub use issuer::{Issuer, ServiceAccount};
 pub use objects::Root;
 pub use script::{Fault, Rule};
 pub use sigv4::Keys;
@@ -122,6 +125,16 @@ impl ObjectServer {
     /// Returns the requests so far, oldest first.
     pub fn seen(&self) -> Vec<Seen> {
         self.state.seen.lock().iter().cloned().collect()
+    }
+
+    /// Returns the number of tokens that were issued.
+    pub fn tokens_issued(&self) -> usize {
+        self.state.tokens.issued()
+    }
+
+    /// Makes all tokens that were issued so far invalid.
+    pub fn revoke_tokens(&self) {
+        self.state.tokens.revoke();
     }
 
     /// Applies `rule` to the requests that it matches from now on. The first matching rule applies.

@@ -5,7 +5,7 @@ use super::objects::{Content, Entry, Object};
 use super::script::{self, Fault};
 use super::sigv4::decode;
 use super::state::{SEEN_MAX, Seen, State};
-use super::{date, sigv4};
+use super::{date, issuer, sigv4};
 use bytes::Bytes;
 use forebay_loader::sync::{Arc, Ordering};
 use http::header::{self, HeaderMap};
@@ -61,7 +61,18 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
         }
         return answer;
     }
+    let is_service = issuer::is_service(head.uri.path());
+    if state.options.issuer.is_some() && !is_service && !state.tokens.is_valid(head) {
+        return problem(state, StatusCode::UNAUTHORIZED, "AuthenticationRequired", "no valid token");
+    }
     let fault = script::fault(&mut state.rules.lock(), head.uri.path());
+    if let (Some(issuer), None, true) = (&state.options.issuer, &fault, is_service) {
+        let host = text(&head.headers, header::HOST).unwrap_or_default();
+        let url = format!("{}://{host}", if state.options.tls { "https" } else { "http" });
+        let (status, document) = state.tokens.answer(issuer, &url, head, &body);
+        let builder = Response::builder().status(status).header(header::CONTENT_TYPE, "application/json");
+        return build(state, builder, ObjectBody::text(state, document.to_string()));
+    }
     if let Some(Fault::Status(status, after)) = fault {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut answer = problem(state, status, "Scripted", "scripted status");

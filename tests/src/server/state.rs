@@ -1,5 +1,6 @@
 //! State of a server, its configuration and its counters.
 
+use super::issuer::{Issuer, Tokens};
 use super::objects::Root;
 use super::script::Rule;
 use super::sigv4::Keys;
@@ -21,6 +22,8 @@ pub struct Options {
     pub bucket: Option<String>,
     /// Keys with which every request must be signed.
     pub keys: Option<Keys>,
+    /// Token service whose tokens every request must have.
+    pub issuer: Option<Issuer>,
     /// Serve https with the test certificate (for `localhost` and 127.0.0.1).
     pub tls: bool,
     /// Number of threads.
@@ -39,6 +42,7 @@ impl Default for Options {
             port: 0,
             bucket: None,
             keys: None,
+            issuer: None,
             tls: false,
             threads: 1,
             bytes_per_s: None,
@@ -87,6 +91,7 @@ pub struct Seen {
 pub(super) struct State {
     pub(super) root: Root,
     pub(super) options: Options,
+    pub(super) tokens: Tokens,
     pub(super) connections: AtomicU64,
     pub(super) requests: AtomicU64,
     pub(super) gets: AtomicU64,
@@ -109,6 +114,7 @@ impl State {
         Self {
             root,
             throttle: Mutex::new(Throttle::new(options.bytes_per_s)),
+            tokens: Tokens::new(options.issuer.as_ref()),
             options,
             connections: AtomicU64::new(0),
             requests: AtomicU64::new(0),

@@ -1,5 +1,6 @@
 //! The loader from end to end: data sets on disk and behind the object server, to batches.
 
+mod clouds;
 mod delivery;
 mod encoded;
 mod failure;

@@ -2,9 +2,9 @@
 
 use crate::rig::{Rig, config, content};
 use forebay_loader::Error;
-use forebay_loader::store::{FetchRequest, S3Settings, StoreConfig};
+use forebay_loader::store::{FetchRequest, GcsSettings, S3Settings, StoreConfig};
 use forebay_loader::sync::Mutex;
-use forebay_tests::server::{Fault, ObjectServer, Options, Rule};
+use forebay_tests::server::{Fault, Issuer, ObjectServer, Options, Rule, ServiceAccount};
 use std::fmt::Write as _;
 
 /// Part of every secret in here, and of no other text.
@@ -181,6 +181,50 @@ fn a_failed_search_for_credentials_shows_neither_addresses_nor_answers() {
         let error = rig.stores.open("s3://bucket/x").expect("valid").get_small("index.json", 10).expect_err("no keys");
         assert!(error.to_string().contains("cannot be loaded") && error.to_string().contains(&shown), "{error}");
         hidden_in_error(&error);
+        hidden_in_rig(&rig);
+    }
+}
+
+#[test]
+fn settings_and_tokens_of_google_are_not_shown() {
+    keep_log();
+    let account = ServiceAccount::new(&format!("{SECRET}@project"));
+    let documents: [&dyn Fn(&str) -> String; 4] = [
+        &|url| account.credentials(url),
+        &|url| ServiceAccount::new(&format!("{SECRET}@project")).credentials(url),
+        &|url| {
+            let text = r#"{"type":"authorized_user","client_id":"c","client_secret":"S","refresh_token":"S","token_uri":"U/token"}"#;
+            text.replace('S', SECRET).replace('U', url)
+        },
+        &|_| format!(r#"{{"type":"{SECRET}"}}"#),
+    ];
+    for document in documents {
+        let issuer = Issuer { account: Some(account.clone()), prefix: SECRET.into(), ..Issuer::default() };
+        let options = Options { bucket: Some("bucket".into()), issuer: Some(issuer), ..Options::default() };
+        let server = ObjectServer::in_memory(options).expect("loopback");
+        server.put("x/shard", content(300)).expect("memory");
+        server.script(Rule::once("shard", Fault::CutAfter(30)));
+        for (text, _) in texts() {
+            server.script(Rule::once("none", Fault::Text(403, text)));
+        }
+        let gcs = GcsSettings {
+            endpoint: Some(server.url().replace("//", &format!("//me:{SECRET}@"))),
+            credentials: Some(document(&server.url())),
+            ..GcsSettings::default()
+        };
+        hidden(&format!("{gcs:?}"));
+        let rig = Rig::with(Options::default(), StoreConfig { gcs: Some(gcs), ..config() });
+        match rig.stores.open("gs://bucket/x") {
+            Ok(remote) => {
+                hidden(&format!("{remote:?}"));
+                let fetched = remote.fetch(FetchRequest::new("shard", 300)).expect("queued").wait();
+                fetched.map_or_else(|error| hidden_in_error(&error), |bytes| assert_eq!(*bytes, *content(300)));
+                for _ in texts() {
+                    hidden_in_error(&remote.get_small("none", 10).expect_err("rejected"));
+                }
+            }
+            Err(error) => hidden_in_error(&error),
+        }
         hidden_in_rig(&rig);
     }
 }

@@ -5,7 +5,7 @@ use crate::store::failure::Failure;
 use crate::store::url::encode_path;
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode};
 
 /// Store-specific parts of a request.
 #[async_trait(?Send)]
@@ -16,14 +16,22 @@ pub(crate) trait Protocol: Send + Sync {
     async fn sign(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure>;
 
     /// Learns from a response without success; true if the same request should be sent again.
-    fn learn(&self, _status: StatusCode, _headers: &http::HeaderMap) -> bool {
+    fn learn(&self, _rejected: &Rejected<'_>) -> bool {
         false
     }
 
-    /// Returns a hint for errors about rejected requests.
-    fn hint(&self) -> Option<&'static str> {
+    /// Returns a hint for the error about a rejected request; `code` is the server's word for the reason.
+    fn hint(&self, _status: StatusCode, _code: Option<&str>) -> Option<String> {
         None
     }
+}
+
+/// Exchange that ended without success.
+pub(crate) struct Rejected<'a> {
+    /// Headers of the request.
+    pub(crate) sent: &'a HeaderMap,
+    pub(crate) status: StatusCode,
+    pub(crate) received: &'a HeaderMap,
 }
 
 /// Plain HTTP, without signatures.

@@ -99,10 +99,11 @@ pub(super) fn redirect_target(from: &Uri, headers: &HeaderMap) -> Result<Uri, Fa
         .map_err(|_| permanent(ErrorKind::Config, "a redirect leads to an address that is not valid".into()))
 }
 
-/// Converts a response without the object into an error.
-pub(super) async fn rejection(context: &ThreadContext, exchange: Exchange) -> Failure {
+/// Converts a response without the object into an error; returns also the server's code for the reason.
+pub(super) async fn rejection(context: &ThreadContext, exchange: Exchange) -> (Failure, Option<String>) {
     let status = exchange.response.status();
-    let after = retry_after(exchange.response.headers().get(header::RETRY_AFTER));
+    let headers = exchange.response.headers().clone();
+    let after = retry_after(headers.get(header::RETRY_AFTER));
     let host = exchange.origin.to_string();
     let mut text = Vec::new();
     let mut body = HttpBody::new(context, exchange);
@@ -110,8 +111,10 @@ pub(super) async fn rejection(context: &ThreadContext, exchange: Exchange) -> Fa
     // The part that has arrived is enough.
     let _ = body.read_whole(EXPLANATION_BYTES, &mut text).await;
     let (kind, is_retried, why) = meaning(status);
-    let error = Error::new(kind, format!("{why} ({}{})", status.as_u16(), server_code(&text))).with("host", host);
-    Failure { error, is_retried, retry_after: after }
+    let code = error_code(&headers, &text);
+    let shown = code.as_ref().map(|code| format!(", {code}")).unwrap_or_default();
+    let error = Error::new(kind, format!("{why} ({}{shown})", status.as_u16())).with("host", host);
+    (Failure { error, is_retried, retry_after: after }, code)
 }
 
 /// Returns the kind of error for a status, true if another attempt may help, and the message.
@@ -127,15 +130,30 @@ fn meaning(status: StatusCode) -> (ErrorKind, bool, &'static str) {
     }
 }
 
-/// Returns the code in an error's body, after a comma: S3 sends one in XML. The rest of the text is not shown, because it
-/// may repeat keys and tokens of the request, and neither is a code that does not look like one.
-pub(crate) fn server_code(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map_or("", |(code, _)| code);
-    match code.len() {
-        1..=CODE_BYTES_MAX if code.bytes().all(|b| b.is_ascii_alphabetic() || b == b'.') => format!(", {code}"),
-        _ => String::new(),
-    }
+/// Headers with a code: Azure, the Hugging Face hub.
+const CODE_HEADERS: [&str; 2] = ["x-ms-error-code", "x-error-code"];
+
+/// Members with a code in a JSON document: token services, Databricks, Oracle.
+const CODE_MEMBERS: [&str; 3] = ["error", "error_code", "code"];
+
+/// Returns the code of an error, from a header, or from a text in XML or JSON. The rest of the text is not shown, because
+/// it may repeat keys and tokens of the request, and neither is a code that does not look like one.
+pub(super) fn error_code(headers: &HeaderMap, text: &[u8]) -> Option<String> {
+    let in_header = || CODE_HEADERS.iter().find_map(|name| headers.get(*name)?.to_str().ok()).map(str::to_owned);
+    let in_xml = || {
+        let text = String::from_utf8_lossy(text);
+        let (code, _) = text.split_once("<Code>")?.1.split_once("</Code>")?;
+        Some(code.to_owned())
+    };
+    let in_json = || {
+        let document: serde_json::Value = serde_json::from_slice(text).ok()?;
+        // Google has an object with the code in `status`.
+        let status = || document.get("error")?.get("status")?.as_str();
+        CODE_MEMBERS.iter().find_map(|name| document.get(name)?.as_str()).or_else(status).map(str::to_owned)
+    };
+    let code = in_header().or_else(in_xml).or_else(in_json)?;
+    let is_code = code.bytes().all(|b| b.is_ascii_alphabetic() || matches!(b, b'.' | b'_'));
+    (is_code && (1..=CODE_BYTES_MAX).contains(&code.len())).then_some(code)
 }
 
 #[cfg(test)]

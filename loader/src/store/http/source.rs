@@ -1,8 +1,8 @@
-//! The source of `http(s)://` and `s3://` remotes.
+//! The source of all remotes on HTTP servers.
 
 use super::body::HttpBody;
 use super::client::{Exchange, send};
-use super::protocol::Protocol;
+use super::protocol::{Protocol, Rejected};
 use super::response;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
@@ -33,10 +33,9 @@ impl HttpSource {
     }
 
     async fn rejection(&self, context: &ThreadContext, exchange: Exchange) -> Failure {
-        let mut failure = response::rejection(context, exchange).await;
-        if failure.error.kind() == ErrorKind::Permission
-            && let Some(hint) = self.protocol.hint()
-        {
+        let status = exchange.response.status();
+        let (mut failure, code) = response::rejection(context, exchange).await;
+        if let Some(hint) = self.protocol.hint(status, code.as_deref()) {
             failure.error = failure.error.with("hint", hint);
         }
         failure
@@ -71,7 +70,8 @@ impl HttpSource {
             request.headers_mut().insert(header::USER_AGENT, self.user_agent.clone());
             let exchange = send(context, &request, limit).await?;
             let (status, received) = (exchange.response.status(), exchange.response.headers());
-            if !has_learned && !status.is_success() && self.protocol.learn(status, received) {
+            let rejected = Rejected { sent: request.headers(), status, received };
+            if !has_learned && !status.is_success() && self.protocol.learn(&rejected) {
                 has_learned = true;
                 address = address_of_key()?;
             } else if response::is_redirect(status) {

@@ -2,12 +2,13 @@
 //!
 //! A bucket is an HTTP remote ([`HttpSource`](super::http::HttpSource)) with an [`S3Protocol`] for addresses
 //! and signatures. Signatures and credentials come from object_store, whose own requests use our connections over the
-//! `bridge`; `settings` and `profile` read the environment and the files of the AWS tools.
+//! [`Bridge`](super::credentials::Bridge); `settings` and `profile` read the environment and the files of the AWS tools.
 
-mod bridge;
+mod authorize;
 mod profile;
 mod protocol;
 mod settings;
 
+pub(crate) use authorize::authorize;
 pub(crate) use protocol::S3Protocol;
 pub use settings::S3Settings;

@@ -4,28 +4,25 @@
 //! instance), because those are many and change. The requests for objects are ours, because they write to the caller's
 //! memory, resume, and count their attempts. A signature costs some 20 µs.
 
-use super::bridge::Bridge;
+use super::authorize::authorize;
 use super::settings::S3Settings;
 use crate::store::context::{StoreContext, ThreadContext};
+use crate::store::credentials::{Bridge, Search, refuse_redirect};
 use crate::store::failure::Failure;
-use crate::store::http::{Origin, Protocol};
+use crate::store::http::{Origin, Protocol, Rejected};
 use crate::store::threads::FetchQueues;
-use crate::store::url::encode_path;
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
+use crate::store::url::{Bucket, encode_path};
+use crate::sync::{Arc, Mutex};
 use crate::{Error, ErrorKind, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode, Uri};
+use http::{Request, StatusCode, Uri};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AwsAuthorizer, AwsCredential};
-use object_store::client::HttpRequest;
 use object_store::{RetryConfig, aws::AmazonS3ConfigKey};
 use std::time::Duration;
 
 /// Region until a setting or a response names another one.
 const REGION_DEFAULT: &str = "us-east-1";
-
-/// Time until the next search for credentials after none were found.
-const CREDENTIAL_SEARCH_PAUSE: Duration = Duration::from_secs(60);
 
 /// One bucket, with a prefix in it.
 pub(crate) struct S3Protocol {
@@ -36,15 +33,13 @@ pub(crate) struct S3Protocol {
     bridge: Bridge,
     /// The bucket's region and the library's store for it, created again when the region turns out to be another one.
     library: Mutex<(String, Arc<AmazonS3>)>,
-    /// Earliest time of the next search for credentials. Locked during a search, so that other requests wait for it.
-    next_search: tokio::sync::Mutex<Option<Duration>>,
-    /// The last search found no credentials.
-    is_unsigned: AtomicBool,
+    search: Search,
 }
 
 impl S3Protocol {
-    pub(crate) fn new(queues: &Arc<FetchQueues>, settings: S3Settings, bucket: String, prefix: &str) -> Result<Self> {
+    pub(crate) fn new(queues: &Arc<FetchQueues>, settings: S3Settings, bucket: Bucket) -> Result<Self> {
         settings.validate()?;
+        let Bucket { name: bucket, prefix } = bucket;
         let region = settings.region.clone().unwrap_or_else(|| REGION_DEFAULT.to_owned());
         let bridge = Bridge::new(queues);
         let library = builder(&settings, &bucket, &region, &bridge).build();
@@ -55,8 +50,7 @@ impl S3Protocol {
             prefix: if prefix.is_empty() { String::new() } else { format!("{prefix}/") },
             bridge,
             library: Mutex::new((region, Arc::new(library))),
-            next_search: tokio::sync::Mutex::new(None),
-            is_unsigned: AtomicBool::new(false),
+            search: Search::new("S3"),
         })
     }
 
@@ -100,23 +94,12 @@ impl S3Protocol {
                 Failure::transient(Error::new(ErrorKind::Permission, why).caused_by(self.bridge.describe(&e)))
             });
         }
-        let mut next_search = self.next_search.lock().await;
-        self.is_unsigned.store(true, Ordering::Relaxed);
-        if self.settings.no_metadata || next_search.is_some_and(|until| context.clock.now() < until) {
+        if self.settings.no_metadata {
+            self.search.give_up();
             return Ok(None);
         }
-        match library.credentials().get_credential().await {
-            Ok(found) => {
-                self.is_unsigned.store(false, Ordering::Relaxed);
-                Ok(Some(found))
-            }
-            Err(e) => {
-                log::info!("no AWS credentials: {}", self.bridge.describe(&e));
-                context.stats.note("requests to S3 are not signed: no credentials were found");
-                *next_search = Some(context.clock.now() + CREDENTIAL_SEARCH_PAUSE);
-                Ok(None)
-            }
-        }
+        let find = async || library.credentials().get_credential().await.map_err(|e| self.bridge.describe(&e));
+        self.search.run(context, find).await
     }
 }
 
@@ -165,32 +148,23 @@ impl Protocol for S3Protocol {
 
     async fn sign(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure> {
         let Some(credential) = self.credential(&context.shared).await? else { return Ok(()) };
-        // A server could redirect requests to any host, to get the session token of their headers.
         if !self.may_sign(request.uri()) {
-            let why =
-                "the store redirects to another server, which may not have the credentials: set the endpoint to it";
-            let error = Error::new(ErrorKind::Permission, why);
-            return Err(Failure::permanent(error.with("host", request.uri().host().unwrap_or_default())));
+            return Err(refuse_redirect(request.uri()));
         }
-        let mut signed = HttpRequest::new(request.body().clone().into());
-        *signed.method_mut() = request.method().clone();
-        *signed.uri_mut() = request.uri().clone();
-        *signed.headers_mut() = std::mem::take(request.headers_mut());
         let region = self.region();
-        AwsAuthorizer::new(&credential, "s3", &region)
-            .with_request_payer(self.settings.requester_pays(&self.bucket))
-            .try_authorize(&mut signed, None)
-            .map_err(|e| Failure::permanent(Error::internal("the request cannot be signed").caused_by(e)))?;
-        *request.headers_mut() = std::mem::take(signed.headers_mut());
-        Ok(())
+        let authorizer = AwsAuthorizer::new(&credential, "s3", &region)
+            .with_request_payer(self.settings.requester_pays(&self.bucket));
+        authorize(request, &authorizer)
     }
 
-    fn learn(&self, status: StatusCode, headers: &HeaderMap) -> bool {
+    fn learn(&self, rejected: &Rejected<'_>) -> bool {
         // A wrong region shows as a redirect without an address, or as a malformed signature.
-        if !matches!(status.as_u16(), 301 | 307 | 400) {
+        if !matches!(rejected.status.as_u16(), 301 | 307 | 400) {
             return false;
         }
-        let Some(named) = headers.get("x-amz-bucket-region").and_then(|v| v.to_str().ok()) else { return false };
+        let Some(named) = rejected.received.get("x-amz-bucket-region").and_then(|v| v.to_str().ok()) else {
+            return false;
+        };
         let is_valid =
             !named.is_empty() && named.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         let mut current = self.library.lock();
@@ -203,10 +177,9 @@ impl Protocol for S3Protocol {
         true
     }
 
-    fn hint(&self) -> Option<&'static str> {
-        self.is_unsigned
-            .load(Ordering::Relaxed)
-            .then_some("no credentials were found: set AWS_ACCESS_KEY_ID or AWS_PROFILE")
+    fn hint(&self, status: StatusCode, _: Option<&str>) -> Option<String> {
+        let is_unsigned = self.search.is_unsigned() && matches!(status.as_u16(), 401 | 403);
+        is_unsigned.then(|| "no credentials were found: set AWS_ACCESS_KEY_ID or AWS_PROFILE".to_owned())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Endpoint, region and credentials of S3, from the environment and the files of the AWS tools.
 
 use super::profile::Profile;
-use crate::store::url::redact;
+use crate::store::credentials::{check_endpoint, check_sendable, shown, variable};
 use crate::{Error, Result};
 use std::fmt;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ impl S3Settings {
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) when one key of the two is missing or `AWS_PROFILE` names a
     /// profile that does not exist.
     pub fn from_env() -> Result<Self> {
-        Self::read(&|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        Self::read(&variable)
     }
 
     fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
@@ -102,19 +102,8 @@ impl S3Settings {
                 "an S3 access key needs its secret key and the other way round: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
             ));
         }
-        let texts = [&self.access_key, &self.secret_key, &self.token, &self.region];
-        if texts.into_iter().flatten().any(|text| !text.bytes().all(|b| (0x21..0x7f).contains(&b))) {
-            return Err(Error::config(
-                "an S3 key, token or region has blanks or other characters that cannot be sent: look for a stray line end",
-            ));
-        }
-        if let Some(endpoint) = &self.endpoint {
-            let parsed = url::Url::parse(endpoint);
-            if !parsed.is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
-                return Err(Error::config("the S3 endpoint must be an http:// or https:// address")
-                    .with("endpoint", shown(endpoint)));
-            }
-        }
+        check_sendable("S3", [&self.access_key, &self.secret_key, &self.token, &self.region])?;
+        check_endpoint("S3", self.endpoint.as_deref())?;
         Ok(())
     }
 
@@ -130,15 +119,6 @@ impl S3Settings {
             || names("AWS_WEB_IDENTITY_TOKEN_FILE") && names("AWS_ROLE_ARN")
             || names("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
             || names("AWS_CONTAINER_CREDENTIALS_FULL_URI") && names("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
-    }
-}
-
-/// Returns an endpoint for messages. It may lack its scheme.
-fn shown(endpoint: &str) -> String {
-    if endpoint.contains("://") {
-        redact(endpoint).into_owned()
-    } else {
-        redact(&format!("http://{endpoint}")).trim_start_matches("http://").to_owned()
     }
 }
 

@@ -3,47 +3,38 @@
 //! Its futures have to be `Send` and our connections stay on their thread, so a request becomes a call on a fetch
 //! thread that returns the whole response, a token of a few kilobytes.
 
-use crate::store::context::ThreadContext;
-use crate::store::failure::Failure;
-use crate::store::http::{HttpBody, send, server_code};
+use super::METADATA_LIMIT;
+use crate::store::http::{call, rejection};
 use crate::store::queue::closed_error;
-use crate::store::source::TimedBody;
 use crate::store::threads::FetchQueues;
 use crate::sync::{Arc, Mutex, Weak};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::response::Parts;
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
-use std::time::Duration;
-
-const RESPONSE_BYTES_MAX: usize = 64 << 20;
-
-/// Time limit for metadata services, which respond at once or do not exist.
-const METADATA_LIMIT: Duration = Duration::from_secs(2);
 
 /// Hosts of metadata services: instance (4 and 6), container.
 const METADATA_HOSTS: [&str; 3] = ["169.254.169.254", "[fd00:ec2::254]", "169.254.170.2"];
 
 /// Sends requests over the fetch threads. The reference is weak, because queued parts own sources that own this.
 #[derive(Clone, Debug)]
-pub(super) struct Bridge {
+pub(crate) struct Bridge {
     queues: Weak<FetchQueues>,
     /// Host, status and code of the last response without success.
     rejection: Arc<Mutex<Option<String>>>,
 }
 
 impl Bridge {
-    pub(super) fn new(queues: &Arc<FetchQueues>) -> Self {
+    pub(crate) fn new(queues: &Arc<FetchQueues>) -> Self {
         Self { queues: Arc::downgrade(queues), rejection: Arc::default() }
     }
 
     /// Describes a failed search for credentials. Errors of the library are not shown, since they contain addresses and
     /// responses, which may have secrets in them.
-    pub(super) fn describe(&self, error: &object_store::Error) -> String {
+    pub(crate) fn describe(&self, error: &object_store::Error) -> String {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(error) = cause {
             if let Some(own) = error.downcast_ref::<Error>() {
@@ -75,11 +66,16 @@ impl HttpService for Bridge {
         let request = http::Request::from_parts(head, body);
         let queues = self.queues.upgrade().ok_or_else(closed)?;
         let host = request.uri().host().unwrap_or_default().to_owned();
-        let response = queues.call(async move |context| exchange(&context, request).await).map_err(|_| closed())?;
+        let is_metadata = METADATA_HOSTS.contains(&&*host);
+        let response = queues.call(async move |context| {
+            let limit = if is_metadata { METADATA_LIMIT } else { context.shared.config.download_timeout };
+            call(&context, &request, limit).await
+        });
+        let response = response.map_err(|_| closed())?;
         drop(queues);
         match response.await {
             Ok(Ok((head, body))) => {
-                let rejected = || format!("{host} responds with {}{}", head.status.as_u16(), server_code(&body));
+                let rejected = || rejection(&host, &head, &body);
                 *self.rejection.lock() = (!head.status.is_success()).then(rejected);
                 Ok(HttpResponse::from_parts(head, HttpResponseBody::from(Bytes::from(body))))
             }
@@ -94,19 +90,4 @@ impl HttpService for Bridge {
             Err(_) => Err(closed()),
         }
     }
-}
-
-async fn exchange(context: &ThreadContext, request: http::Request<Bytes>) -> Result<(Parts, Vec<u8>), Failure> {
-    let is_metadata = request.uri().host().is_some_and(|host| METADATA_HOSTS.contains(&host));
-    let limit = if is_metadata { METADATA_LIMIT } else { context.shared.config.download_timeout };
-    let exchange = send(context, &request, limit).await?;
-    let (mut head, ()) = http::Response::new(()).into_parts();
-    head.status = exchange.response.status();
-    head.headers = exchange.response.headers().clone();
-    let mut bytes = Vec::new();
-    let mut body = HttpBody::new(context, exchange);
-    if !TimedBody::new(context, &mut body, limit).read_whole(RESPONSE_BYTES_MAX, &mut bytes).await? {
-        return Err(Failure::permanent(Error::format("the response is larger than 64 MiB")));
-    }
-    Ok((head, bytes))
 }

@@ -1,0 +1,137 @@
+//! Addresses and credentials of buckets.
+
+use super::account::{Account, metadata_token};
+use super::settings::GcsSettings;
+use crate::Result;
+use crate::store::context::ThreadContext;
+use crate::store::credentials::{Search, TokenCache, is_same_server, refuse_redirect};
+use crate::store::failure::Failure;
+use crate::store::http::{Protocol, Rejected};
+use crate::store::s3::authorize;
+use crate::store::url::{Bucket, encode_path};
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderValue};
+use http::{Request, StatusCode};
+use object_store::aws::{AwsAuthorizer, AwsCredential};
+
+const ENDPOINT: &str = "https://storage.googleapis.com";
+
+/// Region of signatures with an HMAC key: any is accepted.
+const REGION: &str = "auto";
+
+/// One bucket, with a prefix in it.
+pub(crate) struct GcsProtocol {
+    settings: GcsSettings,
+    bucket: String,
+    /// Address of bucket and prefix; ends with a slash.
+    base: String,
+    account: Option<Account>,
+    tokens: TokenCache,
+    search: Search,
+}
+
+impl GcsProtocol {
+    pub(crate) fn new(settings: GcsSettings, bucket: Bucket) -> Result<Self> {
+        settings.validate()?;
+        let Bucket { name: bucket, prefix } = bucket;
+        let account = settings.credentials.as_deref().map(Account::parse).transpose()?;
+        let endpoint = settings.endpoint.as_deref().unwrap_or(ENDPOINT).trim_end_matches('/');
+        let prefix = if prefix.is_empty() { String::new() } else { format!("{}/", encode_path(&prefix)) };
+        Ok(Self {
+            base: format!("{endpoint}/{bucket}/{prefix}"),
+            settings,
+            bucket,
+            account,
+            tokens: TokenCache::default(),
+            search: Search::new("Google Cloud Storage"),
+        })
+    }
+
+    /// Returns the HMAC key, if there is one.
+    fn hmac_key(&self) -> Option<AwsCredential> {
+        let (Some(key_id), Some(secret_key)) = (&self.settings.access_key, &self.settings.secret_key) else {
+            return None;
+        };
+        Some(AwsCredential { key_id: key_id.clone(), secret_key: secret_key.clone(), token: None })
+    }
+
+    /// Returns the header with a token; `None` to send requests without one.
+    async fn authorization(&self, context: &ThreadContext) -> Result<Option<HeaderValue>, Failure> {
+        let shared = &context.shared;
+        if let Some(account) = &self.account {
+            return self.tokens.get(shared, async || account.token(context).await).await.map(Some);
+        }
+        if self.settings.no_metadata {
+            self.search.give_up();
+            return Ok(None);
+        }
+        let host = self.settings.metadata_host.as_deref();
+        let find = async || {
+            let header = self.tokens.get(shared, async || metadata_token(context, host).await).await;
+            header.map_err(|failure| failure.error.to_string())
+        };
+        self.search.run(shared, find).await
+    }
+}
+
+#[async_trait(?Send)]
+impl Protocol for GcsProtocol {
+    fn address(&self, key: &str) -> String {
+        format!("{}{}", self.base, encode_path(key))
+    }
+
+    async fn sign(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure> {
+        if self.settings.anonymous {
+            return Ok(());
+        }
+        let quota_project = self.account.as_ref().and_then(|account| account.quota_project.as_ref());
+        let user_project = self.settings.user_project.as_ref().or(quota_project);
+        let user_project = user_project.and_then(|project| HeaderValue::from_str(project).ok());
+        if let Some(key) = self.hmac_key() {
+            if !is_same_server(request.uri(), &self.base) {
+                return Err(refuse_redirect(request.uri()));
+            }
+            authorize(request, &AwsAuthorizer::new(&key, "s3", REGION))?;
+        } else {
+            let Some(header) = self.authorization(context).await? else { return Ok(()) };
+            if !is_same_server(request.uri(), &self.base) {
+                return Err(refuse_redirect(request.uri()));
+            }
+            request.headers_mut().insert(AUTHORIZATION, header);
+        }
+        if let Some(project) = user_project {
+            request.headers_mut().insert("x-goog-user-project", project);
+        }
+        Ok(())
+    }
+
+    fn learn(&self, rejected: &Rejected<'_>) -> bool {
+        // An expired or revoked token; one that was used is renewed by the next request.
+        match rejected.sent.get(AUTHORIZATION) {
+            Some(sent) if rejected.status == StatusCode::UNAUTHORIZED && self.hmac_key().is_none() => {
+                self.tokens.reject(sent);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn hint(&self, status: StatusCode, code: Option<&str>) -> Option<String> {
+        let hint = match (status.as_u16(), code) {
+            (401 | 403, _) if self.search.is_unsigned() => {
+                "no credentials were found: set GOOGLE_APPLICATION_CREDENTIALS to a credentials file, or GCS_KEY and \
+                 GCS_SECRET, or run `gcloud auth application-default login`"
+            }
+            (403, Some("SignatureDoesNotMatch")) => "check GCS_SECRET",
+            (403, Some("InvalidAccessKeyId" | "InvalidSecurity")) => "check GCS_KEY",
+            (_, Some("RequestTimeTooSkewed")) => "set this machine's clock",
+            (_, Some("UserProjectMissing")) => {
+                "the requester pays for this bucket: set GOOGLE_CLOUD_QUOTA_PROJECT to the project that pays"
+            }
+            (404, Some("NoSuchBucket")) => return Some(format!("there is no bucket {}", self.bucket)),
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}

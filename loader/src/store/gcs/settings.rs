@@ -1,0 +1,155 @@
+//! Endpoint and credentials of Google Cloud Storage, from the environment and the files of Google's tools.
+
+use crate::store::credentials::{check_endpoint, check_sendable, is_true, shown, variable};
+use crate::{Error, Result};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// File that `gcloud auth application-default login` writes, in the folder of gcloud's settings.
+const DEFAULT_FILE: &str = "application_default_credentials.json";
+
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Settings of `gs://` remotes. Missing credentials come from the machine's metadata service. Without any, requests are
+/// not signed, which public buckets accept.
+#[derive(Clone, Default)]
+pub struct GcsSettings {
+    /// Server to use instead of Google's, such as `http://127.0.0.1:4443`.
+    pub endpoint: Option<String>,
+    /// Access identifier of an HMAC key; set together with `secret_key`. It takes precedence over `credentials`.
+    pub access_key: Option<String>,
+    /// Secret of the HMAC key.
+    pub secret_key: Option<String>,
+    /// Content of a credentials file: a service account, a user, a workload identity or an impersonated account.
+    pub credentials: Option<String>,
+    /// Never sign requests.
+    pub anonymous: bool,
+    /// Do not use the machine's metadata service.
+    pub no_metadata: bool,
+    /// Host of the metadata service, in place of `metadata.google.internal`.
+    pub metadata_host: Option<String>,
+    /// Project that pays for requests, where the requester pays.
+    pub user_project: Option<String>,
+}
+
+impl GcsSettings {
+    /// Reads the environment, and the credentials file that it names (`GOOGLE_APPLICATION_CREDENTIALS`) or that gcloud has
+    /// written.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) when one of `GCS_KEY` and `GCS_SECRET` is missing or the file
+    /// cannot be read.
+    pub fn from_env() -> Result<Self> {
+        Self::read(&variable)
+    }
+
+    fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        // Google's libraries accept a host without a scheme.
+        let with_scheme = |host: String| if host.contains("://") { host } else { format!("http://{host}") };
+        let mut settings = Self {
+            endpoint: variable("STORAGE_EMULATOR_HOST").map(with_scheme),
+            access_key: variable("GCS_KEY"),
+            secret_key: variable("GCS_SECRET"),
+            credentials: None,
+            anonymous: is_true(variable("GOOGLE_SKIP_SIGNATURE").as_deref()),
+            no_metadata: is_true(variable("NO_GCE_CHECK").as_deref()),
+            metadata_host: variable("GCE_METADATA_HOST"),
+            user_project: variable("GOOGLE_CLOUD_QUOTA_PROJECT"),
+        };
+        if let Some(path) = variable("GOOGLE_APPLICATION_CREDENTIALS") {
+            settings.credentials = Some(read_file(Path::new(&path))?);
+        } else if settings.endpoint.is_some() {
+            // An emulator has no use for the credentials of a real account.
+            settings.no_metadata = true;
+        } else {
+            let in_home = || Some(PathBuf::from(variable("HOME")?).join(".config/gcloud"));
+            let folder = variable("CLOUDSDK_CONFIG").map(PathBuf::from).or_else(in_home);
+            let file = folder.map(|folder| folder.join(DEFAULT_FILE)).filter(|file| file.is_file());
+            settings.credentials = file.map(|file| read_file(&file)).transpose()?;
+        }
+        settings.validate()?;
+        Ok(settings)
+    }
+
+    pub(super) fn validate(&self) -> Result<()> {
+        if self.access_key.is_some() != self.secret_key.is_some() {
+            return Err(Error::config(
+                "an HMAC key of Google Cloud Storage has two parts: set both GCS_KEY and GCS_SECRET, or neither",
+            ));
+        }
+        let texts = [&self.access_key, &self.secret_key, &self.metadata_host, &self.user_project];
+        check_sendable("Google Cloud Storage", texts)?;
+        check_endpoint("Google Cloud Storage", self.endpoint.as_deref())
+    }
+}
+
+fn read_file(path: &Path) -> Result<String> {
+    let problem =
+        |e: std::io::Error| Error::from_io(e, "cannot read the Google credentials").with("path", path.display());
+    if std::fs::metadata(path).map_err(problem)?.len() > FILE_BYTES_MAX {
+        let why =
+            "the Google credentials are larger than 1 MiB: set GOOGLE_APPLICATION_CREDENTIALS to a file of gcloud";
+        return Err(Error::config(why).with("path", path.display()));
+    }
+    std::fs::read_to_string(path).map_err(problem)
+}
+
+impl fmt::Debug for GcsSettings {
+    /// Without keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GcsSettings")
+            .field("endpoint", &self.endpoint.as_deref().map(shown))
+            .field("has_keys", &self.access_key.is_some())
+            .field("has_credentials", &self.credentials.is_some())
+            .field("anonymous", &self.anonymous)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<GcsSettings> {
+        GcsSettings::read(&|name| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    }
+
+    #[test]
+    fn the_named_file_takes_precedence_over_gclouds() {
+        let home = tempfile::tempdir().expect("temporary folder");
+        let folder = home.path().join(".config/gcloud");
+        std::fs::create_dir_all(&folder).expect("made");
+        let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+        let at_home = [("HOME", &*text(home.path()))];
+        assert_eq!(read(&at_home).expect("nothing").credentials, None);
+        std::fs::write(folder.join(DEFAULT_FILE), "default").expect("written");
+        assert_eq!(read(&at_home).expect("gcloud's").credentials.as_deref(), Some("default"));
+        let moved = [("CLOUDSDK_CONFIG", &*text(&folder))];
+        assert_eq!(read(&moved).expect("gcloud's").credentials.as_deref(), Some("default"));
+        let named = home.path().join("key.json");
+        let with_named = [at_home[0], ("GOOGLE_APPLICATION_CREDENTIALS", &*text(&named))];
+        let error = read(&with_named).expect_err("no such file");
+        assert!(error.to_string().contains("key.json"), "{error}");
+        std::fs::write(&named, "named").expect("written");
+        assert_eq!(read(&with_named).expect("named").credentials.as_deref(), Some("named"));
+    }
+
+    #[test]
+    fn an_emulator_gets_no_credentials_of_a_real_account() {
+        let settings = read(&[("STORAGE_EMULATOR_HOST", "localhost:4443"), ("HOME", "/nowhere")]).expect("fine");
+        assert_eq!(settings.endpoint.as_deref(), Some("http://localhost:4443"));
+        assert!(settings.no_metadata && settings.credentials.is_none());
+    }
+
+    #[test]
+    fn half_an_hmac_key_is_rejected_and_secrets_are_never_shown() {
+        let error = read(&[("GCS_KEY", "GOOG1E")]).expect_err("half");
+        assert!(error.to_string().contains("GCS_SECRET"), "{error}");
+        let error = read(&[("GCS_KEY", "GOOG1E"), ("GCS_SECRET", "geheim\n")]).expect_err("line end");
+        assert!(!error.to_string().contains("geheim"), "{error}");
+        let mut good = read(&[("GCS_KEY", "geheim"), ("GCS_SECRET", "geheim")]).expect("pair");
+        good.credentials = Some("geheim".into());
+        assert!(!format!("{good:?}").contains("geheim"));
+    }
+}

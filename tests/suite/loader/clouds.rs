@@ -1,0 +1,66 @@
+//! Whole epochs from the stores of clouds, with settings from the environment.
+
+use super::*;
+use forebay_tests::server::{Issuer, Keys, ObjectServer, Options as ServerOptions, Root, ServiceAccount};
+use std::process::Command;
+
+/// Variables of the process that a test starts, which has the environment of one store: the remote, and the folder with
+/// the same data set.
+const REMOTE: &str = "FOREBAY_TEST_REMOTE";
+const FOLDER: &str = "FOREBAY_TEST_FOLDER";
+
+/// Compares an epoch from the remote with one from the folder, in the process that [`compare`] started.
+fn epoch_of_child() -> bool {
+    let (Ok(remote), Ok(folder)) = (std::env::var(REMOTE), std::env::var(FOLDER)) else { return false };
+    let cache = tempfile::tempdir().expect("a folder");
+    let of_folder = Loader::new(config(stream(None, Some(&folder)))).expect("a loader");
+    let of_remote = Loader::new(config(stream(Some(cache.path()), Some(&remote)))).expect("a loader");
+    let rows_of_folder = rows(&epoch(&of_folder));
+    assert_eq!(rows_of_folder.len(), 1000);
+    assert_eq!(rows(&epoch(&of_remote)), rows_of_folder);
+    true
+}
+
+/// Starts a server and runs `test` again in a process with `variables`, which get the server's address.
+fn compare(
+    test: &str,
+    remote: &str,
+    options: ServerOptions,
+    variables: impl FnOnce(&str) -> Vec<(&'static str, String)>,
+) {
+    let (data, home) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    tokens(data.path(), 1000, None);
+    let server = ObjectServer::start(Root::folder(data.path()), options).expect("a server");
+    let mut process = Command::new(std::env::current_exe().expect("a path"));
+    process.args(["--exact", test]).env("HOME", home.path()).env(REMOTE, remote).env(FOLDER, data.path());
+    let output = process.envs(variables(&server.url())).output().expect("started");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}{:?}", server.seen());
+    assert!(server.counters().gets > 1);
+}
+
+#[test]
+fn an_epoch_from_google_cloud_storage_is_the_folders() {
+    let test = "clouds::an_epoch_from_google_cloud_storage_is_the_folders";
+    if epoch_of_child() {
+        return;
+    }
+    let bucket = Some("bucket".to_owned());
+    let account = ServiceAccount::new("trainer@project.iam.gserviceaccount.com");
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("key.json");
+    let issuer = Issuer { account: Some(account.clone()), ..Issuer::default() };
+    let options = ServerOptions { bucket: bucket.clone(), issuer: Some(issuer), ..ServerOptions::default() };
+    compare(test, "gs://bucket", options, |url| {
+        std::fs::write(&file, account.credentials(url)).unwrap();
+        let file = file.to_str().unwrap().to_owned();
+        vec![("STORAGE_EMULATOR_HOST", url.to_owned()), ("GOOGLE_APPLICATION_CREDENTIALS", file)]
+    });
+    let keys = Keys { region: "auto".into(), ..Keys::new("GOOG1EXAMPLE", "secret") };
+    let options = ServerOptions { bucket, keys: Some(keys), ..ServerOptions::default() };
+    compare(test, "gs://bucket", options, |url| {
+        let pairs = [("STORAGE_EMULATOR_HOST", url), ("GCS_KEY", "GOOG1EXAMPLE"), ("GCS_SECRET", "secret")];
+        pairs.map(|(name, value)| (name, value.to_owned())).to_vec()
+    });
+}
