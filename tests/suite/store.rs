@@ -1,5 +1,7 @@
 //! The store against the object server: requests, interpretation of responses, costs.
 
+#[path = "store/azure.rs"]
+mod azure;
 #[path = "store/file.rs"]
 mod file;
 #[path = "store/gcs.rs"]

@@ -1,5 +1,6 @@
 //! Settings of fetches.
 
+use super::azure::AzureSettings;
 use super::gcs::GcsSettings;
 use super::s3::S3Settings;
 use crate::sync::Arc;
@@ -57,6 +58,8 @@ pub struct StoreConfig {
     pub s3: Option<S3Settings>,
     /// Settings of `gs://`; `None` reads the environment and gcloud's file when the first `gs://` remote is opened.
     pub gcs: Option<GcsSettings>,
+    /// Settings of `azure://` and `azure-dl://`; `None` reads the environment when the first such remote is opened.
+    pub azure: Option<AzureSettings>,
     /// Called first on every fetch thread.
     pub on_thread_start: Option<ThreadStart>,
 }
@@ -79,6 +82,7 @@ impl Default for StoreConfig {
             transport: Transport::default(),
             s3: None,
             gcs: None,
+            azure: None,
             on_thread_start: None,
         }
     }

@@ -14,8 +14,8 @@
 //! * `source` is the trait of the schemes: single exchanges, without retries. `transfer` above it retries for all
 //!   schemes: only missing bytes are requested again, and only of the same version of the object; the range of every
 //!   response is checked; each byte is written once.
-//! * `http` is a client over hyper and rustls; `s3` and `gcs` add addresses, signatures and credentials, of which
-//!   `credentials` has the common parts; `file` is a folder.
+//! * `http` is a client over hyper and rustls; `s3`, `gcs` and `azure` add addresses, signatures and credentials, of
+//!   which `credentials` has the common parts; `file` is a folder.
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
 //!   elsewhere; `flight`: how many parts a thread has in flight.
 //! * `fetcher` is the interface for other schemes, whose files a downloader outside of the engine fetches; `external`
@@ -39,6 +39,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod azure;
 mod config;
 mod context;
 mod credentials;
@@ -63,6 +64,7 @@ mod url;
 #[cfg(test)]
 mod tests;
 
+pub use azure::AzureSettings;
 /// Memory that a fetch fills.
 pub use bytes::BytesMut as FetchBuffer;
 pub use config::{StoreConfig, ThreadStart, Transport};

@@ -1,5 +1,6 @@
 //! Entry point: opens remotes over one set of fetch threads.
 
+use super::azure::{AzureProtocol, AzureSettings};
 use super::config::StoreConfig;
 use super::file::FileSource;
 use super::gcs::{GcsProtocol, GcsSettings};
@@ -35,7 +36,8 @@ impl Stores {
         Ok(Self { threads: Arc::new(FetchThreads::start(config, stats, clock)?) })
     }
 
-    /// Opens a remote folder: a path, `file://`, `http(s)://`, or a bucket of `s3://` or `gs://`. Sends no request yet.
+    /// Opens a remote folder: a path, `file://`, `http(s)://`, or a bucket of `s3://`, `gs://`, `azure://` or
+    /// `azure-dl://`. Sends no request yet.
     ///
     /// # Errors
     ///
@@ -60,6 +62,10 @@ impl Stores {
             Place::Gcs(bucket) => {
                 let settings = config.gcs.clone().map_or_else(GcsSettings::from_env, Ok)?;
                 Arc::new(GcsProtocol::new(settings, bucket)?)
+            }
+            Place::Azure(container) => {
+                let settings = config.azure.clone().map_or_else(AzureSettings::from_env, Ok)?;
+                Arc::new(AzureProtocol::new(queues, settings, container)?)
             }
         };
         Ok(Arc::new(HttpSource::new(protocol, &config.user_agent)?))

@@ -18,6 +18,8 @@ pub(crate) enum Place {
     S3(Bucket),
     /// A bucket of Google Cloud Storage.
     Gcs(Bucket),
+    /// A container of Azure.
+    Azure(Container),
 }
 
 /// Name of a bucket, and a prefix without slashes at its ends (may be empty).
@@ -27,13 +29,24 @@ pub(crate) struct Bucket {
     pub(crate) prefix: String,
 }
 
-const SUPPORTED: [&str; 5] = ["file", "http", "https", "s3", "gs"];
+/// Name of a container of Azure, and a prefix without slashes at its ends (may be empty).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Container {
+    /// Storage account, or the host of its service; `None` if the remote does not name it.
+    pub(crate) host: Option<String>,
+    pub(crate) name: String,
+    pub(crate) prefix: String,
+    /// It is a file system of Data Lake.
+    pub(crate) is_lake: bool,
+}
+
+const SUPPORTED: [&str; 7] = ["file", "http", "https", "s3", "gs", "azure", "azure-dl"];
 
 /// Schemes that are known and not supported yet.
-const UNSUPPORTED: [&str; 9] = ["azure", "azure-dl", "oci", "r2", "hf", "sftp", "dbfs", "alipan", "wasbs"];
+const UNSUPPORTED: [&str; 7] = ["oci", "r2", "hf", "sftp", "dbfs", "alipan", "wasbs"];
 
 /// Remotes that can be opened, for messages.
-const FORMS: &str = "s3://, gs://, http(s)://, file:// or a path";
+const FORMS: &str = "s3://, gs://, azure://, azure-dl://, http(s)://, file:// or a path";
 
 impl Place {
     /// Parses `file:///path`, a plain path, `http(s)://host/path` or `s3://bucket/prefix`.
@@ -90,6 +103,9 @@ impl Place {
             }
             "s3" => bucket(scheme, rest).map(Self::S3).map_err(|error| error.with("remote", redact(remote))),
             "gs" => bucket(scheme, rest).map(Self::Gcs).map_err(|error| error.with("remote", redact(remote))),
+            "azure" | "azure-dl" => {
+                container(scheme, rest).map(Self::Azure).map_err(|error| error.with("remote", redact(remote)))
+            }
             _ if UNSUPPORTED.contains(&scheme) => unsupported(scheme, remote),
             _ => reject(&format!("unknown scheme: use {FORMS}")),
         }
@@ -105,6 +121,31 @@ fn bucket(scheme: &str, place: &str) -> Result<Bucket> {
         return Err(Error::config(why));
     }
     Ok(Bucket { name: name.to_owned(), prefix: checked_prefix(prefix)? })
+}
+
+/// Parses `host/container/prefix` and `container@host/prefix`; for Data Lake also `container/prefix`. A host may be an
+/// account.
+fn container(scheme: &str, place: &str) -> Result<Container> {
+    let is_lake = scheme == "azure-dl";
+    let (server, path) = place.split_once('/').unwrap_or((place, ""));
+    let (host, name, prefix) = match server.split_once('@') {
+        Some((name, host)) => (Some(host), name, path),
+        None if is_lake && !server.contains('.') => (None, server, path),
+        None => {
+            let (name, prefix) = path.split_once('/').unwrap_or((path, ""));
+            (Some(server), name, prefix)
+        }
+    };
+    let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'$');
+    let is_host =
+        |host: &str| !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-".contains(&b));
+    if name.is_empty() || !name.bytes().all(is_name) || !host.is_none_or(is_host) {
+        let form = if is_lake { "CONTAINER/folder" } else { "ACCOUNT.blob.core.windows.net/CONTAINER/folder" };
+        let why = format!("the form is {scheme}://{form}, or {scheme}://CONTAINER@ACCOUNT/folder");
+        return Err(Error::config(why));
+    }
+    let host = host.map(str::to_owned);
+    Ok(Container { host, name: name.to_owned(), prefix: checked_prefix(prefix)?, is_lake })
 }
 
 /// Returns the path of a folder without slashes at its ends.
@@ -145,7 +186,7 @@ fn has_scheme(name: &str) -> bool {
 }
 
 /// Schemes in which `@` is part of a place's name. The part before it is a secret only with a colon, which no name has.
-const WITHOUT_USERS: [&str; 2] = ["oci", "wasbs"];
+const WITHOUT_USERS: [&str; 4] = ["azure", "azure-dl", "oci", "wasbs"];
 
 /// Returns a remote for messages and logs, without the user name, password, parameters, query and fragment of its address.
 pub fn redact(remote: &str) -> Cow<'_, str> {
@@ -302,6 +343,28 @@ mod tests {
     }
 
     #[test]
+    fn a_container_of_azure_has_the_forms_of_the_reference_and_one_with_both_names() {
+        let parse = |remote: &str| match Place::parse(remote).expect(remote) {
+            Place::Azure(container) => container,
+            other => panic!("{other:?}"),
+        };
+        let container = |host: Option<&str>, name: &str, prefix: &str, is_lake| Container {
+            host: host.map(str::to_owned),
+            name: name.into(),
+            prefix: prefix.into(),
+            is_lake,
+        };
+        let host = "store.blob.core.windows.net";
+        assert_eq!(parse(&format!("azure://{host}/c/a/b/")), container(Some(host), "c", "a/b", false));
+        assert_eq!(parse("azure://store/c"), container(Some("store"), "c", "", false));
+        assert_eq!(parse("azure://c@store/a"), container(Some("store"), "c", "a", false));
+        assert_eq!(parse("azure-dl://c/a"), container(None, "c", "a", true));
+        let host = "store.dfs.core.windows.net";
+        assert_eq!(parse(&format!("azure-dl://{host}/c/a")), container(Some(host), "c", "a", true));
+        assert_eq!(parse(&format!("azure-dl://c@{host}/a")), container(Some(host), "c", "a", true));
+    }
+
+    #[test]
     fn an_invalid_remote_is_an_error_that_names_the_fix() {
         for (remote, hint) in [
             ("", "give a folder"),
@@ -314,6 +377,9 @@ mod tests {
             ("ftp://h/x", "unknown scheme"),
             ("s3:///x", "name of a bucket"),
             ("gs://b@c/x", "name of a bucket"),
+            ("azure://store", "the form is azure://ACCOUNT.blob.core.windows.net/CONTAINER/folder"),
+            ("azure-dl:///x", "the form is azure-dl://CONTAINER/folder"),
+            ("azure://me:y@h/x", "the form is"),
             ("s3://b/a/../c", "relative path"),
             ("http://h/x?y=1", "query"),
             ("http://", "not a valid address"),

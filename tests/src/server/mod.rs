@@ -9,7 +9,7 @@
 //! * `state` is shared by the threads of one server.
 //! * `objects` is the served root: a folder, or a map in memory.
 //! * `serve` answers requests as a web server and as S3 (path style: `/bucket/key`, listing version 2).
-//! * `sigv4` verifies signatures when the options contain keys: a client that signs wrongly gets a 403. `issuer` issues
+//! * `sigv4` and `azure` verify signatures when the options contain keys: a client that signs wrongly gets a 403. `issuer` issues
 //!   bearer tokens and requires them when the options contain an issuer.
 //! * `script` makes chosen requests fail, without sleeping: bodies that end early or stall until the test releases
 //!   them, error statuses, contradicting headers.
@@ -17,6 +17,7 @@
 //!
 //! The server is for tests: it listens on loopback only and never leaves its root.
 
+mod azure;
 mod body;
 mod date;
 mod issuer;
@@ -27,6 +28,7 @@ mod sigv4;
 mod state;
 mod throttle;
 
+pub use azure::AzureAccount;
 pub use issuer::{Issuer, ServiceAccount};
 pub use objects::Root;
 pub use script::{Fault, Rule};

@@ -5,7 +5,7 @@ use super::objects::{Content, Entry, Object};
 use super::script::{self, Fault};
 use super::sigv4::decode;
 use super::state::{SEEN_MAX, Seen, State};
-use super::{date, issuer, sigv4};
+use super::{azure, date, issuer, sigv4};
 use bytes::Bytes;
 use forebay_loader::sync::{Arc, Ordering};
 use http::header::{self, HeaderMap};
@@ -60,6 +60,11 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
             answer.headers_mut().insert("x-amz-bucket-region", region);
         }
         return answer;
+    }
+    if let Some(account) = &state.options.azure
+        && let Err((code, why)) = azure::check(account, head)
+    {
+        return problem(state, StatusCode::FORBIDDEN, code, &why);
     }
     let is_service = issuer::is_service(head.uri.path());
     if state.options.issuer.is_some() && !is_service && !state.tokens.is_valid(head) {

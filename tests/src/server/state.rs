@@ -1,5 +1,6 @@
 //! State of a server, its configuration and its counters.
 
+use super::azure::AzureAccount;
 use super::issuer::{Issuer, Tokens};
 use super::objects::Root;
 use super::script::Rule;
@@ -22,6 +23,8 @@ pub struct Options {
     pub bucket: Option<String>,
     /// Keys with which every request must be signed.
     pub keys: Option<Keys>,
+    /// Account of Azure with whose key every request must be signed.
+    pub azure: Option<AzureAccount>,
     /// Token service whose tokens every request must have.
     pub issuer: Option<Issuer>,
     /// Serve https with the test certificate (for `localhost` and 127.0.0.1).
@@ -42,6 +45,7 @@ impl Default for Options {
             port: 0,
             bucket: None,
             keys: None,
+            azure: None,
             issuer: None,
             tls: false,
             threads: 1,

@@ -1,7 +1,7 @@
 //! Whole epochs from the stores of clouds, with settings from the environment.
 
 use super::*;
-use forebay_tests::server::{Issuer, Keys, ObjectServer, Options as ServerOptions, Root, ServiceAccount};
+use forebay_tests::server::{AzureAccount, Issuer, Keys, ObjectServer, Options as ServerOptions, Root, ServiceAccount};
 use std::process::Command;
 
 /// Variables of the process that a test starts, which has the environment of one store: the remote, and the folder with
@@ -64,3 +64,39 @@ fn an_epoch_from_google_cloud_storage_is_the_folders() {
         pairs.map(|(name, value)| (name, value.to_owned())).to_vec()
     });
 }
+
+#[test]
+fn an_epoch_from_azure_is_the_folders() {
+    let test = "clouds::an_epoch_from_azure_is_the_folders";
+    if epoch_of_child() {
+        return;
+    }
+    let options = || ServerOptions { bucket: Some("store/box".into()), ..ServerOptions::default() };
+    let account = AzureAccount { name: "store".into(), key: "a2V5".into(), sas_token: Some("sp=r&sig=a%2Bb".into()) };
+    let signed = || ServerOptions { azure: Some(account.clone()), ..options() };
+    let named = |pairs: &[(&'static str, &str)]| pairs.iter().map(|(n, v)| (*n, (*v).to_owned())).collect::<Vec<_>>();
+    compare(test, "azure://store.blob.core.windows.net/box", signed(), |url| {
+        let endpoint = format!("{url}/store");
+        named(&[("AZURE_STORAGE_SERVICE_ENDPOINT", &endpoint), ("AZURE_ACCOUNT_ACCESS_KEY", "a2V5")])
+    });
+    compare(test, "azure-dl://box", signed(), |url| {
+        let parts = format!("AccountName=store;BlobEndpoint={url}/store;SharedAccessSignature=sp=r&sig=a%2Bb");
+        named(&[("AZURE_STORAGE_CONNECTION_STRING", &parts)])
+    });
+    // The login of the command line, of which a script takes the place.
+    let bin = tempfile::tempdir().unwrap();
+    std::fs::write(bin.path().join("azureProfile.json"), "{}").unwrap();
+    let script = bin.path().join("az");
+    let answer = r#"{"accessToken": "cli", "expires_on": 4102444800, "tokenType": "Bearer"}"#;
+    std::fs::write(&script, format!("#!/bin/sh\n[ \"$*\" = '{AZ}' ] && echo '{answer}'\n")).unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let issuer = Issuer { tokens: vec!["cli".into()], ..Issuer::default() };
+    compare(test, "azure://box@store", ServerOptions { issuer: Some(issuer), ..options() }, |url| {
+        let (endpoint, bin) = (format!("{url}/store"), bin.path().to_str().unwrap());
+        let path = format!("{bin}:/usr/bin:/bin");
+        named(&[("AZURE_STORAGE_SERVICE_ENDPOINT", &endpoint), ("AZURE_CONFIG_DIR", bin), ("PATH", &path)])
+    });
+}
+
+/// Arguments with which the command line of Azure prints a token.
+const AZ: &str = "account get-access-token --output json --resource https://storage.azure.com";

@@ -2,9 +2,9 @@
 
 use crate::rig::{Rig, config, content};
 use forebay_loader::Error;
-use forebay_loader::store::{FetchRequest, GcsSettings, S3Settings, StoreConfig};
+use forebay_loader::store::{AzureSettings, FetchRequest, GcsSettings, S3Settings, StoreConfig};
 use forebay_loader::sync::Mutex;
-use forebay_tests::server::{Fault, Issuer, ObjectServer, Options, Rule, ServiceAccount};
+use forebay_tests::server::{AzureAccount, Fault, Issuer, ObjectServer, Options, Rule, ServiceAccount};
 use std::fmt::Write as _;
 
 /// Part of every secret in here, and of no other text.
@@ -226,5 +226,64 @@ fn settings_and_tokens_of_google_are_not_shown() {
             Err(error) => hidden_in_error(&error),
         }
         hidden_in_rig(&rig);
+    }
+}
+
+#[test]
+fn settings_and_tokens_of_azure_are_not_shown() {
+    keep_log();
+    let (key, sas) = (SECRET.repeat(2), format!("sp=r&sig={SECRET}"));
+    let secret = ["AZURE_CLIENT_ID", "AZURE_TENANT_ID", "AZURE_CLIENT_SECRET"].map(|name| (name, SECRET.to_owned()));
+    let sources = [
+        (Some(key.clone()), None, Vec::new()),
+        (Some(format!("{SECRET}=")), None, Vec::new()),
+        (None, Some(sas.clone()), Vec::new()),
+        (None, Some(format!("{SECRET}&")), Vec::new()),
+        (None, None, secret.to_vec()),
+    ];
+    for (number, (account_key, sas_token, providers)) in sources.into_iter().enumerate() {
+        for prefix in [SECRET, "other"] {
+            let account = AzureAccount { name: "store".into(), key: key.clone(), sas_token: Some(sas.clone()) };
+            let secrets = vec![("client_secret".to_owned(), prefix.to_owned())];
+            let issuer = Issuer { secrets, prefix: SECRET.into(), ..Issuer::default() };
+            let mut options = Options { bucket: Some("store/box".into()), ..Options::default() };
+            if providers.is_empty() {
+                options.azure = Some(account)
+            } else {
+                options.issuer = Some(issuer)
+            };
+            let server = ObjectServer::in_memory(options).expect("loopback");
+            server.put("x/shard", content(300)).expect("memory");
+            server.script(Rule::once("shard", Fault::CutAfter(30)));
+            for (text, _) in texts() {
+                server.script(Rule::once("none", Fault::Text(403, text)));
+            }
+            let mut providers: Vec<_> = providers.iter().map(|(n, v)| ((*n).to_owned(), v.clone())).collect();
+            providers.push(("AZURE_AUTHORITY_HOST".into(), server.url()));
+            let azure = AzureSettings {
+                endpoint: Some(format!("{}/store", server.url().replace("//", &format!("//me:{SECRET}@")))),
+                account_key: account_key.clone(),
+                sas_token: sas_token.clone(),
+                no_metadata: true,
+                providers,
+                ..AzureSettings::default()
+            };
+            hidden(&format!("{azure:?}"));
+            let rig = Rig::with(Options::default(), StoreConfig { azure: Some(azure), ..config() });
+            match rig.stores.open("azure://store/box/x") {
+                Ok(remote) => {
+                    hidden(&format!("{remote:?}"));
+                    let fetched = remote.fetch(FetchRequest::new("shard", 300)).expect("queued").wait();
+                    let is_right = [0, 2].contains(&number) || number == 4 && prefix == SECRET;
+                    assert_eq!(fetched.is_ok(), is_right, "{number}: {:?}", fetched.err());
+                    fetched.map_or_else(|error| hidden_in_error(&error), |bytes| assert_eq!(*bytes, *content(300)));
+                    for _ in texts() {
+                        hidden_in_error(&remote.get_small("none", 10).expect_err("rejected"));
+                    }
+                }
+                Err(error) => hidden_in_error(&error),
+            }
+            hidden_in_rig(&rig);
+        }
     }
 }

@@ -1,0 +1,213 @@
+//! Addresses and signatures of containers.
+
+use super::login;
+use super::settings::AzureSettings;
+use crate::store::context::ThreadContext;
+use crate::store::credentials::{Bridge, Search, TokenCache, is_same_server, refuse_redirect};
+use crate::store::failure::Failure;
+use crate::store::http::{Protocol, Rejected};
+use crate::store::threads::FetchQueues;
+use crate::store::url::{Container, encode_path};
+use crate::sync::{Arc, Mutex};
+use crate::{Error, ErrorKind, Result};
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, HeaderValue};
+use http::{Request, StatusCode};
+use object_store::RetryConfig;
+use object_store::azure::{AzureAuthorizer, AzureConfigKey, AzureCredential, MicrosoftAzure, MicrosoftAzureBuilder};
+use object_store::client::HttpRequest;
+use std::time::Duration;
+
+/// Version of the service for requests without a signature; signatures set it themselves. The oldest one, which is the
+/// default, has no ranges above 4 MiB.
+const VERSION: HeaderValue = HeaderValue::from_static("2023-11-03");
+
+/// One container, with a prefix in it.
+pub(crate) struct AzureProtocol {
+    settings: AzureSettings,
+    account: String,
+    container: String,
+    /// Address of container and prefix; ends with a slash.
+    base: String,
+    bridge: Bridge,
+    /// The library's store for the container, created again to renew a token.
+    library: Mutex<Arc<MicrosoftAzure>>,
+    /// Last header with a token of the library.
+    last_token: Mutex<Option<HeaderValue>>,
+    /// Tokens of the command line's login.
+    login: TokenCache,
+    search: Search,
+}
+
+impl AzureProtocol {
+    pub(crate) fn new(queues: &Arc<FetchQueues>, settings: AzureSettings, place: Container) -> Result<Self> {
+        settings.validate()?;
+        let of_host = place.host.as_ref().and_then(|host| host.split('.').next());
+        let account = settings.account.clone().or_else(|| of_host.map(str::to_owned)).ok_or_else(|| {
+            Error::config("the remote names no storage account: set AZURE_ACCOUNT_NAME, or use CONTAINER@ACCOUNT")
+        })?;
+        let of_host = place.host.filter(|host| host.contains('.') && host.split('.').next() == Some(&account));
+        let endpoint = settings.endpoint.clone().unwrap_or_else(|| match of_host {
+            Some(host) => format!("https://{host}"),
+            None => format!("https://{account}.{}.core.windows.net", if place.is_lake { "dfs" } else { "blob" }),
+        });
+        let prefix = match &*place.prefix {
+            "" => String::new(),
+            prefix => format!("{}/", encode_path(prefix)),
+        };
+        let bridge = Bridge::new(queues);
+        let library = library(&settings, &account, &place.name, &bridge)?;
+        Ok(Self {
+            base: format!("{}/{}/{prefix}", endpoint.trim_end_matches('/'), place.name),
+            settings,
+            account,
+            container: place.name,
+            bridge,
+            library: Mutex::new(Arc::new(library)),
+            last_token: Mutex::default(),
+            login: TokenCache::default(),
+            search: Search::new("Azure"),
+        })
+    }
+
+    /// Returns the credentials for signatures; `None` to send requests unsigned.
+    async fn credential(&self, context: &ThreadContext) -> Result<Option<Arc<AzureCredential>>, Failure> {
+        let library = self.library.lock().clone();
+        if self.settings.names_credentials() {
+            let found = library.credentials().get_credential().await;
+            return found.map(Some).map_err(|e| {
+                let why = "the credentials that the environment names cannot be loaded";
+                Failure::transient(Error::new(ErrorKind::Permission, why).caused_by(self.bridge.describe(&e)))
+            });
+        }
+        let find = async || library.credentials().get_credential().await.map_err(|e| self.bridge.describe(&e));
+        self.search.run(&context.shared, find).await
+    }
+
+    /// Adds the token of the command line's login, if there is one; false without one.
+    async fn add_login(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> bool {
+        if self.settings.names_credentials() || !login::is_present() {
+            return false;
+        }
+        match self.login.get(&context.shared, async || login::token(context).await).await {
+            Ok(header) => {
+                request.headers_mut().insert(AUTHORIZATION, header);
+                true
+            }
+            Err(failure) => {
+                context.shared.stats.note(failure.error.to_string());
+                false
+            }
+        }
+    }
+}
+
+/// Configures the library's store, which is used for its credentials. It does not retry: attempts are counted above.
+fn library(settings: &AzureSettings, account: &str, container: &str, bridge: &Bridge) -> Result<MicrosoftAzure> {
+    let mut builder = MicrosoftAzureBuilder::new()
+        .with_account(account)
+        .with_container_name(container)
+        .with_allow_http(true)
+        .with_skip_signature(settings.anonymous)
+        .with_retry(RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, ..RetryConfig::default() })
+        .with_http_connector(bridge.clone());
+    if let Some(key) = &settings.account_key {
+        builder = builder.with_access_key(key);
+    }
+    if let Some(token) = &settings.sas_token {
+        builder = builder.with_config(AzureConfigKey::SasKey, token);
+    }
+    for (name, value) in &settings.providers {
+        if let Ok(key) = name.to_lowercase().parse::<AzureConfigKey>() {
+            // The authority's address may end with a slash.
+            builder = builder.with_config(key, value.trim_end_matches('/'));
+        }
+    }
+    // The library's error is not kept, in case it has parts of a key.
+    builder.build().map_err(|_| {
+        Error::config(
+            "the Azure credentials cannot be used: the account key must be in base 64 and a SAS token a query such as \
+             sv=...&sig=...",
+        )
+    })
+}
+
+#[async_trait(?Send)]
+impl Protocol for AzureProtocol {
+    fn address(&self, key: &str) -> String {
+        format!("{}{}", self.base, encode_path(key))
+    }
+
+    async fn sign(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure> {
+        request.headers_mut().insert("x-ms-version", VERSION);
+        let is_own = is_same_server(request.uri(), &self.base);
+        if self.settings.anonymous || is_own && !self.settings.no_metadata && self.add_login(context, request).await {
+            return Ok(());
+        }
+        if self.settings.no_metadata && !self.settings.names_credentials() {
+            self.search.give_up();
+            return Ok(());
+        }
+        let Some(credential) = self.credential(context).await? else { return Ok(()) };
+        if !is_own {
+            return Err(refuse_redirect(request.uri()));
+        }
+        let mut signed = HttpRequest::new(request.body().clone().into());
+        *signed.method_mut() = request.method().clone();
+        *signed.uri_mut() = request.uri().clone();
+        *signed.headers_mut() = std::mem::take(request.headers_mut());
+        AzureAuthorizer::new(&credential, &self.account)
+            .try_authorize(&mut signed)
+            .map_err(|e| Failure::permanent(Error::internal("the request cannot be signed").caused_by(e)))?;
+        *request.headers_mut() = std::mem::take(signed.headers_mut());
+        // A shared access signature is part of the query.
+        *request.uri_mut() = signed.uri().clone();
+        if matches!(&*credential, AzureCredential::BearerToken(_)) {
+            *self.last_token.lock() = request.headers().get(AUTHORIZATION).cloned();
+        }
+        Ok(())
+    }
+
+    fn learn(&self, rejected: &Rejected<'_>) -> bool {
+        let Some(sent) = rejected.sent.get(AUTHORIZATION).filter(|sent| sent.as_bytes().starts_with(b"Bearer ")) else {
+            return false;
+        };
+        if rejected.status != StatusCode::UNAUTHORIZED {
+            return false;
+        }
+        self.login.reject(sent);
+        // The library keeps a token until its end, which a revoked one does not reach. Another request may have renewed
+        // it already.
+        let mut last = self.last_token.lock();
+        if last.as_ref() == Some(sent)
+            && let Ok(new) = library(&self.settings, &self.account, &self.container, &self.bridge)
+        {
+            *self.library.lock() = Arc::new(new);
+            *last = None;
+        }
+        true
+    }
+
+    fn hint(&self, status: StatusCode, code: Option<&str>) -> Option<String> {
+        let hint = match (status.as_u16(), code) {
+            // A container that is not public is not there, for a request without credentials.
+            (401 | 403 | 404 | 409, _) if self.search.is_unsigned() => {
+                "no credentials were found: set AZURE_ACCOUNT_ACCESS_KEY, AZURE_STORAGE_CONNECTION_STRING or \
+                 AZURE_STORAGE_SAS_TOKEN, or AZURE_CLIENT_ID with AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or run `az login`"
+            }
+            (403, Some("AuthenticationFailed")) => {
+                "check the account's name and key or the SAS token with its end, and this machine's clock"
+            }
+            (403, Some("AuthorizationPermissionMismatch")) => {
+                "the identity needs the role Storage Blob Data Reader for the container"
+            }
+            (403, Some("AuthorizationFailure")) => "the account's network rules may not admit this machine",
+            (404, Some("ContainerNotFound" | "FilesystemNotFound")) => {
+                return Some(format!("account {} has no container {}", self.account, self.container));
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
