@@ -8,7 +8,7 @@ use super::config::StoreConfig;
 use crate::sync::Arc;
 use std::cell::RefCell;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Growth of the rate that justifies twice as many parts, as a ratio.
 const GROWTH_MIN: f64 = 1.2;
@@ -25,6 +25,8 @@ pub(crate) struct FlightLimit {
     state: RefCell<State>,
 }
 
+    /// Notified when a part that has begun waits for a place.
+    wanted: Notify,
 struct State {
     limit: usize,
     limit_min: usize,
@@ -64,7 +66,7 @@ impl FlightLimit {
             rate_before: None,
             pause: 0,
         };
-        Self { places: Arc::new(Semaphore::new(limit)), state: RefCell::new(state) }
+        Self { places: Arc::new(Semaphore::new(limit)), wanted: Notify::new(), state: RefCell::new(state) }
     }
 
     /// Waits for a free place.
@@ -78,6 +80,25 @@ impl FlightLimit {
         let mut state = self.state.borrow_mut();
         let before = state.limit;
         state.record(bytes, now, is_limiting);
+    /// Waits for a free place like [`place`](Self::place), for the next attempt of a part.
+    pub(crate) async fn place_again(&self) -> Option<PartPlace> {
+        let place = self.place();
+        tokio::pin!(place);
+        tokio::select! {
+            biased;
+            place = &mut place => return place,
+            () = std::future::ready(()) => {}
+        }
+        // In the queue for places by now, so that a place which is returned on this notice goes to it.
+        self.wanted.notify_one();
+        place.await
+    }
+
+    /// Waits until a part that has begun waits for a place, which one that waits for a new part has to return.
+    pub(crate) async fn wanted(&self) {
+        self.wanted.notified().await;
+    }
+
         match state.limit.checked_sub(before) {
             Some(more) => {
                 let kept = more.min(state.excess);

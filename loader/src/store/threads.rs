@@ -159,6 +159,7 @@ async fn work(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {
     while let Some(place) = context.flight.place().await {
         tokio::select! {
             part = queues.parts.next() => drop(parts.spawn_local(fetch(queues.clone(), context.clone(), part, place))),
+            () = context.flight.wanted() => drop(place),
             Some(ended) = parts.join_next(), if !parts.is_empty() => if let Err(why) = ended {
                 log::error!("a fetch task panicked: {why}");
             },

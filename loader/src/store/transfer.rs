@@ -91,7 +91,7 @@ async fn fill(context: &ThreadContext, part: &mut Part, place: &mut Option<PartP
         let _paused = job.pause();
         *place = None;
         context.pause(time).await;
-        *place = context.flight.place().await;
+        *place = context.flight.place_again().await;
     };
     attempts(context, format_args!("{}: {}", job.remote, job.key), once, pause).await
 }

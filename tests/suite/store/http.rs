@@ -103,6 +103,14 @@ fn a_fetch_that_waits_for_its_next_attempt_lets_others_pass() {
 }
 
 #[test]
+fn an_idle_thread_keeps_no_place_from_a_fetch_that_is_tried_again() {
+    let config = StoreConfig { fetch_threads: 1, parts_in_flight: 1, ..config() };
+    let rig = Rig::with(Options::default(), config);
+    rig.server.script(Rule::once("shard", Fault::Status(500, None)));
+    rig.put_and_fetch(100).expect("second attempt");
+}
+
+#[test]
 fn rejections_are_final_and_of_their_kind() {
     for (status, kind) in [
         (400, ErrorKind::Config),
