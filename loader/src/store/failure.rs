@@ -11,15 +11,21 @@ pub(crate) struct Failure {
     pub(crate) is_retried: bool,
     /// Pause that the server requested.
     pub(crate) retry_after: Option<Duration>,
+    /// The server has too many requests (429, 503).
+    pub(crate) is_throttled: bool,
 }
 
 impl Failure {
+    pub(crate) fn new(error: Error, is_retried: bool) -> Self {
+        Self { error, is_retried, retry_after: None, is_throttled: false }
+    }
+
     pub(crate) fn transient(error: Error) -> Self {
-        Self { error, is_retried: true, retry_after: None }
+        Self::new(error, true)
     }
 
     pub(crate) fn permanent(error: Error) -> Self {
-        Self { error, is_retried: false, retry_after: None }
+        Self::new(error, false)
     }
 
     pub(crate) fn network(message: impl Into<String>) -> Self {

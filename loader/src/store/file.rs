@@ -25,7 +25,7 @@ impl FileSource {
 fn io_failure(error: std::io::Error, what: &str, path: &Path) -> Failure {
     // Interrupted reads of network file systems are retried, missing files and missing permissions are not.
     let is_retried = matches!(error.raw_os_error(), Some(libc::EIO | libc::ESTALE | libc::ETIMEDOUT | libc::EAGAIN));
-    Failure { error: Error::from_io(error, what).with("path", path.display()), is_retried, retry_after: None }
+    Failure::new(Error::from_io(error, what).with("path", path.display()), is_retried)
 }
 
 #[async_trait(?Send)]

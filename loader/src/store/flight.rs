@@ -3,6 +3,9 @@
 //! Large parts fill any network with a few requests. Small ones do not: 8 objects of 100 KB at a latency of 50 ms are 16
 //! MB/s. The right number of requests depends on the server and the network, so it is doubled as long as the rate of
 //! bytes grows with it, and halved again where the rate does not.
+//!
+//! A server that has too many requests (429, 503) halves it as well, down to one. From there it rises again by one part
+//! for each round of parts.
 
 use super::config::StoreConfig;
 use crate::sync::Arc;
@@ -22,11 +25,11 @@ pub(crate) type PartPlace = OwnedSemaphorePermit;
 /// Limit of the parts in flight.
 pub(crate) struct FlightLimit {
     places: Arc<Semaphore>,
+    /// Notified when a part that has begun waits for a place.
+    wanted: Notify,
     state: RefCell<State>,
 }
 
-    /// Notified when a part that has begun waits for a place.
-    wanted: Notify,
 struct State {
     limit: usize,
     limit_min: usize,
@@ -40,6 +43,8 @@ struct State {
     rate_before: Option<f64>,
     /// Measurements until the next attempt to grow.
     pause: u32,
+    /// Responses to requests that were sent before the limit was last halved for throttling.
+    outdated: usize,
 }
 
 /// Parts that ended while others waited.
@@ -65,6 +70,7 @@ impl FlightLimit {
             sample: Sample::default(),
             rate_before: None,
             pause: 0,
+            outdated: 0,
         };
         Self { places: Arc::new(Semaphore::new(limit)), wanted: Notify::new(), state: RefCell::new(state) }
     }
@@ -74,12 +80,6 @@ impl FlightLimit {
         self.places.clone().acquire_owned().await.ok()
     }
 
-    /// Records the end of a part of `bytes` bytes at `now`, and adapts the limit. `is_limiting` is true if another
-    /// part waits for a place: otherwise the rate is not the network's.
-    pub(crate) fn end(&self, place: Option<PartPlace>, bytes: usize, now: Duration, is_limiting: bool) {
-        let mut state = self.state.borrow_mut();
-        let before = state.limit;
-        state.record(bytes, now, is_limiting);
     /// Waits for a free place like [`place`](Self::place), for the next attempt of a part.
     pub(crate) async fn place_again(&self) -> Option<PartPlace> {
         let place = self.place();
@@ -99,23 +99,51 @@ impl FlightLimit {
         self.wanted.notified().await;
     }
 
+    /// Records the end of a part of `bytes` bytes at `now`, and adapts the limit. `is_limiting` is true if another
+    /// part waits for a place: otherwise the rate is not the network's.
+    pub(crate) fn end(&self, place: Option<PartPlace>, bytes: usize, now: Duration, is_limiting: bool) {
+        self.change(|state| state.record(bytes, now, is_limiting));
+        let mut state = self.state.borrow_mut();
+        if let Some(place) = place.filter(|_| state.excess > 0) {
+            state.excess -= 1;
+            place.forget();
+        }
+    }
+
+    /// Lowers the limit after a response of a server that has too many requests.
+    pub(crate) fn throttle(&self) {
+        self.change(State::throttle);
+    }
+
+    /// True if the limit is lower than without throttling.
+    pub(crate) fn is_throttled(&self) -> bool {
+        let state = self.state.borrow();
+        state.limit < state.limit_min
+    }
+
+    /// Changes the limit with `change`, and the number of places with it.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.borrow_mut();
+        let before = state.limit;
+        change(&mut state);
         match state.limit.checked_sub(before) {
             Some(more) => {
                 let kept = more.min(state.excess);
                 state.excess -= kept;
                 self.places.add_permits(more - kept);
             }
-            None => state.excess += before - state.limit,
-        }
-        if let Some(place) = place.filter(|_| state.excess > 0) {
-            state.excess -= 1;
-            place.forget();
+            None => {
+                let less = before - state.limit;
+                // Free places go at once, the others when their parts end.
+                state.excess += less - self.places.forget_permits(less);
+            }
         }
     }
 }
 
 impl State {
     fn record(&mut self, bytes: usize, now: Duration, is_limiting: bool) {
+        self.outdated = self.outdated.saturating_sub(1);
         let sample = &mut self.sample;
         if !is_limiting {
             *sample = Sample { skipped: sample.skipped.saturating_sub(1), since: now, ..Sample::default() };
@@ -139,6 +167,9 @@ impl State {
 
     /// Changes the limit after a measurement of `rate` bytes per second with `in_flight` bytes in flight.
     fn adapt(&mut self, rate: f64, in_flight: usize) {
+        if self.limit < self.limit_min {
+            return self.set(self.limit + 1);
+        }
         self.pause = self.pause.saturating_sub(1);
         let is_useless = self.rate_before.take().is_some_and(|before| rate < before * GROWTH_MIN);
         if is_useless || in_flight > self.bytes_max {
@@ -148,6 +179,18 @@ impl State {
             self.rate_before = Some(rate);
             self.set(self.limit * 2);
         }
+    }
+
+    /// Halves the limit, once for all requests that were in flight together.
+    fn throttle(&mut self) {
+        if self.outdated > 0 {
+            self.outdated -= 1;
+            return;
+        }
+        self.outdated = self.limit - 1;
+        (self.rate_before, self.pause) = (None, PAUSE);
+        self.sample = Sample { since: self.sample.since, ..Sample::default() };
+        self.set((self.limit / 2).max(1));
     }
 
     fn set(&mut self, limit: usize) {
@@ -222,5 +265,34 @@ mod tests {
         assert_eq!(limits(&flight, 100, LATENCY, f64::INFINITY, 20).last(), Some(&64));
         assert_eq!(limits(&flight, 8 << 20, LATENCY, f64::INFINITY, 20).last(), Some(&8));
         assert_eq!(flight.places.available_permits(), 8);
+    }
+
+    #[test]
+    fn a_throttling_server_has_half_of_the_requests_and_later_more_again() {
+        let flight = flight();
+        let limit = || flight.state.borrow().limit;
+        // All that were in flight are refused: one event.
+        (0..8).for_each(|_| flight.throttle());
+        assert_eq!((limit(), flight.places.available_permits()), (4, 4));
+        (0..4 + 2 + 1).for_each(|_| flight.throttle());
+        assert_eq!((limit(), flight.places.available_permits()), (1, 1));
+        assert!(flight.is_throttled());
+        flight.throttle();
+        assert_eq!(limit(), 1, "at least one");
+        let limits = limits(&flight, 8 << 20, LATENCY, f64::INFINITY, 40);
+        assert!(limits.is_sorted() && limits.last() == Some(&8), "{limits:?}");
+        assert!(!flight.is_throttled());
+        assert_eq!(flight.places.available_permits(), 8, "no place is lost");
+    }
+
+    #[test]
+    fn places_in_use_are_taken_away_when_they_are_free() {
+        let flight = flight();
+        let places: Vec<_> = (0..8).map(|_| flight.places.clone().try_acquire_owned().expect("free")).collect();
+        flight.throttle();
+        for (ended, place) in (1..).zip(places) {
+            flight.end(Some(place), 100, LATENCY, false);
+            assert_eq!(flight.places.available_permits(), if ended <= 4 { 0 } else { ended - 4 });
+        }
     }
 }

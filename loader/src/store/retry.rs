@@ -1,6 +1,7 @@
 //! Waits between attempts.
 
 use super::config::StoreConfig;
+use http::header::{self, HeaderMap};
 use std::time::Duration;
 
 /// Seedable random generator (SplitMix64), good enough to spread clients.
@@ -35,9 +36,17 @@ pub(crate) fn wait(config: &StoreConfig, failed: u32, requested: Option<Duration
     drawn.max(requested.unwrap_or_default()).min(config.backoff_max)
 }
 
-/// Parses `Retry-After` in seconds. The form with a date needs synchronised clocks and reads as `None`.
-pub(crate) fn retry_after(value: Option<&http::HeaderValue>) -> Option<Duration> {
-    value?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+/// Returns the pause that `Retry-After` requests: a number of seconds, or a time, which is compared with the response's
+/// own `Date`, so that clocks need not be synchronised.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let value = text(header::RETRY_AFTER)?;
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let time = |text| httpdate::parse_http_date(text).ok();
+    let (until, now) = (time(value)?, time(text(header::DATE)?)?);
+    Some(until.duration_since(now).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -65,8 +74,24 @@ mod tests {
         let mut draws = Draws::new(1);
         assert_eq!(wait(&config, 1, Some(Duration::from_secs(12)), &mut draws), Duration::from_secs(12));
         assert_eq!(wait(&config, 1, Some(Duration::from_secs(9999)), &mut draws), config.backoff_max);
-        let value = http::HeaderValue::from_static(" 12 ");
-        assert_eq!(retry_after(Some(&value)), Some(Duration::from_secs(12)));
-        assert_eq!(retry_after(Some(&http::HeaderValue::from_static("soon"))), None);
+    }
+
+    #[test]
+    fn a_pause_is_requested_in_seconds_or_until_a_time_of_the_server() {
+        let requested = |pairs: &[(header::HeaderName, &'static str)]| {
+            let headers = pairs.iter().map(|(name, value)| (name.clone(), http::HeaderValue::from_static(value)));
+            retry_after(&headers.collect())
+        };
+        let (after, date) = (header::RETRY_AFTER, header::DATE);
+        let until = |now, until| requested(&[(date.clone(), now), (after.clone(), until)]);
+        assert_eq!(requested(&[(after.clone(), " 12 ")]), Some(Duration::from_secs(12)));
+        let noon = "Tue, 24 Nov 2026 12:00:00 GMT";
+        assert_eq!(until(noon, "Tue, 24 Nov 2026 12:01:30 GMT"), Some(Duration::from_secs(90)));
+        assert_eq!(until(noon, "Tue, 24 Nov 2026 11:00:00 GMT"), Some(Duration::ZERO), "it has passed");
+        assert_eq!(until(noon, "soon"), None);
+        assert_eq!(until("noon", noon), None);
+        assert_eq!(requested(&[(after.clone(), noon)]), None, "this machine's clock may be wrong");
+        assert_eq!(requested(&[(after.clone(), "-1")]), None);
+        assert_eq!(requested(&[]), None);
     }
 }

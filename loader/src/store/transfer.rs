@@ -212,6 +212,9 @@ async fn attempts<T>(
             Ok(done) => return Ok(done),
             Err(failure) => failure,
         };
+        if failure.is_throttled {
+            context.flight.throttle();
+        }
         if !failure.is_retried || attempt >= config.download_retry {
             return Err(failure.error.with("attempt", format!("{attempt} of {}", config.download_retry)));
         }

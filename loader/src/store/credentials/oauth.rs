@@ -46,7 +46,7 @@ pub(crate) async fn fetch_token(
         let rejection = rejection(host, &head, &body);
         let why = format!("there is no token for the credentials: {rejection}; check them and this machine's clock");
         let kind = if is_retried { ErrorKind::Network } else { ErrorKind::Permission };
-        return Err(Failure { error: Error::new(kind, why), is_retried, retry_after: None });
+        return Err(Failure::new(Error::new(kind, why), is_retried));
     }
     let response: Response = serde_json::from_slice(&body).map_err(|_| {
         let why = format!("{host} responds without a token that can be read");

@@ -56,7 +56,7 @@ async fn secure(
             let why = "the server's certificate is not trusted: set ca_file or SSL_CERT_FILE to its authority";
             Error::new(ErrorKind::Permission, why)
         };
-        Failure { error: why.caused_by(e).with("host", origin), is_retried: is_trusted, retry_after: None }
+        Failure::new(why.caused_by(e).with("host", origin), is_trusted)
     })?;
     handshake(stream).await
 }

@@ -103,7 +103,6 @@ pub(super) fn redirect_target(from: &Uri, headers: &HeaderMap) -> Result<Uri, Fa
 pub(super) async fn rejection(context: &ThreadContext, exchange: Exchange) -> (Failure, Option<String>) {
     let status = exchange.response.status();
     let headers = exchange.response.headers().clone();
-    let after = retry_after(headers.get(header::RETRY_AFTER));
     let host = exchange.origin.to_string();
     let mut text = Vec::new();
     let mut body = HttpBody::new(context, exchange);
@@ -114,7 +113,8 @@ pub(super) async fn rejection(context: &ThreadContext, exchange: Exchange) -> (F
     let code = error_code(&headers, &text);
     let shown = code.as_ref().map(|code| format!(", {code}")).unwrap_or_default();
     let error = Error::new(kind, format!("{why} ({}{shown})", status.as_u16())).with("host", host);
-    (Failure { error, is_retried, retry_after: after }, code)
+    let (retry_after, is_throttled) = (retry_after(&headers), matches!(status.as_u16(), 429 | 503));
+    (Failure { retry_after, is_throttled, ..Failure::new(error, is_retried) }, code)
 }
 
 /// Returns the kind of error for a status, true if another attempt may help, and the message.
