@@ -6,6 +6,8 @@ mod azure;
 mod file;
 #[path = "store/gcs.rs"]
 mod gcs;
+#[path = "store/hedge.rs"]
+mod hedge;
 #[path = "store/http.rs"]
 mod http;
 #[path = "store/nginx.rs"]

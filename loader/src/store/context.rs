@@ -2,14 +2,16 @@
 
 use super::config::StoreConfig;
 use super::flight::FlightLimit;
+use super::hedge::Hedging;
 use super::http::{ConnectionPool, Tls};
 use super::retry::Draws;
 use crate::clock::Clock;
 use crate::stats::{Counter, Stats};
 use crate::sync::Arc;
 use std::cell::RefCell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// Longest time between two checks of a clock that a test advances.
@@ -24,6 +26,9 @@ pub(crate) struct Counters {
     /// Attempts after the first.
     pub(crate) retries: Arc<Counter>,
     pub(crate) connections: Arc<Counter>,
+    /// Second requests for parts that are late, and the bytes that they received.
+    pub(crate) hedges: Arc<Counter>,
+    pub(crate) hedge_bytes: Arc<Counter>,
 }
 
 /// Settings and services that all fetch threads share.
@@ -42,6 +47,8 @@ impl StoreContext {
             bytes: stats.counter("store_bytes"),
             retries: stats.counter("store_retries"),
             connections: stats.counter("store_connections"),
+            hedges: stats.counter("store_hedges"),
+            hedge_bytes: stats.counter("store_hedge_bytes"),
         };
         Self { counters, tls: Tls::new(config.ca_file.clone()), config, clock, stats }
     }
@@ -54,6 +61,8 @@ pub(crate) struct ThreadContext {
     pub(crate) draws: RefCell<Draws>,
     /// Limit of the parts in flight.
     pub(crate) flight: FlightLimit,
+    /// Times of recent parts.
+    pub(crate) hedging: Hedging,
     /// This thread's runtime has a ring.
     pub(crate) has_ring: bool,
 }
@@ -68,6 +77,7 @@ impl ThreadContext {
             )),
             draws: RefCell::new(Draws::new(config.seed ^ ((index as u64) << 32))),
             flight: FlightLimit::new(config),
+            hedging: Hedging::default(),
             has_ring,
             shared: shared.clone(),
         }
@@ -90,12 +100,20 @@ impl ThreadContext {
         }
         let deadline = clock.now() + limit;
         tokio::pin!(work);
-        loop {
-            tokio::select! {
-                biased;
-                done = &mut work => return Some(done),
-                () = tokio::time::sleep(MANUAL_TICK) => if clock.now() >= deadline { return None },
+        let tick = tokio::time::sleep(MANUAL_TICK);
+        tokio::pin!(tick);
+        poll_fn(|cx| {
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(Some(done));
             }
-        }
+            while clock.now() < deadline {
+                if tick.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                tick.as_mut().reset(tokio::time::Instant::now() + MANUAL_TICK);
+            }
+            Poll::Ready(None)
+        })
+        .await
     }
 }

@@ -54,6 +54,10 @@ impl Source for FileSource {
         let head = Head { start, promised: Some(end - start), total: Some(total), version: Some(version) };
         Ok(GetResponse { head, body: Box::new(FileBody { file, at: start, end, path }) })
     }
+
+    fn is_on_network(&self) -> bool {
+        false
+    }
 }
 
 struct FileBody {

@@ -17,7 +17,7 @@
 //! * `http` is a client over hyper and rustls; `s3`, `gcs` and `azure` add addresses, signatures and credentials, of
 //!   which `credentials` has the common parts; `file` is a folder.
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
-//!   elsewhere; `flight`: how many parts a thread has in flight.
+//!   elsewhere; `flight`: how many parts a thread has in flight; `hedge`: when a part is requested a second time.
 //! * `fetcher` is the interface for other schemes, whose files a downloader outside of the engine fetches; `external`
 //!   is the queue between it and the threads that need files.
 //!
@@ -49,6 +49,7 @@ mod fetcher;
 mod file;
 mod flight;
 mod gcs;
+mod hedge;
 mod http;
 mod queue;
 mod remote;

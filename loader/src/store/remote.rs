@@ -60,12 +60,27 @@ impl Remote {
     ///
     /// `NotFound`, `Permission`, `Network`, `Timeout`, and `Format` for an object above the limit.
     pub fn get_small(&self, key: &str, limit_bytes: usize) -> Result<(Vec<u8>, Option<Version>)> {
+        self.get_whole(key, limit_bytes, |_| true)
+    }
+
+    /// Like [`get_small`](Self::get_small), for an object that shows if it `is_whole`. Other bytes are only returned if
+    /// all attempts have some: a response without a length may end early, and a gateway may send another page.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_small`](Self::get_small).
+    pub fn get_whole(
+        &self,
+        key: &str,
+        limit_bytes: usize,
+        is_whole: fn(&[u8]) -> bool,
+    ) -> Result<(Vec<u8>, Option<Version>)> {
         check_key(key).context("remote", || &self.name)?;
         let (source, name) = (self.source.clone(), key.to_owned());
         let response = self
             .threads
             .queues
-            .call(async move |context| transfer::small(&context, &*source, &name, limit_bytes).await);
+            .call(async move |context| transfer::small(&context, &*source, &name, limit_bytes, is_whole).await);
         // A call has no response only when its thread ends.
         let response = response.and_then(|response| response.blocking_recv().unwrap_or_else(|_| Err(closed_error())));
         response.context("key", || key).context("remote", || &self.name)

@@ -124,4 +124,10 @@ pub(crate) trait Source: Send + Sync {
     fn has_ranges(&self) -> bool {
         true
     }
+
+    /// True if responses come over a network: a second request may be faster than the first, and a response of the wrong
+    /// length may be that of a gateway.
+    fn is_on_network(&self) -> bool {
+        true
+    }
 }

@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::stats::Stats;
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
 use async_trait::async_trait;
+use std::time::Duration;
 
 /// Range in which a body breaks off or has a flipped bit, in bytes from its start.
 const FAULT_BYTES: u64 = 1 << 20;
@@ -143,6 +144,34 @@ fn a_flipped_bit_passes_because_callers_compare_hashes() {
     let rig = Rig::new(100, 3, Faults { flip_per_mille: 1000, ..Faults::default() });
     let wrong = rig.fetch(100).iter().zip(content(100)).filter(|(a, b)| **a != *b).count();
     assert_eq!(wrong, 1);
+}
+
+/// Source that takes 50 seconds for a response, which has one byte.
+struct ByteSource(Arc<dyn Source>);
+
+#[async_trait(?Send)]
+impl Source for ByteSource {
+    async fn get(&self, context: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
+        let start = request.range.as_ref().map_or(0, |range| range.start);
+        let mut response =
+            self.0.get(context, &GetRequest { range: Some(start..start + 1), ..request.clone() }).await?;
+        response.head.promised = Some(1);
+        context.shared.clock.advance(Duration::from_secs(50));
+        tokio::task::yield_now().await;
+        Ok(response)
+    }
+}
+
+#[test]
+fn responses_of_a_byte_each_end_with_the_attempt_and_keep_their_bytes() {
+    let rig = Rig::new(100, 2, Faults::default());
+    let remote = rig.remote.wrapped(|inner| Arc::new(ByteSource(inner)));
+    let error = remote.fetch(FetchRequest::new("shard", 100)).expect("queued").wait().expect_err("too slow");
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("the attempt did not end within 120 s") && text.contains("attempt 2 of 2"), "{text}");
+    // Two whole responses of an attempt, and the third one is over its time.
+    assert!(text.contains("range 4..100"), "{text}");
 }
 
 /// Environment variable of the process that a test starts to run itself without free descriptors.

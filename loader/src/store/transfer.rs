@@ -3,18 +3,25 @@
 //! An attempt requests only the bytes that are still missing. Every response is checked: it must start at the requested
 //! byte and belong to the same version of the object as all others, and the object must have the length that the caller
 //! expects. Only then are its bytes written to the caller's memory, once.
+//!
+//! **Deadlines.** The head of a response and each [`PROGRESS_BYTES`] of a body must arrive within `download_timeout`. An
+//! attempt as a whole, with its redirects and credentials, and a response for every few bytes if the server likes that,
+//! has the time that this least rate gives it ([`attempt_limit`]). A part has `download_retry` attempts, with pauses of
+//! at most `backoff_max`. So the time of every fetch has a bound.
 
 use super::context::ThreadContext;
 use super::failure::Failure;
 use super::flight::PartPlace;
 use super::queue::closed_error;
 use super::retry;
-use super::source::{CHUNK_BYTES, GetRequest, GetResponse, Head, Source, TimedBody, Version};
+use super::source::{CHUNK_BYTES, GetRequest, GetResponse, Head, PROGRESS_BYTES, Source, TimedBody, Version};
 use super::ticket::Job;
 use crate::sync::Arc;
 use crate::{Error, ErrorKind};
 use bytes::BytesMut;
+use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::pin::Pin;
 use std::time::Duration;
 
 /// Range of an object, with the memory for it.
@@ -96,37 +103,154 @@ async fn fill(context: &ThreadContext, part: &mut Part, place: &mut Option<PartP
     attempts(context, format_args!("{}: {}", job.remote, job.key), once, pause).await
 }
 
-/// Makes exchanges until the part is full. A server may send less than requested, as long as every response has bytes.
+/// Range of an object whose bytes are received, and how many of them have arrived.
+struct Target<'a> {
+    job: &'a Job,
+    /// Offset in the object of the first byte.
+    start: u64,
+    done: &'a Cell<usize>,
+}
+
+/// Makes one attempt to fill the part: exchanges, and a second request for the missing bytes if the part is late.
 async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Failure> {
-    let job = part.job.clone();
-    while part.done < part.memory.len() {
-        let from = part.start + part.done as u64;
-        let plain = from == 0 && part.end() == job.len;
+    let done = Cell::new(part.done);
+    let limit = attempt_limit(context.shared.config.download_timeout, part.memory.len() - part.done);
+    let result = context.within(limit, race(context, part, &done)).await;
+    part.done = done.get();
+    result.unwrap_or_else(|| {
+        let why = format!("the attempt did not end within {} s", limit.as_secs_f64());
+        Err(Failure::transient(Error::new(ErrorKind::Timeout, why)))
+    })
+}
+
+/// Longest time of an attempt that receives `bytes` bytes, at the least rate: as long for the head as for each
+/// [`PROGRESS_BYTES`].
+fn attempt_limit(download_timeout: Duration, bytes: usize) -> Duration {
+    let pieces = u32::try_from(bytes.div_ceil(PROGRESS_BYTES)).unwrap_or(u32::MAX);
+    download_timeout.saturating_mul(pieces.saturating_add(1))
+}
+
+/// Result of an attempt with a second request.
+enum Winner {
+    First,
+    /// The second request was for the bytes from this one of the part, and has received them.
+    Second(usize, BytesMut),
+}
+
+async fn race(context: &ThreadContext, part: &mut Part, done: &Cell<usize>) -> Result<(), Failure> {
+    let (job, end) = (part.job.clone(), part.end());
+    let (begun, bytes) = (context.shared.clock.now(), part.memory.len() - done.get());
+    let count = |n| {
+        job.count_bytes(n);
+        context.shared.counters.bytes.add(n as u64);
+    };
+    let winner = {
+        let target = Target { job: &job, start: part.start, done };
+        let first = receive(context, &target, &mut part.memory, count);
+        tokio::pin!(first);
+        let is_hedged = job.source.is_on_network() && job.source.has_ranges();
+        let late_after = if is_hedged { context.hedging.late_after(bytes) } else { None };
+        let in_time = match late_after {
+            Some(limit) => context.within(limit, &mut first).await,
+            None => Some(first.as_mut().await),
+        };
+        match in_time {
+            Some(result) => result.map(|()| Winner::First)?,
+            None => hedge(context, &job, (part.start, end), done, first).await?,
+        }
+    };
+    match winner {
+        Winner::First if job.source.is_on_network() => {
+            context.hedging.record(bytes, context.shared.clock.now() - begun);
+        }
+        Winner::First => {}
+        // Not a peer: its time would include the wait for the first request.
+        Winner::Second(from, tail) => {
+            part.memory[from..].copy_from_slice(&tail);
+            job.count_bytes(part.memory.len() - done.replace(part.memory.len()));
+        }
+    }
+    Ok(())
+}
+
+/// Requests the missing bytes a second time, if the budget allows it, and waits for the faster request. A failure of the
+/// second request changes nothing; if the first one fails, the second may still succeed.
+async fn hedge(
+    context: &ThreadContext,
+    job: &Arc<Job>,
+    (start, end): (u64, u64),
+    done: &Cell<usize>,
+    mut first: Pin<&mut impl Future<Output = Result<(), Failure>>>,
+) -> Result<Winner, Failure> {
+    let from = done.get();
+    let mut tail = BytesMut::zeroed((end - start) as usize - from);
+    let budget = if context.flight.is_throttled() { None } else { context.hedging.budget(tail.len()) };
+    let Some(budget) = budget else { return first.await.map(|()| Winner::First) };
+    let counters = &context.shared.counters;
+    counters.hedges.add(1);
+    log::info!("{}: {} is late: bytes {}..{end} are requested again", job.remote, job.key, start + from as u64);
+    let budget = RefCell::new(budget);
+    let count = |n| {
+        budget.borrow_mut().spend(n);
+        counters.bytes.add(n as u64);
+        counters.hedge_bytes.add(n as u64);
+    };
+    let second_done = Cell::new(0);
+    let target = Target { job, start: start + from as u64, done: &second_done };
+    let second_wins = {
+        let second = receive(context, &target, &mut tail, count);
+        tokio::pin!(second);
+        tokio::select! {
+            biased;
+            result = &mut first => match result {
+                Ok(()) => false,
+                Err(failure) => second.await.map(|()| true).map_err(|_| failure)?,
+            },
+            result = &mut second => match result {
+                Ok(()) => true,
+                Err(_) => first.await.map(|()| false)?,
+            },
+        }
+    };
+    Ok(if second_wins { Winner::Second(from, tail) } else { Winner::First })
+}
+
+/// Makes exchanges until `memory` is full. A server may send less than requested, as long as every response has bytes.
+async fn receive(
+    context: &ThreadContext,
+    target: &Target<'_>,
+    memory: &mut [u8],
+    count: impl Fn(usize),
+) -> Result<(), Failure> {
+    let &Target { job, start, done } = target;
+    let end = start + memory.len() as u64;
+    while done.get() < memory.len() {
+        let from = start + done.get() as u64;
+        let plain = from == 0 && end == job.len;
         let request = GetRequest {
             key: job.key.clone(),
-            range: (!plain).then(|| from..part.end()),
+            range: (!plain).then(|| from..end),
             version: job.agree_on_version(None),
         };
         let GetResponse { head, mut body } = job.source.get(context, &request).await?;
-        check_head(&job, &head)?;
+        check_head(job, &head)?;
         let mut body = TimedBody::new(context, &mut *body, context.shared.config.download_timeout);
         skip(&head, &mut body, from).await?;
-        let before = part.done;
+        let before = done.get();
         let mut remaining = head.promised.map_or(u64::MAX, |n| n - (from - head.start));
-        while part.done < part.memory.len() && remaining > 0 {
-            let out = &mut part.memory[part.done..];
+        while done.get() < memory.len() && remaining > 0 {
+            let out = &mut memory[done.get()..];
             let n = out.len().min(usize::try_from(remaining).unwrap_or(usize::MAX));
             let n = body.read(&mut out[..n]).await?;
             if n == 0 {
                 break;
             }
-            part.done += n;
+            done.set(done.get() + n);
             remaining -= n as u64;
-            job.count_bytes(n);
-            context.shared.counters.bytes.add(n as u64);
+            count(n);
         }
-        let is_short = part.done == before || remaining > 0 && head.promised.is_some();
-        if is_short && part.done < part.memory.len() {
+        let is_short = done.get() == before || remaining > 0 && head.promised.is_some();
+        if is_short && done.get() < memory.len() {
             return Err(ended_early());
         }
     }
@@ -137,7 +261,8 @@ async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Fa
 fn check_head(job: &Job, head: &Head) -> Result<(), Failure> {
     if let Some(total) = head.total.filter(|&total| total != job.len) {
         let why = format!("the object has {total} bytes, and {} were expected", job.len);
-        return Err(Failure::permanent(Error::new(ErrorKind::Checksum, why)));
+        // A gateway may respond with something else instead of an error.
+        return Err(Failure::new(Error::new(ErrorKind::Checksum, why), job.source.is_on_network()));
     }
     match (job.agree_on_version(head.version.as_ref()), &head.version) {
         (Some(first), Some(now)) if first != *now => {
@@ -168,24 +293,30 @@ async fn skip(head: &Head, body: &mut TimedBody<'_>, from: u64) -> Result<(), Fa
     Ok(())
 }
 
-/// Fetches a small object of unknown size, at most `limit_bytes`, with the configured number of attempts.
+/// Fetches a small object of unknown size, at most `limit_bytes`, with the configured number of attempts. Bytes that are
+/// not `is_whole` are only returned by the last attempt.
 pub(crate) async fn small(
     context: &ThreadContext,
     source: &dyn Source,
     key: &str,
     limit_bytes: usize,
+    is_whole: fn(&[u8]) -> bool,
 ) -> Result<(Vec<u8>, Option<Version>), Error> {
+    let config = &context.shared.config;
     let request = GetRequest { key: key.to_owned(), range: None, version: None };
-    let once = async |_| {
+    let once = async |attempt| {
         let GetResponse { head, mut body } = source.get(context, &request).await?;
         let mut bytes = Vec::new();
-        let mut body = TimedBody::new(context, &mut *body, context.shared.config.download_timeout);
+        let mut body = TimedBody::new(context, &mut *body, config.download_timeout);
         if head.promised.is_some_and(|n| n > limit_bytes as u64) || !body.read_whole(limit_bytes, &mut bytes).await? {
             let why = format!("the object is larger than {limit_bytes} bytes");
             return Err(Failure::permanent(Error::format(why)));
         }
         if head.promised.is_some_and(|n| n != bytes.len() as u64) {
             return Err(ended_early());
+        }
+        if source.is_on_network() && attempt < config.download_retry && !is_whole(&bytes) {
+            return Err(Failure::transient(Error::format("the response is incomplete or not the requested file")));
         }
         context.shared.counters.bytes.add(bytes.len() as u64);
         Ok((bytes, head.version))
