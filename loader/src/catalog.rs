@@ -8,12 +8,12 @@ mod store_set;
 mod stream;
 
 use crate::cache::{CacheGroup, check_limit, disk_bytes};
-use crate::clock::Clock;
 use crate::config::LoaderConfig;
 use crate::error::{Context, Error, Result};
 use crate::format::{Layout, Shard};
 use crate::order::{DataSetShape, ShardId};
 use crate::stats::Stats;
+use crate::store::Simulation;
 use crate::sync::Arc;
 use crate::topology::Topology;
 use open::Opener;
@@ -38,8 +38,13 @@ impl Catalog {
     /// # Errors
     ///
     /// Errors of the index, the cache directory or the store, with the stream's name.
-    pub(crate) fn open(config: &LoaderConfig, stats: &Arc<Stats>, topology: &Topology) -> Result<Self> {
-        let opener = Opener { config, stats, topology, clock: Clock::system(), stores: StoreSet::default() };
+    pub(crate) fn open(
+        config: &LoaderConfig,
+        stats: &Arc<Stats>,
+        topology: &Topology,
+        network: &Simulation,
+    ) -> Result<Self> {
+        let opener = Opener { config, stats, topology, network, stores: StoreSet::default() };
         let opened = opener.open_all()?;
         check_cache_limit(config.cache_limit, &opened)?;
         Self::assemble(opened, config.cache_limit, config.allow_unsafe_types, stats)

@@ -28,6 +28,7 @@ use crate::order::Resume;
 use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
 use crate::state::State;
 use crate::stats::{Snapshot, Stats, TimeKind};
+use crate::store::Simulation;
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use crate::topology::Topology;
 use planner::Planner;
@@ -109,6 +110,19 @@ impl Loader {
     ///
     /// As [`new`](Self::new).
     pub fn with_delivery(config: LoaderConfig, delivery: Arc<dyn Delivery>) -> Result<Self> {
+        Self::open(config, delivery, &Simulation::default())
+    }
+
+    /// Like [`new`](Self::new), with the clock and the parts of a test.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn simulated(config: LoaderConfig, simulation: &Simulation) -> Result<Self> {
+        Self::open(config, Arc::new(HostDelivery), simulation)
+    }
+
+    fn open(config: LoaderConfig, delivery: Arc<dyn Delivery>, network: &Simulation) -> Result<Self> {
         config.validate()?;
         crate::decode::vectors::check_environment()?;
         let stats = Arc::new(Stats::new(config.trace));
@@ -117,7 +131,7 @@ impl Loader {
             stats.stage(stage);
         }
         let topology = Topology::detect()?;
-        let catalog = Arc::new(Catalog::open(&config, &stats, &topology)?);
+        let catalog = Arc::new(Catalog::open(&config, &stats, &topology, network)?);
         // Data that fits into half of the memory stays in the page cache. O_DIRECT is faster per read, but would read
         // from the disk in every epoch.
         if config.cache_limit.unwrap_or(u64::MAX).min(catalog.raw_bytes()) <= topology.memory_limit_bytes() / 2 {

@@ -3,13 +3,12 @@
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
 use crate::cache::{IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, record_remote, stale};
-use crate::clock::Clock;
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::index::{INDEX_BYTES_MAX, describe_folder};
+use crate::format::index::{INDEX_BYTES_MAX, describe_folder, is_document};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index, Shard};
 use crate::stats::Stats;
-use crate::store::{Remote, StoreConfig, ThreadStart, is_url, local_folder, redact};
+use crate::store::{Remote, Simulation, StoreConfig, ThreadStart, is_url, local_folder, redact};
 use crate::sync::{Arc, scope};
 use crate::topology::{CpuSet, Topology, affinity};
 use std::collections::HashMap;
@@ -24,7 +23,7 @@ pub(super) struct Opener<'a> {
     pub(super) config: &'a LoaderConfig,
     pub(super) stats: &'a Arc<Stats>,
     pub(super) topology: &'a Topology,
-    pub(super) clock: Clock,
+    pub(super) network: &'a Simulation,
     pub(super) stores: StoreSet,
 }
 
@@ -50,6 +49,7 @@ impl Opener<'_> {
         let fetch_threads = self.config.fetch_threads_on(self.topology);
         StoreConfig {
             fetch_threads,
+            part_bytes: self.network.part_bytes,
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
             download_timeout: Duration::from_secs_f64(stream.download_timeout.unwrap_or(self.config.download_timeout)),
             seed: self.config.shuffle_seed,
@@ -81,7 +81,7 @@ impl Opener<'_> {
         let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
         let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
         let remote = match stream.remote {
-            Some(_) => Some(self.stores.open(name, self.store_config(stream), self.stats, &self.clock)?),
+            Some(_) => Some(self.stores.open(name, self.store_config(stream), self.stats, &self.network.clock)?),
             None => None,
         };
         let opened = |folder, remote| self.opened(stream, name, folder, remote, validate_hash);
@@ -109,7 +109,7 @@ impl Opener<'_> {
         validate_hash: Option<HashAlgo>,
     ) -> Result<IndexedStream> {
         let mut fetch = || match &remote {
-            Some(remote) => match remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize) {
+            Some(remote) => match remote.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document) {
                 Ok((bytes, _)) => Ok(bytes),
                 Err(e) if e.kind() == ErrorKind::NotFound => {
                     Err(local_folder(name).map_or(e, |folder| no_index(&folder)))
@@ -130,7 +130,7 @@ impl Opener<'_> {
             fetch: if remote.is_some() { Some(&mut fetch) } else { None },
         };
         let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
-        let installed = source.install(&self.clock, WaitPolicy::new(&|| false, stall_timeout))?;
+        let installed = source.install(&self.network.clock, WaitPolicy::new(&|| false, stall_timeout))?;
         let is_hashed = |shard: &Shard| shard.files().all(|pair| pair.stored().hashes.algos().next().is_some());
         let has_hashes = installed.index.shards.iter().all(is_hashed);
         if let (Some(_), Some(remote)) = (&installed.other_remote, &remote) {
@@ -150,7 +150,7 @@ impl Opener<'_> {
                 has_remote: remote.is_some(),
                 remote: remote.as_ref().filter(|_| !has_hashes).map(|_| origin),
                 keep_zip: stream.keep_zip.unwrap_or(self.config.keep_zip),
-                clock: self.clock.clone(),
+                clock: self.network.clock.clone(),
                 ..StreamCacheConfig::default()
             },
             remote,
@@ -305,8 +305,8 @@ mod tests {
             let world = WorldConfig { world_size: local_world_size, local_world_size, ..WorldConfig::default() };
             let config = LoaderConfig { world, fetch_threads, ..LoaderConfig::default() };
             let stats = Arc::new(Stats::new(false));
-            let (clock, stores) = (Clock::system(), StoreSet::default());
-            let opener = Opener { config: &config, stats: &stats, topology: &topology, clock, stores };
+            let (network, stores) = (&Simulation::default(), StoreSet::default());
+            let opener = Opener { config: &config, stats: &stats, topology: &topology, network, stores };
             opener.store_config(&StreamConfig::default()).fetch_threads
         };
         assert_eq!(threads(1, None), 16, "one per 4 CPUs");

@@ -3,10 +3,30 @@
 use super::azure::AzureSettings;
 use super::gcs::GcsSettings;
 use super::s3::S3Settings;
+use crate::clock::Clock;
 use crate::sync::Arc;
 use crate::{Error, Result};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Network of a simulation, for tests of whole loaders.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    /// Clock of timeouts, waits between attempts and connections. A [manual](Clock::manual) one makes them take no time.
+    pub clock: Clock,
+    /// Instead of [`StoreConfig::part_bytes`], so that small objects have several parts.
+    pub part_bytes: usize,
+}
+
+impl Default for Simulation {
+    /// No simulation: the system's clock, and parts of the usual size.
+    fn default() -> Self {
+        Self { clock: Clock::system(), part_bytes: PART_BYTES }
+    }
+}
+
+/// Default of [`StoreConfig::part_bytes`].
+const PART_BYTES: usize = 8 << 20;
 
 /// Callback of every fetch thread as it starts, with its number. It can pin the thread to its NUMA node.
 pub type ThreadStart = Arc<dyn Fn(usize) + Send + Sync>;
@@ -68,7 +88,7 @@ impl Default for StoreConfig {
     fn default() -> Self {
         Self {
             fetch_threads: 1,
-            part_bytes: 8 << 20,
+            part_bytes: PART_BYTES,
             parts_in_flight: 8,
             parts_in_flight_max: 64,
             download_retry: 2,

@@ -68,7 +68,7 @@ mod tests;
 pub use azure::AzureSettings;
 /// Memory that a fetch fills.
 pub use bytes::BytesMut as FetchBuffer;
-pub use config::{StoreConfig, ThreadStart, Transport};
+pub use config::{Simulation, StoreConfig, ThreadStart, Transport};
 pub use external::{FetchCommand, FetchQueue, FetchTask};
 pub use fetcher::{FetchStatus, Fetcher};
 pub(crate) use fetcher::{Length, fetch_whole};

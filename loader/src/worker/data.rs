@@ -5,7 +5,7 @@ use crate::catalog::{IndexedStream, location_of};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, StreamConfig, read};
 use crate::error::{Context, Error, Result};
-use crate::format::index::INDEX_BYTES_MAX;
+use crate::format::index::{INDEX_BYTES_MAX, is_document};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::order::DataSetShape;
 use crate::stats::Stats;
@@ -191,7 +191,7 @@ impl StreamLocation {
             // The store's threads exist for this download only.
             let stores = Stores::new(self.store_config()?, &stats, Clock::system())?;
             let remote = self.remote.as_deref().unwrap_or_default();
-            Ok(stores.open(remote)?.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize)?.0)
+            Ok(stores.open(remote)?.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document)?.0)
         };
         let parse = |bytes: &[u8]| {
             // The package has its own parser, which takes more formats: this check rejects answers that are no index.

@@ -1,7 +1,9 @@
 //! Shards from a server: fetches, and shards that stay on disk.
 
 use super::*;
+use forebay_loader::clock::Clock;
 use forebay_loader::format::HashAlgo;
+use forebay_loader::store::Simulation;
 use forebay_tests::server::{Fault, ObjectServer, Options as ServerOptions, Root, Rule};
 
 fn serve(directory: &Path) -> ObjectServer {
@@ -408,6 +410,47 @@ fn a_shard_that_never_matches_its_hash_is_an_error_with_both_digests() {
         assert_eq!(value("attempt").unwrap(), format!("{download_retry} of {download_retry}"));
         let gets = server.seen().iter().filter(|seen| seen.path.contains("shard.00001")).count();
         assert_eq!(gets, download_retry as usize);
+    }
+}
+
+#[test]
+fn a_shard_that_changes_on_the_way_is_fetched_again_if_its_hash_decides() {
+    for has_hashes in [true, false] {
+        let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let counts = if has_hashes { hashed(data.path(), None) } else { tokens(data.path(), 200, None) };
+        let server = serve(data.path());
+        server.script(Rule::once("shard.00001", Fault::CutAfter(30)));
+        server.script(Rule::once("shard.00001", Fault::OtherETag));
+        let config = config(stream(Some(cache.path()), Some(&server.url())));
+        let simulation = Simulation { clock: Clock::manual(), ..Simulation::default() };
+        let loader = Loader::simulated(config.clone(), &simulation).unwrap();
+        if has_hashes {
+            assert_eq!(rows(&epoch(&loader)), expected(&planned(&counts, &config, 0)));
+            continue;
+        }
+        loader.start_epoch().unwrap();
+        let error = loop {
+            match loader.next() {
+                Ok(Next::Batch(_)) => {}
+                Ok(_) => panic!("the shard may belong to another data set"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), forebay_loader::ErrorKind::Stale, "{error}");
+    }
+}
+
+#[test]
+fn empty_and_half_responses_are_no_files() {
+    for (file, text) in [("index", ""), ("index", r#"{"shards": [{"format": "mds"}"#), ("shard.00001", "")] {
+        let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let counts = tokens(data.path(), 200, None);
+        let server = serve(data.path());
+        server.script(Rule::once(file, Fault::Text(200, text.into())));
+        let config = config(stream(Some(cache.path()), Some(&server.url())));
+        let simulation = Simulation { clock: Clock::manual(), ..Simulation::default() };
+        let loader = Loader::simulated(config.clone(), &simulation).unwrap();
+        assert_eq!(rows(&epoch(&loader)), expected(&planned(&counts, &config, 0)));
     }
 }
 

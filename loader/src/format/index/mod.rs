@@ -15,3 +15,8 @@ pub use digests::Digests;
 pub(super) use emit::{ShardSettings, config};
 pub use folder::describe_folder;
 pub use shard::{FileInfo, FilePair, INDEX_BASENAME, INDEX_BYTES_MAX, Index, Shard, VERSION};
+
+/// Returns true if `bytes` are a whole JSON document, as an index is.
+pub(crate) fn is_document(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok()
+}

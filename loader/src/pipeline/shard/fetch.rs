@@ -5,7 +5,7 @@
 use crate::cache::{Admission, PublishFile, ResidencyGuard};
 use crate::catalog::Stream;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::{FileInfo, FilePair, Shard, hash};
+use crate::format::{FileInfo, FilePair, HashAlgo, Shard, hash};
 use crate::io::read_regular;
 use crate::pipeline::run::Run;
 use crate::stats::{Stats, TimeKind};
@@ -99,18 +99,23 @@ impl ShardFetch<'_> {
         Ok(FetchedShard { files, raw_bytes: shard.raw_bytes() })
     }
 
-    /// Fetches a file, again if it does not match its hash: a proxy or a replica may have damaged it.
+    /// Fetches a file, again if it does not match its hash: a proxy or a replica may have damaged it. A file with a hash
+    /// is also fetched again if it changed on the way, since it may have been replaced by an equal one.
     fn fetch_file(&self, origin: Origin<'_>, file: &FileInfo) -> Result<Vec<u8>> {
         let attempts = self.stream.download_retry.max(1);
         let mut attempt = 1;
         loop {
-            let bytes = match origin {
-                Origin::Store(remote) => self.fetch_from_store(remote, file)?,
-                Origin::External(fetcher) => self.fetch_externally(fetcher, file)?,
+            let fetched = match origin {
+                Origin::Store(remote) => self.fetch_from_store(remote, file),
+                Origin::External(fetcher) => self.fetch_externally(fetcher, file),
             };
-            let error = match check_hash(self.stream, file, &bytes) {
-                Ok(()) => return Ok(bytes),
-                Err(error) => error.with("attempt", format!("{attempt} of {attempts}")),
+            let error = match fetched {
+                Ok(bytes) => match check_hash(self.stream, file, &bytes) {
+                    Ok(()) => return Ok(bytes),
+                    Err(error) => error.with("attempt", format!("{attempt} of {attempts}")),
+                },
+                Err(error) if error.kind() == ErrorKind::Stale && expected_hash(self.stream, file).is_some() => error,
+                Err(error) => return Err(error),
             };
             if attempt == attempts {
                 return Err(error);
@@ -164,11 +169,15 @@ fn unpack<'a>(shard: &Shard, pair: FilePair<'a>, stored: Cow<'a, [u8]>, stats: &
     Ok(FetchedFile { pair, raw: raw.into(), zip: Some(stored) })
 }
 
-/// Compares `bytes` with the recorded hash: of the algorithm that the user chose, or else the cheapest recorded one.
+/// Returns the recorded hash to compare: of the algorithm that the user chose, or else the cheapest one.
+fn expected_hash(stream: &Stream, file: &FileInfo) -> Option<(HashAlgo, String)> {
+    let algo = stream.validate_hash.or_else(|| hash::cheapest(file.hashes.algos()))?;
+    Some((algo, file.hashes.get(algo)?))
+}
+
+/// Compares `bytes` with the recorded hash, if there is one.
 fn check_hash(stream: &Stream, file: &FileInfo, bytes: &[u8]) -> Result<()> {
-    let algo = stream.validate_hash.or_else(|| hash::cheapest(file.hashes.algos()));
-    let Some(algo) = algo else { return Ok(()) };
-    let Some(expected) = file.hashes.get(algo) else { return Ok(()) };
+    let Some((algo, expected)) = expected_hash(stream, file) else { return Ok(()) };
     let found = algo.hex(bytes);
     if found == expected {
         return Ok(());
