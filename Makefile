@@ -1,6 +1,6 @@
 # Targets. `make help` lists them; the scripts are in python/scripts.
 .DEFAULT_GOAL := help
-.PHONY: help run test gate docs build wheel install gpu-report
+.PHONY: help run test soak gate docs build wheel install gpu-report
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -10,6 +10,10 @@ run: ## see it work: data set, object server, epochs, training, report (RUN_ARGS
 
 test: ## everything that must pass: gate, Rust, C, Python
 	@python/scripts/test.sh
+
+soak: ## many epochs through a faulty network (SOAK=1000 seeds, from 0)
+	@python/scripts/system.sh && FOREBAY_CHAOS_SEEDS=$${SOAK:-1000} \
+	    cargo test --locked -p forebay-tests --test chaos -- --ignored --nocapture soak
 
 gate: ## the checks that run no test: format, lints, docs, layering, drift
 	@python/scripts/system.sh && cargo gate

@@ -1,5 +1,6 @@
 //! Harness for the suites across the crates.
 
+pub mod chaos;
 pub mod data;
 pub mod gate;
 pub mod hostile;
