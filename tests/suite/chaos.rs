@@ -166,7 +166,9 @@ fn check_folder(data: &DataSet, cache: &Path, limit: Option<u64>) {
         match std::fs::read(data.folder.path().join(&name)) {
             Ok(original) => assert!(kept == original, "{name} differs"),
             // Compressed in the data set; its samples were compared.
-            Err(_) => assert!(data.folder.path().join(format!("{name}.zstd")).exists(), "{name} is left over"),
+            Err(_) => {
+                assert!(data.folder.path().join(format!("{name}.zstd")).exists(), "{name} is no file of the data set")
+            }
         }
         shards += usize::from(name.ends_with(".mds"));
     }

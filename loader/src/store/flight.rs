@@ -290,9 +290,9 @@ mod tests {
         let flight = flight();
         let places: Vec<_> = (0..8).map(|_| flight.places.clone().try_acquire_owned().expect("free")).collect();
         flight.throttle();
-        for (ended, place) in (1..).zip(places) {
+        for (ended, place) in (1usize..).zip(places) {
             flight.end(Some(place), 100, LATENCY, false);
-            assert_eq!(flight.places.available_permits(), if ended <= 4 { 0 } else { ended - 4 });
+            assert_eq!(flight.places.available_permits(), ended.saturating_sub(4));
         }
     }
 }

@@ -5,9 +5,9 @@
 //! expects. Only then are its bytes written to the caller's memory, once.
 //!
 //! **Deadlines.** The head of a response and each [`PROGRESS_BYTES`] of a body must arrive within `download_timeout`. An
-//! attempt as a whole, with its redirects and credentials, and a response for every few bytes if the server likes that,
-//! has the time that this least rate gives it ([`attempt_limit`]). A part has `download_retry` attempts, with pauses of
-//! at most `backoff_max`. So the time of every fetch has a bound.
+//! attempt as a whole has the time that follows from this least rate ([`attempt_limit`]): it includes redirects and
+//! credentials, and a server may send a response for every few bytes. A part has `download_retry` attempts, with pauses
+//! of at most `backoff_max`. So the time of every fetch has a bound.
 
 use super::context::ThreadContext;
 use super::failure::Failure;
@@ -229,7 +229,7 @@ async fn receive(
         let plain = from == 0 && end == job.len;
         let request = GetRequest {
             key: job.key.clone(),
-            range: (!plain).then(|| from..end),
+            range: (!plain).then_some(from..end),
             version: job.agree_on_version(None),
         };
         let GetResponse { head, mut body } = job.source.get(context, &request).await?;
