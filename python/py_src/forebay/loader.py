@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import bisect
 import json
 import logging
 import operator
 import os
 import sys
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -20,6 +18,7 @@ from . import _forebay
 from .arguments import ByteSize, Count, OnError, Samples, Seconds, by_name, checked, checks, shown, whole, within
 from .bottleneck import bottleneck
 from .convert import Batch, converter, replicas
+from .epoch import Epoch, EpochSetter
 from .errors import ClosedError, ConfigError, StateError
 from .fields import Field, specs
 from .streams import Stream
@@ -236,13 +235,13 @@ class Loader:
         self._turn = threading.RLock()
         # Weak, because the iterator holds the loader. Without a cycle both end when the last of them is dropped. The name is
         # not DataLoader's `_iterator`, which Lightning replaces.
-        self._live: Callable[[], _Epoch | None] = lambda: None
+        self._live: Callable[[], Epoch | None] = lambda: None
         # An epoch has been started, and no batch of it was asked for: the next `iter` continues with it.
         self._is_fresh = False
         # Iterator with the batch of `_peek`, until that batch is delivered.
-        self._peeked: _Epoch | None = None
+        self._peeked: Epoch | None = None
         # Iterator with batches that are delivered again. Its state does not count them, also if the caller has dropped it.
-        self._failing: _Epoch | None = None
+        self._failing: Epoch | None = None
         # Epoch that `set_epoch` has named and no `iter` has started yet.
         self._named_epoch: int | None = None
         # Place in its epoch of the state that was loaded and that no batch has followed yet.
@@ -266,7 +265,7 @@ class Loader:
                 return self._peeked
             self._abandon()
             self._start()
-            iterator = _Epoch(self)
+            iterator = Epoch(self)
             self._live = weakref.ref(iterator)
         return iterator
 
@@ -354,9 +353,9 @@ class Loader:
         return self._batch.rows
 
     @property
-    def batch_sampler(self) -> _EpochSetter:
+    def batch_sampler(self) -> EpochSetter:
         """Object whose `sampler.set_epoch` is `set_epoch`: trainers look there for it."""
-        return _EpochSetter(self)
+        return EpochSetter(self)
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next `iter` run `epoch`, from its start or, if a state of that epoch was loaded, from there.
@@ -487,160 +486,8 @@ class Loader:
             )
 
 
-class _EpochSetter:
-    """Stand-in for a DataLoader's batch sampler."""
-
-    def __init__(self, loader: Loader) -> None:
-        self.sampler = self
-        self.set_epoch = loader.set_epoch
-
-
-# Number of a batch, and its outputs of each engine; None marks the end of the epoch.
-_Taken = tuple[int, list[Any]]
-
-
-class _Epoch:
-    """Iterator of one epoch."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-        self._over = False
-        self._is_empty = True
-        # Guards the next three attributes for short times.
-        self._lock = threading.Lock()
-        # Batches taken from the engines, and those of them that are incomplete, or could not be converted or transformed.
-        # These are delivered again.
-        self._taken = 0
-        self._failed: list[_Taken] = []
-        # Numbers of the batches that calls of `next` are converting or transforming.
-        self._in_flight: set[int] = set()
-        self.abandoned = False
-
-    def __iter__(self) -> _Epoch:
-        return self
-
-    def __next__(self) -> Any:
-        loader = self._loader
-        loader._check()
-        # Batches that this call has taken: at most one.
-        held: list[_Taken] = []
-        try:
-            with loader._turn:
-                self._take(held)
-            batch = self._converted(held)
-            with self._lock:
-                self._in_flight.discard(held[0][0])
-                if not self._failed and loader._failing is self:
-                    loader._failing = None
-            return batch
-        except BaseException:
-            self._keep(held)
-            raise
-
-    def peek(self) -> Any:
-        """Returns the next batch, which `next` returns again."""
-        held: list[_Taken] = []
-        try:
-            with self._loader._turn:
-                self._take(held)
-            return self._converted(held)
-        finally:
-            self._keep(held)
-
-    def forget(self) -> None:
-        """Drops batches that would be delivered again."""
-        with self._lock:
-            self._failed.clear()
-
-    def last_is_pending(self) -> bool:
-        """Returns true if the last batch is not delivered yet: it failed and is delivered again, or is in flight.
-
-        Raises:
-            StateError: An earlier batch failed, which a state cannot express.
-        """
-        with self._lock:
-            failed = [number for number, _ in self._failed]
-            last = self._taken - 1
-            # At the end of an epoch the engines' states cannot leave it out.
-            is_in_flight = last in self._in_flight and not self._over
-        if failed not in ([], [last]):
-            raise StateError(
-                "a batch before the last one could not be converted or transformed, and a state cannot leave out that batch alone: "
-                "take it from the iterator first, which delivers it next"
-            )
-        return bool(failed) or is_in_flight
-
-    def _converted(self, held: list[_Taken]) -> Any:
-        """Returns the batch in `held` in the user's framework, transformed."""
-        loader = self._loader
-        batches = [loader._convert(outputs) for outputs in held[0][1]]
-        batch = batches[0] if loader._single else batches
-        return batch if loader._transform is None else loader._transform(batch)
-
-    def _take(self, held: list[_Taken]) -> None:
-        """Adds the next batch and its number to `held`: from the kept ones, else from each engine.
-
-        An interrupt is raised between two steps of the interpreter, so each batch goes into a list in one step.
-        """
-        loader = self._loader
-        # Another thread may have closed the loader.
-        loader._check()
-        if self._is_empty:
-            # The group may have been made since `iter`.
-            check_group(loader._world)
-        if self.abandoned:
-            raise ClosedError("a newer iterator, load_state_dict or close ended this one: only one is alive at a time")
-        with self._lock:
-            if self._failed:
-                held.extend(map(self._failed.pop, (0,)))
-            elif self._over:
-                raise StopIteration
-            else:
-                held.append((self._taken, []))
-        number, taken = held[0]
-        loader._is_fresh = False
-        loader._loaded_place = 0
-        loader._peeked = None
-        try:
-            for engine in loader._engines[len(taken) :]:
-                taken.extend(map(type(engine).next, (engine,)))
-                if taken[-1] is None:
-                    taken.clear()
-                    self._over = True
-                    if self._is_empty:
-                        self._warn_of_no_batch()
-                    raise StopIteration
-                self._is_empty = False
-        finally:
-            if taken:
-                with self._lock:
-                    self._taken = max(self._taken, number + 1)
-                    self._in_flight.add(number)
-
-    def _keep(self, held: list[_Taken]) -> None:
-        """Keeps a batch, which is delivered before later ones."""
-        for number, taken in held:
-            # The mark of the end is not part of a batch.
-            taken[:] = [outputs for outputs in taken if outputs is not None]
-            with self._lock:
-                self._in_flight.discard(number)
-                if taken:
-                    bisect.insort(self._failed, (number, taken), key=operator.itemgetter(0))
-                    if not self.abandoned:
-                        self._loader._failing = self
-
-    def _warn_of_no_batch(self) -> None:
-        # Not at the start, because counting batches needs a plan of the epoch, which takes time.
-        if not len(self._loader):
-            why = "drop_last leaves out the only one, which is shorter than batch_size"
-        elif self._loader.stats()["counters"].get("samples_skipped"):
-            why = 'on_error="skip" left out every sample'
-        else:
-            return  # It resumed a position at the end of the epoch.
-        warnings.warn(f"an epoch has no batch: {why}", stacklevel=4)
-
-
 _OPTIONS = checks(Loader.__init__.__annotations__, without=_PYTHON_ONLY)
+
 
 def _sources(streams: Any, split: str | None) -> list[dict[str, Any]]:
     """Returns the engine's form of `streams`."""
