@@ -205,9 +205,19 @@ impl Loader {
         if let Some(batches) = position.batches {
             return Ok(batches);
         }
-        let batches = self.planner.batches(&self.config, position.resume())?;
+        let batches = self.planner.batches(&self.config, position.resume(), 0)?;
         position.batches = Some(batches);
         Ok(batches)
+    }
+
+    /// Batches of an epoch for this rank that is resumed at `sample_in_epoch`.
+    ///
+    /// # Errors
+    ///
+    /// As [`batches`](Self::batches).
+    pub fn batches_from(&self, sample_in_epoch: u64) -> Result<u64> {
+        let resume = self.position()?.resume();
+        self.planner.batches(&self.config, resume, sample_in_epoch)
     }
 
     /// Ends the current epoch, if there is one, and starts the next, or resumes at the loaded position.
@@ -317,13 +327,19 @@ impl Loader {
         Ok(self.state_of(position))
     }
 
-    /// Returns the position before the last delivered batch, for a caller that could not pass that batch on.
+    /// Returns the position before batch `number`, counted from the start of the epoch, for a caller that has not passed
+    /// that batch on. If it was not delivered to the caller yet, this is [`state`](Self::state). So a caller names the
+    /// batch before it asks for it, and gets the right state at any time.
+    ///
+    /// `has_failed`: the batch is passed on later. Otherwise it is in flight, and if others were delivered after it, only
+    /// the last one is left out; at the end of the epoch none is.
     ///
     /// # Errors
     ///
-    /// As [`state`](Self::state), and `State` when the epoch has ended.
-    pub fn state_before(&self) -> Result<State> {
-        let position = self.position()?.state_before(&self.planner)?;
+    /// As [`state`](Self::state), and `State` for a batch that has failed, if another one was delivered after it or the
+    /// epoch has ended.
+    pub fn state_before(&self, number: u64, has_failed: bool) -> Result<State> {
+        let position = self.position()?.state_before(&self.planner, number, has_failed)?;
         Ok(self.state_of(position))
     }
 

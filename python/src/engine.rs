@@ -99,6 +99,11 @@ impl Engine {
         enter::enter(py, || self.loader()?.batches())
     }
 
+    /// Number of batches of an epoch that is resumed at `sample_in_epoch`.
+    fn batches_from(&self, py: Python<'_>, sample_in_epoch: u64) -> PyResult<u64> {
+        enter::enter(py, || self.loader()?.batches_from(sample_in_epoch))
+    }
+
     /// Epoch that the next `start` runs.
     #[getter]
     fn epoch(&self, py: Python<'_>) -> PyResult<u64> {
@@ -124,12 +129,13 @@ impl Engine {
         next.map(|batch| outputs(py, batch)).transpose()
     }
 
-    /// Returns the loader's position as JSON; with `before_last`, the position before the last batch.
-    fn state_dict(&self, py: Python<'_>, before_last: bool) -> PyResult<String> {
+    /// Returns the loader's position as JSON: before batch `pending`, counted from `start`, or after all batches.
+    /// `has_failed`: that batch is delivered later. Otherwise it is in flight.
+    fn state_dict(&self, py: Python<'_>, pending: Option<u64>, has_failed: bool) -> PyResult<String> {
         enter::enter(py, || {
             let loader = self.loader()?;
-            let state = if before_last { loader.state_before() } else { loader.state() };
-            Ok(state?.to_json())
+            let state = pending.map_or_else(|| loader.state(), |number| loader.state_before(number, has_failed))?;
+            Ok(state.to_json())
         })
     }
 

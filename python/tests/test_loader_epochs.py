@@ -79,6 +79,53 @@ def test_set_epoch_keeps_a_state_of_that_epoch_alone(pictures, epochs, epoch):
         assert numbers(loader) == (epochs[0][2:], epochs[1])[epoch]
 
 
+def test_set_epoch_returns_to_the_epoch_of_a_loaded_state(pictures, epochs):
+    with ordered(pictures, shuffle=True) as loader:
+        iterator = iter(loader)
+        next(iterator), next(iterator)
+        state = loader.state_dict()
+        loader.load_state_dict(state)
+        for others in ((), (1,), (1, 2)):
+            loader.load_state_dict(state)
+            iter(loader)
+            for epoch in others:
+                loader.set_epoch(epoch)
+                assert (loader.epoch, loader.first_batch) == (epoch, 0)
+            loader.set_epoch(0)
+            assert (loader.epoch, loader.first_batch, loader.state_dict()) == (0, 2, state)
+        assert numbers(loader) == epochs[0][2:]
+        loader.set_epoch(0)
+        assert numbers(loader) == epochs[0], "a state counts until a batch is taken"
+
+
+@pytest.mark.parametrize("before", ["nothing", "iter", "break", "end", "load"])
+def test_a_state_after_set_epoch_is_that_of_the_epoch(pictures, epochs, before):
+    def starts():
+        loader.set_epoch(2)
+        state = loader.state_dict()
+        assert (state["epoch"], state["sample_in_epoch"]) == (2, 0)
+        return state
+
+    with ordered(pictures, shuffle=True) as loader:
+        if before == "iter":
+            live = iter(loader)
+        if before == "load":
+            next(iter(loader))
+            loader.load_state_dict(loader.state_dict())
+        for _ in loader if before in ("break", "end") else ():
+            if before == "break":
+                break
+        state = starts()
+        assert numbers(loader) == epochs[2]
+    with ordered(pictures, shuffle=True) as loader:
+        loader.load_state_dict(state)
+        assert numbers(loader) == epochs[2]
+        live = iter(loader)
+        next(live)
+        loader.set_epoch(2)
+        assert (loader.epoch, loader.state_dict()["epoch"]) == (2, 3), "an iterator that runs is at its own position"
+
+
 def test_set_epoch_after_the_last_batch_starts_the_next_epoch(pictures, epochs):
     """A trainer counts the batches and does not ask for one that `len` excludes."""
     with ordered(pictures, shuffle=True) as loader:
@@ -101,6 +148,26 @@ def test_batches_of_a_resumed_epoch_are_numbered_from_first_batch(pictures):
         loader.load_state_dict(loader.state_dict())
         resumed = [number for number, _ in enumerate(loader, loader.first_batch)]
     assert resumed == list(range(2, STEPS))
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_the_last_batch_of_an_epoch_has_the_last_number_after_any_batch_size(pictures, drop_last):
+    with ordered(pictures, drop_last=drop_last) as loader:
+        state = loader.state_dict()
+        for sample in [*range(0, SAMPLES, 20), SAMPLES]:
+            loader.load_state_dict(state | {"sample_in_epoch": sample})
+            first = loader.first_batch
+            assert [number for number, _ in enumerate(loader, first)] == list(range(first, len(loader)))
+            assert loader.first_batch == 0
+
+
+def test_an_epoch_that_ends_with_a_short_batch_has_no_batch_after_it(pictures):
+    with ordered(pictures) as loader:
+        batches = iter(loader)
+        assert [len(next(batches)["number"]) for _ in range(STEPS)][-1] < 16
+        loader.load_state_dict(loader.state_dict())
+        assert (loader.epoch, loader.first_batch) == (0, STEPS)
+        assert numbers(loader) == []
 
 
 def test_ranks_devices_and_replicas_count_for_the_first_batch(pictures):

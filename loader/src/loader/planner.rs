@@ -52,10 +52,13 @@ impl Planner {
         Box::new(move || planner.plan(epoch, Some(&resume)))
     }
 
-    /// Batches of a whole epoch for this rank, with the canonical nodes and seed of `resume`.
-    pub(super) fn batches(&self, config: &LoaderConfig, resume: Option<Resume>) -> Result<u64> {
+    /// Batches of an epoch for this rank from `sample_in_epoch` on, with the canonical nodes and seed of `resume`.
+    pub(super) fn batches(&self, config: &LoaderConfig, resume: Option<Resume>, sample_in_epoch: u64) -> Result<u64> {
         let resume = resume.map(|r| Resume { epoch: 0, sample_in_epoch: 0, ..r });
-        let plan = self.plan(0, resume.as_ref())?;
+        let mut plan = self.plan(0, resume.as_ref())?;
+        if sample_in_epoch > 0 {
+            plan = self.plan(0, Some(&plan.state(sample_in_epoch)))?;
+        }
         let order = plan.rank(Rank(config.world.rank));
         Ok(if config.drop_last { order.samples() / u64::from(config.batch_size) } else { order.batches() })
     }

@@ -18,6 +18,8 @@ pub(super) struct Position {
     delivered: u64,
     /// Rows of the last batch that had any, and of the skipped batches after it.
     last: u64,
+    /// Batches delivered since the plan's start. Kept at the end of the epoch.
+    batches_delivered: u64,
     phase: Phase,
     /// Batches of a whole epoch, once computed.
     pub(super) batches: Option<u64>,
@@ -39,7 +41,17 @@ impl Position {
     /// Position before the start of `epoch`, or at the checkpoint `resume`.
     pub(super) fn new(epoch: u64, resume: Option<Resume>) -> Self {
         let phase = Phase::NotStarted;
-        Self { epoch, resume, plan: None, delivered: 0, last: 0, phase, batches: None, running: None }
+        Self {
+            epoch,
+            resume,
+            plan: None,
+            delivered: 0,
+            last: 0,
+            batches_delivered: 0,
+            phase,
+            batches: None,
+            running: None,
+        }
     }
 
     /// The epoch that the next start begins.
@@ -91,6 +103,7 @@ impl Position {
         self.phase = Phase::Started;
         self.delivered = 0;
         self.last = 0;
+        self.batches_delivered = 0;
         // The first plan's canonical nodes and seed hold for all later epochs, as in the reference.
         self.resume = Some(plan.state(plan.sample_in_epoch()));
         self.plan = Some(plan);
@@ -101,6 +114,7 @@ impl Position {
         if self.runs(epoch) {
             self.delivered += batch.planned_rows;
             self.last = if batch.rows > 0 { 0 } else { self.last } + batch.planned_rows;
+            self.batches_delivered += u64::from(batch.rows > 0);
         }
     }
 
@@ -108,7 +122,12 @@ impl Position {
     pub(super) fn end(&mut self, epoch: &Arc<Epoch>) {
         if self.runs(epoch) {
             self.stop();
-            *self = Self { phase: Phase::Ended, batches: self.batches, ..Self::new(self.epoch + 1, self.resume) };
+            *self = Self {
+                phase: Phase::Ended,
+                batches: self.batches,
+                batches_delivered: self.batches_delivered,
+                ..Self::new(self.epoch + 1, self.resume)
+            };
         }
     }
 
@@ -122,8 +141,17 @@ impl Position {
         self.state_after(planner, self.delivered)
     }
 
-    /// The checkpoint before the last delivered batch.
-    pub(super) fn state_before(&self, planner: &Planner) -> Result<Resume> {
+    /// The checkpoint before the batch `number` since the plan's start, which the caller holds. `has_failed`: that batch
+    /// is delivered later; otherwise only the last batch is left out.
+    pub(super) fn state_before(&self, planner: &Planner, number: u64, has_failed: bool) -> Result<Resume> {
+        if number >= self.batches_delivered || (self.is_ended() && !has_failed) {
+            return self.state(planner);
+        }
+        if has_failed && number + 1 < self.batches_delivered {
+            let message = "a batch before the last one could not be converted or transformed, and a state cannot leave \
+                           out that batch alone: take it from the iterator first, which delivers it next";
+            return Err(Error::new(ErrorKind::State, message));
+        }
         if self.is_ended() {
             let message =
                 "the epoch has ended, but its last batch was not delivered: take the batch from the iterator first";

@@ -146,3 +146,28 @@ fn an_ended_epoch_does_not_release_shards_that_the_next_one_keeps() {
     drop(guard);
     assert!(dir.evict(0).expect("a look"));
 }
+
+#[test]
+fn a_state_leaves_out_the_batch_that_the_caller_holds() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let loader = loader(dir.path());
+    let place = |number, has_failed| {
+        let state = loader.state_before(number, has_failed).map_err(|e| e.kind())?;
+        Ok::<_, ErrorKind>((state.epoch, state.sample_in_epoch))
+    };
+    loader.start_epoch().expect("started");
+    assert_eq!(place(0, false), Ok((0, 0)), "it is named before it is asked for");
+    loader.next().expect("a batch");
+    assert_eq!([place(0, false), place(0, true), place(1, false)], [Ok((0, 0)), Ok((0, 0)), Ok((0, 2))]);
+    loader.next().expect("a batch");
+    assert_eq!([place(0, false), place(0, true)], [Ok((0, 2)), Err(ErrorKind::State)], "another one followed");
+    while !matches!(loader.next().expect("a batch"), Next::End) {}
+    assert_eq!([place(3, false), place(3, true), place(4, true)], [Ok((1, 0)), Err(ErrorKind::State), Ok((1, 0))]);
+}
+
+#[test]
+fn the_rest_of_an_epoch_has_batches_of_this_size_whatever_the_size_before() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let loader = loader(dir.path());
+    assert_eq!([0, 1, 2, 3, 7, 8].map(|sample| loader.batches_from(sample).expect("batches")), [4, 4, 3, 3, 1, 0]);
+}

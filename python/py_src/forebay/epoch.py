@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-import bisect
-import operator
 import threading
 import warnings
 from typing import Any
 
-from .errors import ClosedError, StateError
+from .errors import ClosedError
 from .world import check_group
 
 __all__ = ["Epoch", "EpochSetter"]
 
 
 class EpochSetter:
-    """Stand-in for a DataLoader's batch sampler."""
+    """Stand-in for a DataLoader's batch sampler, with the attributes that Lightning reads; it is not iterated.
+
+    Lightning 2.6 looks for `sampler.set_epoch`, and with DeepSpeed for `batch_size`. Accelerate and Transformers look at
+    the batch sampler of a torch `DataLoader` alone.
+    """
 
     def __init__(self, loader: Any) -> None:
         self.sampler = self
         self.set_epoch = loader.set_epoch
+        self.batch_size = loader.batch_size
 
 
-# Number of a batch, and its outputs of each engine; None marks the end of the epoch.
-_Taken = tuple[int, list[Any]]
+_Held = tuple[int, list[Any]]
+"""Number of the batch that a call of `next` works on, and its outputs of each engine; None marks the end of the epoch."""
 
 
 class Epoch:
     """Iterator of one epoch.
+
+    A batch is pending from before the engines are asked for it until `next` returns it, so that a signal handler or
+    another thread sees a state without it. A pending batch that no call works on has failed, and the next call begins
+    with it.
 
     Args:
         loader: The `Loader`. It has no type here, because the loader's file imports this one.
@@ -37,13 +44,13 @@ class Epoch:
         self._loader = loader
         self._over = False
         self._is_empty = True
-        # Guards the next three attributes for short times.
-        self._lock = threading.Lock()
-        # Batches taken from the engines, and those of them that are incomplete, or could not be converted or transformed.
-        # These are delivered again.
-        self._taken = 0
-        self._failed: list[_Taken] = []
-        # Numbers of the batches that calls of `next` are converting or transforming.
+        # Guards the next three attributes for short times. Reentrant, because a signal handler may ask for the state.
+        self._lock = threading.RLock()
+        # Batches that the engines were asked for.
+        self._begun = 0
+        # Outputs of each pending batch, by its number and then by engine, as far as the engines have delivered them.
+        self._pending: dict[int, list[Any]] = {}
+        # Numbers of the batches that calls of `next` are taking, converting or transforming.
         self._in_flight: set[int] = set()
         self.abandoned = False
 
@@ -53,15 +60,16 @@ class Epoch:
     def __next__(self) -> Any:
         loader = self._loader
         loader._check()
-        # Batches that this call has taken: at most one.
-        held: list[_Taken] = []
+        held: list[_Held] = []
         try:
             with loader._turn:
                 self._take(held)
             batch = self._converted(held)
+            number = held[0][0]
             with self._lock:
-                self._in_flight.discard(held[0][0])
-                if not self._failed and loader._failing is self:
+                self._pending.pop(number, None)
+                self._in_flight.discard(number)
+                if loader._failing is self and not self._failed():
                     loader._failing = None
             return batch
         except BaseException:
@@ -70,7 +78,7 @@ class Epoch:
 
     def peek(self) -> Any:
         """Returns the next batch, which `next` returns again."""
-        held: list[_Taken] = []
+        held: list[_Held] = []
         try:
             with self._loader._turn:
                 self._take(held)
@@ -78,40 +86,56 @@ class Epoch:
         finally:
             self._keep(held)
 
+    def has_next(self) -> bool:
+        """Waits for the next batch, which `next` converts and returns. False at the end of the epoch."""
+        held: list[_Held] = []
+        try:
+            with self._loader._turn:
+                self._take(held)
+            return True
+        except StopIteration:
+            return False
+        finally:
+            self._keep(held)
+
     def forget(self) -> None:
-        """Drops batches that would be delivered again."""
+        """Drops batches that would be delivered again: the engines are at the start of another epoch."""
         with self._lock:
-            self._failed.clear()
+            self._pending.clear()
+            self._begun = 0
 
-    def last_is_pending(self) -> bool:
-        """Returns true if the last batch is not delivered yet: it failed and is delivered again, or is in flight.
-
-        Raises:
-            StateError: An earlier batch failed, which a state cannot express.
-        """
+    @property
+    def is_running(self) -> bool:
+        """True if `next` may return a batch."""
         with self._lock:
-            failed = [number for number, _ in self._failed]
-            last = self._taken - 1
-            # At the end of an epoch the engines' states cannot leave it out.
-            is_in_flight = last in self._in_flight and not self._over
-        if failed not in ([], [last]):
-            raise StateError(
-                "a batch before the last one could not be converted or transformed, and a state cannot leave out that batch alone: "
-                "take it from the iterator first, which delivers it next"
-            )
-        return bool(failed) or is_in_flight
+            return not self.abandoned and (not self._over or bool(self._pending))
 
-    def _converted(self, held: list[_Taken]) -> Any:
+    def pending(self) -> tuple[int | None, bool]:
+        """Returns the number of the first batch that a state leaves out, if there is one, and true if that has failed."""
+        with self._lock:
+            failed = self._failed()
+            if failed:
+                return failed[0], True
+            number = self._begun
+            while number - 1 in self._pending:
+                number -= 1
+            return None if number == self._begun else number, False
+
+    def _failed(self) -> list[int]:
+        """Returns the numbers of the batches that failed; the caller holds `_lock`."""
+        return sorted(self._pending.keys() - self._in_flight)
+
+    def _converted(self, held: list[_Held]) -> Any:
         """Returns the batch in `held` in the user's framework, transformed."""
         loader = self._loader
         batches = [loader._convert(outputs) for outputs in held[0][1]]
         batch = batches[0] if loader._single else batches
         return batch if loader._transform is None else loader._transform(batch)
 
-    def _take(self, held: list[_Taken]) -> None:
-        """Adds the next batch and its number to `held`: from the kept ones, else from each engine.
+    def _take(self, held: list[_Held]) -> None:
+        """Adds the next batch to `held`: the first one that failed, or a new one, completed by each engine.
 
-        An interrupt is raised between two steps of the interpreter, so each batch goes into a list in one step.
+        An interrupt is raised between two steps of the interpreter, so outputs go into their list in one step.
         """
         loader = self._loader
         # Another thread may have closed the loader.
@@ -122,43 +146,47 @@ class Epoch:
         if self.abandoned:
             raise ClosedError("a newer iterator, load_state_dict or close ended this one: only one is alive at a time")
         with self._lock:
-            if self._failed:
-                held.extend(map(self._failed.pop, (0,)))
-            elif self._over:
+            failed = self._failed()
+            if not failed and self._over:
                 raise StopIteration
-            else:
-                held.append((self._taken, []))
-        number, taken = held[0]
+            number = failed[0] if failed else self._begun
+            held.append((number, self._pending.get(number, [])))
+            self._in_flight.add(number)
+            self._pending[number] = taken = held[0][1]
+            self._begun = max(self._begun, number + 1)
         loader._is_fresh = False
-        loader._loaded_place = 0
+        loader._loaded = None
         loader._peeked = None
-        try:
-            for engine in loader._engines[len(taken) :]:
-                taken.extend(map(type(engine).next, (engine,)))
-                if taken[-1] is None:
-                    taken.clear()
-                    self._over = True
-                    if self._is_empty:
-                        self._warn_of_no_batch()
-                    raise StopIteration
-                self._is_empty = False
-        finally:
-            if taken:
-                with self._lock:
-                    self._taken = max(self._taken, number + 1)
-                    self._in_flight.add(number)
+        for engine in loader._engines[len(taken) :]:
+            taken.extend(map(type(engine).next, (engine,)))
+            if taken[-1] is None:
+                self._end(held)
+                raise StopIteration
+            self._is_empty = False
 
-    def _keep(self, held: list[_Taken]) -> None:
+    def _end(self, held: list[_Held]) -> None:
+        """Ends the epoch, of which the batch in `held` is not a part."""
+        number, taken = held[0]
+        taken.clear()
+        self._over = True
+        with self._lock:
+            self._pending.pop(number, None)
+            self._in_flight.discard(number)
+            self._begun = number
+        held.clear()
+        if self._is_empty:
+            self._warn_of_no_batch()
+
+    def _keep(self, held: list[_Held]) -> None:
         """Keeps a batch, which is delivered before later ones."""
         for number, taken in held:
             # The mark of the end is not part of a batch.
             taken[:] = [outputs for outputs in taken if outputs is not None]
             with self._lock:
+                self._pending[number] = taken
                 self._in_flight.discard(number)
-                if taken:
-                    bisect.insort(self._failed, (number, taken), key=operator.itemgetter(0))
-                    if not self.abandoned:
-                        self._loader._failing = self
+                if taken and not self.abandoned:
+                    self._loader._failing = self
 
     def _warn_of_no_batch(self) -> None:
         # Not at the start, because counting batches needs a plan of the epoch, which takes time.
@@ -168,4 +196,4 @@ class Epoch:
             why = 'on_error="skip" left out every sample'
         else:
             return  # It resumed a position at the end of the epoch.
-        warnings.warn(f"an epoch has no batch: {why}", stacklevel=4)
+        warnings.warn(f"an epoch has no batch: {why}", stacklevel=5)

@@ -11,7 +11,6 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 from . import _forebay
@@ -213,6 +212,9 @@ class Loader:
         self._pid = os.getpid()
         self._closed = False
         self._world = detect(rank, world_size, local_rank, local_world_size)
+        # With other ranks a batch that loses all its samples gets a repeat.
+        is_alone = self._world.world_size * len(devices) == 1
+        self._may_lack_batches = values["on_error"] == "skip" and is_alone
         _log.info("loader of %s, local rank %d of %d", self._world, self._world.local_rank, self._world.local_world_size)
         config = {"streams": sources, "fields": outputs} | values
         if sharding is not None:
@@ -244,8 +246,8 @@ class Loader:
         self._failing: Epoch | None = None
         # Epoch that `set_epoch` has named and no `iter` has started yet.
         self._named_epoch: int | None = None
-        # Place in its epoch of the state that was loaded and that no batch has followed yet.
-        self._loaded_place = 0
+        # Epoch and sample of the state that was loaded and that no batch has followed yet.
+        self._loaded: tuple[int, int] | None = None
         # Samples of a batch on all devices of all ranks together.
         self._samples_per_step: int = config["batch_size"] * self._world.world_size * len(devices) // (config["replication"] or 1)
 
@@ -276,28 +278,34 @@ class Loader:
             StopIteration: The loaded state is the end of an epoch.
         """
         with self._turn:
-            iterator, place = iter(self), self._loaded_place
+            iterator, loaded = iter(self), self._loaded
             try:
                 return iterator.peek()
             finally:
                 # Nothing was delivered yet, and the iterator holds a batch that the engines do not have any more.
                 if self._failing is iterator:
-                    self._is_fresh, self._loaded_place, self._peeked = True, place, iterator
+                    self._is_fresh, self._loaded, self._peeked = True, loaded, iterator
 
     def _start(self) -> None:
         """Starts the epoch that the next batch belongs to, unless it has been started already."""
         named, self._named_epoch = self._named_epoch, None
         if named is not None and named != self._engines[0].epoch - self._is_fresh:
-            self._move(named, 0)
+            loaded = self._loaded
+            self._move(named, self._loaded_sample(named))
+            # Another call of `set_epoch` may return to it.
+            self._loaded = loaded
         if not self._is_fresh:
             for engine in self._engines:
                 engine.start()
             self._is_fresh = True
 
-    def _move(self, epoch: int, batch: int) -> None:
-        state = json.loads(self._engines[0].state_dict(False))
-        state |= {"epoch": epoch, "sample_in_epoch": batch * self._samples_per_step}
-        self._load(state, strict=True)
+    def _loaded_sample(self, epoch: int) -> int:
+        """Returns the place where `epoch` begins: that of the loaded state, if it is of this epoch, or 0."""
+        return self._loaded[1] if self._loaded is not None and self._loaded[0] == epoch else 0
+
+    def _move(self, epoch: int, sample: int) -> None:
+        state = json.loads(self._engines[0].state_dict(None, False))
+        self._load(state | {"epoch": epoch, "sample_in_epoch": sample}, strict=True)
 
     def _load(self, state: dict[str, Any], strict: bool) -> None:
         """Loads a state; the caller holds `_turn`."""
@@ -311,7 +319,7 @@ class Loader:
         self._peeked = self._failing = None
         self._is_fresh = False
         self._named_epoch = None
-        self._loaded_place = int(state.get("sample_in_epoch", 0))
+        self._loaded = int(state["epoch"]), int(state.get("sample_in_epoch", 0))
 
     def __getitem__(self, at: object) -> Any:
         raise TypeError(
@@ -342,10 +350,11 @@ class Loader:
 
     @property
     def first_batch(self) -> int:
-        """Number of the batch that the next `iter` starts with, for `enumerate` and progress bars of a resumed epoch."""
-        if self._named_epoch not in (None, self._engines[0].epoch - self._is_fresh):
-            return 0
-        return self._loaded_place // self._samples_per_step
+        """Number of the batch that the next `iter` starts with, for `enumerate` and progress bars. The last is `len` - 1."""
+        sample = self._loaded_sample(self.epoch)
+        batch, rest = divmod(sample, self._samples_per_step)
+        # Within a batch of this size, after another size; or at the end of an epoch, whose last batch is not full.
+        return len(self) - self._engines[0].batches_from(sample) if rest else batch
 
     @property
     def batch_size(self) -> int:
@@ -358,9 +367,9 @@ class Loader:
         return EpochSetter(self)
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next `iter` run `epoch`, from its start or, if a state of that epoch was loaded, from there.
+        """Makes the next `iter` run `epoch`: from a loaded state of that epoch until a batch is taken, else from its start.
 
-        An iterator that no batch was taken from moves to the epoch as well.
+        An iterator that no batch was taken from moves there too. `state_dict` is that place, unless an iterator is running.
         """
         self._check()
         epoch = whole("epoch", epoch)
@@ -372,17 +381,20 @@ class Loader:
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batches delivered so far; batches made ahead do not count.
 
-        The state is small, consists of plain numbers and strings, is equal on all ranks, and MosaicML streaming can
-        load it. A batch that could not be converted, or whose `transform` raised an error, is delivered again and does
-        not count.
+        Other threads and signal handlers may call it at any time. The state is small, consists of plain numbers and
+        strings, is equal on all ranks, and MosaicML streaming can load it. A batch that could not be converted, or whose
+        `transform` raised an error, is delivered again and does not count.
 
         Raises:
             StateError: Several threads share the iterator, and such a batch precedes one that was delivered.
         """
         self._check()
         check_group(self._world)
-        iterator = self._live()
-        return json.loads(self._engines[0].state_dict(iterator is not None and iterator.last_is_pending()))
+        iterator, named = self._live(), self._named_epoch
+        if iterator is not None and iterator.is_running:
+            return json.loads(self._engines[0].state_dict(*iterator.pending()))
+        state = json.loads(self._engines[0].state_dict(None, False))
+        return state if named is None else state | {"epoch": named, "sample_in_epoch": self._loaded_sample(named)}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Makes the next `iter` resume the position of `state`, on any legal number of ranks.
@@ -407,7 +419,7 @@ class Loader:
     def _seek(self, batch: int) -> None:
         """Makes the next `iter` start with batch number `batch` of its epoch, without reading those before it."""
         with self._turn:
-            self._move(self.epoch, batch)
+            self._move(self.epoch, batch * self._samples_per_step)
             self._abandon()
 
     def stats(self) -> dict[str, Any]:
@@ -453,9 +465,7 @@ class Loader:
     def __enter__(self) -> Loader:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -1,0 +1,116 @@
+"""States of forebay.Loader that are taken, and interrupts that arrive, while a batch is in flight."""
+
+import dis
+import itertools
+import sys
+import threading
+
+import pytest
+from loaders import ordered
+
+import forebay as fb
+import forebay.epoch
+
+
+class Watched:
+    """Engine that calls `watch` before and after it delivers."""
+
+    def __init__(self, engine, watch):
+        self._engine, self._watch = engine, watch
+
+    def __getattr__(self, name):
+        return getattr(self._engine, name)
+
+    def next(self):
+        self._watch()
+        outputs = self._engine.next()
+        if outputs is not None:
+            self._watch()
+        return outputs
+
+
+@pytest.mark.parametrize("devices", [["cpu"], ["cpu", "cpu"]])
+@pytest.mark.parametrize("asks", ["handler", "thread"])
+def test_a_state_leaves_out_a_batch_that_is_in_flight(pictures, devices, asks):
+    """As a signal handler, and another thread, ask for it at each moment of a step."""
+    states = []
+
+    def ask():
+        if asks == "handler":
+            states.append(loader.state_dict())
+        else:
+            asking = threading.Thread(target=lambda: states.append(loader.state_dict()))
+            asking.start()
+            asking.join()
+
+    with ordered(pictures, device=devices) as loader:
+        loader._engines = [Watched(engine, ask) for engine in loader._engines]
+        batches = iter(loader)
+        for _ in range(len(loader)):
+            expected = loader.state_dict()
+            next(batches)
+            assert len(states) == 2 * len(devices) and all(state == expected for state in states)
+            states.clear()
+        assert next(batches, None) is None
+
+
+def interrupted(found, batches, number):
+    """Takes a batch, with an interrupt at the place `number` of the iterator's code where a signal handler may run. Returns
+    the number of such places up to there."""
+    places = 0
+
+    def frames(frame, event, arg):
+        if frame.f_code.co_filename != forebay.epoch.__file__:
+            return None
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        return steps
+
+    def steps(frame, event, arg):
+        nonlocal places
+        if event == "opcode":
+            code, after = frame.f_code, last.get(frame)
+            last[frame] = names.setdefault(code, {step.offset: step.opname for step in dis.get_instructions(code)})[frame.f_lasti]
+            # The interpreter looks for signals after calls and before it repeats a loop.
+            if after is not None and after.startswith(("CALL", "JUMP", "RESUME")):
+                places += 1
+                if places == number:
+                    raise KeyboardInterrupt
+        return steps
+
+    last, names = {}, {}
+    sys.settrace(frames)
+    try:
+        # In one step: an interrupt between two would lose a batch in this test itself.
+        found.extend(itertools.islice(batches, 1))
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return places
+
+
+@pytest.mark.parametrize("devices", ["cpu", ["cpu", "cpu"]])
+def test_an_interrupt_anywhere_in_a_step_loses_no_batch(pictures, devices):
+    with ordered(pictures, device=devices, batch_size=128) as loader:
+        expected = [str(batch) for batch in loader]
+        for number in itertools.count(1):
+            places = []
+            # Also before the end of the epoch, and of the batch that follows an interrupt.
+            for position in range(len(expected) + 1):
+                loader.set_epoch(0)
+                batches, found = iter(loader), []
+                found.extend(itertools.islice(batches, position))
+                places.append(interrupted(found, batches, number))
+                found.extend(batches)
+                assert [str(batch) for batch in found] == expected, f"interrupt {number} at batch {position}"
+            if max(places) < number:
+                break
+        assert number > 15, "an interrupt at each of these places"
+
+
+def test_a_signal_handler_may_ask_for_the_state_where_the_iterator_holds_its_lock(pictures):
+    with ordered(pictures) as loader:
+        batches = iter(loader)
+        next(batches)
+        with batches._lock:
+            assert loader.state_dict()["sample_in_epoch"] == 16
