@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import warnings
+from unittest import mock
 
 import keras
 import numpy as np
@@ -68,9 +69,9 @@ def fit(batches, stop=None, kill=False, backup=None, **kwargs):
     return record, history
 
 
-def expected(folder):
+def expected(folder, **kwargs):
     """Ids of each step of a loop over the loader alone."""
-    with loader(folder, "numpy") as train:
+    with loader(folder, "numpy", **kwargs) as train:
         return {epoch: [sorted(batch["x"].tolist()) for batch in train] for epoch in range(EPOCHS)}
 
 
@@ -88,6 +89,23 @@ def check(folder, backup):
     with loader(folder) as train:
         record, _ = fit(Batches(train, "x", "y", repeat=True), steps_per_epoch=6, epochs=5)
         assert sum(record.epochs.values(), []) == sum(plain.values(), []), "steps_per_epoch crosses the loader's epochs"
+    single = {"batch_size": ROWS}
+    for steps, epochs in ((None, EPOCHS), (1, EPOCHS), (EPOCHS, 1)):
+        with loader(folder, **single) as train:
+            record, _ = fit(Batches(train, "x", "y", repeat=steps is not None), steps_per_epoch=steps, epochs=epochs)
+            batches = sum(expected(folder, **single).values(), [])
+            assert sum(record.epochs.values(), []) == batches, "epochs of one batch"
+    if keras.config.backend() == "jax":
+        # On other devices than CPUs Keras takes a batch ahead, also of the pass that it builds the model with.
+        with mock.patch("jax.default_backend", return_value="gpu"):
+            for size in (5, ROWS // 2, ROWS):
+                with loader(folder, batch_size=size) as train:
+                    record, _ = fit(Batches(train, "x", "y"))
+                    assert record.epochs == expected(folder, batch_size=size), f"batches of {size}, one ahead"
+                    assert train.epoch == EPOCHS
+    with loader(folder, **single) as train, loader(folder, **single) as val:
+        fit(Batches(train, "x", "y"), validation_data=Batches(val, "x", "y"))
+        assert (train.epoch, val.epoch) == (EPOCHS, EPOCHS), "each epoch of one batch is used"
     with loader(folder) as train:
         state = train.state_dict() | {"sample_in_epoch": 45}
         batches = Batches(train, "x", "y")

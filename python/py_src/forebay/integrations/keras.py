@@ -15,6 +15,7 @@ import os
 import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -25,6 +26,16 @@ from ..errors import ConfigError
 from ..loader import Loader
 
 __all__ = ["BackupAndRestore", "Batches"]
+
+
+@dataclass
+class _Start:
+    """Start of a pass."""
+
+    epoch: Any
+    """Iterator of the loader's epoch."""
+    taken: list[tuple[Any, Any]]
+    """Batches that were taken from it, with the states after them."""
 
 
 class Batches(DataAdapter):
@@ -58,8 +69,10 @@ class Batches(DataAdapter):
         self._loader = loader
         self._parts = parts
         self._repeat = repeat
-        # Iterator of the loader's epoch, with its first batch and the state after it, which were taken already.
-        self._begun: tuple[Any, Any, Any] | None = None
+        # Start of the next pass, if batches of it were taken already.
+        self._begun: _Start | None = None
+        # Keras has begun a pass, has not ended it, and may have built the model with all batches of it so far.
+        self._may_build = False
         # States after the batches of this pass that were not trained on yet, where there is a callback.
         self._states: deque[dict[str, Any]] | None = None
 
@@ -94,7 +107,8 @@ class Batches(DataAdapter):
         def array(value: Any) -> Any:
             return value if isinstance(value, jax.Array) else keras.ops.convert_to_numpy(value)
 
-        return self._map(array)
+        # Keras takes one batch ahead, to copy it to the device.
+        return self._map(array, shown=1 if jax.default_backend() == "cpu" else 2)
 
     def get_torch_dataloader(self) -> Iterator[Any]:
         """Returns an epoch as tensors on Keras's device."""
@@ -105,13 +119,20 @@ class Batches(DataAdapter):
         from .tensorflow import view
 
         # The pass delivers this batch again.
-        if self._begun is None or self._begun[0].abandoned:
+        if self._begun is None or self._begun.epoch.abandoned:
             self._begun = self._begin()
         # One element is taken ahead, so that it is converted during the step before.
-        return view(self._pass, self._arranged(self._begun[1])).prefetch(1)
+        return view(self._pass, self._arranged(self._begun.taken[0][0])).prefetch(1)
 
-    def _map(self, convert: Any) -> Iterator[Any]:
-        return (keras.tree.map_structure(convert, batch) for batch in self._pass())
+    def on_epoch_end(self) -> None:
+        """Ends a pass. Keras calls this also after it has built the model, for which it takes the first batch of a pass."""
+        self._may_build = False
+
+    def _map(self, convert: Any, shown: int = 1) -> Iterator[Any]:
+        if self._may_build:
+            # Keras asks for the next pass before it ends one that it has trained on, if that had `num_batches`.
+            self._begun, self._may_build = None, False
+        return (keras.tree.map_structure(convert, batch) for batch in self._pass(shown))
 
     def _arranged(self, batch: Any) -> Any:
         """Returns the outputs of a batch in Keras's form."""
@@ -120,53 +141,71 @@ class Batches(DataAdapter):
         parts = [batch[names] if isinstance(names, str) else {name: batch[name] for name in names} for names in self._parts]
         return tuple(parts)
 
-    def _pass(self) -> Iterator[Any]:
+    def _pass(self, shown: int = 0) -> Iterator[Any]:
         """One pass of Keras over the data: an epoch, or without an end.
 
-        Keras builds a model with the first batch of a pass, and then begins another pass, which has to start with the
+        Keras may build a model with the first batch of a pass, and then begins another pass, which has to start with the
         same batch.
+
+        Args:
+            shown: Batches that Keras takes to build a model. 0: it does not build one with this pass.
         """
         if self._states is not None:
             self._states.clear()
-        if self._begun is not None and self._begun[0].abandoned:
+        if self._begun is not None and self._begun.epoch.abandoned:
             # Another state was loaded since.
             self._begun = None
-        epoch, batch, state = self._begun or self._begin()
-        # An only batch is trained on: nothing is taken after it that would show that.
-        self._begun = None if len(self._loader) == 1 else (epoch, batch, state)
-        yield self._delivered(batch, state or self._state())
-        self._begun = None
+        start = self._begun or self._begin()
+        # A pass that builds no model may be dropped at its first batch as well, if that is not the only one.
+        kept = shown or int(len(self._loader) > 1)
+        self._begun = start if kept else None
+        self._may_build = shown > 0
+        number = 0
+        for number, (batch, state) in enumerate(self._steps(start), 1):
+            if number > kept:
+                self._begun, self._may_build = None, False
+                start.taken.clear()
+            if self._states is not None:
+                self._states.append(state or self._state())
+            yield self._arranged(batch)
+        if not shown or number < len(self._loader):
+            self._begun, self._may_build = None, False
+
+    def _steps(self, start: _Start) -> Iterator[tuple[Any, Any]]:
+        """Yields the batches from `start` on with the states after them."""
+        yield from list(start.taken)
         while True:
-            for batch in epoch:
-                yield self._delivered(batch, self._state())
+            for batch in start.epoch:
+                step = batch, self._state()
+                if self._begun is start:
+                    start.taken.append(step)
+                yield step
             if not self._repeat:
                 return
-            epoch, batch, state = self._begin()
-            yield self._delivered(batch, state)
+            following = self._begin()
+            start.epoch = following.epoch
+            if self._begun is start:
+                start.taken += following.taken
+            yield from following.taken
 
-    def _begin(self) -> tuple[Any, Any, Any]:
+    def _begin(self) -> _Start:
         """Starts the loader's next epoch, with its first batch."""
         # A loader whose state is the end of an epoch has no batch of that one.
         for _ in range(2):
             epoch = iter(self._loader)
             for batch in epoch:
-                return epoch, batch, self._state()
+                return _Start(epoch, [(batch, self._state())])
         raise ConfigError("an epoch of the loader has no batch")
 
     def _state(self) -> dict[str, Any] | None:
         return None if self._states is None else self._loader.state_dict()
-
-    def _delivered(self, batch: Any, state: Any) -> Any:
-        if self._states is not None:
-            self._states.append(state)
-        return self._arranged(batch)
 
     def _resume(self, state: dict[str, Any]) -> bool:
         """Continues after `state`, and returns true if that is the end of an epoch."""
         self._loader.load_state_dict(state)
         epoch = iter(self._loader)
         for batch in epoch:
-            self._begun = epoch, batch, self._state()
+            self._begun = _Start(epoch, [(batch, self._state())])
             return False
         self._begun = None
         return True
