@@ -8,6 +8,7 @@ pytest.importorskip("accelerate", reason="the trainers are not installed: python
 import torch  # noqa: E402
 from accelerate import Accelerator, skip_first_batches  # noqa: E402
 from accelerate.data_loader import prepare_data_loader  # noqa: E402
+from picture_set import jpeg  # noqa: E402
 
 import forebay as fb  # noqa: E402
 from forebay.integrations.accelerate import DataLoader  # noqa: E402
@@ -53,6 +54,88 @@ def test_accumulated_gradients_are_applied_with_the_last_batch(prepared):
             synced.append(accelerator.sync_gradients)
     assert synced == [False, False, True, False, False, True, True]
     assert accelerator.gradient_state.active_dataloader is None
+
+
+def synced_steps(accelerator, batches):
+    """Ids of each batch, and whether accumulated gradients are applied after it."""
+    model, steps = accelerator.prepare(torch.nn.Linear(1, 1)), []
+    for batch in batches:
+        with accelerator.accumulate(model):
+            steps.append((batch["x"].tolist(), accelerator.sync_gradients))
+    assert accelerator.gradient_state.active_dataloader is None
+    return [ids for ids, _ in steps], [is_synced for _, is_synced in steps]
+
+
+@pytest.mark.parametrize("sample", [12, 36, 81, SAMPLES])
+def test_gradients_are_applied_at_the_end_after_a_resume_with_another_batch_size(make, sample):
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=100)
+    loader = accelerator.prepare(DataLoader(make(batch_size=10)))
+    loader.load_state_dict(loader.state_dict() | {"sample_in_epoch": sample})
+    for samples in (SAMPLES - sample, SAMPLES):
+        batches, synced = synced_steps(accelerator, loader)
+        assert len(sum(batches, [])) == samples
+        assert synced == [False] * (len(batches) - 1) + [True] * bool(batches)
+
+
+def test_gradients_are_applied_at_the_end_of_the_loader_of_skip_first_batches(prepared, order):
+    accelerator, loader = prepared(gradient_accumulation_steps=100)
+    rest = skip_first_batches(loader, 4)
+    assert synced_steps(accelerator, rest) == (order[4:STEPS], [False, False, True])
+    for _ in skip_first_batches(loader, 2):
+        break
+    assert accelerator.gradient_state.active_dataloader is None
+    # Without the DataLoader that it was made of.
+    loader = skip_first_batches(loader, 6)
+    assert synced_steps(accelerator, loader)[1] == [True]
+
+
+@pytest.fixture
+def make_spoilt(tmp_path):
+    """Function that makes a loader of batches of three; some have no sample that can be decoded."""
+    loaders = []
+
+    def make(spoilt, **arguments):
+        folder = tmp_path / "spoilt"
+        with fb.MDSWriter(out=folder, columns={"image": "bytes", "number": "int"}) as writer:
+            for number in range(15):
+                writer.write({"image": b"no picture" if number // 3 in spoilt else jpeg(number), "number": number})
+        fields = {"x": fb.Scalar("number"), "image": fb.Image("image", fb.Resize((4, 4)))}
+        arguments = {"batch_size": 3, "on_error": "skip", "max_errors": 15, "fields": fields} | arguments
+        loaders.append(fb.Loader(local=folder, **arguments))
+        return loaders[-1]
+
+    yield make
+    for loader in loaders:
+        loader.close()
+
+
+@pytest.mark.parametrize("spoilt", [(), (0,), (2,), (4,), (3, 4), (0, 1, 2, 3)])
+def test_gradients_are_applied_at_the_end_of_an_epoch_that_lacks_batches(make_spoilt, spoilt):
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=100)
+    loader = make_spoilt(spoilt)
+    prepared = accelerator.prepare(DataLoader(loader))
+    batches, synced = synced_steps(accelerator, prepared)
+    assert batches == [[*range(3 * batch, 3 * batch + 3)] for batch in range(5) if batch not in spoilt]
+    assert synced == [False] * (len(batches) - 1) + [True]
+    # The state after each batch continues with the next one, also in a loop that names the epoch again.
+    for step in range(len(batches)):
+        prepared.set_epoch(0)
+        for number, _ in enumerate(prepared):
+            if number == step:
+                state = prepared.state_dict()
+                break
+        assert state["epoch"] == 0
+        prepared.load_state_dict(state)
+        prepared.set_epoch(0)
+        assert taken(prepared) == batches[step + 1 :]
+
+
+def test_an_error_after_a_batch_does_not_take_that_batch_back(make_spoilt):
+    prepared = Accelerator(cpu=True).prepare(DataLoader(make_spoilt((2,), max_errors=1)))
+    batches = iter(prepared)
+    assert [next(batches)["x"].tolist() for _ in range(2)] == [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(fb.UnsupportedError, match="more bad samples than max_errors"):
+        next(batches)
 
 
 def test_first_batches_are_skipped_without_reading_them(prepared, order, make):

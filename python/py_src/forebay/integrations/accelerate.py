@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from accelerate.data_loader import DataLoaderStateMixin
@@ -15,13 +15,14 @@ from . import torch
 __all__ = ["DataLoader"]
 
 
-class DataLoader(DataLoaderStateMixin, torch.DataLoader):
+class DataLoader(torch.DataLoader):
     """A loader for `accelerator.prepare`, which leaves the sharding to it and puts its state into `save_state`.
 
         train = accelerator.prepare(DataLoader(forebay.Loader(remote="s3://bucket/set", batch_size=256, shuffle=True)))
 
     Batches are moved to the process's device. `load_state` resumes within an epoch; `skip_first_batches` after it is not
-    needed, and hides the end of an epoch from gradient accumulation.
+    needed. Accelerate applies accumulated gradients with the last batch of an epoch. If `on_error="skip"` may leave out
+    whole batches, a batch is delivered when the one after it is ready, which shows whether it is the last one.
 
     Args:
         loader: Loader with a single device.
@@ -29,21 +30,66 @@ class DataLoader(DataLoaderStateMixin, torch.DataLoader):
 
     _is_accelerate_prepared = True
     use_stateful_dataloader = True
-    _drop_last = True
 
-    def __init__(self, loader: Loader) -> None:
-        super().__init__(loader)
-        self.gradient_state = GradientState()
+    def _batches_of(self, loader: Loader) -> torch.Batches:
+        return _Batches(loader)
 
-    def __iter__(self) -> Iterator[Any]:
-        self.begin()
-        try:
-            for batch in super().__iter__():
-                self.end_of_dataloader = self.dataset.is_last()
-                yield send_to_device(batch, PartialState().device, non_blocking=True)
-        finally:
-            self.end()
+    @property
+    def end_of_dataloader(self) -> bool:
+        """True at the last batch of an epoch."""
+        return self.dataset.end_of_dataloader
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next `iter` run `epoch`."""
         self.sampler.set_epoch(epoch)
+
+
+class _Batches(DataLoaderStateMixin, torch.Batches):
+    """Batches on the process's device. Accelerate's gradient state follows a pass over them, also one of a DataLoader that
+    `skip_first_batches` makes of this data set."""
+
+    # Every batch counts as full, so that no rows are removed from gathered figures.
+    _drop_last = True
+
+    def __init__(self, loader: Loader) -> None:
+        # State before the end of the epoch was found, while the last batch is the latest one.
+        self._last_state: dict[str, Any] | None = None
+        self.gradient_state = GradientState()
+        super().__init__(loader)
+
+    def begin_pass(self) -> int:
+        self._last_state = None
+        return super().begin_pass()
+
+    def __getitems__(self, numbers: Sequence[int]) -> Any:
+        if self._batches is None:
+            self.begin()
+        batch = super().__getitems__(numbers)
+        self.end_of_dataloader = self._next >= len(self.loader) or self._is_last()
+        return send_to_device(batch, PartialState().device, non_blocking=True)
+
+    def _is_last(self) -> bool:
+        """Returns true if no batch follows, although there are more numbers."""
+        if not self.loader._may_lack_batches or self._batches is None:
+            return False
+        state = self.loader.state_dict()
+        try:
+            if self._batches.has_next():
+                return False
+        except Exception:  # The next call raises it again.
+            return False
+        # A state is that of the last batch, and not the start of the next epoch, until that is asked for.
+        self._last_state = state
+        return True
+
+    def end_pass(self, number_of_pass: int) -> None:
+        if number_of_pass == self.number_of_pass:
+            self._last_state = None
+            self.end()
+
+    def state_dict(self, num_samples: int | None = None, from_beginning: bool = True) -> dict[str, Any]:
+        return self._last_state or super().state_dict(num_samples, from_beginning)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        self._last_state = None
+        super().load_state_dict(state_dict)

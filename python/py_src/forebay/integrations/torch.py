@@ -38,9 +38,12 @@ class DataLoader(torch.utils.data.DataLoader):
     def __init__(self, loader: Loader) -> None:
         if not loader._single:
             raise ConfigError('a DataLoader has one batch per step, but device is a list: pass a name, such as device="cuda:0"')
-        batches = _Batches(loader)
+        batches = self._batches_of(loader)
         # All batches have as many numbers, so that none is left out, and a library does not remove repeats again.
         super().__init__(batches, loader.batch_size, sampler=_Numbers(batches), collate_fn=_same, drop_last=True)
+
+    def _batches_of(self, loader: Loader) -> Batches:
+        return Batches(loader)
 
     def __iter__(self) -> Iterator[Any]:
         # A library that skips batches itself iterates the sampler alone, which then begins at the start of the epoch.
@@ -49,22 +52,25 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the loader's state."""
-        return self.dataset.loader.state_dict()
+        return self.dataset.state_dict()
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Makes the next `iter` resume the position of a loader's state, on any legal number of ranks."""
-        self.dataset.loader.load_state_dict(state_dict)
+        self.dataset.load_state_dict(state_dict)
 
 
-class _Batches(torch.utils.data.Dataset):
-    """Batches of a loader, in the order of their numbers."""
+class Batches(torch.utils.data.Dataset):
+    """Batches of a loader, in the order of their numbers.
+
+    A pass is an iteration over the sampler, whose generator begins and ends it.
+    """
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
         self.number_of_pass = 0
-        self.restart()
+        self.begin_pass()
 
-    def restart(self) -> int:
+    def begin_pass(self) -> int:
         """Begins a pass: the next batch is the first one of an iterator. Returns the number of the pass."""
         self._batches: Iterator[Any] | None = None
         self._next = 0
@@ -102,12 +108,11 @@ class _Batches(torch.utils.data.Dataset):
             self._has_failed = True
             raise
 
+    def end_pass(self, number_of_pass: int) -> None:
+        """Ends a pass, if no other one has begun. It may end before the last batch."""
+
     def __getitem__(self, number: int) -> Any:
         raise ConfigError("rows are delivered in batches: a library has replaced the batch sampler of this DataLoader")
-
-    def is_last(self) -> bool:
-        """Returns true after the last batch of an epoch."""
-        return self._next >= len(self.loader)
 
     def finish(self) -> None:
         """Lets the loader see the end of the epoch, after which its state is the start of the next one."""
@@ -127,7 +132,7 @@ class _Batches(torch.utils.data.Dataset):
 class _Numbers(DistributedSampler):
     """Numbers of the rows of an epoch, in order."""
 
-    def __init__(self, batches: _Batches) -> None:
+    def __init__(self, batches: Batches) -> None:
         # Not the base's, which counts samples and asks for the process group.
         self._batches = batches
         self.dataset = batches
@@ -137,12 +142,15 @@ class _Numbers(DistributedSampler):
     def __iter__(self) -> Iterator[int]:
         batches, loader = self._batches, self._batches.loader
         resumes, self.resumes = self.resumes, False
-        this_pass = batches.restart()
-        for number in range(loader.first_batch * loader.batch_size if resumes else 0, len(self)):
-            if batches.number_of_pass != this_pass:
-                raise ClosedError("a newer iterator over the DataLoader or its sampler ended this one: only one is alive at a time")
-            yield number
-        batches.finish()
+        this_pass = batches.begin_pass()
+        try:
+            for number in range(loader.first_batch * loader.batch_size if resumes else 0, len(self)):
+                if batches.number_of_pass != this_pass:
+                    raise ClosedError("a newer iterator over the DataLoader or its sampler ended this one: only one is alive at a time")
+                yield number
+            batches.finish()
+        finally:
+            batches.end_pass(this_pass)
 
     def __len__(self) -> int:
         return len(self._batches.loader) * self._batches.loader.batch_size
