@@ -129,6 +129,14 @@ def test_the_batch_that_shows_the_types_is_delivered_and_does_not_count_before(e
             dataset(loader)
 
 
+def test_a_list_of_outputs_is_an_error_that_names_the_tuple(every):
+    with every("tensorflow", transform=lambda batch: [batch["y"], batch["i32"]]) as loader:
+        with pytest.raises(fb.ConfigError, match="returned a list, .* return a tuple or a dict"):
+            dataset(loader)
+    with every("tensorflow", transform=lambda batch: (batch["y"], batch["any"])) as loader:
+        assert [type(spec) for spec in dataset(loader).element_spec] == [tf.TensorSpec, tf.RaggedTensorSpec]
+
+
 def test_a_step_of_several_devices_is_no_dataset(every):
     with every("tensorflow", device=["cpu", "cpu"]) as loader:
         with pytest.raises(fb.ConfigError, match="a tf.data.Dataset has one batch per step"):

@@ -48,15 +48,29 @@ def view(batches: Callable[[], Iterator[Any]], example: Any) -> tf.data.Dataset:
 
 
 def _dataset(batches: Callable[[], Iterator[Any]], element_spec: Any) -> tf.data.Dataset:
-    view = tf.data.Dataset.from_generator(lambda: map(_element, batches()), output_signature=element_spec)
+    view = tf.data.Dataset.from_generator(lambda: map(_batch, batches()), output_signature=element_spec)
     options = tf.data.Options()
     # The optimiser would otherwise add a prefetch at the end.
     options.experimental_optimization.inject_prefetch = False
     return view.with_options(options)
 
 
+def _batch(batch: Any) -> Any:
+    """Returns a batch with tensors in place of lists.
+
+    Raises:
+        ConfigError: The batch is a list, which may be outputs or the rows of one output.
+    """
+    if isinstance(batch, list):
+        raise ConfigError(
+            "a transform returned a list, which TensorFlow takes for the rows of one output: return a tuple or a dict of outputs, "
+            "or a tensor"
+        )
+    return _element(batch)
+
+
 def _element(batch: Any) -> Any:
-    """Returns a batch with tensors in place of lists, which a dataset would take for more outputs."""
+    """Returns tensors in place of lists, which are the rows of an output."""
     if isinstance(batch, dict):
         return {name: _tensor(value) for name, value in batch.items()}
     return tuple(map(_tensor, batch)) if isinstance(batch, tuple) else _tensor(batch)
@@ -83,4 +97,4 @@ def _spec(batch: Any, is_full: bool) -> Any:
             return spec
         return tf.TensorSpec([None, *spec.shape[1:]], spec.dtype)
 
-    return tf.nest.map_structure(lambda value: loosened(tf.type_spec_from_value(value)), _element(batch))
+    return tf.nest.map_structure(lambda value: loosened(tf.type_spec_from_value(value)), _batch(batch))
