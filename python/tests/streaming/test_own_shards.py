@@ -1,5 +1,6 @@
 """Programs with overrides that prepare shards, read them or iterate, in the forms that programs for the reference use."""
 
+import contextlib
 import fcntl
 import itertools
 import multiprocessing
@@ -194,6 +195,48 @@ def test_the_cache_limit_holds_for_shards_that_an_override_prepares(tmp_path):
     assert dataset.num_shards > 4
     assert numbers(dataset) == list(range(300))
     assert len(most) >= dataset.num_shards and limit - 2 * shard_bytes < max(most) <= limit
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_the_shards_of_the_engine_and_of_the_program_share_the_cache_limit(tmp_path, replaces):
+    remotes = [write(tmp_path / "engine", 300), write(tmp_path / "own", 200)]
+    locals_ = [tmp_path / "engine here", tmp_path / "own here"]
+    sizes = [[os.path.getsize(os.path.join(remote, name)) for name in sorted(os.listdir(remote))] for remote in remotes]
+    largest = max(max(shards) for _, *shards in sizes)
+    limit = sum(index for index, *_ in sizes) + 7 * largest
+
+    def size(file):
+        # The engine may evict it at any time.
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.getsize(file)
+        return 0
+
+    def here():
+        return sum(size(folder / name) for folder in locals_ for name in os.listdir(folder))
+
+    class Measured(Copied):
+        def prepare_shard(self, shard):
+            most.append(here())
+            delta = super().prepare_shard(shard)
+            most.append(here())
+            return delta
+
+    most = []
+    streams = [Stream(remote=remotes[0], local=str(locals_[0]))]
+    streams.append(Measured(tmp_path / "log", remote=remotes[1], local=str(locals_[1])))
+    dataset = StreamingDataset(streams=streams, batch_size=4, shuffle=True, cache_limit=limit, num_canonical_nodes=1)
+    expected = sorted([*range(300), *range(200)])
+    if replaces:
+        assert sorted(numbers(dataset)) == expected, "the engine's limit changes after its first use"
+        dataset.shards[0] = dataset.shards[0]
+        for number in range(1, dataset.shards_per_stream[0]):
+            dataset.evict_shard(number)
+    found = []
+    for sample in dataset:
+        most.append(here())
+        found.append(int(sample["number"]))
+    assert sorted(found) == expected
+    assert limit - 3 * largest < max(most) <= limit
 
 
 def test_an_exception_in_an_overridden_prepare_shard_ends_the_epoch(remote, tmp_path):

@@ -46,11 +46,15 @@ class Division:
     def forget_process(self) -> None:
         """Resets the readers in a forked child, whose threads, locks and descriptors belong to the parent."""
         self._reader_here: _forebay.Reader | None = None
+        # Limits of the engine and of the program, and the readers that the program had assigned then.
+        self._limits_here: tuple[tuple[int | None, int | None], dict[int, Reader]] | None = None
+        # The engine's limit that its reader was made with.
+        self._reader_limit: int | None = None
         # The shards that the program prepares, and the readers that it had assigned then.
         self._own_here: tuple[OwnShards, dict[int, Reader]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_data_here": None, "_reader_here": None, "_own_here": None}
+        return {**self.__dict__, "_data_here": None, "_reader_here": None, "_limits_here": None, "_own_here": None}
 
     @property
     def is_engines(self) -> bool:
@@ -78,27 +82,62 @@ class Division:
                 stream._place() if number in self._engine_streams else place(stream)
                 for number, stream in enumerate(self._streams)
             ]
-            self._data_here = self._data_of(places, self.parts)
+            self._data_here = self._data_of(places, self.parts, self.cache_limit)
         return self._data_here
 
-    def _data_of(self, places: list[dict[str, Any]], parts: Sequence[StreamShards | GivenShards]) -> _forebay.DataSet:
-        config = json.dumps({"streams": places, "cache_limit": self.cache_limit})
+    def _data_of(
+        self, places: list[dict[str, Any]], parts: Sequence[StreamShards | GivenShards], limit: int | None
+    ) -> _forebay.DataSet:
+        config = json.dumps({"streams": places, "cache_limit": limit})
         return _forebay.DataSet(config, [part.index for part in parts])
+
+    def _limits(self) -> tuple[int | None, int | None]:
+        """Returns the bytes that the engine's shards may take, and those that the program's may take, with indexes.
+
+        Each side evicts its own shards, in several processes, so each has a fixed part of `cache_limit`: in proportion to
+        its shards, and room for the largest one.
+        """
+        replaced = self.shards.replaced
+        if self._limits_here is None or self._limits_here[1] is not replaced:
+            self._limits_here = self._divided(replaced), replaced
+        return self._limits_here[0]
+
+    def _divided(self, replaced: dict[int, Reader]) -> tuple[int | None, int | None]:
+        numbers = range(len(self._streams))
+        own = [number for number in numbers if number not in self._engine_streams]
+        if self.cache_limit is None or not self._engine_streams or not (own or replaced):
+            return self.cache_limit, self.cache_limit
+        index_bytes = [stream.get_index_size() for stream in self._streams]
+        engines = [(len(self.parts[number]), self.parts[number].max_size()) for number in self._engine_streams]
+        owns = [(len(self.parts[number]), self.parts[number].max_size()) for number in own]
+        owns += [(1, reader.get_max_size()) for reader in replaced.values()]
+        engine_total, own_total = (sum(count * size for count, size in shards) for shards in (engines, owns))
+        engine_least, own_least = (max(size for _, size in shards) for shards in (engines, owns))
+        room = self.cache_limit - sum(index_bytes)
+        own_room = room * own_total // max(engine_total + own_total, 1)
+        own_room = max(min(own_room, room - engine_least), own_least)
+        # The program's side subtracts the indexes of all streams that it has shards of.
+        owners = {*own, *map(self._stream_of, replaced)}
+        return (
+            sum(index_bytes[number] for number in self._engine_streams) + room - own_room,
+            sum(index_bytes[number] for number in owners) + own_room,
+        )
 
     @property
     def reader(self) -> _forebay.Reader:
         """Engine's reader of its streams in this process."""
-        if self._reader_here is not None:
+        limit, _ = self._limits()
+        if self._reader_here is not None and self._reader_limit == limit:
             return self._reader_here
         # Concurrent threads share one reader with its shards, connections and open files.
         with making_reader:
-            if self._reader_here is None:
+            if self._reader_here is None or self._reader_limit != limit:
                 streams = [self._streams[number] for number in self._engine_streams]
                 data = self.data
-                if not self.is_engines:
+                if not self.is_engines or limit != self.cache_limit:
                     parts = [self.parts[number] for number in self._engine_streams]
-                    data = self._data_of([stream._place() for stream in streams], parts)
-                self._reader_here = _forebay.Reader(data, decoder_of, outside(streams))
+                    data = self._data_of([stream._place() for stream in streams], parts, limit)
+                self._reader_here, self._reader_limit = _forebay.Reader(data, decoder_of, outside(streams)), limit
             return self._reader_here
 
     def _engine_shard(self, shard: int) -> int:
@@ -121,7 +160,7 @@ class Division:
                     own[shard] = (self._streams[number], reader)
             for shard, reader in replaced.items():
                 own[shard] = (self._streams[self._stream_of(shard)], reader)
-            self._own_here = OwnShards(own, self.cache_limit), replaced
+            self._own_here = OwnShards(own, self._limits()[1]), replaced
         return self._own_here[0]
 
     # Shards on local disk.
