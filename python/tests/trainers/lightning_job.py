@@ -26,7 +26,7 @@ class Module(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=1e-3)
 
 
-def train(rank):
+def fit(module, rank, *loaders):
     trainer = lightning.Trainer(
         accelerator="cpu",
         devices=rank.ranks,
@@ -38,7 +38,11 @@ def train(rank):
         callbacks=[ModelCheckpoint(rank.saves, "{step}", every_n_train_steps=SAVED, save_top_k=-1)],
     )
     saved = rank.saves / f"step={SAVED}.ckpt" if rank.resumes else None
-    trainer.fit(Module(rank), rank.loader(), rank.loader(shuffle=False), ckpt_path=saved)
+    trainer.fit(module, *loaders, ckpt_path=saved)
+
+
+def train(rank):
+    fit(Module(rank), rank, rank.loader(), rank.loader(shuffle=False))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """A loader as the data loader of Lightning's Trainer, in one process."""
 
+import types
+
 import pytest
 from jobs import SAMPLES, STEPS
 
@@ -131,6 +133,16 @@ def test_a_progress_bar_counts_to_the_end_of_the_epoch(make, trainer, tmp_path):
     trainer(max_epochs=1, callbacks=[Bar(), saves]).fit(Module(), make())
     trainer(max_epochs=1, callbacks=[Bar()]).fit(Module(), make(), ckpt_path=tmp_path / "step=4.ckpt", weights_only=False)
     assert counts == [STEPS, STEPS]
+
+
+def test_deepspeed_s_strategy_finds_the_batch_size(make):
+    """DeepSpeed itself is not installed."""
+    from lightning.pytorch.strategies import DeepSpeedStrategy
+
+    source = types.SimpleNamespace(is_defined=lambda: True, dataloader=make)
+    loop = types.SimpleNamespace(_data_source=source)
+    strategy = types.SimpleNamespace(lightning_module=types.SimpleNamespace(trainer=types.SimpleNamespace(fit_loop=loop)))
+    assert DeepSpeedStrategy._auto_select_batch_size(strategy) == 12
 
 
 def test_a_loader_of_a_hook_that_is_made_again_gets_the_epoch(make, order, trainer):

@@ -14,6 +14,8 @@ pytest.importorskip("lightning", reason="the trainers are not installed: python/
 ray = pytest.param("ray", marks=pytest.mark.skipif("RAY" not in os.environ, reason="set RAY=1 to start Ray"))
 
 
-@pytest.mark.parametrize("job", ["accelerate", "checkpoint", "composer", "ddp", "lightning", ray, "transformers"])
+@pytest.mark.parametrize(
+    "job", ["accelerate", "checkpoint", "composer", "ddp", "lightning", "lightning_launcher", ray, "transformers"]
+)
 def test_a_job_that_was_killed_resumes_on_another_number_of_processes(job, tmp_path):
     check(run(f"{job}_job.py", tmp_path))
