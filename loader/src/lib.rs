@@ -65,6 +65,7 @@
 //! * [`worker`]: a small engine for processes that another program starts, such as a DataLoader's workers. It reads on
 //!   the calling thread and fetches shards ahead with one thread.
 //! * [`indexing`]: indexes after the samples of a shard, which let a crop skip the rest of a picture.
+//! * [`verify`]: comparison of a data set's files with its index, and their repair.
 
 pub mod batch;
 mod cache;
@@ -87,6 +88,7 @@ pub mod stats;
 pub mod store;
 pub mod sync;
 pub mod topology;
+pub mod verify;
 pub mod worker;
 
 pub use config::LoaderConfig;

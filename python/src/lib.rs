@@ -28,6 +28,7 @@ mod rows;
 mod shards;
 mod tensor;
 mod values;
+mod verify;
 mod worker;
 mod writer;
 
@@ -52,6 +53,8 @@ mod _forebay {
     use super::shards::{Index, Offsets, SingleShard};
     #[pymodule_export]
     use super::tensor::Tensor;
+    #[pymodule_export]
+    use super::verify::Verification;
     #[pymodule_export]
     use super::worker::{DataSet, Plan, Reader, Samples, epoch_shares, install_index};
     #[pymodule_export]

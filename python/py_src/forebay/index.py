@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from . import _forebay
 from .arguments import folder
 from .errors import Error
+from .progress import show
 
 __all__ = ["Report", "index"]
 
@@ -110,11 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def progress(report: Report, shards: int) -> None:
         rate = report.sample_bytes / 1e6 / max(time.monotonic() - start, 1e-9)
         line = f"{report.shards} of {shards} shards, {report.jpegs} JPEGs, {rate:.0f} MB/s"
-        # A terminal shows one line that changes; other outputs get one line at the end.
-        if sys.stderr.isatty():
-            print(f"\r{line}", end="\n" if report.shards == shards else "", file=sys.stderr, flush=True)
-        elif report.shards == shards:
-            print(line, file=sys.stderr)
+        show(line, is_last=report.shards == shards)
 
     try:
         report = index(given.source, given.out, transcode=given.transcode, threads=given.threads, progress=progress)

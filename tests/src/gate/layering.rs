@@ -39,6 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("state", BELOW_PIPELINE),
     ("pipeline", BELOW_LOADER),
     ("worker", ALL),
+    ("verify", ALL),
     ("loader", ALL),
 ];
 const BELOW_PIPELINE: &[&str] = &[

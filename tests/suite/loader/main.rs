@@ -8,6 +8,7 @@ mod nodes;
 mod remote;
 mod row_index;
 mod rows;
+mod verify;
 
 use forebay_loader::batch::{Batch, Output};
 use forebay_loader::config::{LoaderConfig, StreamConfig};

@@ -1,0 +1,204 @@
+//! Verification of data sets: every file compared with its index, and damaged files of a folder replaced from its remote.
+//!
+//! * [`Verification`] — a data set, in a folder or behind a URL, that is checked and repaired shard by shard, by any
+//!   number of threads;
+//! * `check` compares the files of one shard, from their bytes alone.
+
+mod check;
+
+use crate::cache::{ClaimOutcome, WaitPolicy};
+use crate::catalog::{Catalog, Stream};
+use crate::config::{LoaderConfig, StreamConfig};
+use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::index::{INDEX_BYTES_MAX, describe_folder};
+use crate::format::{FileInfo, INDEX_BASENAME, Index, Shard};
+use crate::io::read_regular;
+use crate::pipeline::{Origin, Run, ShardFetch};
+use crate::stats::Stats;
+use crate::store::{FetchRequest, Remote, Simulation, StoreConfig, Stores, is_url, local_folder, redact};
+use crate::sync::Arc;
+use crate::topology::Topology;
+pub use check::{DamagedFile, ShardState};
+use check::{FoundFile, check};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest wait for another process that fetches the same shard without progress.
+const BUSY_MAX: Duration = Duration::from_secs(600);
+
+/// Data set whose files are compared with its index.
+#[derive(Debug)]
+pub struct Verification {
+    index: Arc<Index>,
+    place: Place,
+    stats: Arc<Stats>,
+}
+
+/// Location of the files.
+#[derive(Debug)]
+enum Place {
+    /// A folder without a known remote.
+    Folder(PathBuf),
+    /// A folder whose shards come from a remote, opened as a cache.
+    Cache { folder: PathBuf, catalog: Catalog },
+    /// A remote alone.
+    Remote(Remote),
+}
+
+impl Verification {
+    /// Opens the data set at `place`, a folder or URL with an `index.json`. `remote` is the URL or folder that the
+    /// shards of a folder come from; it is required for [`repair`](Self::repair).
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` without an index; `Format` for a damaged one; `Stale` when the remote has another index; `Config` for a
+    /// URL as `place` together with a `remote`; errors of the store.
+    pub fn open(place: &str, remote: Option<&str>) -> Result<Self> {
+        let stats = Arc::new(Stats::new(false));
+        let Some(folder) = local_folder(place) else {
+            if remote.is_some() {
+                let message = "files behind a URL cannot be repaired: verify a folder, with its remote";
+                return Err(Error::config(message).with("place", redact(place)));
+            }
+            return Self::open_remote(place, stats);
+        };
+        let folder = std::path::absolute(&folder).unwrap_or(folder);
+        let index = Arc::new(read_index(&folder)?);
+        let place = match remote {
+            None => Place::Folder(folder),
+            Some(remote) => {
+                let catalog = open_cache(&folder, &index, remote, &stats)?;
+                Place::Cache { folder, catalog }
+            }
+        };
+        Ok(Self { index, place, stats })
+    }
+
+    fn open_remote(url: &str, stats: Arc<Stats>) -> Result<Self> {
+        let config =
+            StoreConfig { fetch_threads: Topology::detect()?.fetch_threads_default(1), ..StoreConfig::default() };
+        let remote = Stores::new(config, &stats, crate::clock::Clock::system())?.open(url)?;
+        let (bytes, _) = remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize)?;
+        let index = Arc::new(Index::parse(&bytes, &format!("{}/{INDEX_BASENAME}", redact(url)))?);
+        Ok(Self { index, place: Place::Remote(remote), stats })
+    }
+
+    /// Number of shards.
+    pub fn shards(&self) -> usize {
+        self.index.shards.len()
+    }
+
+    /// Reads all files of shard `number` and compares sizes, every hash that the index has, compressed files with raw
+    /// ones, and the table of offsets.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is no such shard; errors of a store. Errors of a file are part of the state.
+    pub fn check(&self, number: usize) -> Result<ShardState> {
+        let shard = self.shard(number)?;
+        match &self.place {
+            Place::Folder(folder) | Place::Cache { folder, .. } => {
+                Ok(check(shard, |file| match read_regular(&folder.join(&*file.basename), file.bytes) {
+                    Ok(bytes) => FoundFile::Bytes(bytes),
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => FoundFile::Absent,
+                    Err(e) => FoundFile::Unreadable(e.to_string()),
+                }))
+            }
+            Place::Remote(remote) => self.check_remote(shard, remote),
+        }
+    }
+
+    /// Compares a shard with the stored files of a remote, which has no other ones.
+    fn check_remote(&self, shard: &Shard, remote: &Remote) -> Result<ShardState> {
+        let mut failure = None;
+        let state = check(shard, |file| {
+            if !shard.files().any(|pair| std::ptr::eq(pair.stored(), file)) {
+                return FoundFile::Absent;
+            }
+            let fetch = |len| remote.fetch(FetchRequest::new(&*file.basename, len))?.wait();
+            let len =
+                usize::try_from(file.bytes).map_err(|_| Error::new(ErrorKind::Unsupported, "a file is too large"));
+            match len.and_then(fetch) {
+                Ok(bytes) => FoundFile::Bytes(Vec::from(bytes)),
+                Err(e) if e.kind() == ErrorKind::NotFound => FoundFile::Absent,
+                // A wrong size is the file's; the network's failures are not.
+                Err(e) if e.kind() == ErrorKind::Checksum => FoundFile::Unreadable(e.message().to_owned()),
+                Err(e) => {
+                    failure = Some(e);
+                    FoundFile::Absent
+                }
+            }
+        });
+        failure.map_or(Ok(state), Err)
+    }
+
+    /// Fetches shard `number` from the remote, compares it with the index, and replaces all its files in the folder.
+    ///
+    /// The old files are removed only when the new ones are in memory and match the index. Running jobs may use the
+    /// folder meanwhile; `cache_limit` of each of them is kept.
+    ///
+    /// # Errors
+    ///
+    /// `Config` without a remote, or while a job without a remote uses the folder; `Full` while a job keeps the shard;
+    /// `Checksum` and `Format` when the remote's file is damaged, too; errors of the store and the disk.
+    pub fn repair(&self, number: usize) -> Result<()> {
+        let shard = self.shard(number)?;
+        let Place::Cache { catalog, .. } = &self.place else {
+            return Err(Error::config("shards are repaired from a remote: pass the URL that they come from"));
+        };
+        self.replace(&catalog.streams()[0], number as u32, shard).context("shard", || &shard.raw_data.basename)
+    }
+
+    fn replace(&self, stream: &Stream, number: u32, shard: &Shard) -> Result<()> {
+        let remote = stream.remote.as_ref().ok_or_else(|| Error::internal("a cache without a remote"))?;
+        let (run, origin) = (Run::new(), Some(Origin::Store(remote)));
+        let fetch = ShardFetch { stream, origin, run: &run, stats: &self.stats, watch: &|_| () };
+        let fetched = fetch.fetch(shard, None)?;
+        stream.dir.evict(number)?;
+        let policy = WaitPolicy::new(&|| false, BUSY_MAX);
+        let ClaimOutcome::Claimed(claim) = stream.dir.claim(number, policy)? else {
+            let message = "a running job reads the shard, so it is not replaced: try again when the job has ended";
+            return Err(Error::new(ErrorKind::Full, message));
+        };
+        fetched.publish(claim.admit(&|_| None, policy)?, &self.stats).map(drop)
+    }
+
+    fn shard(&self, number: usize) -> Result<&Shard> {
+        self.index.shards.get(number).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "the data set has fewer shards")
+                .with("shard", number)
+                .with("shards", self.shards())
+        })
+    }
+}
+
+/// Reads the index of `folder`.
+fn read_index(folder: &Path) -> Result<Index> {
+    let file = folder.join(INDEX_BASENAME);
+    let text = read_regular(&file, INDEX_BYTES_MAX).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::new(ErrorKind::NotFound, format!("there is no index.json: {}", describe_folder(folder)))
+        }
+        _ => Error::from_io(e, "the data set's index cannot be read"),
+    });
+    Index::parse(&text.context("file", || file.display())?, &file.display().to_string())
+}
+
+/// Opens `folder` as the cache of `remote`, which must have the same index.
+fn open_cache(folder: &Path, index: &Index, remote: &str, stats: &Arc<Stats>) -> Result<Catalog> {
+    let is_there = |file: &FileInfo| folder.join(&*file.basename).exists();
+    // A folder that has compressed files keeps them.
+    let keep_zip = index.shards.iter().flat_map(Shard::files).any(|pair| pair.zip.is_some_and(is_there));
+    let stream = StreamConfig {
+        remote: Some(if is_url(remote) { remote.to_owned() } else { absolute(remote) }),
+        local: Some(folder.to_owned()),
+        keep_zip: Some(keep_zip),
+        ..StreamConfig::default()
+    };
+    let config = LoaderConfig { streams: vec![stream], allow_unsafe_types: true, ..LoaderConfig::default() };
+    Catalog::open(&config, stats, &Topology::detect()?, &Simulation::default())
+}
+
+fn absolute(path: &str) -> String {
+    std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
+}

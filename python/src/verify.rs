@@ -1,0 +1,41 @@
+//! Verification and repair of data sets for Python.
+
+use crate::enter;
+use forebay_loader::verify::{self, ShardState};
+use pyo3::prelude::*;
+
+/// Damaged files of a shard, each with the reason.
+type Damage = Vec<(String, String)>;
+
+/// Data set whose shards are compared with its index.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct Verification(verify::Verification);
+
+#[pymethods]
+impl Verification {
+    /// Opens the data set at `place`, a folder or URL, whose shards come from `remote`.
+    #[new]
+    fn new(py: Python<'_>, place: String, remote: Option<String>) -> PyResult<Self> {
+        enter::enter(py, || verify::Verification::open(&place, remote.as_deref())).map(Self)
+    }
+
+    /// Shards of the data set.
+    fn __len__(&self) -> usize {
+        self.0.shards()
+    }
+
+    /// Checks shard `number`; callable on any thread. Returns the compared bytes (None: the shard is absent), and its
+    /// damaged files.
+    fn check(&self, py: Python<'_>, number: usize) -> PyResult<(Option<u64>, Damage)> {
+        Ok(match enter::enter(py, || self.0.check(number))? {
+            ShardState::Whole { bytes } => (Some(bytes), Vec::new()),
+            ShardState::Absent => (None, Vec::new()),
+            ShardState::Damaged(files) => (None, files.into_iter().map(|file| (file.name, file.reason)).collect()),
+        })
+    }
+
+    /// Replaces shard `number` with that of the remote; callable on any thread.
+    fn repair(&self, py: Python<'_>, number: usize) -> PyResult<()> {
+        enter::enter(py, || self.0.repair(number))
+    }
+}
