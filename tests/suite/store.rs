@@ -8,6 +8,8 @@ mod file;
 mod gcs;
 #[path = "store/hedge.rs"]
 mod hedge;
+#[path = "store/hf.rs"]
+mod hf;
 #[path = "store/http.rs"]
 mod http;
 #[path = "store/nginx.rs"]

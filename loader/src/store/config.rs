@@ -2,6 +2,7 @@
 
 use super::azure::AzureSettings;
 use super::gcs::GcsSettings;
+use super::hf::HfSettings;
 use super::s3::S3Settings;
 use crate::clock::Clock;
 use crate::sync::Arc;
@@ -80,6 +81,8 @@ pub struct StoreConfig {
     pub gcs: Option<GcsSettings>,
     /// Settings of `azure://` and `azure-dl://`; `None` reads the environment when the first such remote is opened.
     pub azure: Option<AzureSettings>,
+    /// Settings of `hf://`; `None` reads the environment and the token's file when the first `hf://` remote is opened.
+    pub hf: Option<HfSettings>,
     /// Called first on every fetch thread.
     pub on_thread_start: Option<ThreadStart>,
 }
@@ -103,6 +106,7 @@ impl Default for StoreConfig {
             s3: None,
             gcs: None,
             azure: None,
+            hf: None,
             on_thread_start: None,
         }
     }

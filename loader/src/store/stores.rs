@@ -4,6 +4,7 @@ use super::azure::{AzureProtocol, AzureSettings};
 use super::config::StoreConfig;
 use super::file::FileSource;
 use super::gcs::{GcsProtocol, GcsSettings};
+use super::hf::{HfProtocol, HfSettings};
 use super::http::{HttpSource, PlainProtocol, Protocol};
 use super::remote::Remote;
 use super::s3::{S3Protocol, S3Settings};
@@ -36,8 +37,8 @@ impl Stores {
         Ok(Self { threads: Arc::new(FetchThreads::start(config, stats, clock)?) })
     }
 
-    /// Opens a remote folder: a path, `file://`, `http(s)://`, or a bucket of `s3://`, `gs://`, `azure://` or
-    /// `azure-dl://`. Sends no request yet.
+    /// Opens a remote folder: a path, `file://`, `http(s)://`, a bucket of `s3://`, `gs://`, `azure://` or `azure-dl://`,
+    /// or a data set of `hf://`. Sends no request yet.
     ///
     /// # Errors
     ///
@@ -66,6 +67,10 @@ impl Stores {
             Place::Azure(container) => {
                 let settings = config.azure.clone().map_or_else(AzureSettings::from_env, Ok)?;
                 Arc::new(AzureProtocol::new(queues, settings, container)?)
+            }
+            Place::Hf(repository) => {
+                let settings = config.hf.clone().map_or_else(HfSettings::from_env, Ok)?;
+                Arc::new(HfProtocol::new(settings, repository)?)
             }
         };
         Ok(Arc::new(HttpSource::new(protocol, &config.user_agent)?))

@@ -20,6 +20,8 @@ pub(crate) enum Place {
     Gcs(Bucket),
     /// A container of Azure.
     Azure(Container),
+    /// A data set on the Hugging Face hub.
+    Hf(Repository),
 }
 
 /// Name of a bucket, and a prefix without slashes at its ends (may be empty).
@@ -40,13 +42,23 @@ pub(crate) struct Container {
     pub(crate) is_lake: bool,
 }
 
-const SUPPORTED: [&str; 7] = ["file", "http", "https", "s3", "gs", "azure", "azure-dl"];
+/// Repository of a data set, and a folder in it without slashes at its ends (may be empty).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Repository {
+    /// Owner and name, with a slash between them.
+    pub(crate) name: String,
+    /// Branch, tag, commit or reference.
+    pub(crate) revision: String,
+    pub(crate) prefix: String,
+}
+
+const SUPPORTED: [&str; 8] = ["file", "http", "https", "s3", "gs", "azure", "azure-dl", "hf"];
 
 /// Schemes that are known and not supported yet.
-const UNSUPPORTED: [&str; 7] = ["oci", "r2", "hf", "sftp", "dbfs", "alipan", "wasbs"];
+const UNSUPPORTED: [&str; 6] = ["oci", "r2", "sftp", "dbfs", "alipan", "wasbs"];
 
 /// Remotes that can be opened, for messages.
-const FORMS: &str = "s3://, gs://, azure://, azure-dl://, http(s)://, file:// or a path";
+const FORMS: &str = "s3://, gs://, azure://, azure-dl://, hf://, http(s)://, file:// or a path";
 
 impl Place {
     /// Parses `file:///path`, a plain path, `http(s)://host/path` or `s3://bucket/prefix`.
@@ -106,6 +118,7 @@ impl Place {
             "azure" | "azure-dl" => {
                 container(scheme, rest).map(Self::Azure).map_err(|error| error.with("remote", redact(remote)))
             }
+            "hf" => repository(rest).map(Self::Hf).map_err(|error| error.with("remote", redact(remote))),
             _ if UNSUPPORTED.contains(&scheme) => unsupported(scheme, remote),
             _ => reject(&format!("unknown scheme: use {FORMS}")),
         }
@@ -146,6 +159,39 @@ fn container(scheme: &str, place: &str) -> Result<Container> {
     }
     let host = host.map(str::to_owned);
     Ok(Container { host, name: name.to_owned(), prefix: checked_prefix(prefix)?, is_lake })
+}
+
+/// Revision of a repository whose remote names none.
+const REVISION: &str = "main";
+
+/// Parses `datasets/owner/name@revision/prefix`. A revision with slashes is encoded, or a reference such as `refs/pr/1`.
+fn repository(place: &str) -> Result<Repository> {
+    let is_name = |text: &str| {
+        let is_valid = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+        !text.is_empty() && !text.starts_with('.') && text.bytes().all(is_valid)
+    };
+    let bad =
+        || Error::config("the form is hf://datasets/OWNER/NAME/folder or hf://datasets/OWNER/NAME@REVISION/folder");
+    let mut parts = place.splitn(4, '/');
+    let mut part = || parts.next().unwrap_or_default();
+    let (kind, owner, name, mut path) = (part(), part(), part(), part());
+    let (name, revision) = name.split_once('@').map_or((name, None), |(name, revision)| (name, Some(revision)));
+    if kind != "datasets" || !is_name(owner) || !is_name(name) {
+        return Err(bad());
+    }
+    let mut revision = match revision {
+        None => REVISION.to_owned(),
+        Some(revision) => percent_decode_str(revision).decode_utf8().map_err(|_| bad())?.into_owned(),
+    };
+    if revision == "refs"
+        && let Some((kind, rest)) = path.split_once('/')
+    {
+        let (number, rest) = rest.split_once('/').unwrap_or((rest, ""));
+        revision = format!("refs/{kind}/{number}");
+        path = rest;
+    }
+    check_key(&revision).map_err(|_| bad())?;
+    Ok(Repository { name: format!("{owner}/{name}"), revision, prefix: checked_prefix(path)? })
 }
 
 /// Returns the path of a folder without slashes at its ends.
@@ -323,6 +369,13 @@ pub(crate) fn encode_path(key: &str) -> String {
     utf8_percent_encode(key, &ENCODED).to_string()
 }
 
+const ENCODED_COMPONENT: AsciiSet = ENCODED.add(b'/');
+
+/// Encodes a text as one part of a path.
+pub(crate) fn encode_component(text: &str) -> String {
+    utf8_percent_encode(text, &ENCODED_COMPONENT).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,6 +418,21 @@ mod tests {
     }
 
     #[test]
+    fn a_data_set_of_the_hub_has_a_revision() {
+        let parse = |remote: &str| match Place::parse(remote).expect(remote) {
+            Place::Hf(Repository { name, revision, prefix }) => [name, revision, prefix],
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(parse("hf://datasets/me/set"), ["me/set", "main", ""]);
+        assert_eq!(parse("hf://datasets/me/a.b-c/x/y/"), ["me/a.b-c", "main", "x/y"]);
+        assert_eq!(parse("hf://datasets/me/set@v1.0/x"), ["me/set", "v1.0", "x"]);
+        assert_eq!(parse("hf://datasets/me/set@refs%2Fpr%2F1/x"), ["me/set", "refs/pr/1", "x"]);
+        assert_eq!(parse("hf://datasets/me/set@refs/convert/parquet/x"), ["me/set", "refs/convert/parquet", "x"]);
+        assert_eq!(parse("hf://datasets/me/set@refs/pr/1"), ["me/set", "refs/pr/1", ""]);
+        assert_eq!(encode_component("refs/pr/1"), "refs%2Fpr%2F1");
+    }
+
+    #[test]
     fn an_invalid_remote_is_an_error_that_names_the_fix() {
         for (remote, hint) in [
             ("", "give a folder"),
@@ -388,7 +456,10 @@ mod tests {
             ("https:/h/x", "may mean https://h/x"),
             ("file:/data/x", "may mean file:///data/x"),
             ("gs:b/x", "may mean gs://b/x"),
-            ("hf:b/x", "hf:// remotes are not supported yet"),
+            ("oci:b/x", "oci:// remotes are not supported yet"),
+            ("hf://me/set", "the form is hf://datasets/OWNER/NAME/folder"),
+            ("hf://datasets/set", "the form is hf://datasets/OWNER/NAME/folder"),
+            ("hf://datasets/me/set@../x", "the form is hf://datasets/OWNER/NAME/folder"),
             ("dbfs:/Volumes/x", "not supported yet"),
         ] {
             let error = Place::parse(remote).expect_err(remote).to_string();

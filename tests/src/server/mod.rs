@@ -11,6 +11,7 @@
 //! * `serve` answers requests as a web server and as S3 (path style: `/bucket/key`, listing version 2).
 //! * `sigv4` and `azure` verify signatures when the options contain keys: a client that signs wrongly gets a 403. `issuer` issues
 //!   bearer tokens and requires them when the options contain an issuer.
+//! * `hub` redirects requests for files of a data set to another server.
 //! * `script` makes chosen requests fail, without sleeping: bodies that end early or stall until the test releases
 //!   them, error statuses, contradicting headers.
 //! * `body` streams pieces of a file at more than 1 GiB/s per thread; `throttle` limits the rate of all bodies.
@@ -20,6 +21,7 @@
 mod azure;
 mod body;
 mod date;
+mod hub;
 mod issuer;
 mod objects;
 mod script;
@@ -29,6 +31,7 @@ mod state;
 mod throttle;
 
 pub use azure::AzureAccount;
+pub use hub::Hub;
 pub use issuer::{Issuer, ServiceAccount};
 pub use objects::Root;
 pub use script::{Fault, Rule};

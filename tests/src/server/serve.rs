@@ -1,6 +1,7 @@
 //! Answers to requests.
 
 use super::body::{ObjectBody, Twist};
+use super::hub::Found;
 use super::objects::{Content, Entry, Object};
 use super::script::{self, Fault};
 use super::sigv4::decode;
@@ -102,7 +103,24 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
         }
         return answer;
     }
-    let Some(path) = decode(head.uri.path()) else {
+    let mut place = head.uri.path();
+    if let Some(hub) = &state.options.hub {
+        match hub.find(place, |key| state.root.get(key)) {
+            Found::Here(file) => place = file,
+            Found::Elsewhere(address, mut tag) => {
+                if fault == Some(Fault::OtherETag) {
+                    tag = "\"another\"".to_owned();
+                }
+                let builder = Response::builder().status(302).header(header::LOCATION, address);
+                return build(state, builder.header("x-linked-etag", tag), ObjectBody::text(state, ""));
+            }
+            Found::Rejected(status, code) => {
+                let builder = Response::builder().status(status).header("x-error-code", code);
+                return build(state, builder, ObjectBody::text(state, r#"{"error":"no such file"}"#));
+            }
+        }
+    }
+    let Some(path) = decode(place) else {
         return problem(state, StatusCode::BAD_REQUEST, "InvalidURI", "the path is not percent-encoded UTF-8");
     };
     let path = path.trim_start_matches('/');

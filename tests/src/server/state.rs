@@ -1,6 +1,7 @@
 //! State of a server, its configuration and its counters.
 
 use super::azure::AzureAccount;
+use super::hub::Hub;
 use super::issuer::{Issuer, Tokens};
 use super::objects::Root;
 use super::script::Rule;
@@ -25,6 +26,8 @@ pub struct Options {
     pub keys: Option<Keys>,
     /// Account of Azure with whose key every request must be signed.
     pub azure: Option<AzureAccount>,
+    /// Data set that the server has as the Hugging Face hub.
+    pub hub: Option<Hub>,
     /// Token service whose tokens every request must have.
     pub issuer: Option<Issuer>,
     /// Serve https with the test certificate (for `localhost` and 127.0.0.1).
@@ -46,6 +49,7 @@ impl Default for Options {
             bucket: None,
             keys: None,
             azure: None,
+            hub: None,
             issuer: None,
             tls: false,
             threads: 1,

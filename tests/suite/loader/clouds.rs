@@ -1,7 +1,9 @@
 //! Whole epochs from the stores of clouds, with settings from the environment.
 
 use super::*;
-use forebay_tests::server::{AzureAccount, Issuer, Keys, ObjectServer, Options as ServerOptions, Root, ServiceAccount};
+use forebay_tests::server::{
+    AzureAccount, Hub, Issuer, Keys, ObjectServer, Options as ServerOptions, Root, ServiceAccount,
+};
 use std::process::Command;
 
 /// Variables of the process that a test starts, which has the environment of one store: the remote, and the folder with
@@ -37,7 +39,7 @@ fn compare(
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}{:?}", server.seen());
-    assert!(server.counters().gets > 1);
+    assert!(server.counters().requests > 1);
 }
 
 #[test]
@@ -100,3 +102,21 @@ fn an_epoch_from_azure_is_the_folders() {
 
 /// Arguments with which the command line of Azure prints a token.
 const AZ: &str = "account get-access-token --output json --resource https://storage.azure.com";
+
+#[test]
+fn an_epoch_from_the_hugging_face_hub_is_the_folders() {
+    let test = "clouds::an_epoch_from_the_hugging_face_hub_is_the_folders";
+    if epoch_of_child() {
+        return;
+    }
+    let data = tempfile::tempdir().unwrap();
+    tokens(data.path(), 1000, None);
+    let files = ObjectServer::start(Root::folder(data.path()), ServerOptions::default()).unwrap();
+    let hub = Hub { repository: "me/set".into(), revision: "main".into(), files: files.url() };
+    let issuer = Issuer { tokens: vec!["hf_x".into()], ..Issuer::default() };
+    let options = ServerOptions { hub: Some(hub), issuer: Some(issuer), ..ServerOptions::default() };
+    compare(test, "hf://datasets/me/set", options, |url| {
+        [("HF_ENDPOINT", url), ("HF_TOKEN", "hf_x")].map(|(name, value)| (name, value.to_owned())).to_vec()
+    });
+    assert!(files.seen().iter().all(|seen| !seen.has_credentials));
+}

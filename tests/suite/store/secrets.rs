@@ -2,9 +2,9 @@
 
 use crate::rig::{Rig, config, content};
 use forebay_loader::Error;
-use forebay_loader::store::{AzureSettings, FetchRequest, GcsSettings, S3Settings, StoreConfig};
+use forebay_loader::store::{AzureSettings, FetchRequest, GcsSettings, HfSettings, S3Settings, StoreConfig};
 use forebay_loader::sync::Mutex;
-use forebay_tests::server::{AzureAccount, Fault, Issuer, ObjectServer, Options, Rule, ServiceAccount};
+use forebay_tests::server::{AzureAccount, Fault, Hub, Issuer, ObjectServer, Options, Rule, ServiceAccount};
 use std::fmt::Write as _;
 
 /// Part of every secret in here, and of no other text.
@@ -286,4 +286,35 @@ fn settings_and_tokens_of_azure_are_not_shown() {
             hidden_in_rig(&rig);
         }
     }
+}
+
+#[test]
+fn the_token_of_the_hub_and_the_addresses_that_it_signs_are_not_shown() {
+    keep_log();
+    let files = ObjectServer::in_memory(Options::default()).expect("loopback");
+    for token in [SECRET, "other"] {
+        let signed = format!("{}/{SECRET}", files.url());
+        let hub = Hub { repository: "me/set".into(), revision: "main".into(), files: signed };
+        let issuer = Issuer { tokens: vec![SECRET.into()], ..Issuer::default() };
+        let options = Options { hub: Some(hub), issuer: Some(issuer), ..Options::default() };
+        let server = ObjectServer::in_memory(options).expect("loopback");
+        server.put("shard", content(300)).expect("memory");
+        for (text, _) in texts() {
+            server.script(Rule::once("none", Fault::Text(403, text)));
+        }
+        let endpoint = Some(server.url().replace("//", &format!("//me:{SECRET}@")));
+        let hf = HfSettings { endpoint, token: Some(token.into()), ..HfSettings::default() };
+        hidden(&format!("{hf:?}"));
+        let rig = Rig::with(Options::default(), StoreConfig { hf: Some(hf), ..config() });
+        let remote = rig.stores.open("hf://datasets/me/set").expect("valid");
+        hidden(&format!("{remote:?}"));
+        // The other server does not have the file.
+        let fetched = remote.fetch(FetchRequest::new("shard", 300)).expect("queued").wait();
+        hidden_in_error(&fetched.expect_err("missing"));
+        for _ in texts() {
+            hidden_in_error(&remote.get_small("none", 10).expect_err("rejected"));
+        }
+        hidden_in_rig(&rig);
+    }
+    assert!(!files.seen().is_empty());
 }

@@ -4,11 +4,12 @@
 //! * [`Search`] looks for the machine's own credentials, which need not exist; [`TokenCache`] keeps a bearer token until
 //!   it expires or is rejected;
 //! * `oauth`: requests to token services; [`SigningKey`] signs with an RSA key;
-//! * `settings`: checks and representations that all settings of stores have in common.
+//! * `settings`: checks and representations that all settings of stores have in common; `ini` reads their files.
 //!
 //! A credential is sent only to the server that the remote names: see [`refuse_redirect`].
 
 mod bridge;
+mod ini;
 mod oauth;
 mod search;
 mod settings;
@@ -16,9 +17,10 @@ mod signing_key;
 mod token;
 
 pub(crate) use bridge::Bridge;
+pub(crate) use ini::{Section, ini_sections};
 pub(crate) use oauth::{fetch_token, form};
 pub(crate) use search::Search;
-pub(crate) use settings::{check_endpoint, check_sendable, is_true, shown, variable};
+pub(crate) use settings::{check_endpoint, check_sendable, is_true, read_text, shown, variable};
 pub(crate) use signing_key::SigningKey;
 pub(crate) use token::{Token, TokenCache};
 

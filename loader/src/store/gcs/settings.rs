@@ -1,14 +1,12 @@
 //! Endpoint and credentials of Google Cloud Storage, from the environment and the files of Google's tools.
 
-use crate::store::credentials::{check_endpoint, check_sendable, is_true, shown, variable};
+use crate::store::credentials::{check_endpoint, check_sendable, is_true, read_text, shown, variable};
 use crate::{Error, Result};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// File that `gcloud auth application-default login` writes, in the folder of gcloud's settings.
 const DEFAULT_FILE: &str = "application_default_credentials.json";
-
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Settings of `gs://` remotes. Missing credentials come from the machine's metadata service. Without any, requests are
 /// not signed, which public buckets accept.
@@ -58,15 +56,19 @@ impl GcsSettings {
             user_project: variable("GOOGLE_CLOUD_QUOTA_PROJECT"),
         };
         if let Some(path) = variable("GOOGLE_APPLICATION_CREDENTIALS") {
-            settings.credentials = Some(read_file(Path::new(&path))?);
+            settings.credentials = read_text(Path::new(&path), "the Google credentials")?;
+            if settings.credentials.is_none() {
+                let why = "GOOGLE_APPLICATION_CREDENTIALS names a file that is missing or cannot be read";
+                return Err(Error::config(why).with("path", path));
+            }
         } else if settings.endpoint.is_some() {
             // An emulator has no use for the credentials of a real account.
             settings.no_metadata = true;
         } else {
             let in_home = || Some(PathBuf::from(variable("HOME")?).join(".config/gcloud"));
             let folder = variable("CLOUDSDK_CONFIG").map(PathBuf::from).or_else(in_home);
-            let file = folder.map(|folder| folder.join(DEFAULT_FILE)).filter(|file| file.is_file());
-            settings.credentials = file.map(|file| read_file(&file)).transpose()?;
+            let file = folder.map(|folder| folder.join(DEFAULT_FILE));
+            settings.credentials = file.map(|file| read_text(&file, "the Google credentials")).transpose()?.flatten();
         }
         settings.validate()?;
         Ok(settings)
@@ -82,17 +84,6 @@ impl GcsSettings {
         check_sendable("Google Cloud Storage", texts)?;
         check_endpoint("Google Cloud Storage", self.endpoint.as_deref())
     }
-}
-
-fn read_file(path: &Path) -> Result<String> {
-    let problem =
-        |e: std::io::Error| Error::from_io(e, "cannot read the Google credentials").with("path", path.display());
-    if std::fs::metadata(path).map_err(problem)?.len() > FILE_BYTES_MAX {
-        let why =
-            "the Google credentials are larger than 1 MiB: set GOOGLE_APPLICATION_CREDENTIALS to a file of gcloud";
-        return Err(Error::config(why).with("path", path.display()));
-    }
-    std::fs::read_to_string(path).map_err(problem)
 }
 
 impl fmt::Debug for GcsSettings {

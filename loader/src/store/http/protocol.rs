@@ -2,6 +2,7 @@
 
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
+use crate::store::source::Version;
 use crate::store::url::encode_path;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -14,6 +15,16 @@ pub(crate) trait Protocol: Send + Sync {
 
     /// Signs `request`, whose address is absolute. Called again after every redirect.
     async fn sign(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure>;
+
+    /// Returns true if a request may name the version that it needs: `If-Match` and the like.
+    fn has_conditions(&self) -> bool {
+        true
+    }
+
+    /// Returns the version of the object that a redirect leads to, if its headers name it.
+    fn version_in_redirect(&self, _headers: &HeaderMap) -> Option<Version> {
+        None
+    }
 
     /// Learns from a response without success; true if the same request should be sent again.
     fn learn(&self, _rejected: &Rejected<'_>) -> bool {

@@ -41,13 +41,13 @@ impl HttpSource {
         failure
     }
 
-    /// Requests an object, and follows redirects.
+    /// Requests an object, and follows redirects. Returns also the version that a redirect named.
     async fn send(
         &self,
         context: &ThreadContext,
         key: &str,
         headers: &[(header::HeaderName, String)],
-    ) -> Result<Exchange, Failure> {
+    ) -> Result<(Exchange, Option<Version>), Failure> {
         let limit = context.shared.config.download_timeout;
         let address_of_key = || {
             let address = self.protocol.address(key);
@@ -56,7 +56,7 @@ impl HttpSource {
             })
         };
         let mut address = address_of_key()?;
-        let mut has_learned = false;
+        let (mut has_learned, mut version) = (false, None);
         for _ in 0..=REDIRECTS_MAX {
             let mut request = Request::new(Bytes::new());
             *request.uri_mut() = address.clone();
@@ -75,9 +75,10 @@ impl HttpSource {
                 has_learned = true;
                 address = address_of_key()?;
             } else if response::is_redirect(status) {
+                version = self.protocol.version_in_redirect(received).or(version);
                 address = response::redirect_target(&address, received)?;
             } else {
-                return Ok(exchange);
+                return Ok((exchange, version));
             }
         }
         Err(Failure::permanent(Error::new(ErrorKind::Config, format!("more than {REDIRECTS_MAX} redirects"))))
@@ -92,20 +93,21 @@ impl Source for HttpSource {
         if let Some(range) = &request.range {
             headers.push((header::RANGE, format!("bytes={}-{}", range.start, range.end.saturating_sub(1))));
         }
-        match &request.version {
+        match request.version.as_ref().filter(|_| self.protocol.has_conditions()) {
             Some(Version::ETag(tag)) => headers.push((header::IF_MATCH, tag.clone())),
             Some(Version::LastModified(time)) => headers.push((header::IF_UNMODIFIED_SINCE, time.clone())),
             None => {}
         }
-        let exchange = self.send(context, &request.key, &headers).await?;
+        let (exchange, version) = self.send(context, &request.key, &headers).await?;
         let status = exchange.response.status();
-        let head = match status {
+        let mut head = match status {
             StatusCode::OK | StatusCode::PARTIAL_CONTENT => response::read_head(&exchange.response, request)?,
             _ => return Err(self.rejection(context, exchange).await),
         };
         if status == StatusCode::OK && request.range.as_ref().is_some_and(|r| r.start > 0) {
             self.has_no_ranges.store(true, Ordering::Relaxed);
         }
+        head.version = version.or(head.version);
         Ok(GetResponse { head, body: Box::new(HttpBody::new(context, exchange)) })
     }
 

@@ -1,0 +1,11 @@
+//! `hf://`: data sets on the Hugging Face hub.
+//!
+//! A folder of a data set's repository is an HTTP remote ([`HttpSource`](super::http::HttpSource)) with an
+//! [`HfProtocol`]. The hub redirects requests for large files to another server, which gets no token. The redirect names
+//! the version of the file; the other server has its own names for versions.
+
+mod protocol;
+mod settings;
+
+pub(crate) use protocol::HfProtocol;
+pub use settings::HfSettings;
