@@ -51,6 +51,7 @@ impl StreamCache {
             }
             // Between the check and the lock another process may have published the shard and released its claim.
             if !self.is_complete(shard, dir.refresh_present(shard)) {
+                moment("claimed");
                 let claim = ShardClaim { stream: self.clone(), shard, toggled: Mutex::default(), closing_since: None };
                 return Ok(ClaimOutcome::Claimed(claim));
             }
@@ -161,6 +162,9 @@ impl ShardClaim {
         let now = self.stream.config.clock.now();
         let is_late = self.closing_since.is_some_and(|since| now >= since + CLOSE_WITHIN);
         let room = make_room(&self.stream, self.shard, is_late, next_use)?;
+        if matches!(room, Room::Reserved) {
+            moment("admitted");
+        }
         let is_closing = matches!(room, Room::Closing(_));
         self.closing_since = is_closing.then(|| self.closing_since.unwrap_or(now));
         Ok(match room {

@@ -4,6 +4,7 @@ mod clouds;
 mod delivery;
 mod encoded;
 mod failure;
+mod kill;
 mod nodes;
 mod remote;
 mod row_index;

@@ -6,7 +6,7 @@ use forebay_loader::format::HashAlgo;
 use forebay_loader::store::Simulation;
 use forebay_tests::server::{Fault, ObjectServer, Options as ServerOptions, Root, Rule};
 
-fn serve(directory: &Path) -> ObjectServer {
+pub(crate) fn serve(directory: &Path) -> ObjectServer {
     ObjectServer::start(Root::folder(directory), ServerOptions::default()).expect("a server")
 }
 
@@ -51,7 +51,7 @@ fn an_epoch_under_a_cache_limit_has_every_sample_and_keeps_the_limit() {
 
 /// Waits until `done`, which depends on another thread. A number of requests may be exceeded before it is seen: a shard
 /// that finds no room because a later one has it is exchanged for it, and the later one is fetched again.
-fn until(what: &str, done: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, done: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !done() {
         assert!(begun.elapsed().as_secs() < 60, "{what}");

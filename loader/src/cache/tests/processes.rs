@@ -493,6 +493,36 @@ fn a_process_killed_at_any_moment_of_publishing_leaves_nothing_that_looks_finish
 }
 
 #[test]
+fn processes_continue_with_whole_shards_when_one_of_them_is_killed_at_any_moment() {
+    const LIMIT: u64 = 2 + 5 * 3000;
+    let moments = ["claimed", "admitted", "created", "piece", "written", "named"];
+    for (named, passes) in [(false, 0), (false, 3), (true, 0), (true, 3)] {
+        for moment in moments {
+            let folder = folder();
+            let mut all: Vec<Child> = (0..3).map(|_| Child::open(folder.path(), 9, 3000, Some(LIMIT))).collect();
+            for child in all.iter_mut().filter(|_| named) {
+                assert_eq!(child.ask("named"), "ok");
+            }
+            let mut victim = all.remove(0);
+            assert_eq!(victim.ask(&format!("kill-at {moment} {passes}")), "ok");
+            // It works until it is killed: nine shards do not fit, so there is always one to fetch.
+            victim.send(&format!("work 1 {} {LIMIT}", u64::MAX));
+            for (seed, child) in (2..).zip(&mut all) {
+                child.send(&format!("work {seed} 20 {LIMIT}"));
+            }
+            for child in &mut all {
+                let answer = child.answer();
+                assert!(answer.parse::<u64>().is_ok(), "{moment} {passes}, named {named}: {answer}");
+            }
+            assert_eq!(victim.answer(), "dead");
+            // Its claims and its room are free, and each shard on disk is whole.
+            let last = all[0].ask(&format!("work 9 20 {LIMIT}"));
+            assert!(last.parse::<u64>().is_ok(), "{moment} {passes}, named {named}: {last}");
+        }
+    }
+}
+
+#[test]
 fn a_forked_child_does_not_keep_its_parent_s_locks() {
     let folder = folder();
     let mut child = Child::start();
