@@ -20,3 +20,5 @@ mod rig;
 mod s3;
 #[path = "store/secrets.rs"]
 mod secrets;
+#[path = "store/troubles.rs"]
+mod troubles;

@@ -8,6 +8,7 @@ use crate::store::failure::Failure;
 use crate::sync::spawn;
 use crate::{Error, ErrorKind};
 use hyper_util::rt::TokioIo;
+use rustls::CertificateError;
 use rustls::pki_types::ServerName;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -49,16 +50,34 @@ async fn secure(
     let stream = tokio_rustls::TlsConnector::from(config).connect(name, stream).await.map_err(|e| {
         // A certificate that is not trusted stays so; other failures may be temporary.
         let cause = e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        let is_trusted = !matches!(cause, Some(rustls::Error::InvalidCertificate(_)));
-        let why = if is_trusted {
-            Error::new(ErrorKind::Network, "the TLS handshake failed")
-        } else {
-            let why = "the server's certificate is not trusted: set ca_file or SSL_CERT_FILE to its authority";
-            Error::new(ErrorKind::Permission, why)
+        let certificate = if let Some(rustls::Error::InvalidCertificate(why)) = cause { Some(why) } else { None };
+        let is_trusted = certificate.is_none();
+        let why = match certificate {
+            None => Error::new(
+                ErrorKind::Network,
+                "the TLS handshake failed: check that the server speaks https at this port, and the proxies on the way",
+            ),
+            Some(why) => Error::new(ErrorKind::Permission, certificate_advice(why)),
         };
         Failure::new(why.caused_by(e).with("host", origin), is_trusted)
     })?;
     handshake(stream).await
+}
+
+/// Returns the message for a certificate that is not trusted.
+fn certificate_advice(why: &CertificateError) -> &'static str {
+    match why {
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => {
+            "the server's certificate is not valid now: check this machine's clock, or have the certificate renewed"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the server's certificate is that of another host: check the address and the endpoint"
+        }
+        _ => "the server's certificate is not trusted: set SSL_CERT_FILE to a file with its authority",
+    }
 }
 
 async fn handshake(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Result<Sender, Failure> {
@@ -84,7 +103,9 @@ fn network_failure(error: std::io::Error, what: &str, origin: &Origin) -> Failur
 /// Returns the addresses of the origin's name, starting at a random one so that connections spread over its servers.
 async fn addresses(context: &ThreadContext, origin: &Origin) -> Result<Vec<SocketAddr>, Failure> {
     let found = resolve(origin.host.trim_matches(['[', ']']), origin.port).await;
-    let mut addresses = found.map_err(|e| network_failure(e, "the host name cannot be resolved", origin))?;
+    let mut addresses = found.map_err(|e| {
+        network_failure(e, "the host name cannot be resolved: check the address, and this machine's network", origin)
+    })?;
     if addresses.is_empty() {
         return Err(Failure::network("the host name has no address"));
     }
@@ -107,7 +128,7 @@ async fn first_open<S>(
             Err(e) => last = e,
         }
     }
-    Err(network_failure(last, "cannot connect", origin))
+    Err(network_failure(last, "cannot connect: check the address and the port, and that the server runs", origin))
 }
 
 /// Resolves a name with the system's resolver, on a new thread: it may hang for long, and neither this thread's
@@ -139,5 +160,17 @@ mod tests {
         let limit = failure(libc::EMFILE);
         assert_eq!(limit.kind(), ErrorKind::Full);
         assert!(limit.to_string().contains("ulimit -n"), "{limit}");
+    }
+
+    #[test]
+    fn a_certificate_that_is_rejected_names_its_remedy() {
+        for (why, advice) in [
+            (CertificateError::Expired, "check this machine's clock"),
+            (CertificateError::NotValidYet, "check this machine's clock"),
+            (CertificateError::NotValidForName, "check the address and the endpoint"),
+            (CertificateError::UnknownIssuer, "set SSL_CERT_FILE"),
+        ] {
+            assert!(certificate_advice(&why).contains(advice), "{why:?}");
+        }
     }
 }

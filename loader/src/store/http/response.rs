@@ -109,8 +109,12 @@ pub(super) async fn rejection(context: &ThreadContext, exchange: Exchange) -> (F
     let mut body = TimedBody::new(context, &mut body, context.shared.config.download_timeout);
     // The part that has arrived is enough.
     let _ = body.read_whole(EXPLANATION_BYTES, &mut text).await;
-    let (kind, is_retried, why) = meaning(status);
     let code = error_code(&headers, &text);
+    let (kind, is_retried, why) = match code.as_deref() {
+        // S3 responds with 400.
+        Some("ExpiredToken" | "InvalidToken" | "TokenRefreshRequired") => meaning(StatusCode::FORBIDDEN),
+        _ => meaning(status),
+    };
     let shown = code.as_ref().map(|code| format!(", {code}")).unwrap_or_default();
     let error = Error::new(kind, format!("{why} ({}{shown})", status.as_u16())).with("host", host);
     let (retry_after, is_throttled) = (retry_after(&headers), matches!(status.as_u16(), 429 | 503));

@@ -74,7 +74,7 @@ impl HttpSource {
             if !has_learned && !status.is_success() && self.protocol.learn(&rejected) {
                 has_learned = true;
                 address = address_of_key()?;
-            } else if response::is_redirect(status) {
+            } else if response::is_redirect(status) && received.contains_key(header::LOCATION) {
                 version = self.protocol.version_in_redirect(received).or(version);
                 address = response::redirect_target(&address, received)?;
             } else {

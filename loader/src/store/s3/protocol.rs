@@ -177,9 +177,36 @@ impl Protocol for S3Protocol {
         true
     }
 
-    fn hint(&self, status: StatusCode, _: Option<&str>) -> Option<String> {
-        let is_unsigned = self.search.is_unsigned() && matches!(status.as_u16(), 401 | 403);
-        is_unsigned.then(|| "no credentials were found: set AWS_ACCESS_KEY_ID or AWS_PROFILE".to_owned())
+    fn hint(&self, status: StatusCode, code: Option<&str>) -> Option<String> {
+        let hint = match (status.as_u16(), code) {
+            (401 | 403, _) if self.search.is_unsigned() => {
+                "no credentials were found: set AWS_ACCESS_KEY_ID or AWS_PROFILE"
+            }
+            (_, Some("ExpiredToken" | "TokenRefreshRequired")) => {
+                "the credentials have expired: get new ones, such as with `aws sso login`, and start again"
+            }
+            (_, Some("InvalidToken")) => "check AWS_SESSION_TOKEN, which long-lived keys do not have",
+            (403, Some("InvalidAccessKeyId")) => "check AWS_ACCESS_KEY_ID, AWS_PROFILE and the endpoint",
+            (403, Some("SignatureDoesNotMatch")) => "check AWS_SECRET_ACCESS_KEY",
+            (403, Some("RequestTimeTooSkewed")) => "set this machine's clock",
+            (403, _) => {
+                return Some(format!("the credentials need the right to read bucket {} (s3:GetObject)", self.bucket));
+            }
+            (_, Some("AuthorizationHeaderMalformed" | "PermanentRedirect" | "IllegalLocationConstraintException")) => {
+                let region = self.region();
+                return Some(format!("bucket {} is not in {region}: set AWS_REGION to its region", self.bucket));
+            }
+            (404, Some("NoSuchBucket")) => {
+                return Some(format!("there is no bucket {}: check its name and the endpoint", self.bucket));
+            }
+            (404, Some("NoSuchKey")) => "check the path in `remote`, and `split`",
+            // All responses of S3 without success have a code, except for some behind a proxy.
+            (400..500, None) if self.settings.endpoint.is_some() => {
+                "the server may not be S3: check the endpoint (S3_ENDPOINT_URL, AWS_ENDPOINT_URL_S3)"
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 

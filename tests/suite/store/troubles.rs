@@ -1,0 +1,150 @@
+//! The most frequent troubles with a remote: each has a message that names what to change.
+
+use crate::rig::{Rig, config, content};
+use forebay_loader::store::{S3Settings, StoreConfig};
+use forebay_loader::{Error, ErrorKind};
+use forebay_tests::server::{Fault, Keys, Options, Rule};
+
+const KEYS: (&str, &str) = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
+
+/// Host name that no resolver accepts, so none is asked: its label is too long.
+const NO_HOST: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.invalid";
+
+/// Error of a request for the index of a bucket. `change` receives the keys that the server demands, the settings of the
+/// client and the rules of the server.
+fn s3_error(bucket: &str, change: impl FnOnce(&mut Keys, &mut S3Settings, &Rig) -> Option<Fault>) -> Error {
+    let mut keys = Keys::new(KEYS.0, KEYS.1);
+    let probe = Rig::new();
+    let mut settings = S3Settings {
+        access_key: Some(KEYS.0.into()),
+        secret_key: Some(KEYS.1.into()),
+        no_metadata: true,
+        ..S3Settings::default()
+    };
+    let fault = change(&mut keys, &mut settings, &probe);
+    let options = Options { bucket: Some("bucket".into()), keys: Some(keys), ..Options::default() };
+    let server = forebay_tests::server::ObjectServer::in_memory(options).expect("loopback");
+    fault.into_iter().for_each(|fault| server.script(Rule::always("", fault)));
+    settings.endpoint.get_or_insert_with(|| server.url());
+    let rig = Rig::with(Options::default(), StoreConfig { s3: Some(settings), ..config() });
+    rig.stores.open(&format!("s3://{bucket}/set")).expect("valid").get_small("index.json", 10).expect_err("a trouble")
+}
+
+/// Response of S3 with a status and a code.
+fn response(status: u16, code: &str) -> Option<Fault> {
+    Some(Fault::Text(
+        status,
+        format!("<?xml version=\"1.0\"?>\n<Error><Code>{code}</Code><Message>no</Message></Error>"),
+    ))
+}
+
+fn check(error: &Error, kind: ErrorKind, advice: &str) {
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(advice), "{advice:?} is missing: {error}");
+}
+
+#[test]
+fn credentials_of_s3() {
+    let missing = s3_error("bucket", |_, settings, _| {
+        (settings.access_key, settings.secret_key) = (None, None);
+        None
+    });
+    check(&missing, ErrorKind::Permission, "set AWS_ACCESS_KEY_ID or AWS_PROFILE");
+    for (status, code, advice) in [
+        (400, "ExpiredToken", "get new ones, such as with `aws sso login`"),
+        (403, "ExpiredToken", "get new ones, such as with `aws sso login`"),
+        (400, "InvalidToken", "check AWS_SESSION_TOKEN"),
+        (403, "InvalidAccessKeyId", "check AWS_ACCESS_KEY_ID, AWS_PROFILE and the endpoint"),
+        (403, "SignatureDoesNotMatch", "check AWS_SECRET_ACCESS_KEY"),
+        (403, "RequestTimeTooSkewed", "set this machine's clock"),
+        (403, "AccessDenied", "the right to read bucket bucket (s3:GetObject)"),
+    ] {
+        check(&s3_error("bucket", |_, _, _| response(status, code)), ErrorKind::Permission, advice);
+    }
+    let wrong = s3_error("bucket", |_, settings, _| {
+        settings.secret_key = Some("another".into());
+        None
+    });
+    check(&wrong, ErrorKind::Permission, "check AWS_SECRET_ACCESS_KEY");
+}
+
+#[test]
+fn places_of_s3() {
+    for (status, code) in [(400, "AuthorizationHeaderMalformed"), (301, "PermanentRedirect")] {
+        let region = s3_error("bucket", |keys, settings, _| {
+            keys.region = "eu-west-1".into();
+            settings.region = Some("eu-west-1".into());
+            response(status, code)
+        });
+        check(&region, ErrorKind::Config, "bucket bucket is not in eu-west-1: set AWS_REGION to its region");
+    }
+    let bucket = s3_error("bucket", |_, _, _| response(404, "NoSuchBucket"));
+    check(&bucket, ErrorKind::NotFound, "there is no bucket bucket: check its name and the endpoint");
+    check(&s3_error("bucket", |_, _, _| None), ErrorKind::NotFound, "check the path in `remote`, and `split`");
+    let page = "<html>not found</html>".to_owned();
+    for (status, kind) in [(404, ErrorKind::NotFound), (405, ErrorKind::Config)] {
+        let endpoint = s3_error("bucket", |_, _, _| Some(Fault::Text(status, page.clone())));
+        check(&endpoint, kind, "the server may not be S3: check the endpoint (S3_ENDPOINT_URL, AWS_ENDPOINT_URL_S3)");
+    }
+    let refused = s3_error("bucket", |_, settings, probe| {
+        settings.endpoint = Some(closed_port(probe));
+        None
+    });
+    check(&refused, ErrorKind::Network, "cannot connect: check the address and the port, and that the server runs");
+    assert!(refused.to_string().contains("Connection refused"), "{refused}");
+    let unknown = s3_error("bucket", |_, settings, _| {
+        settings.endpoint = Some(format!("http://{NO_HOST}"));
+        None
+    });
+    check(
+        &unknown,
+        ErrorKind::Network,
+        "the host name cannot be resolved: check the address, and this machine's network",
+    );
+    let plain = s3_error("bucket", |_, settings, probe| {
+        settings.endpoint = Some(probe.server.url().replace("http://", "https://"));
+        None
+    });
+    check(&plain, ErrorKind::Network, "the TLS handshake failed: check that the server speaks https at this port");
+}
+
+#[test]
+fn addresses_of_http() {
+    let error = |address: &str| {
+        let rig = Rig::new();
+        rig.stores.open(address).expect("valid").get_small("index.json", 10).expect_err("a trouble")
+    };
+    let rig = Rig::new();
+    rig.server.put("index.json", content(10)).expect("memory");
+    check(
+        &error(&format!("{}/nowhere", rig.server.url())),
+        ErrorKind::NotFound,
+        "check the address in `remote`, and `split`",
+    );
+    for status in [401, 403] {
+        rig.server.script(Rule::once("index.json", Fault::Status(status, None)));
+        check(&error(&rig.server.url()), ErrorKind::Permission, "use an address with a signature that has not expired");
+    }
+    check(&error(&closed_port(&rig)), ErrorKind::Network, "cannot connect: check the address and the port");
+    check(
+        &error(&format!("http://{NO_HOST}")),
+        ErrorKind::Network,
+        "the host name cannot be resolved: check the address",
+    );
+    let plain = rig.server.url().replace("http://", "https://");
+    check(
+        &error(&plain),
+        ErrorKind::Network,
+        "the TLS handshake failed: check that the server speaks https at this port",
+    );
+    let tls = Rig::with(Options { tls: true, ..Options::default() }, config());
+    check(&error(&tls.server.url()), ErrorKind::Permission, "set SSL_CERT_FILE to a file with its authority");
+}
+
+/// Address of a port that nothing listens on.
+fn closed_port(rig: &Rig) -> String {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let port = free.local_addr().expect("an address").port();
+    assert_ne!(port, rig.server.address().port());
+    format!("http://127.0.0.1:{port}")
+}
