@@ -14,6 +14,8 @@ mod hf;
 mod http;
 #[path = "store/nginx.rs"]
 mod nginx;
+#[path = "store/oci.rs"]
+mod oci;
 #[path = "store/rig.rs"]
 mod rig;
 #[path = "store/s3.rs"]

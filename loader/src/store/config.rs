@@ -3,6 +3,7 @@
 use super::azure::AzureSettings;
 use super::gcs::GcsSettings;
 use super::hf::HfSettings;
+use super::oci::OciSettings;
 use super::s3::S3Settings;
 use crate::clock::Clock;
 use crate::sync::Arc;
@@ -83,6 +84,8 @@ pub struct StoreConfig {
     pub azure: Option<AzureSettings>,
     /// Settings of `hf://`; `None` reads the environment and the token's file when the first `hf://` remote is opened.
     pub hf: Option<HfSettings>,
+    /// Settings of `oci://`; `None` reads Oracle's configuration file when the first `oci://` remote is opened.
+    pub oci: Option<OciSettings>,
     /// Called first on every fetch thread.
     pub on_thread_start: Option<ThreadStart>,
 }
@@ -107,6 +110,7 @@ impl Default for StoreConfig {
             gcs: None,
             azure: None,
             hf: None,
+            oci: None,
             on_thread_start: None,
         }
     }

@@ -14,7 +14,7 @@
 //! * `source` is the trait of the schemes: single exchanges, without retries. `transfer` above it retries for all
 //!   schemes: only missing bytes are requested again, and only of the same version of the object; the range of every
 //!   response is checked; each byte is written once.
-//! * `http` is a client over hyper and rustls; `s3`, `gcs`, `azure` and `hf` add addresses, signatures and
+//! * `http` is a client over hyper and rustls; `s3`, `gcs`, `azure`, `hf` and `oci` add addresses, signatures and
 //!   credentials, of which `credentials` has the common parts; `file` is a folder.
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
 //!   elsewhere; `flight`: how many parts a thread has in flight; `hedge`: when a part is requested a second time.
@@ -52,6 +52,7 @@ mod gcs;
 mod hedge;
 mod hf;
 mod http;
+mod oci;
 mod queue;
 mod remote;
 mod retry;
@@ -75,6 +76,7 @@ pub use fetcher::{FetchStatus, Fetcher};
 pub(crate) use fetcher::{Length, fetch_whole};
 pub use gcs::GcsSettings;
 pub use hf::HfSettings;
+pub use oci::OciSettings;
 pub use remote::Remote;
 pub use s3::S3Settings;
 pub use source::Version;

@@ -6,6 +6,7 @@ use super::file::FileSource;
 use super::gcs::{GcsProtocol, GcsSettings};
 use super::hf::{HfProtocol, HfSettings};
 use super::http::{HttpSource, PlainProtocol, Protocol};
+use super::oci::{OciProtocol, OciSettings};
 use super::remote::Remote;
 use super::s3::{S3Protocol, S3Settings};
 use super::source::Source;
@@ -37,8 +38,8 @@ impl Stores {
         Ok(Self { threads: Arc::new(FetchThreads::start(config, stats, clock)?) })
     }
 
-    /// Opens a remote folder: a path, `file://`, `http(s)://`, a bucket of `s3://`, `gs://`, `azure://` or `azure-dl://`,
-    /// or a data set of `hf://`. Sends no request yet.
+    /// Opens a remote folder: a path, `file://`, `http(s)://`, a bucket of `s3://`, `gs://`, `azure://`, `azure-dl://` or
+    /// `oci://`, or a data set of `hf://`. Sends no request yet.
     ///
     /// # Errors
     ///
@@ -71,6 +72,10 @@ impl Stores {
             Place::Hf(repository) => {
                 let settings = config.hf.clone().map_or_else(HfSettings::from_env, Ok)?;
                 Arc::new(HfProtocol::new(settings, repository)?)
+            }
+            Place::Oci(bucket) => {
+                let settings = config.oci.clone().map_or_else(OciSettings::from_env, Ok)?;
+                Arc::new(OciProtocol::new(settings, bucket)?)
             }
         };
         Ok(Arc::new(HttpSource::new(protocol, &config.user_agent)?))

@@ -22,6 +22,8 @@ pub(crate) enum Place {
     Azure(Container),
     /// A data set on the Hugging Face hub.
     Hf(Repository),
+    /// A bucket of Oracle's object storage.
+    Oci(NamespacedBucket),
 }
 
 /// Name of a bucket, and a prefix without slashes at its ends (may be empty).
@@ -52,13 +54,21 @@ pub(crate) struct Repository {
     pub(crate) prefix: String,
 }
 
-const SUPPORTED: [&str; 8] = ["file", "http", "https", "s3", "gs", "azure", "azure-dl", "hf"];
+/// Name of a bucket and of its namespace, and a prefix without slashes at its ends (may be empty).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamespacedBucket {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) prefix: String,
+}
+
+const SUPPORTED: [&str; 9] = ["file", "http", "https", "s3", "gs", "azure", "azure-dl", "hf", "oci"];
 
 /// Schemes that are known and not supported yet.
-const UNSUPPORTED: [&str; 6] = ["oci", "r2", "sftp", "dbfs", "alipan", "wasbs"];
+const UNSUPPORTED: [&str; 5] = ["r2", "sftp", "dbfs", "alipan", "wasbs"];
 
 /// Remotes that can be opened, for messages.
-const FORMS: &str = "s3://, gs://, azure://, azure-dl://, hf://, http(s)://, file:// or a path";
+const FORMS: &str = "s3://, gs://, azure://, azure-dl://, hf://, oci://, http(s)://, file:// or a path";
 
 impl Place {
     /// Parses `file:///path`, a plain path, `http(s)://host/path` or `s3://bucket/prefix`.
@@ -119,6 +129,7 @@ impl Place {
                 container(scheme, rest).map(Self::Azure).map_err(|error| error.with("remote", redact(remote)))
             }
             "hf" => repository(rest).map(Self::Hf).map_err(|error| error.with("remote", redact(remote))),
+            "oci" => namespaced_bucket(rest).map(Self::Oci).map_err(|error| error.with("remote", redact(remote))),
             _ if UNSUPPORTED.contains(&scheme) => unsupported(scheme, remote),
             _ => reject(&format!("unknown scheme: use {FORMS}")),
         }
@@ -134,6 +145,19 @@ fn bucket(scheme: &str, place: &str) -> Result<Bucket> {
         return Err(Error::config(why));
     }
     Ok(Bucket { name: name.to_owned(), prefix: checked_prefix(prefix)? })
+}
+
+/// Parses `name@namespace/prefix`.
+fn namespaced_bucket(place: &str) -> Result<NamespacedBucket> {
+    let (server, prefix) = place.split_once('/').unwrap_or((place, ""));
+    let is_name = |text: &str| {
+        !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
+    };
+    let parts = server.split_once('@').filter(|(name, namespace)| is_name(name) && is_name(namespace));
+    let (name, namespace) = parts.ok_or_else(|| {
+        Error::config("the form is oci://BUCKET@NAMESPACE/folder; `oci os ns get` prints the namespace")
+    })?;
+    Ok(NamespacedBucket { name: name.to_owned(), namespace: namespace.to_owned(), prefix: checked_prefix(prefix)? })
 }
 
 /// Parses `host/container/prefix` and `container@host/prefix`; for Data Lake also `container/prefix`. A host may be an
@@ -386,6 +410,8 @@ mod tests {
         assert_eq!(Place::parse("s3://b/a/c/").expect("s3"), Place::S3(bucket("b", "a/c")));
         assert_eq!(Place::parse("s3://b").expect("s3"), Place::S3(bucket("b", "")));
         assert_eq!(Place::parse("gs://b.c_d/a/").expect("gs"), Place::Gcs(bucket("b.c_d", "a")));
+        let place = NamespacedBucket { name: "b".into(), namespace: "n".into(), prefix: "a/c".into() };
+        assert_eq!(Place::parse("oci://b@n/a/c").expect("oci"), Place::Oci(place));
         assert_eq!(Place::parse("/data/x").expect("path"), Place::File("/data/x".into()));
         assert_eq!(Place::parse("data/x").expect("path"), Place::File("data/x".into()));
         assert_eq!(Place::parse("./s3:/b").expect("path"), Place::File("./s3:/b".into()));
@@ -441,7 +467,9 @@ mod tests {
             ("//me:y@h/x", "a scheme before //"),
             ("me:y@h:/x", "without its scheme, such as https:// or sftp://"),
             ("bucket/x?token=y", "pass a folder of this name as `local`"),
-            ("oci://b@n/x", "not supported yet"),
+            ("sftp://h/x", "not supported yet"),
+            ("oci://b/x", "the form is oci://BUCKET@NAMESPACE/folder"),
+            ("oci://me:y@n/x", "the form is oci://BUCKET@NAMESPACE/folder"),
             ("ftp://h/x", "unknown scheme"),
             ("s3:///x", "name of a bucket"),
             ("gs://b@c/x", "name of a bucket"),
@@ -456,7 +484,8 @@ mod tests {
             ("https:/h/x", "may mean https://h/x"),
             ("file:/data/x", "may mean file:///data/x"),
             ("gs:b/x", "may mean gs://b/x"),
-            ("oci:b/x", "oci:// remotes are not supported yet"),
+            ("r2:b/x", "r2:// remotes are not supported yet"),
+            ("oci:b/x", "may mean oci://b/x"),
             ("hf://me/set", "the form is hf://datasets/OWNER/NAME/folder"),
             ("hf://datasets/set", "the form is hf://datasets/OWNER/NAME/folder"),
             ("hf://datasets/me/set@../x", "the form is hf://datasets/OWNER/NAME/folder"),

@@ -74,6 +74,16 @@ pub(super) fn parse_amz(text: &str) -> Option<SystemTime> {
     Some(UNIX_EPOCH + Duration::from_secs(days * 86_400 + hour * 3600 + minute * 60 + second))
 }
 
+/// Parses `Fri, 20 Nov 2026 19:54:58 GMT`.
+pub(super) fn parse_http(text: &str) -> Option<SystemTime> {
+    let fields: Vec<&str> = text.split([' ', ':']).collect();
+    let [_, day, month, year, hour, minute, second, "GMT"] = fields[..] else { return None };
+    let month = MONTHS.iter().position(|name| *name == month)? + 1;
+    let time = parse_amz(&format!("{year}{month:02}{day}T{hour}{minute}{second}Z"))?;
+    // The name of the day must be right, too.
+    (http(time) == text).then_some(time)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +98,8 @@ mod tests {
         let time = UNIX_EPOCH + Duration::from_secs(1_795_204_498);
         assert_eq!(http(time), "Fri, 20 Nov 2026 19:54:58 GMT");
         assert_eq!(iso(time), "2026-11-20T19:54:58.000Z");
+        assert_eq!(parse_http("Fri, 20 Nov 2026 19:54:58 GMT"), Some(time));
+        assert_eq!(parse_http("Mon, 20 Nov 2026 19:54:58 GMT"), None);
         assert_eq!(parse_amz("20261320T195458Z"), None);
         assert_eq!(parse_amz("yesterday"), None);
     }

@@ -41,7 +41,7 @@ pub struct Issuer {
     pub lifetime_s: u64,
 }
 
-/// Service account of Google Cloud with a new key.
+/// Account with a new key, such as a service account of Google Cloud.
 #[derive(Clone, Debug)]
 pub struct ServiceAccount {
     /// Name of the account.
@@ -66,6 +66,11 @@ impl ServiceAccount {
             private_key: format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n"),
             public_key: pair.public_key().as_ref().to_vec(),
         }
+    }
+
+    /// Returns the public key.
+    pub(super) fn public_key(&self) -> &[u8] {
+        &self.public_key
     }
 
     /// Returns the content of the account's credentials file, for the token service of the server at `url`.

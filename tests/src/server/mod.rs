@@ -9,7 +9,7 @@
 //! * `state` is shared by the threads of one server.
 //! * `objects` is the served root: a folder, or a map in memory.
 //! * `serve` answers requests as a web server and as S3 (path style: `/bucket/key`, listing version 2).
-//! * `sigv4` and `azure` verify signatures when the options contain keys: a client that signs wrongly gets a 403. `issuer` issues
+//! * `sigv4`, `azure` and `oci` verify signatures when the options contain keys: a client that signs wrongly gets a 403. `issuer` issues
 //!   bearer tokens and requires them when the options contain an issuer.
 //! * `hub` redirects requests for files of a data set to another server.
 //! * `script` makes chosen requests fail, without sleeping: bodies that end early or stall until the test releases
@@ -24,6 +24,7 @@ mod date;
 mod hub;
 mod issuer;
 mod objects;
+mod oci;
 mod script;
 mod serve;
 mod sigv4;
@@ -34,6 +35,7 @@ pub use azure::AzureAccount;
 pub use hub::Hub;
 pub use issuer::{Issuer, ServiceAccount};
 pub use objects::Root;
+pub use oci::OciKey;
 pub use script::{Fault, Rule};
 pub use sigv4::Keys;
 pub use state::{Counters, Options, Seen};

@@ -6,7 +6,7 @@ use super::objects::{Content, Entry, Object};
 use super::script::{self, Fault};
 use super::sigv4::decode;
 use super::state::{SEEN_MAX, Seen, State};
-use super::{azure, date, issuer, sigv4};
+use super::{azure, date, issuer, oci, sigv4};
 use bytes::Bytes;
 use forebay_loader::sync::{Arc, Ordering};
 use http::header::{self, HeaderMap};
@@ -66,6 +66,13 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
         && let Err((code, why)) = azure::check(account, head)
     {
         return problem(state, StatusCode::FORBIDDEN, code, &why);
+    }
+    if let Some(key) = &state.options.oci
+        && let Err((code, why)) = oci::check(key, head)
+    {
+        let document = serde_json::json!({"code": code, "message": why}).to_string();
+        let builder = Response::builder().status(StatusCode::UNAUTHORIZED);
+        return build(state, builder, ObjectBody::text(state, document));
     }
     let is_service = issuer::is_service(head.uri.path());
     if state.options.issuer.is_some() && !is_service && !state.tokens.is_valid(head) {

@@ -4,6 +4,7 @@ use super::azure::AzureAccount;
 use super::hub::Hub;
 use super::issuer::{Issuer, Tokens};
 use super::objects::Root;
+use super::oci::OciKey;
 use super::script::Rule;
 use super::sigv4::Keys;
 use super::throttle::Throttle;
@@ -26,6 +27,8 @@ pub struct Options {
     pub keys: Option<Keys>,
     /// Account of Azure with whose key every request must be signed.
     pub azure: Option<AzureAccount>,
+    /// Key of Oracle's cloud with which every request must be signed.
+    pub oci: Option<OciKey>,
     /// Data set that the server has as the Hugging Face hub.
     pub hub: Option<Hub>,
     /// Token service whose tokens every request must have.
@@ -50,6 +53,7 @@ impl Default for Options {
             keys: None,
             azure: None,
             hub: None,
+            oci: None,
             issuer: None,
             tls: false,
             threads: 1,

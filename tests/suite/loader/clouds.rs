@@ -2,7 +2,7 @@
 
 use super::*;
 use forebay_tests::server::{
-    AzureAccount, Hub, Issuer, Keys, ObjectServer, Options as ServerOptions, Root, ServiceAccount,
+    AzureAccount, Hub, Issuer, Keys, ObjectServer, OciKey, Options as ServerOptions, Root, ServiceAccount,
 };
 use std::process::Command;
 
@@ -97,6 +97,25 @@ fn an_epoch_from_azure_is_the_folders() {
         let (endpoint, bin) = (format!("{url}/store"), bin.path().to_str().unwrap());
         let path = format!("{bin}:/usr/bin:/bin");
         named(&[("AZURE_STORAGE_SERVICE_ENDPOINT", &endpoint), ("AZURE_CONFIG_DIR", bin), ("PATH", &path)])
+    });
+}
+
+#[test]
+fn an_epoch_from_oracles_object_storage_is_the_folders() {
+    let test = "clouds::an_epoch_from_oracles_object_storage_is_the_folders";
+    if epoch_of_child() {
+        return;
+    }
+    let key = ServiceAccount::new("u");
+    let files = tempfile::tempdir().unwrap();
+    let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("key.pem"), &key.private_key).unwrap();
+    let text = format!("[DEFAULT]\nuser=u\ntenancy=t\nfingerprint=f:0\nkey_file={}\n", path("key.pem"));
+    std::fs::write(path("config"), text).unwrap();
+    let oci = Some(OciKey { id: "t/u/f:0".into(), key });
+    let options = ServerOptions { bucket: Some("n/space/b/bucket/o".into()), oci, ..ServerOptions::default() };
+    compare(test, "oci://bucket@space", options, |url| {
+        vec![("OCI_CLI_ENDPOINT", url.to_owned()), ("OCI_CONFIG_FILE", path("config"))]
     });
 }
 

@@ -2,9 +2,11 @@
 
 use crate::rig::{Rig, config, content};
 use forebay_loader::Error;
-use forebay_loader::store::{AzureSettings, FetchRequest, GcsSettings, HfSettings, S3Settings, StoreConfig};
+use forebay_loader::store::{
+    AzureSettings, FetchRequest, GcsSettings, HfSettings, OciSettings, S3Settings, StoreConfig,
+};
 use forebay_loader::sync::Mutex;
-use forebay_tests::server::{AzureAccount, Fault, Hub, Issuer, ObjectServer, Options, Rule, ServiceAccount};
+use forebay_tests::server::{AzureAccount, Fault, Hub, Issuer, ObjectServer, OciKey, Options, Rule, ServiceAccount};
 use std::fmt::Write as _;
 
 /// Part of every secret in here, and of no other text.
@@ -317,4 +319,41 @@ fn the_token_of_the_hub_and_the_addresses_that_it_signs_are_not_shown() {
         hidden_in_rig(&rig);
     }
     assert!(!files.seen().is_empty());
+}
+
+#[test]
+fn keys_and_sessions_of_oracle_are_not_shown() {
+    keep_log();
+    let folder = tempfile::tempdir().expect("a folder");
+    let session = folder.path().join("token");
+    std::fs::write(&session, SECRET).expect("written");
+    let key = ServiceAccount::new("u");
+    for (pem, id) in
+        [(&*key.private_key, format!("ST${SECRET}")), (&*key.private_key, "other".into()), (SECRET, "x".into())]
+    {
+        let oci = Some(OciKey { id: id.clone(), key: key.clone() });
+        let options = Options { bucket: Some("n/space/b/bucket/o".into()), oci, ..Options::default() };
+        let server = ObjectServer::in_memory(options).expect("loopback");
+        server.put("x/shard", content(300)).expect("memory");
+        server.script(Rule::once("shard", Fault::CutAfter(30)));
+        let oci = OciSettings {
+            endpoint: Some(server.url().replace("//", &format!("//me:{SECRET}@"))),
+            key: Some(pem.into()),
+            security_token_file: Some(session.clone()),
+            ..OciSettings::default()
+        };
+        hidden(&format!("{oci:?}"));
+        let rig = Rig::with(Options::default(), StoreConfig { oci: Some(oci), ..config() });
+        match rig.stores.open("oci://bucket@space/x") {
+            Ok(remote) => {
+                let fetched = remote.fetch(FetchRequest::new("shard", 300)).expect("queued").wait();
+                assert_eq!(fetched.is_ok(), id.starts_with("ST$"));
+                if let Err(error) = fetched {
+                    hidden_in_error(&error);
+                }
+            }
+            Err(error) => hidden_in_error(&error),
+        }
+        hidden_in_rig(&rig);
+    }
 }

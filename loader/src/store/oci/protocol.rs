@@ -1,0 +1,119 @@
+//! Addresses and signatures of buckets.
+
+use super::settings::OciSettings;
+use crate::store::context::ThreadContext;
+use crate::store::credentials::{SigningKey, is_same_server, read_text, refuse_redirect};
+use crate::store::failure::Failure;
+use crate::store::http::{Origin, Protocol};
+use crate::store::url::{NamespacedBucket, encode_component, encode_path};
+use crate::{Error, Result};
+use async_trait::async_trait;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, DATE, HeaderValue};
+use http::{Request, StatusCode};
+use std::time::SystemTime;
+
+/// One bucket, with a prefix in it.
+pub(crate) struct OciProtocol {
+    settings: OciSettings,
+    bucket: String,
+    /// Address of the bucket's objects; ends with a slash.
+    base: String,
+    /// Ends with a slash unless it is empty.
+    prefix: String,
+    key: Option<SigningKey>,
+}
+
+impl OciProtocol {
+    pub(crate) fn new(settings: OciSettings, place: NamespacedBucket) -> Result<Self> {
+        settings.validate()?;
+        let endpoint = match (&settings.endpoint, &settings.region) {
+            (Some(endpoint), _) => endpoint.trim_end_matches('/').to_owned(),
+            (None, Some(region)) => format!("https://objectstorage.{region}.oraclecloud.com"),
+            (None, None) => {
+                return Err(Error::config(
+                    "the region of Oracle's cloud is not known: set OCI_REGION, or run `oci setup config`",
+                ));
+            }
+        };
+        let key = settings.key.as_deref().map(SigningKey::from_pem).transpose()?;
+        let NamespacedBucket { name: bucket, namespace, prefix } = place;
+        Ok(Self {
+            base: format!("{endpoint}/n/{namespace}/b/{}/o/", encode_path(&bucket)),
+            prefix: if prefix.is_empty() { String::new() } else { format!("{prefix}/") },
+            settings,
+            bucket,
+            key,
+        })
+    }
+
+    /// Returns the name under which Oracle has the key, or the session's token.
+    fn key_id(&self) -> Result<String, Failure> {
+        let Some(path) = &self.settings.security_token_file else {
+            let part = |part: &Option<String>| part.clone().unwrap_or_default();
+            let OciSettings { tenancy, user, fingerprint, .. } = &self.settings;
+            return Ok(format!("{}/{}/{}", part(tenancy), part(user), part(fingerprint)));
+        };
+        // Read for each request, because a session is renewed in place.
+        let token = read_text(path, "the session of Oracle's cloud").map_err(Failure::permanent)?;
+        let missing = || {
+            let why = "the session of Oracle's cloud has no token: run `oci session authenticate`";
+            Failure::permanent(Error::config(why).with("path", path.display()))
+        };
+        Ok(format!("ST${}", token.ok_or_else(missing)?.trim()))
+    }
+}
+
+#[async_trait(?Send)]
+impl Protocol for OciProtocol {
+    fn address(&self, key: &str) -> String {
+        format!("{}{}", self.base, encode_component(&format!("{}{key}", self.prefix)))
+    }
+
+    async fn sign(&self, _: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure> {
+        let Some(key) = &self.key else { return Ok(()) };
+        if !is_same_server(request.uri(), &self.base) {
+            return Err(refuse_redirect(request.uri()));
+        }
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let host = Origin::of(request.uri()).map(|origin| origin.to_string()).unwrap_or_default();
+        let method = request.method().as_str().to_lowercase();
+        let text = format!("date: {date}\n(request-target): {method} {path}\nhost: {host}");
+        let signature = key.sign(&text, &BASE64_STANDARD).map_err(Failure::permanent)?;
+        let header = format!(
+            "Signature version=\"1\",keyId=\"{}\",algorithm=\"rsa-sha256\",headers=\"date (request-target) host\",\
+             signature=\"{signature}\"",
+            self.key_id()?
+        );
+        let value = |text: &str| {
+            let why = "the names or the token of Oracle's cloud have characters that cannot be sent";
+            HeaderValue::from_str(text).map_err(|_| Failure::permanent(Error::config(why)))
+        };
+        let mut authorization = value(&header)?;
+        authorization.set_sensitive(true);
+        request.headers_mut().insert(DATE, value(&date)?);
+        request.headers_mut().insert(AUTHORIZATION, authorization);
+        Ok(())
+    }
+
+    fn hint(&self, status: StatusCode, code: Option<&str>) -> Option<String> {
+        Some(match (status.as_u16(), code) {
+            // A bucket that is not public is not there, for a request without a signature.
+            (401 | 404, _) if self.key.is_none() => {
+                "no credentials were found: run `oci setup config`, which writes ~/.oci/config".to_owned()
+            }
+            (401, _) => {
+                "check tenancy, user, fingerprint and key in ~/.oci/config, that the session has not ended, and this \
+                 machine's clock"
+                    .to_owned()
+            }
+            (404, Some("BucketNotFound" | "BucketNotFoundOrNotAuthorized")) => {
+                format!("there is no bucket {} in this region and namespace, or the user may not read it", self.bucket)
+            }
+            (404, Some("NamespaceNotFound")) => "`oci os ns get` prints the namespace".to_owned(),
+            _ => return None,
+        })
+    }
+}
