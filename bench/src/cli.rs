@@ -37,6 +37,8 @@ enum Command {
     Scaling(Measured<scenario::scaling::ScalingArgs>),
     /// Small samples from memory: the engine, one pread per sample, and memcpy
     Tokens(Measured<scenario::tokens::TokensArgs>),
+    /// Bytes fetched under a cache limit: the engine, LRU, and the optimum
+    Evict(Measured<scenario::evict::EvictArgs>),
     /// Finished batches through the Rust call, the C interface and Python
     Ffi(Measured<scenario::ffi::FfiArgs>),
     /// forebay.streaming and MosaicML streaming, both through torch's DataLoader
@@ -80,6 +82,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Pipeline(m) => m.output.publish(scenario::pipeline::run(&m.scenario)?),
         Command::Scaling(m) => m.output.publish(scenario::scaling::run(&m.scenario)?),
         Command::Tokens(m) => m.output.publish(scenario::tokens::run(&m.scenario)?),
+        Command::Evict(m) => m.output.publish(scenario::evict::run(&m.scenario)?),
         Command::Ffi(m) => m.output.publish(scenario::ffi::run(&m.scenario)?),
         Command::Dropin(m) => m.output.publish(scenario::dropin::run(&m.scenario)?),
         Command::Accuracy(m) => m.output.publish(scenario::accuracy::run(&m.scenario)?),

@@ -34,7 +34,11 @@ pub(super) fn render(report: &Report) -> String {
     let columns: Vec<&Column> = report.columns.iter().filter(|c| c.plotted).collect();
     let groups = report.groups();
     // Groups side by side, one row per column of the report. The columns of a single group fill two columns instead.
-    let across = if groups.len() > 1 { groups.len() } else { columns.len().clamp(1, 2) };
+    let across = match (columns.is_empty(), groups.len()) {
+        (true, _) => 2,
+        (false, 0 | 1) => columns.len().min(2),
+        (false, groups) => groups,
+    };
     let wide = |letters: usize| letters as f64 * NAME_SIZE * LETTER;
     let longest = report.rows.iter().map(|r| r.name.chars().count()).max().unwrap_or(0);
     let names = (wide(longest) + 12.0).max(NAMES_MIN);
@@ -52,7 +56,7 @@ pub(super) fn render(report: &Report) -> String {
     y = paragraph(&mut body, y, width, ("t", 18.0), &report.title);
     let m = &report.machine;
     let mut about = format!("{} CPUs of {}, Linux {}, {} build", m.cpus, m.cpu, m.kernel, report.profile);
-    if let Some(baseline) = &report.baseline {
+    if let Some(baseline) = report.baseline.as_ref().filter(|_| !columns.is_empty()) {
         let _ = write!(about, "; in parentheses: times {baseline}");
     }
     if report.is_scaled_by_group && groups.len() > 1 {
@@ -157,27 +161,35 @@ fn draw_curves(svg: &mut String, curves: &Curves, y: f64, width: f64) -> f64 {
     for tick in ticks(x_low, x_high) {
         text(svg, at_x(tick), bottom + 16.0, "v", "middle", &tick.to_string());
     }
-    let mut named: Vec<(&str, &str)> = Vec::new();
+    let mut named: Vec<&str> = Vec::new();
     for (name, points) in &curves.lines {
-        let class = class_of(name);
+        if !named.contains(&name.as_str()) {
+            named.push(name);
+        }
         let place = |(x, y): &(f64, f64)| format!("{:.1},{:.1}", at_x(*x), at_y(*y));
         let path: Vec<String> = points.iter().map(place).collect();
-        let _ = writeln!(svg, "<polyline class=\"line {class}\" points=\"{}\"/>", path.join(" "));
-        if !named.iter().any(|(known, _)| known == name) {
-            named.push((name, class));
-        }
+        let _ = writeln!(svg, "<polyline {} points=\"{}\"/>", line_style(name, &named), path.join(" "));
     }
-    for (i, (name, class)) in named.iter().enumerate() {
-        let legend_y = bottom - 12.0 - 18.0 * (named.len() - 1 - i) as f64;
-        let x = left + wide - 180.0;
-        let _ = writeln!(
-            svg,
-            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"14\" height=\"4\"/>",
-            legend_y - 6.0
-        );
+    // In the right corner that most lines do not end in.
+    let last: Vec<f64> = curves.lines.iter().filter_map(|(_, points)| points.last().map(|p| p.1)).collect();
+    let is_high = last.iter().sum::<f64>() * 2.0 > last.len() as f64 * y_top;
+    let legend_top = if is_high { bottom - 12.0 - 18.0 * named.len().saturating_sub(1) as f64 } else { top + 6.0 };
+    for (i, name) in named.iter().enumerate() {
+        let (x, legend_y) = (left + wide - 180.0, legend_top + 18.0 * i as f64);
+        let (style, middle) = (line_style(name, &named), legend_y - 4.0);
+        let end = x + 14.0;
+        let _ = writeln!(svg, "<line {style} x1=\"{x:.1}\" x2=\"{end:.1}\" y1=\"{middle:.1}\" y2=\"{middle:.1}\"/>");
         text(svg, x + 20.0, legend_y, "n", "start", name);
     }
     PANEL_HEAD + CURVES + 34.0
+}
+
+/// Returns the attributes of a line: of the names so far, every second peer is dashed.
+fn line_style(name: &str, named: &[&str]) -> String {
+    let class = class_of(name);
+    let peers = named.iter().filter(|known| class_of(known) == "peer");
+    let is_dashed = class == "peer" && peers.take_while(|known| **known != name).count() % 2 == 1;
+    format!("class=\"line {class}\"{}", if is_dashed { " stroke-dasharray=\"5 4\"" } else { "" })
 }
 
 /// Returns the style: forebay is coloured.
@@ -274,7 +286,7 @@ mod tests {
         report.curves = Some(super::Curves { x_title: "epoch", y_title: "% right", lines });
         let svg = report.svg();
         assert_eq!(svg.matches("<polyline").count(), 3);
-        assert_eq!(svg.matches("class=\"line ours\"").count(), 2);
+        assert_eq!(svg.matches("<polyline class=\"line ours\"").count(), 2);
         assert_eq!(svg.matches(">forebay</text>").count(), sample().svg().matches(">forebay</text>").count() + 1);
         assert!(svg.contains("% right by epoch"));
     }

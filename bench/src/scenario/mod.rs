@@ -5,6 +5,7 @@ mod child;
 pub(crate) mod decode;
 pub(crate) mod disk;
 pub(crate) mod dropin;
+pub(crate) mod evict;
 pub(crate) mod ffi;
 pub(crate) mod order;
 pub(crate) mod peers;
