@@ -2,6 +2,8 @@
 
 #[path = "store/azure.rs"]
 mod azure;
+#[path = "store/dbfs.rs"]
+mod dbfs;
 #[path = "store/file.rs"]
 mod file;
 #[path = "store/gcs.rs"]

@@ -1,6 +1,7 @@
 //! Settings of fetches.
 
 use super::azure::AzureSettings;
+use super::dbfs::DbfsSettings;
 use super::gcs::GcsSettings;
 use super::hf::HfSettings;
 use super::oci::OciSettings;
@@ -86,6 +87,9 @@ pub struct StoreConfig {
     pub hf: Option<HfSettings>,
     /// Settings of `oci://`; `None` reads Oracle's configuration file when the first `oci://` remote is opened.
     pub oci: Option<OciSettings>,
+    /// Settings of `dbfs:/Volumes`; `None` reads the environment and Databricks' file when the first such remote is
+    /// opened.
+    pub dbfs: Option<DbfsSettings>,
     /// Called first on every fetch thread.
     pub on_thread_start: Option<ThreadStart>,
 }
@@ -111,6 +115,7 @@ impl Default for StoreConfig {
             azure: None,
             hf: None,
             oci: None,
+            dbfs: None,
             on_thread_start: None,
         }
     }

@@ -14,7 +14,7 @@
 //! * `source` is the trait of the schemes: single exchanges, without retries. `transfer` above it retries for all
 //!   schemes: only missing bytes are requested again, and only of the same version of the object; the range of every
 //!   response is checked; each byte is written once.
-//! * `http` is a client over hyper and rustls; `s3`, `gcs`, `azure`, `hf` and `oci` add addresses, signatures and
+//! * `http` is a client over hyper and rustls; `s3`, `gcs`, `azure`, `hf`, `oci` and `dbfs` add addresses, signatures and
 //!   credentials, of which `credentials` has the common parts; `file` is a folder.
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
 //!   elsewhere; `flight`: how many parts a thread has in flight; `hedge`: when a part is requested a second time.
@@ -43,6 +43,7 @@ mod azure;
 mod config;
 mod context;
 mod credentials;
+mod dbfs;
 mod external;
 mod failure;
 mod fetcher;
@@ -71,6 +72,7 @@ pub use azure::AzureSettings;
 /// Memory that a fetch fills.
 pub use bytes::BytesMut as FetchBuffer;
 pub use config::{Simulation, StoreConfig, ThreadStart, Transport};
+pub use dbfs::DbfsSettings;
 pub use external::{FetchCommand, FetchQueue, FetchTask};
 pub use fetcher::{FetchStatus, Fetcher};
 pub(crate) use fetcher::{Length, fetch_whole};

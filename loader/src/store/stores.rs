@@ -2,6 +2,7 @@
 
 use super::azure::{AzureProtocol, AzureSettings};
 use super::config::StoreConfig;
+use super::dbfs::{DbfsProtocol, DbfsSettings};
 use super::file::FileSource;
 use super::gcs::{GcsProtocol, GcsSettings};
 use super::hf::{HfProtocol, HfSettings};
@@ -39,7 +40,7 @@ impl Stores {
     }
 
     /// Opens a remote folder: a path, `file://`, `http(s)://`, a bucket of `s3://`, `gs://`, `azure://`, `azure-dl://` or
-    /// `oci://`, or a data set of `hf://`. Sends no request yet.
+    /// `oci://`, a data set of `hf://`, or a volume of `dbfs:/Volumes`. Sends no request yet.
     ///
     /// # Errors
     ///
@@ -76,6 +77,10 @@ impl Stores {
             Place::Oci(bucket) => {
                 let settings = config.oci.clone().map_or_else(OciSettings::from_env, Ok)?;
                 Arc::new(OciProtocol::new(settings, bucket)?)
+            }
+            Place::Dbfs(path) => {
+                let settings = config.dbfs.clone().map_or_else(DbfsSettings::from_env, Ok)?;
+                Arc::new(DbfsProtocol::new(settings, &path)?)
             }
         };
         Ok(Arc::new(HttpSource::new(protocol, &config.user_agent)?))

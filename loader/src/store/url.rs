@@ -24,6 +24,8 @@ pub(crate) enum Place {
     Hf(Repository),
     /// A bucket of Oracle's object storage.
     Oci(NamespacedBucket),
+    /// A folder of a volume of Databricks: its path, which begins with `/Volumes/`.
+    Dbfs(String),
 }
 
 /// Name of a bucket, and a prefix without slashes at its ends (may be empty).
@@ -62,13 +64,16 @@ pub(crate) struct NamespacedBucket {
     pub(crate) prefix: String,
 }
 
-const SUPPORTED: [&str; 9] = ["file", "http", "https", "s3", "gs", "azure", "azure-dl", "hf", "oci"];
+const SUPPORTED: [&str; 10] = ["file", "http", "https", "s3", "gs", "azure", "azure-dl", "hf", "oci", DBFS];
+
+/// Scheme whose remotes have no server, and so one slash.
+const DBFS: &str = "dbfs";
 
 /// Schemes that are known and not supported yet.
-const UNSUPPORTED: [&str; 5] = ["r2", "sftp", "dbfs", "alipan", "wasbs"];
+const UNSUPPORTED: [&str; 4] = ["r2", "sftp", "alipan", "wasbs"];
 
 /// Remotes that can be opened, for messages.
-const FORMS: &str = "s3://, gs://, azure://, azure-dl://, hf://, oci://, http(s)://, file:// or a path";
+const FORMS: &str = "s3://, gs://, azure://, azure-dl://, hf://, oci://, dbfs:/Volumes, http(s)://, file:// or a path";
 
 impl Place {
     /// Parses `file:///path`, a plain path, `http(s)://host/path` or `s3://bucket/prefix`.
@@ -79,6 +84,9 @@ impl Place {
         }
         if remote.starts_with("//") && !Address::of(remote).user.is_empty() {
             return reject("an address has a scheme before //, such as http:, and a path begins with one slash");
+        }
+        if let Some((DBFS, path)) = remote.split_once(':') {
+            return volume(path).map(Self::Dbfs).map_err(|error| error.with("remote", redact(remote)));
         }
         let Some((scheme, rest)) = remote.split_once("://") else {
             let address = Address::of(remote);
@@ -158,6 +166,17 @@ fn namespaced_bucket(place: &str) -> Result<NamespacedBucket> {
         Error::config("the form is oci://BUCKET@NAMESPACE/folder; `oci os ns get` prints the namespace")
     })?;
     Ok(NamespacedBucket { name: name.to_owned(), namespace: namespace.to_owned(), prefix: checked_prefix(prefix)? })
+}
+
+/// Parses `/Volumes/catalog/schema/volume/prefix`.
+fn volume(path: &str) -> Result<String> {
+    let path = checked_prefix(path)?;
+    match path.split_once('/') {
+        Some(("Volumes", _)) => Ok(format!("/{path}")),
+        _ => Err(Error::config(
+            "the form is dbfs:/Volumes/CATALOG/SCHEMA/VOLUME/folder: other folders of DBFS are not supported",
+        )),
+    }
 }
 
 /// Parses `host/container/prefix` and `container@host/prefix`; for Data Lake also `container/prefix`. A host may be an
@@ -256,7 +275,7 @@ fn has_scheme(name: &str) -> bool {
 }
 
 /// Schemes in which `@` is part of a place's name. The part before it is a secret only with a colon, which no name has.
-const WITHOUT_USERS: [&str; 4] = ["azure", "azure-dl", "oci", "wasbs"];
+const WITHOUT_USERS: [&str; 2] = ["oci", "wasbs"];
 
 /// Returns a remote for messages and logs, without the user name, password, parameters, query and fragment of its address.
 pub fn redact(remote: &str) -> Cow<'_, str> {
@@ -410,6 +429,9 @@ mod tests {
         assert_eq!(Place::parse("s3://b/a/c/").expect("s3"), Place::S3(bucket("b", "a/c")));
         assert_eq!(Place::parse("s3://b").expect("s3"), Place::S3(bucket("b", "")));
         assert_eq!(Place::parse("gs://b.c_d/a/").expect("gs"), Place::Gcs(bucket("b.c_d", "a")));
+        for remote in ["dbfs:/Volumes/c/s/v/x", "dbfs:///Volumes/c/s/v/x/"] {
+            assert_eq!(Place::parse(remote).expect("dbfs"), Place::Dbfs("/Volumes/c/s/v/x".into()));
+        }
         let place = NamespacedBucket { name: "b".into(), namespace: "n".into(), prefix: "a/c".into() };
         assert_eq!(Place::parse("oci://b@n/a/c").expect("oci"), Place::Oci(place));
         assert_eq!(Place::parse("/data/x").expect("path"), Place::File("/data/x".into()));
@@ -489,7 +511,9 @@ mod tests {
             ("hf://me/set", "the form is hf://datasets/OWNER/NAME/folder"),
             ("hf://datasets/set", "the form is hf://datasets/OWNER/NAME/folder"),
             ("hf://datasets/me/set@../x", "the form is hf://datasets/OWNER/NAME/folder"),
-            ("dbfs:/Volumes/x", "not supported yet"),
+            ("dbfs:/mnt/x", "the form is dbfs:/Volumes/CATALOG"),
+            ("dbfs:/Volumes", "the form is dbfs:/Volumes/CATALOG"),
+            ("dbfs:/Volumes/../x", "relative path"),
         ] {
             let error = Place::parse(remote).expect_err(remote).to_string();
             assert!(error.contains(hint), "{remote}: {error}");

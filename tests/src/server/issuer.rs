@@ -35,6 +35,8 @@ pub struct Issuer {
     pub account: Option<ServiceAccount>,
     /// Fields of a form, any of which gets a token, such as a refresh token.
     pub secrets: Vec<(String, String)>,
+    /// Name and secret in base 64, which get a token in a header.
+    pub basic: Option<String>,
     /// Answer as the metadata services of Google and Azure.
     pub has_metadata: bool,
     /// Lifetime of tokens, in seconds.
@@ -144,9 +146,11 @@ impl Tokens {
         }
         let form: Vec<(String, String)> = url_decoded(body);
         let field = |name: &str| form.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
+        let is_basic = issuer.basic.as_ref().is_some_and(|basic| has("authorization", &format!("Basic {basic}")));
         let checked = match (field("assertion"), &issuer.account) {
             (Some(statement), Some(account)) => check(account, &format!("{url}{path}"), statement),
             _ if form.iter().any(|pair| issuer.secrets.contains(pair)) => Ok(()),
+            _ if is_basic => Ok(()),
             _ => Err("unknown secret"),
         };
         match checked {

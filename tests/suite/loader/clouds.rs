@@ -119,6 +119,20 @@ fn an_epoch_from_oracles_object_storage_is_the_folders() {
     });
 }
 
+#[test]
+fn an_epoch_from_a_volume_of_databricks_is_the_folders() {
+    let test = "clouds::an_epoch_from_a_volume_of_databricks_is_the_folders";
+    if epoch_of_child() {
+        return;
+    }
+    let issuer = Issuer { tokens: vec!["dapi".into()], ..Issuer::default() };
+    let bucket = Some("api/2.0/fs/files/Volumes/main/s/v".into());
+    let options = ServerOptions { bucket, issuer: Some(issuer), ..ServerOptions::default() };
+    compare(test, "dbfs:/Volumes/main/s/v", options, |url| {
+        [("DATABRICKS_HOST", url), ("DATABRICKS_TOKEN", "dapi")].map(|(name, value)| (name, value.to_owned())).to_vec()
+    });
+}
+
 /// Arguments with which the command line of Azure prints a token.
 const AZ: &str = "account get-access-token --output json --resource https://storage.azure.com";
 
