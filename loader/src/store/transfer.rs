@@ -249,6 +249,15 @@ async fn receive(
             remaining -= n as u64;
             count(n);
         }
+        if head.promised.is_none() && done.get() == memory.len() && end == job.len {
+            // All expected bytes are there, so an error here is as good as an end.
+            let longer = body.read(&mut [0]).await.is_ok_and(|n| n > 0);
+            if longer {
+                done.set(before);
+                let why = format!("the response has more than the {} bytes that were expected", job.len);
+                return Err(Failure::transient(Error::new(ErrorKind::Checksum, why)));
+            }
+        }
         let is_short = done.get() == before || remaining > 0 && head.promised.is_some();
         if is_short && done.get() < memory.len() {
             return Err(ended_early());

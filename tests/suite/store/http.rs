@@ -189,6 +189,22 @@ fn a_body_in_chunks_is_read_to_its_end() {
 }
 
 #[test]
+fn a_body_without_a_length_has_to_end_after_the_expected_bytes() {
+    let rig = Rig::new();
+    rig.server.script(Rule::always("shard", Fault::Chunked));
+    for len in [100, 250] {
+        rig.server.put("shard", content(len + 1)).expect("memory");
+        let requests = rig.server.counters().requests;
+        let error = rig.remote().fetch(FetchRequest::new("shard", len)).expect("queued").wait().expect_err("longer");
+        // Parts have a range, which includes the object's length.
+        let expected = if len == 100 { "more than the 100 bytes that were expected" } else { "251 bytes" };
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Checksum);
+        assert!(rig.server.counters().requests >= requests + 3, "a gateway may have sent another page");
+    }
+}
+
+#[test]
 fn a_stalled_body_times_out_and_is_resumed() {
     let rig = Rig::new();
     rig.server.put("shard", content(100)).expect("memory");
