@@ -1,7 +1,7 @@
 //! Second requests for late parts, on a manual clock.
 
 use crate::rig::{Rig, config, content};
-use forebay_loader::store::{FetchRequest, FetchTicket, StoreConfig};
+use forebay_loader::store::{FetchRequest, FetchTicket, Remote, StoreConfig};
 use forebay_tests::server::{Fault, Options, Rule, Seen};
 use std::time::Duration;
 
@@ -18,7 +18,11 @@ fn warm(parts: usize) -> Rig {
 
 /// Requests an object of one part, waits until the server has sent 40 bytes and stalls, and makes the part late.
 fn late(rig: &Rig) -> FetchTicket {
-    let ticket = rig.remote().fetch(FetchRequest::new("late", 100)).expect("queued");
+    late_from(rig, &rig.remote())
+}
+
+fn late_from(rig: &Rig, remote: &Remote) -> FetchTicket {
+    let ticket = remote.fetch(FetchRequest::new("late", 100)).expect("queued");
     rig.server.stalled(1);
     while ticket.progress().bytes < 40 {
         std::thread::yield_now();
@@ -66,12 +70,14 @@ fn a_part_is_not_requested_again_before_it_is_late() {
 fn no_bytes_are_requested_twice_beyond_the_budget_or_from_a_server_without_ranges() {
     for has_ranges in [true, false] {
         let rig = warm(if has_ranges { 11 } else { 40 });
+        let remote = rig.remote();
         if !has_ranges {
-            rig.server.script(Rule::always("", Fault::IgnoreRange).times(3));
-            rig.put_and_fetch(300).expect("fetched");
+            // Responses to its parts show that.
+            rig.server.script(Rule::always("shard", Fault::IgnoreRange).times(3));
+            remote.fetch(FetchRequest::new("shard", 4000)).expect("queued").wait().expect("fetched");
         }
         rig.server.script(Rule::once("late", Fault::StallAfter(40)));
-        let ticket = late(&rig);
+        let ticket = late_from(&rig, &remote);
         while rig.count("store_retries") == 0 {
             rig.clock.advance(Duration::from_secs(61));
             std::thread::yield_now();
