@@ -24,7 +24,8 @@ if ! "$(find_python)" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; the
     exit 0
 fi
 # The resolver's warning about the bench's mosaicml-streaming, which these tests do not use, is expected.
-environment_over_shared frameworks "${packages[@]}" -- mosaicml==0.32.1
+# torchtitan's checkpoints and data loader need these alone of its dependencies, which include datasets and wandb.
+environment_over_shared frameworks "${packages[@]}" -- mosaicml==0.32.1 torchtitan==0.3.0 tyro==1.0.17 docstring-parser==0.18.0
 [ "${1:-}" != --prepare ] || exit 0
 python/scripts/extension.sh dev
 folders=()

@@ -1,4 +1,4 @@
-"""Loop over steps as in torchtitan: everything with a state is saved by torch.distributed.checkpoint."""
+"""Loop over steps: everything with a state is saved by torch.distributed.checkpoint."""
 
 import torch
 import torch.distributed.checkpoint as dcp

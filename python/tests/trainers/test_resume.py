@@ -15,7 +15,7 @@ ray = pytest.param("ray", marks=pytest.mark.skipif("RAY" not in os.environ, reas
 
 
 @pytest.mark.parametrize(
-    "job", ["accelerate", "checkpoint", "composer", "ddp", "lightning", "lightning_launcher", ray, "transformers"]
+    "job", ["accelerate", "checkpoint", "composer", "ddp", "lightning", "lightning_launcher", ray, "torchtitan", "transformers"]
 )
 def test_a_job_that_was_killed_resumes_on_another_number_of_processes(job, tmp_path):
     check(run(f"{job}_job.py", tmp_path))
