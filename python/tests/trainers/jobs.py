@@ -134,7 +134,7 @@ def run(name, folder):
         text=True,
     )
     assert job.returncode == 0, job.stdout
-    # Ray's file has no undisturbed job.
+    # Not every file has an undisturbed job.
     jobs = [job for job in RANKS if record_of(folder, job, 0).exists()]
     return {"bare": bare(folder)} | {job: steps(folder, job) for job in jobs}
 
