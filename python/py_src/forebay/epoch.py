@@ -44,6 +44,8 @@ class Epoch:
         self._loader = loader
         self._over = False
         self._is_empty = True
+        # The first batch is not that of the epoch.
+        self._is_resumed = False
         # Guards the next three attributes for short times. Reentrant, because a signal handler may ask for the state.
         self._lock = threading.RLock()
         # Batches that the engines were asked for.
@@ -154,6 +156,8 @@ class Epoch:
             self._in_flight.add(number)
             self._pending[number] = taken = held[0][1]
             self._begun = max(self._begun, number + 1)
+        if loader._loaded is not None:
+            self._is_resumed = loader._loaded_sample(loader.epoch) > 0
         loader._is_fresh = False
         loader._loaded = None
         loader._peeked = None
@@ -174,7 +178,7 @@ class Epoch:
             self._in_flight.discard(number)
             self._begun = number
         held.clear()
-        if self._is_empty:
+        if self._is_empty and not self._is_resumed:
             self._warn_of_no_batch()
 
     def _keep(self, held: list[_Held]) -> None:
@@ -195,5 +199,5 @@ class Epoch:
         elif self._loader.stats()["counters"].get("samples_skipped"):
             why = 'on_error="skip" left out every sample'
         else:
-            return  # It resumed a position at the end of the epoch.
+            return
         warnings.warn(f"an epoch has no batch: {why}", stacklevel=5)

@@ -109,6 +109,7 @@ def make_spoilt(tmp_path):
         loader.close()
 
 
+@pytest.mark.filterwarnings("error:an epoch has no batch")
 @pytest.mark.parametrize("spoilt", [(), (0,), (2,), (4,), (3, 4), (0, 1, 2, 3)])
 def test_gradients_are_applied_at_the_end_of_an_epoch_that_lacks_batches(make_spoilt, spoilt):
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=100)
