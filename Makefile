@@ -1,9 +1,9 @@
 # Targets. `make help` lists them; the scripts are in python/scripts.
 .DEFAULT_GOAL := help
-.PHONY: help run test soak gate docs build wheel install gpu-report
+.PHONY: help run test test-stores soak gate docs build wheel install gpu-report
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
 run: ## see it work: data set, object server, epochs, training, report (RUN_ARGS="--data s3://bucket/set" for your own)
 	@python/scripts/run.sh $(RUN_ARGS)
@@ -14,6 +14,9 @@ test: ## everything that must pass: gate, Rust, C, Python
 soak: ## many epochs through a faulty network (SOAK=1000 seeds, from 0)
 	@python/scripts/system.sh && FOREBAY_CHAOS_SEEDS=$${SOAK:-1000} \
 	    cargo test --locked -p forebay-tests --test chaos -- --ignored --nocapture soak
+
+test-stores: ## an epoch from emulators of Azure, Google Cloud Storage and S3, which it installs (needs npm)
+	@python/scripts/stores.sh
 
 gate: ## the checks that run no test: format, lints, docs, layering, drift
 	@python/scripts/system.sh && cargo gate

@@ -1,0 +1,150 @@
+"""Epochs from emulators of stores, each compared with the same epoch from a folder. Started by `stores.sh`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import forebay as fb
+
+SAMPLES = 2000
+
+# Account of every emulator of Azure.
+ACCOUNT = "devstoreaccount1"
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+# An epoch in a separate process, because settings of stores are read from the environment.
+EPOCH = """
+import sys, forebay as fb
+with fb.Loader(remote=sys.argv[1], local=sys.argv[2] or None, batch_size=64, shuffle=True, framework="numpy") as loader:
+    print([int(number) for batch in loader for number in batch["number"]], loader.stats()["counters"]["store_retries"])
+"""
+
+
+def write(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Writes a data set; returns its files."""
+    columns = {"number": "int", "text": "str"}
+    with fb.MDSWriter(out=str(folder), columns=columns, hashes=["xxh64"], size_limit=1 << 14) as writer:
+        for number in range(SAMPLES):
+            writer.write({"number": number, "text": f"sample {number}" * 4})
+    return sorted(folder.iterdir())
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+@contextlib.contextmanager
+def emulator(*command: str, url: str) -> Iterator[None]:
+    """Runs an emulator until the end of the block, which begins when it responds."""
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            deadline = time.monotonic() + 60
+            while not responds(url):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    log.seek(0)
+                    sys.exit(f"{command[0]} does not start:\n{log.read().decode()}")
+                time.sleep(0.1)
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def responds(url: str) -> bool:
+    try:
+        urllib.request.urlopen(url, timeout=5).close()
+    except urllib.error.HTTPError:
+        pass
+    except OSError:
+        return False
+    return True
+
+
+def epoch(remote: str, local: str, **variables: str) -> str:
+    """Returns the numbers of an epoch and the number of repeated requests, as text."""
+    command = [sys.executable, "-c", EPOCH, remote, local]
+    result = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"{remote}: {result.stderr}")
+    return result.stdout
+
+
+def compare(folder: pathlib.Path, remote: str, **variables: str) -> None:
+    expected = epoch(str(folder), "")
+    with tempfile.TemporaryDirectory() as local:
+        start = time.monotonic()
+        if epoch(remote, local, **variables) != expected:
+            sys.exit(f"{remote}: another epoch than the folder's")
+        print(f"{remote}: {SAMPLES} samples, {time.monotonic() - start:.1f} s")
+
+
+def azure(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
+    from azure.storage.blob import BlobServiceClient
+
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/{ACCOUNT}"
+    options = "--silent", "--inMemoryPersistence", "--skipApiVersionCheck", "--blobPort", str(port)
+    with emulator(os.environ["AZURITE"], *options, url=url):
+        container = BlobServiceClient(url, credential=KEY).create_container("box")
+        for file in files:
+            container.upload_blob(f"set/{file.name}", file.read_bytes())
+        key = {"AZURE_STORAGE_SERVICE_ENDPOINT": url, "AZURE_ACCOUNT_ACCESS_KEY": KEY}
+        compare(folder, f"azure://{ACCOUNT}.blob.core.windows.net/box/set", **key)
+        parts = f"AccountName={ACCOUNT};AccountKey={KEY};BlobEndpoint={url}"
+        compare(folder, "azure-dl://box/set", AZURE_STORAGE_CONNECTION_STRING=parts)
+
+
+def google(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import storage
+
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    script = pathlib.Path(sys.executable).with_name("gcp-storage-emulator")
+    with emulator(str(script), "start", "--host=127.0.0.1", f"--port={port}", "--in-memory", url=url):
+        options = {"api_endpoint": url}
+        client = storage.Client(project="project", credentials=AnonymousCredentials(), client_options=options)
+        bucket = client.create_bucket("box")
+        for file in files:
+            bucket.blob(f"set/{file.name}").upload_from_string(file.read_bytes())
+        compare(folder, "gs://box/set", STORAGE_EMULATOR_HOST=url)
+
+
+def amazon(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
+    import boto3
+
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    script = pathlib.Path(sys.executable).with_name("moto_server")
+    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_ENDPOINT_URL": url}
+    with emulator(str(script), "-H", "127.0.0.1", "-p", str(port), url=url):
+        client = boto3.client(
+            "s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id="key", aws_secret_access_key="secret"
+        )
+        client.create_bucket(Bucket="box")
+        for file in files:
+            client.put_object(Bucket="box", Key=f"set/{file.name}", Body=file.read_bytes())
+        compare(folder, "s3://box/set", **keys)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary) / "set"
+        files = write(folder)
+        for store in (azure, google, amazon):
+            store(folder, files)
+
+
+main()
