@@ -165,6 +165,24 @@ fn a_missing_container_and_a_missing_account_are_named() {
 }
 
 #[test]
+fn frequent_troubles_have_a_hint() {
+    let (rig, remote) = rig(signed(), with_key);
+    for (status, code, hint) in [
+        (403, "AuthenticationFailed", "this machine's clock"),
+        (403, "AuthorizationPermissionMismatch", "Storage Blob Data Reader"),
+        (403, "AuthorizationFailure", "network rules"),
+        (404, "FilesystemNotFound", "account store has no container box"),
+    ] {
+        rig.server.script(Rule::once("index", Fault::Text(status, format!("<Error><Code>{code}</Code></Error>"))));
+        let error = remote.get_small("index.json", 10).expect_err("rejected");
+        assert!(
+            error.to_string().contains(&format!("({status}, {code})")) && error.to_string().contains(hint),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn signatures_are_not_sent_to_another_server() {
     let (rig, remote) = rig(signed(), |azure, _| azure.sas_token = Some(SAS_TOKEN.into()));
     let other = ObjectServer::in_memory(Options::default()).expect("loopback");

@@ -198,6 +198,28 @@ fn a_missing_bucket_is_named() {
 }
 
 #[test]
+fn frequent_troubles_have_a_hint() {
+    let keys = Keys { region: "auto".into(), ..Keys::new("GOOG1EXAMPLE", "secret") };
+    let options = Options { bucket: Some("bucket".into()), keys: Some(keys), ..Options::default() };
+    let (rig, remote) = rig(options, |gcs, _| {
+        (gcs.access_key, gcs.secret_key) = (Some("GOOG1EXAMPLE".into()), Some("secret".into()));
+    });
+    for (status, code, hint) in [
+        (403, "RequestTimeTooSkewed", "set this machine's clock"),
+        (403, "InvalidAccessKeyId", "check GCS_KEY"),
+        (400, "UserProjectMissing", "set GOOGLE_CLOUD_QUOTA_PROJECT"),
+        (404, "NoSuchBucket", "there is no bucket bucket"),
+    ] {
+        rig.server.script(Rule::once("index", Fault::Text(status, format!("<Error><Code>{code}</Code></Error>"))));
+        let error = remote.get_small("index.json", 10).expect_err("rejected");
+        assert!(
+            error.to_string().contains(&format!("({status}, {code})")) && error.to_string().contains(hint),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn tokens_are_not_sent_to_another_server() {
     let (rig, remote) = service_account();
     let other = ObjectServer::in_memory(Options::default()).expect("loopback");

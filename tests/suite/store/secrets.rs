@@ -3,7 +3,7 @@
 use crate::rig::{Rig, config, content};
 use forebay_loader::Error;
 use forebay_loader::store::{
-    AzureSettings, FetchRequest, GcsSettings, HfSettings, OciSettings, S3Settings, StoreConfig,
+    AzureSettings, DbfsSettings, FetchRequest, GcsSettings, HfSettings, OciSettings, S3Settings, StoreConfig,
 };
 use forebay_loader::sync::Mutex;
 use forebay_tests::server::{AzureAccount, Fault, Hub, Issuer, ObjectServer, OciKey, Options, Rule, ServiceAccount};
@@ -355,5 +355,32 @@ fn keys_and_sessions_of_oracle_are_not_shown() {
             Err(error) => hidden_in_error(&error),
         }
         hidden_in_rig(&rig);
+    }
+}
+
+#[test]
+fn tokens_of_databricks_are_not_shown() {
+    keep_log();
+    for (token, valid) in [(SECRET, SECRET), (SECRET, "other")] {
+        let issuer = Issuer { tokens: vec![valid.into()], ..Issuer::default() };
+        let bucket = Some("api/2.0/fs/files/Volumes/main".into());
+        let server = ObjectServer::in_memory(Options { bucket, issuer: Some(issuer), ..Options::default() });
+        let server = server.expect("loopback");
+        for (text, _) in texts() {
+            server.script(Rule::once("none", Fault::Text(403, text)));
+        }
+        let host = Some(server.url().replace("//", &format!("//me:{SECRET}@")));
+        let client = Some(SECRET.to_owned());
+        for token in [Some(token.to_owned()), None] {
+            let dbfs =
+                DbfsSettings { host: host.clone(), token, client_id: client.clone(), client_secret: client.clone() };
+            hidden(&format!("{dbfs:?}"));
+            let rig = Rig::with(Options::default(), StoreConfig { dbfs: Some(dbfs), ..config() });
+            let remote = rig.stores.open("dbfs:/Volumes/main/x").expect("valid");
+            for _ in texts() {
+                hidden_in_error(&remote.get_small("none", 10).expect_err("rejected"));
+            }
+            hidden_in_rig(&rig);
+        }
     }
 }
