@@ -425,8 +425,9 @@ enum ForebayStatus forebay_loader_load_state(const struct ForebayLoader *loader,
                                              const char *state,
                                              bool strict);
 
-// Writes the figures so far as JSON: `elapsed` and, for each of `stages`, `busy`, `input` and `output` in seconds,
-// `items` and `bytes`; `counters` by name; `notes`.
+// Writes the figures so far as JSON, as Python's `Loader.stats`: `bottleneck`, one line about the stage that limits the
+// rate; `elapsed_s`; by name in `stages`, `busy_s`, `input_s` and `output_s` in seconds, `items` and `bytes`; `counters`
+// by name; `notes`.
 //
 // Threads: any.
 //

@@ -6,9 +6,7 @@ use crate::handles::{HandleKind, Handles};
 use crate::signals;
 use crate::status::{CallResult, ForebayStatus, guard};
 use forebay_loader::state::State;
-use forebay_loader::stats::Snapshot;
 use forebay_loader::{Error, ErrorKind, Loader, LoaderConfig, Next};
-use serde_json::{Map, Value, json};
 use std::ffi::c_char;
 use std::time::{Duration, Instant};
 
@@ -348,8 +346,9 @@ pub unsafe extern "C" fn forebay_loader_load_state(
     })
 }
 
-/// Writes the figures so far as JSON: `elapsed` and, for each of `stages`, `busy`, `input` and `output` in seconds,
-/// `items` and `bytes`; `counters` by name; `notes`.
+/// Writes the figures so far as JSON, as Python's `Loader.stats`: `bottleneck`, one line about the stage that limits the
+/// rate; `elapsed_s`; by name in `stages`, `busy_s`, `input_s` and `output_s` in seconds, `items` and `bytes`; `counters`
+/// by name; `notes`.
 ///
 /// Threads: any.
 ///
@@ -359,7 +358,7 @@ pub unsafe extern "C" fn forebay_loader_load_state(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_loader_stats(loader: *const ForebayLoader, stats: *mut *mut c_char) -> ForebayStatus {
     // SAFETY: by the contract above.
-    guard(|| text(unsafe { Out::new(stats, "stats") }, loader, |loader| Ok(figures(&loader.stats()?).to_string())))
+    guard(|| text(unsafe { Out::new(stats, "stats") }, loader, |loader| Ok(loader.stats()?.json().to_string())))
 }
 
 /// Writes the figures so far as Prometheus text, with the label `rank`.
@@ -408,18 +407,4 @@ fn text(
     let out = out?;
     out.write_text(of(&*LOADERS.get(loader)?)?)?;
     Ok(ForebayStatus::Ok)
-}
-
-fn figures(snapshot: &Snapshot) -> Value {
-    let stage = |s: &forebay_loader::stats::StageSnapshot| {
-        let seconds = [s.busy, s.input, s.output].map(|d| d.as_secs_f64());
-        let [busy, input, output] = seconds;
-        json!({"name": s.name, "busy": busy, "input": input, "output": output, "items": s.items, "bytes": s.bytes})
-    };
-    json!({
-        "elapsed": snapshot.elapsed.as_secs_f64(),
-        "stages": snapshot.stages.iter().map(stage).collect::<Vec<_>>(),
-        "counters": snapshot.counters.iter().map(|(n, v)| ((*n).to_owned(), json!(v))).collect::<Map<_, _>>(),
-        "notes": snapshot.notes,
-    })
 }

@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
     uint64_t sum = sum_of(batch, &rows);
     char *state = NULL;
     OK(forebay_loader_state(loader, &state));
-    contains(loader, forebay_loader_stats, "\"decode\"");
+    contains(loader, forebay_loader_stats, "{\"bottleneck\":\"");
     contains(loader, forebay_loader_metrics, "forebay_stage_items_total{stage=\"next\",rank=\"0\"} 1");
     contains(loader, forebay_loader_trace, "traceEvents");
     size_t left = 0;

@@ -14,6 +14,11 @@
 //! assert_eq!(stats.snapshot().stages[0].items, 1_000);
 //! ```
 
+mod bottleneck;
+mod snapshot;
+
+pub use snapshot::{Snapshot, StageSnapshot};
+
 use crate::sync::{Arc, AtomicU64, Mutex, Ordering, current};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -181,6 +186,7 @@ impl Stats {
         });
         Snapshot {
             elapsed: self.start.elapsed(),
+            loaders: 1,
             stages: stages.collect(),
             counters: self.counters.lock().iter().map(|c| (c.name, c.get())).collect(),
             notes: self.notes.lock().clone(),
@@ -190,69 +196,6 @@ impl Stats {
     /// The trace in Chrome's format (opens in Perfetto); `None` unless it is enabled.
     pub fn trace_json(&self) -> Option<String> {
         self.trace.as_ref().map(|t| t.json())
-    }
-}
-
-/// One stage's figures at one moment; times are summed over its threads.
-#[derive(Clone, Debug)]
-pub struct StageSnapshot {
-    /// The stage.
-    pub name: &'static str,
-    /// Time spent working.
-    pub busy: Duration,
-    /// Time spent waiting for the stage before it.
-    pub input: Duration,
-    /// Time spent waiting for the stage after it.
-    pub output: Duration,
-    /// Samples, shards or batches finished.
-    pub items: u64,
-    /// Bytes finished.
-    pub bytes: u64,
-}
-
-/// All figures at one moment.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    /// Time since the statistics were created.
-    pub elapsed: Duration,
-    /// Stages in data-flow order.
-    pub stages: Vec<StageSnapshot>,
-    /// Counters by name.
-    pub counters: Vec<(&'static str, u64)>,
-    /// Sentences about choices that the loader has made.
-    pub notes: Vec<String>,
-}
-
-impl Snapshot {
-    /// Prometheus text exposition, each line labelled with `labels` (`rank="0"`, may be empty).
-    pub fn prometheus(&self, labels: &str) -> String {
-        let mut out = String::new();
-        let comma = if labels.is_empty() { "" } else { "," };
-        out.push_str("# TYPE forebay_stage_seconds_total counter\n");
-        for s in &self.stages {
-            for (kind, time) in [("busy", s.busy), ("input", s.input), ("output", s.output)] {
-                let _ = writeln!(
-                    out,
-                    "forebay_stage_seconds_total{{stage=\"{}\",spent=\"{kind}\"{comma}{labels}}} {}",
-                    s.name,
-                    time.as_secs_f64()
-                );
-            }
-        }
-        for (metric, value) in [
-            ("items", (|s: &StageSnapshot| s.items) as fn(&StageSnapshot) -> u64),
-            ("bytes", |s: &StageSnapshot| s.bytes),
-        ] {
-            let _ = writeln!(out, "# TYPE forebay_stage_{metric}_total counter");
-            for s in &self.stages {
-                let _ =
-                    writeln!(out, "forebay_stage_{metric}_total{{stage=\"{}\"{comma}{labels}}} {}", s.name, value(s));
-            }
-        }
-        for (name, value) in &self.counters {
-            let _ = writeln!(out, "# TYPE forebay_{name}_total counter\nforebay_{name}_total{{{labels}}} {value}");
-        }
-        out
     }
 }
 

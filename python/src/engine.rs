@@ -144,9 +144,11 @@ impl Engine {
         enter::enter(py, || self.loader()?.load_state(&State::from_json(state)?, strict))
     }
 
-    /// Returns the figures of all stages as JSON.
-    fn stats(&self, py: Python<'_>) -> PyResult<String> {
-        enter::enter(py, || self.snapshot().map(|stats| to_json(&stats)))
+    /// Returns the figures of all stages as JSON, summed over the engines of a loader.
+    #[staticmethod]
+    fn stats(py: Python<'_>, engines: Vec<Py<Self>>) -> PyResult<String> {
+        let all = || engines.iter().map(|engine| engine.get().snapshot()).collect::<Result<Vec<_>>>();
+        enter::enter(py, || all().map(|all| Snapshot::sum(all).json().to_string()))
     }
 
     /// Returns the same figures as Prometheus text.
@@ -227,25 +229,4 @@ impl Ragged {
     fn rows<'py>(&self, py: Python<'py>) -> &Bound<'py, PyList> {
         self.rows.bind(py)
     }
-}
-
-fn to_json(shot: &Snapshot) -> String {
-    let stages = shot.stages.iter().map(|s| {
-        let figures = serde_json::json!({
-            "busy_s": s.busy.as_secs_f64(),
-            "input_s": s.input.as_secs_f64(),
-            "output_s": s.output.as_secs_f64(),
-            "items": s.items,
-            "bytes": s.bytes,
-        });
-        (s.name.to_owned(), figures)
-    });
-    let counters = shot.counters.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
-    serde_json::json!({
-        "elapsed_s": shot.elapsed.as_secs_f64(),
-        "stages": serde_json::Map::from_iter(stages),
-        "counters": serde_json::Map::from_iter(counters),
-        "notes": shot.notes,
-    })
-    .to_string()
 }

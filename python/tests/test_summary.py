@@ -6,12 +6,10 @@ import pydoc
 import subprocess
 import sys
 
-import pytest
 from loaders import numbers, ordered
 
 import forebay as fb
 from forebay.__main__ import main
-from forebay.bottleneck import bottleneck
 
 
 def test_the_package_as_a_program_names_the_machine_and_its_commands():
@@ -41,36 +39,6 @@ def test_help_has_lines_of_a_readable_width():
     assert len(of_loader) < 185
     assert [line for line in shown if len(line) > 124] == []
     assert any("batch_size, drop_last=False" in line for line in of_loader)
-
-
-def figures(waited=0.0, items=10, **stages):
-    """Statistics of ten seconds; `stages` has busy and input seconds."""
-    every = dict.fromkeys(("shard", "fetch", "unpack", "publish", "read", "decode", "place"), (0.0, 0.0)) | stages
-    table = {name: {"busy_s": busy, "input_s": idle, "output_s": 0.0, "items": 1} for name, (busy, idle) in every.items()}
-    table["next"] = {"busy_s": 0.0, "input_s": waited, "output_s": 0.0, "items": items}
-    return {"elapsed_s": 10.0, "stages": table}
-
-
-@pytest.mark.parametrize(
-    ("stats", "line"),
-    [
-        (figures(items=0), "unknown: no batch was delivered yet"),
-        (figures(waited=0.1, decode=(5, 5)), "the training step: the loop waited 0.1 of 10.0 s for batches"),
-        (figures(waited=4, decode=(9, 1)), "decoding, by the CPUs: its threads were busy 90% of the time, and the loop waited 4.0"),
-        (figures(waited=8, decode=(2, 18), fetch=(12, 0), read=(1, 3)), "the network or the store: downloads took 12.0 s"),
-        (figures(waited=8, decode=(2, 18), unpack=(6, 0), fetch=(3, 0)), "decompression of shards: it took 6.0 s"),
-        (figures(waited=8, decode=(2, 18), publish=(6, 0), fetch=(3, 0)), "the local disk's write rate: checking and writing"),
-        (figures(waited=8, decode=(2, 18), read=(1, 9)), "the local disk's read rate: reads waited 9.0 s"),
-        (figures(waited=8, decode=(2, 2)), "unclear: decode threads were busy 50% of the time, and the loop waited 8.0 of 10.0 s"),
-    ],
-)
-def test_the_bottleneck_is_one_line(stats, line):
-    found = bottleneck(stats)
-    assert found.startswith(line) and "\n" not in found
-
-
-def test_the_figures_of_several_devices_are_divided_by_their_number():
-    assert bottleneck(figures(waited=0.8, decode=(9, 1)), loaders=2).startswith("the training step: the loop waited 0.4 of 10.0 s")
 
 
 def test_stats_begin_with_the_bottleneck(pictures):

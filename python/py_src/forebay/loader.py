@@ -15,7 +15,6 @@ from typing import Any
 
 from . import _forebay
 from .arguments import ByteSize, Count, OnError, Samples, Seconds, by_name, checked, checks, shown, whole, within
-from .bottleneck import bottleneck
 from .convert import Batch, converter, replicas
 from .epoch import Epoch, EpochSetter
 from .errors import ClosedError, ConfigError, StateError
@@ -430,17 +429,7 @@ class Loader:
         to `items` and `bytes`. `counters` has plain numbers, `notes` has sentences about choices of the loader,
         `elapsed_s` is the loader's age.
         """
-        every = [json.loads(engine.stats()) for engine in self._engines]
-        total = every[0]
-        for other in every[1:]:
-            for name, stage in other["stages"].items():
-                mine = total["stages"].setdefault(name, dict.fromkeys(stage, 0))
-                for key, value in stage.items():
-                    mine[key] += value
-            for name, value in other["counters"].items():
-                total["counters"][name] = total["counters"].get(name, 0) + value
-            total["notes"] += [note for note in other["notes"] if note not in total["notes"]]
-        return {"bottleneck": bottleneck(total, len(every)), **total}
+        return json.loads(_forebay.Engine.stats(self._engines))
 
     def prometheus(self) -> str:
         """Returns the same figures as Prometheus text, labelled with the rank."""

@@ -1,0 +1,181 @@
+//! Figures at one moment, and their forms for other programs.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// One stage's figures at one moment; times are summed over its threads.
+#[derive(Clone, Debug)]
+pub struct StageSnapshot {
+    /// The stage.
+    pub name: &'static str,
+    /// Time spent working.
+    pub busy: Duration,
+    /// Time spent waiting for the stage before it.
+    pub input: Duration,
+    /// Time spent waiting for the stage after it.
+    pub output: Duration,
+    /// Samples, shards or batches finished.
+    pub items: u64,
+    /// Bytes finished.
+    pub bytes: u64,
+}
+
+/// All figures at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Time since the statistics were created.
+    pub elapsed: Duration,
+    /// Number of loaders that the figures are sums of.
+    pub loaders: u32,
+    /// Stages in data-flow order.
+    pub stages: Vec<StageSnapshot>,
+    /// Counters by name.
+    pub counters: Vec<(&'static str, u64)>,
+    /// Sentences about choices that the loader has made.
+    pub notes: Vec<String>,
+}
+
+impl Snapshot {
+    /// Prometheus text exposition, each line labelled with `labels` (`rank="0"`, may be empty).
+    pub fn prometheus(&self, labels: &str) -> String {
+        let mut out = String::new();
+        let comma = if labels.is_empty() { "" } else { "," };
+        out.push_str("# TYPE forebay_stage_seconds_total counter\n");
+        for s in &self.stages {
+            for (kind, time) in [("busy", s.busy), ("input", s.input), ("output", s.output)] {
+                let _ = writeln!(
+                    out,
+                    "forebay_stage_seconds_total{{stage=\"{}\",spent=\"{kind}\"{comma}{labels}}} {}",
+                    s.name,
+                    time.as_secs_f64()
+                );
+            }
+        }
+        for (metric, value) in [
+            ("items", (|s: &StageSnapshot| s.items) as fn(&StageSnapshot) -> u64),
+            ("bytes", |s: &StageSnapshot| s.bytes),
+        ] {
+            let _ = writeln!(out, "# TYPE forebay_stage_{metric}_total counter");
+            for s in &self.stages {
+                let _ =
+                    writeln!(out, "forebay_stage_{metric}_total{{stage=\"{}\"{comma}{labels}}} {}", s.name, value(s));
+            }
+        }
+        for (name, value) in &self.counters {
+            let _ = writeln!(out, "# TYPE forebay_{name}_total counter\nforebay_{name}_total{{{labels}}} {value}");
+        }
+        out
+    }
+
+    /// Returns the sum of the figures of several loaders, one for each device of a process. The elapsed time is the longest
+    /// one.
+    #[must_use]
+    pub fn sum(mut all: Vec<Self>) -> Self {
+        let others = all.split_off(all.len().min(1));
+        let first = all.pop();
+        let mut total = first.unwrap_or(Self {
+            elapsed: Duration::ZERO,
+            loaders: 0,
+            stages: vec![],
+            counters: vec![],
+            notes: vec![],
+        });
+        for other in others {
+            total.add(other);
+        }
+        total
+    }
+
+    fn add(&mut self, other: Self) {
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self.loaders += other.loaders;
+        for stage in other.stages {
+            match self.stages.iter_mut().find(|known| known.name == stage.name) {
+                Some(known) => known.add(&stage),
+                None => self.stages.push(stage),
+            }
+        }
+        for (name, value) in other.counters {
+            match self.counters.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known += value,
+                None => self.counters.push((name, value)),
+            }
+        }
+        let new = other.notes.into_iter().filter(|note| !self.notes.contains(note)).collect::<Vec<_>>();
+        self.notes.extend(new);
+    }
+
+    /// Returns all figures as JSON: `bottleneck`, `elapsed_s`, `stages`, `counters`, `notes`.
+    pub fn json(&self) -> serde_json::Value {
+        let stages = self.stages.iter().map(|s| {
+            let figures = serde_json::json!({
+                "busy_s": s.busy.as_secs_f64(),
+                "input_s": s.input.as_secs_f64(),
+                "output_s": s.output.as_secs_f64(),
+                "items": s.items,
+                "bytes": s.bytes,
+            });
+            (s.name.to_owned(), figures)
+        });
+        let counters = self.counters.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
+        serde_json::json!({
+            "bottleneck": self.bottleneck(),
+            "elapsed_s": self.elapsed.as_secs_f64(),
+            "stages": serde_json::Map::from_iter(stages),
+            "counters": serde_json::Map::from_iter(counters),
+            "notes": self.notes,
+        })
+    }
+}
+
+impl StageSnapshot {
+    fn add(&mut self, other: &Self) {
+        self.busy += other.busy;
+        self.input += other.input;
+        self.output += other.output;
+        self.items += other.items;
+        self.bytes += other.bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(stages: &[(&'static str, u64)], counters: &[(&'static str, u64)], note: &str) -> Snapshot {
+        let stage = |&(name, items): &(&'static str, u64)| {
+            let busy = Duration::from_secs(items);
+            StageSnapshot { name, busy, input: busy * 2, output: busy * 3, items, bytes: items * 10 }
+        };
+        let stages = stages.iter().map(stage).collect();
+        Snapshot {
+            elapsed: Duration::from_secs(5),
+            loaders: 1,
+            stages,
+            counters: counters.to_vec(),
+            notes: vec![note.to_owned()],
+        }
+    }
+
+    #[test]
+    fn figures_of_several_loaders_are_summed_by_name() {
+        let all = vec![
+            snapshot(&[("read", 1), ("next", 2)], &[("a", 1)], "same"),
+            snapshot(&[("next", 3), ("place", 4)], &[("b", 2), ("a", 5)], "same"),
+        ];
+        let sum = Snapshot::sum(all);
+        let items: Vec<_> = sum.stages.iter().map(|stage| (stage.name, stage.items, stage.output.as_secs())).collect();
+        assert_eq!(items, [("read", 1, 3), ("next", 5, 15), ("place", 4, 12)]);
+        assert_eq!((sum.counters, sum.notes, sum.loaders), (vec![("a", 6), ("b", 2)], vec!["same".to_owned()], 2));
+        assert_eq!(sum.elapsed, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn the_json_begins_with_the_bottleneck_and_has_seconds() {
+        let json = snapshot(&[("read", 1)], &[("a", 1)], "why").json();
+        let keys: Vec<_> = json.as_object().expect("an object").keys().collect();
+        assert_eq!(keys, ["bottleneck", "elapsed_s", "stages", "counters", "notes"]);
+        assert_eq!(json["stages"]["read"]["input_s"], 2.0);
+        assert_eq!(json["bottleneck"], "unknown: no batch was delivered yet");
+    }
+}
