@@ -18,6 +18,8 @@ mod http;
 mod nginx;
 #[path = "store/oci.rs"]
 mod oci;
+#[path = "store/proxy.rs"]
+mod proxy;
 #[path = "store/rig.rs"]
 mod rig;
 #[path = "store/s3.rs"]

@@ -4,6 +4,7 @@ use super::azure::AzureSettings;
 use super::dbfs::DbfsSettings;
 use super::gcs::GcsSettings;
 use super::hf::HfSettings;
+use super::http::Proxies;
 use super::oci::OciSettings;
 use super::s3::S3Settings;
 use crate::clock::Clock;
@@ -73,6 +74,8 @@ pub struct StoreConfig {
     pub user_agent: String,
     /// Certificates (PEM) to trust in addition to the system's, for stores with a private authority.
     pub ca_file: Option<PathBuf>,
+    /// Proxies; `None` reads `HTTPS_PROXY` and the other variables of the environment.
+    pub proxies: Option<Proxies>,
     /// Use io_uring on fetch threads where the kernel allows it.
     pub io_uring: bool,
     /// Kind of sockets.
@@ -108,6 +111,7 @@ impl Default for StoreConfig {
             seed: 0,
             user_agent: concat!("forebay/", env!("CARGO_PKG_VERSION")).to_owned(),
             ca_file: None,
+            proxies: None,
             io_uring: true,
             transport: Transport::default(),
             s3: None,

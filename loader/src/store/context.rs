@@ -3,7 +3,7 @@
 use super::config::StoreConfig;
 use super::flight::FlightLimit;
 use super::hedge::Hedging;
-use super::http::{ConnectionPool, Tls};
+use super::http::{ConnectionPool, Proxies, Tls};
 use super::retry::Draws;
 use crate::clock::Clock;
 use crate::stats::{Counter, Stats};
@@ -38,6 +38,7 @@ pub(crate) struct StoreContext {
     pub(crate) stats: Arc<Stats>,
     pub(crate) counters: Counters,
     pub(crate) tls: Tls,
+    pub(crate) proxies: Proxies,
 }
 
 impl StoreContext {
@@ -50,7 +51,8 @@ impl StoreContext {
             hedges: stats.counter("store_hedges"),
             hedge_bytes: stats.counter("store_hedge_bytes"),
         };
-        Self { counters, tls: Tls::new(config.ca_file.clone()), config, clock, stats }
+        let proxies = config.proxies.clone().unwrap_or_else(Proxies::from_env);
+        Self { counters, tls: Tls::new(config.ca_file.clone()), proxies, config, clock, stats }
     }
 }
 

@@ -78,6 +78,7 @@ pub use fetcher::{FetchStatus, Fetcher};
 pub(crate) use fetcher::{Length, fetch_whole};
 pub use gcs::GcsSettings;
 pub use hf::HfSettings;
+pub use http::Proxies;
 pub use oci::OciSettings;
 pub use remote::Remote;
 pub use s3::S3Settings;

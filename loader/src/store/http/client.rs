@@ -49,7 +49,7 @@ async fn exchange(context: &ThreadContext, origin: &Origin, request: &Request<By
             continue;
         }
         context.shared.counters.requests.add(1);
-        match sender.send_request(on_wire(origin, request)).await {
+        match sender.send_request(on_wire(context, origin, request)).await {
             Ok(response) => return Ok(Exchange { response, sender, origin: origin.clone() }),
             Err(e) if is_kept && (e.is_canceled() || e.is_closed() || e.is_incomplete_message()) => {}
             Err(e) => {
@@ -60,8 +60,9 @@ async fn exchange(context: &ThreadContext, origin: &Origin, request: &Request<By
     }
 }
 
-/// Converts a request to the form of HTTP/1.1: the path alone, the host in its header.
-fn on_wire(origin: &Origin, request: &Request<Bytes>) -> Request<Full<Bytes>> {
+/// Converts a request to the form of HTTP/1.1: the path alone, the host in its header. A proxy that is not a tunnel gets the
+/// whole address.
+fn on_wire(context: &ThreadContext, origin: &Origin, request: &Request<Bytes>) -> Request<Full<Bytes>> {
     let mut wire = Request::new(Full::new(request.body().clone()));
     *wire.method_mut() = request.method().clone();
     *wire.headers_mut() = request.headers().clone();
@@ -70,6 +71,14 @@ fn on_wire(origin: &Origin, request: &Request<Bytes>) -> Request<Full<Bytes>> {
     *wire.uri_mut() = path.parse().unwrap_or_default();
     if let Ok(host) = http::HeaderValue::from_str(&origin.to_string()) {
         wire.headers_mut().insert(http::header::HOST, host);
+    }
+    if !origin.tls
+        && let Some(proxy) = context.shared.proxies.of(origin)
+    {
+        *wire.uri_mut() = request.uri().clone();
+        if let Some(value) = proxy.authorization() {
+            wire.headers_mut().insert(http::header::PROXY_AUTHORIZATION, value.clone());
+        }
     }
     wire
 }

@@ -1,6 +1,7 @@
 //! Opening of HTTP/1.1 connections.
 
 use super::pool::{Origin, Sender};
+use super::proxy::Proxy;
 use super::uring::UringStream;
 use crate::store::config::Transport;
 use crate::store::context::ThreadContext;
@@ -19,29 +20,36 @@ const ADDRESSES_MAX: usize = 8;
 
 /// Opens a connection; its background half runs on this thread until either side closes it.
 pub(crate) async fn connect(context: &ThreadContext, origin: &Origin) -> Result<Sender, Failure> {
-    let addresses = addresses(context, origin).await?;
+    let proxy = context.shared.proxies.of(origin);
+    let server = proxy.as_ref().map_or_else(|| Ok(origin.clone()), Proxy::server)?;
+    let server = &server;
+    let addresses = addresses(context, server).await?;
     if context.has_ring && context.shared.config.transport == Transport::Uring {
-        let stream = first_open(origin, addresses, UringStream::connect).await?;
-        return secure(context, origin, stream).await;
+        let stream = first_open(server, addresses, UringStream::connect).await?;
+        return secure(context, origin, proxy.as_ref(), stream).await;
     }
-    let stream = first_open(origin, addresses, async |address| {
+    let stream = first_open(server, addresses, async |address| {
         let stream = TcpStream::connect(address).await?;
         // Requests are one small packet each: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
         Ok(stream)
     });
-    secure(context, origin, stream.await?).await
+    secure(context, origin, proxy.as_ref(), stream.await?).await
 }
 
-/// Starts TLS if the address requires it, then HTTP.
+/// Starts TLS if the address requires it, through a tunnel if there is a proxy, then HTTP.
 async fn secure(
     context: &ThreadContext,
     origin: &Origin,
-    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    proxy: Option<&Proxy>,
+    mut stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
 ) -> Result<Sender, Failure> {
     context.shared.counters.connections.add(1);
     if !origin.tls {
         return handshake(stream).await;
+    }
+    if let Some(proxy) = proxy {
+        proxy.open_tunnel(&mut stream, origin).await?;
     }
     let config = context.shared.tls.config().map_err(Failure::permanent)?;
     let name = ServerName::try_from(origin.host.trim_matches(['[', ']']).to_owned()).map_err(|e| {

@@ -4,7 +4,7 @@
 //! * `protocol`: addresses and signatures, which differ between stores;
 //! * `client` sends requests over the connections in `pool`; `connect` opens them, over `uring` if configured; `call` also
 //!   reads the whole response;
-//! * `tls`: the certificates to trust;
+//! * `tls`: the certificates to trust; `proxy`: the proxies of the environment, and tunnels through them;
 //! * `response` checks the head of a response, and turns everything but the requested bytes into an error; `body` reads
 //!   the bytes.
 
@@ -14,6 +14,7 @@ mod client;
 mod connect;
 mod pool;
 mod protocol;
+mod proxy;
 mod response;
 mod source;
 mod tls;
@@ -22,5 +23,6 @@ mod uring;
 pub(crate) use call::{call, rejection};
 pub(crate) use pool::{ConnectionPool, Origin};
 pub(crate) use protocol::{PlainProtocol, Protocol, Rejected};
+pub use proxy::Proxies;
 pub(crate) use source::HttpSource;
 pub(crate) use tls::Tls;

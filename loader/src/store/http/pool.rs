@@ -32,6 +32,12 @@ impl Origin {
         let port = uri.port_u16().unwrap_or(if tls { 443 } else { 80 });
         Some(Self { tls, host: uri.host()?.to_owned(), port })
     }
+
+    /// Returns the address of the server's root.
+    pub(super) fn uri(&self) -> Option<http::Uri> {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}:{}/", self.host, self.port).parse().ok()
+    }
 }
 
 impl fmt::Display for Origin {

@@ -2,6 +2,7 @@
 
 use super::body::HttpBody;
 use super::client::Exchange;
+use super::proxy::PROXY_CREDENTIALS;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
 use crate::store::retry::retry_after;
@@ -125,7 +126,8 @@ pub(super) async fn rejection(context: &ThreadContext, exchange: Exchange) -> (F
 fn meaning(status: StatusCode) -> (ErrorKind, bool, &'static str) {
     match status.as_u16() {
         404 | 410 => (ErrorKind::NotFound, false, "there is no such object"),
-        401 | 403 | 407 => (ErrorKind::Permission, false, "the store denies access: check the credentials"),
+        407 => (ErrorKind::Permission, false, PROXY_CREDENTIALS),
+        401 | 403 => (ErrorKind::Permission, false, "the store denies access: check the credentials"),
         412 => (ErrorKind::Stale, false, "the object changed while it was being fetched"),
         416 => (ErrorKind::Checksum, false, "the object is shorter than expected"),
         408 | 425 | 429 => (ErrorKind::Network, true, "the server is busy"),
