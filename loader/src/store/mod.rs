@@ -53,6 +53,7 @@ mod gcs;
 mod hedge;
 mod hf;
 mod http;
+mod key;
 mod oci;
 mod queue;
 mod remote;

@@ -1,11 +1,12 @@
 //! Remote folders.
 
+use super::key::check_key;
 use super::queue::closed_error;
 use super::source::{Source, Version};
 use super::threads::FetchThreads;
 use super::ticket::{FetchRequest, FetchTicket, Job};
 use super::transfer::{self, Part};
-use super::url::{check_key, redact};
+use super::url::redact;
 use crate::Result;
 use crate::error::Context as _;
 use crate::sync::Arc;

@@ -35,7 +35,7 @@ impl fmt::Display for Version {
 /// Request for a single exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct GetRequest {
-    /// Key relative to the remote, checked by [`check_key`](super::url::check_key).
+    /// Key relative to the remote, checked by [`check_key`](super::key::check_key).
     pub(crate) key: String,
     /// `None`: the whole object.
     pub(crate) range: Option<Range<u64>>,

@@ -6,7 +6,7 @@ use crate::store::context::{StoreContext, ThreadContext};
 use crate::store::credentials::{Token, TokenCache, fetch_token, form, is_same_server};
 use crate::store::failure::Failure;
 use crate::store::http::{Protocol, Rejected};
-use crate::store::url::encode_path;
+use crate::store::key::encode_path;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

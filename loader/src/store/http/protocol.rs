@@ -2,8 +2,8 @@
 
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
+use crate::store::key::encode_path;
 use crate::store::source::Version;
-use crate::store::url::encode_path;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode};

@@ -1,0 +1,53 @@
+//! Keys of objects: their check, and their encoding in addresses.
+
+use crate::{Error, Result};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Longest key that S3 accepts; it applies to all schemes.
+const KEY_BYTES_MAX: usize = 1024;
+
+/// Rejects keys that could leave the remote, or that a server could read as another object.
+pub(crate) fn check_key(key: &str) -> Result<()> {
+    let bad = key.is_empty()
+        || key.len() > KEY_BYTES_MAX
+        || key.bytes().any(|b| b < 0x20 || b == 0x7f || b == b'\\')
+        || key.split('/').any(|part| part.is_empty() || part == "." || part == "..");
+    if bad {
+        let shown: String = key.chars().take(80).flat_map(char::escape_default).collect();
+        return Err(Error::config(
+            "a key must be a relative path of at most 1024 bytes without empty, '.' or '..' parts or control characters",
+        )
+        .with("key", shown));
+    }
+    Ok(())
+}
+
+/// Characters that are encoded in a path: all but unreserved ones and '/', as S3 signs it.
+const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// Encodes a path, whose slashes stay.
+pub(crate) fn encode_path(key: &str) -> String {
+    utf8_percent_encode(key, &ENCODED).to_string()
+}
+
+const ENCODED_COMPONENT: AsciiSet = ENCODED.add(b'/');
+
+/// Encodes a text as one part of a path.
+pub(crate) fn encode_component(text: &str) -> String {
+    utf8_percent_encode(text, &ENCODED_COMPONENT).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_cannot_leave_its_remote() {
+        for key in ["", "/a", "a/", "a//b", "..", "a/../b", "./a", "a\nb", "a\\b", &"x".repeat(1025)] {
+            assert!(check_key(key).is_err(), "{key:?}");
+        }
+        check_key("a/b c/ü+%.mds.zstd").expect("fine");
+        assert_eq!(encode_path("a/b c/ü+%.mds"), "a/b%20c/%C3%BC%2B%25.mds");
+        assert_eq!(encode_component("refs/pr/1"), "refs%2Fpr%2F1");
+    }
+}
