@@ -46,10 +46,8 @@ class Division:
     def forget_process(self) -> None:
         """Resets the readers in a forked child, whose threads, locks and descriptors belong to the parent."""
         self._reader_here: _forebay.Reader | None = None
-        # Limits of the engine and of the program, and the readers that the program had assigned then.
-        self._limits_here: tuple[tuple[int | None, int | None], dict[int, Reader]] | None = None
-        # The engine's limit that its reader was made with.
-        self._reader_limit: int | None = None
+        # Limits of the engine and of the program.
+        self._limits_here: tuple[int | None, int | None] | None = None
         # The shards that the program prepares, and the readers that it had assigned then.
         self._own_here: tuple[OwnShards, dict[int, Reader]] | None = None
 
@@ -95,49 +93,46 @@ class Division:
         """Returns the bytes that the engine's shards may take, and those that the program's may take, with indexes.
 
         Each side evicts its own shards, in several processes, so each has a fixed part of `cache_limit`: in proportion to
-        its shards, and room for the largest one.
+        its shards, and room for the largest one. Readers that the program has assigned in the engine's streams do not count:
+        their shards are in the engine's folders.
         """
-        replaced = self.shards.replaced
-        if self._limits_here is None or self._limits_here[1] is not replaced:
-            self._limits_here = self._divided(replaced), replaced
-        return self._limits_here[0]
+        if self._limits_here is None:
+            self._limits_here = self._divided()
+        return self._limits_here
 
-    def _divided(self, replaced: dict[int, Reader]) -> tuple[int | None, int | None]:
-        numbers = range(len(self._streams))
-        own = [number for number in numbers if number not in self._engine_streams]
-        if self.cache_limit is None or not self._engine_streams or not (own or replaced):
+    def _divided(self) -> tuple[int | None, int | None]:
+        own = [number for number in range(len(self._streams)) if number not in self._engine_streams]
+        if self.cache_limit is None or not self._engine_streams or not own:
             return self.cache_limit, self.cache_limit
         index_bytes = [stream.get_index_size() for stream in self._streams]
         engines = [(len(self.parts[number]), self.parts[number].max_size()) for number in self._engine_streams]
         owns = [(len(self.parts[number]), self.parts[number].max_size()) for number in own]
-        owns += [(1, reader.get_max_size()) for reader in replaced.values()]
         engine_total, own_total = (sum(count * size for count, size in shards) for shards in (engines, owns))
         engine_least, own_least = (max(size for _, size in shards) for shards in (engines, owns))
         room = self.cache_limit - sum(index_bytes)
         own_room = room * own_total // max(engine_total + own_total, 1)
         own_room = max(min(own_room, room - engine_least), own_least)
-        # The program's side subtracts the indexes of all streams that it has shards of.
-        owners = {*own, *map(self._stream_of, replaced)}
+        # Each side subtracts the indexes of its streams.
         return (
             sum(index_bytes[number] for number in self._engine_streams) + room - own_room,
-            sum(index_bytes[number] for number in owners) + own_room,
+            sum(index_bytes[number] for number in own) + own_room,
         )
 
     @property
     def reader(self) -> _forebay.Reader:
         """Engine's reader of its streams in this process."""
-        limit, _ = self._limits()
-        if self._reader_here is not None and self._reader_limit == limit:
+        if self._reader_here is not None:
             return self._reader_here
         # Concurrent threads share one reader with its shards, connections and open files.
         with making_reader:
-            if self._reader_here is None or self._reader_limit != limit:
+            if self._reader_here is None:
+                limit, _ = self._limits()
                 streams = [self._streams[number] for number in self._engine_streams]
                 data = self.data
                 if not self.is_engines or limit != self.cache_limit:
                     parts = [self.parts[number] for number in self._engine_streams]
                     data = self._data_of([stream._place() for stream in streams], parts, limit)
-                self._reader_here, self._reader_limit = _forebay.Reader(data, decoder_of, outside(streams)), limit
+                self._reader_here = _forebay.Reader(data, decoder_of, outside(streams))
             return self._reader_here
 
     def _engine_shard(self, shard: int) -> int:
