@@ -48,6 +48,16 @@ fn requests_signed_with_the_accounts_key_pass_a_server_that_checks_them() {
 }
 
 #[test]
+fn a_host_that_is_not_azures_gets_no_request() {
+    let azure = AzureSettings { account_key: Some(KEY.into()), no_metadata: true, ..AzureSettings::default() };
+    let rig = Rig::with(Options::default(), StoreConfig { azure: Some(azure), ..config() });
+    for remote in ["azure://evil.localhost/box/x", "azure-dl://box@store.core.windows.net.evil.example/x"] {
+        let error = rig.stores.open(remote).expect_err("refused");
+        assert!(error.to_string().contains("not one of Azure's"), "{error}");
+    }
+}
+
+#[test]
 fn a_file_system_of_data_lake_is_read_with_the_same_signatures() {
     let (rig, _) = rig(signed(), |azure, url| {
         with_key(azure, url);

@@ -24,6 +24,15 @@ use std::time::Duration;
 /// default, has no ranges above 4 MiB.
 const VERSION: HeaderValue = HeaderValue::from_static("2023-11-03");
 
+/// Ends of the hosts of Azure's storage, in all its clouds. A token may not go to another one that a remote names.
+const HOSTS: [&str; 5] = [
+    ".core.windows.net",
+    ".storage.azure.net",
+    ".core.usgovcloudapi.net",
+    ".core.chinacloudapi.cn",
+    ".fabric.microsoft.com",
+];
+
 /// One container, with a prefix in it.
 pub(crate) struct AzureProtocol {
     settings: AzureSettings,
@@ -49,6 +58,13 @@ impl AzureProtocol {
             Error::config("the remote names no storage account: set AZURE_ACCOUNT_NAME, or use CONTAINER@ACCOUNT")
         })?;
         let of_host = place.host.filter(|host| host.contains('.') && host.split('.').next() == Some(&account));
+        if let (Some(host), None) = (&of_host, &settings.endpoint)
+            && !HOSTS.iter().any(|end| host.to_ascii_lowercase().ends_with(end))
+        {
+            let message = "the remote's host is not one of Azure's, so it gets no credentials: check the remote, or set \
+                           AZURE_STORAGE_SERVICE_ENDPOINT";
+            return Err(Error::config(message).with("host", host));
+        }
         let endpoint = settings.endpoint.clone().unwrap_or_else(|| match of_host {
             Some(host) => format!("https://{host}"),
             None => format!("https://{account}.{}.core.windows.net", if place.is_lake { "dfs" } else { "blob" }),
