@@ -15,7 +15,7 @@ use crate::format::{FileInfo, INDEX_BASENAME, Index, Shard};
 use crate::io::read_regular;
 use crate::pipeline::{Origin, Run, ShardFetch};
 use crate::stats::Stats;
-use crate::store::{FetchRequest, Remote, Simulation, StoreConfig, Stores, is_url, local_folder, redact};
+use crate::store::{FetchRequest, Remote, Simulation, StoreConfig, Stores, local_folder, redact};
 use crate::sync::Arc;
 use crate::topology::Topology;
 pub use check::{DamagedFile, ShardState};
@@ -190,15 +190,11 @@ fn open_cache(folder: &Path, index: &Index, remote: &str, stats: &Arc<Stats>) ->
     // A folder that has compressed files keeps them.
     let keep_zip = index.shards.iter().flat_map(Shard::files).any(|pair| pair.zip.is_some_and(is_there));
     let stream = StreamConfig {
-        remote: Some(if is_url(remote) { remote.to_owned() } else { absolute(remote) }),
+        remote: Some(remote.to_owned()),
         local: Some(folder.to_owned()),
         keep_zip: Some(keep_zip),
         ..StreamConfig::default()
     };
     let config = LoaderConfig { streams: vec![stream], allow_unsafe_types: true, ..LoaderConfig::default() };
     Catalog::open(&config, stats, &Topology::detect()?, &Simulation::default())
-}
-
-fn absolute(path: &str) -> String {
-    std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }

@@ -3,6 +3,12 @@
 /// Settings of a section, by name in lower case.
 pub(crate) type Section = Vec<(String, String)>;
 
+/// Returns a setting of a section that is not empty.
+pub(crate) fn ini_value(section: &Section, name: &str) -> Option<String> {
+    let found = section.iter().find(|(key, value)| key == name && !value.is_empty());
+    found.map(|(_, value)| value.clone())
+}
+
 /// Returns the sections of a file in their order, with their names. Indented lines belong to a nested setting and are
 /// left out.
 pub(crate) fn ini_sections(text: &str) -> Vec<(&str, Section)> {

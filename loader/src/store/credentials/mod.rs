@@ -17,7 +17,7 @@ mod signing_key;
 mod token;
 
 pub(crate) use bridge::Bridge;
-pub(crate) use ini::{Section, ini_sections};
+pub(crate) use ini::{Section, ini_sections, ini_value};
 pub(crate) use oauth::{fetch_token, form};
 pub(crate) use search::Search;
 pub(crate) use settings::{check_endpoint, check_sendable, is_true, read_text, shown, variable};

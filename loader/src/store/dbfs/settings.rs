@@ -1,6 +1,6 @@
 //! Workspace and token of Databricks, from the environment and its configuration file.
 
-use crate::store::credentials::{Section, check_endpoint, check_sendable, ini_sections, read_text, shown, variable};
+use crate::store::credentials::{check_endpoint, check_sendable, ini_sections, ini_value, read_text, shown, variable};
 use crate::{Error, Result};
 use std::fmt;
 use std::path::PathBuf;
@@ -44,16 +44,13 @@ impl DbfsSettings {
             return Err(Error::config(why));
         }
         let section = found.map(|(_, section)| section).unwrap_or_default();
-        let value = |of_section: &Section, name: &str| {
-            let found = of_section.iter().find(|(key, value)| key == name && !value.is_empty());
-            found.map(|(_, value)| value.clone())
-        };
+        let value = |name| ini_value(&section, name);
         let with_scheme = |host: String| if host.contains("://") { host } else { format!("https://{host}") };
         let settings = Self {
-            host: variable("DATABRICKS_HOST").or_else(|| value(&section, "host")).map(with_scheme),
-            token: variable("DATABRICKS_TOKEN").or_else(|| value(&section, "token")),
-            client_id: variable("DATABRICKS_CLIENT_ID").or_else(|| value(&section, "client_id")),
-            client_secret: variable("DATABRICKS_CLIENT_SECRET").or_else(|| value(&section, "client_secret")),
+            host: variable("DATABRICKS_HOST").or_else(|| value("host")).map(with_scheme),
+            token: variable("DATABRICKS_TOKEN").or_else(|| value("token")),
+            client_id: variable("DATABRICKS_CLIENT_ID").or_else(|| value("client_id")),
+            client_secret: variable("DATABRICKS_CLIENT_SECRET").or_else(|| value("client_secret")),
         };
         settings.validate()?;
         Ok(settings)

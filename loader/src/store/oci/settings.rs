@@ -1,6 +1,8 @@
 //! Region and key of Oracle's cloud, from its configuration file and the environment.
 
-use crate::store::credentials::{Section, check_endpoint, check_sendable, ini_sections, read_text, shown, variable};
+use crate::store::credentials::{
+    Section, check_endpoint, check_sendable, ini_sections, ini_value, read_text, shown, variable,
+};
 use crate::{Error, Result};
 use std::fmt;
 use std::path::PathBuf;
@@ -54,10 +56,7 @@ impl OciSettings {
                 break;
             }
         }
-        let value = |name: &str| {
-            let found = section.iter().find(|(key, value)| key == name && !value.is_empty());
-            found.map(|(_, value)| value.clone())
-        };
+        let value = |name: &str| ini_value(&section, name);
         let key = match value("key_file").map(|path| expand(&path)) {
             None => None,
             Some(path) => Some(read_text(&path, "the key of Oracle's cloud")?.ok_or_else(|| {

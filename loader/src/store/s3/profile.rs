@@ -1,6 +1,6 @@
 //! Profiles of `~/.aws/credentials` and `~/.aws/config`.
 
-use crate::store::credentials::{Section, ini_sections, read_text};
+use crate::store::credentials::{Section, ini_sections, ini_value, read_text};
 use crate::{Error, Result};
 use std::path::Path;
 
@@ -34,6 +34,6 @@ impl Profile {
     }
 
     pub(super) fn get(&self, key: &str) -> Option<String> {
-        self.0.iter().find(|(k, v)| k == key && !v.is_empty()).map(|(_, v)| v.clone())
+        ini_value(&self.0, key)
     }
 }

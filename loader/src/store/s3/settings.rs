@@ -1,7 +1,7 @@
 //! Endpoint, region and credentials of S3, from the environment and the files of the AWS tools.
 
 use super::profile::Profile;
-use crate::store::credentials::{check_endpoint, check_sendable, shown, variable};
+use crate::store::credentials::{check_endpoint, check_sendable, is_true, shown, variable};
 use crate::{Error, Result};
 use std::fmt;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ impl S3Settings {
 
     fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let first = |names: &[&str]| names.iter().find_map(|name| variable(name));
-        let is_true = |name: &str| variable(name).is_some_and(|v| matches!(&*v.to_lowercase(), "1" | "true" | "yes"));
+        let is_true = |name: &str| is_true(variable(name).as_deref());
         let home = variable("HOME").map(|home| PathBuf::from(home).join(".aws"));
         let file = |name: &str, default: &str| {
             variable(name).map(PathBuf::from).or_else(|| home.as_ref().map(|home| home.join(default)))
