@@ -10,6 +10,7 @@
 use super::config::StoreConfig;
 use crate::sync::Arc;
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -19,15 +20,31 @@ const GROWTH_MIN: f64 = 1.2;
 /// Measurements after a failed attempt to grow until the next attempt.
 const PAUSE: u32 = 32;
 
-/// Place of one part in flight; free again when dropped.
-pub(crate) type PartPlace = OwnedSemaphorePermit;
+/// Place of one part in flight; free again when dropped, unless the limit has become lower.
+pub(crate) struct PartPlace {
+    /// `None` only while it is dropped.
+    permit: Option<OwnedSemaphorePermit>,
+    state: Rc<RefCell<State>>,
+}
+
+impl Drop for PartPlace {
+    fn drop(&mut self) {
+        let mut state = self.state.borrow_mut();
+        if state.excess > 0
+            && let Some(permit) = self.permit.take()
+        {
+            state.excess -= 1;
+            permit.forget();
+        }
+    }
+}
 
 /// Limit of the parts in flight.
 pub(crate) struct FlightLimit {
     places: Arc<Semaphore>,
     /// Notified when a part that has begun waits for a place.
     wanted: Notify,
-    state: RefCell<State>,
+    state: Rc<RefCell<State>>,
 }
 
 struct State {
@@ -72,12 +89,13 @@ impl FlightLimit {
             pause: 0,
             outdated: 0,
         };
-        Self { places: Arc::new(Semaphore::new(limit)), wanted: Notify::new(), state: RefCell::new(state) }
+        Self { places: Arc::new(Semaphore::new(limit)), wanted: Notify::new(), state: Rc::new(RefCell::new(state)) }
     }
 
     /// Waits for a free place.
     pub(crate) async fn place(&self) -> Option<PartPlace> {
-        self.places.clone().acquire_owned().await.ok()
+        let permit = self.places.clone().acquire_owned().await.ok()?;
+        Some(PartPlace { permit: Some(permit), state: self.state.clone() })
     }
 
     /// Waits for a free place like [`place`](Self::place), for the next attempt of a part.
@@ -103,11 +121,7 @@ impl FlightLimit {
     /// part waits for a place: otherwise the rate is not the network's.
     pub(crate) fn end(&self, place: Option<PartPlace>, bytes: usize, now: Duration, is_limiting: bool) {
         self.change(|state| state.record(bytes, now, is_limiting));
-        let mut state = self.state.borrow_mut();
-        if let Some(place) = place.filter(|_| state.excess > 0) {
-            state.excess -= 1;
-            place.forget();
-        }
+        drop(place);
     }
 
     /// Lowers the limit after a response of a server that has too many requests.
@@ -213,12 +227,16 @@ mod tests {
             // All places are used again and again: one round of parts takes the latency, or the time on the wire.
             now += latency.max(Duration::from_secs_f64((limit * bytes) as f64 / bytes_per_s));
             for _ in 0..limit {
-                let place = flight.places.clone().try_acquire_owned().ok();
-                flight.end(place, bytes, now, true);
+                flight.end(try_place(flight), bytes, now, true);
             }
             limits.push(flight.state.borrow().limit);
         }
         limits
+    }
+
+    fn try_place(flight: &FlightLimit) -> Option<PartPlace> {
+        let permit = flight.places.clone().try_acquire_owned().ok()?;
+        Some(PartPlace { permit: Some(permit), state: flight.state.clone() })
     }
 
     fn flight() -> FlightLimit {
@@ -288,11 +306,26 @@ mod tests {
     #[test]
     fn places_in_use_are_taken_away_when_they_are_free() {
         let flight = flight();
-        let places: Vec<_> = (0..8).map(|_| flight.places.clone().try_acquire_owned().expect("free")).collect();
+        let places: Vec<_> = (0..8).map(|_| try_place(&flight).expect("free")).collect();
         flight.throttle();
         for (ended, place) in (1usize..).zip(places) {
             flight.end(Some(place), 100, LATENCY, false);
             assert_eq!(flight.places.available_permits(), ended.saturating_sub(4));
         }
+    }
+
+    #[test]
+    fn parts_that_give_up_their_place_until_the_next_attempt_keep_to_the_lower_limit() {
+        let flight = flight();
+        let places: Vec<_> = (0..8).map(|_| try_place(&flight).expect("free")).collect();
+        flight.throttle();
+        // All of them pause, and want their places again.
+        drop(places);
+        let places: Vec<_> = std::iter::from_fn(|| try_place(&flight)).collect();
+        assert_eq!(places.len(), 4);
+        for place in places {
+            flight.end(Some(place), 100, LATENCY, false);
+        }
+        assert_eq!(flight.places.available_permits(), 4, "each place is taken away once");
     }
 }
