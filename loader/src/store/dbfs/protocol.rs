@@ -28,7 +28,7 @@ impl DbfsProtocol {
     /// Opens `path`, which begins with `/Volumes/`.
     pub(crate) fn new(settings: DbfsSettings, path: &str) -> Result<Self> {
         settings.validate()?;
-        let host = settings.host.as_deref().unwrap_or_default().trim_end_matches('/').to_owned();
+        let host = settings.workspace();
         Ok(Self {
             base: format!("{host}/api/2.0/fs/files{}", encode_path(path)),
             host,

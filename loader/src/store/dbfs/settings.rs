@@ -22,8 +22,10 @@ pub struct DbfsSettings {
 }
 
 impl DbfsSettings {
-    /// Reads the environment, and the section that `DATABRICKS_CONFIG_PROFILE` names, else `DEFAULT`, of
-    /// `~/.databrickscfg`.
+    /// Reads the environment, or the section that `DATABRICKS_CONFIG_PROFILE` names, else `DEFAULT`, of
+    /// `~/.databrickscfg`. All values are of one of the two, so that a token goes only to the workspace that it is written
+    /// with: the environment if it has both a workspace and its credentials, else the named section, else the environment
+    /// if it has any of them.
     ///
     /// # Errors
     ///
@@ -33,10 +35,15 @@ impl DbfsSettings {
     }
 
     fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        let of_environment = Self::of(|name| variable(&format!("DATABRICKS_{}", name.to_uppercase())));
+        let named = variable("DATABRICKS_CONFIG_PROFILE");
+        let is_partial = of_environment.host.is_some() || of_environment.has_any_credentials();
+        if of_environment.validate().is_ok() || is_partial && named.is_none() {
+            return of_environment.validate().map(|()| of_environment);
+        }
         let in_home = || Some(PathBuf::from(variable("HOME")?).join(".databrickscfg"));
         let file = variable("DATABRICKS_CONFIG_FILE").map(PathBuf::from).or_else(in_home);
         let text = file.map(|file| read_text(&file, "the configuration of Databricks")).transpose()?.flatten();
-        let named = variable("DATABRICKS_CONFIG_PROFILE");
         let name = named.as_deref().unwrap_or(SECTION);
         let found = text.as_deref().and_then(|text| ini_sections(text).into_iter().find(|(n, _)| *n == name));
         if let (Some(name), None) = (&named, &found) {
@@ -44,16 +51,31 @@ impl DbfsSettings {
             return Err(Error::config(why));
         }
         let section = found.map(|(_, section)| section).unwrap_or_default();
-        let value = |name| ini_value(&section, name);
-        let with_scheme = |host: String| if host.contains("://") { host } else { format!("https://{host}") };
-        let settings = Self {
-            host: variable("DATABRICKS_HOST").or_else(|| value("host")).map(with_scheme),
-            token: variable("DATABRICKS_TOKEN").or_else(|| value("token")),
-            client_id: variable("DATABRICKS_CLIENT_ID").or_else(|| value("client_id")),
-            client_secret: variable("DATABRICKS_CLIENT_SECRET").or_else(|| value("client_secret")),
-        };
+        let settings = Self::of(|name| ini_value(&section, name));
         settings.validate()?;
         Ok(settings)
+    }
+
+    /// Settings of one source.
+    fn of(value: impl Fn(&str) -> Option<String>) -> Self {
+        let with_scheme = |host: String| if host.contains("://") { host } else { format!("https://{host}") };
+        Self {
+            host: value("host").map(with_scheme),
+            token: value("token"),
+            client_id: value("client_id"),
+            client_secret: value("client_secret"),
+        }
+    }
+
+    fn has_any_credentials(&self) -> bool {
+        self.token.is_some() || self.client_id.is_some() || self.client_secret.is_some()
+    }
+
+    /// Returns scheme, host and port of the workspace. Users copy addresses of pages, which have a path and a query.
+    pub(super) fn workspace(&self) -> String {
+        let host = self.host.as_deref().unwrap_or_default();
+        let address = url::Url::parse(host).map(|url| url[..url::Position::BeforePath].to_owned());
+        address.unwrap_or_else(|_| host.to_owned())
     }
 
     pub(super) fn validate(&self) -> Result<()> {
@@ -62,8 +84,8 @@ impl DbfsSettings {
         let has_token = self.token.is_some() || self.client_id.is_some() && self.client_secret.is_some();
         if self.host.is_none() || !has_token {
             return Err(Error::config(
-                "the workspace of Databricks or its token is not known: set DATABRICKS_HOST and DATABRICKS_TOKEN (or \
-                 DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET), or run `databricks configure`",
+                "the workspace of Databricks or its token is not known: set both DATABRICKS_HOST and DATABRICKS_TOKEN (or \
+                 DATABRICKS_CLIENT_ID and DATABRICKS_CLIENT_SECRET), or none of them and run `databricks configure`",
             ));
         }
         Ok(())
@@ -102,9 +124,44 @@ mod tests {
         assert!(!format!("{settings:?}").contains("geheim"));
         let settings = read(&[("DATABRICKS_CONFIG_PROFILE", "work")]).expect("work");
         assert_eq!((settings.host.as_deref(), settings.client_id.as_deref()), (Some("https://h2"), Some("c")));
-        let settings = read(&[("DATABRICKS_TOKEN", "t")]).expect("both");
-        assert_eq!(settings.token.as_deref(), Some("t"));
+        let both = [("DATABRICKS_HOST", "h3"), ("DATABRICKS_TOKEN", "t"), ("DATABRICKS_CONFIG_PROFILE", "work")];
+        let settings = read(&both).expect("the environment");
+        assert_eq!((settings.host.as_deref(), settings.token.as_deref()), (Some("https://h3"), Some("t")));
         let error = read(&[("DATABRICKS_CONFIG_PROFILE", "play")]).expect_err("no such profile");
         assert!(error.to_string().contains("play"), "{error}");
+    }
+
+    #[test]
+    fn a_token_goes_only_to_the_workspace_that_it_is_written_with() {
+        let home = tempfile::tempdir().expect("temporary folder");
+        let text = "[DEFAULT]\nhost = https://production\ntoken = geheim\n[work]\nhost = h2\ntoken = w\n";
+        std::fs::write(home.path().join(".databrickscfg"), text).expect("written");
+        let read = |variables: &[(&str, &str)]| {
+            let at_home = [("HOME", home.path().to_str().expect("UTF-8"))];
+            let all = [&at_home[..], variables].concat();
+            DbfsSettings::read(&|name| all.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+        };
+        let host = ("DATABRICKS_HOST", "https://test");
+        for alone in [host, ("DATABRICKS_TOKEN", "t"), ("DATABRICKS_CLIENT_ID", "c")] {
+            let error = read(&[alone]).expect_err("half of a source");
+            assert!(error.to_string().contains("set both DATABRICKS_HOST and"), "{error}");
+        }
+        let client = [host, ("DATABRICKS_CLIENT_ID", "c"), ("DATABRICKS_CLIENT_SECRET", "s")];
+        let settings = read(&client).expect("a service principal");
+        assert_eq!((settings.token, settings.client_id.as_deref()), (None, Some("c")));
+        let settings = read(&[host, ("DATABRICKS_CONFIG_PROFILE", "work")]).expect("the section");
+        assert_eq!((settings.host.as_deref(), settings.token.as_deref()), (Some("https://h2"), Some("w")));
+    }
+
+    #[test]
+    fn a_workspace_may_be_the_address_of_a_page() {
+        for host in [
+            "https://w.cloud.databricks.com",
+            "https://w.cloud.databricks.com/?o=12",
+            "https://w.cloud.databricks.com/browse/folders",
+        ] {
+            let settings = DbfsSettings { host: Some(host.to_owned()), ..DbfsSettings::default() };
+            assert_eq!(settings.workspace(), "https://w.cloud.databricks.com");
+        }
     }
 }
