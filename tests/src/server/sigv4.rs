@@ -20,13 +20,21 @@ pub struct Keys {
     pub token: Option<String>,
     /// The region that signatures must name.
     pub region: String,
+    /// Check as Google's servers do: the front end changes a header on the way, and headers of Google may not be mixed
+    /// with those of a signature of S3.
+    pub is_google: bool,
 }
 
 impl Keys {
     /// Returns keys for the region `us-east-1`.
     pub fn new(access_key: &str, secret_key: &str) -> Self {
         let (access_key, secret_key) = (access_key.to_owned(), secret_key.to_owned());
-        Self { access_key, secret_key, token: None, region: "us-east-1".to_owned() }
+        Self { access_key, secret_key, token: None, region: "us-east-1".to_owned(), is_google: false }
+    }
+
+    /// Returns an HMAC key of Google.
+    pub fn of_google(access_key: &str, secret_key: &str) -> Self {
+        Self { region: "auto".to_owned(), is_google: true, ..Self::new(access_key, secret_key) }
     }
 }
 
@@ -35,6 +43,21 @@ pub(super) type Refusal = (&'static str, String);
 
 /// Checks the signature over head and body of a request.
 pub(super) fn check(keys: &Keys, head: &Parts, body: &Bytes) -> Result<(), Refusal> {
+    if !keys.is_google {
+        return check_as_sent(keys, head, body);
+    }
+    if let Some(name) = head.headers.keys().find(|name| name.as_str().starts_with("x-goog-")) {
+        return Err(("InvalidArgument", format!("header {name} is mixed with those of S3")));
+    }
+    let mut head = head.clone();
+    if let Some(encoding) = head.headers.get_mut("accept-encoding") {
+        let changed = [encoding.as_bytes(), b",gzip(gfe)"].concat();
+        *encoding = changed.try_into().map_err(|_| ("InvalidArgument", "accept-encoding".to_owned()))?;
+    }
+    check_as_sent(keys, &head, body)
+}
+
+fn check_as_sent(keys: &Keys, head: &Parts, body: &Bytes) -> Result<(), Refusal> {
     let header = |name: &str| head.headers.get(name).and_then(|v| v.to_str().ok());
     let denied = |why: &str| ("AccessDenied", why.to_owned());
     let authorization = header("authorization").ok_or_else(|| denied("the request is not signed"))?;

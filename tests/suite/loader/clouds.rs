@@ -42,6 +42,9 @@ fn compare(
     assert!(server.counters().requests > 1);
 }
 
+/// Variable of gcloud for another server of Google.
+const GOOGLE: &str = "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE";
+
 #[test]
 fn an_epoch_from_google_cloud_storage_is_the_folders() {
     let test = "clouds::an_epoch_from_google_cloud_storage_is_the_folders";
@@ -57,12 +60,18 @@ fn an_epoch_from_google_cloud_storage_is_the_folders() {
     compare(test, "gs://bucket", options, |url| {
         std::fs::write(&file, account.credentials(url)).unwrap();
         let file = file.to_str().unwrap().to_owned();
-        vec![("STORAGE_EMULATOR_HOST", url.to_owned()), ("GOOGLE_APPLICATION_CREDENTIALS", file)]
+        vec![(GOOGLE, url.to_owned()), ("GOOGLE_APPLICATION_CREDENTIALS", file)]
     });
-    let keys = Keys { region: "auto".into(), ..Keys::new("GOOG1EXAMPLE", "secret") };
+    let keys = Keys::of_google("GOOG1EXAMPLE", "secret");
     let options = ServerOptions { bucket, keys: Some(keys), ..ServerOptions::default() };
     compare(test, "gs://bucket", options, |url| {
-        let pairs = [("STORAGE_EMULATOR_HOST", url), ("GCS_KEY", "GOOG1EXAMPLE"), ("GCS_SECRET", "secret")];
+        let pairs = [(GOOGLE, url), ("GCS_KEY", "GOOG1EXAMPLE"), ("GCS_SECRET", "secret")];
+        pairs.map(|(name, value)| (name, value.to_owned())).to_vec()
+    });
+    // An emulator, which gets no credentials.
+    let options = ServerOptions { bucket: Some("bucket".into()), ..ServerOptions::default() };
+    compare(test, "gs://bucket", options, |url| {
+        let pairs = [("STORAGE_EMULATOR_HOST", url), ("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere")];
         pairs.map(|(name, value)| (name, value.to_owned())).to_vec()
     });
 }

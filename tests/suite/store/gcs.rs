@@ -131,18 +131,26 @@ fn users_clusters_and_impersonated_accounts_get_tokens() {
 
 #[test]
 fn an_hmac_key_signs_requests() {
-    let keys = Keys { region: "auto".into(), ..Keys::new("GOOG1EXAMPLE", "secret") };
+    let keys = Keys::of_google("GOOG1EXAMPLE", "secret");
     let signed = || Options { bucket: Some("bucket".into()), keys: Some(keys.clone()), ..Options::default() };
     let with_secret = |secret: &str| {
         let secret = secret.to_owned();
         rig(signed(), |gcs, _| {
             (gcs.access_key, gcs.secret_key) = (Some("GOOG1EXAMPLE".into()), Some(secret));
+            gcs.user_project = Some("payer:x".into());
+            // A file that is not used is not parsed.
+            gcs.credentials = Some("no document".into());
         })
     };
     let (rig, remote) = with_secret("secret");
     rig.server.put("some folder/ü/shard", content(350)).expect("memory");
-    let fetched = remote.fetch(FetchRequest::new("shard", 350)).expect("queued").wait().expect("signed");
-    assert_eq!(*fetched, *content(350));
+    let fetched = remote.fetch(FetchRequest::new("shard", 350)).expect("queued").wait();
+    assert_eq!(*fetched.unwrap_or_else(|e| panic!("{e}")), *content(350));
+    assert!(
+        rig.server.seen().iter().all(|seen| seen.path.ends_with("?userProject=payer%3Ax")),
+        "{:?}",
+        rig.server.seen()
+    );
     let (_rig, remote) = with_secret("another");
     let error = remote.get_small("index.json", 10).expect_err("rejected");
     assert_eq!(error.kind(), ErrorKind::Permission);
@@ -199,7 +207,7 @@ fn a_missing_bucket_is_named() {
 
 #[test]
 fn frequent_troubles_have_a_hint() {
-    let keys = Keys { region: "auto".into(), ..Keys::new("GOOG1EXAMPLE", "secret") };
+    let keys = Keys::of_google("GOOG1EXAMPLE", "secret");
     let options = Options { bucket: Some("bucket".into()), keys: Some(keys), ..Options::default() };
     let (rig, remote) = rig(options, |gcs, _| {
         (gcs.access_key, gcs.secret_key) = (Some("GOOG1EXAMPLE".into()), Some("secret".into()));

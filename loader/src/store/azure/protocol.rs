@@ -3,7 +3,7 @@
 use super::login;
 use super::settings::AzureSettings;
 use crate::store::context::ThreadContext;
-use crate::store::credentials::{Bridge, Search, TokenCache, is_same_server, refuse_redirect};
+use crate::store::credentials::{Bridge, Search, TokenCache, is_same_server, refuse_redirect, sign_with};
 use crate::store::failure::Failure;
 use crate::store::http::{Protocol, Rejected};
 use crate::store::key::encode_path;
@@ -17,7 +17,6 @@ use http::header::{AUTHORIZATION, HeaderValue};
 use http::{Request, StatusCode};
 use object_store::RetryConfig;
 use object_store::azure::{AzureAuthorizer, AzureConfigKey, AzureCredential, MicrosoftAzure, MicrosoftAzureBuilder};
-use object_store::client::HttpRequest;
 use std::time::Duration;
 
 /// Version of the service for requests without a signature; signatures set it themselves. The oldest one, which is the
@@ -170,16 +169,8 @@ impl Protocol for AzureProtocol {
         if !is_own {
             return Err(refuse_redirect(request.uri()));
         }
-        let mut signed = HttpRequest::new(request.body().clone().into());
-        *signed.method_mut() = request.method().clone();
-        *signed.uri_mut() = request.uri().clone();
-        *signed.headers_mut() = std::mem::take(request.headers_mut());
-        AzureAuthorizer::new(&credential, &self.account)
-            .try_authorize(&mut signed)
-            .map_err(|e| Failure::permanent(Error::internal("the request cannot be signed").caused_by(e)))?;
-        *request.headers_mut() = std::mem::take(signed.headers_mut());
-        // A shared access signature is part of the query.
-        *request.uri_mut() = signed.uri().clone();
+        // A shared access signature becomes part of the query.
+        sign_with(request, |signed| AzureAuthorizer::new(&credential, &self.account).try_authorize(signed))?;
         if matches!(&*credential, AzureCredential::BearerToken(_)) {
             *self.last_token.lock() = request.headers().get(AUTHORIZATION).cloned();
         }

@@ -1,6 +1,6 @@
 //! Credentials, as far as several clouds share it.
 //!
-//! * [`Bridge`] sends the requests of object_store's providers over our connections;
+//! * [`Bridge`] sends the requests of object_store's providers over our connections; [`sign_with`] signs requests with it;
 //! * [`Search`] looks for the machine's own credentials, which need not exist; [`TokenCache`] keeps a bearer token until
 //!   it expires or is rejected;
 //! * `oauth`: requests to token services; [`SigningKey`] signs with an RSA key;
@@ -10,6 +10,7 @@
 
 mod bridge;
 mod ini;
+mod library;
 mod oauth;
 mod search;
 mod settings;
@@ -18,6 +19,7 @@ mod token;
 
 pub(crate) use bridge::Bridge;
 pub(crate) use ini::{Section, ini_sections, ini_value};
+pub(crate) use library::sign_with;
 pub(crate) use oauth::{fetch_token, form};
 pub(crate) use search::Search;
 pub(crate) use settings::{check_endpoint, check_sendable, is_true, read_text, shown, variable};

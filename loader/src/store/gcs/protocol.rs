@@ -2,14 +2,14 @@
 
 use super::account::{Account, metadata_token};
 use super::settings::GcsSettings;
-use crate::Result;
 use crate::store::context::ThreadContext;
 use crate::store::credentials::{Search, TokenCache, is_same_server, refuse_redirect};
 use crate::store::failure::Failure;
 use crate::store::http::{Protocol, Rejected};
-use crate::store::key::encode_path;
+use crate::store::key::{encode_component, encode_path};
 use crate::store::s3::authorize;
 use crate::store::url::Bucket;
+use crate::{Error, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderValue};
@@ -36,7 +36,9 @@ impl GcsProtocol {
     pub(crate) fn new(settings: GcsSettings, bucket: Bucket) -> Result<Self> {
         settings.validate()?;
         let Bucket { name: bucket, prefix } = bucket;
-        let account = settings.credentials.as_deref().map(Account::parse).transpose()?;
+        // A file that is not used may be of any kind.
+        let is_used = !settings.anonymous && settings.access_key.is_none();
+        let account = settings.credentials.as_deref().filter(|_| is_used).map(Account::parse).transpose()?;
         let endpoint = settings.endpoint.as_deref().unwrap_or(ENDPOINT).trim_end_matches('/');
         let prefix = if prefix.is_empty() { String::new() } else { format!("{}/", encode_path(&prefix)) };
         Ok(Self {
@@ -76,6 +78,19 @@ impl GcsProtocol {
     }
 }
 
+/// Adds a parameter to the query of a request, unless it has one of this name.
+fn add_to_query(request: &mut Request<Bytes>, name: &str, value: &str) -> Result<(), Failure> {
+    let query = request.uri().query().unwrap_or_default();
+    if query.split('&').any(|pair| pair.split('=').next() == Some(name)) {
+        return Ok(());
+    }
+    let separator = if request.uri().query().is_some() { '&' } else { '?' };
+    let address = format!("{}{separator}{name}={}", request.uri(), encode_component(value));
+    let why = "the address of the request cannot be extended";
+    *request.uri_mut() = address.parse().map_err(|_| Failure::permanent(Error::internal(why)))?;
+    Ok(())
+}
+
 #[async_trait(?Send)]
 impl Protocol for GcsProtocol {
     fn address(&self, key: &str) -> String {
@@ -88,20 +103,22 @@ impl Protocol for GcsProtocol {
         }
         let quota_project = self.account.as_ref().and_then(|account| account.quota_project.as_ref());
         let user_project = self.settings.user_project.as_ref().or(quota_project);
-        let user_project = user_project.and_then(|project| HeaderValue::from_str(project).ok());
         if let Some(key) = self.hmac_key() {
             if !is_same_server(request.uri(), &self.base) {
                 return Err(refuse_redirect(request.uri()));
             }
-            authorize(request, &AwsAuthorizer::new(&key, "s3", REGION))?;
-        } else {
-            let Some(header) = self.authorization(context).await? else { return Ok(()) };
-            if !is_same_server(request.uri(), &self.base) {
-                return Err(refuse_redirect(request.uri()));
+            // In the query, because headers of Google may not be mixed with those of a signature of S3.
+            if let Some(project) = user_project {
+                add_to_query(request, "userProject", project)?;
             }
-            request.headers_mut().insert(AUTHORIZATION, header);
+            return authorize(request, &AwsAuthorizer::new(&key, "s3", REGION));
         }
-        if let Some(project) = user_project {
+        let Some(header) = self.authorization(context).await? else { return Ok(()) };
+        if !is_same_server(request.uri(), &self.base) {
+            return Err(refuse_redirect(request.uri()));
+        }
+        request.headers_mut().insert(AUTHORIZATION, header);
+        if let Some(project) = user_project.and_then(|project| HeaderValue::from_str(project).ok()) {
             request.headers_mut().insert("x-goog-user-project", project);
         }
         Ok(())

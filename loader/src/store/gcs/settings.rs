@@ -12,7 +12,7 @@ const DEFAULT_FILE: &str = "application_default_credentials.json";
 /// not signed, which public buckets accept.
 #[derive(Clone, Default)]
 pub struct GcsSettings {
-    /// Server to use instead of Google's, such as `http://127.0.0.1:4443`.
+    /// Server to use instead of Google's, such as `https://storage-site.p.googleapis.com` or `http://127.0.0.1:4443`.
     pub endpoint: Option<String>,
     /// Access identifier of an HMAC key; set together with `secret_key`. It takes precedence over `credentials`.
     pub access_key: Option<String>,
@@ -32,7 +32,7 @@ pub struct GcsSettings {
 
 impl GcsSettings {
     /// Reads the environment, and the credentials file that it names (`GOOGLE_APPLICATION_CREDENTIALS`) or that gcloud has
-    /// written.
+    /// written. Requests to an emulator (`STORAGE_EMULATOR_HOST`) are not signed, as with Google's libraries.
     ///
     /// # Errors
     ///
@@ -45,8 +45,20 @@ impl GcsSettings {
     fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         // Google's libraries accept a host without a scheme.
         let with_scheme = |host: String| if host.contains("://") { host } else { format!("http://{host}") };
+        let emulator = variable("STORAGE_EMULATOR_HOST").map(with_scheme);
+        if let Some(endpoint) = emulator {
+            // It may be any server, and has no use for the credentials of a real account.
+            let settings = Self { endpoint: Some(endpoint), anonymous: true, no_metadata: true, ..Self::default() };
+            return settings.validate().map(|()| settings);
+        }
+        let of_interface = |address: String| {
+            let address = address.trim_end_matches('/');
+            // gcloud's setting is the address of the interface in JSON.
+            let server = ["/storage/v1", "/v1", "/storage"].iter().find_map(|path| address.strip_suffix(path));
+            server.unwrap_or(address).to_owned()
+        };
         let mut settings = Self {
-            endpoint: variable("STORAGE_EMULATOR_HOST").map(with_scheme),
+            endpoint: variable("CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE").map(of_interface),
             access_key: variable("GCS_KEY"),
             secret_key: variable("GCS_SECRET"),
             credentials: None,
@@ -55,15 +67,14 @@ impl GcsSettings {
             metadata_host: variable("GCE_METADATA_HOST"),
             user_project: variable("GOOGLE_CLOUD_QUOTA_PROJECT"),
         };
-        if let Some(path) = variable("GOOGLE_APPLICATION_CREDENTIALS") {
+        if settings.anonymous || settings.access_key.is_some() {
+            // No file is used, so a broken one is no error.
+        } else if let Some(path) = variable("GOOGLE_APPLICATION_CREDENTIALS") {
             settings.credentials = read_text(Path::new(&path), "the Google credentials")?;
             if settings.credentials.is_none() {
                 let why = "GOOGLE_APPLICATION_CREDENTIALS names a file that is missing or cannot be read";
                 return Err(Error::config(why).with("path", path));
             }
-        } else if settings.endpoint.is_some() {
-            // An emulator has no use for the credentials of a real account.
-            settings.no_metadata = true;
         } else {
             let in_home = || Some(PathBuf::from(variable("HOME")?).join(".config/gcloud"));
             let folder = variable("CLOUDSDK_CONFIG").map(PathBuf::from).or_else(in_home);
@@ -128,9 +139,35 @@ mod tests {
 
     #[test]
     fn an_emulator_gets_no_credentials_of_a_real_account() {
-        let settings = read(&[("STORAGE_EMULATOR_HOST", "localhost:4443"), ("HOME", "/nowhere")]).expect("fine");
+        let emulator = ("STORAGE_EMULATOR_HOST", "localhost:4443");
+        let credentials = [("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere"), ("GCS_KEY", "k"), ("GCS_SECRET", "s")];
+        let settings = read(&[&[emulator, ("HOME", "/nowhere")][..], &credentials].concat()).expect("no file is read");
         assert_eq!(settings.endpoint.as_deref(), Some("http://localhost:4443"));
-        assert!(settings.no_metadata && settings.credentials.is_none());
+        assert!(settings.anonymous && settings.no_metadata);
+        assert!(settings.credentials.is_none() && settings.access_key.is_none());
+    }
+
+    #[test]
+    fn an_endpoint_of_gcloud_is_another_server_of_google() {
+        for (value, endpoint) in [
+            ("https://storage-site.p.googleapis.com/", "https://storage-site.p.googleapis.com"),
+            ("https://storage-site.p.googleapis.com/storage/v1/", "https://storage-site.p.googleapis.com"),
+            ("http://127.0.0.1:1", "http://127.0.0.1:1"),
+        ] {
+            let settings =
+                read(&[("CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE", value), ("GCS_KEY", "k"), ("GCS_SECRET", "s")]);
+            let settings = settings.expect("fine");
+            assert_eq!((settings.endpoint.as_deref(), settings.anonymous), (Some(endpoint), false));
+            assert!(settings.access_key.is_some());
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_used_is_not_read() {
+        let file = ("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere");
+        assert!(read(&[file]).is_err());
+        read(&[file, ("GCS_KEY", "k"), ("GCS_SECRET", "s")]).expect("an HMAC key");
+        read(&[file, ("GOOGLE_SKIP_SIGNATURE", "true")]).expect("unsigned");
     }
 
     #[test]
