@@ -1,5 +1,7 @@
 """Epochs and positions as trainers use them: `iter` without a batch, `set_epoch`, `first_batch`."""
 
+import warnings
+
 import pytest
 from loaders import numbers, ordered
 from picture_set import SAMPLES
@@ -67,6 +69,7 @@ def test_set_epoch_moves_an_iterator_that_has_no_batch_yet(pictures, epochs):
         assert [batch["number"].tolist() for batch in iterator] == epochs[1]
 
 
+@pytest.mark.filterwarnings("ignore:the loaded state is at batch")
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_set_epoch_keeps_a_state_of_that_epoch_alone(pictures, epochs, epoch):
     with ordered(pictures, shuffle=True) as loader:
@@ -98,6 +101,7 @@ def test_set_epoch_returns_to_the_epoch_of_a_loaded_state(pictures, epochs):
         assert numbers(loader) == epochs[0], "a state counts until a batch is taken"
 
 
+@pytest.mark.filterwarnings("ignore:the loaded state is at batch")
 @pytest.mark.parametrize("before", ["nothing", "iter", "break", "end", "load"])
 def test_a_state_after_set_epoch_is_that_of_the_epoch(pictures, epochs, before):
     def starts():
@@ -188,6 +192,38 @@ def test_a_trainer_may_set_the_attribute_that_a_dataloader_has(pictures):
         for _ in loader:
             break
         assert loader.state_dict()["sample_in_epoch"] == 16
+
+
+def test_set_epoch_warns_once_where_it_drops_a_loaded_place(pictures, epochs):
+    with ordered(pictures, shuffle=True) as loader:
+        state = loader.state_dict() | {"epoch": 1, "sample_in_epoch": 32}
+        loader.load_state_dict(state)
+        # A loop that skips the epochs before the loaded one drops nothing.
+        for epoch in range(2):
+            loader.set_epoch(epoch)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert numbers(loader) == epochs[1][2:]
+        loader.load_state_dict(state)
+        loader.set_epoch(0)
+        with pytest.warns(UserWarning) as seen:
+            assert numbers(loader) == epochs[0]
+        assert [str(warning.message) for warning in seen] == [
+            "the loaded state is at batch 2 of epoch 1, but set_epoch(0) was called after it was loaded: this place is dropped, and epoch 0 "
+            "starts at its first batch. To resume, loop over range(loader.epoch, n), which starts with epoch 1"
+        ]
+        assert seen[0].filename.endswith("loaders.py"), "the warning names the loop"
+
+
+@pytest.mark.parametrize("sample", [0, SAMPLES])
+def test_set_epoch_drops_nothing_at_the_start_or_end_of_an_epoch(pictures, epochs, sample):
+    with ordered(pictures, shuffle=True) as loader:
+        loader.load_state_dict(loader.state_dict() | {"sample_in_epoch": sample})
+        epoch = int(sample == SAMPLES)
+        loader.set_epoch(epoch)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert numbers(loader) == epochs[epoch]
 
 
 def test_an_epoch_is_a_whole_number(pictures):

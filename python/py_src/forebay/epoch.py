@@ -65,6 +65,8 @@ class Epoch:
         held: list[_Held] = []
         try:
             with loader._turn:
+                if not self.abandoned:
+                    loader._warn_of_unused_place()
                 self._take(held)
             batch = self._converted(held)
             number = held[0][0]

@@ -168,6 +168,32 @@ def test_a_saved_state_resumes_with_or_without_skipping(prepared, order, tmp_pat
     assert taken(loader) == order[(epoch + 1) * STEPS : (epoch + 2) * STEPS]
 
 
+def test_a_loop_from_the_loader_s_epoch_resumes_in_that_epoch(prepared, order, tmp_path):
+    accelerator, loader = prepared()
+    loader.set_epoch(1)
+    for batch in loader:
+        if batch["x"].tolist() == order[STEPS + 2]:
+            accelerator.save_state(tmp_path)
+            break
+    accelerator, loader = prepared()
+    accelerator.load_state(tmp_path)
+    assert (loader.epoch, loader.first_batch) == (1, 3)
+    steps = []
+    for epoch in range(loader.epoch, 3):
+        loader.set_epoch(epoch)
+        steps += taken(loader)
+    assert steps == order[STEPS + 3 : 3 * STEPS]
+
+
+def test_a_loop_from_the_first_epoch_after_a_resume_warns(prepared, order):
+    _, loader = prepared()
+    loader.load_state_dict(loader.state_dict() | {"epoch": 1, "sample_in_epoch": 36})
+    with pytest.warns(UserWarning, match="at batch 3 of epoch 1, but set_epoch.0. was called"):
+        for epoch in range(2):
+            loader.set_epoch(epoch)
+            assert taken(loader) == order[epoch * STEPS : (epoch + 1) * STEPS]
+
+
 def test_a_bare_loader_can_be_registered_for_checkpoints(make, order, tmp_path):
     accelerator = Accelerator(cpu=True)
     loader = accelerator.prepare(make())

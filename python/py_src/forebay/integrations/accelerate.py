@@ -39,10 +39,6 @@ class DataLoader(torch.DataLoader):
         """True at the last batch of an epoch."""
         return self.dataset.end_of_dataloader
 
-    def set_epoch(self, epoch: int) -> None:
-        """Makes the next `iter` run `epoch`."""
-        self.sampler.set_epoch(epoch)
-
 
 class _Batches(DataLoaderStateMixin, torch.Batches):
     """Batches on the process's device. Accelerate's gradient state follows a pass over them, also one of a DataLoader that

@@ -50,6 +50,20 @@ class DataLoader(torch.utils.data.DataLoader):
         self.sampler.resumes = True
         return super().__iter__()
 
+    @property
+    def epoch(self) -> int:
+        """Epoch that the next `iter` runs, from 0."""
+        return self.dataset.loader.epoch
+
+    @property
+    def first_batch(self) -> int:
+        """Number of the batch that the next `iter` starts with, for `enumerate` and progress bars."""
+        return self.dataset.loader.first_batch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next `iter` run `epoch`: from a loaded state of that epoch, else from its start."""
+        self.dataset.loader.set_epoch(epoch)
+
     def state_dict(self) -> dict[str, Any]:
         """Returns the loader's state."""
         return self.dataset.state_dict()
