@@ -1,5 +1,8 @@
 """Hugging Face's Trainer with loaders as data sets, in one process."""
 
+import itertools
+from unittest import mock
+
 import pytest
 from jobs import SAMPLES, STEPS
 
@@ -57,6 +60,25 @@ def test_epochs_and_evaluation(make, order, fit):
     assert trainer.evaluate({"other": make(fields=LABELLED)}).keys() >= {"eval_other_loss"}
     trainer.predict(make(shuffle=False))
     assert model.evaluated[-SAMPLES:] == list(range(SAMPLES))
+
+
+def test_rates_of_an_evaluation_are_those_of_the_loader_s_batches(make, fit):
+    train, val = make(), make(batch_size=10, fields=LABELLED)
+    _, trainer = fit(train, {"a": val, "b": make(batch_size=SAMPLES, fields=LABELLED)}, max_steps=1)
+    before = trainer.args.per_device_eval_batch_size
+
+    def counts(figures, name):
+        runtime, place = figures[f"{name}_runtime"], f"{name}_%s_per_second"
+        return [round(figures[place % unit] * runtime) for unit in ("samples", "steps")]
+
+    # A rate is rounded, so a call has to take long enough, in Trainer's clock.
+    with mock.patch("time.time", side_effect=itertools.count(step=10.0)):
+        figures = trainer.evaluate()
+        assert (counts(figures, "eval_a"), counts(figures, "eval_b")) == ([SAMPLES, 9], [SAMPLES, 1])
+        assert counts(trainer.evaluate("a"), "eval") == [SAMPLES, 9]
+        assert counts(trainer.evaluate(val), "eval") == [SAMPLES, 9]
+        assert counts(trainer.predict(val).metrics, "test") == [SAMPLES, 9]
+    assert trainer.args.per_device_eval_batch_size == before
 
 
 def test_steps_end_the_training(make, order, fit):

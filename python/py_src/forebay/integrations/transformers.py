@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import transformers
+from accelerate.utils import find_batch_size
 from transformers.trainer_callback import ExportableState
 
 from ..loader import Loader
@@ -19,9 +22,11 @@ class LoaderTrainer:
     For other Trainers than `Trainer`: `class MyTrainer(LoaderTrainer, trl.SFTTrainer): ...`.
 
     The loader's batches are passed to the model as they are: `fields` has the names of the model's arguments. Its batch size
-    replaces `per_device_train_batch_size`. Checkpoints have its state, and `resume_from_checkpoint` resumes it within an
+    replaces `per_device_train_batch_size`, and `per_device_eval_batch_size` during an evaluation. Checkpoints have its state, and `resume_from_checkpoint` resumes it within an
     epoch, on another number of processes too.
     """
+
+    _rows_seen = 0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -36,14 +41,48 @@ class LoaderTrainer:
         return super().get_train_dataloader() if loaded is None else loaded
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        data = self.eval_dataset if eval_dataset is None else eval_dataset
-        data = self.eval_dataset[data] if isinstance(data, str) else data
-        loaded = self._loaded(data)
+        loaded = self._loaded(self._evaluated(eval_dataset))
         return super().get_eval_dataloader(eval_dataset) if loaded is None else loaded
 
     def get_test_dataloader(self, test_dataset: Any) -> Any:
         loaded = self._loaded(test_dataset)
         return super().get_test_dataloader(test_dataset) if loaded is None else loaded
+
+    def evaluate(self, eval_dataset: Any = None, *args: Any, **kwargs: Any) -> Any:
+        with self._batch_size_of(self._evaluated(eval_dataset)):
+            return super().evaluate(eval_dataset, *args, **kwargs)
+
+    def predict(self, test_dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        with self._batch_size_of(test_dataset):
+            return super().predict(test_dataset, *args, **kwargs)
+
+    def evaluation_loop(self, dataloader: Any, *args: Any, **kwargs: Any) -> Any:
+        self._rows_seen = 0
+        output = super().evaluation_loop(dataloader, *args, **kwargs)
+        if not isinstance(dataloader, DataLoader):
+            return output
+        # Trainer counts the last batch as a full one. All ranks have as many rows.
+        return output._replace(num_samples=self._rows_seen * self.args.world_size)
+
+    def prediction_step(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        self._rows_seen += find_batch_size(inputs) or 0
+        return super().prediction_step(model, inputs, *args, **kwargs)
+
+    def _evaluated(self, data: Any) -> Any:
+        """Returns the data set that `evaluate` means: None is the Trainer's own, and a text the name of one of several."""
+        data = self.eval_dataset if data is None else data
+        return self.eval_dataset[data] if isinstance(data, str) else data
+
+    @contextmanager
+    def _batch_size_of(self, data: Any) -> Iterator[None]:
+        """Sets the arguments' batch size to that of a loader: Trainer computes the steps per second from it."""
+        size = self.args.per_device_eval_batch_size
+        try:
+            if isinstance(data, Loader):
+                self.args.per_device_eval_batch_size = data.batch_size
+            yield
+        finally:
+            self.args.per_device_eval_batch_size = size
 
     def _loaded(self, data: Any) -> DataLoader | None:
         return self.accelerator.prepare(DataLoader(data)) if isinstance(data, Loader) else None
