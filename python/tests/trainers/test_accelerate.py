@@ -8,7 +8,6 @@ pytest.importorskip("accelerate", reason="the trainers are not installed: python
 import torch  # noqa: E402
 from accelerate import Accelerator, skip_first_batches  # noqa: E402
 from accelerate.data_loader import prepare_data_loader  # noqa: E402
-from picture_set import jpeg  # noqa: E402
 
 import forebay as fb  # noqa: E402
 from forebay.integrations.accelerate import DataLoader  # noqa: E402
@@ -87,26 +86,6 @@ def test_gradients_are_applied_at_the_end_of_the_loader_of_skip_first_batches(pr
     # Without the DataLoader that it was made of.
     loader = skip_first_batches(loader, 6)
     assert synced_steps(accelerator, loader)[1] == [True]
-
-
-@pytest.fixture
-def make_spoilt(tmp_path):
-    """Function that makes a loader of batches of three; some have no sample that can be decoded."""
-    loaders = []
-
-    def make(spoilt, **arguments):
-        folder = tmp_path / "spoilt"
-        with fb.MDSWriter(out=folder, columns={"image": "bytes", "number": "int"}) as writer:
-            for number in range(15):
-                writer.write({"image": b"no picture" if number // 3 in spoilt else jpeg(number), "number": number})
-        fields = {"x": fb.Scalar("number"), "image": fb.Image("image", fb.Resize((4, 4)))}
-        arguments = {"batch_size": 3, "on_error": "skip", "max_errors": 15, "fields": fields} | arguments
-        loaders.append(fb.Loader(local=folder, **arguments))
-        return loaders[-1]
-
-    yield make
-    for loader in loaders:
-        loader.close()
 
 
 @pytest.mark.filterwarnings("error:an epoch has no batch")

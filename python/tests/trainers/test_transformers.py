@@ -27,7 +27,7 @@ class Model(torch.nn.Module):
         self.layer = torch.nn.Linear(1, 1)
         self.trained, self.evaluated = [], []
 
-    def forward(self, x, labels=None):
+    def forward(self, x, labels=None, image=None):
         if self.training:
             self.trained.append(x.tolist())
         else:
@@ -107,6 +107,18 @@ def test_a_checkpoint_resumes_with_the_next_batch(make, order, fit, step, restor
     assert model.trained == order[step : 2 * STEPS]
     assert trainer.state.epoch == 2
     assert trainer.train_dataset.stats()["stages"]["next"]["items"] == 2 * STEPS - step
+
+
+@pytest.mark.parametrize("spoilt", [(0,), (1,), (4,), (0, 2, 3)])
+def test_a_checkpoint_resumes_where_skipped_samples_have_emptied_batches(make_spoilt, fit, spoilt):
+    arguments = {"num_train_epochs": 3, "gradient_accumulation_steps": 1}
+    steps = 3 * (5 - len(spoilt))
+    model, _ = fit(make_spoilt(spoilt), save_strategy="steps", save_steps=1, **arguments)
+    assert len(model.trained) == steps
+    for step in range(1, steps):
+        resumed, trainer = fit(make_spoilt(spoilt), resume=step, **arguments)
+        assert resumed.trained == model.trained[step:], f"after step {step}"
+        assert trainer.state.global_step == steps
 
 
 def test_a_resume_without_the_data_starts_an_epoch(make, order, fit):

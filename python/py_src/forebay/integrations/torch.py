@@ -88,7 +88,7 @@ class Batches(torch.utils.data.Dataset):
         """Begins a pass: the next batch is the first one of an iterator. Returns the number of the pass."""
         self._batches: Iterator[Any] | None = None
         self._next = 0
-        self._has_failed = False
+        self._has_failed = self._is_over = False
         self.number_of_pass += 1
         return self.number_of_pass
 
@@ -97,14 +97,18 @@ class Batches(torch.utils.data.Dataset):
 
     def __getitems__(self, numbers: Sequence[int]) -> Any:
         number = numbers[0] // self.loader.batch_size
+        if self._is_over:
+            raise StopIteration  # Skipped samples have emptied the last batches.
         if self._has_failed:
             raise ClosedError("this pass over the DataLoader has ended with an error: start another one with iter")
         if self._batches is None:
             first = self.loader.first_batch
-            if number and first and number != first:
+            # A library counts the batches that it got, the loader also those that skipped samples have emptied.
+            is_ahead = first > number and self.loader._may_lack_batches
+            if number and first and number != first and not is_ahead:
                 raise ConfigError(
                     f"the library resumes at batch {number} of the epoch, but the loaded state is at batch {first}: resume with the "
-                    "global batch size of the checkpoint"
+                    "global batch size and the on_error of the checkpoint"
                 )
             if number and not first:
                 self.loader._seek(number)
@@ -117,6 +121,9 @@ class Batches(torch.utils.data.Dataset):
         self._next += 1
         try:
             return next(self._batches)
+        except StopIteration:
+            self._is_over = True
+            raise
         except BaseException:
             # The library's next number is that of the batch after, so this one would be left out.
             self._has_failed = True
@@ -130,7 +137,7 @@ class Batches(torch.utils.data.Dataset):
 
     def finish(self) -> None:
         """Lets the loader see the end of the epoch, after which its state is the start of the next one."""
-        if self._has_failed or self._batches is None and self.loader.first_batch < len(self.loader):
+        if self._has_failed or self._is_over or self._batches is None and self.loader.first_batch < len(self.loader):
             return  # A batch is not delivered; or the numbers were read, and no batch.
         for _ in self._batches or self.loader:
             break

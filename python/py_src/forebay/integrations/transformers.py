@@ -15,6 +15,9 @@ from .accelerate import DataLoader
 
 __all__ = ["LoaderTrainer", "Trainer"]
 
+_CALLBACK = "LoaderPosition"
+"""Name of the callback in the file of the Trainer's state."""
+
 
 class LoaderTrainer:
     """Part of a Trainer that accepts a loader as `train_dataset`, `eval_dataset` or test data set.
@@ -34,7 +37,7 @@ class LoaderTrainer:
             self.args.per_device_train_batch_size = self.train_dataset.batch_size
             self._train_batch_size = self.args.train_batch_size
             # Trainer may make a callback again, without arguments.
-            self.add_callback(type("LoaderPosition", (_Position,), {"loader": self.train_dataset}))
+            self.add_callback(type(_CALLBACK, (_Position,), {"loader": self.train_dataset}))
 
     def get_train_dataloader(self) -> Any:
         loaded = self._loaded(self.train_dataset)
@@ -47,6 +50,17 @@ class LoaderTrainer:
     def get_test_dataloader(self, test_dataset: Any) -> Any:
         loaded = self._loaded(test_dataset)
         return super().get_test_dataloader(test_dataset) if loaded is None else loaded
+
+    def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
+        # Trainer counts epochs by their steps. Where skipped samples may empty batches, an epoch may have fewer.
+        epoch, step = super()._init_training_state(*args, **kwargs)
+        loader, position = self.train_dataset, _position(self.state)
+        if position is not None and isinstance(loader, Loader) and loader._may_lack_batches and not self.args.ignore_data_skip:
+            epoch, step = divmod(round(self.state.epoch * len(loader)), len(loader))
+            if position["epoch"] > epoch:
+                # The last batch was found to be the last one before it was delivered.
+                epoch, step = position["epoch"], 0
+        return epoch, step
 
     def evaluate(self, eval_dataset: Any = None, *args: Any, **kwargs: Any) -> Any:
         with self._batch_size_of(self._evaluated(eval_dataset)):
@@ -101,6 +115,12 @@ class _Position(transformers.TrainerCallback, ExportableState):
         return {"args": {}, "attributes": {"position": self.loader.state_dict()}}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        saved = state.stateful_callbacks.get(type(self).__name__)
-        if state.global_step and saved and not args.ignore_data_skip:
-            self.loader.load_state_dict(saved["attributes"]["position"])
+        position = _position(state)
+        if position is not None and not args.ignore_data_skip:
+            self.loader.load_state_dict(position)
+
+
+def _position(state: Any) -> dict[str, Any] | None:
+    """Returns the loader's state in the state of a Trainer that resumes a checkpoint."""
+    saved = state.stateful_callbacks.get(_CALLBACK)
+    return saved["attributes"]["position"] if state.global_step and saved else None
