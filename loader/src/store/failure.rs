@@ -13,11 +13,13 @@ pub(crate) struct Failure {
     pub(crate) retry_after: Option<Duration>,
     /// The server has too many requests (429, 503).
     pub(crate) is_throttled: bool,
+    /// There is no such server or service: its name, its port or any response is missing.
+    pub(crate) is_absent: bool,
 }
 
 impl Failure {
     pub(crate) fn new(error: Error, is_retried: bool) -> Self {
-        Self { error, is_retried, retry_after: None, is_throttled: false }
+        Self { error, is_retried, retry_after: None, is_throttled: false, is_absent: false }
     }
 
     pub(crate) fn transient(error: Error) -> Self {
@@ -26,6 +28,11 @@ impl Failure {
 
     pub(crate) fn permanent(error: Error) -> Self {
         Self::new(error, false)
+    }
+
+    /// Marks the failure of a server or service that does not exist.
+    pub(crate) fn absent(self) -> Self {
+        Self { is_absent: true, ..self }
     }
 
     pub(crate) fn network(message: impl Into<String>) -> Self {

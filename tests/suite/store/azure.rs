@@ -204,3 +204,92 @@ fn signatures_are_not_sent_to_another_server() {
     }
     assert_eq!(other.seen(), [], "it is not asked at all");
 }
+
+/// Folder with a script in place of Azure's command line, which notes that it runs in the file `runs`.
+fn command(script: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (path, runs) = (folder.path().join("az"), folder.path().join("runs"));
+    std::fs::write(&path, format!("#!/bin/sh\necho run >> {}\n{script}\n", runs.display())).expect("written");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
+    (folder, path)
+}
+
+/// Number of times that the script of [`command`] has run.
+fn runs(folder: &tempfile::TempDir) -> usize {
+    std::fs::read_to_string(folder.path().join("runs")).map_or(0, |text| text.lines().count())
+}
+
+/// Uses the command line at `path` and the metadata service at `url`.
+fn with_login(azure: &mut AzureSettings, path: &std::path::Path, url: &str) {
+    azure.no_metadata = false;
+    azure.login_command = Some(path.to_owned());
+    azure.providers = vec![("msi_endpoint".into(), format!("{url}/metadata/identity/oauth2/token"))];
+}
+
+const CLI_TOKEN: &str = r#"echo '{"accessToken": "cli", "expires_on": 4102444800}'"#;
+
+#[test]
+fn the_machines_identity_takes_precedence_over_the_command_lines_login() {
+    for has_metadata in [true, false] {
+        let (folder, path) = command(CLI_TOKEN);
+        let issuer = Issuer { has_metadata, tokens: vec!["cli".into()], ..Issuer::default() };
+        let (rig, remote) =
+            rig(Options { issuer: Some(issuer), ..options() }, |azure, url| with_login(azure, &path, url));
+        rig.server.put("some folder/ü/shard", content(350)).expect("memory");
+        for _ in 0..2 {
+            let fetched = remote.fetch(FetchRequest::new("shard", 350)).expect("queued").wait();
+            assert_eq!(*fetched.unwrap_or_else(|e| panic!("{e}")), *content(350));
+        }
+        assert_eq!((rig.server.tokens_issued(), runs(&folder)), if has_metadata { (1, 0) } else { (0, 1) });
+        let identity = rig.server.seen().iter().filter(|seen| seen.path.contains("/metadata/")).count();
+        assert_eq!(identity, 1, "the source is remembered");
+    }
+}
+
+#[test]
+fn a_login_that_has_ended_is_not_tried_for_each_request() {
+    let (folder, path) = command("exit 1");
+    let (rig, remote) = rig(options(), |azure, url| with_login(azure, &path, url));
+    rig.server.put("some folder/ü/shard", content(350)).expect("memory");
+    let fetch = || remote.fetch(FetchRequest::new("shard", 350)).expect("queued").wait();
+    for _ in 0..2 {
+        assert_eq!(*fetch().expect("public"), *content(350));
+    }
+    assert_eq!(runs(&folder), 1);
+    rig.clock.advance(std::time::Duration::from_secs(61));
+    assert_eq!(*fetch().expect("public"), *content(350));
+    assert_eq!(runs(&folder), 2, "the user may have logged in again");
+}
+
+#[test]
+fn a_command_line_that_does_not_respond_is_killed_with_its_children() {
+    let pipe_folder = tempfile::tempdir().expect("a folder");
+    let pipe = pipe_folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    // The pipe ends with the last process that has it.
+    let (_folder, path) =
+        command(&format!("exec 3> {}\necho started >&3\nsleep 30\necho survived >&3", pipe.display()));
+    let server = ObjectServer::in_memory(options()).expect("loopback");
+    server.put("x/shard", content(50)).expect("memory");
+    let mut azure = AzureSettings { endpoint: Some(format!("{}/store", server.url())), ..AzureSettings::default() };
+    with_login(&mut azure, &path, &server.url());
+    let download_timeout = std::time::Duration::from_secs(10_000);
+    let rig = Rig::with(Options::default(), StoreConfig { azure: Some(azure), download_timeout, ..config() });
+    let remote = rig.stores.open("azure://store/box/x").expect("valid");
+    let mut ticket = remote.fetch(FetchRequest::new("shard", 50)).expect("queued");
+    let mut lines = std::io::BufReader::new(std::fs::File::open(pipe).expect("a pipe"));
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut lines, &mut line).expect("text");
+    assert_eq!(line, "started\n");
+    let fetched = loop {
+        rig.clock.advance(std::time::Duration::from_secs(61));
+        match ticket.wait_timeout(std::time::Duration::from_millis(5)) {
+            Ok(fetched) => break fetched,
+            Err(waiting) => ticket = waiting,
+        }
+    };
+    assert_eq!(*fetched.unwrap_or_else(|e| panic!("{e}")), *content(50), "public");
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut lines, &mut text).expect("text");
+    assert_eq!(text, "", "all of its processes have ended");
+}

@@ -181,6 +181,17 @@ fn the_machines_account_is_found_once_and_its_loss_is_temporary() {
 }
 
 #[test]
+fn a_failed_response_of_the_metadata_service_is_retried() {
+    let issuer = Issuer { has_metadata: true, ..Issuer::default() };
+    let (rig, remote) = rig(options(issuer), |gcs, url| {
+        (gcs.no_metadata, gcs.metadata_host) = (false, Some(url.trim_start_matches("http://").into()));
+    });
+    rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
+    rig.server.script(Rule::once("/token", Fault::Status(503, None)));
+    assert_eq!(remote.get_small("index.json", 10).unwrap_or_else(|e| panic!("{e}")).0, content(10));
+}
+
+#[test]
 fn without_credentials_a_public_bucket_is_read_with_a_note() {
     let public = Options { bucket: Some("bucket".into()), ..Options::default() };
     let (rig, remote) = rig(public, |_, _| {});

@@ -87,8 +87,8 @@ fn without_credentials_a_public_bucket_is_read_unsigned_with_a_note() {
     drop(private);
 }
 
-#[test]
-fn credentials_come_from_the_metadata_service_if_there_is_one() {
+/// Server with the metadata service of a machine, whose role has temporary keys.
+fn metadata() -> ObjectServer {
     let metadata = ObjectServer::in_memory(Options::default()).expect("loopback");
     let role = "latest/meta-data/iam/security-credentials/";
     metadata.put("latest/api/token", "token").expect("memory");
@@ -98,11 +98,53 @@ fn credentials_come_from_the_metadata_service_if_there_is_one() {
         KEYS.0, KEYS.1
     );
     metadata.put(&format!("{role}trainer"), document).expect("memory");
-    let keys = Keys { token: Some("session".into()), ..Keys::new(KEYS.0, KEYS.1) };
-    let (rig, remote) = rig(Options { keys: Some(keys), ..options() }, |s3| {
+    metadata
+}
+
+/// Rig that uses a metadata service.
+fn rig_of_machine(metadata: &ObjectServer, keys: Option<Keys>) -> (Rig, Remote) {
+    rig(Options { keys, ..options() }, |s3| {
         (s3.access_key, s3.secret_key, s3.no_metadata) = (None, None, false);
         s3.providers = vec![("AWS_METADATA_ENDPOINT".into(), metadata.url())];
-    });
+    })
+}
+
+/// Keys of the machine's role.
+fn keys_of_role() -> Keys {
+    Keys { token: Some("session".into()), ..Keys::new(KEYS.0, KEYS.1) }
+}
+
+#[test]
+fn a_failure_of_the_metadata_service_is_retried_and_only_its_absence_is_final() {
+    for fault in [Fault::Status(503, None), Fault::Status(429, None), Fault::CutAfter(2)] {
+        let metadata = metadata();
+        metadata.script(Rule::once("latest", fault.clone()));
+        let (rig, remote) = rig_of_machine(&metadata, Some(keys_of_role()));
+        rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
+        let fetched = remote.get_small("index.json", 10);
+        assert_eq!(fetched.unwrap_or_else(|e| panic!("{fault:?}: {e}")).0, content(10));
+        assert!(rig.server.seen().iter().all(|seen| seen.has_credentials), "{fault:?}");
+    }
+    for status in [403, 404] {
+        let metadata = metadata();
+        metadata.script(Rule::always("latest", Fault::Status(status, None)));
+        let (rig, remote) = rig_of_machine(&metadata, None);
+        rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
+        assert_eq!(remote.get_small("index.json", 10).expect("public").0, content(10));
+        assert_eq!(metadata.counters().requests, 1);
+    }
+    let metadata = metadata();
+    metadata.script(Rule::always("latest", Fault::Status(500, None)));
+    let (_rig, remote) = rig_of_machine(&metadata, None);
+    let error = remote.get_small("index.json", 10).expect_err("no keys");
+    assert!(error.to_string().contains("credentials for S3 cannot be fetched"), "{error}");
+    assert!(error.to_string().contains("responds with 500") && error.to_string().contains("3 of 3"), "{error}");
+}
+
+#[test]
+fn credentials_come_from_the_metadata_service_if_there_is_one() {
+    let metadata = metadata();
+    let (rig, remote) = rig_of_machine(&metadata, Some(keys_of_role()));
     rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
     assert_eq!(
         remote.get_small("index.json", 10).unwrap_or_else(|e| panic!("{e}\n{:?}", metadata.seen())).0,

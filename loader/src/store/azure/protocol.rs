@@ -1,16 +1,16 @@
 //! Addresses and signatures of containers.
 
-use super::login;
+use super::login::Login;
 use super::settings::AzureSettings;
 use crate::store::context::ThreadContext;
-use crate::store::credentials::{Bridge, Search, TokenCache, is_same_server, refuse_redirect, sign_with};
+use crate::store::credentials::{Bridge, Search, is_same_server, refuse_redirect, sign_with};
 use crate::store::failure::Failure;
 use crate::store::http::{Protocol, Rejected};
 use crate::store::key::encode_path;
 use crate::store::threads::FetchQueues;
 use crate::store::url::Container;
 use crate::sync::{Arc, Mutex};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderValue};
@@ -44,8 +44,7 @@ pub(crate) struct AzureProtocol {
     library: Mutex<Arc<MicrosoftAzure>>,
     /// Last header with a token of the library.
     last_token: Mutex<Option<HeaderValue>>,
-    /// Tokens of the command line's login.
-    login: TokenCache,
+    login: Login,
     search: Search,
 }
 
@@ -76,47 +75,47 @@ impl AzureProtocol {
         let library = library(&settings, &account, &place.name, &bridge)?;
         Ok(Self {
             base: format!("{}/{}/{prefix}", endpoint.trim_end_matches('/'), place.name),
+            login: Login::new(settings.login_command.clone()),
             settings,
             account,
             container: place.name,
             bridge,
             library: Mutex::new(Arc::new(library)),
             last_token: Mutex::default(),
-            login: TokenCache::default(),
             search: Search::new("Azure"),
         })
     }
 
-    /// Returns the credentials for signatures; `None` to send requests unsigned.
-    async fn credential(&self, context: &ThreadContext) -> Result<Option<Arc<AzureCredential>>, Failure> {
+    /// Returns the credentials; `None` to send requests unsigned. The order is that of Azure's libraries: the settings, the
+    /// machine's identity, the login of the command line.
+    async fn credential(&self, context: &ThreadContext) -> Result<Option<Credential>, Failure> {
         let library = self.library.lock().clone();
+        let provider = &**library.credentials();
         if self.settings.names_credentials() {
-            let found = library.credentials().get_credential().await;
-            return found.map(Some).map_err(|e| {
-                let why = "the credentials that the environment names cannot be loaded";
-                Failure::transient(Error::new(ErrorKind::Permission, why).caused_by(self.bridge.describe(&e)))
-            });
+            return self.bridge.named(provider).await.map(|found| Some(Credential::Library(found)));
         }
-        let find = async || library.credentials().get_credential().await.map_err(|e| self.bridge.describe(&e));
+        if self.settings.no_metadata {
+            self.search.give_up();
+            return Ok(None);
+        }
+        let find = async || {
+            if !self.login.is_used() {
+                match self.bridge.find(provider).await {
+                    Err(failure) if failure.is_absent && self.login.is_present() => {}
+                    found => return found.map(Credential::Library),
+                }
+            }
+            self.login.header(context).await.map(Credential::Login)
+        };
         self.search.run(&context.shared, find).await
     }
+}
 
-    /// Adds the token of the command line's login, if there is one; false without one.
-    async fn add_login(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> bool {
-        if self.settings.names_credentials() || !login::is_present() {
-            return false;
-        }
-        match self.login.get(&context.shared, async || login::token(context).await).await {
-            Ok(header) => {
-                request.headers_mut().insert(AUTHORIZATION, header);
-                true
-            }
-            Err(failure) => {
-                context.shared.stats.note(failure.error.to_string());
-                false
-            }
-        }
-    }
+/// Credentials of a request.
+enum Credential {
+    Library(Arc<AzureCredential>),
+    /// Header with a token of the command line's login.
+    Login(HeaderValue),
 }
 
 /// Configures the library's store, which is used for its credentials. It does not retry: attempts are counted above.
@@ -158,17 +157,20 @@ impl Protocol for AzureProtocol {
     async fn sign(&self, context: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure> {
         request.headers_mut().insert("x-ms-version", VERSION);
         let is_own = is_same_server(request.uri(), &self.base);
-        if self.settings.anonymous || is_own && !self.settings.no_metadata && self.add_login(context, request).await {
-            return Ok(());
-        }
-        if self.settings.no_metadata && !self.settings.names_credentials() {
-            self.search.give_up();
+        if self.settings.anonymous {
             return Ok(());
         }
         let Some(credential) = self.credential(context).await? else { return Ok(()) };
         if !is_own {
             return Err(refuse_redirect(request.uri()));
         }
+        let credential = match credential {
+            Credential::Library(credential) => credential,
+            Credential::Login(header) => {
+                request.headers_mut().insert(AUTHORIZATION, header);
+                return Ok(());
+            }
+        };
         // A shared access signature becomes part of the query.
         sign_with(request, |signed| AzureAuthorizer::new(&credential, &self.account).try_authorize(signed))?;
         if matches!(&*credential, AzureCredential::BearerToken(_)) {

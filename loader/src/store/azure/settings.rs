@@ -3,6 +3,7 @@
 use crate::store::credentials::{check_endpoint, check_sendable, is_true, shown, variable};
 use crate::{Error, Result};
 use std::fmt;
+use std::path::PathBuf;
 
 /// Variables that are passed to the credential providers unchanged.
 const PROVIDER_VARIABLES: [&str; 6] = [
@@ -18,8 +19,8 @@ const PROVIDER_VARIABLES: [&str; 6] = [
 const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
 const EMULATOR_KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// Settings of `azure://` and `azure-dl://` remotes. Missing credentials come from the command line's login, then from the
-/// machine's identity. Without any, requests are not signed, which public containers accept.
+/// Settings of `azure://` and `azure-dl://` remotes. Missing credentials come from the machine's identity, then from the
+/// command line's login. Without any, requests are not signed, which public containers accept.
 #[derive(Clone, Default)]
 pub struct AzureSettings {
     /// Address of the blob service in place of `https://ACCOUNT.blob.core.windows.net`; an emulator's ends with the
@@ -37,6 +38,8 @@ pub struct AzureSettings {
     pub no_metadata: bool,
     /// Settings of the providers of tokens, by the name of their variable.
     pub providers: Vec<(String, String)>,
+    /// Azure's command line, where this user has logged in with it.
+    pub login_command: Option<PathBuf>,
 }
 
 impl AzureSettings {
@@ -74,6 +77,7 @@ impl AzureSettings {
                 .or_else(|| is_emulator.then(|| EMULATOR_KEY.to_owned())),
             sas_token: first(&["AZURE_STORAGE_SAS_TOKEN"]).or_else(|| part("SharedAccessSignature")),
             account,
+            login_command: has_login(variable).then(|| PathBuf::from("az")),
             anonymous: is_true(variable("AZURE_SKIP_SIGNATURE").as_deref()),
             no_metadata: false,
             providers: PROVIDER_VARIABLES.iter().filter_map(|&n| Some((n.to_owned(), variable(n)?))).collect(),
@@ -100,6 +104,13 @@ impl AzureSettings {
             || is_application && (names("AZURE_CLIENT_SECRET") || names("AZURE_FEDERATED_TOKEN_FILE"))
             || names("IDENTITY_ENDPOINT")
     }
+}
+
+/// Returns true if this user has logged in with the command line.
+fn has_login(variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    let in_home = || Some(PathBuf::from(variable("HOME")?).join(".azure"));
+    let folder = variable("AZURE_CONFIG_DIR").map(PathBuf::from).or_else(in_home);
+    folder.is_some_and(|folder| folder.join("azureProfile.json").is_file())
 }
 
 impl fmt::Debug for AzureSettings {

@@ -4,6 +4,8 @@
 //! thread that returns the whole response, a token of a few kilobytes.
 
 use super::METADATA_LIMIT;
+use super::search::{is_no_service, is_temporary};
+use crate::store::failure::Failure;
 use crate::store::http::{call, rejection};
 use crate::store::queue::closed_error;
 use crate::store::threads::FetchQueues;
@@ -11,10 +13,10 @@ use crate::sync::{Arc, Mutex, Weak};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
-use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
+use object_store::{ClientOptions, CredentialProvider};
 
 /// Hosts of metadata services: instance (4 and 6), container.
 const METADATA_HOSTS: [&str; 3] = ["169.254.169.254", "[fd00:ec2::254]", "169.254.170.2"];
@@ -23,18 +25,46 @@ const METADATA_HOSTS: [&str; 3] = ["169.254.169.254", "[fd00:ec2::254]", "169.25
 #[derive(Clone, Debug)]
 pub(crate) struct Bridge {
     queues: Weak<FetchQueues>,
-    /// Host, status and code of the last response without success.
-    rejection: Arc<Mutex<Option<String>>>,
+    /// The last request, if it failed.
+    last: Arc<Mutex<Option<LastFailure>>>,
+}
+
+/// Failure of a request of a provider.
+#[derive(Debug)]
+struct LastFailure {
+    /// Host, status and code of a response without success.
+    rejection: Option<String>,
+    is_retried: bool,
+    is_absent: bool,
 }
 
 impl Bridge {
     pub(crate) fn new(queues: &Arc<FetchQueues>) -> Self {
-        Self { queues: Arc::downgrade(queues), rejection: Arc::default() }
+        Self { queues: Arc::downgrade(queues), last: Arc::default() }
+    }
+
+    /// Returns the credentials of `provider`, which the settings name.
+    pub(crate) async fn named<T>(&self, provider: &dyn CredentialProvider<Credential = T>) -> Result<Arc<T>, Failure> {
+        self.find(provider).await.map_err(|failure| {
+            let why = "the credentials that the environment names cannot be loaded";
+            Failure::transient(Error::new(ErrorKind::Permission, why).caused_by(failure.error.message().to_owned()))
+        })
+    }
+
+    /// Returns the credentials of `provider`, a service of the machine that may not exist.
+    pub(crate) async fn find<T>(&self, provider: &dyn CredentialProvider<Credential = T>) -> Result<Arc<T>, Failure> {
+        *self.last.lock() = None;
+        provider.get_credential().await.map_err(|e| {
+            let error = Error::new(ErrorKind::Permission, self.describe(&e));
+            let last = self.last.lock();
+            let (is_retried, is_absent) = last.as_ref().map_or((true, false), |last| (last.is_retried, last.is_absent));
+            Failure { is_absent, ..Failure::new(error, is_retried) }
+        })
     }
 
     /// Describes a failed search for credentials. Errors of the library are not shown, since they contain addresses and
     /// responses, which may have secrets in them.
-    pub(crate) fn describe(&self, error: &object_store::Error) -> String {
+    fn describe(&self, error: &object_store::Error) -> String {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(error) = cause {
             if let Some(own) = error.downcast_ref::<Error>() {
@@ -45,7 +75,7 @@ impl Bridge {
             }
             cause = error.source();
         }
-        let rejection = self.rejection.lock().clone();
+        let rejection = self.last.lock().as_ref().and_then(|last| last.rejection.clone());
         rejection.unwrap_or_else(|| "their source gave a response that cannot be used".to_owned())
     }
 }
@@ -75,11 +105,17 @@ impl HttpService for Bridge {
         drop(queues);
         match response.await {
             Ok(Ok((head, body))) => {
-                let rejected = || rejection(&host, &head, &body);
-                *self.rejection.lock() = (!head.status.is_success()).then(rejected);
+                let rejected = || LastFailure {
+                    rejection: Some(rejection(&host, &head, &body)),
+                    is_retried: is_temporary(head.status),
+                    is_absent: is_no_service(head.status),
+                };
+                *self.last.lock() = (!head.status.is_success()).then(rejected);
                 Ok(HttpResponse::from_parts(head, HttpResponseBody::from(Bytes::from(body))))
             }
             Ok(Err(failure)) => {
+                let Failure { is_retried, is_absent, .. } = failure;
+                *self.last.lock() = Some(LastFailure { rejection: None, is_retried, is_absent });
                 let kind = match failure.error.kind() {
                     ErrorKind::Timeout => HttpErrorKind::Timeout,
                     ErrorKind::Network => HttpErrorKind::Connect,

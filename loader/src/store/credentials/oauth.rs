@@ -1,5 +1,6 @@
 //! Requests to token services.
 
+use super::search::{is_no_service, is_temporary};
 use super::token::Token;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
@@ -42,11 +43,14 @@ pub(crate) async fn fetch_token(
     let host = request.uri().host().unwrap_or_default();
     let (head, body) = call(context, request, limit).await?;
     if !head.status.is_success() {
-        let is_retried = head.status.is_server_error() || head.status == http::StatusCode::TOO_MANY_REQUESTS;
+        let is_retried = is_temporary(head.status);
         let rejection = rejection(host, &head, &body);
         let why = format!("there is no token for the credentials: {rejection}; check them and this machine's clock");
         let kind = if is_retried { ErrorKind::Network } else { ErrorKind::Permission };
-        return Err(Failure::new(Error::new(kind, why), is_retried));
+        return Err(Failure {
+            is_absent: is_no_service(head.status),
+            ..Failure::new(Error::new(kind, why), is_retried)
+        });
     }
     let response: Response = serde_json::from_slice(&body).map_err(|_| {
         let why = format!("{host} responds without a token that can be read");

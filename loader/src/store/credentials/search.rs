@@ -4,6 +4,7 @@ use crate::store::context::StoreContext;
 use crate::store::failure::Failure;
 use crate::sync::{AtomicBool, Ordering};
 use crate::{Error, ErrorKind};
+use http::StatusCode;
 use std::time::Duration;
 
 /// Time until the next search after one without a result.
@@ -27,39 +28,40 @@ impl Search {
         Self { store, next: tokio::sync::Mutex::new(None), has_found: flag(), is_unsigned: flag() }
     }
 
-    /// Calls `find`, which returns credentials or the reason for having none, unless it found none a short time ago.
+    /// Calls `find`, unless it found nothing a short time ago. `None` where no service has credentials.
     ///
     /// # Errors
     ///
-    /// There were credentials before, and they cannot be renewed.
+    /// A service that has credentials, or may have them, fails: a request without a signature would be a final error.
     pub(crate) async fn run<T>(
         &self,
         context: &StoreContext,
-        find: impl AsyncFnOnce() -> Result<T, String>,
+        find: impl AsyncFnOnce() -> Result<T, Failure>,
     ) -> Result<Option<T>, Failure> {
         let mut next = self.next.lock().await;
         if next.is_some_and(|until| context.clock.now() < until) {
             return Ok(None);
         }
-        match find().await {
+        let failure = match find().await {
             Ok(found) => {
                 self.has_found.store(true, Ordering::Relaxed);
                 self.is_unsigned.store(false, Ordering::Relaxed);
-                Ok(Some(found))
+                return Ok(Some(found));
             }
-            // A request without a signature would be a final error.
-            Err(why) if self.has_found.load(Ordering::Relaxed) => {
-                let why = format!("the machine's credentials for {} cannot be renewed: {why}", self.store);
-                Err(Failure::transient(Error::new(ErrorKind::Permission, why)))
-            }
-            Err(why) => {
-                log::info!("no credentials for {}: {why}", self.store);
-                self.give_up();
-                context.stats.note(format!("requests to {} are not signed: no credentials were found", self.store));
-                *next = Some(context.clock.now() + SEARCH_PAUSE);
-                Ok(None)
-            }
+            Err(failure) => failure,
+        };
+        let (store, why) = (self.store, &failure.error);
+        let has_found = self.has_found.load(Ordering::Relaxed);
+        if has_found || !failure.is_absent {
+            let verb = if has_found { "renewed" } else { "fetched" };
+            let message = format!("the machine's credentials for {store} cannot be {verb}: {why}");
+            return Err(Failure::new(Error::new(ErrorKind::Permission, message), has_found || failure.is_retried));
         }
+        log::info!("no credentials for {store}: {why}");
+        self.give_up();
+        context.stats.note(format!("requests to {store} are not signed: no credentials were found"));
+        *next = Some(context.clock.now() + SEARCH_PAUSE);
+        Ok(None)
     }
 
     /// Records that there are no credentials, without a search.
@@ -71,4 +73,15 @@ impl Search {
     pub(crate) fn is_unsigned(&self) -> bool {
         self.is_unsigned.load(Ordering::Relaxed)
     }
+}
+
+/// True for statuses of a service that may respond otherwise later.
+pub(super) fn is_temporary(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status.as_u16(), 408 | 410 | 429)
+}
+
+/// True for statuses of a machine whose metadata service is turned off or has no identity for it: AWS responds with 403
+/// and 404, Azure with 400.
+pub(super) fn is_no_service(status: StatusCode) -> bool {
+    !status.is_success() && !is_temporary(status)
 }

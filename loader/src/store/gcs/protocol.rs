@@ -70,10 +70,7 @@ impl GcsProtocol {
             return Ok(None);
         }
         let host = self.settings.metadata_host.as_deref();
-        let find = async || {
-            let header = self.tokens.get(shared, async || metadata_token(context, host).await).await;
-            header.map_err(|failure| failure.error.to_string())
-        };
+        let find = async || self.tokens.get(shared, async || metadata_token(context, host).await).await;
         self.search.run(shared, find).await
     }
 }

@@ -32,7 +32,7 @@ pub(crate) async fn send(
         Some(result) => result,
         None => {
             let why = format!("no response for {} s", limit.as_secs_f64());
-            Err(Failure::transient(Error::new(ErrorKind::Timeout, why).with("host", &origin)))
+            Err(Failure::transient(Error::new(ErrorKind::Timeout, why).with("host", &origin)).absent())
         }
     }
 }

@@ -112,10 +112,11 @@ fn network_failure(error: std::io::Error, what: &str, origin: &Origin) -> Failur
 async fn addresses(context: &ThreadContext, origin: &Origin) -> Result<Vec<SocketAddr>, Failure> {
     let found = resolve(origin.host.trim_matches(['[', ']']), origin.port).await;
     let mut addresses = found.map_err(|e| {
-        network_failure(e, "the host name cannot be resolved: check the address, and this machine's network", origin)
+        let why = "the host name cannot be resolved: check the address, and this machine's network";
+        network_failure(e, why, origin).absent()
     })?;
     if addresses.is_empty() {
-        return Err(Failure::network("the host name has no address"));
+        return Err(Failure::network("the host name has no address").absent());
     }
     addresses.truncate(ADDRESSES_MAX);
     let first = (context.draws.borrow_mut().next() % addresses.len() as u64) as usize;
@@ -129,14 +130,22 @@ async fn first_open<S>(
     addresses: Vec<SocketAddr>,
     open: impl AsyncFn(SocketAddr) -> std::io::Result<S>,
 ) -> Result<S, Failure> {
-    let mut last = std::io::Error::from(std::io::ErrorKind::NotFound);
+    use std::io::ErrorKind::{
+        AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable, NotFound, TimedOut,
+    };
+    let mut last = std::io::Error::from(NotFound);
     for address in addresses {
         match open(address).await {
             Ok(stream) => return Ok(stream),
             Err(e) => last = e,
         }
     }
-    Err(network_failure(last, "cannot connect: check the address and the port, and that the server runs", origin))
+    let is_absent = matches!(
+        last.kind(),
+        AddrNotAvailable | ConnectionRefused | HostUnreachable | NetworkUnreachable | NotFound | TimedOut
+    );
+    let why = "cannot connect: check the address and the port, and that the server runs";
+    Err(Failure { is_absent, ..network_failure(last, why, origin) })
 }
 
 /// Resolves a name with the system's resolver, on a new thread: it may hang for long, and neither this thread's

@@ -14,7 +14,7 @@ use crate::store::key::encode_path;
 use crate::store::threads::FetchQueues;
 use crate::store::url::Bucket;
 use crate::sync::{Arc, Mutex};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, StatusCode, Uri};
@@ -88,19 +88,15 @@ impl S3Protocol {
             return Ok(None);
         }
         let library = self.library.lock().1.clone();
+        let provider = &**library.credentials();
         if self.settings.names_credentials() {
-            let found = library.credentials().get_credential().await;
-            return found.map(Some).map_err(|e| {
-                let why = "the credentials that the environment names cannot be loaded";
-                Failure::transient(Error::new(ErrorKind::Permission, why).caused_by(self.bridge.describe(&e)))
-            });
+            return self.bridge.named(provider).await.map(Some);
         }
         if self.settings.no_metadata {
             self.search.give_up();
             return Ok(None);
         }
-        let find = async || library.credentials().get_credential().await.map_err(|e| self.bridge.describe(&e));
-        self.search.run(context, find).await
+        self.search.run(context, async || self.bridge.find(provider).await).await
     }
 }
 
