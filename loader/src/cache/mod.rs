@@ -14,6 +14,7 @@
 //!     |                                   |                          `-- ResidencyGuard: kept until its first read
 //!     |                                   `-- evict: room under the strictest limit of all jobs
 //!     |
+//!     |- replace                     all files of a shard, renamed over the old ones (verification)
 //!     `- open_shard --> OpenFiles    readers (open) keep descriptors; bytes count until they are closed
 //! ```
 //!
@@ -42,6 +43,7 @@ mod index;
 mod listing;
 mod open;
 mod publish;
+mod replace;
 mod residency;
 mod shards;
 mod shared_dir;

@@ -10,6 +10,7 @@ use super::stream_cache::StreamCache;
 use super::wait_policy::WaitPolicy;
 use super::write::{WriteMode, WriteOutcome, moment, remove_quietly, tmp_path, write_file};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::index::Shard;
 use crate::sync::{Arc, Mutex, Ordering};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -265,7 +266,7 @@ impl Admission {
         dir.check_process()?;
         let all = &dir.shards[shard as usize];
         for file in files {
-            self.check(file).map_err(|e| e.with("file", file.name).with("shard", shard))?;
+            check_file(all, file).map_err(|e| e.with("file", file.name).with("shard", shard))?;
         }
         // Guarded before it is visible, so that no evictor can take it in between.
         let guard = ResidencyGuard::of_claimed(stream, shard);
@@ -302,20 +303,19 @@ impl Admission {
         stream.counters.published.add(1);
         Ok(guard)
     }
+}
 
-    /// Checks name and size of `file`.
-    fn check(&self, file: &PublishFile<'_>) -> Result<()> {
-        let all = &self.claim.stream.dir.shards[self.claim.shard as usize];
-        let Some(expected) = files_of(all).find(|f| *f.basename == *file.name) else {
-            return Err(Error::internal("a file that does not belong to the shard"));
-        };
-        if file.bytes.len() as u64 != expected.bytes {
-            return Err(Error::new(ErrorKind::Checksum, "a file's size differs from the index")
-                .with("bytes", file.bytes.len())
-                .with("expected", expected.bytes));
-        }
-        Ok(())
+/// Checks name and size of a file of the shard with the files `all`.
+pub(super) fn check_file(all: &Shard, file: &PublishFile<'_>) -> Result<()> {
+    let Some(expected) = files_of(all).find(|f| *f.basename == *file.name) else {
+        return Err(Error::internal("a file that does not belong to the shard"));
+    };
+    if file.bytes.len() as u64 != expected.bytes {
+        return Err(Error::new(ErrorKind::Checksum, "a file's size differs from the index")
+            .with("bytes", file.bytes.len())
+            .with("expected", expected.bytes));
     }
+    Ok(())
 }
 
 impl Drop for Admission {

@@ -4,11 +4,10 @@ use super::JpegRows;
 use crate::decode::jpeg;
 use crate::decode::vectors::check_environment;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::index::{INDEX_BYTES_MAX, describe_folder};
 use crate::format::writer::{
     LocalDir, Sink, ValueIndex, encode_sample, split_by_sizes, store_file, trailer_of, trailer_that_fits,
 };
-use crate::format::{FilePair, INDEX_BASENAME, Index, Scratch, Shard, ShardFormat, Trailer, Value, hash, offset_table};
+use crate::format::{FilePair, Index, Scratch, Shard, ShardFormat, Trailer, Value, hash, offset_table};
 use crate::io::read_regular;
 use crate::sync::Mutex;
 use std::fs;
@@ -54,16 +53,7 @@ impl IndexedCopy {
     /// file system.
     pub fn begin(from: &Path, to: &Path, transcode: bool) -> Result<Self> {
         check_environment()?;
-        let file = from.join(INDEX_BASENAME);
-        let unreadable = |e: std::io::Error| match e.kind() {
-            std::io::ErrorKind::NotFound => {
-                Error::new(ErrorKind::NotFound, format!("there is no index.json: {}", describe_folder(from)))
-            }
-            _ => Error::from_io(e, "the data set's index cannot be read"),
-        };
-        let text = read_regular(&file, INDEX_BYTES_MAX);
-        let text = text.map_err(unreadable).context("file", || file.display())?;
-        let index = Index::parse(&text, &file.display().to_string())?;
+        let index = Index::of_folder(from, read_regular)?;
         if let Some(shard) = index.shards.iter().find(|shard| shard.layout.format != ShardFormat::Mds) {
             let message = "only MDS shards have room for an index after their samples";
             return Err(Error::new(ErrorKind::Unsupported, message).with("file", &shard.raw_data.basename));

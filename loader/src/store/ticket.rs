@@ -26,6 +26,24 @@ impl FetchRequest {
     pub fn new(key: impl Into<String>, len: usize) -> Self {
         Self { key: key.into(), into: BytesMut::zeroed(len) }
     }
+
+    /// Creates a request like [`new`](Self::new), for a length from outside of the program.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Full`] if there is not as much memory.
+    pub fn try_new(key: impl Into<String>, len: u64) -> Result<Self> {
+        let key = key.into();
+        let fits = |len: &usize| Vec::<u8>::new().try_reserve_exact(*len).is_ok();
+        match usize::try_from(len).ok().filter(fits) {
+            Some(len) => Ok(Self::new(key, len)),
+            None => {
+                let why =
+                    "there is no memory for a file of this size: check the data set's index, and this process's limit";
+                Err(Error::new(ErrorKind::Full, why).with("bytes", len).with("key", key))
+            }
+        }
+    }
 }
 
 /// Progress of a fetch, for progress lines and stall reports.
@@ -228,5 +246,20 @@ impl Drop for FetchTicket {
 impl std::fmt::Debug for FetchTicket {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FetchTicket").field("key", &self.0.key).field("progress", &self.progress()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_that_no_machine_has_is_an_error() {
+        for len in [10u64.pow(17), u64::MAX] {
+            let error = FetchRequest::try_new("shard", len).map(|_| ()).expect_err("no memory");
+            assert_eq!(error.kind(), ErrorKind::Full);
+            assert!(error.to_string().contains("check the data set's index"), "{error}");
+        }
+        assert_eq!(FetchRequest::try_new("shard", 10).expect("fine").into.len(), 10);
     }
 }

@@ -10,7 +10,7 @@ use crate::cache::{ClaimOutcome, WaitPolicy};
 use crate::catalog::{Catalog, Stream};
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::index::{INDEX_BYTES_MAX, describe_folder};
+use crate::format::index::INDEX_BYTES_MAX;
 use crate::format::{FileInfo, INDEX_BASENAME, Index, Shard};
 use crate::io::read_regular;
 use crate::pipeline::{Origin, Run, ShardFetch};
@@ -63,7 +63,7 @@ impl Verification {
             return Self::open_remote(place, stats);
         };
         let folder = std::path::absolute(&folder).unwrap_or(folder);
-        let index = Arc::new(read_index(&folder)?);
+        let index = Arc::new(Index::of_folder(&folder, read_regular)?);
         let place = match remote {
             None => Place::Folder(folder),
             Some(remote) => {
@@ -115,10 +115,8 @@ impl Verification {
             if !shard.files().any(|pair| std::ptr::eq(pair.stored(), file)) {
                 return FoundFile::Absent;
             }
-            let fetch = |len| remote.fetch(FetchRequest::new(&*file.basename, len))?.wait();
-            let len =
-                usize::try_from(file.bytes).map_err(|_| Error::new(ErrorKind::Unsupported, "a file is too large"));
-            match len.and_then(fetch) {
+            let fetch = |request| remote.fetch(request)?.wait();
+            match FetchRequest::try_new(&*file.basename, file.bytes).and_then(fetch) {
                 Ok(bytes) => FoundFile::Bytes(Vec::from(bytes)),
                 Err(e) if e.kind() == ErrorKind::NotFound => FoundFile::Absent,
                 // A wrong size is the file's; the network's failures are not.
@@ -134,8 +132,9 @@ impl Verification {
 
     /// Fetches shard `number` from the remote, compares it with the index, and replaces all its files in the folder.
     ///
-    /// The old files are removed only when the new ones are in memory and match the index. Running jobs may use the
-    /// folder meanwhile; `cache_limit` of each of them is kept.
+    /// Each file takes the place of the old one when all its bytes are written. Running jobs may use the folder meanwhile;
+    /// `cache_limit` of each of them is kept, for which the old files are removed first. A shard that a running job has
+    /// replaced already is left as it is.
     ///
     /// # Errors
     ///
@@ -154,9 +153,16 @@ impl Verification {
         let (run, origin) = (Run::new(), Some(Origin::Store(remote)));
         let fetch = ShardFetch { stream, origin, run: &run, stats: &self.stats, watch: &|_| () };
         let fetched = fetch.fetch(shard, None)?;
+        if !stream.dir.is_limited() && fetched.replace(&stream.dir, number)? {
+            return Ok(());
+        }
         stream.dir.evict(number)?;
         let policy = WaitPolicy::new(&|| false, BUSY_MAX);
         let ClaimOutcome::Claimed(claim) = stream.dir.claim(number, policy)? else {
+            // A job may have fetched it meanwhile.
+            if let ShardState::Whole { .. } = self.check(number as usize)? {
+                return Ok(());
+            }
             let message = "a running job reads the shard, so it is not replaced: try again when the job has ended";
             return Err(Error::new(ErrorKind::Full, message));
         };
@@ -170,18 +176,6 @@ impl Verification {
                 .with("shards", self.shards())
         })
     }
-}
-
-/// Reads the index of `folder`.
-fn read_index(folder: &Path) -> Result<Index> {
-    let file = folder.join(INDEX_BASENAME);
-    let text = read_regular(&file, INDEX_BYTES_MAX).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => {
-            Error::new(ErrorKind::NotFound, format!("there is no index.json: {}", describe_folder(folder)))
-        }
-        _ => Error::from_io(e, "the data set's index cannot be read"),
-    });
-    Index::parse(&text.context("file", || file.display())?, &file.display().to_string())
 }
 
 /// Opens `folder` as the cache of `remote`, which must have the same index.

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 from . import _forebay
 from .arguments import folder
+from .command import positive
 from .errors import Error
 from .progress import show
 
@@ -102,10 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("source", help="folder with index.json and MDS shards")
     parser.add_argument("out", help="folder for the copy, new or empty")
     parser.add_argument("--transcode", action="store_true", help="rewrite progressive JPEGs as baseline, without loss")
-    parser.add_argument("--threads", type=int, help="shards at a time [default: the CPUs of this process]")
+    parser.add_argument("--threads", type=positive, help="shards at a time [default: the CPUs of this process]")
     given = parser.parse_args(arguments)
-    if given.threads is not None and given.threads < 1:
-        parser.error(f"--threads must be at least 1, not {given.threads}")
     start = time.monotonic()
 
     def progress(report: Report, shards: int) -> None:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from . import _forebay
 from .arguments import path
+from .command import positive
 from .errors import ConfigError, Error
 from .progress import show
 
@@ -123,10 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--remote", help="URL or folder that the shards of a folder come from: the folder is its cache")
     parser.add_argument("--repair", action="store_true", help="replace damaged shards with those of the remote")
     parser.add_argument("--complete", action="store_true", help="fetch absent shards from the remote")
-    parser.add_argument("--threads", type=int, help="shards at a time [default: the CPUs of this process]")
+    parser.add_argument("--threads", type=positive, help="shards at a time [default: the CPUs of this process]")
     given = parser.parse_args(arguments)
-    if given.threads is not None and given.threads < 1:
-        parser.error(f"--threads must be at least 1, not {given.threads}")
     start = time.monotonic()
 
     def progress(report: Report, shards: int) -> None:

@@ -183,6 +183,38 @@ fn wrong_sizes_and_names_leave_the_shard_absent() {
 }
 
 #[test]
+fn a_replaced_file_is_whole_at_every_moment_and_stays_where_the_new_one_cannot_be_written() {
+    let folder = folder();
+    let path = folder.path().join(raw_name(0));
+    let dir = open(folder.path(), shards(1, 10, false));
+    put(&dir, 0, &unplanned);
+    let new = [PublishFile { name: "shard.00000.mds", bytes: &[7; 10] }];
+    std::fs::write(&path, [1; 10]).unwrap();
+    let reader = dir.open_shard(0).unwrap().unwrap();
+    let blocked = write::tmp_path(&path);
+    std::fs::create_dir(&blocked).unwrap();
+    dir.replace(0, &new).unwrap_err();
+    assert_eq!(std::fs::read(&path).unwrap(), [1; 10]);
+    std::fs::remove_dir(&blocked).unwrap();
+    assert!(dir.replace(0, &new).unwrap());
+    assert_eq!(std::fs::read(&path).unwrap(), [7; 10]);
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds"]);
+    drop(reader);
+    let wrong = dir.replace(0, &[PublishFile { name: "shard.00000.mds", bytes: &[7; 9] }]).unwrap_err();
+    assert_eq!(wrong.kind(), ErrorKind::Checksum);
+    // In use, by a reader that has not opened it yet or by a fetch.
+    let held = ResidencyGuard::of_resident(&dir, 0).unwrap();
+    assert!(!dir.replace(0, &new).unwrap());
+    drop(held);
+    std::fs::remove_file(&path).unwrap();
+    let claim = claimed(&dir, 0);
+    assert!(!dir.replace(0, &new).unwrap());
+    drop(claim);
+    assert!(dir.replace(0, &new).unwrap(), "an absent shard is written");
+    assert!(dir.is_resident(0));
+}
+
+#[test]
 fn the_limit_holds_and_the_farthest_next_use_is_evicted_first() {
     let folder = folder();
     let dir = StreamCache::open(

@@ -2,7 +2,28 @@
 
 use std::path::Path;
 
-use super::shard::INDEX_BASENAME;
+use super::INDEX_BYTES_MAX;
+use super::shard::{INDEX_BASENAME, Index};
+use crate::error::{Context, Error, ErrorKind, Result};
+
+impl Index {
+    /// Parses the index of `folder`, whose file `read` returns, with the most bytes that it may have.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] if there is none, with the data sets that are near; errors of the file; those of
+    /// [`parse`](Self::parse).
+    pub(crate) fn of_folder(folder: &Path, read: impl FnOnce(&Path, u64) -> std::io::Result<Vec<u8>>) -> Result<Self> {
+        let file = folder.join(INDEX_BASENAME);
+        let text = read(&file, INDEX_BYTES_MAX).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => {
+                Error::new(ErrorKind::NotFound, format!("there is no index.json: {}", describe_folder(folder)))
+            }
+            _ => Error::from_io(e, "the data set's index cannot be read"),
+        });
+        Self::parse(&text.context("file", || file.display())?, &file.display().to_string())
+    }
+}
 
 /// Upper bound of the data sets in a message.
 const NAMED: usize = 5;

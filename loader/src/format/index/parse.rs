@@ -158,8 +158,11 @@ fn check_files(shard: &Shard) -> Result<()> {
                 format!("{bytes} bytes pass the 32-bit offsets: the writer lost data; write smaller shards"),
             );
         }
-        if pair.zip.is_some_and(|zip| i64::try_from(zip.bytes).is_err()) {
-            return wrong(&format!("zip_{field}.bytes"), "no file is that large".into());
+        if let Some(zip) = pair.zip
+            && zip.bytes > zip_bytes_max(pair.raw.bytes)
+        {
+            let (zip, raw) = (zip.bytes, pair.raw.bytes);
+            return wrong(&format!("zip_{field}.bytes"), format!("{zip} bytes, compressed, are too many for {raw}"));
         }
     }
     let table_bytes = OffsetTable::bytes(shard.samples);
@@ -168,6 +171,12 @@ fn check_files(shard: &Shard) -> Result<()> {
         return wrong("samples", format!("{samples} samples do not fit in a file of {bytes} bytes"));
     }
     Ok(())
+}
+
+/// Most bytes of a compressed file. No compression adds more than a sixth and some bytes to data that it cannot compress,
+/// so a larger file does not exist, and no memory is taken for it.
+fn zip_bytes_max(raw_bytes: u64) -> u64 {
+    raw_bytes.saturating_mul(2).saturating_add(1 << 20)
 }
 
 fn size_limit(object: &JsonObject<'_>) -> Result<Option<u64>> {
@@ -359,6 +368,18 @@ mod tests {
     }
 
     #[test]
+    fn no_compression_makes_files_larger_than_the_bound() {
+        let raw: Vec<u8> = (0..1 << 20).map(|n: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
+        for name in ["zstd", "br", "bz2", "gz", "snappy"] {
+            for len in [0, 1, 1000, raw.len()] {
+                let packed = Compression::parse(name).unwrap().compress(&raw[..len]).unwrap();
+                assert!(packed.len() as u64 <= len as u64 + len as u64 / 6 + 1000, "{name}: {len} to {}", packed.len());
+                assert!(packed.len() as u64 <= zip_bytes_max(len as u64));
+            }
+        }
+    }
+
+    #[test]
     fn hostile_indexes_are_rejected_with_file_and_field() {
         for (text, from, to, field) in [
             (MDS, "\"version\": 2}", "\"version\": 1}", "field version"),
@@ -391,6 +412,8 @@ mod tests {
             (MDS, "[\"xxh64\"]", "[\"crc32\"]", "field hashes"),
             (MDS, "ef46db3751d8e999", "EF46DB3751D8E999", "field hashes"),
             (MDS, "\"zstd:3\"", "null", "field zip_data"),
+            (MDS, "\"bytes\": 100,", "\"bytes\": 100000000000000000,", "field zip_data.bytes"),
+            (MDS, "\"bytes\": 100,", "\"bytes\": 1049089,", "field zip_data.bytes"),
             (MDS, "shard.00000.mds.zstd", "shard.00000.mds", "field basename"),
             (JSONL, "\"int\"", "\"bytes\"", "field columns"),
             (JSONL, "\"bytes\": 200", "\"bytes\": 12", "field samples"),

@@ -2,7 +2,7 @@
 //!
 //! Size and hash of every file are compared before its bytes are used, and the table of offsets is checked.
 
-use crate::cache::{Admission, PublishFile, ResidencyGuard};
+use crate::cache::{Admission, PublishFile, ResidencyGuard, StreamCache};
 use crate::catalog::Stream;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{FileInfo, FilePair, HashAlgo, Shard, hash};
@@ -127,10 +127,7 @@ impl ShardFetch<'_> {
     }
 
     fn fetch_from_store(&self, remote: &Remote, file: &FileInfo) -> Result<Vec<u8>> {
-        let len = usize::try_from(file.bytes).map_err(|_| {
-            Error::new(ErrorKind::Unsupported, "a file does not fit this machine").with("file", &file.basename)
-        })?;
-        let mut ticket = remote.fetch(FetchRequest::new(&*file.basename, len))?;
+        let mut ticket = remote.fetch(FetchRequest::try_new(&*file.basename, file.bytes)?)?;
         let mut seen = 0;
         loop {
             match ticket.wait_timeout(POLL_EVERY) {
@@ -199,6 +196,21 @@ impl FetchedShard<'_> {
     /// As [`Admission::publish`].
     pub(crate) fn publish(&self, admission: Admission, stats: &Stats) -> Result<ResidencyGuard> {
         let publish = stats.stage("publish");
+        let guard = publish.timed(TimeKind::Busy, || admission.publish(&self.list()))?;
+        publish.done(1, self.raw_bytes);
+        Ok(guard)
+    }
+
+    /// Writes the files over those of `shard`, its number in `cache`; false if it is in use.
+    ///
+    /// # Errors
+    ///
+    /// As [`StreamCache::replace`].
+    pub(crate) fn replace(&self, cache: &StreamCache, shard: u32) -> Result<bool> {
+        cache.replace(shard, &self.list())
+    }
+
+    fn list(&self) -> Vec<PublishFile<'_>> {
         let mut list = Vec::new();
         for file in &self.files {
             list.push(PublishFile { name: &file.pair.raw.basename, bytes: &file.raw });
@@ -206,8 +218,6 @@ impl FetchedShard<'_> {
                 list.push(PublishFile { name: &zip.basename, bytes });
             }
         }
-        let guard = publish.timed(TimeKind::Busy, || admission.publish(&list))?;
-        publish.done(1, self.raw_bytes);
-        Ok(guard)
+        list
     }
 }
