@@ -57,6 +57,25 @@ fn a_session_is_read_again_for_each_request() {
 }
 
 #[test]
+fn a_new_session_has_a_new_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (token, file) = (folder.path().join("token"), folder.path().join("key.pem"));
+    let (old, new) = (ServiceAccount::new("u"), ServiceAccount::new("u"));
+    let write = |text: &str, key: &ServiceAccount| {
+        std::fs::write(&file, &key.private_key).expect("written");
+        std::fs::write(&token, text).expect("written");
+    };
+    write("old", &old);
+    let (rig, remote) = rig(options("ST$new", &new), &old, |oci| {
+        (oci.security_token_file, oci.key_file) = (Some(token.clone()), Some(file.clone()));
+    });
+    rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
+    remote.get_small("index.json", 10).expect_err("ended");
+    write("new", &new);
+    assert_eq!(remote.get_small("index.json", 10).unwrap_or_else(|e| panic!("{e}")).0, content(10));
+}
+
+#[test]
 fn wrong_and_missing_keys_and_buckets_are_errors_that_name_the_fix() {
     let (right, wrong) = (ServiceAccount::new("u"), ServiceAccount::new("u"));
     let (private, remote) = rig(options("t/u/f:0", &right), &wrong, |_| {});

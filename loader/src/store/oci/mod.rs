@@ -5,6 +5,7 @@
 //! of `s3://`.
 
 mod protocol;
+mod region;
 mod settings;
 
 pub(crate) use protocol::OciProtocol;

@@ -1,12 +1,14 @@
 //! Addresses and signatures of buckets.
 
+use super::region;
 use super::settings::OciSettings;
 use crate::store::context::ThreadContext;
 use crate::store::credentials::{SigningKey, is_same_server, read_text, refuse_redirect};
 use crate::store::failure::Failure;
-use crate::store::http::{Origin, Protocol};
+use crate::store::http::{Origin, Protocol, Rejected};
 use crate::store::key::{encode_component, encode_path};
 use crate::store::url::NamespacedBucket;
+use crate::sync::{Arc, Mutex};
 use crate::{Error, Result};
 use async_trait::async_trait;
 use base64::prelude::BASE64_STANDARD;
@@ -23,7 +25,9 @@ pub(crate) struct OciProtocol {
     base: String,
     /// Ends with a slash unless it is empty.
     prefix: String,
-    key: Option<SigningKey>,
+    key: Option<Arc<SigningKey>>,
+    /// Last token of the session, and its key.
+    session: Mutex<Option<(String, Arc<SigningKey>)>>,
 }
 
 impl OciProtocol {
@@ -31,14 +35,14 @@ impl OciProtocol {
         settings.validate()?;
         let endpoint = match (&settings.endpoint, &settings.region) {
             (Some(endpoint), _) => endpoint.trim_end_matches('/').to_owned(),
-            (None, Some(region)) => format!("https://objectstorage.{region}.oraclecloud.com"),
+            (None, Some(region)) => region::endpoint(region),
             (None, None) => {
                 return Err(Error::config(
                     "the region of Oracle's cloud is not known: set OCI_REGION, or run `oci setup config`",
                 ));
             }
         };
-        let key = settings.key.as_deref().map(SigningKey::from_pem).transpose()?;
+        let key = settings.key.as_deref().map(SigningKey::from_pem).transpose()?.map(Arc::new);
         let NamespacedBucket { name: bucket, namespace, prefix } = place;
         Ok(Self {
             base: format!("{endpoint}/n/{namespace}/b/{}/o/", encode_path(&bucket)),
@@ -46,23 +50,34 @@ impl OciProtocol {
             settings,
             bucket,
             key,
+            session: Mutex::new(None),
         })
     }
 
-    /// Returns the name under which Oracle has the key, or the session's token.
-    fn key_id(&self) -> Result<String, Failure> {
-        let Some(path) = &self.settings.security_token_file else {
+    /// Returns the key, and the name under which Oracle has it, or the session's token.
+    fn named_key(&self, key: &Arc<SigningKey>) -> Result<(Arc<SigningKey>, String)> {
+        let OciSettings { tenancy, user, fingerprint, security_token_file, key_file, .. } = &self.settings;
+        let Some(path) = security_token_file else {
             let part = |part: &Option<String>| part.clone().unwrap_or_default();
-            let OciSettings { tenancy, user, fingerprint, .. } = &self.settings;
-            return Ok(format!("{}/{}/{}", part(tenancy), part(user), part(fingerprint)));
+            return Ok((key.clone(), format!("{}/{}/{}", part(tenancy), part(user), part(fingerprint))));
         };
         // Read for each request, because a session is renewed in place.
-        let token = read_text(path, "the session of Oracle's cloud").map_err(Failure::permanent)?;
+        let token = read_text(path, "the session of Oracle's cloud")?;
         let missing = || {
             let why = "the session of Oracle's cloud has no token: run `oci session authenticate`";
-            Failure::permanent(Error::config(why).with("path", path.display()))
+            Error::config(why).with("path", path.display())
         };
-        Ok(format!("ST${}", token.ok_or_else(missing)?.trim()))
+        let token = token.ok_or_else(missing)?.trim().to_owned();
+        let mut session = self.session.lock();
+        if session.as_ref().is_none_or(|(last, _)| *last != token) {
+            // A new session has a new key.
+            let text =
+                key_file.as_ref().map(|path| read_text(path, "the key of Oracle's cloud")).transpose()?.flatten();
+            let key = text.map_or_else(|| Ok(key.clone()), |text| SigningKey::from_pem(&text).map(Arc::new))?;
+            *session = Some((token.clone(), key));
+        }
+        let key = session.as_ref().map_or_else(|| key.clone(), |(_, key)| key.clone());
+        Ok((key, format!("ST${token}")))
     }
 }
 
@@ -82,11 +97,11 @@ impl Protocol for OciProtocol {
         let host = Origin::of(request.uri()).map(|origin| origin.to_string()).unwrap_or_default();
         let method = request.method().as_str().to_lowercase();
         let text = format!("date: {date}\n(request-target): {method} {path}\nhost: {host}");
+        let (key, id) = self.named_key(key).map_err(Failure::permanent)?;
         let signature = key.sign(&text, &BASE64_STANDARD).map_err(Failure::permanent)?;
         let header = format!(
-            "Signature version=\"1\",keyId=\"{}\",algorithm=\"rsa-sha256\",headers=\"date (request-target) host\",\
-             signature=\"{signature}\"",
-            self.key_id()?
+            "Signature version=\"1\",keyId=\"{id}\",algorithm=\"rsa-sha256\",headers=\"date (request-target) host\",\
+             signature=\"{signature}\""
         );
         let value = |text: &str| {
             let why = "the names or the token of Oracle's cloud have characters that cannot be sent";
@@ -97,6 +112,11 @@ impl Protocol for OciProtocol {
         request.headers_mut().insert(DATE, value(&date)?);
         request.headers_mut().insert(AUTHORIZATION, authorization);
         Ok(())
+    }
+
+    fn learn(&self, rejected: &Rejected<'_>) -> bool {
+        // The key and the token of a session that is being renewed may not belong together for a moment.
+        rejected.status == StatusCode::UNAUTHORIZED && self.session.lock().take().is_some()
     }
 
     fn hint(&self, status: StatusCode, code: Option<&str>) -> Option<String> {

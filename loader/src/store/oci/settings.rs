@@ -15,7 +15,7 @@ const SECTION: &str = "DEFAULT";
 pub struct OciSettings {
     /// Address of the object storage, in place of `https://objectstorage.REGION.oraclecloud.com`.
     pub endpoint: Option<String>,
-    /// Region, such as `eu-frankfurt-1`.
+    /// Region, such as `eu-frankfurt-1` or `fra`.
     pub region: Option<String>,
     /// Identifier of the tenancy.
     pub tenancy: Option<String>,
@@ -25,6 +25,8 @@ pub struct OciSettings {
     pub fingerprint: Option<String>,
     /// Private key, in PEM.
     pub key: Option<String>,
+    /// File of the key, which is read again for each new session.
+    pub key_file: Option<PathBuf>,
     /// File with the token of a session, as `oci session authenticate` writes it.
     pub security_token_file: Option<PathBuf>,
 }
@@ -57,9 +59,10 @@ impl OciSettings {
             }
         }
         let value = |name: &str| ini_value(&section, name);
-        let key = match value("key_file").map(|path| expand(&path)) {
+        let key_file = value("key_file").map(|path| expand(&path));
+        let key = match &key_file {
             None => None,
-            Some(path) => Some(read_text(&path, "the key of Oracle's cloud")?.ok_or_else(|| {
+            Some(path) => Some(read_text(path, "the key of Oracle's cloud")?.ok_or_else(|| {
                 let why = "key_file in the configuration of Oracle's cloud is missing or cannot be read";
                 Error::config(why).with("path", path.display())
             })?),
@@ -71,6 +74,7 @@ impl OciSettings {
             user: value("user"),
             fingerprint: value("fingerprint"),
             key,
+            key_file,
             security_token_file: value("security_token_file").map(|path| expand(&path)),
         };
         settings.validate()?;
