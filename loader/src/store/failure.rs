@@ -30,6 +30,11 @@ impl Failure {
         Self::new(error, false)
     }
 
+    /// Returns true if the bytes of a response are not those that were expected, or too few.
+    pub(crate) fn is_of_content(&self) -> bool {
+        matches!(self.error.kind(), ErrorKind::Checksum | ErrorKind::Format | ErrorKind::Network)
+    }
+
     /// Marks the failure of a server or service that does not exist.
     pub(crate) fn absent(self) -> Self {
         Self { is_absent: true, ..self }

@@ -37,16 +37,28 @@ pub(crate) fn wait(config: &StoreConfig, failed: u32, requested: Option<Duration
 }
 
 /// Returns the pause that `Retry-After` requests: a number of seconds, or a time, which is compared with the response's
-/// own `Date`, so that clocks need not be synchronised.
+/// own `Date`, so that clocks need not be synchronised. Without it, the time until the end of a used-up `RateLimit`.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let value = text(header::RETRY_AFTER)?;
+    let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok()).map(str::trim);
+    let Some(value) = text(header::RETRY_AFTER) else {
+        return text(header::HeaderName::from_static("ratelimit")).and_then(rate_limit_end);
+    };
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
     }
     let time = |text| httpdate::parse_http_date(text).ok();
     let (until, now) = (time(value)?, time(text(header::DATE)?)?);
     Some(until.duration_since(now).unwrap_or_default())
+}
+
+/// Parses the time until a limit ends, if nothing of it is left: `"resolvers";r=0;t=55`, in seconds.
+fn rate_limit_end(text: &str) -> Option<Duration> {
+    text.split(',').find_map(|limit| {
+        let parameter =
+            |name| limit.split(';').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('=')?.parse().ok());
+        let (remaining, seconds): (Option<u64>, Option<u64>) = (parameter("r"), parameter("t"));
+        seconds.filter(|_| remaining == Some(0)).map(Duration::from_secs)
+    })
 }
 
 #[cfg(test)]
@@ -93,5 +105,13 @@ mod tests {
         assert_eq!(requested(&[(after.clone(), noon)]), None, "this machine's clock may be wrong");
         assert_eq!(requested(&[(after.clone(), "-1")]), None);
         assert_eq!(requested(&[]), None);
+        let limit = header::HeaderName::from_static("ratelimit");
+        assert_eq!(requested(&[(limit.clone(), "\"resolvers\";r=0;t=55")]), Some(Duration::from_secs(55)));
+        assert_eq!(
+            requested(&[(limit.clone(), "\"api\";r=9;t=20, \"pages\"; r=0; t=7")]),
+            Some(Duration::from_secs(7))
+        );
+        assert_eq!(requested(&[(limit.clone(), "\"api\";r=9;t=20")]), None);
+        assert_eq!(requested(&[(after.clone(), "3"), (limit, "\"api\";r=0;t=55")]), Some(Duration::from_secs(3)));
     }
 }

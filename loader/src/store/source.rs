@@ -125,6 +125,11 @@ pub(crate) trait Source: Send + Sync {
         true
     }
 
+    /// Returns a reason for objects that differ from the index, if responses have shown one.
+    fn advice(&self) -> Option<&'static str> {
+        None
+    }
+
     /// True if responses come over a network: a second request may be faster than the first, and a response of the wrong
     /// length may be that of a gateway.
     fn is_on_network(&self) -> bool {

@@ -91,7 +91,7 @@ async fn fill(context: &ThreadContext, part: &mut Part, place: &mut Option<PartP
         job.note_attempt(attempt);
         attempt_once(context, part).await.map_err(|mut failure| {
             failure.error = failure.error.with("range", format!("{}..{}", part.start + part.done as u64, part.end()));
-            failure
+            with_advice(failure, &*job.source)
         })
     };
     let pause = async |time| {
@@ -324,13 +324,23 @@ pub(crate) async fn small(
         if head.promised.is_some_and(|n| n != bytes.len() as u64) {
             return Err(ended_early());
         }
-        if source.is_on_network() && attempt < config.download_retry && !is_whole(&bytes) {
-            return Err(Failure::transient(Error::format("the response is incomplete or not the requested file")));
+        let is_last = attempt >= config.download_retry && source.advice().is_none();
+        if source.is_on_network() && !is_last && !is_whole(&bytes) {
+            let failure = Failure::transient(Error::format("the response is incomplete or not the requested file"));
+            return Err(with_advice(failure, source));
         }
         context.shared.counters.bytes.add(bytes.len() as u64);
         Ok((bytes, head.version))
     };
     attempts(context, format_args!("{key}"), once, async |time| context.pause(time).await).await
+}
+
+/// Adds the source's reason for objects of other bytes to a failure of which it may be the cause.
+fn with_advice(mut failure: Failure, source: &dyn Source) -> Failure {
+    if let Some(advice) = source.advice().filter(|_| failure.is_of_content()) {
+        failure.error = failure.error.with("hint", advice);
+    }
+    failure
 }
 
 fn ended_early() -> Failure {

@@ -4,12 +4,14 @@ use super::objects::Object;
 use http::StatusCode;
 
 /// Data set on the hub. Its files are the server's objects.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Hub {
     /// Owner and name.
     pub repository: String,
     /// Its only revision, as it is in an address.
     pub revision: String,
+    /// Commit of the revision, which may be requested in its place; empty: it is not named.
+    pub commit: String,
     /// Address of the server that has all files except index.json.
     pub files: String,
 }
@@ -32,7 +34,11 @@ impl Hub {
         if repository != self.repository {
             return Found::Rejected(StatusCode::UNAUTHORIZED, "RepoNotFound");
         }
-        let Some(("", file)) = place.strip_prefix(&self.revision).and_then(|rest| rest.split_once('/')) else {
+        let at = |revision: &str| match place.strip_prefix(revision)?.split_once('/')? {
+            ("", file) if !revision.is_empty() => Some(file),
+            _ => None,
+        };
+        let Some(file) = at(&self.revision).or_else(|| at(&self.commit)) else {
             return Found::Rejected(StatusCode::NOT_FOUND, "RevisionNotFound");
         };
         let Some(found) = super::sigv4::decode(file).and_then(|file| object(&file)) else {

@@ -35,6 +35,8 @@ pub struct Issuer {
     pub account: Option<ServiceAccount>,
     /// Fields of a form, any of which gets a token, such as a refresh token.
     pub secrets: Vec<(String, String)>,
+    /// Accounts that must be between the two of an exchange.
+    pub delegates: Vec<String>,
     /// Name and secret in base 64, which get a token in a header.
     pub basic: Option<String>,
     /// Answer as the metadata services of Google and Azure.
@@ -138,7 +140,9 @@ impl Tokens {
             return if is_granted { self.granted(issuer) } else { (404, json!({"error": "not_found"})) };
         }
         if path.ends_with(IMPERSONATION) {
-            return if self.is_valid(head) {
+            let document: Value = serde_json::from_slice(body).unwrap_or_default();
+            let is_delegated = issuer.delegates.iter().eq(document["delegates"].as_array().into_iter().flatten());
+            return if self.is_valid(head) && is_delegated {
                 (200, json!({"accessToken": self.issue(issuer), "expireTime": "2099-01-01T00:00:00Z"}))
             } else {
                 (401, json!({"error": {"code": 401, "status": "UNAUTHENTICATED"}}))

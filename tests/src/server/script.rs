@@ -35,6 +35,10 @@ pub enum Fault {
     FlipByte(u64),
     /// No `Content-Length`: the body comes in chunks.
     Chunked,
+    /// The whole object in chunks, as Google sends one that is stored with `Content-Encoding: gzip`, unpacked on the way.
+    Unpacked,
+    /// The object as it is stored, with this `Content-Encoding`.
+    Encoded(&'static str),
 }
 
 /// Fault and the requests that it applies to.

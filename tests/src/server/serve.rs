@@ -111,7 +111,9 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
         return answer;
     }
     let mut place = head.uri.path();
+    let mut commit = None;
     if let Some(hub) = &state.options.hub {
+        commit = hub.commit.parse().ok().filter(|_| !hub.commit.is_empty());
         match hub.find(place, |key| state.root.get(key)) {
             Found::Here(file) => place = file,
             Found::Elsewhere(address, mut tag) => {
@@ -119,7 +121,9 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
                     tag = "\"another\"".to_owned();
                 }
                 let builder = Response::builder().status(302).header(header::LOCATION, address);
-                return build(state, builder.header("x-linked-etag", tag), ObjectBody::text(state, ""));
+                let builder = builder.header("x-linked-etag", tag);
+                let redirect = build(state, builder, ObjectBody::text(state, ""));
+                return with_commit(redirect, commit);
             }
             Found::Rejected(status, code) => {
                 let builder = Response::builder().status(status).header("x-error-code", code);
@@ -138,7 +142,7 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
         _ => path,
     };
     match head.method {
-        Method::GET | Method::HEAD => get(state, head, key, fault),
+        Method::GET | Method::HEAD => with_commit(get(state, head, key, fault), commit),
         Method::PUT => {
             state.puts.fetch_add(1, Ordering::Relaxed);
             match state.root.put(key, body) {
@@ -167,7 +171,8 @@ fn get(state: &Arc<State>, head: &Parts, key: &str, fault: Option<Fault>) -> Ans
     {
         return problem(state, StatusCode::PRECONDITION_FAILED, "PreconditionFailed", "another entity tag");
     }
-    let range = text(&head.headers, header::RANGE).filter(|_| fault != Some(Fault::IgnoreRange));
+    let range =
+        text(&head.headers, header::RANGE).filter(|_| !matches!(fault, Some(Fault::IgnoreRange | Fault::Unpacked)));
     let mut wanted = match range.map(|range| parse_range(range, len)) {
         None | Some(Asked::Nonsense) => None,
         Some(Asked::Range(range)) => Some(range),
@@ -182,19 +187,25 @@ fn get(state: &Arc<State>, head: &Parts, key: &str, fault: Option<Fault>) -> Ans
     let partial = wanted.is_some();
     let range = wanted.unwrap_or(0..len);
     let mut twist = Twist::default();
-    match fault {
-        Some(Fault::CutAfter(n)) => twist.cut_at = Some(n),
-        Some(Fault::StallAfter(n)) => twist.stall_at = Some(n),
-        Some(Fault::DripAfter(n)) => (twist.stall_at, twist.drips) = (Some(n), true),
-        Some(Fault::FlipByte(at)) => twist.flip_at = Some(at),
-        Some(Fault::Chunked) => twist.chunked = true,
-        Some(Fault::ExcessLength(n)) => twist.excess = n,
+    match &fault {
+        Some(Fault::CutAfter(n)) => twist.cut_at = Some(*n),
+        Some(Fault::StallAfter(n)) => twist.stall_at = Some(*n),
+        Some(Fault::DripAfter(n)) => (twist.stall_at, twist.drips) = (Some(*n), true),
+        Some(Fault::FlipByte(at)) => twist.flip_at = Some(*at),
+        Some(Fault::Chunked | Fault::Unpacked) => twist.chunked = true,
+        Some(Fault::ExcessLength(n)) => twist.excess = *n,
         _ => {}
     }
     let mut builder = Response::builder()
         .status(if partial { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK })
         .header(header::ACCEPT_RANGES, "bytes")
         .header(header::CONTENT_TYPE, "application/octet-stream");
+    if fault == Some(Fault::Unpacked) {
+        builder = builder.header("x-goog-stored-content-encoding", "gzip");
+    }
+    if let Some(Fault::Encoded(encoding)) = &fault {
+        builder = builder.header(header::CONTENT_ENCODING, *encoding);
+    }
     if fault != Some(Fault::NoVersion) {
         builder = builder.header(header::ETAG, etag).header(header::LAST_MODIFIED, date::http(modified));
     }
@@ -303,6 +314,14 @@ fn build(state: &Arc<State>, builder: http::response::Builder, body: ObjectBody)
 
 fn with(mut answer: Answer, name: header::HeaderName, value: header::HeaderValue) -> Answer {
     answer.headers_mut().insert(name, value);
+    answer
+}
+
+/// Adds the commit of the hub.
+fn with_commit(mut answer: Answer, commit: Option<header::HeaderValue>) -> Answer {
+    if let Some(commit) = commit {
+        answer.headers_mut().insert("x-repo-commit", commit);
+    }
     answer
 }
 

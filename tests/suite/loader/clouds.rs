@@ -154,7 +154,7 @@ fn an_epoch_from_the_hugging_face_hub_is_the_folders() {
     let data = tempfile::tempdir().unwrap();
     tokens(data.path(), 1000, None);
     let files = ObjectServer::start(Root::folder(data.path()), ServerOptions::default()).unwrap();
-    let hub = Hub { repository: "me/set".into(), revision: "main".into(), files: files.url() };
+    let hub = Hub { repository: "me/set".into(), revision: "main".into(), files: files.url(), ..Hub::default() };
     let issuer = Issuer { tokens: vec!["hf_x".into()], ..Issuer::default() };
     let options = ServerOptions { hub: Some(hub), issuer: Some(issuer), ..ServerOptions::default() };
     compare(test, "hf://datasets/me/set", options, |url| {

@@ -130,6 +130,66 @@ fn users_clusters_and_impersonated_accounts_get_tokens() {
 }
 
 #[test]
+fn delegates_of_an_impersonated_account_and_the_project_of_a_workforce_are_sent() {
+    let secrets = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+    let delegates = vec!["projects/-/serviceAccounts/middle@project".to_owned()];
+    for has_delegates in [true, false] {
+        let issuer =
+            Issuer { secrets: secrets("refresh_token", "r"), delegates: delegates.clone(), ..Issuer::default() };
+        let (rig, remote) = rig(options(issuer), |gcs, url| {
+            let user = json!({"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r",
+                "token_uri": format!("{url}/token")});
+            let mut document = json!({"type": "impersonated_service_account", "source_credentials": user,
+                "service_account_impersonation_url": format!("{url}/v1/x:generateAccessToken")});
+            if has_delegates {
+                document["delegates"] = delegates.clone().into();
+            }
+            gcs.credentials = Some(document.to_string());
+        });
+        rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
+        assert_eq!(remote.get_small("index.json", 10).is_ok(), has_delegates);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("identity");
+    std::fs::write(&file, "subject").expect("written");
+    for (project, accepted) in [("payer", true), ("another", false)] {
+        let issuer =
+            Issuer { secrets: secrets("options", "%7B%22userProject%22%3A%22payer%22%7D"), ..Issuer::default() };
+        let (rig, remote) = rig(options(issuer), |gcs, url| {
+            let document = json!({"type": "external_account", "audience": "a", "token_url": format!("{url}/v1/token"),
+                "subject_token_type": "urn:ietf:params:oauth:token-type:id_token", "credential_source": {"file": file},
+                "workforce_pool_user_project": project});
+            gcs.credentials = Some(document.to_string());
+        });
+        rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
+        assert_eq!(remote.get_small("index.json", 10).is_ok(), accepted);
+    }
+}
+
+#[test]
+fn an_object_that_the_store_unpacks_is_whole_or_an_error_that_names_the_cause() {
+    let (rig, remote) = service_account();
+    rig.server.put("some folder/ü/shard", content(350)).expect("memory");
+    let fetch = |len| remote.fetch(FetchRequest::new("shard", len)).expect("queued").wait();
+    rig.server.script(Rule::always("shard", Fault::Unpacked));
+    // The index may have the length before it was packed, or after.
+    assert_eq!(*fetch(350).unwrap_or_else(|e| panic!("{e}")), *content(350));
+    for len in [340, 349, 351, 500] {
+        let error = fetch(len).expect_err("other bytes");
+        assert!(error.to_string().contains("stored with a Content-Encoding"), "{error}");
+    }
+}
+
+#[test]
+fn an_index_that_the_store_sends_packed_is_an_error_that_names_the_cause() {
+    let (rig, remote) = service_account();
+    rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
+    rig.server.script(Rule::always("index", Fault::Encoded("gzip")));
+    let error = remote.get_whole("index.json", 10, |bytes| bytes.starts_with(b"{")).expect_err("packed");
+    assert!(error.to_string().contains("stored with a Content-Encoding"), "{error}");
+}
+
+#[test]
 fn an_hmac_key_signs_requests() {
     let keys = Keys::of_google("GOOG1EXAMPLE", "secret");
     let signed = || Options { bucket: Some("bucket".into()), keys: Some(keys.clone()), ..Options::default() };

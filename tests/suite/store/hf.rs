@@ -14,10 +14,24 @@ struct Set {
 impl Set {
     /// Creates a data set that needs the token "hf_x", and settings with `token`.
     fn new(token: Option<&str>) -> Self {
-        let files = ObjectServer::in_memory(Options::default()).expect("loopback");
-        let hub = Hub { repository: "me/set".into(), revision: "v1%2Fa".into(), files: files.url() };
+        Self::with_commit(token, "")
+    }
+
+    fn with_commit(token: Option<&str>, commit: &str) -> Self {
         let issuer = Issuer { tokens: vec!["hf_x".into()], ..Issuer::default() };
-        let server = ObjectServer::in_memory(Options { hub: Some(hub), issuer: Some(issuer), ..Options::default() });
+        Self::with(token, commit, Some(issuer))
+    }
+
+    /// Creates a data set that needs no token.
+    fn public(token: Option<&str>) -> Self {
+        Self::with(token, "", None)
+    }
+
+    fn with(token: Option<&str>, commit: &str, issuer: Option<Issuer>) -> Self {
+        let files = ObjectServer::in_memory(Options::default()).expect("loopback");
+        let hub =
+            Hub { repository: "me/set".into(), revision: "v1%2Fa".into(), files: files.url(), commit: commit.into() };
+        let server = ObjectServer::in_memory(Options { hub: Some(hub), issuer, ..Options::default() });
         let server = server.expect("loopback");
         let token = token.map(str::to_owned);
         let hf = HfSettings { endpoint: Some(server.url()), token, ..HfSettings::default() };
@@ -58,21 +72,70 @@ fn the_hub_names_the_version() {
     set.put("some folder/ü/a", &content(350));
     // The other server may name one version differently.
     set.files.script(Rule::once("/a", Fault::OtherETag));
-    let fetch = || set.remote().fetch(FetchRequest::new("a", 350)).expect("queued").wait();
-    assert_eq!(*fetch().unwrap_or_else(|e| panic!("{e}")), *content(350));
+    let fetched = set.remote().fetch(FetchRequest::new("a", 350)).expect("queued").wait();
+    assert_eq!(*fetched.unwrap_or_else(|e| panic!("{e}")), *content(350));
+    // The hub is asked again because the address has ended, and has another version now.
+    set.files.script(Rule::once("/a", Fault::Status(403, None)).after(1));
     set.rig.server.script(Rule::once("/a", Fault::OtherETag).after(1));
-    assert_eq!(fetch().expect_err("changed").kind(), ErrorKind::Stale);
+    let fetched = set.remote().fetch(FetchRequest::new("a", 350)).expect("queued").wait();
+    assert_eq!(fetched.expect_err("changed").kind(), ErrorKind::Stale);
 }
 
 #[test]
-fn a_range_is_resumed_through_the_hub() {
+fn the_hub_is_asked_once_for_an_object_whose_other_parts_are_resumed_elsewhere() {
     let set = Set::new(Some("hf_x"));
-    set.put("some folder/ü/a", &content(100));
-    set.files.script(Rule::once("/a", Fault::CutAfter(30)));
-    let fetched = set.remote().fetch(FetchRequest::new("a", 100)).expect("queued").wait().expect("resumed");
-    assert_eq!(*fetched, *content(100));
-    assert_eq!(set.files.seen()[1].range.as_deref(), Some("bytes=30-99"));
-    assert_eq!(set.rig.server.counters().requests, 2);
+    let remote = set.remote();
+    for key in ["a", "b"] {
+        set.put(&format!("some folder/ü/{key}"), &content(350));
+        set.files.script(Rule::once(format!("/{key}"), Fault::CutAfter(30)));
+        let fetched = remote.fetch(FetchRequest::new(key, 350)).expect("queued").wait().expect("resumed");
+        assert_eq!(*fetched, *content(350));
+    }
+    assert_eq!((set.rig.server.counters().requests, set.files.counters().gets), (2, 10));
+}
+
+#[test]
+fn an_address_that_has_ended_is_renewed_without_a_lost_attempt() {
+    let set = Set::new(Some("hf_x"));
+    let remote = set.remote();
+    set.put("some folder/ü/a", &content(350));
+    let fetch = || remote.fetch(FetchRequest::new("a", 350)).expect("queued").wait().expect("fetched");
+    assert_eq!(*fetch(), *content(350));
+    set.files.script(Rule::once("/a", Fault::Status(403, None)));
+    assert_eq!(*fetch(), *content(350));
+    assert_eq!((set.rig.server.counters().requests, set.rig.count("store_retries")), (2, 0));
+    // A rejection of a new address is final.
+    set.files.script(Rule::always("/a", Fault::Status(403, None)));
+    let error = remote.fetch(FetchRequest::new("a", 350)).expect("queued").wait().expect_err("rejected");
+    assert_eq!(error.kind(), ErrorKind::Permission);
+}
+
+#[test]
+fn all_requests_are_for_the_commit_of_the_first_one() {
+    let commit = "0123456789abcdef0123456789abcdef01234567";
+    let set = Set::with_commit(Some("hf_x"), commit);
+    let remote = set.remote();
+    for key in ["index.json", "a"] {
+        set.put(&format!("some folder/ü/{key}"), &content(10));
+        assert_eq!(remote.get_small(key, 10).unwrap_or_else(|e| panic!("{e}")).0, content(10));
+    }
+    let seen = set.rig.server.seen();
+    let revisions: Vec<_> = seen.iter().map(|seen| seen.path.split('/').nth(5).expect("a revision")).collect();
+    assert_eq!(revisions, ["v1%2Fa", commit]);
+    let removed = Fault::Text(404, r#"{"error_code": "RevisionNotFound"}"#.into());
+    set.rig.server.script(Rule::once("/b", removed));
+    let error = remote.get_small("b", 10).expect_err("removed");
+    assert!(error.to_string().contains("was removed: start again"), "{error}");
+}
+
+#[test]
+fn a_limit_of_requests_has_a_hint() {
+    for (token, hint) in [(Some("hf_x"), "use larger shards"), (None, "set HF_TOKEN")] {
+        let set = Set::public(token);
+        set.rig.server.script(Rule::always("index", Fault::Status(429, None)));
+        let error = set.remote().get_small("index.json", 10).expect_err("busy");
+        assert!(error.to_string().contains(hint) && error.to_string().contains("3 of 3"), "{error}");
+    }
 }
 
 #[test]

@@ -296,7 +296,7 @@ fn the_token_of_the_hub_and_the_addresses_that_it_signs_are_not_shown() {
     let files = ObjectServer::in_memory(Options::default()).expect("loopback");
     for token in [SECRET, "other"] {
         let signed = format!("{}/{SECRET}", files.url());
-        let hub = Hub { repository: "me/set".into(), revision: "main".into(), files: signed };
+        let hub = Hub { repository: "me/set".into(), revision: "main".into(), files: signed, ..Hub::default() };
         let issuer = Issuer { tokens: vec![SECRET.into()], ..Issuer::default() };
         let options = Options { hub: Some(hub), issuer: Some(issuer), ..Options::default() };
         let server = ObjectServer::in_memory(options).expect("loopback");

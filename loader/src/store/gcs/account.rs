@@ -6,6 +6,7 @@ use crate::store::context::ThreadContext;
 use crate::store::credentials::{METADATA_LIMIT, SigningKey, Token, fetch_token, form};
 use crate::store::failure::Failure;
 use crate::store::http::call;
+use crate::store::key::encode_component;
 use crate::{Error, ErrorKind, Result};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -45,7 +46,7 @@ enum Identity {
     Service { email: String, key_id: Option<String>, key: SigningKey, token_service: String },
     User { client_id: String, client_secret: String, refresh_token: String, token_service: String },
     External(Box<External>),
-    Impersonated { source: Box<Identity>, address: String },
+    Impersonated { source: Box<Identity>, address: String, delegates: Vec<String> },
 }
 
 /// Identity of another cloud or of a cluster, which Google exchanges for a token.
@@ -56,6 +57,8 @@ struct External {
     token_url: String,
     credential_source: SubjectSource,
     service_account_impersonation_url: Option<String>,
+    /// Project that pays for the requests of a user of a workforce.
+    workforce_pool_user_project: Option<String>,
 }
 
 /// Place of the token that proves an external identity.
@@ -93,6 +96,9 @@ enum Document {
     ImpersonatedServiceAccount {
         service_account_impersonation_url: String,
         source_credentials: Box<Document>,
+        /// Accounts between the two, each of which may act as the next one.
+        #[serde(default)]
+        delegates: Vec<String>,
     },
 }
 
@@ -146,9 +152,11 @@ impl Identity {
                 }
                 Self::External(Box::new(external))
             }
-            Document::ImpersonatedServiceAccount { service_account_impersonation_url: address, source_credentials } => {
-                Self::Impersonated { source: Box::new(Self::new(*source_credentials)?), address }
-            }
+            Document::ImpersonatedServiceAccount {
+                service_account_impersonation_url: address,
+                source_credentials,
+                delegates,
+            } => Self::Impersonated { source: Box::new(Self::new(*source_credentials)?), address, delegates },
         })
     }
 
@@ -171,9 +179,9 @@ impl Identity {
                 fetch_token(context, &form(token_service, &pairs)?, limit).await
             }
             Self::External(external) => external.token(context, scope).await,
-            Self::Impersonated { source, address } => {
+            Self::Impersonated { source, address, delegates } => {
                 let own = Box::pin(source.token(context, IMPERSONATE)).await?;
-                impersonate(context, &own, address, scope).await
+                impersonate(context, &own, address, delegates, scope).await
             }
         }
     }
@@ -183,6 +191,10 @@ impl External {
     async fn token(&self, context: &ThreadContext, scope: &str) -> Result<Token, Failure> {
         let subject = self.credential_source.subject(context).await?;
         let own_scope = if self.service_account_impersonation_url.is_some() { IMPERSONATE } else { scope };
+        let options = self.workforce_pool_user_project.as_ref().map(|project| {
+            // Encoded twice, as Google's libraries do.
+            encode_component(&json!({"userProject": project}).to_string())
+        });
         let pairs = [
             ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
             ("requested_token_type", "urn:ietf:params:oauth:token-type:access_token"),
@@ -190,11 +202,13 @@ impl External {
             ("scope", own_scope),
             ("subject_token_type", &self.subject_token_type),
             ("subject_token", &subject),
+            ("options", options.as_deref().unwrap_or_default()),
         ];
-        let request = form(&self.token_url, &pairs)?;
+        let used = if options.is_some() { &pairs[..] } else { &pairs[..pairs.len() - 1] };
+        let request = form(&self.token_url, used)?;
         let own = fetch_token(context, &request, context.shared.config.download_timeout).await?;
         match &self.service_account_impersonation_url {
-            Some(address) => impersonate(context, &own, address, scope).await,
+            Some(address) => impersonate(context, &own, address, &[], scope).await,
             None => Ok(own),
         }
     }
@@ -253,7 +267,10 @@ fn assertion(
     scope: &str,
 ) -> Result<String, Failure> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let head = json!({"alg": "RS256", "typ": "JWT", "kid": key_id});
+    let mut head = json!({"alg": "RS256", "typ": "JWT"});
+    if let Some(key_id) = key_id {
+        head["kid"] = key_id.into();
+    }
     let claims = json!({"iss": email, "scope": scope, "aud": token_service, "iat": now, "exp": now + LIFETIME_S});
     let encode = |part: &Value| BASE64_URL_SAFE_NO_PAD.encode(part.to_string());
     let text = format!("{}.{}", encode(&head), encode(&claims));
@@ -262,8 +279,14 @@ fn assertion(
 }
 
 /// Exchanges a token for one of the service account at `address`.
-async fn impersonate(context: &ThreadContext, own: &Token, address: &str, scope: &str) -> Result<Token, Failure> {
-    let body = json!({"scope": [scope], "lifetime": format!("{LIFETIME_S}s")}).to_string();
+async fn impersonate(
+    context: &ThreadContext,
+    own: &Token,
+    address: &str,
+    delegates: &[String],
+    scope: &str,
+) -> Result<Token, Failure> {
+    let body = json!({"delegates": delegates, "scope": [scope], "lifetime": format!("{LIFETIME_S}s")}).to_string();
     let mut request = Request::post(address).body(Bytes::from(body)).map_err(|e| {
         Failure::permanent(Error::config("the address of an impersonated account is not valid").caused_by(e))
     })?;

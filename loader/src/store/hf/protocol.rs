@@ -4,28 +4,33 @@ use super::settings::HfSettings;
 use crate::store::context::ThreadContext;
 use crate::store::credentials::is_same_server;
 use crate::store::failure::Failure;
-use crate::store::http::Protocol;
+use crate::store::http::{Protocol, Redirects};
 use crate::store::key::{encode_component, encode_path};
 use crate::store::source::Version;
 use crate::store::url::Repository;
+use crate::sync::OnceLock;
 use crate::{Error, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderValue};
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode, Uri};
 
 const ENDPOINT: &str = "https://huggingface.co";
 
 /// Folder of a data set's repository.
 pub(crate) struct HfProtocol {
-    /// Address of the folder at a revision; ends with a slash.
-    base: String,
+    /// Folder in the repository, encoded; ends with a slash unless it is empty.
+    prefix: String,
     /// Owner and name.
     repository: String,
     revision: String,
     /// Address of the page about the data set.
     page: String,
     authorization: Option<HeaderValue>,
+    /// Commit of the revision at the first response. All later requests are for it, so that an epoch is of one commit
+    /// even if the branch moves.
+    commit: OnceLock<String>,
+    redirects: Redirects,
 }
 
 impl HfProtocol {
@@ -44,25 +49,33 @@ impl HfProtocol {
             Ok::<_, Error>(header)
         });
         Ok(Self {
-            base: format!("{page}/resolve/{}/{prefix}", encode_component(&place.revision)),
+            prefix,
             repository: place.name,
             revision: place.revision,
             page,
             authorization: authorization.transpose()?,
+            commit: OnceLock::new(),
+            redirects: Redirects::default(),
         })
     }
+}
+
+/// True for the hexadecimal digits of a commit.
+fn is_commit(text: &str) -> bool {
+    (7..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 #[async_trait(?Send)]
 impl Protocol for HfProtocol {
     fn address(&self, key: &str) -> String {
-        format!("{}{}", self.base, encode_path(key))
+        let revision = self.commit.get().unwrap_or(&self.revision);
+        format!("{}/resolve/{}/{}{}", self.page, encode_component(revision), self.prefix, encode_path(key))
     }
 
     async fn sign(&self, _: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure> {
         // The server that the hub redirects to needs no token: its addresses are signed.
         if let Some(header) = &self.authorization
-            && is_same_server(request.uri(), &self.base)
+            && is_same_server(request.uri(), &self.page)
         {
             request.headers_mut().insert(AUTHORIZATION, header.clone());
         }
@@ -79,6 +92,23 @@ impl Protocol for HfProtocol {
         Some(Version::ETag(tag.to_owned()))
     }
 
+    fn redirects(&self) -> Option<&Redirects> {
+        // The hub limits the requests to its own server.
+        Some(&self.redirects)
+    }
+
+    fn note(&self, address: &Uri, received: &HeaderMap) {
+        let commit = received.get("x-repo-commit").and_then(|value| value.to_str().ok());
+        if let Some(commit) = commit.filter(|commit| is_commit(commit))
+            && is_same_server(address, &self.page)
+        {
+            self.commit.get_or_init(|| {
+                log::info!("data set {}: {} is commit {commit}", self.repository, self.revision);
+                commit.to_owned()
+            });
+        }
+    }
+
     fn hint(&self, status: StatusCode, code: Option<&str>) -> Option<String> {
         let Self { repository, revision, page, .. } = self;
         Some(match (status.as_u16(), code) {
@@ -90,7 +120,14 @@ impl Protocol for HfProtocol {
                 format!("there is no data set {repository}, or HF_TOKEN has no access to it")
             }
             (401, _) => "HF_TOKEN is not valid or has expired".to_owned(),
-            (404, Some("RevisionNotFound")) => format!("data set {repository} has no revision {revision}"),
+            (404, Some("RevisionNotFound")) => match self.commit.get() {
+                Some(commit) => format!("commit {commit} of data set {repository} was removed: start again"),
+                None => format!("data set {repository} has no revision {revision}"),
+            },
+            (429, _) if self.authorization.is_none() => {
+                "the hub limits requests without a token more: set HF_TOKEN or run `hf auth login`".to_owned()
+            }
+            (429, _) => "the hub's limit of requests is used up: use larger shards, or wait some minutes".to_owned(),
             _ => return None,
         })
     }

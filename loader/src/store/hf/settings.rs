@@ -32,11 +32,11 @@ impl HfSettings {
         let file = file.or_else(|| folder("XDG_CACHE_HOME", "huggingface/token"));
         let file = file.or_else(|| folder("HOME", ".cache/huggingface/token"));
         let is_implicit = !is_on(variable("HF_HUB_DISABLE_IMPLICIT_TOKEN").as_deref());
+        // Without it, the hub's own library uses a token only if the program passes it.
         let token = match variable("HF_TOKEN").or_else(|| variable("HUGGING_FACE_HUB_TOKEN")) {
+            _ if !is_implicit => None,
             Some(token) => Some(token),
-            None => {
-                file.filter(|_| is_implicit).map(|file| read_text(&file, "the token of the hub")).transpose()?.flatten()
-            }
+            None => file.map(|file| read_text(&file, "the token of the hub")).transpose()?.flatten(),
         };
         let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
         let is_offline = ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"].into_iter().find_map(variable);
@@ -89,7 +89,9 @@ mod tests {
         std::fs::write(home.path().join(".cache/huggingface/token"), "hf_file\n").expect("written");
         assert_eq!(read(&[at_home]).expect("file").token.as_deref(), Some("hf_file"));
         assert_eq!(read(&[at_home, ("HF_TOKEN", "hf_x")]).expect("variable").token.as_deref(), Some("hf_x"));
-        assert_eq!(read(&[at_home, ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "ON")]).expect("none").token, None);
+        let disabled = ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "ON");
+        assert_eq!(read(&[at_home, disabled]).expect("none").token, None);
+        assert_eq!(read(&[at_home, disabled, ("HF_TOKEN", "hf_x")]).expect("none").token, None);
         let moved = ("HF_HOME", home.path().to_str().expect("UTF-8"));
         assert_eq!(read(&[at_home, moved]).expect("none").token, None);
         assert!(!format!("{:?}", read(&[at_home]).expect("file")).contains("hf_file"));

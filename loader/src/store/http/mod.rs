@@ -4,6 +4,7 @@
 //! * `protocol`: addresses and signatures, which differ between stores;
 //! * `client` sends requests over the connections in `pool`; `connect` opens them, over `uring` if configured; `call` also
 //!   reads the whole response;
+//! * `redirects`: places that a store has redirected to;
 //! * `tls`: the certificates to trust; `proxy`: the proxies of the environment, and tunnels through them;
 //! * `response` checks the head of a response, and turns everything but the requested bytes into an error; `body` reads
 //!   the bytes.
@@ -15,6 +16,7 @@ mod connect;
 mod pool;
 mod protocol;
 mod proxy;
+mod redirects;
 mod response;
 mod source;
 mod tls;
@@ -24,5 +26,6 @@ pub(crate) use call::{call, rejection};
 pub(crate) use pool::{ConnectionPool, Origin};
 pub(crate) use protocol::{PlainProtocol, Protocol, Rejected};
 pub use proxy::Proxies;
+pub(crate) use redirects::Redirects;
 pub(crate) use source::HttpSource;
 pub(crate) use tls::Tls;

@@ -1,12 +1,13 @@
 //! Addresses and signatures of an HTTP store, which differ between stores.
 
+use super::redirects::Redirects;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
 use crate::store::key::encode_path;
 use crate::store::source::Version;
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode, Uri};
 
 /// Store-specific parts of a request.
 #[async_trait(?Send)]
@@ -25,6 +26,14 @@ pub(crate) trait Protocol: Send + Sync {
     fn version_in_redirect(&self, _headers: &HeaderMap) -> Option<Version> {
         None
     }
+
+    /// Returns the places that keys were redirected to, where they may be used for further requests.
+    fn redirects(&self) -> Option<&Redirects> {
+        None
+    }
+
+    /// Receives the headers of a response from the store's own server that is no error.
+    fn note(&self, _address: &Uri, _received: &HeaderMap) {}
 
     /// Learns from a response without success; true if the same request should be sent again.
     fn learn(&self, _rejected: &Rejected<'_>) -> bool {

@@ -78,6 +78,14 @@ fn version(headers: &HeaderMap) -> Option<Version> {
         .or_else(|| text(headers, &header::LAST_MODIFIED).map(|time| Version::LastModified(time.to_owned())))
 }
 
+/// Returns true if an object is stored with a `Content-Encoding`. Google unpacks it on the way, and names it in a header of
+/// its own.
+pub(super) fn has_encoding(headers: &HeaderMap) -> bool {
+    let google = header::HeaderName::from_static("x-goog-stored-content-encoding");
+    let names = |name| text(headers, name).is_some_and(|value| !matches!(value, "" | "identity"));
+    names(&header::CONTENT_ENCODING) || names(&google)
+}
+
 /// Returns true for a redirect that names the new address. 300 has several targets, and 304 is no redirect.
 pub(super) fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
