@@ -91,6 +91,7 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `keep_zip` (false): Keep compressed shards next to the unpacked ones.
 /// * `validate_hash` (null): Hash to match when a shard is fetched or unpacked, such as "xxh64". null: the cheapest in the index.
 /// * `fetch_threads` (null): Threads that talk to the store. null: one per 4 CPUs.
+/// * `ca_file` (null): File of certificates (PEM) that stores may have, in addition to the system's.
 /// * `download_retry` (2): Total attempts per download.
 /// * `download_timeout` (60.0): Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
 /// * `stall_timeout` (600.0): Seconds without progress before the next batch fails with an error.

@@ -162,6 +162,8 @@ options! {
         pub download_timeout: Seconds = 60.0,
         /// Threads that talk to the store. None: one per 4 CPUs.
         pub fetch_threads: Option<u32> = None,
+        /// File of certificates (PEM) that stores may have, in addition to the system's.
+        pub ca_file: Option<PathBuf> = None,
         /// Seconds without progress before the next batch fails with an error.
         pub stall_timeout: Seconds = 600.0,
         /// Reaction to a sample that cannot be read or decoded: "raise", or "skip" to leave it out.

@@ -26,5 +26,7 @@ mod rig;
 mod s3;
 #[path = "store/secrets.rs"]
 mod secrets;
+#[path = "store/stores.rs"]
+mod stores;
 #[path = "store/troubles.rs"]
 mod troubles;

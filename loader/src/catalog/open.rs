@@ -53,6 +53,7 @@ impl Opener<'_> {
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
             download_timeout: Duration::from_secs_f64(stream.download_timeout.unwrap_or(self.config.download_timeout)),
             seed: self.config.shuffle_seed,
+            ca_file: self.config.ca_file.clone(),
             on_thread_start: Some(self.thread_binder(fetch_threads)),
             ..StoreConfig::default()
         }

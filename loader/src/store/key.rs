@@ -30,6 +30,11 @@ pub(crate) fn encode_path(key: &str) -> String {
     utf8_percent_encode(key, &ENCODED).to_string()
 }
 
+/// Encodes a prefix, with a slash at its end unless it is empty.
+pub(crate) fn encode_prefix(prefix: &str) -> String {
+    if prefix.is_empty() { String::new() } else { format!("{}/", encode_path(prefix)) }
+}
+
 const ENCODED_COMPONENT: AsciiSet = ENCODED.add(b'/');
 
 /// Encodes a text as one part of a path.

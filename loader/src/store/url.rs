@@ -276,7 +276,7 @@ fn has_scheme(name: &str) -> bool {
 }
 
 /// Schemes in which `@` is part of a place's name. The part before it is a secret only with a colon, which no name has.
-const WITHOUT_USERS: [&str; 2] = ["oci", "wasbs"];
+const WITHOUT_USERS: [&str; 4] = ["azure", "azure-dl", "oci", "wasbs"];
 
 /// Returns a remote for messages and logs, without the user name, password, parameters, query and fragment of its address.
 pub fn redact(remote: &str) -> Cow<'_, str> {

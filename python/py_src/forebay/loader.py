@@ -125,6 +125,7 @@ class Loader:
         max_errors: Samples per epoch and rank that "skip" may leave out.
         allow_unsafe_types: Accept columns of Python pickles; they are delivered as bytes.
         fetch_threads: Threads that talk to the store. None: one per 4 CPUs.
+        ca_file: File of certificates (PEM) that stores may have, in addition to the system's.
         pin_threads: Bind each decode thread to one CPU.
         sample_bytes_max: Largest sample that is read, in bytes or as "1gb".
         trace: Record every timed span for `trace_json`.
@@ -188,6 +189,7 @@ class Loader:
         max_errors: int = 0,
         allow_unsafe_types: bool = False,
         fetch_threads: Count | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
         pin_threads: bool = False,
         sample_bytes_max: ByteSize = 1 << 30,
         trace: bool = False,

@@ -84,7 +84,7 @@ fn parameter(option: &OptionInfo) -> String {
         None => (kind.as_str(), ""),
     };
     let annotation = match (option.name, kind) {
-        ("remote" | "local", _) => "str | os.PathLike[str]",
+        ("remote" | "local" | "ca_file", _) => "str | os.PathLike[str]",
         // Blocks of no samples have no order.
         ("shuffle_block_size", _) => "Samples",
         (_, "String") => "str",

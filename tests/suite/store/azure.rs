@@ -22,12 +22,12 @@ fn signed() -> Options {
 
 /// Creates a rig whose store is configured for its own server; `change` edits the settings, for the server's address.
 fn rig(options: Options, change: impl FnOnce(&mut AzureSettings, &str)) -> (Rig, Remote) {
-    let server = ObjectServer::in_memory(options).expect("loopback");
-    let endpoint = Some(format!("{}/store", server.url()));
-    let mut azure = AzureSettings { endpoint, no_metadata: true, ..AzureSettings::default() };
-    change(&mut azure, &server.url());
-    let mut rig = Rig::with(Options::default(), StoreConfig { azure: Some(azure), ..config() });
-    rig.server = server;
+    let rig = Rig::of_store(options, |url| {
+        let endpoint = Some(format!("{url}/store"));
+        let mut azure = AzureSettings { endpoint, no_metadata: true, ..AzureSettings::default() };
+        change(&mut azure, url);
+        StoreConfig { azure: Some(azure), ..config() }
+    });
     let remote = rig.stores.open("azure://store.blob.core.windows.net/box/some folder/ü").expect("valid");
     (rig, remote)
 }

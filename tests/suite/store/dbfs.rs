@@ -15,12 +15,11 @@ fn rig(change: impl FnOnce(&mut DbfsSettings)) -> (Rig, Remote) {
         ..Issuer::default()
     };
     let bucket = Some("api/2.0/fs/files/Volumes/main".into());
-    let server = ObjectServer::in_memory(Options { bucket, issuer: Some(issuer), ..Options::default() });
-    let server = server.expect("loopback");
-    let mut dbfs = DbfsSettings { host: Some(server.url()), ..DbfsSettings::default() };
-    change(&mut dbfs);
-    let mut rig = Rig::with(Options::default(), StoreConfig { dbfs: Some(dbfs), ..config() });
-    rig.server = server;
+    let rig = Rig::of_store(Options { bucket, issuer: Some(issuer), ..Options::default() }, |url| {
+        let mut dbfs = DbfsSettings { host: Some(url.to_owned()), ..DbfsSettings::default() };
+        change(&mut dbfs);
+        StoreConfig { dbfs: Some(dbfs), ..config() }
+    });
     let remote = rig.stores.open("dbfs:/Volumes/main/some folder/ü").expect("valid");
     (rig, remote)
 }

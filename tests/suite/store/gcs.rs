@@ -13,11 +13,11 @@ fn options(issuer: Issuer) -> Options {
 
 /// Creates a rig whose store is configured for its own server; `change` edits the settings, for the server's address.
 fn rig(options: Options, change: impl FnOnce(&mut GcsSettings, &str)) -> (Rig, Remote) {
-    let server = ObjectServer::in_memory(options).expect("loopback");
-    let mut gcs = GcsSettings { endpoint: Some(server.url()), no_metadata: true, ..GcsSettings::default() };
-    change(&mut gcs, &server.url());
-    let mut rig = Rig::with(Options::default(), StoreConfig { gcs: Some(gcs), ..config() });
-    rig.server = server;
+    let rig = Rig::of_store(options, |url| {
+        let mut gcs = GcsSettings { endpoint: Some(url.to_owned()), no_metadata: true, ..GcsSettings::default() };
+        change(&mut gcs, url);
+        StoreConfig { gcs: Some(gcs), ..config() }
+    });
     let remote = rig.stores.open("gs://bucket/some folder/ü").expect("valid");
     (rig, remote)
 }

@@ -31,12 +31,10 @@ impl Set {
         let files = ObjectServer::in_memory(Options::default()).expect("loopback");
         let hub =
             Hub { repository: "me/set".into(), revision: "v1%2Fa".into(), files: files.url(), commit: commit.into() };
-        let server = ObjectServer::in_memory(Options { hub: Some(hub), issuer, ..Options::default() });
-        let server = server.expect("loopback");
-        let token = token.map(str::to_owned);
-        let hf = HfSettings { endpoint: Some(server.url()), token, ..HfSettings::default() };
-        let mut rig = Rig::with(Options::default(), StoreConfig { hf: Some(hf), ..config() });
-        rig.server = server;
+        let rig = Rig::of_store(Options { hub: Some(hub), issuer, ..Options::default() }, |url| {
+            let (endpoint, token) = (Some(url.to_owned()), token.map(str::to_owned));
+            StoreConfig { hf: Some(HfSettings { endpoint, token, ..HfSettings::default() }), ..config() }
+        });
         Self { rig, files }
     }
 

@@ -13,19 +13,19 @@ fn options(id: &str, key: &ServiceAccount) -> Options {
 
 /// Creates a rig whose store is configured for its own server; `change` edits the settings.
 fn rig(options: Options, key: &ServiceAccount, change: impl FnOnce(&mut OciSettings)) -> (Rig, Remote) {
-    let server = ObjectServer::in_memory(options).expect("loopback");
     let name = |text: &str| Some(text.to_owned());
-    let mut oci = OciSettings {
-        endpoint: Some(server.url()),
-        tenancy: name("t"),
-        user: name("u"),
-        fingerprint: name("f:0"),
-        key: Some(key.private_key.clone()),
-        ..OciSettings::default()
-    };
-    change(&mut oci);
-    let mut rig = Rig::with(Options::default(), StoreConfig { oci: Some(oci), ..config() });
-    rig.server = server;
+    let rig = Rig::of_store(options, |url| {
+        let mut oci = OciSettings {
+            endpoint: name(url),
+            tenancy: name("t"),
+            user: name("u"),
+            fingerprint: name("f:0"),
+            key: Some(key.private_key.clone()),
+            ..OciSettings::default()
+        };
+        change(&mut oci);
+        StoreConfig { oci: Some(oci), ..config() }
+    });
     let remote = rig.stores.open("oci://bucket@space/some folder/ü").expect("valid");
     (rig, remote)
 }

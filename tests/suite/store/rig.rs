@@ -22,9 +22,14 @@ impl Rig {
     }
 
     pub(crate) fn with(options: Options, config: StoreConfig) -> Self {
+        Self::of_store(options, |_| config)
+    }
+
+    /// Creates a rig whose stores have the settings that `config` returns for the server and its address.
+    pub(crate) fn of_store(options: Options, config: impl FnOnce(&str) -> StoreConfig) -> Self {
         let server = ObjectServer::in_memory(options).expect("loopback");
         let (stats, clock) = (Arc::new(Stats::default()), Clock::manual());
-        let stores = Stores::new(config, &stats, clock.clone()).expect("threads");
+        let stores = Stores::new(config(&server.url()), &stats, clock.clone()).expect("threads");
         Self { server, stores, stats, clock }
     }
 

@@ -12,24 +12,20 @@ fn options() -> Options {
     Options { bucket: Some("bucket".into()), keys: Some(Keys::new(KEYS.0, KEYS.1)), ..Options::default() }
 }
 
-/// Settings with the keys, which never use the machine's credentials.
-fn settings(server: &ObjectServer) -> S3Settings {
-    S3Settings {
-        endpoint: Some(server.url()),
-        access_key: Some(KEYS.0.into()),
-        secret_key: Some(KEYS.1.into()),
-        no_metadata: true,
-        ..S3Settings::default()
-    }
-}
-
-/// Creates a rig whose store is configured for its own server; `change` edits the settings first.
+/// Creates a rig whose store is configured for its own server, with the keys and without the machine's credentials;
+/// `change` edits the settings.
 fn rig(options: Options, change: impl FnOnce(&mut S3Settings)) -> (Rig, Remote) {
-    let server = ObjectServer::in_memory(options).expect("loopback");
-    let mut s3 = settings(&server);
-    change(&mut s3);
-    let mut rig = Rig::with(Options::default(), StoreConfig { s3: Some(s3), ..config() });
-    rig.server = server;
+    let rig = Rig::of_store(options, |url| {
+        let mut s3 = S3Settings {
+            endpoint: Some(url.to_owned()),
+            access_key: Some(KEYS.0.into()),
+            secret_key: Some(KEYS.1.into()),
+            no_metadata: true,
+            ..S3Settings::default()
+        };
+        change(&mut s3);
+        StoreConfig { s3: Some(s3), ..config() }
+    });
     let remote = rig.stores.open("s3://bucket/some folder/ü").expect("valid");
     (rig, remote)
 }

@@ -8,7 +8,7 @@ use forebay_tests::server::{Fault, Keys, Options, Rule};
 const KEYS: (&str, &str) = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
 
 /// Host name that no resolver accepts, so none is asked: its label is too long.
-const NO_HOST: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.invalid";
+pub(crate) const NO_HOST: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.invalid";
 
 /// Error of a request for the index of a bucket. `change` receives the keys that the server demands, the settings of the
 /// client and the rules of the server.
@@ -38,7 +38,7 @@ fn response(status: u16, code: &str) -> Option<Fault> {
     ))
 }
 
-fn check(error: &Error, kind: ErrorKind, advice: &str) {
+pub(crate) fn check(error: &Error, kind: ErrorKind, advice: &str) {
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(advice), "{advice:?} is missing: {error}");
 }
@@ -138,11 +138,15 @@ fn addresses_of_http() {
         "the TLS handshake failed: check that the server speaks https at this port",
     );
     let tls = Rig::with(Options { tls: true, ..Options::default() }, config());
-    check(&error(&tls.server.url()), ErrorKind::Permission, "set SSL_CERT_FILE to a file with its authority");
+    check(
+        &error(&tls.server.url()),
+        ErrorKind::Permission,
+        "set SSL_CERT_FILE or ca_file to a file with its authority",
+    );
 }
 
 /// Address of a port that nothing listens on.
-fn closed_port(rig: &Rig) -> String {
+pub(crate) fn closed_port(rig: &Rig) -> String {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     let port = free.local_addr().expect("an address").port();
     assert_ne!(port, rig.server.address().port());

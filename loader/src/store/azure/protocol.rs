@@ -6,7 +6,7 @@ use crate::store::context::ThreadContext;
 use crate::store::credentials::{Bridge, Search, is_same_server, refuse_redirect, sign_with};
 use crate::store::failure::Failure;
 use crate::store::http::{Protocol, Rejected};
-use crate::store::key::encode_path;
+use crate::store::key::{encode_path, encode_prefix};
 use crate::store::threads::FetchQueues;
 use crate::store::url::Container;
 use crate::sync::{Arc, Mutex};
@@ -67,10 +67,7 @@ impl AzureProtocol {
             Some(host) => format!("https://{host}"),
             None => format!("https://{account}.{}.core.windows.net", if place.is_lake { "dfs" } else { "blob" }),
         });
-        let prefix = match &*place.prefix {
-            "" => String::new(),
-            prefix => format!("{}/", encode_path(prefix)),
-        };
+        let prefix = encode_prefix(&place.prefix);
         let bridge = Bridge::new(queues);
         let library = library(&settings, &account, &place.name, &bridge)?;
         Ok(Self {
@@ -206,6 +203,9 @@ impl Protocol for AzureProtocol {
                 "no credentials were found: set AZURE_ACCOUNT_ACCESS_KEY, AZURE_STORAGE_CONNECTION_STRING or \
                  AZURE_STORAGE_SAS_TOKEN, or AZURE_CLIENT_ID with AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or run `az login`"
             }
+            (401 | 403 | 404 | 409, _) if self.settings.anonymous => {
+                "requests are not signed: unset AZURE_SKIP_SIGNATURE, unless the container is public"
+            }
             (403, Some("AuthenticationFailed")) => {
                 "check the account's name and key or the SAS token with its end, and this machine's clock"
             }
@@ -213,8 +213,13 @@ impl Protocol for AzureProtocol {
                 "the identity needs the role Storage Blob Data Reader for the container"
             }
             (403, Some("AuthorizationFailure")) => "the account's network rules may not admit this machine",
+            (401, _) => "the token is not accepted: log in again with `az login`, and check AZURE_TENANT_ID",
             (404, Some("ContainerNotFound" | "FilesystemNotFound")) => {
                 return Some(format!("account {} has no container {}", self.account, self.container));
+            }
+            (404, Some("BlobNotFound" | "PathNotFound")) => "check the path in `remote`, and `split`",
+            (400 | 404 | 405, None) if self.settings.endpoint.is_some() => {
+                "the server may not be Azure's: check AZURE_STORAGE_SERVICE_ENDPOINT and AZURE_STORAGE_CONNECTION_STRING"
             }
             _ => return None,
         };

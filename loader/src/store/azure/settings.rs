@@ -56,7 +56,10 @@ impl AzureSettings {
         let first = |names: &[&str]| names.iter().find_map(|name| variable(name));
         let parts = variable("AZURE_STORAGE_CONNECTION_STRING").unwrap_or_default();
         let part = |name: &str| {
-            let found = parts.split(';').filter_map(|part| part.split_once('=')).find(|(key, _)| *key == name);
+            let found = parts
+                .split(';')
+                .filter_map(|part| part.split_once('='))
+                .find(|(key, _)| key.trim().eq_ignore_ascii_case(name));
             found.map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty())
         };
         let is_emulator = part("UseDevelopmentStorage").is_some_and(|value| value.eq_ignore_ascii_case("true"));
@@ -136,8 +139,7 @@ mod tests {
 
     #[test]
     fn a_connection_string_is_taken_apart() {
-        let text =
-            "DefaultEndpointsProtocol=https;AccountName=store;AccountKey=a2V5+/==;EndpointSuffix=core.chinacloudapi.cn";
+        let text = "DefaultEndpointsProtocol=https;accountname=store; AccountKey=a2V5+/==;EndpointSuffix=core.chinacloudapi.cn";
         let settings = read(&[("AZURE_STORAGE_CONNECTION_STRING", text)]).expect("fine");
         assert_eq!((settings.account.as_deref(), settings.account_key.as_deref()), (Some("store"), Some("a2V5+/==")));
         assert_eq!(settings.endpoint.as_deref(), Some("https://store.blob.core.chinacloudapi.cn"));

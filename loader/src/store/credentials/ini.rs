@@ -9,7 +9,7 @@ pub(crate) fn ini_value(section: &Section, name: &str) -> Option<String> {
     found.map(|(_, value)| value.clone())
 }
 
-/// Returns the sections of a file in their order, with their names. Indented lines belong to a nested setting and are
+/// Returns the sections of a file in their order, with their names. A name ends at `=` or `:`. Indented lines belong to a nested setting and are
 /// left out.
 pub(crate) fn ini_sections(text: &str) -> Vec<(&str, Section)> {
     let mut sections: Vec<(&str, Section)> = Vec::new();
@@ -18,10 +18,25 @@ pub(crate) fn ini_sections(text: &str) -> Vec<(&str, Section)> {
             sections.push((name.trim(), Section::new()));
         } else if let Some((_, section)) = sections.last_mut()
             && !line.starts_with([' ', '\t', '#', ';'])
-            && let Some((key, value)) = line.split_once('=')
+            && let Some((key, value)) = line.split_once(['=', ':'])
         {
             section.push((key.trim().to_lowercase(), value.trim().to_owned()));
         }
     }
     sections
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_end_at_the_first_of_both_signs() {
+        let text = "[a]\nhost: https://h:1\nKey = x:y=z\n  nested = 1\n# no = 1\n[ b ]\nempty =\n";
+        let sections = ini_sections(text);
+        assert_eq!(sections.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["a", "b"]);
+        let value = |name| ini_value(&sections[0].1, name);
+        assert_eq!((value("host").as_deref(), value("key").as_deref()), (Some("https://h:1"), Some("x:y=z")));
+        assert_eq!((value("nested"), ini_value(&sections[1].1, "empty")), (None, None));
+    }
 }

@@ -84,12 +84,16 @@ impl Protocol for DbfsProtocol {
         }
     }
 
-    fn hint(&self, status: StatusCode, _: Option<&str>) -> Option<String> {
-        let hint = match status.as_u16() {
-            401 => {
+    fn hint(&self, status: StatusCode, code: Option<&str>) -> Option<String> {
+        let hint = match (status.as_u16(), code) {
+            (401, _) => {
                 "check DATABRICKS_TOKEN, or the secret of the service principal, and that they belong to DATABRICKS_HOST"
             }
-            403 => "the user needs READ VOLUME on the volume, and USE on its catalog and schema",
+            (403, _) => {
+                "the user needs READ VOLUME on the volume, and USE on its catalog and schema; a token may have expired"
+            }
+            (404, Some(_)) => "check the volume and the path in `remote`, and `split`",
+            (400 | 404 | 405, None) => "the server may not be a workspace of Databricks: check DATABRICKS_HOST",
             _ => return None,
         };
         Some(hint.to_owned())

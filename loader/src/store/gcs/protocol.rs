@@ -6,7 +6,7 @@ use crate::store::context::ThreadContext;
 use crate::store::credentials::{Search, TokenCache, is_same_server, refuse_redirect};
 use crate::store::failure::Failure;
 use crate::store::http::{Protocol, Rejected};
-use crate::store::key::{encode_component, encode_path};
+use crate::store::key::{encode_component, encode_path, encode_prefix};
 use crate::store::s3::authorize;
 use crate::store::url::Bucket;
 use crate::{Error, Result};
@@ -40,7 +40,7 @@ impl GcsProtocol {
         let is_used = !settings.anonymous && settings.access_key.is_none();
         let account = settings.credentials.as_deref().filter(|_| is_used).map(Account::parse).transpose()?;
         let endpoint = settings.endpoint.as_deref().unwrap_or(ENDPOINT).trim_end_matches('/');
-        let prefix = if prefix.is_empty() { String::new() } else { format!("{}/", encode_path(&prefix)) };
+        let prefix = encode_prefix(&prefix);
         Ok(Self {
             base: format!("{endpoint}/{bucket}/{prefix}"),
             settings,
@@ -138,13 +138,25 @@ impl Protocol for GcsProtocol {
                 "no credentials were found: set GOOGLE_APPLICATION_CREDENTIALS to a credentials file, or GCS_KEY and \
                  GCS_SECRET, or run `gcloud auth application-default login`"
             }
+            (401 | 403, _) if self.settings.anonymous => {
+                "requests are not signed: unset GOOGLE_SKIP_SIGNATURE, or STORAGE_EMULATOR_HOST if this is no emulator"
+            }
             (403, Some("SignatureDoesNotMatch")) => "check GCS_SECRET",
             (403, Some("InvalidAccessKeyId" | "InvalidSecurity")) => "check GCS_KEY",
             (_, Some("RequestTimeTooSkewed")) => "set this machine's clock",
             (_, Some("UserProjectMissing")) => {
                 "the requester pays for this bucket: set GOOGLE_CLOUD_QUOTA_PROJECT to the project that pays"
             }
+            (403, Some("AccessDenied")) => {
+                let bucket = &self.bucket;
+                return Some(format!("the account needs the role Storage Object Viewer for bucket {bucket}"));
+            }
             (404, Some("NoSuchBucket")) => return Some(format!("there is no bucket {}", self.bucket)),
+            (404, Some("NoSuchKey")) => "check the path in `remote`, and `split`",
+            (400 | 404 | 405, None) if self.settings.endpoint.is_some() => {
+                "the server may not be Google Cloud Storage: check STORAGE_EMULATOR_HOST and \
+                 CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"
+            }
             _ => return None,
         };
         Some(hint.to_owned())

@@ -5,7 +5,7 @@ use crate::store::context::ThreadContext;
 use crate::store::credentials::is_same_server;
 use crate::store::failure::Failure;
 use crate::store::http::{Protocol, Redirects};
-use crate::store::key::{encode_component, encode_path};
+use crate::store::key::{encode_component, encode_path, encode_prefix};
 use crate::store::source::Version;
 use crate::store::url::Repository;
 use crate::sync::OnceLock;
@@ -38,10 +38,7 @@ impl HfProtocol {
         settings.validate()?;
         let endpoint = settings.endpoint.as_deref().unwrap_or(ENDPOINT).trim_end_matches('/');
         let page = format!("{endpoint}/datasets/{}", place.name);
-        let prefix = match &*place.prefix {
-            "" => String::new(),
-            prefix => format!("{}/", encode_path(prefix)),
-        };
+        let prefix = encode_prefix(&place.prefix);
         let authorization = settings.token.as_ref().map(|token| {
             let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
                 .map_err(|_| Error::config("the hub's token has characters that cannot be sent"))?;
@@ -124,6 +121,8 @@ impl Protocol for HfProtocol {
                 Some(commit) => format!("commit {commit} of data set {repository} was removed: start again"),
                 None => format!("data set {repository} has no revision {revision}"),
             },
+            (404, Some("EntryNotFound")) => "check the path in `remote`, and `split`".to_owned(),
+            (400 | 404 | 405, None) => "the server may not be the hub: check HF_ENDPOINT".to_owned(),
             (429, _) if self.authorization.is_none() => {
                 "the hub limits requests without a token more: set HF_TOKEN or run `hf auth login`".to_owned()
             }

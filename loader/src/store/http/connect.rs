@@ -84,7 +84,7 @@ fn certificate_advice(why: &CertificateError) -> &'static str {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "the server's certificate is that of another host: check the address and the endpoint"
         }
-        _ => "the server's certificate is not trusted: set SSL_CERT_FILE to a file with its authority",
+        _ => "the server's certificate is not trusted: set SSL_CERT_FILE or ca_file to a file with its authority",
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
             (CertificateError::Expired, "check this machine's clock"),
             (CertificateError::NotValidYet, "check this machine's clock"),
             (CertificateError::NotValidForName, "check the address and the endpoint"),
-            (CertificateError::UnknownIssuer, "set SSL_CERT_FILE"),
+            (CertificateError::UnknownIssuer, "set SSL_CERT_FILE or ca_file"),
         ] {
             assert!(certificate_advice(&why).contains(advice), "{why:?}");
         }

@@ -78,8 +78,8 @@ fn version(headers: &HeaderMap) -> Option<Version> {
         .or_else(|| text(headers, &header::LAST_MODIFIED).map(|time| Version::LastModified(time.to_owned())))
 }
 
-/// Returns true if an object is stored with a `Content-Encoding`. Google unpacks it on the way, and names it in a header of
-/// its own.
+/// Returns true if an object is stored with a `Content-Encoding`. Google unpacks it on the way, and names it in another
+/// header.
 pub(super) fn has_encoding(headers: &HeaderMap) -> bool {
     let google = header::HeaderName::from_static("x-goog-stored-content-encoding");
     let names = |name| text(headers, name).is_some_and(|value| !matches!(value, "" | "identity"));

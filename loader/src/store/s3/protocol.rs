@@ -179,6 +179,7 @@ impl Protocol for S3Protocol {
             (401 | 403, _) if self.search.is_unsigned() => {
                 "no credentials were found: set AWS_ACCESS_KEY_ID or AWS_PROFILE"
             }
+            (401 | 403, _) if self.settings.anonymous => "requests are not signed: unset AWS_SKIP_SIGNATURE",
             (_, Some("ExpiredToken" | "TokenRefreshRequired")) => {
                 "the credentials have expired: get new ones, such as with `aws sso login`, and start again"
             }
