@@ -36,10 +36,12 @@ const ATTEMPTS: u32 = 1000;
 /// Seeds of the ordinary run, a few seconds.
 const SEEDS: u64 = 100;
 
-/// Data set with hashes, in a folder behind a server.
+/// Data set, in a folder behind a server.
 struct DataSet {
     folder: tempfile::TempDir,
     server: ObjectServer,
+    has_hashes: bool,
+    index_bytes: u64,
     /// Samples of each shard.
     counts: Vec<u64>,
     /// Bytes of the files that are fetched, and of the largest one.
@@ -48,10 +50,10 @@ struct DataSet {
 }
 
 impl DataSet {
-    fn new(compression: Option<&str>) -> Self {
+    fn new(compression: Option<&str>, has_hashes: bool) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let compression = compression.map(|c| Compression::parse(c).expect("a compression"));
-        let hashes = vec![HashAlgo::parse("xxh64").expect("an algorithm")];
+        let hashes = if has_hashes { vec![HashAlgo::parse("xxh64").expect("an algorithm")] } else { Vec::new() };
         let options = Options { size_limit: Some(1 << 10), compression, hashes, ..Options::default() };
         let index = tokens(folder.path(), SAMPLES, LENGTH, DATA_SEED, options).expect("a data set");
         let index_bytes = std::fs::metadata(folder.path().join("index.json")).expect("an index").len();
@@ -59,6 +61,8 @@ impl DataSet {
         let server = ObjectServer::start(Root::folder(folder.path()), ServerOptions::default()).expect("a server");
         Self {
             server,
+            has_hashes,
+            index_bytes,
             counts: index.shards.iter().map(|shard| shard.samples).collect(),
             bytes: index_bytes + files().sum::<u64>(),
             bytes_max: files().max().expect("a shard"),
@@ -108,7 +112,9 @@ struct Totals {
 fn run(data: &DataSet, cache_limit: Option<u64>, seed: u64, idle: Option<&Resources>) -> Totals {
     let cache = tempfile::tempdir().expect("a folder");
     let clock = Clock::manual();
-    let schedule = Schedule { seed, percent: 30, faults_max: FAULTS_MAX };
+    let keeps_bytes = !data.has_hashes;
+    let has_weak_tags = seed / 4 % 3 == 2;
+    let schedule = Schedule { seed, percent: 30, faults_max: FAULTS_MAX, keeps_bytes, has_weak_tags };
     let proxy = ChaosProxy::start(data.server.address(), schedule, clock.clone()).expect("a proxy");
     let proxy = SeededProxy { seed, proxy };
     let stream =
@@ -222,15 +228,16 @@ impl Resources {
 
 /// Runs the seeds; prints progress if there are many.
 fn run_all(seeds: Range<u64>) {
-    let (plain, packed) = (DataSet::new(None), DataSet::new(Some("zstd")));
+    let sets = |has_hashes| [None, Some("zstd")].map(|compression| DataSet::new(compression, has_hashes));
+    let (with_hashes, without_hashes) = (sets(true), sets(false));
     let (begun, all) = (Instant::now(), seeds.end - seeds.start);
     // The first use of the engine opens descriptors that all loaders share.
-    run(&plain, None, u64::MAX, None);
-    let index_bytes = std::fs::metadata(plain.folder.path().join("index.json")).expect("an index").len();
+    run(&with_hashes[0], None, u64::MAX, None);
     let (idle, mut sum) = (Resources::now(), Totals::default());
     for (done, seed) in (1..).zip(seeds) {
-        let data = if seed % 4 == 3 { &packed } else { &plain };
-        let totals = run(data, (seed % 4 == 2).then(|| index_bytes + 6 * plain.bytes_max), seed, Some(&idle));
+        let sets = if seed / 4 % 3 == 1 { &without_hashes } else { &with_hashes };
+        let data = &sets[usize::from(seed % 4 == 3)];
+        let totals = run(data, (seed % 4 == 2).then(|| data.index_bytes + 6 * data.bytes_max), seed, Some(&idle));
         sum.faults += totals.faults;
         sum.retries += totals.retries;
         sum.second_requests += totals.second_requests;

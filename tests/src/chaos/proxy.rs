@@ -173,7 +173,12 @@ async fn forward(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
             }
             _ => {}
         }
-        let (head, body) = exchange(shared.upstream, &request).await?;
+        let (mut head, body) = exchange(shared.upstream, &request).await?;
+        if shared.schedule.has_weak_tags
+            && let Some(tag) = head.header("etag").map(|tag| format!("W/{tag}"))
+        {
+            head = head.with("etag", tag);
+        }
         if !respond(&mut client, shared, fault, head, body).await? {
             return Ok(());
         }

@@ -79,6 +79,10 @@ pub struct Schedule {
     pub percent: u64,
     /// Most faults of one part. All later requests for it are answered well.
     pub faults_max: u32,
+    /// No fault changes the bytes of an object: without hashes, a client cannot know.
+    pub keeps_bytes: bool,
+    /// Entity tags are weak, which promises no equal bytes.
+    pub has_weak_tags: bool,
 }
 
 impl Schedule {
@@ -115,7 +119,8 @@ impl Schedule {
             14 => Fault::Chunked,
             _ => Fault::ChunkedShort(at),
         };
-        (!fault.is_wrong_data() || !part.path.ends_with("index.json")).then_some(fault)
+        let keeps_bytes = self.keeps_bytes || part.path.ends_with("index.json");
+        (!fault.is_wrong_data() || !keeps_bytes).then_some(fault)
     }
 }
 
@@ -139,7 +144,7 @@ mod tests {
     #[test]
     fn faults_follow_from_the_seed_and_end() {
         let of = |seed| {
-            let schedule = Schedule { seed, percent: 50, faults_max: 3 };
+            let schedule = Schedule { seed, percent: 50, faults_max: 3, keeps_bytes: false, has_weak_tags: false };
             (0..100).flat_map(|p| (0..5).map(move |n| schedule.fault(&part(p), n))).collect::<Vec<_>>()
         };
         assert_eq!(of(7), of(7));
@@ -151,7 +156,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_fault_occurs_and_the_index_keeps_its_bytes() {
-        let schedule = Schedule { seed: 1, percent: 100, faults_max: 1 };
+        let schedule = Schedule { seed: 1, percent: 100, faults_max: 1, keeps_bytes: false, has_weak_tags: false };
         let faults: Vec<_> = (0..500).filter_map(|p| schedule.fault(&part(p), 0)).collect();
         for kind in [Fault::Delay, Fault::Changed, Fault::WrongRange, Fault::Empty, Fault::Chunked, Fault::NoResponse] {
             assert!(faults.contains(&kind), "{kind:?}");
@@ -161,5 +166,7 @@ mod tests {
         let index = Part { path: "/index.json".into(), last: None };
         let of_index = |seed| Schedule { seed, ..schedule }.fault(&index, 0);
         assert!((0..500).filter_map(of_index).all(|fault| !fault.is_wrong_data()));
+        let without_hashes = Schedule { keeps_bytes: true, ..schedule };
+        assert!((0..500).filter_map(|p| without_hashes.fault(&part(p), 0)).all(|fault| !fault.is_wrong_data()));
     }
 }
