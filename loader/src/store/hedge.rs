@@ -89,9 +89,12 @@ impl State {
 }
 
 impl HedgeBudget<'_> {
-    /// Notes that the second request has received `bytes` bytes.
+    /// Notes that the second request has received `bytes` bytes. More than were taken count, too: a server without ranges
+    /// sends all bytes before the missing ones.
     pub(crate) fn spend(&mut self, bytes: usize) {
-        self.remaining = self.remaining.saturating_sub(bytes as u64);
+        let taken = self.remaining.min(bytes as u64);
+        self.remaining -= taken;
+        self.hedging.0.borrow_mut().hedged_bytes += bytes as u64 - taken;
     }
 }
 
@@ -142,6 +145,10 @@ mod tests {
         drop(first);
         assert!(hedging.budget(171).is_none());
         drop(hedging.budget(170).expect("unused bytes return"));
-        assert!(hedging.budget(170).is_some());
+        let mut whole = hedging.budget(170).expect("unused bytes return");
+        whole.spend(1000);
+        drop(whole);
+        hedging.record(1000 * FETCHED_PER_HEDGED as usize - 4000, MS);
+        assert!(hedging.budget(1).is_none(), "skipped bytes are part of the budget");
     }
 }

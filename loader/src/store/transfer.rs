@@ -146,7 +146,7 @@ async fn race(context: &ThreadContext, part: &mut Part, done: &Cell<usize>) -> R
     };
     let winner = {
         let target = Target { job: &job, start: part.start, done };
-        let first = receive(context, &target, &mut part.memory, count);
+        let first = receive(context, &target, &mut part.memory, count, |_| ());
         tokio::pin!(first);
         let is_hedged = job.source.is_on_network() && job.source.has_ranges();
         let late_after = if is_hedged { context.hedging.late_after(bytes) } else { None };
@@ -183,9 +183,10 @@ async fn hedge(
     mut first: Pin<&mut impl Future<Output = Result<(), Failure>>>,
 ) -> Result<Winner, Failure> {
     let from = done.get();
-    let mut tail = BytesMut::zeroed((end - start) as usize - from);
-    let budget = if context.flight.is_throttled() { None } else { context.hedging.budget(tail.len()) };
+    let missing = (end - start) as usize - from;
+    let budget = if context.flight.is_throttled() { None } else { context.hedging.budget(missing) };
     let Some(budget) = budget else { return first.await.map(|()| Winner::First) };
+    let mut tail = BytesMut::zeroed(missing);
     let counters = &context.shared.counters;
     counters.hedges.add(1);
     log::info!("{}: {} is late: bytes {}..{end} are requested again", job.remote, job.key, start + from as u64);
@@ -198,7 +199,11 @@ async fn hedge(
     let second_done = Cell::new(0);
     let target = Target { job, start: start + from as u64, done: &second_done };
     let second_wins = {
-        let second = receive(context, &target, &mut tail, count);
+        let skipped = |n| {
+            budget.borrow_mut().spend(n);
+            counters.hedge_bytes.add(n as u64);
+        };
+        let second = receive(context, &target, &mut tail, count, skipped);
         tokio::pin!(second);
         tokio::select! {
             biased;
@@ -216,11 +221,13 @@ async fn hedge(
 }
 
 /// Makes exchanges until `memory` is full. A server may send less than requested, as long as every response has bytes.
+/// Calls `count` for bytes that are written to `memory`, and `skipped` for those before them.
 async fn receive(
     context: &ThreadContext,
     target: &Target<'_>,
     memory: &mut [u8],
     count: impl Fn(usize),
+    skipped: impl Fn(usize),
 ) -> Result<(), Failure> {
     let &Target { job, start, done } = target;
     let end = start + memory.len() as u64;
@@ -235,7 +242,7 @@ async fn receive(
         let GetResponse { head, mut body } = job.source.get(context, &request).await?;
         check_head(job, &head)?;
         let mut body = TimedBody::new(context, &mut *body, context.shared.config.download_timeout);
-        skip(&head, &mut body, from).await?;
+        skip(&head, &mut body, from, &skipped).await?;
         let before = done.get();
         let mut remaining = head.promised.map_or(u64::MAX, |n| n - (from - head.start));
         while done.get() < memory.len() && remaining > 0 {
@@ -284,7 +291,7 @@ fn check_head(job: &Job, head: &Head) -> Result<(), Failure> {
 }
 
 /// Skips the bytes before `from`, from servers that do not support ranges.
-async fn skip(head: &Head, body: &mut TimedBody<'_>, from: u64) -> Result<(), Failure> {
+async fn skip(head: &Head, body: &mut TimedBody<'_>, from: u64, skipped: impl Fn(usize)) -> Result<(), Failure> {
     let mut ahead = from.checked_sub(head.start).ok_or_else(|| {
         Failure::network(format!("the response starts at byte {}, and {from} was requested", head.start))
     })?;
@@ -296,7 +303,10 @@ async fn skip(head: &Head, body: &mut TimedBody<'_>, from: u64) -> Result<(), Fa
         let n = scratch.len().min(usize::try_from(ahead).unwrap_or(CHUNK_BYTES));
         match body.read(&mut scratch[..n]).await? {
             0 => return Err(ended_early()),
-            n => ahead -= n as u64,
+            n => {
+                ahead -= n as u64;
+                skipped(n);
+            }
         }
     }
     Ok(())
