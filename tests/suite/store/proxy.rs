@@ -91,6 +91,23 @@ fn encrypted_requests_go_through_a_tunnel() {
 }
 
 #[test]
+fn the_connection_to_a_proxy_may_be_encrypted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ca_file = folder.path().join("ca.pem");
+    std::fs::write(&ca_file, TEST_CA).expect("written");
+    // It answers requests in absolute form itself, and refuses tunnels.
+    let proxy = ObjectServer::in_memory(Options { tls: true, ..Options::default() }).expect("loopback");
+    proxy.put("shard", content(1000)).expect("memory");
+    let config = StoreConfig { ca_file: Some(ca_file), proxies: Some(Proxies::all(&proxy.url())), ..config() };
+    let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::manual()).expect("threads");
+    let fetch = |remote| stores.open(remote).expect("valid").fetch(FetchRequest::new("shard", 1000))?.wait();
+    assert_eq!(*fetch("http://store.invalid").unwrap_or_else(|e| panic!("{e}")), *content(1000));
+    let error = fetch("https://store.invalid").expect_err("refused");
+    assert!(error.to_string().contains("the proxy refuses a tunnel to this host (405)"), "{error}");
+    assert!(proxy.seen().iter().any(|seen| seen.method == "CONNECT"));
+}
+
+#[test]
 fn wrong_credentials_of_a_proxy_are_named_without_them() {
     for tls in [false, true] {
         let server = ObjectServer::in_memory(Options { tls, ..Options::default() }).expect("loopback");

@@ -37,25 +37,52 @@ pub(crate) async fn connect(context: &ThreadContext, origin: &Origin) -> Result<
     secure(context, origin, proxy.as_ref(), stream.await?).await
 }
 
-/// Starts TLS if the address requires it, through a tunnel if there is a proxy, then HTTP.
+/// Starts HTTP on a connection to `origin` or to its proxy, which may be encrypted itself.
 async fn secure(
+    context: &ThreadContext,
+    origin: &Origin,
+    proxy: Option<&Proxy>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+) -> Result<Sender, Failure> {
+    context.shared.counters.connections.add(1);
+    match proxy {
+        Some(proxy) => match proxy.server()? {
+            server if server.tls => {
+                through(context, origin, Some(proxy), encrypt(context, &server, stream).await?).await
+            }
+            _ => through(context, origin, Some(proxy), stream).await,
+        },
+        None => through(context, origin, None, stream).await,
+    }
+}
+
+/// Starts TLS if the address requires it, through a tunnel if there is a proxy, then HTTP.
+async fn through(
     context: &ThreadContext,
     origin: &Origin,
     proxy: Option<&Proxy>,
     mut stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
 ) -> Result<Sender, Failure> {
-    context.shared.counters.connections.add(1);
     if !origin.tls {
         return handshake(stream).await;
     }
     if let Some(proxy) = proxy {
         proxy.open_tunnel(&mut stream, origin).await?;
     }
+    handshake(encrypt(context, origin, stream).await?).await
+}
+
+/// Starts TLS with `origin`.
+async fn encrypt<S: AsyncRead + AsyncWrite + Unpin>(
+    context: &ThreadContext,
+    origin: &Origin,
+    stream: S,
+) -> Result<tokio_rustls::client::TlsStream<S>, Failure> {
     let config = context.shared.tls.config().map_err(Failure::permanent)?;
     let name = ServerName::try_from(origin.host.trim_matches(['[', ']']).to_owned()).map_err(|e| {
         Failure::permanent(Error::config("the host name cannot be checked against a certificate").caused_by(e))
     })?;
-    let stream = tokio_rustls::TlsConnector::from(config).connect(name, stream).await.map_err(|e| {
+    tokio_rustls::TlsConnector::from(config).connect(name, stream).await.map_err(|e| {
         // A certificate that is not trusted stays so; other failures may be temporary.
         let cause = e.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         let certificate = if let Some(rustls::Error::InvalidCertificate(why)) = cause { Some(why) } else { None };
@@ -68,8 +95,7 @@ async fn secure(
             Some(why) => Error::new(ErrorKind::Permission, certificate_advice(why)),
         };
         Failure::new(why.caused_by(e).with("host", origin), is_trusted)
-    })?;
-    handshake(stream).await
+    })
 }
 
 /// Returns the message for a certificate that is not trusted.

@@ -1,6 +1,6 @@
 //! Proxies between this machine and the stores.
 //!
-//! Requests for `http` go to the proxy in absolute form. For `https` the proxy opens a tunnel, so that it sees no more than
+//! The connection to a proxy is encrypted if its address is `https`. Requests for `http` go to the proxy in absolute form. For `https` the proxy opens a tunnel, so that it sees no more than
 //! the name of the host. The proxy resolves the names of hosts.
 
 use super::pool::Origin;
@@ -64,11 +64,12 @@ impl Proxy {
     pub(super) fn server(&self) -> Result<Origin, Failure> {
         let unsupported = || {
             let scheme = self.0.uri().scheme_str().unwrap_or_default();
-            let message =
-                format!("{scheme} proxies are not supported: set HTTPS_PROXY to an http:// proxy, or NO_PROXY");
+            let message = format!(
+                "{scheme} proxies are not supported: set HTTPS_PROXY to an http:// or https:// proxy, or NO_PROXY"
+            );
             Failure::permanent(Error::new(ErrorKind::Unsupported, message))
         };
-        Origin::of(self.0.uri()).filter(|server| !server.tls).ok_or_else(unsupported)
+        Origin::of(self.0.uri()).ok_or_else(unsupported)
     }
 
     /// Returns the credentials of the proxy, for the header `Proxy-Authorization`.
@@ -168,11 +169,11 @@ mod tests {
 
     #[test]
     fn a_proxy_of_another_protocol_is_refused_with_the_remedy() {
-        for url in ["socks5://proxy:1080", "https://proxy:3128"] {
-            let proxy = Proxies::all(url).of(&origin(true, "host")).expect("a proxy");
-            let Err(failure) = proxy.server() else { panic!("{url}") };
-            assert!(failure.error.to_string().contains("HTTPS_PROXY"), "{}", failure.error);
-        }
+        let proxy = Proxies::all("socks5://proxy:1080").of(&origin(true, "host")).expect("a proxy");
+        let Err(failure) = proxy.server() else { panic!("not supported") };
+        assert!(failure.error.to_string().contains("HTTPS_PROXY"), "{}", failure.error);
+        let proxy = Proxies::all("https://proxy:3128").of(&origin(false, "host")).expect("a proxy");
+        assert!(proxy.server().is_ok_and(|server| server.tls));
     }
 
     #[test]
