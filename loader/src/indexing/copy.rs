@@ -126,7 +126,7 @@ impl IndexedCopy {
             shard.compression,
             &shard.hashes,
             &shard.raw_data.basename,
-            &[&head, &bytes, &trailer],
+            &[head, bytes, trailer].map(bytes::Bytes::from),
         )?;
         Ok((Shard { raw_data, zip_data, ..shard.clone() }, report))
     }

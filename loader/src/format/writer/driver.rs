@@ -1,5 +1,6 @@
 //! The writer: cuts samples into shards, and passes full shards to threads.
 
+use bytes::Bytes;
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 
 use super::sample;
@@ -296,12 +297,12 @@ impl WriterContext {
             None => Vec::new(),
         };
         let ([head, body, trailer], meta) = samples.into_files(&self.frame, trailer)?;
-        let store = |basename: &str, pieces: &[&[u8]]| {
+        let store = |basename: &str, pieces: &[Bytes]| {
             store_file(&*self.sink, self.options.compression, &self.options.hashes, basename, pieces)
         };
         let name = format!("shard.{number:05}.{}", self.layout.format.name());
-        let (raw_data, zip_data) = store(&name, &[&head, &body, &trailer])?;
-        let meta = meta.map(|meta| store(&format!("{name}.meta"), &[&meta])).transpose()?;
+        let (raw_data, zip_data) = store(&name, &[head, body, trailer].map(Bytes::from))?;
+        let meta = meta.map(|meta| store(&format!("{name}.meta"), &[meta.into()])).transpose()?;
         let (raw_meta, zip_meta) = meta.unzip();
         Ok(Shard {
             layout: Arc::clone(&self.layout),

@@ -1,5 +1,6 @@
 //! Destinations of a writer's files.
 
+use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
@@ -11,14 +12,15 @@ use crate::sync::Mutex;
 
 /// Destination of whole files. Several workers call it at the same time.
 pub trait Sink: Send + Sync {
-    /// Stores the concatenated `pieces` as the file `basename`: completely, or not under this name.
+    /// Stores the concatenated `pieces` as the file `basename`: completely, or not under this name. It may return before
+    /// they are stored.
     ///
     /// # Errors
     ///
-    /// Any failure; the writer then stops and writes no index.
-    fn put(&self, basename: &str, pieces: &[&[u8]]) -> Result<()>;
+    /// Any failure, also that of an earlier file; the writer then stops and writes no index.
+    fn put(&self, basename: &str, pieces: &[Bytes]) -> Result<()>;
 
-    /// Stores the index, after all other files are safe from a crash.
+    /// Stores the index, after all other files are stored and safe from a crash.
     ///
     /// # Errors
     ///
@@ -72,7 +74,7 @@ impl LocalDir {
         &self.path
     }
 
-    fn write_renamed(&self, basename: &str, pieces: &[&[u8]]) -> std::io::Result<()> {
+    fn write_renamed(&self, basename: &str, pieces: &[impl AsRef<[u8]>]) -> std::io::Result<()> {
         let temporary = self.path.join(format!("{basename}.tmp"));
         let written = (|| {
             if let Some(folder) = temporary.parent() {
@@ -83,7 +85,7 @@ impl LocalDir {
             }
             let mut file = File::create(&temporary)?;
             for piece in pieces {
-                file.write_all(piece)?;
+                file.write_all(piece.as_ref())?;
             }
             file.sync_all()?;
             fs::rename(&temporary, self.path.join(basename))
@@ -117,7 +119,7 @@ fn remove(path: &Path) -> std::io::Result<()> {
 }
 
 impl Sink for LocalDir {
-    fn put(&self, basename: &str, pieces: &[&[u8]]) -> Result<()> {
+    fn put(&self, basename: &str, pieces: &[Bytes]) -> Result<()> {
         self.write_renamed(basename, pieces)
             .map_err(|e| Error::from_io(e, "a file of a shard cannot be written"))
             .context("file", || self.path.join(basename).display().to_string())

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::format::hash::Hasher;
 use crate::format::index::{Digests, FileInfo};
 use crate::format::{Compression, HashAlgo};
+use bytes::Bytes;
 
 /// Stores the concatenated `pieces`, compressed if requested, and returns the index's entries of the raw file and of
 /// the compressed one.
@@ -17,20 +18,20 @@ pub fn store_file(
     compression: Option<Compression>,
     hashes: &[HashAlgo],
     basename: &str,
-    pieces: &[&[u8]],
+    pieces: &[Bytes],
 ) -> Result<(FileInfo, Option<FileInfo>)> {
     let raw = describe(hashes, basename, pieces);
     let Some(compression) = compression else {
         sink.put(basename, pieces)?;
         return Ok((raw, None));
     };
-    let packed = compression.compress(&pieces.concat())?;
-    let zip = describe(hashes, &format!("{basename}.{}", compression.extension()), &[&packed]);
-    sink.put(&zip.basename, &[&packed])?;
+    let packed = [Bytes::from(compression.compress(&pieces.concat())?)];
+    let zip = describe(hashes, &format!("{basename}.{}", compression.extension()), &packed);
+    sink.put(&zip.basename, &packed)?;
     Ok((raw, Some(zip)))
 }
 
-fn describe(hashes: &[HashAlgo], basename: &str, pieces: &[&[u8]]) -> FileInfo {
+fn describe(hashes: &[HashAlgo], basename: &str, pieces: &[Bytes]) -> FileInfo {
     let digest = |&algo: &HashAlgo| {
         let mut hasher = Hasher::new(algo);
         pieces.iter().for_each(|piece| hasher.update(piece));

@@ -8,6 +8,7 @@ use crate::format::encoding::{Encoding, Value};
 use crate::format::hash::HashAlgo;
 use crate::format::layout::{Layout, XsvKind};
 use crate::format::{Compression, Index};
+use bytes::Bytes;
 
 type NamedBytes = (String, Vec<u8>);
 
@@ -30,7 +31,7 @@ impl MemorySink {
 }
 
 impl Sink for MemorySink {
-    fn put(&self, basename: &str, pieces: &[&[u8]]) -> Result<()> {
+    fn put(&self, basename: &str, pieces: &[Bytes]) -> Result<()> {
         if self.rejected.is_some_and(|name| basename.contains(name)) {
             return Err(Error::new(ErrorKind::Full, "no room").with("file", basename));
         }
@@ -39,7 +40,7 @@ impl Sink for MemorySink {
     }
 
     fn finish(&self, index: &[u8]) -> Result<()> {
-        self.put("index.json", &[index])
+        self.put("index.json", &[index.to_vec().into()])
     }
 }
 
