@@ -39,7 +39,7 @@ static WRITERS: Handles<DataWriter> = Handles::new(HandleKind::Writer);
 ///
 /// The default of each option is in brackets. Unknown names are an error. The options are those of Python's `MDSWriter`:
 ///
-/// * `out` (required): Local folder to write to, new or empty. It can be copied to a store without changes.
+/// * `out` (required): Folder to write to, new or empty: a path, or a folder of a store such as "s3://bucket/train".
 /// * `columns` (required): Encoding of each column by name, such as "bytes", "str", "int", "float32",
 ///   "ndarray:uint16:2048" or "jpeg".
 /// * `compression` (null): "zstd", "gz", "bz2", "br" or "snappy", optionally with a level ("zstd:7"). null: raw shards.

@@ -3,14 +3,16 @@
 use crate::{enter, error};
 use forebay_loader::error::{Error, Result};
 use forebay_loader::format::encoding::{Array, DType, Pixels, Scalar};
-use forebay_loader::format::writer::{LocalDir, Options, Writer};
+use forebay_loader::format::writer::{Options, Writer};
 use forebay_loader::format::{Compression, Encoding, HashAlgo, Layout, Value};
 use forebay_loader::indexing::JpegRows;
+use forebay_loader::output;
 use forebay_loader::sync::{Arc, Mutex};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use std::path::Path;
 
-/// Writer of shards and an index in a directory.
+/// Writer of shards and an index in a directory or a store.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct MdsWriter(Mutex<Option<Writer>>);
 
@@ -42,8 +44,8 @@ impl MdsWriter {
                 threads,
                 index: if jpeg_row_index { Some(Arc::new(JpegRows)) } else { None },
             };
-            let sink = LocalDir::create(out, exist_ok)?;
-            Writer::new(layout, Box::new(sink), options)
+            let sink = output::open(Path::new(&out), exist_ok)?;
+            Writer::new(layout, sink, options)
         })
         .map(|writer| Self(Mutex::new(Some(writer))))
     }

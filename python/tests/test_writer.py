@@ -99,9 +99,9 @@ def test_a_jpeg_that_was_opened_keeps_its_file_unless_it_was_changed(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"out": ("a", "b")}, r"out is the path of a local folder, but it is \('a', 'b'\)"),
-        ({"out": b"a"}, "out is the path of a local folder"),
-        ({"out": SURROGATE}, "out is the path of a local folder in UTF-8"),
+        ({"out": ("a", "b")}, r"out is a path, or the address of a folder of a store, but it is \('a', 'b'\)"),
+        ({"out": b"a"}, "out is a path, or the address of a folder of a store"),
+        ({"out": SURROGATE}, "out is a path, or the address of a folder of a store in UTF-8"),
         ({"compression": 3}, "compression is text, but it is 3"),
         ({"hashes": 3}, r'hashes is a list, such as \["xxh64"\], but it is 3'),
         ({"hashes": [3]}, r"hashes\[0\] is text, but it is 3"),

@@ -30,3 +30,5 @@ mod secrets;
 mod stores;
 #[path = "store/troubles.rs"]
 mod troubles;
+#[path = "store/write.rs"]
+mod write;

@@ -3,7 +3,7 @@
 use super::json;
 use super::options::{ByteSize, OptionInfo, options};
 use crate::error::{Context, Error, Result};
-use crate::format::writer::{LocalDir, Options, SIZE_LIMIT_DEFAULT, ValueIndex, Writer};
+use crate::format::writer::{Options, SIZE_LIMIT_DEFAULT, ValueIndex, Writer};
 use crate::format::{Compression, Encoding, HashAlgo, Layout};
 use crate::sync::Arc;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 options! {
     /// Arguments of a writer of MDS shards. Names, meanings and defaults are those of Python's `MDSWriter`.
     pub struct WriterConfig {
-        /// Local folder to write to, new or empty. It can be copied to a store without changes.
+        /// Folder to write to, new or empty: a path, or a folder of a store such as "s3://bucket/train".
         pub out: PathBuf = PathBuf::new(),
         /// Encoding of each column by name, such as "bytes", "str", "int", "float32", "ndarray:uint16:2048" or "jpeg".
         pub columns: BTreeMap<String, String> = BTreeMap::new(),
@@ -53,10 +53,7 @@ impl WriterConfig {
     pub fn open(&self, row_index: Arc<dyn ValueIndex>) -> Result<Writer> {
         let wrong = |message: &str| Err(Error::config(message));
         if self.out.as_os_str().is_empty() {
-            return wrong("`out` is required: the folder to write to");
-        }
-        if self.out.to_str().is_some_and(crate::store::is_url) {
-            return wrong("`out` is a URL, and this writes to a local folder: copy it to the store afterwards");
+            return wrong("`out` is required: the folder or the store to write to");
         }
         if self.columns.is_empty() {
             return wrong("`columns` is required: an object such as {\"image\": \"jpeg\", \"class\": \"int\"}");
@@ -85,9 +82,8 @@ impl WriterConfig {
             index: self.jpeg_row_index.then_some(row_index),
         };
         let layout = Layout::mds(columns)?;
-        let sink =
-            LocalDir::create(std::path::absolute(&self.out).unwrap_or_else(|_| self.out.clone()), self.exist_ok)?;
-        Writer::new(layout, Box::new(sink), options)
+        let sink = crate::output::open(&self.out, self.exist_ok)?;
+        Writer::new(layout, sink, options)
     }
 }
 
@@ -119,7 +115,8 @@ mod tests {
         for (text, part) in [
             (r#"{"output": "x"}"#, "output"),
             ("{}", "`out` is required"),
-            (r#"{"out": "s3://bucket/set", "columns": {"a": "int"}}"#, "URL"),
+            (r#"{"out": "ftp://host/set", "columns": {"a": "int"}}"#, "unknown scheme"),
+            (r#"{"out": "http://host/set", "columns": {"a": "int"}}"#, "no common way to write"),
             (r#"{"out": "x"}"#, "`columns` is required"),
             (r#"{"out": "x", "columns": ["a"]}"#, "columns"),
             (r#"{"out": "x", "columns": {"a": "b"}}"#, "column a"),

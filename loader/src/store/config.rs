@@ -32,6 +32,9 @@ impl Default for Simulation {
 /// Default of [`StoreConfig::part_bytes`].
 const PART_BYTES: usize = 8 << 20;
 
+/// Default of [`StoreConfig::upload_part_bytes`]. Oracle accepts no parts below 10 MiB, S3 none below 5.
+const UPLOAD_PART_BYTES: usize = 16 << 20;
+
 /// Callback of every fetch thread as it starts, with its number. It can pin the thread to its NUMA node.
 pub type ThreadStart = Arc<dyn Fn(usize) + Send + Sync>;
 
@@ -53,6 +56,14 @@ pub struct StoreConfig {
     pub fetch_threads: usize,
     /// Largest range of an object that is fetched by one request, in bytes.
     pub part_bytes: usize,
+    /// Part of an object that is uploaded by one request, in bytes; smaller objects are not divided. Objects of more parts
+    /// than the store allows have larger ones.
+    pub upload_part_bytes: usize,
+    /// Bytes of one [`Destination`](super::Destination) that may wait for the store's confirmation; a larger part
+    /// proceeds alone.
+    pub upload_bytes: usize,
+    /// Uploads, listings and removals of one destination in flight.
+    pub uploads_in_flight: usize,
     /// Ranges in flight per fetch thread at first, without those that wait for their next attempt.
     pub parts_in_flight: usize,
     /// Most ranges in flight per fetch thread; also its idle connections per host. Their number grows where that raises
@@ -102,6 +113,9 @@ impl Default for StoreConfig {
         Self {
             fetch_threads: 1,
             part_bytes: PART_BYTES,
+            upload_part_bytes: UPLOAD_PART_BYTES,
+            upload_bytes: 4 * UPLOAD_PART_BYTES,
+            uploads_in_flight: 16,
             parts_in_flight: 8,
             parts_in_flight_max: 64,
             download_retry: 2,
@@ -137,6 +151,8 @@ impl StoreConfig {
         check((1..=1024).contains(&self.parts_in_flight), "parts_in_flight must be from 1 to 1024")?;
         check(self.parts_in_flight_max <= 1024, "parts_in_flight_max must be at most 1024")?;
         check(self.part_bytes >= 1, "part_bytes must be at least 1")?;
+        check(self.upload_part_bytes >= 1, "upload_part_bytes must be at least 1")?;
+        check((1..=1024).contains(&self.uploads_in_flight), "uploads_in_flight must be from 1 to 1024")?;
         check(self.download_retry >= 1, "download_retry is the total number of attempts: set it to 1 or more")?;
         check(!self.download_timeout.is_zero(), "download_timeout must be more than 0 seconds")?;
         check(

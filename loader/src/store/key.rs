@@ -22,6 +22,14 @@ pub(crate) fn check_key(key: &str) -> Result<()> {
     Ok(())
 }
 
+/// Rejects a start of keys that could leave the remote.
+pub(crate) fn check_prefix(prefix: &str) -> Result<()> {
+    match prefix.strip_suffix('/').unwrap_or(prefix) {
+        "" if prefix.is_empty() => Ok(()),
+        prefix => check_key(prefix),
+    }
+}
+
 /// Characters that are encoded in a path: all but unreserved ones and '/', as S3 signs it.
 const ENCODED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
@@ -33,6 +41,11 @@ pub(crate) fn encode_path(key: &str) -> String {
 /// Encodes a prefix, with a slash at its end unless it is empty.
 pub(crate) fn encode_prefix(prefix: &str) -> String {
     if prefix.is_empty() { String::new() } else { format!("{}/", encode_path(prefix)) }
+}
+
+/// Returns a prefix with a slash at its end unless it is empty, not encoded.
+pub(crate) fn with_slash(prefix: String) -> String {
+    if prefix.is_empty() { prefix } else { prefix + "/" }
 }
 
 const ENCODED_COMPONENT: AsciiSet = ENCODED.add(b'/');

@@ -16,6 +16,8 @@
 //!   response is checked; each byte is written once.
 //! * `http` is a client over hyper and rustls; `s3`, `gcs`, `azure`, `hf`, `oci` and `dbfs` add addresses, signatures and
 //!   credentials, of which `credentials` has the common parts; `file` is a folder.
+//! * `destination` is the other direction: [`Destination`] uploads, lists and removes objects over the same threads, with
+//!   the same addresses, signatures and credentials.
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
 //!   elsewhere; `flight`: how many parts a thread has in flight; `hedge`: when a part is requested a second time.
 //! * `fetcher` is the interface for other schemes, whose files a downloader outside of the engine fetches; `external`
@@ -44,6 +46,7 @@ mod config;
 mod context;
 mod credentials;
 mod dbfs;
+mod destination;
 mod external;
 mod failure;
 mod fetcher;
@@ -70,10 +73,13 @@ mod url;
 mod tests;
 
 pub use azure::AzureSettings;
+/// Memory that an upload sends.
+pub use bytes::Bytes as UploadBuffer;
 /// Memory that a fetch fills.
 pub use bytes::BytesMut as FetchBuffer;
 pub use config::{Simulation, StoreConfig, ThreadStart, Transport};
 pub use dbfs::DbfsSettings;
+pub use destination::{Destination, Entry, Listing, Upload, UploadTicket};
 pub use external::{FetchCommand, FetchQueue, FetchTask};
 pub use fetcher::{FetchStatus, Fetcher};
 pub(crate) use fetcher::{Length, fetch_whole};

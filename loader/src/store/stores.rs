@@ -1,23 +1,25 @@
 //! Entry point: opens remotes over one set of fetch threads.
 
-use super::azure::{AzureProtocol, AzureSettings};
+use super::azure::{AzureProtocol, AzureSettings, AzureTarget};
 use super::config::StoreConfig;
-use super::dbfs::{DbfsProtocol, DbfsSettings};
+use super::dbfs::{DbfsProtocol, DbfsSettings, DbfsTarget};
+use super::destination::{Destination, FileTarget, Target};
 use super::file::FileSource;
-use super::gcs::{GcsProtocol, GcsSettings};
-use super::hf::{HfProtocol, HfSettings};
+use super::gcs::{EmulatorTarget, GcsProtocol, GcsSettings};
+use super::hf::{HfProtocol, HfSettings, HfTarget};
 use super::http::{HttpSource, PlainProtocol, Protocol};
-use super::oci::{OciProtocol, OciSettings};
+use super::oci::{OciProtocol, OciSettings, OciTarget};
 use super::remote::Remote;
-use super::s3::{S3Protocol, S3Settings};
+use super::s3::{S3Protocol, S3Settings, S3Target};
 use super::source::Source;
 use super::threads::FetchThreads;
 use super::url::{Place, redact};
-use crate::Result;
+
 use crate::clock::Clock;
 use crate::error::Context as _;
 use crate::stats::Stats;
 use crate::sync::Arc;
+use crate::{Error, ErrorKind, Result};
 
 /// Fetch threads and everything they share. Cheap to clone; the threads end when the last clone and the last [`Remote`]
 /// are dropped.
@@ -50,6 +52,64 @@ impl Stores {
         let place = Place::parse(remote)?;
         let source = self.source(place).context("remote", || redact(remote))?;
         Ok(Remote::new(self.threads.clone(), source, remote))
+    }
+
+    /// Opens a remote folder that objects are written to, listed and removed in: the schemes of [`open`](Self::open) but
+    /// for `http(s)://`. On the hub, data sets can only be listed. Sends no request yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_destination(&self, remote: &str) -> Result<Destination> {
+        let place = Place::parse(remote)?;
+        let target = self.target(place).context("destination", || redact(remote))?;
+        Ok(Destination::new(self.threads.clone(), target, remote))
+    }
+
+    fn target(&self, place: Place) -> Result<Arc<dyn Target>> {
+        let queues = &self.threads.queues;
+        let config = &queues.context.config;
+        let agent = &*config.user_agent;
+        Ok(match place {
+            Place::File(root) => Arc::new(FileTarget::new(root)),
+            Place::Http(_) => {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "web servers have no common way to write: use the store's own scheme, such as s3://, or a folder",
+                ));
+            }
+            Place::S3(bucket) => {
+                let settings = config.s3.clone().map_or_else(S3Settings::from_env, Ok)?;
+                Arc::new(S3Target::new(S3Protocol::new(queues, settings, bucket)?, agent)?)
+            }
+            Place::Gcs(bucket) => {
+                let settings = config.gcs.clone().map_or_else(GcsSettings::from_env, Ok)?;
+                let is_emulator = settings.is_emulator();
+                let protocol = GcsProtocol::new(settings, bucket)?.for_writing();
+                if is_emulator {
+                    Arc::new(EmulatorTarget::new(protocol, agent)?)
+                } else {
+                    Arc::new(S3Target::new(protocol, agent)?)
+                }
+            }
+            Place::Azure(container) => {
+                let settings = config.azure.clone().map_or_else(AzureSettings::from_env, Ok)?;
+                let protocol = AzureProtocol::new(queues, settings, container.of_blobs())?;
+                Arc::new(AzureTarget::new(protocol, agent)?)
+            }
+            Place::Hf(repository) => {
+                let settings = config.hf.clone().map_or_else(HfSettings::from_env, Ok)?;
+                Arc::new(HfTarget::new(HfProtocol::new(settings, repository)?, agent)?)
+            }
+            Place::Oci(bucket) => {
+                let settings = config.oci.clone().map_or_else(OciSettings::from_env, Ok)?;
+                Arc::new(OciTarget::new(OciProtocol::new(settings, bucket)?, agent)?)
+            }
+            Place::Dbfs(path) => {
+                let settings = config.dbfs.clone().map_or_else(DbfsSettings::from_env, Ok)?;
+                Arc::new(DbfsTarget::new(DbfsProtocol::new(settings, &path)?, agent)?)
+            }
+        })
     }
 
     fn source(&self, place: Place) -> Result<Arc<dyn Source>> {

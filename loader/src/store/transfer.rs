@@ -125,7 +125,7 @@ async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Fa
 
 /// Longest time of an attempt that receives `bytes` bytes, at the least rate: as long for the head as for each
 /// [`PROGRESS_BYTES`].
-fn attempt_limit(download_timeout: Duration, bytes: usize) -> Duration {
+pub(super) fn attempt_limit(download_timeout: Duration, bytes: usize) -> Duration {
     let pieces = u32::try_from(bytes.div_ceil(PROGRESS_BYTES)).unwrap_or(u32::MAX);
     download_timeout.saturating_mul(pieces.saturating_add(1))
 }
@@ -359,7 +359,7 @@ fn ended_early() -> Failure {
 
 /// Calls `once` with the number of each attempt, as often as configured, until it succeeds; in between it calls `pause`.
 /// `name` is for the log.
-async fn attempts<T>(
+pub(super) async fn attempts<T>(
     context: &ThreadContext,
     name: fmt::Arguments<'_>,
     mut once: impl AsyncFnMut(u32) -> Result<T, Failure>,

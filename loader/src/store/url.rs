@@ -47,6 +47,14 @@ pub(crate) struct Container {
     pub(crate) is_lake: bool,
 }
 
+impl Container {
+    /// Returns the same container in the service for blobs: Data Lake's has other requests for writing.
+    pub(crate) fn of_blobs(self) -> Self {
+        let host = self.host.map(|host| host.replacen(".dfs.", ".blob.", 1));
+        Self { host, is_lake: false, ..self }
+    }
+}
+
 /// Repository of a data set, and a folder in it without slashes at its ends (may be empty).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repository {

@@ -234,6 +234,12 @@ def folder(name: str, value: Any) -> str:
     return os.path.abspath(where)
 
 
+def destination(name: str, value: Any) -> str:
+    """Checks a folder to write to: the address of a folder of a store, or a path, which is returned for any directory."""
+    where = path(name, value, "a path, or the address of a folder of a store")
+    return where if is_url(where) else folder(name, value)
+
+
 def one_of(name: str, value: Any, choices: Sequence[str]) -> str:
     """Checks that `value` is one of `choices`."""
     if not isinstance(value, str) or value not in choices:

@@ -1,4 +1,4 @@
-"""Writer of local data sets."""
+"""Writer of data sets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _forebay
-from .arguments import U32, by_name, byte_size, flag, folder, shown, text, whole
+from .arguments import U32, by_name, byte_size, destination, flag, shown, text, whole
 from .errors import ConfigError
 from .finish_watch import FinishWatch
 from .values import plain
@@ -27,13 +27,15 @@ class MDSWriter:
     index. A writer that is dropped before `finish` warns about its samples.
 
     Args:
-        out: Local folder to write to, new or empty. It can be copied to a store without changes.
+        out: Folder to write to, new or empty: a path, or a folder of a store such as "s3://bucket/train". Shards are
+            uploaded while the next ones are written; besides those under construction, 64 MiB or one part wait for the
+            store's confirmation. The index is uploaded last, after a listing has shown that every file is there.
         columns: Encoding of each column, such as "bytes", "str", "int", "float32", "ndarray:uint16:2048" or "jpeg".
         compression: "zstd", "gz", "bz2", "br" or "snappy", optionally with a level ("zstd:7"). None: raw shards.
         hashes: Hashes to record, such as ["xxh64"]. Without one, damaged downloads are not noticed, and local copies of
             a data set that was written again in its place may be mixed with it.
         size_limit: Largest raw shard, in bytes or as "64mb". None: one shard.
-        exist_ok: Empty the folder if it is not empty, instead of an error.
+        exist_ok: Empty the folder if it is not empty, instead of an error. Its index goes first.
         threads: Threads that compress and write. None: the CPUs of this process.
         jpeg_row_index: Append to each shard the positions of the rows of every JPEG in "jpeg" columns, 0.2 to 0.3 % of
             its bytes, so that `Loader` skips the parts above and right of a crop. Other readers, such as MosaicML
@@ -43,7 +45,7 @@ class MDSWriter:
             They decode faster and can have a row index.
 
     Raises:
-        ConfigError: `out` is not empty or is a URL, an encoding is unknown, or an argument fits none of the columns.
+        ConfigError: `out` is not empty or cannot be written to, an encoding is unknown, or an argument fits none of the columns.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class MDSWriter:
         self._transcode = jpeg_transcode
         # Values are stored in the order of their names.
         self._columns = dict(sorted(columns.items()))
-        out = folder("out", out)
+        out = destination("out", out)
         self._writer = _forebay.MdsWriter(
             out,
             list(self._columns.items()),
@@ -84,7 +86,7 @@ class MDSWriter:
             threads,
             jpeg_row_index,
         )
-        self._watch = FinishWatch(self, "MDSWriter", out)
+        self._watch = FinishWatch(self, "MDSWriter", _forebay.redact(out))
 
     def write(self, sample: Mapping[str, Any]) -> None:
         """Adds a sample.

@@ -29,6 +29,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &["memory", "clock", "sync", "stats", "error"]),
     // Writes data for the decoder into shards: the writer's hook and the copy.
     ("indexing", &["sync", "error", "format", "decode", "io"]),
+    // Remote folders as the writer's destinations.
+    ("output", &["sync", "error", "clock", "stats", "topology", "format", "store"]),
     ("cache", &["io", "memory", "sync", "clock", "stats", "error", "order::ids", "format::hash", "format::index"]),
     // Types that pipeline and loader pass to each other; each may use everything below.
     ("config", BELOW_PIPELINE),
@@ -44,12 +46,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 const BELOW_PIPELINE: &[&str] = &[
     "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "cache",
-    "config", "catalog", "batch", "delivery", "dlpack", "state",
+    "output", "config", "catalog", "batch", "delivery", "dlpack", "state",
 ];
 const BELOW_LOADER: &[&str] = BELOW_PIPELINE;
 const ALL: &[&str] = &[
     "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "cache",
-    "config", "catalog", "batch", "delivery", "dlpack", "state", "pipeline",
+    "output", "config", "catalog", "batch", "delivery", "dlpack", "state", "pipeline",
 ];
 
 /// Parts of a module that most of its other parts must not use, and the parts that may.

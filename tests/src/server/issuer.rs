@@ -205,7 +205,8 @@ fn check(account: &ServiceAccount, audience: &str, statement: &str) -> Result<()
     if issued.abs_diff(now_s()) > 300 || end.saturating_sub(issued) > STATEMENT_S_MAX || end < now_s() {
         return Err("the token must be short-lived");
     }
-    if claims["scope"] != "https://www.googleapis.com/auth/devstorage.read_only" {
+    let scopes = ["read_only", "read_write"].map(|right| format!("https://www.googleapis.com/auth/devstorage.{right}"));
+    if !scopes.iter().any(|scope| claims["scope"] == **scope) {
         return Err("another scope");
     }
     Ok(())

@@ -8,7 +8,9 @@
 //!
 //! * `state` is shared by the threads of one server.
 //! * `objects` is the served root: a folder, or a map in memory.
-//! * `serve` answers requests as a web server and as S3 (path style: `/bucket/key`, listing version 2).
+//! * `serve` and `answer` answer requests as a web server and as S3 (path style: `/bucket/key`, listing version 2).
+//! * `writes`: uploads in parts, listings and removals, by the interfaces of several clouds; `unfinished` has what is not
+//!   an object yet.
 //! * `sigv4`, `azure` and `oci` verify signatures when the options contain keys: a client that signs wrongly gets a 403. `issuer` issues
 //!   bearer tokens and requires them when the options contain an issuer.
 //! * `hub` redirects requests for files of a data set to another server.
@@ -18,6 +20,7 @@
 //!
 //! The server is for tests: it listens on loopback only and never leaves its root.
 
+mod answer;
 mod azure;
 mod body;
 mod date;
@@ -30,6 +33,8 @@ mod serve;
 mod sigv4;
 mod state;
 mod throttle;
+mod unfinished;
+mod writes;
 
 pub use azure::AzureAccount;
 pub use hub::Hub;
@@ -39,10 +44,12 @@ pub use oci::OciKey;
 pub use script::{Fault, Rule};
 pub use sigv4::Keys;
 pub use state::{Counters, Options, Seen};
+pub use unfinished::Interface;
 
 use forebay_loader::sync::{Arc, AtomicU64, Ordering};
 use hyper_util::rt::TokioIo;
 use state::State;
+use std::collections::BTreeMap;
 use std::io;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
@@ -113,6 +120,22 @@ impl ObjectServer {
     /// When the root is a folder that cannot be written to.
     pub fn put(&self, key: &str, bytes: impl Into<bytes::Bytes>) -> io::Result<()> {
         self.state.root.put(key, bytes.into())
+    }
+
+    /// Returns all objects, by key.
+    ///
+    /// # Panics
+    ///
+    /// When the root is a folder that cannot be read.
+    pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
+        let listed = self.state.root.list("").expect("the root can be read");
+        let bytes = |key: &str| self.state.root.get(key).map(|object| object.read()).unwrap_or_default();
+        listed.into_iter().map(|entry| (entry.key.clone(), bytes(&entry.key))).collect()
+    }
+
+    /// Returns the number of uploads in parts that are neither complete nor aborted.
+    pub fn unfinished_uploads(&self) -> usize {
+        self.state.unfinished.uploads_len()
     }
 
     /// Returns the counters.

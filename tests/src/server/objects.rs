@@ -4,7 +4,7 @@ use bytes::Bytes;
 use forebay_loader::sync::Mutex;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -52,6 +52,19 @@ pub(super) struct Entry {
     pub(super) modified: SystemTime,
 }
 
+impl Object {
+    /// Returns the bytes.
+    pub(super) fn read(self) -> Vec<u8> {
+        match self.content {
+            Content::Memory(bytes) => bytes.to_vec(),
+            Content::File(mut file) => {
+                let mut bytes = Vec::new();
+                file.read_to_end(&mut bytes).map(|_| bytes).unwrap_or_default()
+            }
+        }
+    }
+}
+
 impl Root {
     /// Returns a root in a folder.
     pub fn folder(path: impl Into<PathBuf>) -> Self {
@@ -81,6 +94,14 @@ impl Root {
                 map.lock().insert(key.to_owned(), Stored { bytes, etag, modified: SystemTime::now() });
                 Ok(())
             }
+        }
+    }
+
+    /// Removes an object; false if it does not exist.
+    pub(super) fn delete(&self, key: &str) -> bool {
+        match &self.0 {
+            Kind::Folder(root) => checked(key).is_some_and(|key| std::fs::remove_file(root.join(key)).is_ok()),
+            Kind::Memory(map) => map.lock().remove(key).is_some(),
         }
     }
 

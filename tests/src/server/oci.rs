@@ -3,9 +3,11 @@
 
 use super::issuer::ServiceAccount;
 use super::sigv4::Refusal;
+use aws_lc_rs::digest;
 use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
 use http::request::Parts;
 use std::time::{Duration, SystemTime};
 
@@ -22,7 +24,7 @@ pub struct OciKey {
 }
 
 /// Checks a request's signature.
-pub(super) fn check(key: &OciKey, head: &Parts) -> Result<(), Refusal> {
+pub(super) fn check(key: &OciKey, head: &Parts, body: &Bytes) -> Result<(), Refusal> {
     let header = |name: &str| head.headers.get(name).and_then(|v| v.to_str().ok());
     let denied = |why: &str| ("NotAuthenticated", why.to_owned());
     let fields = header("authorization").and_then(|text| text.strip_prefix("Signature "));
@@ -40,6 +42,16 @@ pub(super) fn check(key: &OciKey, head: &Parts) -> Result<(), Refusal> {
     let names: Vec<&str> = field("headers")?.split(' ').collect();
     if !["date", "(request-target)", "host"].iter().all(|name| names.contains(name)) {
         return Err(denied("a header is not signed"));
+    }
+    if head.method == http::Method::POST {
+        // Uploads of objects are exempt.
+        if !["x-content-sha256", "content-type", "content-length"].iter().all(|name| names.contains(name)) {
+            return Err(denied("the body is not signed"));
+        }
+        let digest = BASE64_STANDARD.encode(digest::digest(&digest::SHA256, body));
+        if header("x-content-sha256") != Some(&*digest) {
+            return Err(denied("the body is not the signed one"));
+        }
     }
     let date = super::date::parse_http(header("date").unwrap_or_default()).ok_or_else(|| denied("no date"))?;
     if SystemTime::now().duration_since(date).unwrap_or_else(|e| e.duration()) > SKEW_MAX {

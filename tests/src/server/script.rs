@@ -31,7 +31,7 @@ pub enum Fault {
     IgnoreRange,
     /// Only the first bytes of the asked range, as the standard allows.
     Shorten(u64),
-    /// The byte at this offset of the object is flipped.
+    /// The byte at this offset of the object is flipped, or of the request's body if it has one.
     FlipByte(u64),
     /// No `Content-Length`: the body comes in chunks.
     Chunked,
@@ -39,12 +39,16 @@ pub enum Fault {
     Unpacked,
     /// The object as it is stored, with this `Content-Encoding`.
     Encoded(&'static str),
+    /// The connection closes, and the request has no effect.
+    Reset,
+    /// The connection closes after the request has had its effect. For requests that write or list.
+    LoseAnswer,
 }
 
 /// Fault and the requests that it applies to.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Substring of the path.
+    /// Substring of the method, a blank, and the path with its query.
     pub(super) path: String,
     /// Matching requests that are served before the first fault.
     pub(super) after: u64,
@@ -54,12 +58,12 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns a rule with `fault` for the next request whose path contains `path`.
+    /// Returns a rule with `fault` for the next request whose method and address contain `path`.
     pub fn once(path: impl Into<String>, fault: Fault) -> Self {
         Self { path: path.into(), after: 0, times: 1, fault }
     }
 
-    /// Returns a rule with `fault` for every request whose path contains `path`.
+    /// Returns a rule with `fault` for every request whose method and address contain `path`.
     pub fn always(path: impl Into<String>, fault: Fault) -> Self {
         Self { times: u64::MAX, ..Self::once(path, fault) }
     }
@@ -77,9 +81,13 @@ impl Rule {
     }
 }
 
-/// Returns the fault for a request of `path`, if any, and counts it.
+/// Returns the fault for a request of `path`, a method and an address, if any, and counts it.
 pub(super) fn fault(rules: &mut [Rule], path: &str) -> Option<Fault> {
     for rule in rules.iter_mut().filter(|rule| rule.times > 0 && path.contains(&rule.path)) {
+        if matches!(rule.fault, Fault::FlipByte(_)) && (path.starts_with("PUT") || path.starts_with("POST")) {
+            // A fault of the body, not of the response.
+            continue;
+        }
         if rule.after > 0 {
             rule.after -= 1;
             continue;
@@ -88,4 +96,16 @@ pub(super) fn fault(rules: &mut [Rule], path: &str) -> Option<Fault> {
         return Some(rule.fault.clone());
     }
     None
+}
+
+/// Returns the offset of the byte to flip in the body of a request, if that is its fault, and counts it.
+pub(super) fn flip(rules: &mut [Rule], path: &str, len: usize) -> Option<usize> {
+    let rule = rules.iter_mut().find(|rule| rule.times > 0 && path.contains(&rule.path))?;
+    match rule.fault {
+        Fault::FlipByte(at) if rule.after == 0 && (at as usize) < len => {
+            rule.times -= 1;
+            Some(at as usize)
+        }
+        _ => None,
+    }
 }

@@ -1,12 +1,13 @@
 //! Answers to requests.
 
+use super::answer::{Answer, build, empty, problem};
 use super::body::{ObjectBody, Twist};
 use super::hub::Found;
-use super::objects::{Content, Entry, Object};
+use super::objects::{Content, Object};
 use super::script::{self, Fault};
 use super::sigv4::decode;
 use super::state::{SEEN_MAX, Seen, State};
-use super::{azure, date, issuer, oci, sigv4};
+use super::{azure, date, issuer, oci, sigv4, writes};
 use bytes::Bytes;
 use forebay_loader::sync::{Arc, Ordering};
 use http::header::{self, HeaderMap};
@@ -14,26 +15,36 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use std::convert::Infallible;
-use std::fmt::Write as _;
+use std::io;
 use std::ops::Range;
 
 /// Size limit of an uploaded object.
 const PUT_BYTES_MAX: usize = 1 << 30;
 
-type Answer = Response<ObjectBody>;
+/// Status of an answer that is not sent: its connection is closed.
+const CLOSED: StatusCode = StatusCode::IM_A_TEAPOT;
 
 /// Answers a request and records it.
-pub(super) async fn answer(state: &Arc<State>, request: Request<Incoming>) -> Result<Answer, Infallible> {
+///
+/// # Errors
+///
+/// A fault that closes the connection.
+pub(super) async fn answer(state: &Arc<State>, request: Request<Incoming>) -> io::Result<Answer> {
     let (head, body) = request.into_parts();
     state.requests.fetch_add(1, Ordering::Relaxed);
     if !state.options.latency.is_zero() {
         tokio::time::sleep(state.options.latency).await;
     }
     let answer = match Limited::new(body, PUT_BYTES_MAX).collect().await {
-        Ok(body) => route(state, &head, body.to_bytes()),
+        Ok(body) => {
+            let body = body.to_bytes();
+            let place = head.uri.path_and_query().map_or("", |place| place.as_str());
+            let flip = script::flip(&mut state.rules.lock(), &format!("{} {place}", head.method), body.len());
+            route(state, &head, flip.map_or(body.clone(), |at| flipped(&body, at)))
+        }
         Err(_) => problem(state, StatusCode::BAD_REQUEST, "IncompleteBody", "the body ended early"),
     };
+    let is_closed = answer.status() == CLOSED;
     let text = |name| head.headers.get(name).and_then(|v: &header::HeaderValue| v.to_str().ok()).map(str::to_owned);
     let mut seen = state.seen.lock();
     if seen.len() == SEEN_MAX {
@@ -47,14 +58,20 @@ pub(super) async fn answer(state: &Arc<State>, request: Request<Incoming>) -> Re
         has_credentials: ["authorization", "x-amz-security-token"].iter().any(|name| head.headers.contains_key(*name)),
         status: answer.status().as_u16(),
     });
-    Ok(answer)
+    if is_closed { Err(io::Error::other("a scripted end of the connection")) } else { Ok(answer) }
+}
+
+fn flipped(body: &Bytes, at: usize) -> Bytes {
+    let mut bytes = body.to_vec();
+    bytes[at] ^= 1;
+    bytes.into()
 }
 
 fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
     if let Some(keys) = &state.options.keys
         && let Err((code, why)) = sigv4::check(keys, head, &body)
     {
-        let malformed = code == "AuthorizationHeaderMalformed";
+        let malformed = matches!(code, "AuthorizationHeaderMalformed" | "XAmzContentSHA256Mismatch");
         let status = if malformed { StatusCode::BAD_REQUEST } else { StatusCode::FORBIDDEN };
         let mut answer = problem(state, status, code, &why);
         if let Ok(region) = keys.region.parse() {
@@ -68,7 +85,7 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
         return problem(state, StatusCode::FORBIDDEN, code, &why);
     }
     if let Some(key) = &state.options.oci
-        && let Err((code, why)) = oci::check(key, head)
+        && let Err((code, why)) = oci::check(key, head, &body)
     {
         let document = serde_json::json!({"code": code, "message": why}).to_string();
         let builder = Response::builder().status(StatusCode::UNAUTHORIZED);
@@ -78,13 +95,17 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
     if state.options.issuer.is_some() && !is_service && !state.tokens.is_valid(head) {
         return problem(state, StatusCode::UNAUTHORIZED, "AuthenticationRequired", "no valid token");
     }
-    let fault = script::fault(&mut state.rules.lock(), head.uri.path());
+    let place = head.uri.path_and_query().map_or("", |place| place.as_str());
+    let fault = script::fault(&mut state.rules.lock(), &format!("{} {place}", head.method));
     if let (Some(issuer), None, true) = (&state.options.issuer, &fault, is_service) {
         let host = text(&head.headers, header::HOST).unwrap_or_default();
         let url = format!("{}://{host}", if state.options.tls { "https" } else { "http" });
         let (status, document) = state.tokens.answer(issuer, &url, head, &body);
         let builder = Response::builder().status(status).header(header::CONTENT_TYPE, "application/json");
         return build(state, builder, ObjectBody::text(state, document.to_string()));
+    }
+    if fault == Some(Fault::Reset) {
+        return empty(state, CLOSED);
     }
     if let Some(Fault::Status(status, after)) = fault {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -114,6 +135,9 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
     let mut commit = None;
     if let Some(hub) = &state.options.hub {
         commit = hub.commit.parse().ok().filter(|_| !hub.commit.is_empty());
+        if let Some(answer) = writes::tree(state, hub, head) {
+            return answer;
+        }
         match hub.find(place, |key| state.root.get(key)) {
             Found::Here(file) => place = file,
             Found::Elsewhere(address, mut tag) => {
@@ -137,23 +161,20 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
     let path = path.trim_start_matches('/');
     let in_bucket = state.options.bucket.as_deref().and_then(|bucket| path.strip_prefix(bucket));
     let key = match in_bucket {
-        Some("" | "/") if head.method == Method::GET => return list(state, head),
-        Some(rest) if rest.starts_with('/') => &rest[1..],
-        _ => path,
+        Some("" | "/") => None,
+        Some(rest) if rest.starts_with('/') => Some(&rest[1..]),
+        _ => Some(path),
     };
-    match head.method {
-        Method::GET | Method::HEAD => with_commit(get(state, head, key, fault), commit),
-        Method::PUT => {
-            state.puts.fetch_add(1, Ordering::Relaxed);
-            match state.root.put(key, body) {
-                Ok(()) => match state.root.get(key).and_then(|object| object.etag.parse().ok()) {
-                    Some(tag) => with(empty(state, StatusCode::OK), header::ETAG, tag),
-                    None => empty(state, StatusCode::OK),
-                },
-                Err(e) => problem(state, StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &e.to_string()),
-            }
+    let written = writes::answer(state, head, key, &body);
+    if fault == Some(Fault::LoseAnswer) {
+        return empty(state, CLOSED);
+    }
+    match (written, key) {
+        (Some(answer), _) => answer,
+        (None, Some(key)) if matches!(head.method, Method::GET | Method::HEAD) => {
+            with_commit(get(state, head, key, fault), commit)
         }
-        _ => problem(state, StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "GET, HEAD and PUT only"),
+        _ => problem(state, StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "no such method"),
     }
 }
 
@@ -243,75 +264,6 @@ fn parse_range(value: &str, len: u64) -> Asked {
     if range.start < range.end { Asked::Range(range) } else { Asked::Beyond }
 }
 
-fn list(state: &Arc<State>, head: &Parts) -> Answer {
-    state.lists.fetch_add(1, Ordering::Relaxed);
-    let (mut prefix, mut after, mut page) = (String::new(), String::new(), state.options.list_page);
-    for pair in head.uri.query().unwrap_or_default().split('&') {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let Some(value) = decode(&value.replace('+', " ")) else {
-            return problem(state, StatusCode::BAD_REQUEST, "InvalidURI", "the query is not percent-encoded UTF-8");
-        };
-        match name {
-            "prefix" => prefix = value,
-            "continuation-token" | "start-after" => after = value,
-            "max-keys" => page = page.min(value.parse().unwrap_or(page)),
-            "delimiter" if !value.is_empty() => {
-                return problem(state, StatusCode::NOT_IMPLEMENTED, "NotImplemented", "listings have no delimiter");
-            }
-            _ => {}
-        }
-    }
-    let entries = match state.root.list(&prefix) {
-        Ok(entries) => entries,
-        Err(e) => return problem(state, StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &e.to_string()),
-    };
-    let mut entries = entries.into_iter().filter(|entry| after.is_empty() || entry.key > after);
-    let shown: Vec<Entry> = entries.by_ref().take(page).collect();
-    let more = entries.next().is_some();
-    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    xml.push_str("<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
-    let _ = write!(xml, "<Name>{}</Name>", state.options.bucket.as_deref().unwrap_or_default());
-    let _ = write!(xml, "<Prefix>{}</Prefix><KeyCount>{}</KeyCount>", escape(&prefix), shown.len());
-    let _ = write!(xml, "<MaxKeys>{page}</MaxKeys><IsTruncated>{more}</IsTruncated>");
-    if let Some(last) = shown.last().filter(|_| more) {
-        let _ = write!(xml, "<NextContinuationToken>{}</NextContinuationToken>", escape(&last.key));
-    }
-    for entry in &shown {
-        let _ = write!(
-            xml,
-            "<Contents><Key>{}</Key><LastModified>{}</LastModified><ETag>{}</ETag><Size>{}</Size></Contents>",
-            escape(&entry.key),
-            date::iso(entry.modified),
-            escape(&entry.etag),
-            entry.len
-        );
-    }
-    xml.push_str("</ListBucketResult>");
-    let builder = Response::builder().header(header::CONTENT_TYPE, "application/xml");
-    build(state, builder, ObjectBody::text(state, xml))
-}
-
-fn problem(state: &Arc<State>, status: StatusCode, code: &str, why: &str) -> Answer {
-    let xml = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{}</Code><Message>{}</Message></Error>",
-        escape(code),
-        escape(why)
-    );
-    let builder = Response::builder().status(status).header(header::CONTENT_TYPE, "application/xml");
-    build(state, builder, ObjectBody::text(state, xml))
-}
-
-fn empty(state: &Arc<State>, status: StatusCode) -> Answer {
-    build(state, Response::builder().status(status), ObjectBody::text(state, ""))
-}
-
-fn build(state: &Arc<State>, builder: http::response::Builder, body: ObjectBody) -> Answer {
-    builder.body(body).unwrap_or_else(|e| {
-        log::error!("an answer cannot be built: {e}");
-        Response::new(ObjectBody::text(state, ""))
-    })
-}
-
 fn with(mut answer: Answer, name: header::HeaderName, value: header::HeaderValue) -> Answer {
     answer.headers_mut().insert(name, value);
     answer
@@ -327,8 +279,4 @@ fn with_commit(mut answer: Answer, commit: Option<header::HeaderValue>) -> Answe
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -8,6 +8,7 @@ use super::oci::OciKey;
 use super::script::Rule;
 use super::sigv4::Keys;
 use super::throttle::Throttle;
+use super::unfinished::{Interface, Unfinished};
 use forebay_loader::sync::{AtomicBool, AtomicU64, Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -33,6 +34,10 @@ pub struct Options {
     pub hub: Option<Hub>,
     /// Token service whose tokens every request must have.
     pub issuer: Option<Issuer>,
+    /// Interface through which the server is written to and listed.
+    pub interface: Interface,
+    /// Reject bodies without a digest.
+    pub needs_digest: bool,
     /// Serve https with the test certificate (for `localhost` and 127.0.0.1).
     pub tls: bool,
     /// Number of threads.
@@ -55,6 +60,8 @@ impl Default for Options {
             hub: None,
             oci: None,
             issuer: None,
+            interface: Interface::default(),
+            needs_digest: false,
             tls: false,
             threads: 1,
             bytes_per_s: None,
@@ -104,6 +111,7 @@ pub(super) struct State {
     pub(super) root: Root,
     pub(super) options: Options,
     pub(super) tokens: Tokens,
+    pub(super) unfinished: Unfinished,
     pub(super) connections: AtomicU64,
     pub(super) requests: AtomicU64,
     pub(super) gets: AtomicU64,
@@ -127,6 +135,7 @@ impl State {
             root,
             throttle: Mutex::new(Throttle::new(options.bytes_per_s)),
             tokens: Tokens::new(options.issuer.as_ref()),
+            unfinished: Unfinished::default(),
             options,
             connections: AtomicU64::new(0),
             requests: AtomicU64::new(0),

@@ -8,6 +8,8 @@
 mod login;
 mod protocol;
 mod settings;
+mod target;
 
 pub(crate) use protocol::AzureProtocol;
 pub use settings::AzureSettings;
+pub(crate) use target::AzureTarget;

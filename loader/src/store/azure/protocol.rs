@@ -6,7 +6,7 @@ use crate::store::context::ThreadContext;
 use crate::store::credentials::{Bridge, Search, is_same_server, refuse_redirect, sign_with};
 use crate::store::failure::Failure;
 use crate::store::http::{Protocol, Rejected};
-use crate::store::key::{encode_path, encode_prefix};
+use crate::store::key::{encode_path, encode_prefix, with_slash};
 use crate::store::threads::FetchQueues;
 use crate::store::url::Container;
 use crate::sync::{Arc, Mutex};
@@ -39,6 +39,10 @@ pub(crate) struct AzureProtocol {
     container: String,
     /// Address of container and prefix; ends with a slash.
     base: String,
+    /// Address of the container, without a slash at the end.
+    container_address: String,
+    /// Folder in the container, not encoded. It ends with a slash unless it is empty.
+    prefix: String,
     bridge: Bridge,
     /// The library's store for the container, created again to renew a token.
     library: Mutex<Arc<MicrosoftAzure>>,
@@ -67,11 +71,13 @@ impl AzureProtocol {
             Some(host) => format!("https://{host}"),
             None => format!("https://{account}.{}.core.windows.net", if place.is_lake { "dfs" } else { "blob" }),
         });
-        let prefix = encode_prefix(&place.prefix);
+        let container_address = format!("{}/{}", endpoint.trim_end_matches('/'), place.name);
         let bridge = Bridge::new(queues);
         let library = library(&settings, &account, &place.name, &bridge)?;
         Ok(Self {
-            base: format!("{}/{}/{prefix}", endpoint.trim_end_matches('/'), place.name),
+            base: format!("{container_address}/{}", encode_prefix(&place.prefix)),
+            container_address,
+            prefix: with_slash(place.prefix),
             login: Login::new(settings.login_command.clone()),
             settings,
             account,
@@ -81,6 +87,14 @@ impl AzureProtocol {
             last_token: Mutex::default(),
             search: Search::new("Azure"),
         })
+    }
+
+    pub(super) fn container_address(&self) -> &str {
+        &self.container_address
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// Returns the credentials; `None` to send requests unsigned. The order is that of Azure's libraries: the settings, the

@@ -5,6 +5,8 @@
 
 mod protocol;
 mod settings;
+mod target;
 
 pub(crate) use protocol::DbfsProtocol;
 pub use settings::DbfsSettings;
+pub(crate) use target::DbfsTarget;

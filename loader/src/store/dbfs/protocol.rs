@@ -21,6 +21,8 @@ pub(crate) struct DbfsProtocol {
     host: String,
     /// Address of the folder, without a slash at the end.
     base: String,
+    /// The same of the interface for folders.
+    folder_address: String,
     tokens: TokenCache,
 }
 
@@ -31,10 +33,15 @@ impl DbfsProtocol {
         let host = settings.workspace();
         Ok(Self {
             base: format!("{host}/api/2.0/fs/files{}", encode_path(path)),
+            folder_address: format!("{host}/api/2.0/fs/directories{}", encode_path(path)),
             host,
             settings,
             tokens: TokenCache::default(),
         })
+    }
+
+    pub(super) fn folder_address(&self) -> &str {
+        &self.folder_address
     }
 
     async fn token(&self, context: &ThreadContext) -> Result<Token, Failure> {

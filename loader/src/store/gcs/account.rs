@@ -27,6 +27,9 @@ const METADATA_HOST: &str = "metadata.google.internal";
 /// Right of the tokens for buckets.
 const READ: &str = "https://www.googleapis.com/auth/devstorage.read_only";
 
+/// Right of the tokens for destinations.
+const WRITE: &str = "https://www.googleapis.com/auth/devstorage.read_write";
+
 /// Right of tokens that are exchanged for another account's.
 const IMPERSONATE: &str = "https://www.googleapis.com/auth/cloud-platform";
 
@@ -124,9 +127,9 @@ impl Account {
         Ok(Self { identity: Identity::new(document)?, quota_project })
     }
 
-    /// Fetches a token to read objects with.
-    pub(super) async fn token(&self, context: &ThreadContext) -> Result<Token, Failure> {
-        self.identity.token(context, READ).await
+    /// Fetches a token to read objects with, or to write them.
+    pub(super) async fn token(&self, context: &ThreadContext, writes: bool) -> Result<Token, Failure> {
+        self.identity.token(context, if writes { WRITE } else { READ }).await
     }
 }
 

@@ -6,8 +6,10 @@
 //! neither the token service that a credential names nor the identities of other clouds.
 
 mod account;
+mod emulator;
 mod protocol;
 mod settings;
 
+pub(crate) use emulator::EmulatorTarget;
 pub(crate) use protocol::GcsProtocol;
 pub use settings::GcsSettings;

@@ -6,8 +6,8 @@ use crate::store::context::ThreadContext;
 use crate::store::credentials::{Search, TokenCache, is_same_server, refuse_redirect};
 use crate::store::failure::Failure;
 use crate::store::http::{Protocol, Rejected};
-use crate::store::key::{encode_component, encode_path, encode_prefix};
-use crate::store::s3::authorize;
+use crate::store::key::{encode_component, encode_path, encode_prefix, with_slash};
+use crate::store::s3::{BucketProtocol, Right, authorize};
 use crate::store::url::Bucket;
 use crate::{Error, Result};
 use async_trait::async_trait;
@@ -27,6 +27,12 @@ pub(crate) struct GcsProtocol {
     bucket: String,
     /// Address of bucket and prefix; ends with a slash.
     base: String,
+    /// Address of the bucket, without a slash at the end.
+    bucket_address: String,
+    /// Folder in the bucket, not encoded. It ends with a slash unless it is empty.
+    prefix: String,
+    /// Requests write as well.
+    writes: bool,
     account: Option<Account>,
     tokens: TokenCache,
     search: Search,
@@ -40,15 +46,22 @@ impl GcsProtocol {
         let is_used = !settings.anonymous && settings.access_key.is_none();
         let account = settings.credentials.as_deref().filter(|_| is_used).map(Account::parse).transpose()?;
         let endpoint = settings.endpoint.as_deref().unwrap_or(ENDPOINT).trim_end_matches('/');
-        let prefix = encode_prefix(&prefix);
         Ok(Self {
-            base: format!("{endpoint}/{bucket}/{prefix}"),
+            base: format!("{endpoint}/{bucket}/{}", encode_prefix(&prefix)),
+            bucket_address: format!("{endpoint}/{bucket}"),
+            prefix: with_slash(prefix),
+            writes: false,
             settings,
             bucket,
             account,
             tokens: TokenCache::default(),
             search: Search::new("Google Cloud Storage"),
         })
+    }
+
+    /// Requests tokens that may write.
+    pub(crate) fn for_writing(self) -> Self {
+        Self { writes: true, ..self }
     }
 
     /// Returns the HMAC key, if there is one.
@@ -63,7 +76,7 @@ impl GcsProtocol {
     async fn authorization(&self, context: &ThreadContext) -> Result<Option<HeaderValue>, Failure> {
         let shared = &context.shared;
         if let Some(account) = &self.account {
-            return self.tokens.get(shared, async || account.token(context).await).await.map(Some);
+            return self.tokens.get(shared, async || account.token(context, self.writes).await).await.map(Some);
         }
         if self.settings.no_metadata {
             self.search.give_up();
@@ -72,6 +85,29 @@ impl GcsProtocol {
         let host = self.settings.metadata_host.as_deref();
         let find = async || self.tokens.get(shared, async || metadata_token(context, host).await).await;
         self.search.run(shared, find).await
+    }
+}
+
+impl BucketProtocol for GcsProtocol {
+    fn bucket_address(&self) -> String {
+        self.bucket_address.clone()
+    }
+
+    fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    fn sends_md5(&self) -> bool {
+        true
+    }
+
+    fn right(&self, right: Right) -> &'static str {
+        match right {
+            Right::Write => "to write to the bucket (storage.objects.create, and delete to replace)",
+            Right::List => "to list the bucket (storage.objects.list)",
+            Right::Delete => "to remove objects of the bucket (storage.objects.delete)",
+            Right::Abort => "to abort uploads (storage.multipartUploads.abort)",
+        }
     }
 }
 

@@ -85,6 +85,11 @@ impl GcsSettings {
         Ok(settings)
     }
 
+    /// Returns true for an emulator, which has no signatures.
+    pub(crate) fn is_emulator(&self) -> bool {
+        self.endpoint.is_some() && self.anonymous
+    }
+
     pub(super) fn validate(&self) -> Result<()> {
         if self.access_key.is_some() != self.secret_key.is_some() {
             return Err(Error::config(

@@ -6,6 +6,8 @@
 
 mod protocol;
 mod settings;
+mod target;
 
 pub(crate) use protocol::HfProtocol;
 pub use settings::HfSettings;
+pub(crate) use target::HfTarget;

@@ -5,7 +5,7 @@ use crate::store::context::ThreadContext;
 use crate::store::credentials::is_same_server;
 use crate::store::failure::Failure;
 use crate::store::http::{Protocol, Redirects};
-use crate::store::key::{encode_component, encode_path, encode_prefix};
+use crate::store::key::{encode_component, encode_path, encode_prefix, with_slash};
 use crate::store::source::Version;
 use crate::store::url::Repository;
 use crate::sync::OnceLock;
@@ -20,6 +20,10 @@ const ENDPOINT: &str = "https://huggingface.co";
 /// Folder of a data set's repository.
 pub(crate) struct HfProtocol {
     /// Folder in the repository, encoded; ends with a slash unless it is empty.
+    encoded_prefix: String,
+    /// Address of the listings of all revisions; ends with a slash.
+    trees: String,
+    /// Folder in the repository, not encoded. It ends with a slash unless it is empty.
     prefix: String,
     /// Owner and name.
     repository: String,
@@ -38,7 +42,6 @@ impl HfProtocol {
         settings.validate()?;
         let endpoint = settings.endpoint.as_deref().unwrap_or(ENDPOINT).trim_end_matches('/');
         let page = format!("{endpoint}/datasets/{}", place.name);
-        let prefix = encode_prefix(&place.prefix);
         let authorization = settings.token.as_ref().map(|token| {
             let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
                 .map_err(|_| Error::config("the hub's token has characters that cannot be sent"))?;
@@ -46,7 +49,9 @@ impl HfProtocol {
             Ok::<_, Error>(header)
         });
         Ok(Self {
-            prefix,
+            encoded_prefix: encode_prefix(&place.prefix),
+            trees: format!("{endpoint}/api/datasets/{}/tree/", place.name),
+            prefix: with_slash(place.prefix),
             repository: place.name,
             revision: place.revision,
             page,
@@ -54,6 +59,17 @@ impl HfProtocol {
             commit: OnceLock::new(),
             redirects: Redirects::default(),
         })
+    }
+}
+
+impl HfProtocol {
+    /// Returns the address of the listing of the revision's root, without a slash at the end.
+    pub(super) fn tree_address(&self) -> String {
+        format!("{}{}", self.trees, encode_component(&self.revision))
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
     }
 }
 
@@ -66,7 +82,7 @@ fn is_commit(text: &str) -> bool {
 impl Protocol for HfProtocol {
     fn address(&self, key: &str) -> String {
         let revision = self.commit.get().unwrap_or(&self.revision);
-        format!("{}/resolve/{}/{}{}", self.page, encode_component(revision), self.prefix, encode_path(key))
+        format!("{}/resolve/{}/{}{}", self.page, encode_component(revision), self.encoded_prefix, encode_path(key))
     }
 
     async fn sign(&self, _: &ThreadContext, request: &mut Request<Bytes>) -> Result<(), Failure> {

@@ -2,14 +2,18 @@
 
 use super::connect::connect;
 use super::pool::{Origin, Sender};
+use super::sent::SentBody;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
 use crate::{Error, ErrorKind};
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use std::time::Duration;
+
+/// Mark of a request, among its extensions, that must not be sent twice without the knowledge of its sender.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentOnce;
 
 /// Response whose body has not been read, and its connection.
 pub(crate) struct Exchange {
@@ -26,9 +30,19 @@ pub(crate) async fn send(
     request: &Request<Bytes>,
     limit: Duration,
 ) -> Result<Exchange, Failure> {
+    send_body(context, request, limit, || SentBody::from(request.body().clone())).await
+}
+
+/// Like [`send`], with a body from `body`, which is called for each connection that is tried.
+pub(super) async fn send_body(
+    context: &ThreadContext,
+    request: &Request<Bytes>,
+    limit: Duration,
+    body: impl Fn() -> SentBody,
+) -> Result<Exchange, Failure> {
     let bad = || Failure::permanent(Error::config("the address is not an absolute http(s) address"));
     let origin = Origin::of(request.uri()).ok_or_else(bad)?;
-    match context.within(limit, exchange(context, &origin, request)).await {
+    match context.within(limit, exchange(context, &origin, request, body)).await {
         Some(result) => result,
         None => {
             let why = format!("no response for {} s", limit.as_secs_f64());
@@ -37,7 +51,13 @@ pub(crate) async fn send(
     }
 }
 
-async fn exchange(context: &ThreadContext, origin: &Origin, request: &Request<Bytes>) -> Result<Exchange, Failure> {
+async fn exchange(
+    context: &ThreadContext,
+    origin: &Origin,
+    request: &Request<Bytes>,
+    body: impl Fn() -> SentBody,
+) -> Result<Exchange, Failure> {
+    let is_sent_once = request.extensions().get::<SentOnce>().is_some();
     loop {
         let kept = context.connections.take(origin);
         let is_kept = kept.is_some();
@@ -49,9 +69,9 @@ async fn exchange(context: &ThreadContext, origin: &Origin, request: &Request<By
             continue;
         }
         context.shared.counters.requests.add(1);
-        match sender.send_request(on_wire(context, origin, request)).await {
+        match sender.send_request(on_wire(context, origin, request, body())).await {
             Ok(response) => return Ok(Exchange { response, sender, origin: origin.clone() }),
-            Err(e) if is_kept && (e.is_canceled() || e.is_closed() || e.is_incomplete_message()) => {}
+            Err(e) if is_kept && !is_sent_once && (e.is_canceled() || e.is_closed() || e.is_incomplete_message()) => {}
             Err(e) => {
                 let why = Error::new(ErrorKind::Network, "the server gave no response");
                 return Err(Failure::transient(why.caused_by(e).with("host", origin)));
@@ -62,8 +82,8 @@ async fn exchange(context: &ThreadContext, origin: &Origin, request: &Request<By
 
 /// Converts a request to the form of HTTP/1.1: the path alone, the host in its header. A proxy that is not a tunnel gets the
 /// whole address.
-fn on_wire(context: &ThreadContext, origin: &Origin, request: &Request<Bytes>) -> Request<Full<Bytes>> {
-    let mut wire = Request::new(Full::new(request.body().clone()));
+fn on_wire(context: &ThreadContext, origin: &Origin, request: &Request<Bytes>, body: SentBody) -> Request<SentBody> {
+    let mut wire = Request::new(body);
     *wire.method_mut() = request.method().clone();
     *wire.headers_mut() = request.headers().clone();
     let path = request.uri().path_and_query().map_or("/", |p| p.as_str());

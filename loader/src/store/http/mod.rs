@@ -6,6 +6,7 @@
 //!   reads the whole response;
 //! * `redirects`: places that a store has redirected to;
 //! * `tls`: the certificates to trust; `proxy`: the proxies of the environment, and tunnels through them;
+//! * `upload`: signed exchanges of any method, whose bodies `sent` reads from the caller's memory;
 //! * `response` checks the head of a response, and turns everything but the requested bytes into an error; `body` reads
 //!   the bytes.
 
@@ -18,8 +19,10 @@ mod protocol;
 mod proxy;
 mod redirects;
 mod response;
+mod sent;
 mod source;
 mod tls;
+mod upload;
 mod uring;
 
 pub(crate) use call::{call, rejection};
@@ -29,3 +32,4 @@ pub use proxy::Proxies;
 pub(crate) use redirects::Redirects;
 pub(crate) use source::HttpSource;
 pub(crate) use tls::Tls;
+pub(crate) use upload::{Answer, Outgoing, Refusal, Signer};

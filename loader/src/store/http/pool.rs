@@ -1,15 +1,14 @@
 //! Idle connections of one fetch thread.
 
+use super::sent::SentBody;
 use crate::clock::Clock;
-use bytes::Bytes;
-use http_body_util::Full;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
 /// Sending half of a connection.
-pub(crate) type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
+pub(crate) type Sender = hyper::client::conn::http1::SendRequest<SentBody>;
 
 /// Age above which an idle connection is not used again. Servers close them after 5 s (S3: some 20 s, nginx: 75 s).
 const IDLE_MAX: Duration = Duration::from_secs(15);

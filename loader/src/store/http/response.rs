@@ -166,7 +166,7 @@ pub(super) fn error_code(headers: &HeaderMap, text: &[u8]) -> Option<String> {
         CODE_MEMBERS.iter().find_map(|name| document.get(name)?.as_str()).or_else(status).map(str::to_owned)
     };
     let code = in_header().or_else(in_xml).or_else(in_json)?;
-    let is_code = code.bytes().all(|b| b.is_ascii_alphabetic() || matches!(b, b'.' | b'_'));
+    let is_code = code.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_'));
     (is_code && (1..=CODE_BYTES_MAX).contains(&code.len())).then_some(code)
 }
 

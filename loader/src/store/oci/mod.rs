@@ -7,6 +7,8 @@
 mod protocol;
 mod region;
 mod settings;
+mod target;
 
 pub(crate) use protocol::OciProtocol;
 pub use settings::OciSettings;
+pub(crate) use target::OciTarget;

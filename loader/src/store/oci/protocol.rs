@@ -4,6 +4,7 @@ use super::region;
 use super::settings::OciSettings;
 use crate::store::context::ThreadContext;
 use crate::store::credentials::{SigningKey, is_same_server, read_text, refuse_redirect};
+use crate::store::destination::Payload;
 use crate::store::failure::Failure;
 use crate::store::http::{Origin, Protocol, Rejected};
 use crate::store::key::{encode_component, encode_path};
@@ -11,10 +12,12 @@ use crate::store::url::NamespacedBucket;
 use crate::sync::{Arc, Mutex};
 use crate::{Error, Result};
 use async_trait::async_trait;
+use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, DATE, HeaderValue};
-use http::{Request, StatusCode};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderValue};
+use http::{Method, Request, StatusCode};
+use std::fmt::Write as _;
 use std::time::SystemTime;
 
 /// One bucket, with a prefix in it.
@@ -52,6 +55,15 @@ impl OciProtocol {
             key,
             session: Mutex::new(None),
         })
+    }
+
+    /// Returns the address of the bucket, without a slash at the end.
+    pub(super) fn bucket_address(&self) -> &str {
+        self.base.trim_end_matches("/o/")
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// Returns the key, and the name under which Oracle has it, or the session's token.
@@ -96,12 +108,20 @@ impl Protocol for OciProtocol {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let host = Origin::of(request.uri()).map(|origin| origin.to_string()).unwrap_or_default();
         let method = request.method().as_str().to_lowercase();
-        let text = format!("date: {date}\n(request-target): {method} {path}\nhost: {host}");
+        let mut text = format!("date: {date}\n(request-target): {method} {path}\nhost: {host}");
+        let mut names = "date (request-target) host".to_owned();
+        // Uploads of objects are exempt: their digest is `Content-MD5`.
+        let body = request.extensions().get::<Payload>().filter(|_| request.method() == Method::POST);
+        let digest = body.map(|body| BASE64_STANDARD.encode(body.sha256()));
+        if let (Some(digest), Some(body)) = (&digest, body) {
+            let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+            let _ = write!(text, "\nx-content-sha256: {digest}\ncontent-type: {kind}\ncontent-length: {}", body.len());
+            names.push_str(" x-content-sha256 content-type content-length");
+        }
         let (key, id) = self.named_key(key).map_err(Failure::permanent)?;
         let signature = key.sign(&text, &BASE64_STANDARD).map_err(Failure::permanent)?;
         let header = format!(
-            "Signature version=\"1\",keyId=\"{id}\",algorithm=\"rsa-sha256\",headers=\"date (request-target) host\",\
-             signature=\"{signature}\""
+            "Signature version=\"1\",keyId=\"{id}\",algorithm=\"rsa-sha256\",headers=\"{names}\",signature=\"{signature}\""
         );
         let value = |text: &str| {
             let why = "the names or the token of Oracle's cloud have characters that cannot be sent";
@@ -109,6 +129,9 @@ impl Protocol for OciProtocol {
         };
         let mut authorization = value(&header)?;
         authorization.set_sensitive(true);
+        if let Some(digest) = digest {
+            request.headers_mut().insert("x-content-sha256", value(&digest)?);
+        }
         request.headers_mut().insert(DATE, value(&date)?);
         request.headers_mut().insert(AUTHORIZATION, authorization);
         Ok(())

@@ -1,12 +1,15 @@
 //! Signatures of S3, which other stores accept as well.
 
 use crate::store::credentials::sign_with;
+use crate::store::destination::Payload;
 use crate::store::failure::Failure;
 use bytes::Bytes;
 use http::Request;
 use object_store::aws::AwsAuthorizer;
 
-/// Signs `request`.
+/// Signs `request`. The bytes of an upload are its extension, and their digest is part of the signature.
 pub(crate) fn authorize(request: &mut Request<Bytes>, authorizer: &AwsAuthorizer<'_>) -> Result<(), Failure> {
-    sign_with(request, |signed| authorizer.try_authorize(signed, None))
+    let payload = request.extensions().get::<Payload>().filter(|payload| !payload.is_empty()).cloned();
+    let digest = payload.as_ref().map(|payload| &payload.sha256()[..]);
+    sign_with(request, |signed| authorizer.try_authorize(signed, digest))
 }

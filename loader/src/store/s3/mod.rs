@@ -8,7 +8,9 @@ mod authorize;
 mod profile;
 mod protocol;
 mod settings;
+mod target;
 
 pub(crate) use authorize::authorize;
 pub(crate) use protocol::S3Protocol;
 pub use settings::S3Settings;
+pub(crate) use target::{BucketProtocol, Right, S3Target};

@@ -59,8 +59,16 @@ impl S3Protocol {
         self.library.lock().0.clone()
     }
 
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    pub(super) fn is_anonymous(&self) -> bool {
+        self.settings.anonymous
+    }
+
     /// Returns scheme, host and path of the bucket, without a slash at the end.
-    fn bucket_address(&self) -> String {
+    pub(super) fn bucket_address(&self) -> String {
         if let Some(endpoint) = &self.settings.endpoint {
             return format!("{}/{}", endpoint.trim_end_matches('/'), self.bucket);
         }

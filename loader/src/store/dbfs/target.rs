@@ -1,0 +1,201 @@
+//! Volumes of Databricks as destinations. A file is one request; the service has no digests, so its size is compared.
+
+use super::protocol::DbfsProtocol;
+use crate::store::context::ThreadContext;
+use crate::store::destination::{
+    Entry, ListRequest, Page, PartAt, PartLimits, Payload, StoredPart, Target, read_json, size_of,
+};
+use crate::store::failure::Failure;
+use crate::store::http::{Answer, Outgoing, Protocol as _, Refusal, Signer};
+use crate::store::key::{encode_component, encode_path};
+use crate::{Error, ErrorKind};
+use async_trait::async_trait;
+use http::{Method, header};
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Largest file, by the service's documentation.
+const FILE_BYTES_MAX: u64 = 5 << 30;
+
+const WRITE: &str = "WRITE VOLUME on the volume, and USE on its catalog and schema";
+const READ: &str = "READ VOLUME on the volume, and USE on its catalog and schema";
+
+/// Folder of a volume.
+pub(crate) struct DbfsTarget {
+    signer: Signer<DbfsProtocol>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    #[serde(default)]
+    contents: Vec<Child>,
+    next_page_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Child {
+    name: String,
+    #[serde(default)]
+    is_directory: bool,
+    #[serde(default)]
+    file_size: u64,
+    /// Milliseconds since 1970.
+    last_modified: Option<u64>,
+}
+
+/// Place in a recursive listing: folders that remain, relative to the destination, and the page of the last one.
+#[derive(Default, Deserialize, Serialize)]
+struct Place {
+    folders: Vec<String>,
+    page: Option<String>,
+}
+
+impl DbfsTarget {
+    pub(crate) fn new(protocol: DbfsProtocol, user_agent: &str) -> Result<Self, Error> {
+        Ok(Self { signer: Signer::new(protocol, user_agent)? })
+    }
+
+    async fn call(
+        &self,
+        context: &ThreadContext,
+        (method, address, right): (Method, &str, &str),
+        payload: &Payload,
+    ) -> Result<Answer, Refusal> {
+        let outgoing = || {
+            let outgoing = Outgoing::new(method.clone(), address.to_owned(), payload, right);
+            if method == Method::PUT {
+                outgoing.with(header::CONTENT_TYPE, "application/octet-stream")
+            } else {
+                outgoing
+            }
+        };
+        self.signer.call(context, outgoing).await
+    }
+
+    /// Returns the address of a folder, which is relative to the destination and ends with a slash unless it is empty.
+    fn folder(&self, folder: &str) -> String {
+        let base = self.signer.protocol.folder_address();
+        match folder.trim_end_matches('/') {
+            "" => base.to_owned(),
+            folder => format!("{base}/{}", encode_path(folder)),
+        }
+    }
+
+    async fn create_folder_of(&self, context: &ThreadContext, key: &str) -> Result<(), Failure> {
+        let folder = key.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let exchange = (Method::PUT, &*self.folder(folder), WRITE);
+        self.call(context, exchange, &Payload::default()).await?;
+        Ok(())
+    }
+}
+
+fn in_one_request() -> Failure {
+    Failure::permanent(Error::internal("a file of a volume is one request"))
+}
+
+#[async_trait(?Send)]
+impl Target for DbfsTarget {
+    fn part_limits(&self) -> PartLimits {
+        PartLimits { count_max: 0 }
+    }
+
+    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure> {
+        if payload.len() > FILE_BYTES_MAX {
+            let why = format!("the file has {} bytes, and a volume takes 5 GiB by its interface", payload.len());
+            return Err(Failure::permanent(Error::config(why)));
+        }
+        let address = format!("{}?overwrite=true", self.signer.protocol.address(key));
+        let exchange = (Method::PUT, &*address, WRITE);
+        if let Err(refusal) = self.call(context, exchange.clone(), payload).await {
+            if refusal.failure.error.kind() != ErrorKind::NotFound {
+                return Err(refusal.failure);
+            }
+            // The folder does not exist yet.
+            self.create_folder_of(context, key).await?;
+            self.call(context, exchange, payload).await?;
+        }
+        match self.size(context, key).await? {
+            Some(size) if size == payload.len() => Ok(()),
+            size => {
+                let size = size.map_or_else(|| "no file".to_owned(), |size| format!("{size} bytes"));
+                let why = format!("the volume has {size} after {} bytes were stored", payload.len());
+                Err(Failure::transient(Error::new(ErrorKind::Checksum, why)))
+            }
+        }
+    }
+
+    async fn begin(&self, _: &ThreadContext, _: &str) -> Result<String, Failure> {
+        Err(in_one_request())
+    }
+
+    async fn put_part(&self, _: &ThreadContext, _: &str, _: PartAt<'_>, _: &Payload) -> Result<String, Failure> {
+        Err(in_one_request())
+    }
+
+    async fn complete(&self, _: &ThreadContext, _: &str, _: &str, _: &[StoredPart]) -> Result<(), Failure> {
+        Err(in_one_request())
+    }
+
+    async fn abort(&self, _: &ThreadContext, _: &str, _: &str) -> Result<(), Failure> {
+        Err(in_one_request())
+    }
+
+    async fn list(&self, context: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {
+        let first = || {
+            let folder = request.prefix.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+            Ok(Place { folders: vec![folder], page: None })
+        };
+        let place = request.next.as_deref().map_or_else(first, |next| read_json(next.as_bytes(), "the place"));
+        let mut place = place?;
+        let Some(folder) = place.folders.last().cloned() else { return Ok(Page::default()) };
+        let mut address = self.folder(&folder);
+        if let Some(page) = &place.page {
+            address = format!("{address}?page_token={}", encode_component(page));
+        }
+        let listed = match self.call(context, (Method::GET, &address, READ), &Payload::default()).await {
+            Ok(answer) => read_json(&answer.body, "the listing")?,
+            Err(refusal) if refusal.failure.error.kind() == ErrorKind::NotFound => {
+                Listed { contents: Vec::new(), next_page_token: None }
+            }
+            Err(refusal) => return Err(refusal.failure),
+        };
+        place.page = listed.next_page_token.filter(|token| !token.is_empty());
+        if place.page.is_none() {
+            place.folders.pop();
+        }
+        let (mut entries, mut inner) = (Vec::new(), Vec::new());
+        for child in listed.contents {
+            let key = format!("{folder}{}", child.name.trim_end_matches('/'));
+            if !key.starts_with(&request.prefix) {
+                continue;
+            }
+            if !child.is_directory {
+                let modified = child.last_modified.map(|time| UNIX_EPOCH + Duration::from_millis(time));
+                entries.push(Entry { key, size: child.file_size, etag: None, modified });
+            } else if request.is_recursive {
+                inner.push(format!("{key}/"));
+            } else {
+                entries.push(Entry::folder(format!("{key}/")));
+            }
+        }
+        // Below the folder whose next page is due.
+        let at = place.folders.len() - usize::from(place.page.is_some());
+        place.folders.splice(at..at, inner);
+        let has_more = !place.folders.is_empty();
+        Ok(Page { entries, next: has_more.then(|| serde_json::to_string(&place).unwrap_or_default()) })
+    }
+
+    async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
+        let address = self.signer.protocol.address(key);
+        size_of(self.call(context, (Method::HEAD, &address, READ), &Payload::default()).await)
+    }
+
+    async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure> {
+        let address = self.signer.protocol.address(key);
+        match self.call(context, (Method::DELETE, &address, WRITE), &Payload::default()).await {
+            Ok(_) => Ok(()),
+            Err(refusal) if refusal.failure.error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(refusal) => Err(refusal.failure),
+        }
+    }
+}

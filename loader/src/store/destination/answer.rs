@@ -1,0 +1,62 @@
+//! Reading of responses that several stores have in common.
+
+use super::payload::Payload;
+use crate::store::failure::Failure;
+use crate::store::http::{Answer, Refusal};
+use crate::{Error, ErrorKind};
+use serde::de::DeserializeOwned;
+
+/// Headers with the MD5 of the bytes that the store received, in base 64.
+const MD5_HEADERS: [&str; 2] = ["content-md5", "opc-content-md5"];
+
+/// Compares the digest of the bytes that a store received, if the response has it, with that of `payload`.
+pub(crate) fn check_md5(answer: &Answer, payload: &Payload) -> Result<(), Failure> {
+    let of_google = || {
+        let values = answer.headers.get_all("x-goog-hash").iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).find_map(|hash| hash.trim().strip_prefix("md5="))
+    };
+    let received = MD5_HEADERS.iter().find_map(|name| answer.header(name)).or_else(of_google);
+    match received {
+        Some(received) if received != payload.md5() => {
+            let why = format!("the store received other bytes: their MD5 is {received}, and not {}", payload.md5());
+            Err(Failure::transient(Error::new(ErrorKind::Checksum, why)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Parses a document in JSON.
+pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Failure> {
+    // A gateway may have sent another document, so another attempt may help.
+    serde_json::from_slice(body)
+        .map_err(|e| Failure::transient(Error::format(format!("{what} cannot be read")).caused_by(e)))
+}
+
+/// Parses a document in XML.
+pub(crate) fn read_xml<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Failure> {
+    let text = String::from_utf8_lossy(body);
+    quick_xml::de::from_str(&text)
+        .map_err(|e| Failure::transient(Error::format(format!("{what} cannot be read")).caused_by(e)))
+}
+
+/// Returns an entity tag without its quotation marks.
+pub(crate) fn unquoted(tag: &str) -> String {
+    tag.trim_matches('"').to_owned()
+}
+
+/// Returns the entity tag of a part.
+pub(crate) fn part_tag(answer: &Answer) -> Result<String, Failure> {
+    let tag = answer.header("etag").filter(|tag| !tag.is_empty());
+    tag.map(str::to_owned).ok_or_else(|| Failure::network("the response to a part has no entity tag"))
+}
+
+/// Returns the size in the response to a HEAD request.
+pub(crate) fn size_of(answer: Result<Answer, Refusal>) -> Result<Option<u64>, Failure> {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(refusal) if refusal.failure.error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(refusal) => return Err(refusal.failure),
+    };
+    let size = answer.header("content-length").and_then(|size| size.parse().ok());
+    size.map(Some).ok_or_else(|| Failure::network("the response has no size"))
+}

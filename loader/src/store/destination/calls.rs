@@ -1,0 +1,67 @@
+//! Calls of a destination on the fetch threads.
+
+use super::job::{Job, retried};
+use super::target::{ListRequest, Page, Target};
+use crate::Result;
+use crate::error::Context as _;
+use crate::store::config::StoreConfig;
+use crate::store::key::check_key;
+use crate::store::queue::closed_error;
+use crate::store::threads::{FetchQueues, FetchThreads};
+use crate::store::url::redact;
+use crate::sync::Arc;
+use tokio::sync::{Semaphore, oneshot};
+
+/// Fetch threads, the target and the bound of its exchanges in flight.
+#[derive(Clone)]
+pub(super) struct Calls {
+    threads: Arc<FetchThreads>,
+    target: Arc<dyn Target>,
+    /// For messages, without secrets.
+    name: Arc<str>,
+    slots: Arc<Semaphore>,
+}
+
+impl Calls {
+    pub(super) fn new(threads: Arc<FetchThreads>, target: Arc<dyn Target>, name: &str) -> Self {
+        let slots = Arc::new(Semaphore::new(threads.queues.context.config.uploads_in_flight));
+        Self { target, name: redact(name).into(), slots, threads }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn config(&self) -> &StoreConfig {
+        &self.threads.queues.context.config
+    }
+
+    pub(super) fn queues(&self) -> &Arc<FetchQueues> {
+        &self.threads.queues
+    }
+
+    /// Returns the job of the object `key`.
+    pub(super) fn job(&self, key: &str) -> Result<Arc<Job>> {
+        check_key(key).context("destination", || &self.name)?;
+        Ok(Arc::new(self.unchecked(key)))
+    }
+
+    fn unchecked(&self, key: &str) -> Job {
+        let (target, slots) = (self.target.clone(), self.slots.clone());
+        Job { target, slots, name: self.name.clone(), key: key.to_owned() }
+    }
+
+    /// Starts to fetch a page of a listing.
+    pub(super) fn start_page(&self, request: ListRequest) -> Result<oneshot::Receiver<Result<Page>>> {
+        let job = self.unchecked(&request.prefix);
+        self.queues().call(async move |context| {
+            retried(&context, &job, "list", async |_| job.target.list(&context, &request).await).await
+        })
+    }
+
+    /// Waits for the result of a call.
+    pub(super) fn wait<T>(&self, receiver: oneshot::Receiver<Result<T>>) -> Result<T> {
+        // There is no response only when the thread ends.
+        receiver.blocking_recv().unwrap_or_else(|_| Err(closed_error().with("destination", &self.name)))
+    }
+}

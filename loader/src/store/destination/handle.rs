@@ -1,0 +1,134 @@
+//! Destinations: remote folders that objects are written to.
+
+use super::budget::Budget;
+use super::calls::Calls;
+use super::job::retried;
+use super::listing::Listing;
+use super::target::{Entry, ListRequest, Target};
+use super::upload::{Upload, UploadTicket};
+use crate::Result;
+use crate::error::Context as _;
+use crate::store::key::check_prefix;
+use crate::store::threads::FetchThreads;
+use crate::sync::Arc;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::fmt;
+
+/// Remote folder that objects are written to. Cheap to clone: clones share the bounds of the bytes and the requests in
+/// flight, and keep the fetch threads alive.
+#[derive(Clone)]
+pub struct Destination {
+    calls: Calls,
+    budget: Arc<Budget>,
+}
+
+impl Destination {
+    pub(crate) fn new(threads: Arc<FetchThreads>, target: Arc<dyn Target>, name: &str) -> Self {
+        let budget = Budget::new(threads.queues.context.config.upload_bytes as u64);
+        Self { calls: Calls::new(threads, target, name), budget }
+    }
+
+    /// Returns its address, without secrets.
+    pub fn name(&self) -> &str {
+        self.calls.name()
+    }
+
+    /// Starts to upload an object that consists of `pieces`, and returns as soon as the rest of its bytes fits into the
+    /// bound of the bytes in flight. The object appears when all of it is stored.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a key that is not a relative path; `Closed` after the stores were closed. The ticket returns the
+    /// errors of the upload.
+    pub fn put(&self, key: &str, pieces: Vec<Bytes>) -> Result<UploadTicket> {
+        let len = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let mut upload = self.upload(key, Some(len))?;
+        upload.write_all(pieces)?;
+        upload.start_finish()
+    }
+
+    /// Starts an object that is written piece by piece and has at most `len_max` bytes, which decides the size of its
+    /// parts. `None` is enough for 10,000 parts of the usual size.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub fn upload(&self, key: &str, len_max: Option<u64>) -> Result<Upload> {
+        let job = self.calls.job(key)?;
+        let config = self.calls.config();
+        let count_max = job.target.part_limits().count_max;
+        let part_bytes = (count_max > 0).then(|| {
+            let needed = len_max.unwrap_or(0).div_ceil(count_max);
+            needed.max(config.upload_part_bytes as u64)
+        });
+        Upload::start(self.calls.queues(), job, self.budget.clone(), part_bytes, count_max)
+    }
+
+    /// Lists the objects whose keys start with `prefix`, in the store's order. `is_recursive` includes those in folders;
+    /// without it, folders are entries. Pages are fetched as they are needed.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a prefix that is no start of a relative path. The iterator returns the errors of the store, and ends.
+    pub fn list(&self, prefix: &str, is_recursive: bool) -> Result<Listing> {
+        check_prefix(prefix).context("destination", || self.calls.name())?;
+        Listing::start(self.calls.clone(), ListRequest { prefix: prefix.to_owned(), is_recursive, next: None })
+    }
+
+    /// Returns the size of an object; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn size(&self, key: &str) -> Result<Option<u64>> {
+        let job = self.calls.job(key)?;
+        let size = self.calls.queues().call(async move |context| {
+            retried(&context, &job, "size", async |_| job.target.size(&context, &job.key).await).await
+        })?;
+        self.calls.wait(size)
+    }
+
+    /// Removes objects, in any order. Keys without an object are no error.
+    ///
+    /// # Errors
+    ///
+    /// The first failure; some of the objects may be gone by then.
+    pub fn delete<'a>(&self, keys: impl IntoIterator<Item = &'a str>) -> Result<()> {
+        // Twice the requests in flight keep all of them busy.
+        let ahead = 2 * self.calls.config().uploads_in_flight;
+        let mut pending = VecDeque::new();
+        for key in keys {
+            let job = self.calls.job(key)?;
+            pending.push_back(self.calls.queues().call(async move |context| {
+                retried(&context, &job, "delete", async |_| job.target.delete(&context, &job.key).await).await
+            })?);
+            if pending.len() >= ahead
+                && let Some(oldest) = pending.pop_front()
+            {
+                self.calls.wait(oldest)?;
+            }
+        }
+        pending.into_iter().try_for_each(|removed| self.calls.wait(removed))
+    }
+
+    /// Returns the most bytes that waited for the store's confirmation at once.
+    pub fn bytes_in_flight_peak(&self) -> u64 {
+        self.budget.peak()
+    }
+
+    /// Collects a whole listing.
+    ///
+    /// # Errors
+    ///
+    /// As [`list`](Self::list).
+    pub fn list_all(&self, prefix: &str) -> Result<Vec<Entry>> {
+        self.list(prefix, true)?.collect()
+    }
+}
+
+impl fmt::Debug for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Destination").field("name", &self.calls.name()).finish_non_exhaustive()
+    }
+}

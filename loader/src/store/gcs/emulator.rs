@@ -1,0 +1,165 @@
+//! Buckets of emulators of Google Cloud Storage as destinations.
+//!
+//! Emulators have the JSON interface alone: no uploads in parts that are joined, so an object is one request.
+
+use super::protocol::GcsProtocol;
+use crate::store::context::ThreadContext;
+use crate::store::destination::{Entry, ListRequest, Page, PartAt, PartLimits, Payload, StoredPart, Target, read_json};
+use crate::store::failure::Failure;
+use crate::store::http::{Answer, Outgoing, Refusal, Signer};
+use crate::store::key::encode_component;
+use crate::store::s3::BucketProtocol as _;
+use crate::{Error, ErrorKind};
+use async_trait::async_trait;
+use http::{Method, header};
+use serde::Deserialize;
+use std::fmt::Write as _;
+
+/// Folder in a bucket of an emulator.
+pub(crate) struct EmulatorTarget {
+    signer: Signer<GcsProtocol>,
+    endpoint: String,
+    bucket: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed {
+    #[serde(default)]
+    items: Vec<Object>,
+    #[serde(default)]
+    prefixes: Vec<String>,
+    next_page_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Object {
+    name: String,
+    /// A number as text.
+    size: serde_json::Value,
+    etag: Option<String>,
+    updated: Option<String>,
+    md5_hash: Option<String>,
+}
+
+impl Object {
+    fn size(&self) -> Result<u64, Failure> {
+        let size = self.size.as_str().map_or_else(|| self.size.as_u64(), |text| text.parse().ok());
+        size.ok_or_else(|| Failure::network("the response has no size"))
+    }
+}
+
+impl EmulatorTarget {
+    pub(crate) fn new(protocol: GcsProtocol, user_agent: &str) -> Result<Self, Error> {
+        let address = protocol.bucket_address();
+        let (endpoint, bucket) = address.rsplit_once('/').unwrap_or_default();
+        let (endpoint, bucket) = (endpoint.to_owned(), bucket.to_owned());
+        Ok(Self { signer: Signer::new(protocol, user_agent)?, endpoint, bucket })
+    }
+
+    fn name(&self, key: &str) -> String {
+        encode_component(&format!("{}{key}", self.signer.protocol.prefix()))
+    }
+
+    async fn call(
+        &self,
+        context: &ThreadContext,
+        method: Method,
+        path: &str,
+        payload: &Payload,
+    ) -> Result<Answer, Refusal> {
+        let address = format!("{}{path}", self.endpoint);
+        let outgoing = || {
+            let outgoing = Outgoing::new(method.clone(), address.clone(), payload, "");
+            outgoing.with(header::CONTENT_TYPE, "application/octet-stream")
+        };
+        self.signer.call(context, outgoing).await
+    }
+
+    fn object(&self, key: &str) -> String {
+        format!("/storage/v1/b/{}/o/{}", self.bucket, self.name(key))
+    }
+}
+
+fn in_one_request() -> Failure {
+    Failure::permanent(Error::internal("an emulator takes objects in one request"))
+}
+
+#[async_trait(?Send)]
+impl Target for EmulatorTarget {
+    fn part_limits(&self) -> PartLimits {
+        PartLimits { count_max: 0 }
+    }
+
+    fn prepare(&self, payload: &Payload) {
+        payload.md5();
+    }
+
+    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure> {
+        let path = format!("/upload/storage/v1/b/{}/o?uploadType=media&name={}", self.bucket, self.name(key));
+        let answer = self.call(context, Method::POST, &path, payload).await?;
+        let stored: Object = read_json(&answer.body, "the description of the object")?;
+        if stored.size()? != payload.len() || stored.md5_hash.is_some_and(|md5| md5 != payload.md5()) {
+            return Err(Failure::transient(Error::new(ErrorKind::Checksum, "the store received other bytes")));
+        }
+        Ok(())
+    }
+
+    async fn begin(&self, _: &ThreadContext, _: &str) -> Result<String, Failure> {
+        Err(in_one_request())
+    }
+
+    async fn put_part(&self, _: &ThreadContext, _: &str, _: PartAt<'_>, _: &Payload) -> Result<String, Failure> {
+        Err(in_one_request())
+    }
+
+    async fn complete(&self, _: &ThreadContext, _: &str, _: &str, _: &[StoredPart]) -> Result<(), Failure> {
+        Err(in_one_request())
+    }
+
+    async fn abort(&self, _: &ThreadContext, _: &str, _: &str) -> Result<(), Failure> {
+        Err(in_one_request())
+    }
+
+    async fn list(&self, context: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {
+        let own = self.signer.protocol.prefix();
+        let mut path = format!("/storage/v1/b/{}/o?prefix={}", self.bucket, self.name(&request.prefix));
+        if !request.is_recursive {
+            path.push_str("&delimiter=%2F");
+        }
+        if let Some(next) = &request.next {
+            let _ = write!(path, "&pageToken={}", encode_component(next));
+        }
+        let answer = self.call(context, Method::GET, &path, &Payload::default()).await?;
+        let listed: Listed = read_json(&answer.body, "the listing")?;
+        let mut entries = Vec::with_capacity(listed.items.len());
+        for object in listed.items {
+            let size = object.size()?;
+            if let Some(key) = object.name.strip_prefix(own).filter(|key| !key.is_empty() && !key.ends_with('/')) {
+                let modified = object.updated.and_then(|time| humantime::parse_rfc3339_weak(&time).ok());
+                entries.push(Entry { key: key.to_owned(), size, etag: object.etag, modified });
+            }
+        }
+        let folders = listed.prefixes.iter().filter_map(|folder| folder.strip_prefix(own));
+        entries.extend(folders.map(|folder| Entry::folder(folder.to_owned())));
+        entries.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(Page { entries, next: listed.next_page_token.filter(|token| !token.is_empty()) })
+    }
+
+    async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
+        match self.call(context, Method::GET, &self.object(key), &Payload::default()).await {
+            Ok(answer) => read_json::<Object>(&answer.body, "the description of the object")?.size().map(Some),
+            Err(refusal) if refusal.failure.error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(refusal) => Err(refusal.failure),
+        }
+    }
+
+    async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure> {
+        match self.call(context, Method::DELETE, &self.object(key), &Payload::default()).await {
+            Ok(_) => Ok(()),
+            Err(refusal) if refusal.failure.error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(refusal) => Err(refusal.failure),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Data sets on the hub as places to list. Files are written with the hub's own tools.
+
+use super::protocol::HfProtocol;
+use crate::store::context::ThreadContext;
+use crate::store::destination::{Entry, ListRequest, Page, PartAt, PartLimits, Payload, StoredPart, Target, read_json};
+use crate::store::failure::Failure;
+use crate::store::http::{Outgoing, Signer};
+use crate::store::key::encode_path;
+use crate::{Error, ErrorKind};
+use async_trait::async_trait;
+use http::Method;
+use serde::Deserialize;
+
+/// Folder of a data set's repository.
+pub(crate) struct HfTarget {
+    signer: Signer<HfProtocol>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    r#type: String,
+    path: String,
+    #[serde(default)]
+    size: u64,
+    oid: Option<String>,
+}
+
+impl HfTarget {
+    pub(crate) fn new(protocol: HfProtocol, user_agent: &str) -> Result<Self, Error> {
+        Ok(Self { signer: Signer::new(protocol, user_agent)? })
+    }
+}
+
+/// Returns the address of the next page, in a header such as `<https://...>; rel="next"`.
+fn next_page(link: &str) -> Option<&str> {
+    let next = link.split(',').find(|link| link.contains("rel=\"next\""))?;
+    next.trim().strip_prefix('<')?.split_once('>').map(|(address, _)| address)
+}
+
+fn read_only() -> Failure {
+    Failure::permanent(Error::new(
+        ErrorKind::Unsupported,
+        "data sets on the hub cannot be written to: write into a folder, and upload it with `hf upload-large-folder`",
+    ))
+}
+
+#[async_trait(?Send)]
+impl Target for HfTarget {
+    fn part_limits(&self) -> PartLimits {
+        PartLimits { count_max: 0 }
+    }
+
+    async fn put(&self, _: &ThreadContext, _: &str, _: &Payload) -> Result<(), Failure> {
+        Err(read_only())
+    }
+
+    async fn begin(&self, _: &ThreadContext, _: &str) -> Result<String, Failure> {
+        Err(read_only())
+    }
+
+    async fn put_part(&self, _: &ThreadContext, _: &str, _: PartAt<'_>, _: &Payload) -> Result<String, Failure> {
+        Err(read_only())
+    }
+
+    async fn complete(&self, _: &ThreadContext, _: &str, _: &str, _: &[StoredPart]) -> Result<(), Failure> {
+        Err(read_only())
+    }
+
+    async fn abort(&self, _: &ThreadContext, _: &str, _: &str) -> Result<(), Failure> {
+        Err(read_only())
+    }
+
+    async fn list(&self, context: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {
+        let protocol = &self.signer.protocol;
+        let own = protocol.prefix();
+        let folder = request.prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let path = format!("{own}{folder}");
+        let first = format!(
+            "{}/{}?recursive={}",
+            protocol.tree_address(),
+            encode_path(path.trim_end_matches('/')),
+            request.is_recursive
+        );
+        let address = request.next.clone().unwrap_or(first);
+        let nothing = Payload::default();
+        let outgoing = || Outgoing::new(Method::GET, address.clone(), &nothing, "to read the data set");
+        let answer = match self.signer.call(context, outgoing).await {
+            Ok(answer) => answer,
+            // A folder that does not exist.
+            Err(refusal) if refusal.code.as_deref() == Some("EntryNotFound") => return Ok(Page::default()),
+            Err(refusal) => return Err(refusal.failure),
+        };
+        let next = answer.header("link").and_then(next_page).map(str::to_owned);
+        let mut entries = Vec::new();
+        for item in read_json::<Vec<Item>>(&answer.body, "the listing")? {
+            let Some(key) = item.path.strip_prefix(own).filter(|key| key.starts_with(&request.prefix)) else {
+                continue;
+            };
+            let key = key.to_owned();
+            match &*item.r#type {
+                "directory" if request.is_recursive => {}
+                "directory" => entries.push(Entry::folder(format!("{key}/"))),
+                _ => entries.push(Entry { key, size: item.size, etag: item.oid, modified: None }),
+            }
+        }
+        Ok(Page { entries, next })
+    }
+
+    async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
+        let mut request = ListRequest { prefix: key.to_owned(), is_recursive: false, next: None };
+        loop {
+            let page = self.list(context, &request).await?;
+            if let Some(entry) = page.entries.iter().find(|entry| entry.key == key) {
+                return Ok(Some(entry.size));
+            }
+            request.next = page.next;
+            if request.next.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn delete(&self, _: &ThreadContext, _: &str) -> Result<(), Failure> {
+        Err(read_only())
+    }
+}

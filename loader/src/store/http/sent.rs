@@ -1,0 +1,60 @@
+//! Bodies of requests.
+
+use crate::sync::{Arc, AtomicU64, Ordering};
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Most bytes that are passed to the connection at once: a body that is passed on slowly shows its progress.
+const FRAME_BYTES: usize = 64 << 10;
+
+/// Body of a request: pieces of memory, which are sent without a copy.
+#[derive(Debug, Default)]
+pub(crate) struct SentBody {
+    pieces: VecDeque<Bytes>,
+    bytes: u64,
+    /// Counts the bytes that the connection has taken.
+    taken: Arc<AtomicU64>,
+}
+
+impl SentBody {
+    /// Creates a body of `pieces`, which counts in `taken` the bytes that are passed to the connection.
+    pub(super) fn new(pieces: &[Bytes], taken: &Arc<AtomicU64>) -> Self {
+        let pieces: VecDeque<_> = pieces.iter().filter(|piece| !piece.is_empty()).cloned().collect();
+        let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+        Self { pieces, bytes, taken: taken.clone() }
+    }
+}
+
+impl From<Bytes> for SentBody {
+    fn from(piece: Bytes) -> Self {
+        Self::new(&[piece], &Arc::default())
+    }
+}
+
+impl Body for SentBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let Some(piece) = self.pieces.front_mut() else { return Poll::Ready(None) };
+        let frame = piece.split_to(piece.len().min(FRAME_BYTES));
+        if piece.is_empty() {
+            self.pieces.pop_front();
+        }
+        self.bytes -= frame.len() as u64;
+        self.taken.fetch_add(frame.len() as u64, Ordering::Relaxed);
+        Poll::Ready(Some(Ok(Frame::data(frame))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes)
+    }
+}

@@ -1,0 +1,218 @@
+//! Buckets of Oracle's object storage as destinations.
+
+use super::protocol::OciProtocol;
+use crate::Error;
+use crate::store::context::ThreadContext;
+use crate::store::destination::{
+    Entry, ListRequest, Page, PartAt, PartLimits, Payload, StoredPart, Target, check_md5, part_tag, read_json, size_of,
+};
+use crate::store::failure::Failure;
+use crate::store::http::{Answer, Outgoing, Refusal, Signer};
+use crate::store::key::encode_component;
+use async_trait::async_trait;
+use http::Method;
+use http::header::{self, HeaderName};
+use serde::Deserialize;
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// Most parts of an object.
+const PARTS_MAX: u64 = 10_000;
+
+const WRITE: &str = "to write to the bucket (OBJECT_CREATE, and OBJECT_OVERWRITE to replace)";
+const LIST: &str = "to list the bucket (OBJECT_INSPECT)";
+const DELETE: &str = "to remove objects of the bucket (OBJECT_DELETE)";
+
+/// Folder in a bucket.
+pub(crate) struct OciTarget {
+    signer: Signer<OciProtocol>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Created {
+    upload_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed {
+    objects: Vec<Object>,
+    #[serde(default)]
+    prefixes: Vec<String>,
+    next_start_with: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Object {
+    name: String,
+    size: Option<u64>,
+    etag: Option<String>,
+    time_modified: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Unfinished {
+    object: String,
+    upload_id: String,
+}
+
+impl OciTarget {
+    pub(crate) fn new(protocol: OciProtocol, user_agent: &str) -> Result<Self, Error> {
+        Ok(Self { signer: Signer::new(protocol, user_agent)? })
+    }
+
+    fn name(&self, key: &str) -> String {
+        format!("{}{key}", self.signer.protocol.prefix())
+    }
+
+    /// Makes an exchange at `path` relative to the bucket: `o` has objects, `u` uploads in parts.
+    async fn call(
+        &self,
+        context: &ThreadContext,
+        (method, path, right): (Method, &str, &str),
+        payload: &Payload,
+    ) -> Result<Answer, Refusal> {
+        let outgoing = || {
+            let address = format!("{}/{path}", self.signer.protocol.bucket_address());
+            let mut outgoing = Outgoing::new(method.clone(), address, payload, right);
+            match method {
+                Method::PUT => {
+                    outgoing = outgoing
+                        .with(header::CONTENT_TYPE, "application/octet-stream")
+                        .with(HeaderName::from_static("content-md5"), payload.md5());
+                }
+                Method::POST => outgoing = outgoing.with(header::CONTENT_TYPE, "application/json").once(),
+                _ => {}
+            }
+            outgoing
+        };
+        self.signer.call(context, outgoing).await
+    }
+
+    /// Returns the address of an upload, relative to the bucket.
+    fn upload(&self, key: &str, upload: &str) -> String {
+        format!("u/{}?uploadId={}", encode_component(&self.name(key)), encode_component(upload))
+    }
+}
+
+fn without_missing(answer: Result<Answer, Refusal>) -> Result<(), Failure> {
+    match answer {
+        Ok(_) => Ok(()),
+        Err(refusal) if matches!(refusal.code.as_deref(), Some("ObjectNotFound" | "NoSuchUpload")) => Ok(()),
+        Err(refusal) => Err(refusal.failure),
+    }
+}
+
+#[async_trait(?Send)]
+impl Target for OciTarget {
+    fn part_limits(&self) -> PartLimits {
+        PartLimits { count_max: PARTS_MAX }
+    }
+
+    fn prepare(&self, payload: &Payload) {
+        payload.md5();
+    }
+
+    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure> {
+        let path = format!("o/{}", encode_component(&self.name(key)));
+        check_md5(&self.call(context, (Method::PUT, &path, WRITE), payload).await?, payload)
+    }
+
+    async fn begin(&self, context: &ThreadContext, key: &str) -> Result<String, Failure> {
+        let body = json!({"object": self.name(key), "contentType": "application/octet-stream"}).to_string();
+        let body = Payload::from(body.into_bytes());
+        let answer = self.call(context, (Method::POST, "u", WRITE), &body).await?;
+        Ok(read_json::<Created>(&answer.body, "the name of the upload")?.upload_id)
+    }
+
+    async fn put_part(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        at: PartAt<'_>,
+        payload: &Payload,
+    ) -> Result<String, Failure> {
+        let path = format!("{}&uploadPartNum={}", self.upload(key, at.upload), at.number);
+        let answer = self.call(context, (Method::PUT, &path, WRITE), payload).await?;
+        check_md5(&answer, payload)?;
+        part_tag(&answer)
+    }
+
+    async fn complete(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        upload: &str,
+        parts: &[StoredPart],
+    ) -> Result<(), Failure> {
+        let parts: Vec<_> = parts.iter().map(|part| json!({"partNum": part.number, "etag": part.tag})).collect();
+        let body = Payload::from(json!({"partsToCommit": parts}).to_string().into_bytes());
+        self.call(context, (Method::POST, &self.upload(key, upload), WRITE), &body).await?;
+        Ok(())
+    }
+
+    async fn abort(&self, context: &ThreadContext, key: &str, upload: &str) -> Result<(), Failure> {
+        let exchange = (Method::DELETE, &*self.upload(key, upload), WRITE);
+        without_missing(self.call(context, exchange, &Payload::default()).await)
+    }
+
+    async fn unfinished(&self, context: &ThreadContext, key: &str) -> Result<Vec<String>, Failure> {
+        let name = self.name(key);
+        let mut found = Vec::new();
+        let mut page: Option<String> = None;
+        loop {
+            let path = match &page {
+                Some(page) => format!("u?page={}", encode_component(page)),
+                None => "u".to_owned(),
+            };
+            let answer = self.call(context, (Method::GET, &path, LIST), &Payload::default()).await?;
+            let uploads: Vec<Unfinished> = read_json(&answer.body, "the list of uploads")?;
+            found.extend(uploads.into_iter().filter(|upload| upload.object == name).map(|upload| upload.upload_id));
+            page = answer.header("opc-next-page").map(str::to_owned);
+            if page.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
+    async fn list(&self, context: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {
+        let own = self.signer.protocol.prefix();
+        let prefix = encode_component(&self.name(&request.prefix));
+        let mut path = format!("o?fields=name%2Csize%2Cetag%2CtimeModified&prefix={prefix}");
+        if !request.is_recursive {
+            path.push_str("&delimiter=%2F");
+        }
+        if let Some(next) = &request.next {
+            let _ = write!(path, "&start={}", encode_component(next));
+        }
+        let answer = self.call(context, (Method::GET, &path, LIST), &Payload::default()).await?;
+        let listed: Listed = read_json(&answer.body, "the listing")?;
+        let relative = |name: &str| name.strip_prefix(own).filter(|key| !key.is_empty()).map(str::to_owned);
+        let objects = listed.objects.into_iter().filter(|object| !object.name.ends_with('/') || object.size > Some(0));
+        let objects = objects.filter_map(|object| {
+            Some(Entry {
+                key: relative(&object.name)?,
+                size: object.size.unwrap_or(0),
+                etag: object.etag,
+                modified: object.time_modified.and_then(|time| humantime::parse_rfc3339(&time).ok()),
+            })
+        });
+        let folders = listed.prefixes.iter().filter_map(|folder| relative(folder));
+        let mut entries: Vec<_> = objects.chain(folders.map(Entry::folder)).collect();
+        entries.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(Page { entries, next: listed.next_start_with })
+    }
+
+    async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
+        let path = format!("o/{}", encode_component(&self.name(key)));
+        size_of(self.call(context, (Method::HEAD, &path, LIST), &Payload::default()).await)
+    }
+
+    async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure> {
+        let path = format!("o/{}", encode_component(&self.name(key)));
+        without_missing(self.call(context, (Method::DELETE, &path, DELETE), &Payload::default()).await)
+    }
+}

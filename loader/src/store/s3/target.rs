@@ -1,0 +1,286 @@
+//! Buckets of S3 as destinations, and those of other stores with its interface.
+
+use super::protocol::S3Protocol;
+use crate::Error;
+use crate::store::context::ThreadContext;
+use crate::store::destination::{
+    Entry, ListRequest, Page, PartAt, PartLimits, Payload, StoredPart, Target, check_md5, part_tag, read_xml, size_of,
+    unquoted,
+};
+use crate::store::failure::Failure;
+use crate::store::http::{Answer, Outgoing, Protocol, Refusal, Signer};
+use crate::store::key::encode_component;
+use async_trait::async_trait;
+use http::Method;
+use http::header::{self, HeaderName};
+use serde::Deserialize;
+use std::fmt::Write as _;
+
+/// Most parts of an object.
+const PARTS_MAX: u64 = 10_000;
+
+/// Protocol of a store with S3's interface.
+pub(crate) trait BucketProtocol: Protocol {
+    /// Returns the address of the bucket, without a slash at the end.
+    fn bucket_address(&self) -> String;
+
+    /// Returns the destination's folder in the bucket, not encoded. It ends with a slash unless it is empty.
+    fn prefix(&self) -> &str;
+
+    /// Returns true if the bytes need a `Content-MD5`. Otherwise their SHA-256 is part of the signature.
+    fn sends_md5(&self) -> bool;
+
+    /// Returns the words for a right: to write, to list or to remove.
+    fn right(&self, right: Right) -> &'static str;
+}
+
+/// Right that an exchange needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Right {
+    Write,
+    List,
+    Delete,
+    Abort,
+}
+
+impl BucketProtocol for S3Protocol {
+    fn bucket_address(&self) -> String {
+        self.bucket_address()
+    }
+
+    fn prefix(&self) -> &str {
+        self.prefix()
+    }
+
+    fn sends_md5(&self) -> bool {
+        self.is_anonymous()
+    }
+
+    fn right(&self, right: Right) -> &'static str {
+        match right {
+            Right::Write => "to write to the bucket (s3:PutObject)",
+            Right::List => "to list the bucket (s3:ListBucket)",
+            Right::Delete => "to remove objects of the bucket (s3:DeleteObject)",
+            Right::Abort => "to abort uploads (s3:AbortMultipartUpload)",
+        }
+    }
+}
+
+/// Folder in a bucket.
+pub(crate) struct S3Target<P> {
+    signer: Signer<P>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Initiated {
+    upload_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Listed {
+    #[serde(default)]
+    contents: Vec<Contents>,
+    #[serde(default)]
+    common_prefixes: Vec<Prefix>,
+    next_continuation_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Contents {
+    key: String,
+    size: u64,
+    #[serde(rename = "ETag")]
+    etag: Option<String>,
+    last_modified: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Prefix {
+    prefix: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Unfinished {
+    #[serde(default)]
+    upload: Vec<UnfinishedUpload>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct UnfinishedUpload {
+    key: String,
+    upload_id: String,
+}
+
+impl<P: BucketProtocol> S3Target<P> {
+    pub(crate) fn new(protocol: P, user_agent: &str) -> Result<Self, Error> {
+        Ok(Self { signer: Signer::new(protocol, user_agent)? })
+    }
+
+    fn protocol(&self) -> &P {
+        &self.signer.protocol
+    }
+
+    /// Makes an exchange about an object, or about the bucket for `None`.
+    async fn call(
+        &self,
+        context: &ThreadContext,
+        (method, key, query, right): (Method, Option<&str>, &str, Right),
+        payload: &Payload,
+    ) -> Result<Answer, Refusal> {
+        let is_begin_or_end = method == Method::POST;
+        let outgoing = || {
+            let address = match key {
+                Some(key) => self.protocol().address(key),
+                None => format!("{}/", self.protocol().bucket_address()),
+            };
+            let address = if query.is_empty() { address } else { format!("{address}?{query}") };
+            let mut outgoing = Outgoing::new(method.clone(), address, payload, self.protocol().right(right));
+            if self.protocol().sends_md5() && !payload.is_empty() {
+                outgoing = outgoing.with(HeaderName::from_static("content-md5"), payload.md5());
+            }
+            if method == Method::PUT && query.is_empty() {
+                outgoing = outgoing.with(header::CONTENT_TYPE, "application/octet-stream");
+            }
+            if is_begin_or_end { outgoing.once() } else { outgoing }
+        };
+        self.signer.call(context, outgoing).await
+    }
+}
+
+/// Returns a key relative to the destination. Markers of folders, which some tools make, have none.
+fn relative(key: &str, prefix: &str) -> Option<String> {
+    key.strip_prefix(prefix).filter(|key| !key.is_empty()).map(str::to_owned)
+}
+
+fn without(refusal: Refusal, code: &str) -> Result<(), Failure> {
+    match refusal.code.as_deref() {
+        Some(found) if found == code => Ok(()),
+        _ => Err(refusal.failure),
+    }
+}
+
+fn escape(text: &str) -> String {
+    quick_xml::escape::escape(text).into_owned()
+}
+
+#[async_trait(?Send)]
+impl<P: BucketProtocol> Target for S3Target<P> {
+    fn part_limits(&self) -> PartLimits {
+        PartLimits { count_max: PARTS_MAX }
+    }
+
+    fn prepare(&self, payload: &Payload) {
+        if self.protocol().sends_md5() {
+            payload.md5();
+        } else {
+            payload.sha256();
+        }
+    }
+
+    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure> {
+        let answer = self.call(context, (Method::PUT, Some(key), "", Right::Write), payload).await?;
+        check_md5(&answer, payload)
+    }
+
+    async fn begin(&self, context: &ThreadContext, key: &str) -> Result<String, Failure> {
+        let exchange = (Method::POST, Some(key), "uploads=", Right::Write);
+        let answer = self.call(context, exchange, &Payload::default()).await?;
+        Ok(read_xml::<Initiated>(&answer.body, "the name of the upload")?.upload_id)
+    }
+
+    async fn put_part(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        at: PartAt<'_>,
+        payload: &Payload,
+    ) -> Result<String, Failure> {
+        let query = format!("partNumber={}&uploadId={}", at.number, encode_component(at.upload));
+        let answer = self.call(context, (Method::PUT, Some(key), &query, Right::Write), payload).await?;
+        check_md5(&answer, payload)?;
+        part_tag(&answer)
+    }
+
+    async fn complete(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        upload: &str,
+        parts: &[StoredPart],
+    ) -> Result<(), Failure> {
+        let mut body = String::from("<CompleteMultipartUpload>");
+        for part in parts {
+            let tag = escape(&part.tag);
+            let _ = write!(body, "<Part><PartNumber>{}</PartNumber><ETag>{tag}</ETag></Part>", part.number);
+        }
+        body.push_str("</CompleteMultipartUpload>");
+        let query = format!("uploadId={}", encode_component(upload));
+        let body = Payload::from(body.into_bytes());
+        let answer = self.call(context, (Method::POST, Some(key), &query, Right::Write), &body).await?;
+        // The status is sent before the parts are joined, so a failure is in the body.
+        let is_joined = String::from_utf8_lossy(&answer.body).contains("<CompleteMultipartUploadResult");
+        if is_joined { Ok(()) } else { Err(Failure::network("the store did not join the parts")) }
+    }
+
+    async fn abort(&self, context: &ThreadContext, key: &str, upload: &str) -> Result<(), Failure> {
+        let query = format!("uploadId={}", encode_component(upload));
+        let exchange = (Method::DELETE, Some(key), &*query, Right::Abort);
+        match self.call(context, exchange, &Payload::default()).await {
+            Ok(_) => Ok(()),
+            Err(refusal) => without(refusal, "NoSuchUpload"),
+        }
+    }
+
+    async fn unfinished(&self, context: &ThreadContext, key: &str) -> Result<Vec<String>, Failure> {
+        let key = format!("{}{key}", self.protocol().prefix());
+        let query = format!("uploads=&prefix={}", encode_component(&key));
+        let answer = self.call(context, (Method::GET, None, &query, Right::List), &Payload::default()).await?;
+        let found: Unfinished = read_xml(&answer.body, "the list of uploads")?;
+        Ok(found.upload.into_iter().filter(|upload| upload.key == key).map(|upload| upload.upload_id).collect())
+    }
+
+    async fn list(&self, context: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {
+        let own = self.protocol().prefix();
+        let mut query = format!("list-type=2&prefix={}", encode_component(&format!("{own}{}", request.prefix)));
+        if !request.is_recursive {
+            query.push_str("&delimiter=%2F");
+        }
+        if let Some(next) = &request.next {
+            let _ = write!(query, "&continuation-token={}", encode_component(next));
+        }
+        let answer = self.call(context, (Method::GET, None, &query, Right::List), &Payload::default()).await?;
+        let listed: Listed = read_xml(&answer.body, "the listing")?;
+        let objects = listed.contents.into_iter().filter(|object| !object.key.ends_with('/') || object.size > 0);
+        let objects = objects.filter_map(|object| {
+            Some(Entry {
+                key: relative(&object.key, own)?,
+                size: object.size,
+                etag: object.etag.as_deref().map(unquoted),
+                modified: object.last_modified.and_then(|time| humantime::parse_rfc3339(&time).ok()),
+            })
+        });
+        let folders = listed.common_prefixes.iter().filter_map(|folder| relative(&folder.prefix, own));
+        let mut entries: Vec<_> = objects.chain(folders.map(Entry::folder)).collect();
+        entries.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(Page { entries, next: listed.next_continuation_token.filter(|token| !token.is_empty()) })
+    }
+
+    async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
+        let exchange = (Method::HEAD, Some(key), "", Right::List);
+        size_of(self.call(context, exchange, &Payload::default()).await)
+    }
+
+    async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure> {
+        let exchange = (Method::DELETE, Some(key), "", Right::Delete);
+        match self.call(context, exchange, &Payload::default()).await {
+            Ok(_) => Ok(()),
+            Err(refusal) => without(refusal, "NoSuchKey"),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Unfinished objects of a server: uploads in parts, blocks, folders.
+
+use bytes::Bytes;
+use forebay_loader::sync::Mutex;
+use md5::{Digest as _, Md5};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Interface through which a server is written to and listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Interface {
+    /// S3, and the XML interface of Google Cloud Storage.
+    #[default]
+    S3,
+    /// Blobs of Azure.
+    Azure,
+    /// Oracle's object storage.
+    Oci,
+    /// Files of Databricks.
+    Dbfs,
+}
+
+/// Upload in parts.
+#[derive(Debug)]
+pub(super) struct Upload {
+    pub(super) key: String,
+    parts: BTreeMap<u32, Part>,
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    bytes: Bytes,
+    tag: String,
+}
+
+/// Unfinished objects of a server.
+#[derive(Debug, Default)]
+pub(super) struct Unfinished {
+    pub(super) uploads: Mutex<BTreeMap<String, Upload>>,
+    begun: Mutex<u64>,
+    /// Blocks of Azure, by key and name.
+    pub(super) blocks: Mutex<BTreeMap<(String, String), Bytes>>,
+    /// Folders of Databricks.
+    pub(super) folders: Mutex<BTreeSet<String>>,
+}
+
+impl Unfinished {
+    /// Returns the number of uploads in parts.
+    pub(super) fn uploads_len(&self) -> usize {
+        self.uploads.lock().len()
+    }
+
+    /// Begins an upload, and returns its name.
+    pub(super) fn begin(&self, key: &str) -> String {
+        let mut begun = self.begun.lock();
+        *begun += 1;
+        let id = format!("upload/{}+=", *begun);
+        self.uploads.lock().insert(id.clone(), Upload { key: key.to_owned(), parts: BTreeMap::new() });
+        id
+    }
+
+    /// Stores a part; `None` if there is no such upload of this object.
+    pub(super) fn put_part(&self, key: &str, id: &str, number: u32, bytes: Bytes) -> Option<String> {
+        let mut uploads = self.uploads.lock();
+        let upload = uploads.get_mut(id).filter(|upload| upload.key == key)?;
+        let tag = format!("\"{}\"", hex::encode(Md5::digest(&bytes)));
+        upload.parts.insert(number, Part { bytes, tag: tag.clone() });
+        Some(tag)
+    }
+
+    /// Joins the named parts, which must be in order, and ends the upload.
+    pub(super) fn complete(&self, key: &str, id: &str, named: &[(u32, String)]) -> Result<Bytes, &'static str> {
+        let mut uploads = self.uploads.lock();
+        let upload = uploads.get(id).filter(|upload| upload.key == key).ok_or("NoSuchUpload")?;
+        if named.is_empty() || !named.is_sorted_by(|a, b| a.0 < b.0) {
+            return Err("InvalidPartOrder");
+        }
+        let mut whole = Vec::new();
+        for (number, tag) in named {
+            let part = upload.parts.get(number).filter(|part| part.tag == *tag).ok_or("InvalidPart")?;
+            whole.extend_from_slice(&part.bytes);
+        }
+        uploads.remove(id);
+        Ok(whole.into())
+    }
+
+    /// Removes an upload; false if there is none of this object.
+    pub(super) fn abort(&self, key: &str, id: &str) -> bool {
+        let mut uploads = self.uploads.lock();
+        let is_here = uploads.get(id).is_some_and(|upload| upload.key == key);
+        if is_here {
+            uploads.remove(id);
+        }
+        is_here
+    }
+}

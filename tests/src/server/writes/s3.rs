@@ -1,0 +1,108 @@
+//! S3: uploads in parts, listing version 2, removal.
+
+use super::common::{Item, elements, nothing, page, parameters, store, xml};
+use crate::server::answer::{Answer, escape, problem};
+use crate::server::date;
+use crate::server::state::State;
+use bytes::Bytes;
+use forebay_loader::sync::{Arc, Ordering};
+use http::request::Parts;
+use http::{Method, StatusCode};
+use std::fmt::Write as _;
+
+pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
+    let query = parameters(head);
+    let upload = query.get("uploadId").map(String::as_str);
+    let gone = || problem(state, StatusCode::NOT_FOUND, "NoSuchUpload", "the upload does not exist");
+    Some(match (&head.method, key, upload) {
+        (&Method::GET, None, _) if query.contains_key("uploads") => {
+            let mut text = String::from("<ListMultipartUploadsResult>");
+            for (id, upload) in &*state.unfinished.uploads.lock() {
+                let (key, id) = (escape(&upload.key), escape(id));
+                let _ = write!(text, "<Upload><Key>{key}</Key><UploadId>{id}</UploadId></Upload>");
+            }
+            xml(state, text + "</ListMultipartUploadsResult>")
+        }
+        (&Method::GET, None, _) => list(state, &query),
+        (&Method::POST, Some(key), None) if query.contains_key("uploads") => {
+            let id = escape(&state.unfinished.begin(key));
+            let text =
+                format!("<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>");
+            xml(state, text)
+        }
+        (&Method::PUT, Some(key), Some(upload)) => {
+            let number = query.get("partNumber").and_then(|number| number.parse().ok()).unwrap_or(0);
+            match state.unfinished.put_part(key, upload, number, body.clone()) {
+                Some(tag) => nothing(state, 200, &[("etag", &tag)]),
+                None => gone(),
+            }
+        }
+        (&Method::POST, Some(key), Some(upload)) => {
+            let text = String::from_utf8_lossy(body);
+            let numbers = elements(&text, "PartNumber").into_iter().map(|number| number.parse().unwrap_or(0));
+            let tags = elements(&text, "ETag").into_iter().map(|tag| tag.replace("&quot;", "\""));
+            match state.unfinished.complete(key, upload, &numbers.zip(tags).collect::<Vec<_>>()) {
+                Ok(whole) => {
+                    store(state, key, whole, 200);
+                    xml(state, "<CompleteMultipartUploadResult></CompleteMultipartUploadResult>".to_owned())
+                }
+                Err("NoSuchUpload") => gone(),
+                Err(code) => problem(state, StatusCode::BAD_REQUEST, code, "the parts are not those of the upload"),
+            }
+        }
+        (&Method::DELETE, Some(key), Some(upload)) => {
+            if state.unfinished.abort(key, upload) {
+                nothing(state, 204, &[])
+            } else {
+                gone()
+            }
+        }
+        (&Method::DELETE, Some(key), None) => {
+            state.root.delete(key);
+            nothing(state, 204, &[])
+        }
+        (&Method::PUT, Some(key), None) => {
+            state.puts.fetch_add(1, Ordering::Relaxed);
+            store(state, key, body.clone(), 200)
+        }
+        _ => return None,
+    })
+}
+
+fn list(state: &Arc<State>, query: &std::collections::BTreeMap<String, String>) -> Answer {
+    state.lists.fetch_add(1, Ordering::Relaxed);
+    let text = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
+    let prefix = text("prefix");
+    // Keys after the one that is named: those from the shortest key that is longer.
+    let after = query.get("start-after").map(|key| format!("{key}\0"));
+    let start = query.get("continuation-token").or(after.as_ref()).map(String::as_str).unwrap_or_default();
+    let (items, next) = match page(state, prefix, text("delimiter").is_empty(), start) {
+        Ok(page) => page,
+        Err(e) => return problem(state, StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &e.to_string()),
+    };
+    let mut xml = String::from("<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+    let _ = write!(xml, "<Name>{}</Name>", state.options.bucket.as_deref().unwrap_or_default());
+    let _ = write!(xml, "<Prefix>{}</Prefix><KeyCount>{}</KeyCount>", escape(prefix), items.len());
+    let _ = write!(xml, "<MaxKeys>{}</MaxKeys><IsTruncated>{}</IsTruncated>", state.options.list_page, next.is_some());
+    if let Some(next) = next {
+        let _ = write!(xml, "<NextContinuationToken>{}</NextContinuationToken>", escape(&next));
+    }
+    for item in &items {
+        match item {
+            Item::Folder(key) => {
+                let _ = write!(xml, "<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>", escape(key));
+            }
+            Item::Object(entry) => {
+                let _ = write!(
+                    xml,
+                    "<Contents><Key>{}</Key><LastModified>{}</LastModified><ETag>{}</ETag><Size>{}</Size></Contents>",
+                    escape(&entry.key),
+                    date::iso(entry.modified),
+                    escape(&entry.etag),
+                    entry.len
+                );
+            }
+        }
+    }
+    super::common::xml(state, xml + "</ListBucketResult>")
+}

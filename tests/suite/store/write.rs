@@ -1,0 +1,486 @@
+//! Uploads, listings and removals on every store: signatures and digests that a server checks, faults at each step.
+
+use crate::rig::{Rig, config, content};
+use forebay_loader::ErrorKind;
+use forebay_loader::format::writer::{LocalDir, Options as WriterOptions, Writer};
+use forebay_loader::format::{Encoding, HashAlgo, Layout, Value};
+use forebay_loader::output::RemoteDir;
+use forebay_loader::store::{
+    AzureSettings, DbfsSettings, Destination, GcsSettings, HfSettings, OciSettings, S3Settings, StoreConfig,
+    UploadBuffer,
+};
+use forebay_tests::server::{
+    AzureAccount, Fault, Hub, Interface, Issuer, Keys, ObjectServer, OciKey, Options, Rule, ServiceAccount,
+};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+const FOLDER: &str = "some folder/ü";
+
+/// Names that encodings of addresses and documents could change.
+const ODD: [&str; 6] = ["a b", "a+b", "a%41&<c>", "ü/é", "x=y;z'\"", "deep/er/shard~.mds"];
+
+static ACCOUNT: LazyLock<ServiceAccount> = LazyLock::new(|| ServiceAccount::new("writer@project"));
+
+/// Stores with a server that checks signatures and digests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Store {
+    S3,
+    Gcs,
+    GcsHmac,
+    Azure,
+    Oci,
+    Dbfs,
+}
+
+const STORES: [Store; 6] = [Store::S3, Store::Gcs, Store::GcsHmac, Store::Azure, Store::Oci, Store::Dbfs];
+
+/// Stores whose objects may have several parts.
+const IN_PARTS: [Store; 5] = [Store::S3, Store::Gcs, Store::GcsHmac, Store::Azure, Store::Oci];
+
+fn small() -> StoreConfig {
+    StoreConfig { upload_part_bytes: 100, upload_bytes: 400, uploads_in_flight: 3, ..config() }
+}
+
+impl Store {
+    fn options(self) -> Options {
+        let keys = Some(Keys { region: "auto".into(), ..Keys::new("key", "secret") });
+        let bucket = Some("bucket".into());
+        let options = match self {
+            Self::S3 => Options { keys: Some(Keys::new("key", "secret")), bucket, ..Options::default() },
+            Self::Gcs => {
+                let issuer = Issuer { account: Some(ACCOUNT.clone()), ..Issuer::default() };
+                Options { issuer: Some(issuer), bucket, ..Options::default() }
+            }
+            Self::GcsHmac => Options { keys, bucket, ..Options::default() },
+            Self::Azure => {
+                let account = AzureAccount { name: "store".into(), key: "a2V5".into(), sas_token: None };
+                let bucket = Some("store/box".into());
+                Options { azure: Some(account), bucket, interface: Interface::Azure, ..Options::default() }
+            }
+            Self::Oci => {
+                let oci = Some(OciKey { id: "t/u/f".into(), key: ACCOUNT.clone() });
+                let bucket = Some("n/space/b/bucket/o".into());
+                Options { oci, bucket, interface: Interface::Oci, ..Options::default() }
+            }
+            Self::Dbfs => {
+                let issuer = Some(Issuer { tokens: vec!["dapi".into()], ..Issuer::default() });
+                let bucket = Some("api/2.0/fs/files/Volumes/main".into());
+                Options { issuer, bucket, interface: Interface::Dbfs, ..Options::default() }
+            }
+        };
+        Options { needs_digest: self != Self::Dbfs, list_page: 3, ..options }
+    }
+
+    fn configure(self, server: &ObjectServer, config: StoreConfig) -> StoreConfig {
+        let text = |text: &str| Some(text.to_owned());
+        let endpoint = Some(server.url());
+        let (access_key, secret_key) = (text("key"), text("secret"));
+        match self {
+            Self::S3 => {
+                let s3 = S3Settings { endpoint, access_key, secret_key, no_metadata: true, ..S3Settings::default() };
+                StoreConfig { s3: Some(s3), ..config }
+            }
+            Self::Gcs => {
+                let credentials = Some(ACCOUNT.credentials(&server.url()));
+                let gcs = GcsSettings { endpoint, credentials, no_metadata: true, ..GcsSettings::default() };
+                StoreConfig { gcs: Some(gcs), ..config }
+            }
+            Self::GcsHmac => {
+                let gcs = GcsSettings { endpoint, access_key, secret_key, no_metadata: true, ..GcsSettings::default() };
+                StoreConfig { gcs: Some(gcs), ..config }
+            }
+            Self::Azure => {
+                let endpoint = Some(format!("{}/store", server.url()));
+                let account_key = text("a2V5");
+                let azure = AzureSettings { endpoint, account_key, no_metadata: true, ..AzureSettings::default() };
+                StoreConfig { azure: Some(azure), ..config }
+            }
+            Self::Oci => {
+                let (tenancy, user, fingerprint) = (text("t"), text("u"), text("f"));
+                let key = Some(ACCOUNT.private_key.clone());
+                let oci = OciSettings { endpoint, tenancy, user, fingerprint, key, ..OciSettings::default() };
+                StoreConfig { oci: Some(oci), ..config }
+            }
+            Self::Dbfs => {
+                let dbfs = DbfsSettings { host: endpoint, token: text("dapi"), ..DbfsSettings::default() };
+                StoreConfig { dbfs: Some(dbfs), ..config }
+            }
+        }
+    }
+
+    fn address(self) -> String {
+        let root = match self {
+            Self::S3 => "s3://bucket",
+            Self::Gcs | Self::GcsHmac => "gs://bucket",
+            Self::Azure => "azure://store.blob.core.windows.net/box",
+            Self::Oci => "oci://bucket@space",
+            Self::Dbfs => "dbfs:/Volumes/main",
+        };
+        format!("{root}/{FOLDER}")
+    }
+
+    fn open(self) -> (Rig, Destination) {
+        self.open_with(|options| options, |config| config)
+    }
+
+    fn open_with(
+        self,
+        options: impl FnOnce(Options) -> Options,
+        change: impl FnOnce(StoreConfig) -> StoreConfig,
+    ) -> (Rig, Destination) {
+        let server = ObjectServer::in_memory(options(self.options())).expect("loopback");
+        let config = change(self.configure(&server, small()));
+        let mut rig = Rig::with(Options::default(), config);
+        rig.server = server;
+        let destination = rig.stores.open_destination(&self.address()).expect("valid");
+        (rig, destination)
+    }
+}
+
+/// Returns the objects of a server in the destination's folder, by their keys relative to it.
+fn stored(rig: &Rig) -> BTreeMap<String, Vec<u8>> {
+    let objects = rig.server.objects().into_iter();
+    objects.filter_map(|(key, bytes)| Some((key.strip_prefix(FOLDER)?.strip_prefix('/')?.to_owned(), bytes))).collect()
+}
+
+fn put(destination: &Destination, key: &str, bytes: Vec<u8>) -> forebay_loader::Result<()> {
+    // In two pieces, so that parts and pieces have different bounds.
+    let mut rest = UploadBuffer::from(bytes);
+    let first = rest.split_to(rest.len() / 3);
+    destination.put(key, vec![first, rest])?.wait()
+}
+
+#[test]
+fn objects_of_every_size_and_name_arrive_on_every_store() {
+    for store in STORES {
+        let (rig, destination) = store.open();
+        let mut expected = BTreeMap::new();
+        for (len, name) in [0, 1, 100, 101, 350, 1000].into_iter().zip(ODD) {
+            put(&destination, name, content(len)).unwrap_or_else(|e| panic!("{store:?}, {name}: {e}"));
+            assert_eq!(destination.size(name).expect("there"), Some(len as u64), "{store:?}, {name}");
+            expected.insert(name.to_owned(), content(len));
+        }
+        assert_eq!(stored(&rig), expected, "{store:?}");
+        assert_eq!(destination.size("absent").expect("no error"), None, "{store:?}");
+        assert_eq!(rig.server.unfinished_uploads(), 0, "{store:?}");
+        assert_eq!(rig.count("store_retries"), 0, "{store:?}");
+    }
+}
+
+#[test]
+fn listings_have_all_objects_page_by_page_and_removed_ones_no_more() {
+    for store in STORES {
+        let (rig, destination) = store.open();
+        let mut names: Vec<String> = ODD.map(str::to_owned).into();
+        names.extend((0..10).map(|i| format!("shard.{i:05}.mds")));
+        for name in &names {
+            put(&destination, name, content(7)).unwrap_or_else(|e| panic!("{store:?}, {name}: {e}"));
+        }
+        names.sort();
+        let mut listed = destination.list_all("").unwrap_or_else(|e| panic!("{store:?}: {e}"));
+        listed.sort_by(|a, b| a.key.cmp(&b.key));
+        assert_eq!(
+            listed.iter().map(|entry| &entry.key).collect::<Vec<_>>(),
+            names.iter().collect::<Vec<_>>(),
+            "{store:?}"
+        );
+        assert!(listed.iter().all(|entry| entry.size == 7 && entry.modified.is_some()), "{store:?}: {listed:?}");
+        assert!(store == Store::Dbfs || listed.iter().all(|entry| entry.etag.is_some()), "{store:?}");
+        let level = destination.list("", false).expect("valid").collect::<Result<Vec<_>, _>>().expect("listed");
+        let folders: Vec<_> = level.iter().filter(|entry| entry.is_folder()).map(|entry| &*entry.key).collect();
+        assert_eq!(folders, ["deep/", "ü/"], "{store:?}");
+        assert_eq!(level.len(), names.len(), "{store:?}: each folder has one object");
+        let some = destination.list_all("deep/er/sh").expect("listed");
+        assert_eq!(some.len(), 1, "{store:?}");
+        assert_eq!(destination.list_all("nothing/").expect("listed"), [], "{store:?}");
+
+        destination.delete(names.iter().map(|name| &**name)).unwrap_or_else(|e| panic!("{store:?}: {e}"));
+        destination.delete(["absent"]).unwrap_or_else(|e| panic!("{store:?}: {e}"));
+        assert_eq!(destination.list_all("").expect("listed"), [], "{store:?}");
+        assert_eq!(stored(&rig), BTreeMap::new());
+    }
+}
+
+#[test]
+fn many_keys_are_listed_in_pages_of_a_thousand() {
+    let (rig, destination) = Store::S3.open_with(|options| Options { list_page: 1000, ..options }, |config| config);
+    let keys: Vec<String> = (0..2500).map(|i| format!("{} {i:04}+ü%.mds", i % 7)).collect();
+    for key in &keys {
+        rig.server.put(&format!("{FOLDER}/{key}"), content(3)).expect("memory");
+    }
+    let mut listed: Vec<_> = destination.list_all("").expect("listed").into_iter().map(|entry| entry.key).collect();
+    listed.sort_by_key(|key| key.split_once(' ').map(|(_, rest)| rest.to_owned()));
+    assert_eq!(listed, keys);
+    assert_eq!(rig.server.counters().lists, 3);
+}
+
+#[test]
+fn an_exchange_that_fails_or_loses_its_answer_at_any_step_is_repeated() {
+    let steps = |store: Store| match store {
+        Store::S3 | Store::Gcs | Store::GcsHmac => {
+            vec!["?uploads", "partNumber=2", "POST /bucket/some%20folder/%C3%BC/k?uploadId"]
+        }
+        Store::Azure => vec!["comp=block&", "comp=blocklist"],
+        Store::Oci => vec!["POST /n/space/b/bucket/u ", "uploadPartNum=2", "POST /n/space/b/bucket/u/"],
+        Store::Dbfs => vec!["PUT /api/2.0/fs/files", "PUT /api/2.0/fs/directories", "HEAD"],
+    };
+    for store in STORES {
+        for step in steps(store) {
+            let step = step.trim_end();
+            for fault in [Fault::Status(503, Some(1)), Fault::Status(500, None), Fault::Reset, Fault::LoseAnswer] {
+                let (rig, destination) = store.open();
+                rig.server.script(Rule::once(step, fault.clone()));
+                let done = put(&destination, "k", content(350));
+                done.unwrap_or_else(|e| panic!("{store:?}, {step}, {fault:?}: {e}"));
+                assert_eq!(stored(&rig).get("k"), Some(&content(350)), "{store:?}, {step}, {fault:?}");
+                assert_eq!(rig.server.unfinished_uploads(), 0, "{store:?}, {step}, {fault:?}");
+                // A kept connection that breaks is replaced without an attempt, where the request may be sent twice.
+                assert!(rig.count("store_retries") <= 1, "{store:?}, {step}, {fault:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_upload_that_fails_for_good_leaves_nothing_and_names_key_and_step() {
+    let steps = |store: Store| match store {
+        Store::S3 | Store::Gcs | Store::GcsHmac => vec![
+            ("uploads", "begin"),
+            ("partNumber=3", "part"),
+            ("POST /bucket/some%20folder/%C3%BC/k?uploadId", "complete"),
+        ],
+        Store::Azure => vec![("comp=block&", "part"), ("comp=blocklist", "complete")],
+        _ => vec![("uploadPartNum=3", "part"), ("POST /n/space/b/bucket/u/", "complete")],
+    };
+    for store in IN_PARTS {
+        for (at, step) in steps(store) {
+            let (rig, destination) = store.open();
+            rig.server.script(Rule::always(at, Fault::Status(503, None)));
+            let error = put(&destination, "k", content(350)).expect_err("three attempts fail");
+            let text = error.to_string();
+            assert!(text.contains("key k") && text.contains(&format!("step {step}")), "{store:?}: {text}");
+            assert!(text.contains("attempt 3 of 3") && text.contains(&store.address()), "{store:?}: {text}");
+            assert_eq!(stored(&rig), BTreeMap::new(), "{store:?}, {step}");
+            assert_eq!(rig.server.unfinished_uploads(), 0, "{store:?}, {step}");
+        }
+    }
+}
+
+#[test]
+fn an_upload_that_is_dropped_leaves_nothing() {
+    for store in IN_PARTS {
+        let (rig, destination) = store.open();
+        let mut upload = destination.upload("k", None).expect("valid");
+        upload.write(content(350).into()).expect("written");
+        drop(upload);
+        assert_eq!(stored(&rig), BTreeMap::new(), "{store:?}");
+        assert_eq!(rig.server.unfinished_uploads(), 0, "{store:?}");
+    }
+}
+
+#[test]
+fn pieces_of_any_size_make_parts_of_equal_size() {
+    let (rig, destination) = Store::S3.open();
+    let mut upload = destination.upload("k", None).expect("valid");
+    for piece in content(1050).chunks(33) {
+        upload.write(piece.to_vec().into()).expect("written");
+    }
+    upload.finish().expect("stored");
+    assert_eq!(stored(&rig)["k"], content(1050));
+    let parts = rig.server.seen().into_iter().filter(|seen| seen.path.contains("partNumber"));
+    assert_eq!(parts.count(), 11);
+}
+
+#[test]
+fn an_object_of_more_parts_than_a_store_has_gets_larger_ones() {
+    let (rig, destination) = Store::S3.open_with(|o| o, |config| StoreConfig { upload_part_bytes: 1, ..config });
+    put(&destination, "k", content(10_001)).expect("stored");
+    assert_eq!(stored(&rig)["k"], content(10_001));
+    assert_eq!(rig.server.seen().into_iter().filter(|seen| seen.path.contains("partNumber")).count(), 5001);
+}
+
+/// Writes a data set of 60 samples in some 20 shards.
+fn write(sink: Box<dyn forebay_loader::format::writer::Sink>) -> forebay_loader::Result<()> {
+    let layout = Layout::mds([("number".to_owned(), Encoding::Int), ("text".to_owned(), Encoding::Str)])?;
+    let options =
+        WriterOptions { size_limit: Some(500), hashes: vec![HashAlgo::Xxh64], threads: 2, ..WriterOptions::default() };
+    let mut writer = Writer::new(layout, sink, options)?;
+    for number in 0..60 {
+        writer.write(&[Value::Int(number), Value::Str("some text of a sample ".repeat(4).into())])?;
+    }
+    writer.finish().map(drop)
+}
+
+fn files(folder: &std::path::Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+    entries.map(|e| (e.file_name().into_string().expect("UTF-8"), std::fs::read(e.path()).expect("a file"))).collect()
+}
+
+#[test]
+fn a_data_set_on_a_store_is_that_of_a_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(Box::new(LocalDir::create(folder.path(), false).expect("empty"))).expect("written");
+    for store in STORES {
+        let (rig, destination) = store.open();
+        let sink = RemoteDir::create(destination.clone(), false).unwrap_or_else(|e| panic!("{store:?}: {e}"));
+        write(Box::new(sink)).unwrap_or_else(|e| panic!("{store:?}: {e}"));
+        assert_eq!(stored(&rig), files(folder.path()), "{store:?}");
+        let last = rig.server.seen().into_iter().rfind(|seen| seen.method == "PUT").expect("written");
+        assert!(last.path.contains("index.json") || store == Store::Azure, "{store:?}: {last:?}");
+        let largest = files(folder.path()).values().map(|bytes| bytes.len() as u64).max().expect("files");
+        // A file that is one request may be larger than the bound.
+        let bound = if IN_PARTS.contains(&store) { 400 } else { largest };
+        assert!(destination.bytes_in_flight_peak() <= bound, "{store:?}: {}", destination.bytes_in_flight_peak());
+
+        // It is refused as a destination, and replaced where that is allowed.
+        let error = RemoteDir::create(destination.clone(), false).expect_err("not empty");
+        assert!(error.message().starts_with("Directory is not empty"), "{error}");
+        put(&destination, "old/file", content(3)).expect("stored");
+        let sink = RemoteDir::create(destination, true).unwrap_or_else(|e| panic!("{store:?}: {e}"));
+        assert_eq!(stored(&rig), BTreeMap::new(), "{store:?}");
+        let removed: Vec<_> = rig.server.seen().into_iter().filter(|seen| seen.method == "DELETE").collect();
+        assert!(removed[0].path.contains("index.json"), "{store:?}: {:?}", removed[0]);
+        write(Box::new(sink)).unwrap_or_else(|e| panic!("{store:?}: {e}"));
+        assert_eq!(stored(&rig), files(folder.path()), "{store:?}");
+    }
+}
+
+#[test]
+fn a_failure_of_any_file_leaves_no_index() {
+    for store in STORES {
+        for file in ["shard.00000", "shard.00007", "index.json"] {
+            let (rig, destination) = store.open();
+            rig.server.script(Rule::always(file, Fault::Status(403, None)));
+            let sink = RemoteDir::create(destination, false).expect("empty");
+            let error = write(Box::new(sink)).expect_err("refused");
+            assert!(error.to_string().contains(file), "{store:?}, {file}: {error}");
+            assert_eq!(error.kind(), ErrorKind::Permission, "{store:?}, {file}: {error}");
+            assert!(!stored(&rig).contains_key("index.json"), "{store:?}, {file}");
+            // Oracle's address of an upload has the file's name, so its removal is refused as well.
+            assert!(rig.server.unfinished_uploads() == 0 || store == Store::Oci, "{store:?}, {file}");
+        }
+    }
+}
+
+#[test]
+fn a_writer_that_is_dropped_leaves_no_index_and_no_parts() {
+    for store in IN_PARTS {
+        let (rig, destination) = store.open();
+        let layout = Layout::mds([("number".to_owned(), Encoding::Int)]).expect("valid");
+        let sink = Box::new(RemoteDir::create(destination, false).expect("empty"));
+        let options = WriterOptions { size_limit: Some(500), threads: 2, ..WriterOptions::default() };
+        let mut writer = Writer::new(layout, sink, options).expect("started");
+        (0..500).for_each(|number| writer.write(&[Value::Int(number)]).expect("written"));
+        drop(writer);
+        assert!(!stored(&rig).contains_key("index.json"), "{store:?}");
+        assert_eq!(rig.server.unfinished_uploads(), 0, "{store:?}");
+    }
+}
+
+#[test]
+fn a_shard_that_another_program_removes_is_noticed_before_the_index() {
+    let (rig, destination) = Store::S3.open();
+    let sink = RemoteDir::create(destination.clone(), false).expect("empty");
+    let sink: Box<dyn forebay_loader::format::writer::Sink> = Box::new(sink);
+    sink.put("shard.00000.mds", &[content(10).into()]).expect("queued");
+    sink.put("shard.00001.mds", &[content(10).into()]).expect("queued");
+    while destination.list_all("").expect("listed").len() < 2 {}
+    destination.delete(["shard.00001.mds"]).expect("removed");
+    let error = sink.finish(b"{}").expect_err("a shard is gone");
+    assert!(error.to_string().contains("shard.00001.mds"), "{error}");
+    assert_eq!(stored(&rig).keys().collect::<Vec<_>>(), ["shard.00000.mds"]);
+}
+
+#[test]
+fn bytes_that_change_on_the_way_are_refused_by_the_store_and_sent_again() {
+    for store in IN_PARTS {
+        for (len, times) in [(50, 1), (350, 2)] {
+            let (rig, destination) = store.open();
+            rig.server.script(Rule::once("PUT", Fault::FlipByte(3)).times(times));
+            put(&destination, "k", content(len)).unwrap_or_else(|e| panic!("{store:?}: {e}"));
+            assert_eq!(stored(&rig)["k"], content(len), "{store:?}");
+            assert_eq!(rig.count("store_retries"), times, "{store:?}");
+        }
+    }
+}
+
+#[test]
+fn wrong_keys_missing_buckets_and_missing_rights_are_explained() {
+    let denied = |store: Store, code: &str| match store {
+        Store::Dbfs => format!(r#"{{"error_code": "{code}"}}"#),
+        Store::Oci => format!(r#"{{"code": "{code}"}}"#),
+        _ => format!("<Error><Code>{code}</Code></Error>"),
+    };
+    let cases = [
+        (Store::S3, "AccessDenied", 403, "s3:PutObject"),
+        (Store::S3, "NoSuchBucket", 404, "there is no bucket bucket"),
+        (Store::S3, "SignatureDoesNotMatch", 403, "check AWS_SECRET_ACCESS_KEY"),
+        (Store::Gcs, "AccessDenied", 403, "storage.objects.create"),
+        (Store::Gcs, "NoSuchBucket", 404, "there is no bucket bucket"),
+        (Store::Azure, "AuthorizationPermissionMismatch", 403, "Storage Blob Data Contributor"),
+        (Store::Azure, "ContainerNotFound", 404, "has no container box"),
+        (Store::Azure, "AuthenticationFailed", 403, "check the account's name and key"),
+        (Store::Oci, "BucketNotFound", 404, "there is no bucket bucket"),
+        (Store::Oci, "NotAuthenticated", 401, "check tenancy"),
+        (Store::Dbfs, "PERMISSION_DENIED", 403, "WRITE VOLUME"),
+    ];
+    for (store, code, status, hint) in cases {
+        let (rig, destination) = store.open();
+        rig.server.script(Rule::always("PUT", Fault::Text(status, denied(store, code))));
+        let error = put(&destination, "k", content(50)).expect_err("refused");
+        assert!(error.to_string().contains(hint), "{store:?}, {code}: {error}");
+        assert!(error.to_string().contains("key k"), "{store:?}, {code}: {error}");
+        assert_eq!(rig.count("store_retries"), 0, "{store:?}, {code}");
+    }
+}
+
+#[test]
+fn a_folder_is_a_destination_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rig = Rig::with(Options::default(), small());
+    let destination = rig.stores.open_destination(folder.path().to_str().expect("UTF-8")).expect("valid");
+    for (len, name) in [0, 1, 100, 101, 350, 1000].into_iter().zip(ODD) {
+        put(&destination, name, content(len)).expect("stored");
+        assert_eq!(std::fs::read(folder.path().join(name)).expect("there"), content(len));
+    }
+    let mut names = ODD.to_vec();
+    names.sort_unstable();
+    let listed = destination.list_all("").expect("listed");
+    assert_eq!(listed.iter().map(|entry| &*entry.key).collect::<Vec<_>>(), names);
+    let mut upload = destination.upload("gone", None).expect("valid");
+    upload.write(content(350).into()).expect("written");
+    drop(upload);
+    destination.delete(names).expect("removed");
+    assert_eq!(destination.list_all("").expect("listed"), []);
+}
+
+#[test]
+fn a_data_set_on_the_hub_is_listed_and_not_written_to() {
+    let hub = Hub {
+        repository: "me/set".into(),
+        revision: "main".into(),
+        files: "http://127.0.0.1:1".into(),
+        commit: String::new(),
+    };
+    let issuer = Issuer { tokens: vec!["hf_x".into()], ..Issuer::default() };
+    let options = Options { hub: Some(hub), issuer: Some(issuer), list_page: 3, ..Options::default() };
+    let server = ObjectServer::in_memory(options).expect("loopback");
+    let hf = HfSettings { endpoint: Some(server.url()), token: Some("hf_x".into()), ..HfSettings::default() };
+    let mut rig = Rig::with(Options::default(), StoreConfig { hf: Some(hf), ..small() });
+    rig.server = server;
+    let destination = rig.stores.open_destination(&format!("hf://datasets/me/set/{FOLDER}")).expect("valid");
+    let mut names = ODD.to_vec();
+    for name in &names {
+        rig.server.put(&format!("{FOLDER}/{name}"), content(5)).expect("memory");
+    }
+    names.sort_unstable();
+    let listed = destination.list_all("").unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(listed.iter().map(|entry| &*entry.key).collect::<Vec<_>>(), names);
+    assert_eq!(destination.size(names[0]).expect("there"), Some(5));
+    let error = put(&destination, "k", content(5)).expect_err("read only");
+    assert!(error.to_string().contains("hf upload-large-folder"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let error = rig.stores.open_destination("http://127.0.0.1/x").expect_err("no interface");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
