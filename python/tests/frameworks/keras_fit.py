@@ -5,6 +5,7 @@ The model has a weight for each id, which every visit lowers by one: the ids of 
 
 import json
 import os
+import re
 import signal
 import sys
 import warnings
@@ -58,9 +59,9 @@ def loader(folder, framework=None, **kwargs):
     return fb.Loader(local=folder, framework=framework or keras.config.backend(), **kwargs)
 
 
-def fit(batches, stop=None, kill=False, backup=None, **kwargs):
+def fit(batches, stop=None, kill=False, backup=None, before=(), **kwargs):
     record = Record(stop, kill)
-    callbacks = [record] if backup is None else [BackupAndRestore(batches, backup, save_freq=2), record]
+    callbacks = [record] if backup is None else [*before, BackupAndRestore(batches, backup, save_freq=2), record]
     try:
         kwargs = {"epochs": EPOCHS, "verbose": 0} | kwargs
         history = network().fit(batches, callbacks=callbacks, **kwargs).history
@@ -127,6 +128,12 @@ def check(folder, backup):
         model.fit(batches, epochs=1, verbose=0, callbacks=[BackupAndRestore(batches, f"{backup}-execution", save_freq=4)])
         trained = int(keras.ops.convert_to_numpy(model.optimizer.iterations))
         assert trained == 10, "the last execution has fewer steps"
+    for size, steps in ((5, 1), (5, 3), (ROWS, 1)):
+        with loader(folder, batch_size=size) as train:
+            batches, plain_of_size = Batches(train, "x", "y"), expected(folder, batch_size=size)
+            for epoch in range(EPOCHS):
+                record, _ = fit(batches, steps_per_epoch=steps, epochs=1)
+                assert record.epochs == {0: plain_of_size[epoch][:steps]}, "another fit starts the next epoch"
     with loader(folder, "numpy", transform=lambda batch: (batch["x"], batch["y"])) as train:
         assert fit(Batches(train))[0].epochs == plain, "arrays of numpy, arranged by a transform"
     with loader(folder, shuffle=False) as test:
@@ -139,6 +146,54 @@ def check(folder, backup):
             fit(Batches(train, "x", "y"), stop, backup=place)
         with loader(folder) as train:
             resumed(plain, fit(Batches(train, "x", "y"), backup=place)[0], after=stop // 2 * 2)
+    repeated(folder, plain, backup)
+    with loader(folder) as train:
+        batches = Batches(train, "x", "y")
+        assert len(batches) == len(Batches(train, "x", "y", repeat=True)) == 10
+        refused(lambda: fit(batches, steps_per_epoch=4, backup=f"{backup}-steps"), "the loader's epoch has 10 batches, so a backup")
+        refused(lambda: Batches(train), r"name these outputs of the loader, such as .* .it has 'x', 'y'.")
+        wrong = Batches(train, "x", ["y", "label"])
+        refused(lambda: fit(wrong), r"the outputs 'x', \['y', 'label'\], but the loader's batches have 'x', 'y'")
+    with loader(folder, "numpy", transform=lambda batch: (batch["x"], batch["y"])) as train:
+        refused(lambda: fit(Batches(train, "x", "y")), "but the loader's batches are no dict but a tuple")
+
+
+class EndsTraining(keras.callbacks.Callback):
+    """Stops the training at the end of an epoch."""
+
+    def __init__(self, last):
+        super().__init__()
+        self.last = last
+
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch == self.last:
+            self.model.stop_training = True
+
+
+def repeated(folder, plain, backup):
+    """Checks epochs of Keras that are not the loader's: a resumed one has its remaining steps."""
+    every = sum(plain.values(), [])
+    for stop, last in ((3, 4), (4, 4), (9, 4), (10, 4), (14, 4), (15, 2), (15, 4)):
+        done, place = stop // 2 * 2, f"{backup}-repeat-{stop}-{last}"
+        arguments = {"steps_per_epoch": 6, "epochs": 5, "backup": place}
+        with loader(folder) as train:
+            fit(Batches(train, "x", "y", repeat=True), stop, **arguments)
+        with loader(folder) as train:
+            record, history = fit(Batches(train, "x", "y", repeat=True), before=[EndsTraining(last)], **arguments)
+            assert sum(record.epochs.values(), []) == every[done : 6 * (last + 1)], (stop, last, record.epochs)
+            lengths = {epoch: len(steps) for epoch, steps in record.epochs.items()}
+            assert lengths == {epoch: 6 - done % 6 if epoch == done // 6 else 6 for epoch in range(done // 6, last + 1)}
+            assert len(history["loss"]) == len(lengths)
+
+
+def refused(call, message):
+    """Checks that `call` raises a ConfigError."""
+    try:
+        call()
+    except fb.ConfigError as error:
+        assert re.search(message, str(error)), error
+    else:
+        raise AssertionError(f"no error: {message}")
 
 
 def resumed(plain, record, after):

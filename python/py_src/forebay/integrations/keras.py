@@ -14,7 +14,7 @@ import json
 import os
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,9 @@ from ..errors import ConfigError
 from ..loader import Loader
 
 __all__ = ["BackupAndRestore", "Batches"]
+
+_END_OF_EPOCH = object()
+"""Value of the model's `stop_training` that ends an epoch and not the training."""
 
 
 @dataclass
@@ -41,8 +44,9 @@ class _Start:
 class Batches(DataAdapter):
     """The batches of a loader as Keras takes them: inputs, targets and weights.
 
-    Pass it as `x`, or as `validation_data`. Each epoch of Keras is the next epoch of the loader. The fastest
-    `framework` of the loader is Keras's backend; "numpy" works with all.
+    Pass it as `x`, or as `validation_data`. Each epoch of Keras is the next epoch of the loader, and so is the first one of
+    another `fit`. `len` is the batches of a whole epoch. The fastest `framework` of the loader is Keras's backend; "numpy"
+    works with all.
 
     Args:
         loader: The loader, for one device.
@@ -51,6 +55,9 @@ class Batches(DataAdapter):
         targets: Output with the labels, or a list of outputs. None: the batches have none, as for `predict`.
         weights: Output with the weight of each sample.
         repeat: Continue with the next epoch where one ends: for `steps_per_epoch`, if that is not the epoch's length.
+
+    Raises:
+        ConfigError: There are no names, and the loader has no `transform`; or the loader has no output of a name.
     """
 
     def __init__(
@@ -66,6 +73,12 @@ class Batches(DataAdapter):
         parts = [names for names in (inputs, targets, weights) if names is not None]
         if parts != [inputs, targets, weights][: len(parts)]:
             raise ConfigError("Keras's batches are inputs, targets and weights: targets need inputs, and weights need both")
+        if inputs is None and loader._transform is None:
+            known = ", ".join(repr(name) for name, _ in loader._batch.dtypes())
+            raise ConfigError(
+                'Keras takes inputs and targets: name these outputs of the loader, such as Batches(loader, "x", "y")'
+                f"{f' (it has {known})' if known else ''}, or give the loader a transform that returns a tuple of both"
+            )
         self._loader = loader
         self._parts = parts
         self._repeat = repeat
@@ -73,12 +86,21 @@ class Batches(DataAdapter):
         self._begun: _Start | None = None
         # Keras has begun a pass, has not ended it, and may have built the model with all batches of it so far.
         self._may_build = False
+        # `num_batches` was read, and no pass has begun since: Keras's iterator has been made or is being reset.
+        self._is_reset = False
+        # Keras's iterator was reset after the model was built: the passes are trained on.
+        self._is_training = False
         # States after the batches of this pass that were not trained on yet, where there is a callback.
         self._states: deque[dict[str, Any]] | None = None
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch of the loader."""
+        return len(self._loader)
 
     @property
     def num_batches(self) -> int | None:
         """Batches of a whole epoch; None with `repeat`."""
+        self._is_reset, self._is_training = True, False
         return None if self._repeat else len(self._loader)
 
     @property
@@ -124,22 +146,36 @@ class Batches(DataAdapter):
         # One element is taken ahead, so that it is converted during the step before.
         return view(self._pass, self._arranged(self._begun.taken[0][0])).prefetch(1)
 
+    def on_epoch_begin(self) -> None:
+        """Begins a pass."""
+        self._is_reset = False
+
     def on_epoch_end(self) -> None:
         """Ends a pass. Keras calls this also after it has built the model, for which it takes the first batch of a pass."""
         self._may_build = False
+        if self._is_reset:
+            self._is_reset, self._is_training = False, True
 
     def _map(self, convert: Any, shown: int = 1) -> Iterator[Any]:
         if self._may_build:
             # Keras asks for the next pass before it ends one that it has trained on, if that had `num_batches`.
             self._begun, self._may_build = None, False
-        return (keras.tree.map_structure(convert, batch) for batch in self._pass(shown))
+        steps = self._pass(0 if self._is_training else shown)
+        return (keras.tree.map_structure(convert, batch) for batch in steps)
 
     def _arranged(self, batch: Any) -> Any:
         """Returns the outputs of a batch in Keras's form."""
         if not self._parts:
             return batch
-        parts = [batch[names] if isinstance(names, str) else {name: batch[name] for name in names} for names in self._parts]
-        return tuple(parts)
+        try:
+            return tuple(batch[names] if isinstance(names, str) else {name: batch[name] for name in names} for names in self._parts)
+        except (KeyError, TypeError, IndexError):
+            has = ", ".join(map(repr, batch)) if isinstance(batch, Mapping) else f"are no dict but a {type(batch).__name__}"
+            wanted = ", ".join(map(shown, self._parts))
+            raise ConfigError(
+                f"Batches names the outputs {wanted}, but the loader's batches {'have ' * isinstance(batch, Mapping)}{has}: name the keys of "
+                "the loader's fields"
+            ) from None
 
     def _pass(self, shown: int = 0) -> Iterator[Any]:
         """One pass of Keras over the data: an epoch, or without an end.
@@ -156,8 +192,8 @@ class Batches(DataAdapter):
             # Another state was loaded since.
             self._begun = None
         start = self._begun or self._begin()
-        # A pass that builds no model may be dropped at its first batch as well, if that is not the only one.
-        kept = shown or int(len(self._loader) > 1)
+        # A pass that is not known to be trained on may be dropped at its first batch, if that is not the only one.
+        kept = 0 if self._is_training else shown or int(len(self._loader) > 1)
         self._begun = start if kept else None
         self._may_build = shown > 0
         number = 0
@@ -215,7 +251,7 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
     """Keras's callback of this name, which also saves and restores the position in the data.
 
     A job that starts again with the same `backup_dir` continues in the middle of the epoch: with the weights of the last
-    backup and with the batch that follows it. Keras numbers the steps of that epoch from 0.
+    backup and with the batch that follows it. That epoch has the remaining steps alone, which Keras numbers from 0.
 
     Args:
         batches: The training data that `fit` gets.
@@ -235,12 +271,20 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
         self._position: dict[str, Any] | None = None
         self._steps_seen = 0
         self._is_epoch_end = False
+        # Steps of the resumed epoch before the backup, with `repeat`.
+        self._steps_before = 0
         self._hidden: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Restores the last backup, if there is one."""
         super().on_train_begin(logs)
-        self._steps_seen = 0
+        self._steps_seen = self._steps_before = 0
+        steps = self.params["steps"]
+        if not self._batches._repeat and steps != len(self._batches):
+            raise ConfigError(
+                f"steps_per_epoch is {steps}, but the loader's epoch has {len(self._batches)} batches, so a backup within it could not be "
+                "resumed: pass Batches(..., repeat=True)"
+            )
         if not os.path.exists(self._file):
             return
         with open(self._file) as file:
@@ -252,6 +296,11 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
             )
         is_complete = self._batches._resume(found["state"])
         self._current_epoch = found["epoch"] + (is_complete and not self._batches._repeat)
+        if self._batches._repeat and steps is not None:
+            # The steps decide in place of the loader's epochs.
+            self._steps_before = found.get("step", 0)
+            if self._steps_before >= steps:
+                self._current_epoch, self._steps_before = found["epoch"] + 1, 0
         self.model._initial_epoch = self._current_epoch
         if not is_complete and not self._batches._repeat:
             # The epoch has fewer batches than Keras expects.
@@ -270,10 +319,16 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
             self._position = states.popleft()
         self._steps_seen = batch + 1
         super().on_train_batch_end(batch, logs)
+        if self._steps_before and self._steps_before + batch + 1 >= self.params["steps"] and not self.model.stop_training:
+            # Keras ends the epoch, and `on_epoch_end` lets it go on.
+            self.model.stop_training = _END_OF_EPOCH
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Saves a backup with `save_freq="epoch"`."""
-        self._steps_seen = 0
+        self._steps_seen = self._steps_before = 0
+        # Another callback may have stopped the training since.
+        if self.model.stop_training is _END_OF_EPOCH:
+            self.model.stop_training = False
         self._show_warnings()
         self._is_epoch_end = True
         super().on_epoch_end(epoch, logs)
@@ -296,7 +351,8 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
         # At an epoch's end Keras has counted it already.
         epoch = self._current_epoch - (self._is_epoch_end and not self._batches._repeat)
         last = list(self._positions.items())[-1:]
-        self._positions = dict(last) | {self._steps(): {"epoch": epoch, "state": self._position}}
+        position = {"epoch": epoch, "step": self._steps_before + self._steps_seen, "state": self._position}
+        self._positions = dict(last) | {self._steps(): position}
         os.makedirs(self.backup_dir, exist_ok=True)
         with open(f"{self._file}.new", "w") as file:
             json.dump(self._positions, file)
