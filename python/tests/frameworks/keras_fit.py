@@ -152,6 +152,9 @@ def check(folder, backup):
         assert len(batches) == len(Batches(train, "x", "y", repeat=True)) == 10
         refused(lambda: fit(batches, steps_per_epoch=4, backup=f"{backup}-steps"), "the loader's epoch has 10 batches, so a backup")
         refused(lambda: Batches(train), r"name these outputs of the loader, such as .* .it has 'x', 'y'.")
+        refused(lambda: Batches(train, "x", "y", batch_size=8), r"Batches has no argument batch_size, .* forebay.Loader\(..., batch_size=")
+        refused(lambda: Batches(train, "x", "y", workers=8), "threads=")
+        refused(lambda: Batches([train], "x", "y"), "takes a forebay.Loader, such as .* but this is a list")
         wrong = Batches(train, "x", ["y", "label"])
         refused(lambda: fit(wrong), r"the outputs 'x', \['y', 'label'\], but the loader's batches have 'x', 'y'")
     with loader(folder, "numpy", transform=lambda batch: (batch["x"], batch["y"])) as train:

@@ -10,6 +10,7 @@ from accelerate import Accelerator, skip_first_batches  # noqa: E402
 from accelerate.data_loader import prepare_data_loader  # noqa: E402
 
 import forebay as fb  # noqa: E402
+import forebay.integrations.torch  # noqa: E402
 from forebay.integrations.accelerate import DataLoader  # noqa: E402
 
 
@@ -210,6 +211,18 @@ def test_reading_the_sampler_takes_no_batch(prepared, order):
     _, loader = prepared()
     assert len(list(loader.sampler)) == SAMPLES
     assert taken(loader) == order[:STEPS]
+
+
+@pytest.mark.parametrize("adapter", [DataLoader, forebay.integrations.torch.DataLoader])
+def test_arguments_of_another_data_loader_are_refused(make, adapter):
+    for name, own in {"batch_size": "batch_size", "num_workers": "threads", "shuffle": "shuffle", "pin_memory": "device"}.items():
+        with pytest.raises(fb.ConfigError, match=f"DataLoader has no argument {name}, .* pass forebay.Loader.*, {own}="):
+            adapter(make(), **{name: 1})
+    with pytest.raises(fb.ConfigError, match="DataLoader has no argument sampler: the order and the batches are the loader's"):
+        adapter(make(), sampler=None)
+    for other in (torch.utils.data.DataLoader([1]), "data/train", None):
+        with pytest.raises(fb.ConfigError, match="DataLoader takes a forebay.Loader, such as .* but this is"):
+            adapter(other)
 
 
 def test_a_loader_with_several_devices_is_refused(make):

@@ -13,6 +13,7 @@ import transformers  # noqa: E402
 from transformers import EarlyStoppingCallback, TrainingArguments  # noqa: E402
 
 import forebay as fb  # noqa: E402
+from forebay.integrations.accelerate import DataLoader  # noqa: E402
 from forebay.integrations.transformers import Trainer  # noqa: E402
 
 LABELLED = {"x": fb.Scalar("number"), "labels": fb.Scalar("number")}
@@ -130,6 +131,18 @@ def test_a_resume_without_the_data_starts_an_epoch(make, order, fit):
 def test_other_data_sets_are_trainer_s_own(fit):
     model, _ = fit([{"x": number} for number in range(8)], per_device_train_batch_size=8, num_train_epochs=1)
     assert sorted(model.trained[0]) == list(range(8))
+
+
+def test_a_data_loader_in_place_of_a_loader_is_refused(make, fit):
+    for wrapped in (torch.utils.data.DataLoader([1]), DataLoader(make())):
+        with pytest.raises(fb.ConfigError, match="train_dataset is a DataLoader, .* pass the forebay.Loader"):
+            fit(wrapped)
+        with pytest.raises(fb.ConfigError, match="eval_dataset is a DataLoader"):
+            fit(make(), {"a": make(), "b": wrapped})
+        _, trainer = fit(make(), max_steps=1)
+        for call in (trainer.evaluate, trainer.predict):
+            with pytest.raises(fb.ConfigError, match="a data set is a DataLoader"):
+                call(wrapped)
 
 
 def test_the_plain_trainer_names_the_one_for_loaders(make, tmp_path):

@@ -24,6 +24,7 @@ from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 from ..arguments import shown
 from ..errors import ConfigError
 from ..loader import Loader
+from ._checks import one_device, refuse
 
 __all__ = ["BackupAndRestore", "Batches"]
 
@@ -55,9 +56,11 @@ class Batches(DataAdapter):
         targets: Output with the labels, or a list of outputs. None: the batches have none, as for `predict`.
         weights: Output with the weight of each sample.
         repeat: Continue with the next epoch where one ends: for `steps_per_epoch`, if that is not the epoch's length.
+        **others: None. Batch size, threads and the like are the loader's.
 
     Raises:
-        ConfigError: There are no names, and the loader has no `transform`; or the loader has no output of a name.
+        ConfigError: This is no loader, or one with several devices; there are no names, and the loader has no `transform`; or
+            there are other arguments. The first batch raises it as well, if the loader has no output of a name.
     """
 
     def __init__(
@@ -67,9 +70,10 @@ class Batches(DataAdapter):
         targets: str | Sequence[str] | None = None,
         weights: str | None = None,
         repeat: bool = False,
+        **others: Any,
     ) -> None:
-        if not isinstance(loader, Loader) or not loader._single:
-            raise ConfigError(f'Keras takes batches of a forebay.Loader with one device, but this is {shown(loader)}')
+        one_device("Batches", loader)
+        refuse("Batches", others)
         parts = [names for names in (inputs, targets, weights) if names is not None]
         if parts != [inputs, targets, weights][: len(parts)]:
             raise ConfigError("Keras's batches are inputs, targets and weights: targets need inputs, and weights need both")

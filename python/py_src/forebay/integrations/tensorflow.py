@@ -9,11 +9,12 @@ import tensorflow as tf
 
 from ..errors import ConfigError
 from ..loader import Loader
+from ._checks import one_device, refuse
 
 __all__ = ["dataset"]
 
 
-def dataset(loader: Loader, element_spec: Any = None) -> tf.data.Dataset:
+def dataset(loader: Loader, element_spec: Any = None, **others: Any) -> tf.data.Dataset:
     """Returns the batches of `loader` as a `tf.data.Dataset`, one epoch for each iteration over it.
 
     Its elements are the loader's batches, after `transform`. With `framework="tensorflow"` they are not copied. Text and
@@ -24,14 +25,14 @@ def dataset(loader: Loader, element_spec: Any = None) -> tf.data.Dataset:
         loader: The loader, for one device.
         element_spec: Types of an element, as of `tf.data.Dataset.from_generator`. None: those of a first batch, which is
             made for this and delivered later; a `transform` is called twice with it.
+        **others: None. Batch size, threads and the like are the loader's.
 
     Raises:
-        ConfigError: The loader has several devices, so that a step has several batches; or its state is the end of an
+        ConfigError: This is no loader, or one with several devices; there are other arguments; or its state is the end of an
             epoch, and there is no `element_spec`.
     """
-    if not loader._single:
-        raise ConfigError('a tf.data.Dataset has one batch per step, but device is a list: pass a name, such as device="cpu"')
-
+    one_device("dataset", loader)
+    refuse("dataset", others)
     if element_spec is None:
         try:
             example = loader._peek()

@@ -16,6 +16,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from ..errors import ClosedError, ConfigError
 from ..loader import Loader
+from ._checks import one_device, refuse
 
 __all__ = ["DataLoader"]
 
@@ -30,14 +31,16 @@ class DataLoader(torch.utils.data.DataLoader):
 
     Args:
         loader: Loader with a single device.
+        **others: None. Batch size, threads and the like are the loader's.
 
     Raises:
-        ConfigError: The loader has several devices, so that a step has several batches.
+        ConfigError: This is no loader, or one with several devices, so that a step has several batches; or there are other
+            arguments.
     """
 
-    def __init__(self, loader: Loader) -> None:
-        if not loader._single:
-            raise ConfigError('a DataLoader has one batch per step, but device is a list: pass a name, such as device="cuda:0"')
+    def __init__(self, loader: Loader, **others: Any) -> None:
+        one_device("DataLoader", loader)
+        refuse("DataLoader", others)
         batches = self._batches_of(loader)
         # All batches have as many numbers, so that none is left out, and a library does not remove repeats again.
         super().__init__(batches, loader.batch_size, sampler=_Numbers(batches), collate_fn=_same, drop_last=True)

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 import transformers
 from accelerate.utils import find_batch_size
 from transformers.trainer_callback import ExportableState
 
+from ..errors import ConfigError
 from ..loader import Loader
 from .accelerate import DataLoader
 
@@ -27,12 +29,19 @@ class LoaderTrainer:
     The loader's batches are passed to the model as they are: `fields` has the names of the model's arguments. Its batch size
     replaces `per_device_train_batch_size`, and `per_device_eval_batch_size` during an evaluation. Checkpoints have its state, and `resume_from_checkpoint` resumes it within an
     epoch, on another number of processes too.
+
+    Raises:
+        ConfigError: A data set is a DataLoader.
     """
 
     _rows_seen = 0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        _refuse_data_loader("train_dataset", self.train_dataset)
+        several = self.eval_dataset.values() if isinstance(self.eval_dataset, dict) else [self.eval_dataset]
+        for data in several:
+            _refuse_data_loader("eval_dataset", data)
         if isinstance(self.train_dataset, Loader):
             self.args.per_device_train_batch_size = self.train_dataset.batch_size
             self._train_batch_size = self.args.train_batch_size
@@ -99,11 +108,18 @@ class LoaderTrainer:
             self.args.per_device_eval_batch_size = size
 
     def _loaded(self, data: Any) -> DataLoader | None:
+        _refuse_data_loader("a data set", data)
         return self.accelerator.prepare(DataLoader(data)) if isinstance(data, Loader) else None
 
 
 class Trainer(LoaderTrainer, transformers.Trainer):
     """`transformers.Trainer` that accepts a `forebay.Loader` as data set."""
+
+
+def _refuse_data_loader(name: str, data: Any) -> None:
+    """Raises ConfigError if `data` is a DataLoader, of which Trainer would make another one."""
+    if isinstance(data, torch.utils.data.DataLoader):
+        raise ConfigError(f"{name} is a DataLoader, but Trainer makes that itself: pass the forebay.Loader, or the data set, in place of it")
 
 
 class _Position(transformers.TrainerCallback, ExportableState):
