@@ -29,7 +29,7 @@ use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards
 use crate::state::State;
 use crate::stats::{Snapshot, Stats, TimeKind};
 use crate::store::Simulation;
-use crate::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use crate::topology::Topology;
 use planner::Planner;
 use pools::Pools;
@@ -46,6 +46,10 @@ pub enum Next {
     /// No batch yet: call again. The caller can check for signals in between.
     Pending,
 }
+
+/// An epoch of a loader, for [`Loader::stop_epoch`]. It keeps nothing alive.
+#[derive(Clone)]
+pub struct StartedEpoch(Weak<Epoch>);
 
 /// Most samples per chunk: enough to make a chunk's own cost negligible for the smallest samples.
 const CHUNK_MAX: usize = 64;
@@ -260,6 +264,29 @@ impl Loader {
             plan: plan.clone(),
         };
         position.start(plan, Epoch::start(setup)?);
+        Ok(())
+    }
+
+    /// Returns the epoch that was started last, if it has not ended.
+    ///
+    /// # Errors
+    ///
+    /// `Closed` in a forked child.
+    pub fn started_epoch(&self) -> Result<Option<StartedEpoch>> {
+        Ok(self.position()?.running.as_ref().map(|running| StartedEpoch(Arc::downgrade(running))))
+    }
+
+    /// Stops the threads of `epoch` and releases its prefetched batches, if no other one has been started since. The
+    /// position stays; the next [`start_epoch`](Self::start_epoch) starts the epoch after it.
+    ///
+    /// # Errors
+    ///
+    /// `Closed` in a forked child.
+    pub fn stop_epoch(&self, epoch: &StartedEpoch) -> Result<()> {
+        let mut position = self.position()?;
+        if position.running.as_ref().is_some_and(|running| Weak::ptr_eq(&Arc::downgrade(running), &epoch.0)) {
+            position.stop();
+        }
         Ok(())
     }
 

@@ -7,10 +7,10 @@ use forebay_gpu::{Libraries, open_delivery};
 use forebay_loader::batch::{Batch, Output, RowBytes};
 use forebay_loader::config::LoaderConfig;
 use forebay_loader::error::{Error, ErrorKind, Result};
-use forebay_loader::loader::{Loader, Next};
+use forebay_loader::loader::{self, Loader, Next};
 use forebay_loader::state::State;
 use forebay_loader::stats::Snapshot;
-use forebay_loader::sync::{Arc, Mutex, OnceLock};
+use forebay_loader::sync::{Arc, Mutex, OnceLock, Weak};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::path::PathBuf;
@@ -119,6 +119,15 @@ impl Engine {
         enter::apart(py, move || loader.start_epoch())
     }
 
+    /// Returns the epoch that was started last, if it has not ended. It ends when the object is dropped.
+    fn started_epoch(&self, py: Python<'_>) -> PyResult<Option<StartedEpoch>> {
+        enter::enter(py, || {
+            let loader = self.loader()?;
+            let epoch = loader.started_epoch()?;
+            Ok(epoch.map(|epoch| StartedEpoch { loader: Arc::downgrade(&loader), epoch, pid: self.pid }))
+        })
+    }
+
     /// Returns the next batch's outputs by name; None at the end of the epoch.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let next = enter::wait(py, || match self.loader()?.next_within(enter::SIGNALS_EVERY)? {
@@ -178,6 +187,31 @@ impl Engine {
             self.loader.lock().take();
             Ok(())
         })
+    }
+}
+
+/// An epoch that ends when this is dropped, unless it has ended before.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct StartedEpoch {
+    loader: Weak<Loader>,
+    epoch: loader::StartedEpoch,
+    /// Process that started it.
+    pid: u32,
+}
+
+impl Drop for StartedEpoch {
+    fn drop(&mut self) {
+        // A forked child has no threads to end.
+        let Some(loader) = self.loader.upgrade().filter(|_| self.pid == std::process::id()) else { return };
+        let stop = || {
+            // The only error is that of a forked child.
+            let _ = loader.stop_epoch(&self.epoch);
+        };
+        // Threads are joined without the interpreter's lock. While the interpreter ends there is no lock to release.
+        let mut stop = Some(stop);
+        let mut run = || stop.take().into_iter().for_each(|stop| stop());
+        Python::try_attach(|py| py.detach(&mut run));
+        run();
     }
 }
 

@@ -40,7 +40,7 @@ mod _forebay {
     #[pymodule_export]
     use super::codec::{compress, compressions, decompress, hashes, hex_digest, offset_table};
     #[pymodule_export]
-    use super::engine::{Engine, Ragged};
+    use super::engine::{Engine, Ragged, StartedEpoch};
     #[pymodule_export]
     use super::fetches::{Fetch, Fetches, is_url, redact, redact_in};
     #[pymodule_export]

@@ -1,5 +1,6 @@
 """Epochs and positions as trainers use them: `iter` without a batch, `set_epoch`, `first_batch`."""
 
+import contextlib
 import warnings
 
 import pytest
@@ -244,6 +245,92 @@ def test_a_failed_batch_does_not_count_after_its_iterator_is_gone(pictures, epoc
     with ordered(pictures, shuffle=True) as loader:
         loader.load_state_dict(state)
         assert numbers(loader) == epochs[0][1:]
+
+
+def runs(loader):
+    """True if a thread makes batches."""
+    return any(engine.started_epoch() is not None for engine in loader._engines)
+
+
+@pytest.mark.parametrize("leave", ["break", "drop", "close", "error"])
+def test_an_epoch_that_is_left_makes_no_more_batches(pictures, epochs, leave):
+    with ordered(pictures, shuffle=True) as loader:
+        if leave == "break":
+            for _ in loader:
+                assert runs(loader)
+                break
+        elif leave == "error":
+            with contextlib.suppress(ZeroDivisionError):
+                for _ in loader:
+                    1 / 0  # noqa: B018
+        else:
+            iterator = iter(loader)
+            next(iterator)
+            assert runs(loader)
+            if leave == "close":
+                iterator.close()
+                iterator.close()
+                with pytest.raises(fb.ClosedError, match="this iterator was closed: iter of the loader starts the next epoch"):
+                    next(iterator)
+            else:
+                del iterator
+        assert not runs(loader)
+        state = loader.state_dict()
+        assert (state["epoch"], state["sample_in_epoch"], loader.epoch) == (0, 16, 1)
+        assert numbers(loader) == epochs[1]
+        loader.load_state_dict(state)
+        assert numbers(loader) == epochs[0][1:]
+
+
+def test_an_iterator_that_a_newer_one_ended_does_not_end_it(pictures, epochs):
+    with ordered(pictures, shuffle=True) as loader:
+        first = iter(loader)
+        next(first)
+        second = iter(loader)
+        batches = [next(second)["number"].tolist()]
+        first.close()
+        del first
+        assert batches + numbers(second) == epochs[1]
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_an_iterator_that_is_closed_without_a_batch_uses_up_no_epoch(pictures, epochs, shown):
+    with ordered(pictures, shuffle=True) as loader:
+        state = loader.state_dict() | {"sample_in_epoch": 32}
+        loader.load_state_dict(state)
+        if shown:
+            loader._peek()
+        iterator = iter(loader)
+        assert runs(loader)
+        iterator.close()
+        assert not runs(loader)
+        assert (loader.epoch, loader.first_batch, loader.state_dict()) == (0, 2, state)
+        assert numbers(loader) == epochs[0][2:]
+
+
+def test_a_closed_iterator_does_not_count_a_batch_that_failed(pictures, epochs):
+    def fails(batch):
+        if batch["number"].tolist() == epochs[0][1]:
+            raise ValueError("once")
+        return batch
+
+    with ordered(pictures, shuffle=True, transform=fails) as loader:
+        iterator = iter(loader)
+        with pytest.raises(ValueError, match="once"):
+            list(iterator)
+        iterator.close()
+        assert loader.state_dict()["sample_in_epoch"] == 16
+
+
+def test_a_pass_of_the_adapter_for_torch_that_is_left_makes_no_more_batches(pictures, epochs):
+    from forebay.integrations.torch import DataLoader
+
+    with ordered(pictures, shuffle=True) as loader:
+        for _ in DataLoader(loader):
+            assert runs(loader)
+            break
+        assert not runs(loader) and loader.state_dict()["sample_in_epoch"] == 16
+        assert numbers(loader) == epochs[1]
 
 
 def test_a_rejected_state_changes_nothing(pictures, epochs):

@@ -37,10 +37,11 @@ def test_dropping_a_loader_during_an_epoch_leaves_no_thread_and_no_open_file(pic
     threads, files = sorted(threads_of_the_engine()), len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         loader = ordered(pictures)
-        next(iter(loader))
+        batches = iter(loader)
+        next(batches)
         assert len(threads_of_the_engine()) > len(threads)
         # Without garbage collection: dropping the last reference ends it.
-        del loader
+        del loader, batches
     # A thread that has been waited for may still be listed for a moment.
     last = time.monotonic() + 10
     while sorted(threads_of_the_engine()) != threads and time.monotonic() < last:

@@ -1,15 +1,18 @@
 """States of forebay.Loader that are taken, and interrupts that arrive, while a batch is in flight."""
 
 import dis
+import functools
 import itertools
 import sys
 import threading
+import warnings
 
 import pytest
 from loaders import ordered
 
 import forebay as fb
 import forebay.epoch
+import forebay.loader
 
 
 class Watched:
@@ -54,13 +57,13 @@ def test_a_state_leaves_out_a_batch_that_is_in_flight(pictures, devices, asks):
         assert next(batches, None) is None
 
 
-def interrupted(found, batches, number):
-    """Takes a batch, with an interrupt at the place `number` of the iterator's code where a signal handler may run. Returns
-    the number of such places up to there."""
+def interrupted(call, number):
+    """Calls `call`, with an interrupt at the place `number` of the loader's code where a signal handler may run. Returns the
+    number of such places up to there."""
     places = 0
 
     def frames(frame, event, arg):
-        if frame.f_code.co_filename != forebay.epoch.__file__:
+        if frame.f_code.co_filename not in (forebay.epoch.__file__, forebay.loader.__file__):
             return None
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
         return steps
@@ -80,8 +83,7 @@ def interrupted(found, batches, number):
     last, names = {}, {}
     sys.settrace(frames)
     try:
-        # In one step: an interrupt between two would lose a batch in this test itself.
-        found.extend(itertools.islice(batches, 1))
+        call()
     except KeyboardInterrupt:
         pass
     finally:
@@ -100,12 +102,55 @@ def test_an_interrupt_anywhere_in_a_step_loses_no_batch(pictures, devices):
                 loader.set_epoch(0)
                 batches, found = iter(loader), []
                 found.extend(itertools.islice(batches, position))
-                places.append(interrupted(found, batches, number))
+                # In one step: an interrupt between two would lose a batch in this test itself.
+                places.append(interrupted(functools.partial(found.extend, itertools.islice(batches, 1)), number))
                 found.extend(batches)
                 assert [str(batch) for batch in found] == expected, f"interrupt {number} at batch {position}"
             if max(places) < number:
                 break
         assert number > 15, "an interrupt at each of these places"
+
+
+@pytest.mark.parametrize("devices", ["cpu", ["cpu", "cpu"]])
+@pytest.mark.parametrize("named", [None, 1, 2])
+def test_an_interrupt_anywhere_in_iter_uses_up_no_epoch(pictures, devices, named):
+    arguments = {"device": devices, "batch_size": 128, "shuffle": True}
+    with ordered(pictures, **arguments) as loader:
+        epochs = [[str(batch) for batch in loader] for _ in range(3)]
+    with ordered(pictures, **arguments) as loader:
+        after, rest = loader.state_dict() | {"epoch": 1, "sample_in_epoch": loader._samples_per_step}, epochs[1][1:]
+        for number in itertools.count(1):
+            loader.load_state_dict(after)
+            if named is not None:
+                loader.set_epoch(named)
+            expected = epochs[2] if named == 2 else rest
+            places = interrupted(lambda: iter(loader), number)
+            assert loader.epoch == (named or 1), f"interrupt {number}"
+            # Another one in the call that follows.
+            interrupted(lambda: iter(loader), number)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                assert [str(batch) for batch in loader] == expected, f"interrupt {number}"
+            if places < number:
+                break
+        assert number > 5
+
+
+@pytest.mark.parametrize("devices", ["cpu", ["cpu", "cpu"]])
+def test_an_interrupt_anywhere_in_close_does_not_keep_it_from_closing(pictures, devices):
+    for number in itertools.count(1):
+        loader = ordered(pictures, device=devices, batch_size=128)
+        batches = iter(loader)
+        # The first interrupt, whose handler closes the loader.
+        interrupted(lambda: next(batches), 12)
+        places = interrupted(loader.close, number)
+        loader.close()
+        for engine in loader._engines:
+            with pytest.raises(fb.ClosedError):
+                engine.started_epoch()
+        if places < number:
+            break
+    assert number > 2
 
 
 def test_a_signal_handler_may_ask_for_the_state_where_the_iterator_holds_its_lock(pictures):

@@ -148,6 +148,27 @@ fn an_ended_epoch_does_not_release_shards_that_the_next_one_keeps() {
 }
 
 #[test]
+fn an_epoch_is_stopped_at_its_place_and_no_later_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let loader = loader(dir.path());
+    assert!(loader.started_epoch().expect("not a child").is_none());
+    loader.start_epoch().expect("started");
+    let first = loader.started_epoch().expect("not a child").expect("an epoch");
+    loader.start_epoch().expect("started");
+    let second = loader.started_epoch().expect("not a child").expect("an epoch");
+    loader.stop_epoch(&first).expect("nothing to stop");
+    assert!(matches!(loader.next(), Ok(Next::Batch(_))));
+    for _ in 0..2 {
+        loader.stop_epoch(&second).expect("stopped");
+        assert!(loader.started_epoch().expect("not a child").is_none());
+    }
+    assert_eq!(loader.next().map_err(|e| e.kind()).err(), Some(ErrorKind::Closed));
+    let state = loader.state().expect("a state");
+    assert_eq!((state.epoch, state.sample_in_epoch, loader.epoch().ok()), (1, 2, Some(2)));
+    assert_eq!(epoch(&loader).len(), 4);
+}
+
+#[test]
 fn a_state_leaves_out_the_batch_that_the_caller_holds() {
     let dir = tempfile::tempdir().expect("a folder");
     let loader = loader(dir.path());

@@ -55,6 +55,9 @@ class Epoch:
         # Numbers of the batches that calls of `next` are taking, converting or transforming.
         self._in_flight: set[int] = set()
         self.abandoned = False
+        self._is_closed = False
+        # The epoch in each engine, which ends with this object, since the first batch was asked for.
+        self._started: list[Any] = []
 
     def __iter__(self) -> Epoch:
         return self
@@ -102,6 +105,20 @@ class Epoch:
         finally:
             self._keep(held)
 
+    def close(self) -> None:
+        """Ends the iterator: its threads stop, and the batches made ahead are dropped. `break` out of a `for` does that too.
+
+        The loader's state stays; its next `iter` starts the next epoch, or this one if no batch was taken.
+        """
+        loader = self._loader
+        with loader._turn:
+            self._is_closed = True
+            with self._lock:
+                for number in self._failed():
+                    self._pending[number].clear()
+            self._started.clear()
+            loader._end(self)
+
     def forget(self) -> None:
         """Drops batches that would be delivered again: the engines are at the start of another epoch."""
         with self._lock:
@@ -112,7 +129,7 @@ class Epoch:
     def is_running(self) -> bool:
         """True if `next` may return a batch."""
         with self._lock:
-            return not self.abandoned and (not self._over or bool(self._pending))
+            return not self.abandoned and (not (self._over or self._is_closed) or bool(self._pending))
 
     def pending(self) -> tuple[int | None, bool]:
         """Returns the number of the first batch that a state leaves out, if there is one, and true if that has failed."""
@@ -149,6 +166,8 @@ class Epoch:
             check_group(loader._world)
         if self.abandoned:
             raise ClosedError("a newer iterator, load_state_dict or close ended this one: only one is alive at a time")
+        if self._is_closed:
+            raise ClosedError("this iterator was closed: iter of the loader starts the next epoch")
         with self._lock:
             failed = self._failed()
             if not failed and self._over:
@@ -160,6 +179,8 @@ class Epoch:
             self._begun = max(self._begun, number + 1)
         if loader._loaded is not None:
             self._is_resumed = loader._loaded_sample(loader.epoch) > 0
+        if loader._started:
+            self._started, loader._started = loader._started, []
         loader._is_fresh = False
         loader._loaded = None
         loader._peeked = None

@@ -68,8 +68,9 @@ class Loader:
 
     A batch is a dict of outputs: with `fields={"x": Image(...), "y": Scalar(...)}`, `batch["x"]` is a tensor of shape
     (N, C, H, W) and `batch["y"]` one of shape (N,). `iter` starts the next epoch, also after a `break` or
-    `next(iter(loader))`, or resumes the position of `load_state_dict`. Only one iterator is alive at a time. The memory
-    of a batch returns to the loader when its last tensor is dropped; keeping batches costs memory and nothing else.
+    `next(iter(loader))`, or resumes the position of `load_state_dict`. Only one iterator is alive at a time; when it is
+    dropped, as `break` does, or closed, no more batches are made. The memory of a batch returns to the loader when its
+    last tensor is dropped; keeping batches costs memory and nothing else.
 
     The documentation has guides to all of this: the loader, fields, order, checkpoints, GPU, tuning, troubleshooting.
 
@@ -242,6 +243,10 @@ class Loader:
         self._live: Callable[[], Epoch | None] = lambda: None
         # An epoch has been started, and no batch of it was asked for: the next `iter` continues with it.
         self._is_fresh = False
+        # That epoch in each engine, which ends when the object is dropped. The iterator that asks for a batch takes them.
+        self._started: list[_forebay.StartedEpoch | None] = []
+        # Epoch that the engines move to or start. After an interrupt it stays: some of them may have done that.
+        self._starting: int | None = None
         # Iterator with the batch of `_peek`, until that batch is delivered.
         self._peeked: Epoch | None = None
         # Iterator with batches that are delivered again. Its state does not count them, also if the caller has dropped it.
@@ -290,16 +295,19 @@ class Loader:
 
     def _start(self) -> None:
         """Starts the epoch that the next batch belongs to, unless it has been started already."""
-        named, self._named_epoch = self._named_epoch, None
-        if named is not None and named != self._engines[0].epoch - self._is_fresh:
-            loaded = self._loaded
-            self._move(named, self._loaded_sample(named))
+        target = self.epoch
+        if self._starting is not None or target != self._engines[0].epoch - self._is_fresh:
+            loaded, self._starting = self._loaded, target
+            self._move(target, self._loaded_sample(target))
             # Another call of `set_epoch` may return to it.
             self._loaded = loaded
+        self._named_epoch = None
         if not self._is_fresh:
+            self._starting = target
             for engine in self._engines:
                 engine.start()
-            self._is_fresh = True
+            self._started = [engine.started_epoch() for engine in self._engines]
+            self._is_fresh, self._starting = True, None
 
     def _loaded_sample(self, epoch: int) -> int:
         """Returns the place where `epoch` begins: that of the loaded state, if it is of this epoch, or 0."""
@@ -327,16 +335,25 @@ class Loader:
     def _load(self, state: dict[str, Any], strict: bool) -> None:
         """Loads a state; the caller holds `_turn`."""
         document = json.dumps(state, default=_plain)
-        for engine in self._engines:
-            engine.load_state_dict(document, strict)
+        # In one step of the interpreter: an interrupt between two engines would leave them at different places.
+        list(map(operator.methodcaller("load_state_dict", document, strict), self._engines))
         # An iterator that no batch was taken from moves to the new epoch.
         iterator = self._live()
         if iterator is not None:
             iterator.forget()
         self._peeked = self._failing = None
         self._is_fresh = False
-        self._named_epoch = None
+        self._started = []
+        self._named_epoch = self._starting = None
         self._loaded = int(state["epoch"]), int(state.get("sample_in_epoch", 0))
+
+    def _end(self, epoch: Epoch) -> None:
+        """Ends the epoch of an iterator that is closed, if no batch was asked for yet; the caller holds `_turn`."""
+        if self._is_fresh and self._live() is epoch and not self._closed and os.getpid() == self._pid:
+            loaded, named = self._loaded, self._named_epoch
+            self._load(json.loads(self._engines[0].state_dict(*epoch.pending())), strict=True)
+            # The next `iter` starts it again.
+            self._loaded, self._named_epoch = loaded, named
 
     def __getitem__(self, at: object) -> Any:
         raise TypeError(
@@ -363,7 +380,7 @@ class Loader:
         """Epoch that the next `iter` runs, from 0."""
         if self._named_epoch is not None:
             return self._named_epoch
-        return self._engines[0].epoch - self._is_fresh
+        return self._starting if self._starting is not None else self._engines[0].epoch - self._is_fresh
 
     @property
     def first_batch(self) -> int:
@@ -466,8 +483,8 @@ class Loader:
         if os.getpid() != self._pid:
             return
         self._abandon()
-        for engine in self._engines:
-            engine.close()
+        # In one step of the interpreter: an interrupt between two engines would leave one open.
+        list(map(operator.methodcaller("close"), self._engines))
 
     def __enter__(self) -> Loader:
         return self

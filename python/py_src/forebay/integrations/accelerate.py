@@ -79,6 +79,7 @@ class _Batches(DataLoaderStateMixin, torch.Batches):
         return True
 
     def end_pass(self, number_of_pass: int) -> None:
+        super().end_pass(number_of_pass)
         if number_of_pass == self.number_of_pass:
             self._last_state = None
             self.end()

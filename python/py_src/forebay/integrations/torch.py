@@ -133,7 +133,9 @@ class Batches(torch.utils.data.Dataset):
             raise
 
     def end_pass(self, number_of_pass: int) -> None:
-        """Ends a pass, if no other one has begun. It may end before the last batch."""
+        """Ends a pass, if no other one has begun. It may end before the last batch, and no more are made then."""
+        if number_of_pass == self.number_of_pass:
+            self._batches = None
 
     def __getitem__(self, number: int) -> Any:
         raise ConfigError("rows are delivered in batches: a library has replaced the batch sampler of this DataLoader")
