@@ -253,7 +253,7 @@ def runs(loader):
 
 
 @pytest.mark.parametrize("leave", ["break", "drop", "close", "error"])
-def test_an_epoch_that_is_left_makes_no_more_batches(pictures, epochs, leave):
+def test_an_epoch_makes_no_more_batches_after_a_break(pictures, epochs, leave):
     with ordered(pictures, shuffle=True) as loader:
         if leave == "break":
             for _ in loader:
@@ -322,7 +322,7 @@ def test_a_closed_iterator_does_not_count_a_batch_that_failed(pictures, epochs):
         assert loader.state_dict()["sample_in_epoch"] == 16
 
 
-def test_a_pass_of_the_adapter_for_torch_that_is_left_makes_no_more_batches(pictures, epochs):
+def test_a_pass_of_the_adapter_for_torch_makes_no_more_batches_after_a_break(pictures, epochs):
     from forebay.integrations.torch import DataLoader
 
     with ordered(pictures, shuffle=True) as loader:

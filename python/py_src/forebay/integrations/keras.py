@@ -324,7 +324,7 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
         self._steps_seen = batch + 1
         super().on_train_batch_end(batch, logs)
         if self._steps_before and self._steps_before + batch + 1 >= self.params["steps"] and not self.model.stop_training:
-            # Keras ends the epoch, and `on_epoch_end` lets it go on.
+            # Keras ends the epoch, and `on_epoch_end` lets the training continue.
             self.model.stop_training = _END_OF_EPOCH
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
