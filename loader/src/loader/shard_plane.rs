@@ -15,14 +15,18 @@ const FETCHES_MAX: usize = 64;
 /// Threads for shards that wait for the next attempt of a download.
 const WAITING_MAX: usize = 32;
 
+/// Part of the node's memory that shards in flight may take.
+const MEMORY_SHARE: u64 = 32;
+
 /// Part of the cache limit that may be in flight in memory: each of these shards needs room on disk next, for which
 /// another one is evicted.
 const LIMIT_SHARE: u64 = 8;
 
 /// Returns the threads and places for a loader with `threads` decode threads.
 ///
-/// Shards in flight are as many as the fetch threads can have requests for. The number of requests follows from the
-/// bandwidth and latency that they find (`store::flight`). Under a cache limit, shards in flight are few.
+/// Shards in flight are as many as the fetch threads can have requests for, within a share of the node's memory. The
+/// number of requests follows from the bandwidth and latency that they find (`store::flight`), and the shard that is
+/// needed first has its requests first. Under a cache limit, shards in flight are few.
 pub(super) fn of(config: &LoaderConfig, catalog: &Catalog, topology: &Topology, threads: usize) -> ShardPlane {
     let work = WORK_MIN.max(threads.div_ceil(4));
     if catalog.streams().iter().all(|stream| stream.remote.is_none()) {
@@ -31,18 +35,18 @@ pub(super) fn of(config: &LoaderConfig, catalog: &Catalog, topology: &Topology, 
     let local_ranks = u64::from(config.world.local_world_size.max(1));
     let shard_bytes = (catalog.raw_bytes() / (catalog.shape().num_shards() as u64).max(1)).max(1);
     let within_limit = config.cache_limit.map_or(u64::MAX, |limit| limit / shard_bytes / LIMIT_SHARE / local_ranks);
-    let fetches = shards_of_parts(config.fetch_threads_on(topology), shard_bytes)
+    let memory_bytes = topology.memory_limit_bytes() / MEMORY_SHARE / local_ranks;
+    let fetches = shards_of_parts(config.fetch_threads_on(topology), shard_bytes, memory_bytes)
         .min(usize::try_from(within_limit).unwrap_or(usize::MAX));
     ShardPlane { threads: work + fetches + WAITING_MAX, places: work + fetches, work }
 }
 
-/// Returns the number of shards of `shard_bytes` whose parts `fetch_threads` may have in flight.
-fn shards_of_parts(fetch_threads: usize, shard_bytes: u64) -> usize {
+/// Returns the number of shards of `shard_bytes` whose parts `fetch_threads` may have in flight, in `memory_bytes` bytes.
+fn shards_of_parts(fetch_threads: usize, shard_bytes: u64, memory_bytes: u64) -> usize {
     let store = StoreConfig::default();
-    let part_bytes = shard_bytes.clamp(1, store.part_bytes as u64);
-    let bytes_max = (store.parts_in_flight * store.part_bytes) as u64;
-    let parts = (fetch_threads as u64).saturating_mul((bytes_max / part_bytes).min(store.parts_in_flight_max as u64));
-    (parts.div_ceil(shard_bytes.div_ceil(part_bytes)) as usize).min(FETCHES_MAX)
+    let parts = (fetch_threads as u64).saturating_mul(store.parts_in_flight_max as u64);
+    let shards = parts.div_ceil(shard_bytes.div_ceil(store.part_bytes as u64));
+    (shards.min((memory_bytes / shard_bytes).max(1)) as usize).min(FETCHES_MAX)
 }
 
 #[cfg(test)]
@@ -51,11 +55,17 @@ mod tests {
 
     #[test]
     fn shards_in_flight_follow_from_fetch_threads_and_size() {
-        assert_eq!(shards_of_parts(1, 100 << 10), 64);
-        assert_eq!(shards_of_parts(1, 4 << 20), 16);
-        assert_eq!(shards_of_parts(4, 8 << 20), 32);
-        assert_eq!(shards_of_parts(1, 64 << 20), 1);
-        assert_eq!(shards_of_parts(4, 64 << 20), 4);
-        assert_eq!(shards_of_parts(usize::MAX, 1), FETCHES_MAX);
+        assert_eq!(shards_of_parts(1, 100 << 10, u64::MAX), 64);
+        assert_eq!(shards_of_parts(1, 8 << 20, u64::MAX), 64);
+        assert_eq!(shards_of_parts(1, 64 << 20, u64::MAX), 16);
+        assert_eq!(shards_of_parts(3, 64 << 20, u64::MAX), 48);
+        assert_eq!(shards_of_parts(1, 60 << 30, u64::MAX), 1);
+        assert_eq!(shards_of_parts(usize::MAX, 1, u64::MAX), FETCHES_MAX);
+    }
+
+    #[test]
+    fn shards_in_flight_have_a_share_of_the_memory() {
+        assert_eq!(shards_of_parts(4, 64 << 20, 768 << 20), 12);
+        assert_eq!(shards_of_parts(4, 64 << 20, 1), 1);
     }
 }

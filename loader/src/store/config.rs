@@ -67,8 +67,7 @@ pub struct StoreConfig {
     /// Ranges in flight per fetch thread at first, without those that wait for their next attempt.
     pub parts_in_flight: usize,
     /// Most ranges in flight per fetch thread; also its idle connections per host. Their number grows where that raises
-    /// the rate of bytes, which it does for small objects at a high latency, to no more bytes than `parts_in_flight`
-    /// ranges of `part_bytes`. A smaller value than `parts_in_flight` means the same as that.
+    /// the rate of bytes, which it does at a high latency. A smaller value than `parts_in_flight` means the same as that.
     pub parts_in_flight_max: usize,
     /// Total attempts for every range, including the first one: at least 1.
     pub download_retry: u32,
@@ -117,7 +116,7 @@ impl Default for StoreConfig {
             upload_bytes: 4 * UPLOAD_PART_BYTES,
             uploads_in_flight: 16,
             parts_in_flight: 8,
-            parts_in_flight_max: 64,
+            parts_in_flight_max: 128,
             download_retry: 2,
             download_timeout: Duration::from_secs(60),
             backoff_first: Duration::from_secs(1),

@@ -42,7 +42,8 @@ pub(crate) struct StoreContext {
 }
 
 impl StoreContext {
-    pub(crate) fn new(config: StoreConfig, clock: Clock, stats: Arc<Stats>) -> Self {
+    pub(crate) fn new(mut config: StoreConfig, clock: Clock, stats: Arc<Stats>) -> Self {
+        config.parts_in_flight_max = config.parts_in_flight_max.min(connections_max() / config.fetch_threads.max(1));
         let counters = Counters {
             requests: stats.counter("store_requests"),
             bytes: stats.counter("store_bytes"),
@@ -54,6 +55,12 @@ impl StoreContext {
         let proxies = config.proxies.clone().unwrap_or_else(Proxies::from_env);
         Self { counters, tls: Tls::new(config.ca_file.clone()), proxies, config, clock, stats }
     }
+}
+
+/// Returns the number of connections that all fetch threads may have: a quarter of the files that this process may open.
+fn connections_max() -> usize {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    files.map_or(usize::MAX, |files| files as usize / 4)
 }
 
 /// State of one fetch thread, which never leaves it.

@@ -11,7 +11,7 @@
 
 use super::context::ThreadContext;
 use super::failure::Failure;
-use super::flight::PartPlace;
+use super::flight::{HeadPlace, PartPlace};
 use super::queue::closed_error;
 use super::retry;
 use super::source::{CHUNK_BYTES, GetRequest, GetResponse, Head, PROGRESS_BYTES, Source, TimedBody, Version};
@@ -114,8 +114,9 @@ struct Target<'a> {
 /// Makes one attempt to fill the part: exchanges, and a second request for the missing bytes if the part is late.
 async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Failure> {
     let done = Cell::new(part.done);
+    let head = context.flight.head_place().await;
     let limit = attempt_limit(context.shared.config.download_timeout, part.memory.len() - part.done);
-    let result = context.within(limit, race(context, part, &done)).await;
+    let result = context.within(limit, race(context, part, &done, head)).await;
     part.done = done.get();
     result.unwrap_or_else(|| {
         let why = format!("the attempt did not end within {} s", limit.as_secs_f64());
@@ -137,7 +138,12 @@ enum Winner {
     Second(usize, BytesMut),
 }
 
-async fn race(context: &ThreadContext, part: &mut Part, done: &Cell<usize>) -> Result<(), Failure> {
+async fn race(
+    context: &ThreadContext,
+    part: &mut Part,
+    done: &Cell<usize>,
+    head: HeadPlace<'_>,
+) -> Result<(), Failure> {
     let (job, end) = (part.job.clone(), part.end());
     let (begun, bytes) = (context.shared.clock.now(), part.memory.len() - done.get());
     let count = |n| {
@@ -146,7 +152,7 @@ async fn race(context: &ThreadContext, part: &mut Part, done: &Cell<usize>) -> R
     };
     let winner = {
         let target = Target { job: &job, start: part.start, done };
-        let first = receive(context, &target, &mut part.memory, count, |_| ());
+        let first = receive(context, &target, &mut part.memory, Some(head), count, |_| ());
         tokio::pin!(first);
         let is_hedged = job.source.is_on_network() && job.source.has_ranges();
         let late_after = if is_hedged { context.hedging.late_after(bytes) } else { None };
@@ -203,7 +209,7 @@ async fn hedge(
             budget.borrow_mut().spend(n);
             counters.hedge_bytes.add(n as u64);
         };
-        let second = receive(context, &target, &mut tail, count, skipped);
+        let second = receive(context, &target, &mut tail, None, count, skipped);
         tokio::pin!(second);
         tokio::select! {
             biased;
@@ -221,11 +227,13 @@ async fn hedge(
 }
 
 /// Makes exchanges until `memory` is full. A server may send less than requested, as long as every response has bytes.
-/// Calls `count` for bytes that are written to `memory`, and `skipped` for those before them.
+/// Releases `waits` when the first head has arrived. Calls `count` for bytes that are written to `memory`, and `skipped`
+/// for those before them.
 async fn receive(
     context: &ThreadContext,
     target: &Target<'_>,
     memory: &mut [u8],
+    mut waits: Option<HeadPlace<'_>>,
     count: impl Fn(usize),
     skipped: impl Fn(usize),
 ) -> Result<(), Failure> {
@@ -240,6 +248,7 @@ async fn receive(
             version: job.agree_on_version(None),
         };
         let GetResponse { head, mut body } = job.source.get(context, &request).await?;
+        drop(waits.take());
         check_head(job, &head)?;
         let mut body = TimedBody::new(context, &mut *body, context.shared.config.download_timeout);
         skip(&head, &mut body, from, &skipped).await?;
