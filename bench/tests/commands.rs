@@ -259,19 +259,34 @@ fn disk_reads_hot_and_cold_and_reports_bytes_and_reads() {
 }
 
 #[test]
-fn store_fetches_with_and_without_tls_and_compares_with_curl() {
+fn store_fetches_with_every_client_over_every_kind_of_connection() {
     let folder = tempfile::tempdir().expect("a folder");
+    let objects = folder.path().join("objects");
+    std::fs::create_dir(&objects).expect("a folder");
     for name in ["a", "b", "c"] {
-        std::fs::write(folder.path().join(name), vec![7; 100_000]).expect("an object");
+        std::fs::write(objects.join(name), vec![7; 100_000]).expect("an object");
     }
-    let report = measured("store", folder.path(), &["--rounds", "1", "--objects", "2"]);
+    let answer = r#"{"seconds": 0.5, "cpu_seconds": 0.25, "versions": {"fake": "1.2"}}"#;
+    let python = program(folder.path(), &format!("#!/bin/sh\necho '{answer}'\n"));
+    let python = python.to_str().expect("text");
+    let few = ["--rounds", "1", "--objects", "2", "--server", "embedded", "--latency-ms", "1", "--python", python];
+    let report = measured("store", &objects, &few);
     let (rows, skipped) = (rows(&report), report["skipped"].as_array().expect("what did not run"));
-    for group in ["http", "https"] {
+    let groups = ["http, embedded server", "https, embedded server", "s3, embedded server", "latency of 1 ms"];
+    for group in groups {
         assert!(value(&report, group, "forebay", "gib_per_s") > 0.0);
         assert!(value(&report, group, "forebay", "cpus") < 64.0);
         let has_curl = rows.contains(&(group.to_owned(), "curl".to_owned()));
-        assert!(has_curl || skipped.iter().any(|s| s["name"] == "curl"), "{rows:?}");
+        assert!(has_curl || group == groups[2] || skipped.iter().any(|s| s["name"] == "curl"), "{rows:?}");
     }
+    for group in &groups[..2] {
+        assert!(value(&report, group, "bare hyper", "gib_per_s") > 0.0);
+    }
+    for client in ["s3torchconnector", "boto3", "s3fs", "multi-storage-client", "multi-storage-client, Rust"] {
+        let gib = 3e5 / f64::from(1 << 30);
+        assert!((value(&report, groups[2], client, "gib_per_cpu_s") / (gib / 0.25) - 1.0).abs() < 1e-6, "{client}");
+    }
+    assert_eq!(report["versions"]["fake"], "1.2");
     assert!(report["title"].as_str().expect("a title").starts_with("3 objects"));
 }
 
@@ -279,10 +294,12 @@ fn store_fetches_with_and_without_tls_and_compares_with_curl() {
 fn pipeline_drains_every_kind_of_field_cached_and_cold() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());
-    let report = measured("pipeline", folder.path(), &["--threads", "1", "--batch", "16", "--epochs", "2"]);
+    let few = ["--threads", "1", "--batch", "16", "--epochs", "2", "--latency-ms", "0,1"];
+    let report = measured("pipeline", folder.path(), &few);
     let group = "1 threads".to_owned();
     let names = ["tokens as uint16", "tokens as int64"].into_iter();
-    let expected = names.flat_map(|name| [format!("forebay {name}, cached"), format!("forebay {name}, cold")]);
+    let runs = ["cached", "cold", "cold, latency of 1 ms"];
+    let expected = names.flat_map(|name| runs.map(|run| format!("forebay {name}, {run}")));
     assert_eq!(rows(&report), expected.map(|name| (group.clone(), name)).collect::<Vec<_>>());
     for row in report["rows"].as_array().expect("rows") {
         let values = &row["values"];
@@ -293,7 +310,7 @@ fn pipeline_drains_every_kind_of_field_cached_and_cold() {
         assert!(values["first_batch_s"].as_f64().expect("a time") > 0.0);
         let stages = row["details"]["stages"].as_array().expect("stages");
         let decoded = stages.iter().find(|stage| stage["stage"] == "decode").expect("a stage");
-        let epochs = if row["name"].as_str().expect("a name").ends_with("cold") { 1 } else { 3 };
+        let epochs = if row["name"].as_str().expect("a name").ends_with("cached") { 3 } else { 1 };
         assert_eq!((&decoded["items"], &decoded["bytes"]), (&(100 * epochs).into(), &(1600 * epochs).into()));
     }
 }

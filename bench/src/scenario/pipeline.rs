@@ -4,7 +4,7 @@
 //! server into an empty cache (*cold*). The table under the rates has the time of each stage: the stage that is
 //! busy while the next one waits is the bottleneck.
 
-use super::served::Server;
+use super::served::{Server, Serving};
 use crate::machine::own_cpu_seconds;
 use crate::report::{Better, Column, Report, Row};
 use crate::synth::{DataSet, Kind, read_through};
@@ -40,6 +40,9 @@ pub(crate) struct PipelineArgs {
     /// Omit the cold epoch from the embedded server
     #[arg(long)]
     no_cold: bool,
+    /// Delays of every answer of the embedded server, with a cold epoch for each
+    #[arg(long, value_name = "MS,...", value_delimiter = ',', default_value = "0")]
+    latency_ms: Vec<u64>,
     /// Write the Chrome trace of the last cached run to this file
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -86,16 +89,22 @@ pub(crate) fn run(args: &PipelineArgs) -> Result<Report> {
             if args.no_cold {
                 continue;
             }
-            let server = Server::start(&shards, 1, false)?;
-            let cache = tempfile::tempdir().map_err(|e| Error::from_io(e, "an empty cache"))?;
-            let served = StreamConfig {
-                remote: Some(server.url.clone()),
-                local: Some(cache.path().to_owned()),
-                ..StreamConfig::default()
-            };
-            let cold = drain(args, served, fields, threads, 0)?;
-            report.rows.push(cold.row(&group, format!("forebay {name}, cold"), &data));
-            report.blocks.push(stages(&format!("{name}, {threads} threads, cold"), &cold.stats));
+            for &latency_ms in &args.latency_ms {
+                let server = Server::embedded(&shards, Serving { latency_ms, ..Serving::default() })?;
+                let cache = tempfile::tempdir().map_err(|e| Error::from_io(e, "an empty cache"))?;
+                let served = StreamConfig {
+                    remote: Some(server.url.clone()),
+                    local: Some(cache.path().to_owned()),
+                    ..StreamConfig::default()
+                };
+                let cold = drain(args, served, fields.clone(), threads, 0)?;
+                let name = match latency_ms {
+                    0 => format!("{name}, cold"),
+                    _ => format!("{name}, cold, latency of {latency_ms} ms"),
+                };
+                report.rows.push(cold.row(&group, format!("forebay {name}"), &data));
+                report.blocks.push(stages(&format!("{name}, {threads} threads"), &cold.stats));
+            }
         }
     }
     Ok(report)

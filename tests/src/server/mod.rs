@@ -59,6 +59,12 @@ use std::thread::JoinHandle;
 /// Certificate authority of the test certificates, in PEM. Clients of a TLS server have to trust it.
 pub const TEST_CA: &str = include_str!("../../data/tls/ca.pem");
 
+/// Certificate of the test servers, in PEM, for `localhost` and 127.0.0.1.
+pub const TEST_CERTIFICATE: &str = include_str!("../../data/tls/server.pem");
+
+/// Private key of [`TEST_CERTIFICATE`], in PEM. It is public, and protects nothing.
+pub const TEST_KEY: &str = include_str!("../../data/tls/server.key");
+
 /// Running server; dropping it stops it.
 #[derive(Debug)]
 pub struct ObjectServer {
@@ -236,10 +242,10 @@ impl Drop for ObjectServer {
 fn acceptor() -> io::Result<tokio_rustls::TlsAcceptor> {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    let chain = CertificateDer::pem_slice_iter(include_bytes!("../../data/tls/server.pem"))
+    let chain = CertificateDer::pem_slice_iter(TEST_CERTIFICATE.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .map_err(io::Error::other)?;
-    let key = PrivateKeyDer::from_pem_slice(include_bytes!("../../data/tls/server.key")).map_err(io::Error::other)?;
+    let key = PrivateKeyDer::from_pem_slice(TEST_KEY.as_bytes()).map_err(io::Error::other)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
