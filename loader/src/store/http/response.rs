@@ -79,10 +79,10 @@ fn version(headers: &HeaderMap) -> Option<Version> {
 }
 
 /// Returns true if an object is stored with a `Content-Encoding`. Google unpacks it on the way, and names it in another
-/// header.
+/// header. `aws-chunked` is a mistake of some stores: it is of the upload, not of the object.
 pub(super) fn has_encoding(headers: &HeaderMap) -> bool {
     let google = header::HeaderName::from_static("x-goog-stored-content-encoding");
-    let names = |name| text(headers, name).is_some_and(|value| !matches!(value, "" | "identity"));
+    let names = |name| text(headers, name).is_some_and(|value| !matches!(value, "" | "identity" | "aws-chunked"));
     names(&header::CONTENT_ENCODING) || names(&google)
 }
 
