@@ -5,6 +5,8 @@
 //! * `check` compares the files of one shard, from their bytes alone.
 
 mod check;
+#[cfg(test)]
+mod tests;
 
 use crate::cache::{ClaimOutcome, WaitPolicy};
 use crate::catalog::{Catalog, Stream};
