@@ -121,7 +121,7 @@ fn a_failure_of_the_metadata_service_is_retried_and_only_its_absence_is_final() 
         assert_eq!(fetched.unwrap_or_else(|e| panic!("{fault:?}: {e}")).0, content(10));
         assert!(rig.server.seen().iter().all(|seen| seen.has_credentials), "{fault:?}");
     }
-    for status in [403, 404] {
+    for status in [403, 404, 501] {
         let metadata = metadata();
         metadata.script(Rule::always("latest", Fault::Status(status, None)));
         let (rig, remote) = rig_of_machine(&metadata, None);

@@ -77,7 +77,7 @@ impl Search {
 
 /// True for statuses of a service that may respond otherwise later.
 pub(super) fn is_temporary(status: StatusCode) -> bool {
-    status.is_server_error() || matches!(status.as_u16(), 408 | 410 | 429)
+    status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED || matches!(status.as_u16(), 408 | 410 | 429)
 }
 
 /// True for statuses of a machine whose metadata service is turned off or has no identity for it: AWS responds with 403
