@@ -1,4 +1,4 @@
-"""Epochs from emulators of stores, each compared with the same epoch from a folder. Started by `stores.sh`."""
+"""Data sets on emulators of stores: read, and written, each compared with a folder's. Started by `stores.sh`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,29 @@ EPOCH = """
 import sys, forebay as fb
 with fb.Loader(remote=sys.argv[1], local=sys.argv[2] or None, batch_size=64, shuffle=True, framework="numpy") as loader:
     print([int(number) for batch in loader for number in batch["number"]], loader.stats()["counters"]["store_retries"])
+"""
+
+
+# A data set with shards of several parts, in a separate process as well: to a store, and again in the same place.
+WRITE = """
+import hashlib, sys, forebay as fb
+for again in range(int(sys.argv[2])):
+    with fb.MDSWriter(out=sys.argv[1], columns={"data": "bytes"}, size_limit="40mb", hashes=["xxh64"], exist_ok=again > 0) as writer:
+        for number in range(10):
+            writer.write({"data": hashlib.shake_128(bytes([number])).digest(9 << 20)})
+try:
+    fb.MDSWriter(out=sys.argv[1], columns={"data": "bytes"})
+except fb.ConfigError as error:
+    assert "not empty" in str(error), error
+else:
+    sys.exit("a destination that is not empty is accepted")
+"""
+
+# Digests of all samples of such a data set.
+READ = """
+import hashlib, sys, forebay as fb
+with fb.Loader(remote=sys.argv[1], local=sys.argv[2] or None, batch_size=1, framework="numpy") as loader:
+    print([hashlib.md5(batch["data"][0]).hexdigest() for batch in loader])
 """
 
 
@@ -74,7 +97,12 @@ def responds(url: str) -> bool:
 
 def epoch(remote: str, local: str, **variables: str) -> str:
     """Returns the numbers of an epoch and the number of repeated requests, as text."""
-    command = [sys.executable, "-c", EPOCH, remote, local]
+    return run(EPOCH, remote, local, **variables)
+
+
+def run(program: str, remote: str, *arguments: str, **variables: str) -> str:
+    """Returns the output of a program, whose first argument is `remote`."""
+    command = [sys.executable, "-c", program, remote, *arguments]
     result = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True)
     if result.returncode != 0:
         sys.exit(f"{remote}: {result.stderr}")
@@ -88,6 +116,19 @@ def compare(folder: pathlib.Path, remote: str, **variables: str) -> None:
         if epoch(remote, local, **variables) != expected:
             sys.exit(f"{remote}: another epoch than the folder's")
         print(f"{remote}: {SAMPLES} samples, {time.monotonic() - start:.1f} s")
+
+
+def write_to(remote: str, **variables: str) -> None:
+    """Writes a data set to a store twice, and compares it with a folder's."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = str(pathlib.Path(temporary) / "written")
+        run(WRITE, folder, "1")
+        start = time.monotonic()
+        run(WRITE, remote, "2", **variables)
+        seconds = time.monotonic() - start
+        if run(READ, remote, str(pathlib.Path(temporary) / "local"), **variables) != run(READ, folder, ""):
+            sys.exit(f"{remote}: another data set than the folder's")
+        print(f"{remote}: written twice, 180 MiB, {seconds:.1f} s")
 
 
 def azure(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
@@ -104,6 +145,8 @@ def azure(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
         compare(folder, f"azure://{ACCOUNT}.blob.core.windows.net/box/set", **key)
         parts = f"AccountName={ACCOUNT};AccountKey={KEY};BlobEndpoint={url}"
         compare(folder, "azure-dl://box/set", AZURE_STORAGE_CONNECTION_STRING=parts)
+        write_to(f"azure://{ACCOUNT}.blob.core.windows.net/box/written/a b+ü", **key)
+        write_to("azure-dl://box/written/lake", AZURE_STORAGE_CONNECTION_STRING=parts)
 
 
 def google(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
@@ -120,6 +163,7 @@ def google(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
         for file in files:
             bucket.blob(f"set/{file.name}").upload_from_string(file.read_bytes())
         compare(folder, "gs://box/set", STORAGE_EMULATOR_HOST=url)
+        write_to("gs://box/written/a b+ü", STORAGE_EMULATOR_HOST=url)
 
 
 def amazon(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
@@ -137,6 +181,7 @@ def amazon(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
         for file in files:
             client.put_object(Bucket="box", Key=f"set/{file.name}", Body=file.read_bytes())
         compare(folder, "s3://box/set", **keys)
+        write_to("s3://box/written/a b+ü", **keys)
 
 
 def main() -> None:

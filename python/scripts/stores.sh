@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs one epoch from each store that has an emulator: Azurite, an emulator of Google Cloud Storage, moto for S3. Each
-# epoch must equal the folder's. The emulators are installed into a folder under ~/.cache/forebay, once.
+# Reads an epoch from each store that has an emulator, and writes a data set to it: Azurite, an emulator of Google Cloud
+# Storage, moto for S3. Each must equal the folder's. The emulators are installed into a folder under ~/.cache/forebay, once.
 . "$(dirname "$0")/lib.sh"
 command -v npm >/dev/null || die "npm is missing: Azurite is a Node program (Debian and Ubuntu: npm)"
 
