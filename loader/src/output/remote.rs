@@ -35,7 +35,8 @@ impl RemoteDir {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a destination that is not empty; failures of the store.
+    /// [`ErrorKind::Config`] for a destination that is not empty, with `overwrite` for a whole bucket; failures of the
+    /// store.
     pub fn create(destination: Destination, overwrite: bool) -> Result<Self> {
         let mut listing = destination.list("", true)?;
         if let Some(first) = listing.next().transpose()? {
@@ -43,6 +44,11 @@ impl RemoteDir {
                 return Err(Error::config("Directory is not empty: name a new or an empty one, or pass exist_ok")
                     .with("directory", destination.name())
                     .with("file", first.key));
+            }
+            if destination.is_root() {
+                let message =
+                    "a whole bucket, container or volume is not emptied: name a folder in it, or empty it yourself";
+                return Err(Error::config(message).with("directory", destination.name()));
             }
             // Without its index, a partly removed data set does not look complete.
             destination.delete([INDEX_BASENAME])?;

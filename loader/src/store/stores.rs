@@ -62,8 +62,9 @@ impl Stores {
     /// As [`open`](Self::open).
     pub fn open_destination(&self, remote: &str) -> Result<Destination> {
         let place = Place::parse(remote)?;
+        let is_root = place.is_root();
         let target = self.target(place).context("destination", || redact(remote))?;
-        Ok(Destination::new(self.threads.clone(), target, remote))
+        Ok(Destination::new(self.threads.clone(), target, remote, is_root))
     }
 
     fn target(&self, place: Place) -> Result<Arc<dyn Target>> {

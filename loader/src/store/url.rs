@@ -47,6 +47,21 @@ pub(crate) struct Container {
     pub(crate) is_lake: bool,
 }
 
+impl Place {
+    /// Returns true for a whole bucket, container or volume, rather than a folder in one.
+    pub(crate) fn is_root(&self) -> bool {
+        match self {
+            Self::File(_) | Self::Http(_) => false,
+            Self::S3(bucket) | Self::Gcs(bucket) => bucket.prefix.is_empty(),
+            Self::Azure(container) => container.prefix.is_empty(),
+            Self::Hf(repository) => repository.prefix.is_empty(),
+            Self::Oci(bucket) => bucket.prefix.is_empty(),
+            // "/Volumes/CATALOG/SCHEMA/VOLUME"
+            Self::Dbfs(path) => path.split('/').count() <= 5,
+        }
+    }
+}
+
 impl Container {
     /// Returns the same container in the service for blobs: Data Lake's has other requests for writing.
     pub(crate) fn of_blobs(self) -> Self {

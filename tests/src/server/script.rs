@@ -5,7 +5,8 @@
 pub enum Fault {
     /// The connection closes after this many bytes of the body.
     CutAfter(u64),
-    /// The body stalls after this many bytes, until [`release`](super::ObjectServer::release).
+    /// The body stalls after this many bytes, until [`release`](super::ObjectServer::release). A request that writes or lists
+    /// gets no answer until then.
     StallAfter(u64),
     /// Every byte after this many waits for a [`release`](super::ObjectServer::release).
     DripAfter(u64),

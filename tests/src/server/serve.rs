@@ -21,6 +21,10 @@ use std::ops::Range;
 /// Size limit of an uploaded object.
 const PUT_BYTES_MAX: usize = 1 << 30;
 
+/// Mark of an answer that is not sent until the test releases it.
+#[derive(Clone, Copy, Debug)]
+struct Silent;
+
 /// Status of an answer that is not sent: its connection is closed.
 const CLOSED: StatusCode = StatusCode::IM_A_TEAPOT;
 
@@ -46,18 +50,31 @@ pub(super) async fn answer(state: &Arc<State>, request: Request<Incoming>) -> io
     };
     let is_closed = answer.status() == CLOSED;
     let text = |name| head.headers.get(name).and_then(|v: &header::HeaderValue| v.to_str().ok()).map(str::to_owned);
-    let mut seen = state.seen.lock();
-    if seen.len() == SEEN_MAX {
-        seen.pop_front();
-    }
-    seen.push_back(Seen {
+    let received = Seen {
         method: head.method.to_string(),
         path: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
         range: text(header::RANGE),
         if_match: text(header::IF_MATCH),
+        acl: text(header::HeaderName::from_static("x-amz-acl")),
         has_credentials: ["authorization", "x-amz-security-token"].iter().any(|name| head.headers.contains_key(*name)),
         status: answer.status().as_u16(),
-    });
+    };
+    {
+        let mut seen = state.seen.lock();
+        if seen.len() == SEEN_MAX {
+            seen.pop_front();
+        }
+        seen.push_back(received);
+    }
+    if answer.extensions().get::<Silent>().is_some() {
+        let released = state.release.notified();
+        tokio::pin!(released);
+        // Registered before it is counted, so that a release that follows the count is not missed.
+        released.as_mut().enable();
+        *state.stalls.lock() += 1;
+        state.stalled.notify_all();
+        released.await;
+    }
     if is_closed { Err(io::Error::other("a scripted end of the connection")) } else { Ok(answer) }
 }
 
@@ -170,6 +187,11 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
         return empty(state, CLOSED);
     }
     match (written, key) {
+        (Some(_), _) if matches!(fault, Some(Fault::StallAfter(_))) => {
+            let mut answer = empty(state, CLOSED);
+            answer.extensions_mut().insert(Silent);
+            answer
+        }
         (Some(answer), _) => answer,
         (None, Some(key)) if matches!(head.method, Method::GET | Method::HEAD) => {
             with_commit(get(state, head, key, fault), commit)

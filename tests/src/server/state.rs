@@ -99,6 +99,8 @@ pub struct Seen {
     pub range: Option<String>,
     /// The `If-Match` header.
     pub if_match: Option<String>,
+    /// The `x-amz-acl` header.
+    pub acl: Option<String>,
     /// True if there is a signature or a session token.
     pub has_credentials: bool,
     /// Status of the answer.

@@ -14,6 +14,7 @@ use forebay_tests::server::{
 };
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 const FOLDER: &str = "some folder/ü";
 
@@ -65,7 +66,7 @@ impl Store {
             }
             Self::Dbfs => {
                 let issuer = Some(Issuer { tokens: vec!["dapi".into()], ..Issuer::default() });
-                let bucket = Some("api/2.0/fs/files/Volumes/main".into());
+                let bucket = Some("api/2.0/fs/files/Volumes/main/default/volume".into());
                 Options { issuer, bucket, interface: Interface::Dbfs, ..Options::default() }
             }
         };
@@ -115,7 +116,7 @@ impl Store {
             Self::Gcs | Self::GcsHmac => "gs://bucket",
             Self::Azure => "azure://store.blob.core.windows.net/box",
             Self::Oci => "oci://bucket@space",
-            Self::Dbfs => "dbfs:/Volumes/main",
+            Self::Dbfs => "dbfs:/Volumes/main/default/volume",
         };
         format!("{root}/{FOLDER}")
     }
@@ -265,6 +266,73 @@ fn an_upload_that_fails_for_good_leaves_nothing_and_names_key_and_step() {
             assert_eq!(rig.server.unfinished_uploads(), 0, "{store:?}, {step}");
         }
     }
+}
+
+#[test]
+fn a_store_that_gives_no_answer_is_asked_again() {
+    // One exchange at a time, so that the clock's steps are for the one without an answer.
+    let change = |config| StoreConfig { uploads_in_flight: 1, download_retry: 5, ..config };
+    for step in ["uploads", "partNumber=2", "k?uploadId"] {
+        let (rig, destination) = Store::S3.open_with(|options| options, change);
+        rig.server.script(Rule::once(step, Fault::StallAfter(0)));
+        let upload = destination.put("k", vec![content(350).into()]).expect("started");
+        rig.server.stalled(1);
+        // The client may not wait yet, so one step of the clock may be too early.
+        while rig.count("store_retries") == 0 {
+            rig.clock.advance(Duration::from_secs(61));
+            std::thread::yield_now();
+        }
+        upload.wait().unwrap_or_else(|e| panic!("{step}: {e}"));
+        rig.server.release();
+        assert_eq!(stored(&rig)["k"], content(350), "{step}");
+        assert_eq!(rig.server.unfinished_uploads(), 0, "{step}");
+    }
+}
+
+#[test]
+fn parts_that_are_not_joined_are_joined_again() {
+    // S3 sends the status before it joins them.
+    let (rig, destination) = Store::S3.open();
+    let text = "<Error><Code>InternalError</Code></Error>".to_owned();
+    rig.server.script(Rule::once("k?uploadId", Fault::Text(200, text)));
+    put(&destination, "k", content(350)).expect("joined");
+    assert_eq!(stored(&rig)["k"], content(350));
+    assert_eq!(rig.count("store_retries"), 1);
+}
+
+#[test]
+fn a_whole_bucket_is_not_emptied() {
+    for (store, root) in [
+        (Store::S3, "s3://bucket"),
+        (Store::Gcs, "gs://bucket/"),
+        (Store::Azure, "azure://store.blob.core.windows.net/box"),
+        (Store::Oci, "oci://bucket@space"),
+        (Store::Dbfs, "dbfs:/Volumes/main/default/volume"),
+    ] {
+        let (rig, _) = store.open();
+        rig.server.put("folder/other", content(3)).expect("memory");
+        let destination = rig.stores.open_destination(root).expect("valid");
+        let error = RemoteDir::create(destination, true).expect_err("it is not emptied");
+        assert!(error.to_string().contains("name a folder in it"), "{store:?}: {error}");
+        assert_eq!(rig.server.objects().len(), 1, "{store:?}");
+    }
+}
+
+#[test]
+fn an_access_list_is_sent_with_each_object() {
+    let (rig, _) = Store::S3.open();
+    let server = rig.server;
+    let config = Store::S3.configure(&server, small());
+    let s3 = S3Settings { canned_acl: Some("bucket-owner-full-control".into()), ..config.s3.clone().expect("set") };
+    let mut rig = Rig::with(Options::default(), StoreConfig { s3: Some(s3), ..config });
+    rig.server = server;
+    let destination = rig.stores.open_destination(&Store::S3.address()).expect("valid");
+    for (key, len) in [("a", 10), ("b", 350)] {
+        put(&destination, key, content(len)).expect("stored");
+    }
+    let lists = rig.server.seen().into_iter().filter(|seen| seen.acl.as_deref() == Some("bucket-owner-full-control"));
+    let sent: Vec<_> = lists.map(|seen| (seen.method, seen.path.contains("partNumber"))).collect();
+    assert_eq!(sent, [("PUT".to_owned(), false), ("POST".to_owned(), false)]);
 }
 
 #[test]

@@ -21,17 +21,23 @@ use std::fmt;
 pub struct Destination {
     calls: Calls,
     budget: Arc<Budget>,
+    is_root: bool,
 }
 
 impl Destination {
-    pub(crate) fn new(threads: Arc<FetchThreads>, target: Arc<dyn Target>, name: &str) -> Self {
+    pub(crate) fn new(threads: Arc<FetchThreads>, target: Arc<dyn Target>, name: &str, is_root: bool) -> Self {
         let budget = Budget::new(threads.queues.context.config.upload_bytes as u64);
-        Self { calls: Calls::new(threads, target, name), budget }
+        Self { calls: Calls::new(threads, target, name), budget, is_root }
     }
 
     /// Returns its address, without secrets.
     pub fn name(&self) -> &str {
         self.calls.name()
+    }
+
+    /// Returns true for a whole bucket, container or volume, rather than a folder in one.
+    pub fn is_root(&self) -> bool {
+        self.is_root
     }
 
     /// Starts to upload an object that consists of `pieces`, and returns as soon as the rest of its bytes fits into the

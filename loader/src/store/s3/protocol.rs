@@ -63,6 +63,10 @@ impl S3Protocol {
         &self.prefix
     }
 
+    pub(super) fn canned_acl(&self) -> Option<&str> {
+        self.settings.canned_acl.as_deref()
+    }
+
     pub(super) fn is_anonymous(&self) -> bool {
         self.settings.anonymous
     }

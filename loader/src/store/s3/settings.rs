@@ -33,6 +33,8 @@ pub struct S3Settings {
     pub secret_key: Option<String>,
     /// Session token of temporary keys.
     pub token: Option<String>,
+    /// Access of uploaded objects, by one of S3's names, such as `bucket-owner-full-control`.
+    pub canned_acl: Option<String>,
     /// Never sign requests.
     pub anonymous: bool,
     /// Buckets for which the requester pays, or `*` for all.
@@ -76,6 +78,7 @@ impl S3Settings {
             access_key: variable("AWS_ACCESS_KEY_ID"),
             secret_key: variable("AWS_SECRET_ACCESS_KEY"),
             token: variable("AWS_SESSION_TOKEN"),
+            canned_acl: variable("S3_CANNED_ACL"),
             anonymous: is_true("AWS_SKIP_SIGNATURE"),
             requester_pays: variable("MOSAICML_STREAMING_AWS_REQUESTER_PAYS")
                 .map(|buckets| buckets.split(',').map(|bucket| bucket.trim().to_owned()).collect())
@@ -102,7 +105,7 @@ impl S3Settings {
                 "an S3 access key needs its secret key and the other way round: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
             ));
         }
-        check_sendable("S3", [&self.access_key, &self.secret_key, &self.token, &self.region])?;
+        check_sendable("S3", [&self.access_key, &self.secret_key, &self.token, &self.region, &self.canned_acl])?;
         check_endpoint("S3", self.endpoint.as_deref())?;
         Ok(())
     }

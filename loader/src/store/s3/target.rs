@@ -19,6 +19,9 @@ use std::fmt::Write as _;
 /// Most parts of an object.
 const PARTS_MAX: u64 = 10_000;
 
+/// Query of the request that begins an upload in parts.
+const BEGIN: &str = "uploads=";
+
 /// Protocol of a store with S3's interface.
 pub(crate) trait BucketProtocol: Protocol {
     /// Returns the address of the bucket, without a slash at the end.
@@ -29,6 +32,11 @@ pub(crate) trait BucketProtocol: Protocol {
 
     /// Returns true if the bytes need a `Content-MD5`. Otherwise their SHA-256 is part of the signature.
     fn sends_md5(&self) -> bool;
+
+    /// Returns the name of the access list of new objects.
+    fn acl(&self) -> Option<&str> {
+        None
+    }
 
     /// Returns the words for a right: to write, to list or to remove.
     fn right(&self, right: Right) -> &'static str;
@@ -54,6 +62,10 @@ impl BucketProtocol for S3Protocol {
 
     fn sends_md5(&self) -> bool {
         self.is_anonymous()
+    }
+
+    fn acl(&self) -> Option<&str> {
+        self.canned_acl()
     }
 
     fn right(&self, right: Right) -> &'static str {
@@ -144,8 +156,11 @@ impl<P: BucketProtocol> S3Target<P> {
             if self.protocol().sends_md5() && !payload.is_empty() {
                 outgoing = outgoing.with(HeaderName::from_static("content-md5"), payload.md5());
             }
-            if method == Method::PUT && query.is_empty() {
+            if method == Method::PUT && query.is_empty() || query == BEGIN {
                 outgoing = outgoing.with(header::CONTENT_TYPE, "application/octet-stream");
+                if let Some(acl) = self.protocol().acl() {
+                    outgoing = outgoing.with(HeaderName::from_static("x-amz-acl"), acl);
+                }
             }
             if is_begin_or_end { outgoing.once() } else { outgoing }
         };
@@ -189,7 +204,7 @@ impl<P: BucketProtocol> Target for S3Target<P> {
     }
 
     async fn begin(&self, context: &ThreadContext, key: &str) -> Result<String, Failure> {
-        let exchange = (Method::POST, Some(key), "uploads=", Right::Write);
+        let exchange = (Method::POST, Some(key), BEGIN, Right::Write);
         let answer = self.call(context, exchange, &Payload::default()).await?;
         Ok(read_xml::<Initiated>(&answer.body, "the name of the upload")?.upload_id)
     }
