@@ -504,6 +504,25 @@ fn wrong_keys_missing_buckets_and_missing_rights_are_explained() {
 }
 
 #[test]
+fn a_shared_access_signature_is_part_of_every_exchange() {
+    let sas_token = Some("sv=2023-11-03&sp=racwdl&sig=a%2Bb%2Fc%3D%3D".to_owned());
+    let account = AzureAccount { name: "store".into(), key: "a2V5".into(), sas_token: sas_token.clone() };
+    let server = ObjectServer::in_memory(Options { azure: Some(account), ..Store::Azure.options() }).expect("loopback");
+    let endpoint = Some(format!("{}/store", server.url()));
+    let azure = AzureSettings { endpoint, sas_token, no_metadata: true, ..AzureSettings::default() };
+    let mut rig = Rig::with(Options::default(), StoreConfig { azure: Some(azure), ..small() });
+    rig.server = server;
+    let destination = rig.stores.open_destination(&Store::Azure.address()).expect("valid");
+    for (len, name) in [0, 1, 100, 101, 350, 1000].into_iter().zip(ODD) {
+        put(&destination, name, content(len)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(stored(&rig)[name], content(len), "{name}");
+    }
+    assert_eq!(destination.list_all("").unwrap_or_else(|e| panic!("{e}")).len(), ODD.len());
+    destination.delete(ODD).expect("removed");
+    assert_eq!(stored(&rig), BTreeMap::new());
+}
+
+#[test]
 fn a_folder_is_a_destination_too() {
     let folder = tempfile::tempdir().expect("a folder");
     let rig = Rig::with(Options::default(), small());
