@@ -233,6 +233,24 @@ def test_the_shards_of_the_engine_and_of_the_program_share_the_cache_limit(tmp_p
     assert limit - 3 * largest < max(most) <= limit
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_reader_that_is_assigned_in_the_engine_s_stream_shares_its_limit(tmp_path, is_late):
+    """The program publishes that shard in a folder in which the engine evicts."""
+    remotes = [write(tmp_path / "engine", 300), write(tmp_path / "own", 200)]
+    sizes = [[os.path.getsize(os.path.join(remote, name)) for name in sorted(os.listdir(remote))] for remote in remotes]
+    limit = sum(index for index, *_ in sizes) + 8 * max(max(shards) for _, *shards in sizes)
+    streams = [Stream(remote=remotes[0], local=str(tmp_path / "engine here"))]
+    streams.append(Copied(tmp_path / "log", remote=remotes[1], local=str(tmp_path / "own here")))
+    dataset = StreamingDataset(streams=streams, batch_size=4, shuffle=True, cache_limit=limit, num_canonical_nodes=1)
+    expected = sorted([*range(300), *range(200)])
+    if is_late:
+        assert batches(dataset, 0) == expected
+    for shard in (0, 2, 3):
+        dataset.shards[shard] = dataset.shards[shard]
+    for _ in range(2):
+        assert batches(dataset, 0) == expected
+
+
 def test_an_exception_in_an_overridden_prepare_shard_ends_the_epoch(remote, tmp_path):
     os.remove(os.path.join(remote, "shard.00002.mds"))
     stream = Copied(tmp_path / "log", remote=remote, local=str(tmp_path / "local"))

@@ -118,6 +118,20 @@ class Division:
             sum(index_bytes[number] for number in own) + own_room,
         )
 
+    def _own_limit(self, replaced: dict[int, Reader]) -> int | None:
+        """Returns the program's limit with the indexes of the engine's streams in which it has assigned readers.
+
+        `OwnShards` subtracts them. The room that remains is that of its own streams, and at least that of the largest shard.
+        """
+        limit = self._limits()[1]
+        others = {self._stream_of(shard) for shard in replaced} & set(self._engine_streams)
+        if limit is None or not others or len(self._engine_streams) == len(self._streams):
+            return limit
+        index_bytes = sum(stream.get_index_size() for number, stream in enumerate(self._streams) if number in others)
+        own_bytes = sum(stream.get_index_size() for number, stream in enumerate(self._streams) if number not in self._engine_streams)
+        largest = max(reader.get_max_size() for reader in replaced.values())
+        return index_bytes + max(limit, own_bytes + largest)
+
     @property
     def reader(self) -> _forebay.Reader:
         """Engine's reader of its streams in this process."""
@@ -155,7 +169,7 @@ class Division:
                     own[shard] = (self._streams[number], reader)
             for shard, reader in replaced.items():
                 own[shard] = (self._streams[self._stream_of(shard)], reader)
-            self._own_here = OwnShards(own, self._limits()[1]), replaced
+            self._own_here = OwnShards(own, self._own_limit(replaced)), replaced
         return self._own_here[0]
 
     # Shards on local disk.

@@ -8,6 +8,7 @@ does not name its files, the limit of one holds for the whole folder.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Iterable, Sequence
@@ -109,7 +110,7 @@ class OwnShards:
                 return
             if not self._is_whole(shard):
                 if self._cache_limit:
-                    self._make_room(reader.get_max_size())
+                    self._make_room(reader.get_max_size(), folder(stream))
                 stream.prepare_shard(reader)
             self.touch(shard)
 
@@ -120,17 +121,37 @@ class OwnShards:
             return all(os.path.isfile(reader._path(info)) for info in reader._raw_infos())
         return shard in self.bytes_here()
 
-    def _make_room(self, wanted: int) -> None:
+    def _make_room(self, wanted: int, held: str) -> None:
+        """Evicts shards until `wanted` bytes fit. `held`: the folder whose lock the caller holds."""
         assert self._cache_limit is not None
         streams = {id(stream): stream for stream, _ in self._shards.values()}
         room = self._cache_limit - wanted - sum(stream.get_index_size() for stream in streams.values())
         here = self.bytes_here()
         while sum(here.values()) > room:
-            self.evict(self._coldest(here))
-            left = self.bytes_here()
-            if sum(left.values()) >= sum(here.values()):
-                raise RuntimeError("`evict` of a shard's reader did not remove its files: there is no room for others")
-            here = left
+            if not self._evict_one(here, held):
+                # Shards are being prepared in the other folders, for which room is made there.
+                return
+            here = self.bytes_here()
+
+    def _evict_one(self, here: Iterable[int], held: str) -> bool:
+        """Evicts the coldest shard of a folder that is not locked elsewhere: a shard must not vanish while it is published.
+
+        Returns:
+            False if the folders of all shards are locked.
+
+        Raises:
+            RuntimeError: The shard's files remain.
+        """
+        for shard in self._by_use(here):
+            place = folder(self._shards[shard][0])
+            # Not blocking: the holder of that lock may wait for this one.
+            with contextlib.nullcontext(True) if place == held else locked(place, None, False) as is_ours:
+                if is_ours:
+                    self.evict(shard)
+                    if shard in self.bytes_here():
+                        raise RuntimeError("`evict` of a shard's reader did not remove its files: there is no room for others")
+                    return True
+        return False
 
     def evict(self, shard: int) -> None:
         """Removes a shard's files.
@@ -155,10 +176,11 @@ class OwnShards:
         Raises:
             ValueError: No resident shard can be prepared again.
         """
-        self.evict(self._coldest(self.bytes_here()))
+        self.evict(self._by_use(self.bytes_here())[0])
 
-    def _coldest(self, here: Iterable[int]) -> int:
+    def _by_use(self, here: Iterable[int]) -> list[int]:
+        """Returns the shards that can be prepared again, the least recently used one first."""
         ours = [shard for shard in here if self._can_prepare_again(shard)]
         if not ours:
             raise ValueError("no shard on local disk can be removed to make room: raise `cache_limit`")
-        return min(ours, key=lambda shard: self._used.get(shard, 0))
+        return sorted(ours, key=lambda shard: self._used.get(shard, 0))
