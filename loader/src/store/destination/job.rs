@@ -32,5 +32,10 @@ pub(super) async fn retried<T>(
     };
     let name = format_args!("{}: {}, {step}", job.name, job.key);
     let result = attempts(context, name, once, async |time| context.pause(time).await).await;
-    result.map_err(|error| error.with("step", step).with("key", &job.key).with("destination", &job.name))
+    result.map_err(|error| {
+        let error = error.with("step", step);
+        // A listing is of the whole destination.
+        let error = if job.key.is_empty() { error } else { error.with("key", &job.key) };
+        error.with("destination", &job.name)
+    })
 }
