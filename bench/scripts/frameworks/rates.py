@@ -33,6 +33,8 @@ def make(options, framework, **more):
     else:
         crop = fb.Image("image", fb.RandomResizedCrop(224), fb.RandomHorizontalFlip())
         data, fields = options.data, {"x": crop, "y": fb.Scalar("class", dtype="int32")}
+    if options.threads:
+        more["threads"] = options.threads
     loader = fb.Loader(
         local=data, batch_size=BATCH_SIZE, shuffle=True, drop_last=True, fields=fields, framework=framework, **more
     )
@@ -107,6 +109,7 @@ def main():
     parser.add_argument("--data")
     parser.add_argument("--tokens")
     parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--threads", type=int, help="decode threads [default: all CPUs]")
     parser.add_argument("--view", choices=VIEWS)
     options = parser.parse_args()
     if options.view:
