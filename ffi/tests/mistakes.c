@@ -87,7 +87,8 @@ static void wrong_configurations(void) {
     INVALID(forebay_writer_new(NULL, &writer), "config is NULL");
     INVALID(forebay_writer_new("{}", NULL), "writer is NULL");
     FAILS(forebay_writer_new("{}", &writer), FOREBAY_STATUS_CONFIG, "`out` is required");
-    FAILS(forebay_writer_new("{\"out\": \"s3://b/c\"}", &writer), FOREBAY_STATUS_CONFIG, "URL");
+    FAILS(forebay_writer_new("{\"out\": \"ftp://b/c\", \"columns\": {\"a\": \"int\"}}", &writer), FOREBAY_STATUS_CONFIG,
+          "unknown scheme");
     FAILS(forebay_writer_new("{\"out\": \"x\"}", &writer), FOREBAY_STATUS_CONFIG, "`columns` is required");
     FAILS(forebay_writer_new("{\"out\": \"x\", \"columns\": {\"a\": \"b\"}}", &writer), FOREBAY_STATUS_CONFIG, "column a");
     FAILS(forebay_writer_new("{\"out\": \"x\", \"columns\": {\"a\": \"int\"}, \"threads\": 0}", &writer),
