@@ -127,7 +127,9 @@ impl Sink for RemoteDir {
 
 impl Drop for RemoteDir {
     fn drop(&mut self) {
-        // All of them end at the same time; then each is waited for.
-        self.state.get_mut().uploads.iter_mut().for_each(UploadTicket::cancel);
+        // All of them end at the same time; then each is waited for, before the destination goes with its threads.
+        let mut uploads = std::mem::take(&mut self.state.get_mut().uploads);
+        uploads.iter_mut().for_each(UploadTicket::cancel);
+        drop(uploads);
     }
 }
