@@ -10,6 +10,7 @@ use super::s3::S3Settings;
 use crate::clock::Clock;
 use crate::sync::Arc;
 use crate::{Error, Result};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -78,7 +79,8 @@ pub struct StoreConfig {
     pub backoff_first: Duration,
     /// Upper bound of the wait between two attempts, also of a `Retry-After` from the server.
     pub backoff_max: Duration,
-    /// Seed of the random waits between attempts.
+    /// Seed of the random waits between attempts, and of the names of uploads. By default random: processes that failed
+    /// together do not retry together.
     pub seed: u64,
     /// `User-Agent` of every request.
     pub user_agent: String,
@@ -121,7 +123,7 @@ impl Default for StoreConfig {
             download_timeout: Duration::from_secs(60),
             backoff_first: Duration::from_secs(1),
             backoff_max: Duration::from_secs(30),
-            seed: 0,
+            seed: RandomState::new().build_hasher().finish(),
             user_agent: concat!("forebay/", env!("CARGO_PKG_VERSION")).to_owned(),
             ca_file: None,
             proxies: None,
