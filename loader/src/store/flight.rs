@@ -2,7 +2,8 @@
 //!
 //! A few requests fill a network of low latency. Others need more: 8 objects of 100 KB at a latency of 50 ms are 16 MB/s,
 //! and 8 parts of 8 MiB at 150 ms are at most 450 MB/s. The right number of requests depends on the server and the
-//! network, so it is doubled as long as the rate of bytes grows with it, and halved again where the rate does not.
+//! network, so it is doubled as long as the rate of bytes grows with it, and halved again where the rate does not. At times
+//! half of it is tried as well, and kept where the rate holds: a rate that has grown by chance does not count forever.
 //!
 //! At most half of the parts in flight wait for the head of a response. Otherwise all requests of a fast network wait
 //! together and then share it, and it is idle for one latency in each round: 64 parts of 8 MiB at a latency of 150 ms
@@ -19,13 +20,13 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Growth of the rate that justifies twice as many parts, as a ratio.
-const GROWTH_MIN: f64 = 1.1;
+const GROWTH_MIN: f64 = 1.05;
 
-/// Rounds of parts of one measurement, since the first attempt to grow has failed: parts end in clumps.
+/// Rounds of parts of one measurement, since the first attempt has failed: parts end in clumps.
 const ROUNDS: usize = 4;
 
-/// Measurements after a failed attempt to grow until the next attempt.
-const PAUSE: u32 = 8;
+/// Measurements after a failed attempt until the next one.
+const PAUSE: u32 = 32;
 
 /// Place of one part in flight; free again when dropped, unless the limit has become lower.
 pub(crate) struct PartPlace {
@@ -66,9 +67,11 @@ struct State {
     /// Places to take away as soon as they are free.
     excess: usize,
     sample: Sample,
-    /// Bytes per second at half of the limit, if the limit has grown since it was last measured.
-    rate_before: Option<f64>,
-    /// Measurements until the next attempt to grow.
+    /// Attempt with another limit, until it is measured.
+    trial: Option<Trial>,
+    /// The next attempt is a smaller limit.
+    is_smaller_next: bool,
+    /// Measurements until the next attempt.
     pause: u32,
     /// Rounds of parts of the next measurement.
     rounds: usize,
@@ -76,6 +79,14 @@ struct State {
     heads: usize,
     /// Responses to requests that were sent before the limit was last halved for throttling.
     outdated: usize,
+}
+
+/// Attempt with twice or half the limit.
+#[derive(Clone, Copy)]
+struct Trial {
+    /// Bytes per second with the limit before it.
+    rate_before: f64,
+    is_smaller: bool,
 }
 
 /// Parts that ended while others waited.
@@ -98,7 +109,8 @@ impl FlightLimit {
             limit_max: config.parts_in_flight_max,
             excess: 0,
             sample: Sample::default(),
-            rate_before: None,
+            trial: None,
+            is_smaller_next: false,
             pause: 0,
             rounds: 1,
             heads: 0,
@@ -167,10 +179,10 @@ impl FlightLimit {
         self.change(State::throttle);
     }
 
-    /// True if the limit is lower than without throttling.
+    /// True while the limit is lower than without throttling, and while requests from before the last throttling remain.
     pub(crate) fn is_throttled(&self) -> bool {
         let state = self.state.borrow();
-        state.limit < state.limit_min
+        state.limit < state.limit_min || state.outdated > 0
     }
 
     /// Changes the limit with `change`, and the number of places with it.
@@ -231,14 +243,37 @@ impl State {
             return self.set(self.limit + 1);
         }
         self.pause = self.pause.saturating_sub(1);
-        let is_useless = self.rate_before.take().is_some_and(|before| rate < before * GROWTH_MIN);
-        if is_useless {
-            (self.pause, self.rounds) = (PAUSE, ROUNDS);
-            self.set((self.limit / 2).max(self.limit_min));
-        } else if self.pause == 0 && self.limit * 2 <= self.limit_max {
-            self.rate_before = Some(rate);
-            self.set(self.limit * 2);
+        match self.trial.take() {
+            Some(trial) => self.judge(trial, rate),
+            None if self.pause == 0 => self.attempt(rate),
+            None => {}
         }
+    }
+
+    /// Keeps the limit of an attempt, or returns to the one before.
+    fn judge(&mut self, trial: Trial, rate: f64) {
+        let (fewer, more) = if trial.is_smaller { (rate, trial.rate_before) } else { (trial.rate_before, rate) };
+        let is_kept = (more < fewer * GROWTH_MIN) == trial.is_smaller;
+        if is_kept {
+            return self.attempt(rate);
+        }
+        (self.pause, self.rounds) = (PAUSE, ROUNDS);
+        self.is_smaller_next = !trial.is_smaller;
+        self.set(if trial.is_smaller { self.limit * 2 } else { (self.limit / 2).max(self.limit_min) });
+    }
+
+    /// Tries another limit after a measurement of `rate` with this one: in the direction of the last success, or in the
+    /// other one after a failure.
+    fn attempt(&mut self, rate: f64) {
+        let is_possible = |smaller: bool| {
+            if smaller { self.limit / 2 >= self.limit_min } else { self.limit * 2 <= self.limit_max }
+        };
+        let is_smaller = if is_possible(self.is_smaller_next) { self.is_smaller_next } else { !self.is_smaller_next };
+        if !is_possible(is_smaller) {
+            return;
+        }
+        self.trial = Some(Trial { rate_before: rate, is_smaller });
+        self.set(if is_smaller { self.limit / 2 } else { self.limit * 2 });
     }
 
     /// Halves the limit, once for all requests that were in flight together.
@@ -248,7 +283,7 @@ impl State {
             return;
         }
         self.outdated = self.limit - 1;
-        (self.rate_before, self.pause) = (None, PAUSE);
+        (self.trial, self.pause, self.is_smaller_next) = (None, PAUSE, false);
         self.sample = Sample { since: self.sample.since, ..Sample::default() };
         self.set((self.limit / 2).max(1));
     }
@@ -310,6 +345,19 @@ mod tests {
         assert_eq!(limits.iter().max(), Some(&32), "tried");
         let few = limits.iter().filter(|limit| **limit == 16).count();
         assert!(few > 150, "{limits:?}");
+        let (free, limit) = (flight.places.available_permits(), flight.state.borrow().limit);
+        assert_eq!(free, limit, "no place is lost");
+    }
+
+    #[test]
+    fn a_limit_that_grew_where_nothing_is_gained_shrinks_again() {
+        let flight = flight();
+        assert_eq!(limits(&flight, 100 << 10, LATENCY, f64::INFINITY, 20).last(), Some(&64));
+        // 16 parts fill the network from now on.
+        let later = limits(&flight, 100 << 10, LATENCY, 16.0 * (100 << 10) as f64 / 0.05, 600);
+        assert_eq!(later.iter().min(), Some(&8), "tried");
+        let few = later[300..].iter().filter(|limit| **limit == 16).count();
+        assert!(few > 200, "{later:?}");
         let (free, limit) = (flight.places.available_permits(), flight.state.borrow().limit);
         assert_eq!(free, limit, "no place is lost");
     }

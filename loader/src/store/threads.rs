@@ -168,9 +168,8 @@ async fn work(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {
 }
 
 async fn fetch(queues: Arc<FetchQueues>, context: Rc<ThreadContext>, part: Part, place: PartPlace) {
-    let bytes = part.bytes();
-    let place = transfer::run(&context, part, place).await;
-    context.flight.end(place, bytes, context.shared.clock.now(), queues.parts.is_waiting());
+    let (place, arrived) = transfer::run(&context, part, place).await;
+    context.flight.end(place, arrived, context.shared.clock.now(), queues.parts.is_waiting());
 }
 
 async fn dispatch(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {

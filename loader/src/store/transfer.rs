@@ -24,6 +24,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
+/// Time after which a part no longer keeps others from sending their requests, although its head has not arrived.
+const HEAD_LATE: Duration = Duration::from_secs(1);
+
 /// Range of an object, with the memory for it.
 pub(crate) struct Part {
     job: Arc<Job>,
@@ -40,11 +43,6 @@ pub(crate) struct Part {
 impl Part {
     pub(crate) fn new(job: Arc<Job>, index: usize, start: u64, memory: BytesMut) -> Self {
         Self { job, index, start, done: 0, memory, is_reported: false }
-    }
-
-    /// Returns the length of the range.
-    pub(crate) fn bytes(&self) -> usize {
-        self.memory.len()
     }
 
     fn end(&self) -> u64 {
@@ -73,16 +71,17 @@ impl Drop for Part {
 }
 
 /// Fetches `part` with the configured number of attempts. It gives up its `place` between them; returns it if it has one
-/// at the end.
-pub(crate) async fn run(context: &ThreadContext, mut part: Part, place: PartPlace) -> Option<PartPlace> {
+/// at the end, and the number of bytes that have arrived.
+pub(crate) async fn run(context: &ThreadContext, mut part: Part, place: PartPlace) -> (Option<PartPlace>, usize) {
     let (job, mut place) = (part.job.clone(), Some(place));
     let result = tokio::select! {
         biased;
         () = job.wait_for_cancel() => Err(Error::new(ErrorKind::Closed, "the fetch was cancelled")),
         result = fill(context, &mut part, &mut place) => result,
     };
+    let arrived = part.done;
     part.finish(result);
-    place
+    (place, arrived)
 }
 
 async fn fill(context: &ThreadContext, part: &mut Part, place: &mut Option<PartPlace>) -> Result<(), Error> {
@@ -227,7 +226,7 @@ async fn hedge(
 }
 
 /// Makes exchanges until `memory` is full. A server may send less than requested, as long as every response has bytes.
-/// Releases `waits` when the first head has arrived. Calls `count` for bytes that are written to `memory`, and `skipped`
+/// Releases `waits` when the first head has arrived, or is late. Calls `count` for bytes that are written to `memory`, and `skipped`
 /// for those before them.
 async fn receive(
     context: &ThreadContext,
@@ -247,8 +246,14 @@ async fn receive(
             range: (!plain).then_some(from..end),
             version: job.agree_on_version(None),
         };
-        let GetResponse { head, mut body } = job.source.get(context, &request).await?;
+        let response = job.source.get(context, &request);
+        tokio::pin!(response);
+        let in_time = if waits.is_some() { context.within(HEAD_LATE, &mut response).await } else { None };
         drop(waits.take());
+        let GetResponse { head, mut body } = match in_time {
+            Some(response) => response?,
+            None => response.await?,
+        };
         check_head(job, &head)?;
         let mut body = TimedBody::new(context, &mut *body, context.shared.config.download_timeout);
         skip(&head, &mut body, from, &skipped).await?;
