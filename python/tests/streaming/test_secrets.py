@@ -22,7 +22,7 @@ ADDRESSES = [
     "http://host/set?sig=gEhEiM",
     "s3://AKIA:gEhEiM@bucket/set",
     "gs://bucket/set#gEhEiM",
-    "azure-dl://gEhEiM@container/set",
+    "azure-dl://me:gEhEiM@container/set",
     "dbfs:/Volumes/set?sig=gEhEiM",
     "sftp://me:gEhEiM@host/set",
     "oci://me:gEhEiM@namespace/set",
