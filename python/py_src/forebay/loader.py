@@ -314,13 +314,14 @@ class Loader:
         return self._loaded[1] if self._loaded is not None and self._loaded[0] == epoch else 0
 
     def _warn_of_unused_place(self) -> None:
-        """Warns if a state was loaded, no batch has followed it, and `set_epoch` has named another epoch."""
-        if self._loaded is None or self._loaded[0] == self.epoch:
+        """Warns if a state was loaded, no batch has followed it, and `set_epoch` has named an earlier epoch.
+
+        A later epoch is no mistake: a trainer may have ended the loaded one before its last batch.
+        """
+        if self._loaded is None or self._loaded[0] <= self.epoch:
             return
         epoch, sample = self._loaded
         batch = len(self) - self._engines[0].batches_from(sample)
-        if batch == len(self) and self.epoch == epoch + 1:
-            return  # The state is the end of the epoch before.
         warnings.warn(
             f"the loaded state is at batch {batch} of epoch {epoch}, but set_epoch({self.epoch}) was called after it was loaded: this "
             f"place is dropped, and epoch {self.epoch} starts at its first batch. To resume, loop over range(loader.epoch, n), which "

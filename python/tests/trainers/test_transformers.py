@@ -133,6 +133,13 @@ def test_other_data_sets_are_trainer_s_own(fit):
     assert sorted(model.trained[0]) == list(range(8))
 
 
+def test_one_loader_for_training_and_evaluation_is_refused(make, fit):
+    loader = make()
+    for evaluated in (loader, {"a": make(), "b": loader}):
+        with pytest.raises(fb.ConfigError, match="train_dataset and eval_dataset are one Loader"):
+            fit(loader, evaluated)
+
+
 def test_a_data_loader_in_place_of_a_loader_is_refused(make, fit):
     for wrapped in (torch.utils.data.DataLoader([1]), DataLoader(make())):
         with pytest.raises(fb.ConfigError, match="train_dataset is a DataLoader, .* pass the forebay.Loader"):

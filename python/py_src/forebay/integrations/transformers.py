@@ -31,7 +31,7 @@ class LoaderTrainer:
     epoch, on another number of processes too.
 
     Raises:
-        ConfigError: A data set is a DataLoader.
+        ConfigError: A data set is a DataLoader, or one Loader is for both training and evaluation.
     """
 
     _rows_seen = 0
@@ -42,6 +42,8 @@ class LoaderTrainer:
         several = self.eval_dataset.values() if isinstance(self.eval_dataset, dict) else [self.eval_dataset]
         for data in several:
             _refuse_data_loader("eval_dataset", data)
+            if isinstance(data, Loader) and data is self.train_dataset:
+                raise ConfigError("train_dataset and eval_dataset are one Loader, whose epoch an evaluation would end: make a second one")
         if isinstance(self.train_dataset, Loader):
             self.args.per_device_train_batch_size = self.train_dataset.batch_size
             self._train_batch_size = self.args.train_batch_size
