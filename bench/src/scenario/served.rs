@@ -32,7 +32,7 @@ pub(super) struct Server {
     /// URL of the folder, without a slash at the end.
     pub(super) url: String,
     /// Configuration of nginx.
-    _folder: Option<TempDir>,
+    folder: Option<TempDir>,
 }
 
 impl Server {
@@ -52,7 +52,7 @@ impl Server {
         let output = process.stdout.take().expect("standard output is a pipe");
         let read = BufReader::new(output).read_line(&mut line);
         let url = line.rsplit(' ').next().unwrap_or_default().trim().to_owned();
-        let server = Self { process, url, _folder: None };
+        let server = Self { process, url, folder: None };
         match read {
             Ok(_) if server.url.starts_with("http") => Ok(server),
             _ => Err(Error::internal("the server did not print its address")),
@@ -80,12 +80,12 @@ impl Server {
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let scheme = if serving.tls { "https://localhost" } else { "http://127.0.0.1" };
         let url = format!("{scheme}:{}", address.port());
-        let mut server = Self { process: process.map_err(failed)?, url, _folder: Some(folder) };
+        let mut server = Self { process: process.map_err(failed)?, url, folder: Some(folder) };
         let started = Instant::now();
         while TcpStream::connect(address).is_err() {
             let ended = server.process.try_wait().map_err(failed)?;
             if ended.is_some() || started.elapsed() > START_MAX {
-                let errors = server._folder.as_ref().map(|f| f.path().join("errors"));
+                let errors = server.folder.as_ref().map(|f| f.path().join("errors"));
                 let text = errors.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
                 let last = text.lines().last().unwrap_or("it does not listen").to_owned();
                 return Err(Error::internal("nginx does not start").with("reason", last));

@@ -17,7 +17,6 @@ pub(super) struct Engine {
     /// Memory of finished objects. The first access to new memory costs more than the transfer, and the cache reuses its
     /// buffers as well.
     spare: Vec<FetchBuffer>,
-    _stores: Stores,
 }
 
 impl Engine {
@@ -44,7 +43,7 @@ impl Engine {
             buffer.resize(longest, 0);
             buffer
         };
-        Ok(Self { remote, spare: (0..work.at_a_time).map(touched).collect(), _stores: stores })
+        Ok(Self { remote, spare: (0..work.at_a_time).map(touched).collect() })
     }
 
     /// Fetches every object.
