@@ -14,7 +14,6 @@ use super::s3::{S3Protocol, S3Settings, S3Target};
 use super::source::Source;
 use super::threads::FetchThreads;
 use super::url::{Place, redact};
-
 use crate::clock::Clock;
 use crate::error::Context as _;
 use crate::stats::Stats;

@@ -4,7 +4,8 @@ use super::protocol::AzureProtocol;
 use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::destination::{
-    Entry, ListRequest, Page, PartAt, PartLimits, Payload, StoredPart, Target, check_md5, read_xml, size_of, unquoted,
+    Entry, ListRequest, Page, PartAt, Payload, StoredPart, Target, check_md5, read_xml, size_of, unless_missing,
+    unquoted,
 };
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Protocol as _, Refusal, Signer};
@@ -109,8 +110,8 @@ fn block_name(upload: &str, number: u32) -> String {
 
 #[async_trait(?Send)]
 impl Target for AzureTarget {
-    fn part_limits(&self) -> PartLimits {
-        PartLimits { count_max: BLOCKS_MAX }
+    fn parts_max(&self) -> u64 {
+        BLOCKS_MAX
     }
 
     fn prepare(&self, payload: &Payload) {
@@ -175,23 +176,16 @@ impl Target for AzureTarget {
         // The document may begin with a byte order mark.
         let body = answer.body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&answer.body);
         let listed: Listed = read_xml(body, "the listing")?;
-        let is_blob = |blob: &Blob| {
-            blob.properties.resource.as_deref() != Some("directory")
-                && (!blob.name.ends_with('/') || blob.properties.length > 0)
-        };
-        let relative = |name: &str| name.strip_prefix(own).filter(|key| !key.is_empty()).map(str::to_owned);
-        let blobs = listed.blobs.blob.into_iter().filter(is_blob).filter_map(|blob| {
-            Some(Entry {
-                key: relative(&blob.name)?,
-                size: blob.properties.length,
-                etag: blob.properties.etag.as_deref().map(unquoted),
-                modified: blob.properties.modified.and_then(|time| httpdate::parse_http_date(&time).ok()),
-            })
+        let blobs = listed.blobs.blob.into_iter();
+        let blobs = blobs.filter(|blob| blob.properties.resource.as_deref() != Some("directory"));
+        let blobs = blobs.map(|blob| Entry {
+            key: blob.name,
+            size: blob.properties.length,
+            etag: blob.properties.etag.as_deref().map(unquoted),
+            modified: blob.properties.modified.and_then(|time| httpdate::parse_http_date(&time).ok()),
         });
-        let folders = listed.blobs.blob_prefix.iter().filter_map(|folder| relative(&folder.name));
-        let mut entries: Vec<_> = blobs.chain(folders.map(Entry::folder)).collect();
-        entries.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(Page { entries, next: listed.next_marker.filter(|marker| !marker.is_empty()) })
+        let folders = listed.blobs.blob_prefix.into_iter().map(|folder| folder.name);
+        Ok(Page::below(own, blobs, folders, listed.next_marker))
     }
 
     async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
@@ -200,10 +194,7 @@ impl Target for AzureTarget {
 
     async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure> {
         let exchange = (Method::DELETE, Some(key), "", DELETE);
-        match self.call(context, exchange, &Payload::default(), &[]).await {
-            Ok(_) => Ok(()),
-            Err(refusal) if refusal.code.as_deref() == Some("BlobNotFound") => Ok(()),
-            Err(refusal) => Err(refusal.failure),
-        }
+        let removed = self.call(context, exchange, &Payload::default(), &[]).await;
+        unless_missing(removed, |refusal| refusal.has_code(&["BlobNotFound"]))
     }
 }

@@ -2,9 +2,7 @@
 
 use super::protocol::DbfsProtocol;
 use crate::store::context::ThreadContext;
-use crate::store::destination::{
-    Entry, ListRequest, Page, PartAt, PartLimits, Payload, StoredPart, Target, read_json, size_of,
-};
+use crate::store::destination::{Entry, ListRequest, Page, Payload, Target, read_json, size_of, unless_missing};
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Protocol as _, Refusal, Signer};
 use crate::store::key::{encode_component, encode_path};
@@ -89,16 +87,8 @@ impl DbfsTarget {
     }
 }
 
-fn in_one_request() -> Failure {
-    Failure::permanent(Error::internal("a file of a volume is one request"))
-}
-
 #[async_trait(?Send)]
 impl Target for DbfsTarget {
-    fn part_limits(&self) -> PartLimits {
-        PartLimits { count_max: 0 }
-    }
-
     async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure> {
         if payload.len() > FILE_BYTES_MAX {
             let why = format!("the file has {} bytes, and a volume takes 5 GiB by its interface", payload.len());
@@ -107,7 +97,7 @@ impl Target for DbfsTarget {
         let address = format!("{}?overwrite=true", self.signer.protocol.address(key));
         let exchange = (Method::PUT, &*address, WRITE);
         if let Err(refusal) = self.call(context, exchange.clone(), payload).await {
-            if refusal.failure.error.kind() != ErrorKind::NotFound {
+            if !refusal.is_missing() {
                 return Err(refusal.failure);
             }
             // The folder does not exist yet.
@@ -124,22 +114,6 @@ impl Target for DbfsTarget {
         }
     }
 
-    async fn begin(&self, _: &ThreadContext, _: &str) -> Result<String, Failure> {
-        Err(in_one_request())
-    }
-
-    async fn put_part(&self, _: &ThreadContext, _: &str, _: PartAt<'_>, _: &Payload) -> Result<String, Failure> {
-        Err(in_one_request())
-    }
-
-    async fn complete(&self, _: &ThreadContext, _: &str, _: &str, _: &[StoredPart]) -> Result<(), Failure> {
-        Err(in_one_request())
-    }
-
-    async fn abort(&self, _: &ThreadContext, _: &str, _: &str) -> Result<(), Failure> {
-        Err(in_one_request())
-    }
-
     async fn list(&self, context: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {
         let first = || {
             let folder = request.prefix.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
@@ -154,9 +128,7 @@ impl Target for DbfsTarget {
         }
         let listed = match self.call(context, (Method::GET, &address, READ), &Payload::default()).await {
             Ok(answer) => read_json(&answer.body, "the listing")?,
-            Err(refusal) if refusal.failure.error.kind() == ErrorKind::NotFound => {
-                Listed { contents: Vec::new(), next_page_token: None }
-            }
+            Err(refusal) if refusal.is_missing() => Listed { contents: Vec::new(), next_page_token: None },
             Err(refusal) => return Err(refusal.failure),
         };
         place.page = listed.next_page_token.filter(|token| !token.is_empty());
@@ -192,10 +164,7 @@ impl Target for DbfsTarget {
 
     async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure> {
         let address = self.signer.protocol.address(key);
-        match self.call(context, (Method::DELETE, &address, WRITE), &Payload::default()).await {
-            Ok(_) => Ok(()),
-            Err(refusal) if refusal.failure.error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(refusal) => Err(refusal.failure),
-        }
+        let removed = self.call(context, (Method::DELETE, &address, WRITE), &Payload::default()).await;
+        unless_missing(removed, Refusal::is_missing)
     }
 }

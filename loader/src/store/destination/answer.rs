@@ -50,11 +50,22 @@ pub(crate) fn part_tag(answer: &Answer) -> Result<String, Failure> {
     tag.map(str::to_owned).ok_or_else(|| Failure::network("the response to a part has no entity tag"))
 }
 
+/// Returns the result of a removal, for which a refusal that `is_missing` is as good as success.
+pub(crate) fn unless_missing(
+    answer: Result<Answer, Refusal>,
+    is_missing: impl Fn(&Refusal) -> bool,
+) -> Result<(), Failure> {
+    match answer {
+        Err(refusal) if !is_missing(&refusal) => Err(refusal.failure),
+        _ => Ok(()),
+    }
+}
+
 /// Returns the size in the response to a HEAD request.
 pub(crate) fn size_of(answer: Result<Answer, Refusal>) -> Result<Option<u64>, Failure> {
     let answer = match answer {
         Ok(answer) => answer,
-        Err(refusal) if refusal.failure.error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(refusal) if refusal.is_missing() => return Ok(None),
         Err(refusal) => return Err(refusal.failure),
     };
     let size = answer.header("content-length").and_then(|size| size.parse().ok());

@@ -1,7 +1,7 @@
 //! Folders as destinations.
 
 use super::payload::Payload;
-use super::target::{Entry, ListRequest, Page, PartAt, PartLimits, StoredPart, Target};
+use super::target::{Entry, ListRequest, Page, PartAt, StoredPart, Target};
 use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
@@ -90,8 +90,8 @@ fn without_missing(result: io::Result<()>) -> io::Result<()> {
 
 #[async_trait(?Send)]
 impl Target for FileTarget {
-    fn part_limits(&self) -> PartLimits {
-        PartLimits { count_max: 1 << 30 }
+    fn parts_max(&self) -> u64 {
+        1 << 30
     }
 
     async fn put(&self, _: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure> {

@@ -63,7 +63,7 @@ impl Destination {
     pub fn upload(&self, key: &str, len_max: Option<u64>) -> Result<Upload> {
         let job = self.calls.job(key)?;
         let config = self.calls.config();
-        let count_max = job.target.part_limits().count_max;
+        let count_max = job.target.parts_max();
         let part_bytes = (count_max > 0).then(|| {
             let needed = len_max.unwrap_or(0).div_ceil(count_max);
             needed.max(config.upload_part_bytes as u64)

@@ -38,11 +38,11 @@ mod payload;
 mod target;
 mod upload;
 
-pub(crate) use answer::{check_md5, part_tag, read_json, read_xml, size_of, unquoted};
+pub(crate) use answer::{check_md5, part_tag, read_json, read_xml, size_of, unless_missing, unquoted};
 pub(crate) use file::FileTarget;
 pub use handle::Destination;
 pub use listing::Listing;
 pub(crate) use payload::Payload;
 pub use target::Entry;
-pub(crate) use target::{ListRequest, Page, PartAt, PartLimits, StoredPart, Target};
+pub(crate) use target::{ListRequest, Page, PartAt, StoredPart, Target};
 pub use upload::{Upload, UploadTicket};

@@ -1,6 +1,7 @@
 //! Trait of the schemes: single exchanges, without retries.
 
 use super::payload::Payload;
+use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
 use async_trait::async_trait;
@@ -37,6 +38,26 @@ pub(crate) struct Page {
     pub(crate) next: Option<String>,
 }
 
+impl Page {
+    /// Makes a page of objects and folders with the store's own keys, which begin with `root`, the destination's folder. It
+    /// is sorted, and has neither that folder itself nor the empty objects by which some tools mark a folder.
+    pub(crate) fn below(
+        root: &str,
+        objects: impl Iterator<Item = Entry>,
+        folders: impl Iterator<Item = String>,
+        next: Option<String>,
+    ) -> Self {
+        let relative = |entry: Entry| {
+            let key = entry.key.strip_prefix(root).filter(|key| !key.is_empty())?.to_owned();
+            Some(Entry { key, ..entry })
+        };
+        let objects = objects.filter(|object| !object.key.ends_with('/') || object.size > 0);
+        let mut entries: Vec<_> = objects.chain(folders.map(Entry::folder)).filter_map(relative).collect();
+        entries.sort_by(|a, b| a.key.cmp(&b.key));
+        Self { entries, next: next.filter(|next| !next.is_empty()) }
+    }
+}
+
 /// Request for a page.
 #[derive(Clone, Debug)]
 pub(crate) struct ListRequest {
@@ -45,13 +66,6 @@ pub(crate) struct ListRequest {
     /// All levels, or objects and folders of the prefix's own.
     pub(crate) is_recursive: bool,
     pub(crate) next: Option<String>,
-}
-
-/// Bounds of a store's uploads in parts.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PartLimits {
-    /// Most parts of an object. 0: the store takes objects in one request only.
-    pub(crate) count_max: u64,
 }
 
 /// Part of an upload that the store has confirmed.
@@ -75,11 +89,19 @@ pub(crate) struct PartAt<'a> {
     pub(crate) offset: u64,
 }
 
+fn in_one_request() -> Failure {
+    Failure::permanent(Error::internal("this store takes an object in one request"))
+}
+
 /// Folder of one scheme that objects are written to. Its methods run on a fetch thread, and each may be called again
-/// with the same arguments when its response was lost.
+/// with the same arguments when its response was lost. A store that takes objects in one request has none of the methods
+/// of uploads in parts.
 #[async_trait(?Send)]
 pub(crate) trait Target: Send + Sync {
-    fn part_limits(&self) -> PartLimits;
+    /// Returns the most parts of an object. 0: the store takes objects in one request.
+    fn parts_max(&self) -> u64 {
+        0
+    }
 
     /// Computes the digests that a request with `payload` has, on the caller's thread.
     fn prepare(&self, _payload: &Payload) {}
@@ -88,28 +110,36 @@ pub(crate) trait Target: Send + Sync {
     async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure>;
 
     /// Begins an upload in parts, and returns its name.
-    async fn begin(&self, context: &ThreadContext, key: &str) -> Result<String, Failure>;
+    async fn begin(&self, _context: &ThreadContext, _key: &str) -> Result<String, Failure> {
+        Err(in_one_request())
+    }
 
     /// Stores a part, and returns its tag.
     async fn put_part(
         &self,
-        context: &ThreadContext,
-        key: &str,
-        at: PartAt<'_>,
-        payload: &Payload,
-    ) -> Result<String, Failure>;
+        _context: &ThreadContext,
+        _key: &str,
+        _at: PartAt<'_>,
+        _payload: &Payload,
+    ) -> Result<String, Failure> {
+        Err(in_one_request())
+    }
 
     /// Joins the parts to an object, which appears with that.
     async fn complete(
         &self,
-        context: &ThreadContext,
-        key: &str,
-        upload: &str,
-        parts: &[StoredPart],
-    ) -> Result<(), Failure>;
+        _context: &ThreadContext,
+        _key: &str,
+        _upload: &str,
+        _parts: &[StoredPart],
+    ) -> Result<(), Failure> {
+        Err(in_one_request())
+    }
 
     /// Removes the parts of an upload. One that does not exist is no error.
-    async fn abort(&self, context: &ThreadContext, key: &str, upload: &str) -> Result<(), Failure>;
+    async fn abort(&self, _context: &ThreadContext, _key: &str, _upload: &str) -> Result<(), Failure> {
+        Err(in_one_request())
+    }
 
     /// Returns the names of unfinished uploads of this object.
     async fn unfinished(&self, _context: &ThreadContext, _key: &str) -> Result<Vec<String>, Failure> {

@@ -4,7 +4,7 @@
 
 use super::protocol::GcsProtocol;
 use crate::store::context::ThreadContext;
-use crate::store::destination::{Entry, ListRequest, Page, PartAt, PartLimits, Payload, StoredPart, Target, read_json};
+use crate::store::destination::{Entry, ListRequest, Page, Payload, Target, read_json, unless_missing};
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Refusal, Signer};
 use crate::store::key::encode_component;
@@ -82,16 +82,8 @@ impl EmulatorTarget {
     }
 }
 
-fn in_one_request() -> Failure {
-    Failure::permanent(Error::internal("an emulator takes objects in one request"))
-}
-
 #[async_trait(?Send)]
 impl Target for EmulatorTarget {
-    fn part_limits(&self) -> PartLimits {
-        PartLimits { count_max: 0 }
-    }
-
     fn prepare(&self, payload: &Payload) {
         payload.md5();
     }
@@ -106,22 +98,6 @@ impl Target for EmulatorTarget {
         Ok(())
     }
 
-    async fn begin(&self, _: &ThreadContext, _: &str) -> Result<String, Failure> {
-        Err(in_one_request())
-    }
-
-    async fn put_part(&self, _: &ThreadContext, _: &str, _: PartAt<'_>, _: &Payload) -> Result<String, Failure> {
-        Err(in_one_request())
-    }
-
-    async fn complete(&self, _: &ThreadContext, _: &str, _: &str, _: &[StoredPart]) -> Result<(), Failure> {
-        Err(in_one_request())
-    }
-
-    async fn abort(&self, _: &ThreadContext, _: &str, _: &str) -> Result<(), Failure> {
-        Err(in_one_request())
-    }
-
     async fn list(&self, context: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {
         let own = self.signer.protocol.prefix();
         let mut path = format!("/storage/v1/b/{}/o?prefix={}", self.bucket, self.name(&request.prefix));
@@ -133,33 +109,26 @@ impl Target for EmulatorTarget {
         }
         let answer = self.call(context, Method::GET, &path, &Payload::default()).await?;
         let listed: Listed = read_json(&answer.body, "the listing")?;
-        let mut entries = Vec::with_capacity(listed.items.len());
-        for object in listed.items {
-            let size = object.size()?;
-            if let Some(key) = object.name.strip_prefix(own).filter(|key| !key.is_empty() && !key.ends_with('/')) {
-                let modified = object.updated.and_then(|time| humantime::parse_rfc3339_weak(&time).ok());
-                entries.push(Entry { key: key.to_owned(), size, etag: object.etag, modified });
-            }
-        }
-        let folders = listed.prefixes.iter().filter_map(|folder| folder.strip_prefix(own));
-        entries.extend(folders.map(|folder| Entry::folder(folder.to_owned())));
-        entries.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(Page { entries, next: listed.next_page_token.filter(|token| !token.is_empty()) })
+        let objects = listed.items.into_iter().map(|object| {
+            let (size, modified) = (object.size()?, object.updated.as_deref());
+            let modified = modified.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
+            Ok(Entry { key: object.name, size, etag: object.etag, modified })
+        });
+        let objects = objects.collect::<Result<Vec<_>, Failure>>()?.into_iter();
+        let objects = objects.filter(|object| !object.key.ends_with('/'));
+        Ok(Page::below(own, objects, listed.prefixes.into_iter(), listed.next_page_token))
     }
 
     async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
         match self.call(context, Method::GET, &self.object(key), &Payload::default()).await {
             Ok(answer) => read_json::<Object>(&answer.body, "the description of the object")?.size().map(Some),
-            Err(refusal) if refusal.failure.error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(refusal) if refusal.is_missing() => Ok(None),
             Err(refusal) => Err(refusal.failure),
         }
     }
 
     async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure> {
-        match self.call(context, Method::DELETE, &self.object(key), &Payload::default()).await {
-            Ok(_) => Ok(()),
-            Err(refusal) if refusal.failure.error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(refusal) => Err(refusal.failure),
-        }
+        let removed = self.call(context, Method::DELETE, &self.object(key), &Payload::default()).await;
+        unless_missing(removed, Refusal::is_missing)
     }
 }

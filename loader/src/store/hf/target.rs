@@ -2,7 +2,7 @@
 
 use super::protocol::HfProtocol;
 use crate::store::context::ThreadContext;
-use crate::store::destination::{Entry, ListRequest, Page, PartAt, PartLimits, Payload, StoredPart, Target, read_json};
+use crate::store::destination::{Entry, ListRequest, Page, Payload, Target, read_json};
 use crate::store::failure::Failure;
 use crate::store::http::{Outgoing, Signer};
 use crate::store::key::encode_path;
@@ -46,27 +46,7 @@ fn read_only() -> Failure {
 
 #[async_trait(?Send)]
 impl Target for HfTarget {
-    fn part_limits(&self) -> PartLimits {
-        PartLimits { count_max: 0 }
-    }
-
     async fn put(&self, _: &ThreadContext, _: &str, _: &Payload) -> Result<(), Failure> {
-        Err(read_only())
-    }
-
-    async fn begin(&self, _: &ThreadContext, _: &str) -> Result<String, Failure> {
-        Err(read_only())
-    }
-
-    async fn put_part(&self, _: &ThreadContext, _: &str, _: PartAt<'_>, _: &Payload) -> Result<String, Failure> {
-        Err(read_only())
-    }
-
-    async fn complete(&self, _: &ThreadContext, _: &str, _: &str, _: &[StoredPart]) -> Result<(), Failure> {
-        Err(read_only())
-    }
-
-    async fn abort(&self, _: &ThreadContext, _: &str, _: &str) -> Result<(), Failure> {
         Err(read_only())
     }
 
@@ -87,7 +67,7 @@ impl Target for HfTarget {
         let answer = match self.signer.call(context, outgoing).await {
             Ok(answer) => answer,
             // A folder that does not exist.
-            Err(refusal) if refusal.code.as_deref() == Some("EntryNotFound") => return Ok(Page::default()),
+            Err(refusal) if refusal.has_code(&["EntryNotFound"]) => return Ok(Page::default()),
             Err(refusal) => return Err(refusal.failure),
         };
         let next = answer.header("link").and_then(next_page).map(str::to_owned);

@@ -88,6 +88,18 @@ pub(crate) struct Refusal {
     pub(crate) code: Option<String>,
 }
 
+impl Refusal {
+    /// True if the object, or what it is in, does not exist.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.failure.error.kind() == ErrorKind::NotFound
+    }
+
+    /// True if the server's code is one of `codes`.
+    pub(crate) fn has_code(&self, codes: &[&str]) -> bool {
+        self.code.as_deref().is_some_and(|code| codes.contains(&code))
+    }
+}
+
 impl From<Failure> for Refusal {
     fn from(failure: Failure) -> Self {
         Self { failure, code: None }

@@ -4,7 +4,8 @@ use super::protocol::OciProtocol;
 use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::destination::{
-    Entry, ListRequest, Page, PartAt, PartLimits, Payload, StoredPart, Target, check_md5, part_tag, read_json, size_of,
+    Entry, ListRequest, Page, PartAt, Payload, StoredPart, Target, check_md5, part_tag, read_json, size_of,
+    unless_missing,
 };
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Refusal, Signer};
@@ -99,17 +100,13 @@ impl OciTarget {
 }
 
 fn without_missing(answer: Result<Answer, Refusal>) -> Result<(), Failure> {
-    match answer {
-        Ok(_) => Ok(()),
-        Err(refusal) if matches!(refusal.code.as_deref(), Some("ObjectNotFound" | "NoSuchUpload")) => Ok(()),
-        Err(refusal) => Err(refusal.failure),
-    }
+    unless_missing(answer, |refusal| refusal.has_code(&["ObjectNotFound", "NoSuchUpload"]))
 }
 
 #[async_trait(?Send)]
 impl Target for OciTarget {
-    fn part_limits(&self) -> PartLimits {
-        PartLimits { count_max: PARTS_MAX }
+    fn parts_max(&self) -> u64 {
+        PARTS_MAX
     }
 
     fn prepare(&self, payload: &Payload) {
@@ -190,20 +187,13 @@ impl Target for OciTarget {
         }
         let answer = self.call(context, (Method::GET, &path, LIST), &Payload::default()).await?;
         let listed: Listed = read_json(&answer.body, "the listing")?;
-        let relative = |name: &str| name.strip_prefix(own).filter(|key| !key.is_empty()).map(str::to_owned);
-        let objects = listed.objects.into_iter().filter(|object| !object.name.ends_with('/') || object.size > Some(0));
-        let objects = objects.filter_map(|object| {
-            Some(Entry {
-                key: relative(&object.name)?,
-                size: object.size.unwrap_or(0),
-                etag: object.etag,
-                modified: object.time_modified.and_then(|time| humantime::parse_rfc3339(&time).ok()),
-            })
+        let objects = listed.objects.into_iter().map(|object| Entry {
+            key: object.name,
+            size: object.size.unwrap_or(0),
+            etag: object.etag,
+            modified: object.time_modified.and_then(|time| humantime::parse_rfc3339(&time).ok()),
         });
-        let folders = listed.prefixes.iter().filter_map(|folder| relative(folder));
-        let mut entries: Vec<_> = objects.chain(folders.map(Entry::folder)).collect();
-        entries.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(Page { entries, next: listed.next_start_with })
+        Ok(Page::below(own, objects, listed.prefixes.into_iter(), listed.next_start_with))
     }
 
     async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {

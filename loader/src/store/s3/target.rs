@@ -4,8 +4,8 @@ use super::protocol::S3Protocol;
 use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::destination::{
-    Entry, ListRequest, Page, PartAt, PartLimits, Payload, StoredPart, Target, check_md5, part_tag, read_xml, size_of,
-    unquoted,
+    Entry, ListRequest, Page, PartAt, Payload, StoredPart, Target, check_md5, part_tag, read_xml, size_of,
+    unless_missing, unquoted,
 };
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Protocol, Refusal, Signer};
@@ -168,26 +168,14 @@ impl<P: BucketProtocol> S3Target<P> {
     }
 }
 
-/// Returns a key relative to the destination. Markers of folders, which some tools make, have none.
-fn relative(key: &str, prefix: &str) -> Option<String> {
-    key.strip_prefix(prefix).filter(|key| !key.is_empty()).map(str::to_owned)
-}
-
-fn without(refusal: Refusal, code: &str) -> Result<(), Failure> {
-    match refusal.code.as_deref() {
-        Some(found) if found == code => Ok(()),
-        _ => Err(refusal.failure),
-    }
-}
-
 fn escape(text: &str) -> String {
     quick_xml::escape::escape(text).into_owned()
 }
 
 #[async_trait(?Send)]
 impl<P: BucketProtocol> Target for S3Target<P> {
-    fn part_limits(&self) -> PartLimits {
-        PartLimits { count_max: PARTS_MAX }
+    fn parts_max(&self) -> u64 {
+        PARTS_MAX
     }
 
     fn prepare(&self, payload: &Payload) {
@@ -246,10 +234,8 @@ impl<P: BucketProtocol> Target for S3Target<P> {
     async fn abort(&self, context: &ThreadContext, key: &str, upload: &str) -> Result<(), Failure> {
         let query = format!("uploadId={}", encode_component(upload));
         let exchange = (Method::DELETE, Some(key), &*query, Right::Abort);
-        match self.call(context, exchange, &Payload::default()).await {
-            Ok(_) => Ok(()),
-            Err(refusal) => without(refusal, "NoSuchUpload"),
-        }
+        let removed = self.call(context, exchange, &Payload::default()).await;
+        unless_missing(removed, |refusal| refusal.has_code(&["NoSuchUpload"]))
     }
 
     async fn unfinished(&self, context: &ThreadContext, key: &str) -> Result<Vec<String>, Failure> {
@@ -271,19 +257,14 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         }
         let answer = self.call(context, (Method::GET, None, &query, Right::List), &Payload::default()).await?;
         let listed: Listed = read_xml(&answer.body, "the listing")?;
-        let objects = listed.contents.into_iter().filter(|object| !object.key.ends_with('/') || object.size > 0);
-        let objects = objects.filter_map(|object| {
-            Some(Entry {
-                key: relative(&object.key, own)?,
-                size: object.size,
-                etag: object.etag.as_deref().map(unquoted),
-                modified: object.last_modified.and_then(|time| humantime::parse_rfc3339(&time).ok()),
-            })
+        let objects = listed.contents.into_iter().map(|object| Entry {
+            key: object.key,
+            size: object.size,
+            etag: object.etag.as_deref().map(unquoted),
+            modified: object.last_modified.and_then(|time| humantime::parse_rfc3339(&time).ok()),
         });
-        let folders = listed.common_prefixes.iter().filter_map(|folder| relative(&folder.prefix, own));
-        let mut entries: Vec<_> = objects.chain(folders.map(Entry::folder)).collect();
-        entries.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(Page { entries, next: listed.next_continuation_token.filter(|token| !token.is_empty()) })
+        let folders = listed.common_prefixes.into_iter().map(|folder| folder.prefix);
+        Ok(Page::below(own, objects, folders, listed.next_continuation_token))
     }
 
     async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
@@ -293,9 +274,7 @@ impl<P: BucketProtocol> Target for S3Target<P> {
 
     async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure> {
         let exchange = (Method::DELETE, Some(key), "", Right::Delete);
-        match self.call(context, exchange, &Payload::default()).await {
-            Ok(_) => Ok(()),
-            Err(refusal) => without(refusal, "NoSuchKey"),
-        }
+        let removed = self.call(context, exchange, &Payload::default()).await;
+        unless_missing(removed, |refusal| refusal.has_code(&["NoSuchKey"]))
     }
 }
