@@ -28,7 +28,11 @@ mod s3;
 mod secrets;
 #[path = "store/stores.rs"]
 mod stores;
+#[path = "store/targets.rs"]
+mod targets;
 #[path = "store/troubles.rs"]
 mod troubles;
 #[path = "store/write.rs"]
 mod write;
+#[path = "store/write_faults.rs"]
+mod write_faults;

@@ -24,7 +24,11 @@ struct Stored {
     bytes: Bytes,
     etag: String,
     modified: SystemTime,
+    digest: Option<Digest>,
 }
+
+/// Header with a digest of the digests of an object's parts.
+pub(super) type Digest = (&'static str, String);
 
 /// Opened object.
 #[derive(Debug)]
@@ -34,6 +38,7 @@ pub(super) struct Object {
     /// Entity tag, quotation marks included.
     pub(super) etag: String,
     pub(super) modified: SystemTime,
+    pub(super) digest: Option<Digest>,
 }
 
 /// Source of an object's bytes.
@@ -78,6 +83,13 @@ impl Root {
 
     /// Adds or replaces an object.
     pub(super) fn put(&self, key: &str, bytes: Bytes) -> io::Result<()> {
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &bytes);
+        let etag = format!("\"{}\"", super::sigv4::hex(&digest.as_ref()[..16]));
+        self.put_joined(key, bytes, etag, None)
+    }
+
+    /// Adds or replaces an object with an entity tag and a digest, which only memory keeps.
+    pub(super) fn put_joined(&self, key: &str, bytes: Bytes, etag: String, digest: Option<Digest>) -> io::Result<()> {
         let key = checked(key).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
         match &self.0 {
             Kind::Folder(root) => {
@@ -89,9 +101,7 @@ impl Root {
                 std::fs::rename(unfinished, path)
             }
             Kind::Memory(map) => {
-                let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &bytes);
-                let etag = format!("\"{}\"", super::sigv4::hex(&digest.as_ref()[..16]));
-                map.lock().insert(key.to_owned(), Stored { bytes, etag, modified: SystemTime::now() });
+                map.lock().insert(key.to_owned(), Stored { bytes, etag, modified: SystemTime::now(), digest });
                 Ok(())
             }
         }
@@ -117,11 +127,12 @@ impl Root {
                     len: meta.len(),
                     etag: etag(&meta),
                     modified: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+                    digest: None,
                 })
             }
             Kind::Memory(map) => {
-                let Stored { bytes, etag, modified } = map.lock().get(key)?.clone();
-                Some(Object { len: bytes.len() as u64, content: Content::Memory(bytes), etag, modified })
+                let Stored { bytes, etag, modified, digest } = map.lock().get(key)?.clone();
+                Some(Object { len: bytes.len() as u64, content: Content::Memory(bytes), etag, modified, digest })
             }
         }
     }

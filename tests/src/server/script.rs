@@ -44,6 +44,9 @@ pub enum Fault {
     Reset,
     /// The connection closes after the request has had its effect. For requests that write or list.
     LoseAnswer,
+    /// The connection closes after the request has had its effect, and another client has then stored this object: its key,
+    /// or nothing for the request's own, and its bytes.
+    Overwrite(&'static str, Vec<u8>),
 }
 
 /// Fault and the requests that it applies to.

@@ -183,6 +183,13 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
         _ => Some(path),
     };
     let written = writes::answer(state, head, key, &body);
+    if let Some(Fault::Overwrite(named, bytes)) = &fault {
+        let key = key.filter(|_| named.is_empty()).unwrap_or(named);
+        return match state.root.put(key, bytes.clone().into()) {
+            Ok(()) => empty(state, CLOSED),
+            Err(e) => problem(state, StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &e.to_string()),
+        };
+    }
     if fault == Some(Fault::LoseAnswer) {
         return empty(state, CLOSED);
     }
@@ -202,7 +209,7 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
 
 fn get(state: &Arc<State>, head: &Parts, key: &str, fault: Option<Fault>) -> Answer {
     state.gets.fetch_add(1, Ordering::Relaxed);
-    let Some(Object { content, len, mut etag, modified }) = state.root.get(key) else {
+    let Some(Object { content, len, mut etag, modified, digest }) = state.root.get(key) else {
         return problem(state, StatusCode::NOT_FOUND, "NoSuchKey", "the specified key does not exist");
     };
     if fault == Some(Fault::OtherETag) {
@@ -256,6 +263,9 @@ fn get(state: &Arc<State>, head: &Parts, key: &str, fault: Option<Fault>) -> Ans
         let shift = if let Some(Fault::ShiftContentRange(n)) = fault { n } else { 0 };
         let (first, last) = (range.start + shift, range.end - 1 + shift);
         builder = builder.header(header::CONTENT_RANGE, format!("bytes {first}-{last}/{}", len + shift));
+    }
+    if let Some((name, digest)) = digest {
+        builder = builder.header(name, digest);
     }
     if head.method == Method::HEAD {
         builder = builder.header(header::CONTENT_LENGTH, range.end - range.start);

@@ -32,6 +32,14 @@ struct Part {
     tag: String,
 }
 
+/// Object that consists of parts.
+pub(super) struct Whole {
+    pub(super) bytes: Bytes,
+    /// MD5 of the parts' MD5s, one after the other.
+    pub(super) md5: Vec<u8>,
+    pub(super) parts: usize,
+}
+
 /// Unfinished objects of a server.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished {
@@ -68,19 +76,20 @@ impl Unfinished {
     }
 
     /// Joins the named parts, which must be in order, and ends the upload.
-    pub(super) fn complete(&self, key: &str, id: &str, named: &[(u32, String)]) -> Result<Bytes, &'static str> {
+    pub(super) fn complete(&self, key: &str, id: &str, named: &[(u32, String)]) -> Result<Whole, &'static str> {
         let mut uploads = self.uploads.lock();
         let upload = uploads.get(id).filter(|upload| upload.key == key).ok_or("NoSuchUpload")?;
         if named.is_empty() || !named.is_sorted_by(|a, b| a.0 < b.0) {
             return Err("InvalidPartOrder");
         }
-        let mut whole = Vec::new();
+        let (mut whole, mut md5) = (Vec::new(), Md5::new());
         for (number, tag) in named {
             let part = upload.parts.get(number).filter(|part| part.tag == *tag).ok_or("InvalidPart")?;
             whole.extend_from_slice(&part.bytes);
+            md5.update(Md5::digest(&part.bytes));
         }
         uploads.remove(id);
-        Ok(whole.into())
+        Ok(Whole { bytes: whole.into(), md5: md5.finalize().to_vec(), parts: named.len() })
     }
 
     /// Removes an upload; false if there is none of this object.

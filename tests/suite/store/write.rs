@@ -1,156 +1,18 @@
 //! Uploads, listings and removals on every store: signatures and digests that a server checks, faults at each step.
 
-use crate::rig::{Rig, config, content};
+use crate::rig::{Rig, content};
+use crate::targets::{FOLDER, IN_PARTS, STORES, Store, put, small, stored};
 use forebay_loader::ErrorKind;
 use forebay_loader::format::writer::{LocalDir, Options as WriterOptions, Writer};
 use forebay_loader::format::{Encoding, HashAlgo, Layout, Value};
 use forebay_loader::output::RemoteDir;
-use forebay_loader::store::{
-    AzureSettings, DbfsSettings, Destination, GcsSettings, HfSettings, OciSettings, S3Settings, StoreConfig,
-    UploadBuffer,
-};
-use forebay_tests::server::{
-    AzureAccount, Fault, Hub, Interface, Issuer, Keys, ObjectServer, OciKey, Options, Rule, ServiceAccount,
-};
+use forebay_loader::store::{AzureSettings, HfSettings, S3Settings, StoreConfig};
+use forebay_tests::server::{AzureAccount, Fault, Hub, Issuer, ObjectServer, Options, Rule};
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 use std::time::Duration;
-
-const FOLDER: &str = "some folder/ü";
 
 /// Names that encodings of addresses and documents could change.
 const ODD: [&str; 6] = ["a b", "a+b", "a%41&<c>", "ü/é", "x=y;z'\"", "deep/er/shard~.mds"];
-
-static ACCOUNT: LazyLock<ServiceAccount> = LazyLock::new(|| ServiceAccount::new("writer@project"));
-
-/// Stores with a server that checks signatures and digests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Store {
-    S3,
-    Gcs,
-    GcsHmac,
-    Azure,
-    Oci,
-    Dbfs,
-}
-
-const STORES: [Store; 6] = [Store::S3, Store::Gcs, Store::GcsHmac, Store::Azure, Store::Oci, Store::Dbfs];
-
-/// Stores whose objects may have several parts.
-const IN_PARTS: [Store; 5] = [Store::S3, Store::Gcs, Store::GcsHmac, Store::Azure, Store::Oci];
-
-fn small() -> StoreConfig {
-    StoreConfig { upload_part_bytes: 100, upload_bytes: 400, uploads_in_flight: 3, ..config() }
-}
-
-impl Store {
-    fn options(self) -> Options {
-        let keys = Some(Keys { region: "auto".into(), ..Keys::new("key", "secret") });
-        let bucket = Some("bucket".into());
-        let options = match self {
-            Self::S3 => Options { keys: Some(Keys::new("key", "secret")), bucket, ..Options::default() },
-            Self::Gcs => {
-                let issuer = Issuer { account: Some(ACCOUNT.clone()), ..Issuer::default() };
-                Options { issuer: Some(issuer), bucket, ..Options::default() }
-            }
-            Self::GcsHmac => Options { keys, bucket, ..Options::default() },
-            Self::Azure => {
-                let account = AzureAccount { name: "store".into(), key: "a2V5".into(), sas_token: None };
-                let bucket = Some("store/box".into());
-                Options { azure: Some(account), bucket, interface: Interface::Azure, ..Options::default() }
-            }
-            Self::Oci => {
-                let oci = Some(OciKey { id: "t/u/f".into(), key: ACCOUNT.clone() });
-                let bucket = Some("n/space/b/bucket/o".into());
-                Options { oci, bucket, interface: Interface::Oci, ..Options::default() }
-            }
-            Self::Dbfs => {
-                let issuer = Some(Issuer { tokens: vec!["dapi".into()], ..Issuer::default() });
-                let bucket = Some("api/2.0/fs/files/Volumes/main/default/volume".into());
-                Options { issuer, bucket, interface: Interface::Dbfs, ..Options::default() }
-            }
-        };
-        Options { needs_digest: self != Self::Dbfs, list_page: 3, ..options }
-    }
-
-    fn configure(self, server: &ObjectServer, config: StoreConfig) -> StoreConfig {
-        let text = |text: &str| Some(text.to_owned());
-        let endpoint = Some(server.url());
-        let (access_key, secret_key) = (text("key"), text("secret"));
-        match self {
-            Self::S3 => {
-                let s3 = S3Settings { endpoint, access_key, secret_key, no_metadata: true, ..S3Settings::default() };
-                StoreConfig { s3: Some(s3), ..config }
-            }
-            Self::Gcs => {
-                let credentials = Some(ACCOUNT.credentials(&server.url()));
-                let gcs = GcsSettings { endpoint, credentials, no_metadata: true, ..GcsSettings::default() };
-                StoreConfig { gcs: Some(gcs), ..config }
-            }
-            Self::GcsHmac => {
-                let gcs = GcsSettings { endpoint, access_key, secret_key, no_metadata: true, ..GcsSettings::default() };
-                StoreConfig { gcs: Some(gcs), ..config }
-            }
-            Self::Azure => {
-                let endpoint = Some(format!("{}/store", server.url()));
-                let account_key = text("a2V5");
-                let azure = AzureSettings { endpoint, account_key, no_metadata: true, ..AzureSettings::default() };
-                StoreConfig { azure: Some(azure), ..config }
-            }
-            Self::Oci => {
-                let (tenancy, user, fingerprint) = (text("t"), text("u"), text("f"));
-                let key = Some(ACCOUNT.private_key.clone());
-                let oci = OciSettings { endpoint, tenancy, user, fingerprint, key, ..OciSettings::default() };
-                StoreConfig { oci: Some(oci), ..config }
-            }
-            Self::Dbfs => {
-                let dbfs = DbfsSettings { host: endpoint, token: text("dapi"), ..DbfsSettings::default() };
-                StoreConfig { dbfs: Some(dbfs), ..config }
-            }
-        }
-    }
-
-    fn address(self) -> String {
-        let root = match self {
-            Self::S3 => "s3://bucket",
-            Self::Gcs | Self::GcsHmac => "gs://bucket",
-            Self::Azure => "azure://store.blob.core.windows.net/box",
-            Self::Oci => "oci://bucket@space",
-            Self::Dbfs => "dbfs:/Volumes/main/default/volume",
-        };
-        format!("{root}/{FOLDER}")
-    }
-
-    fn open(self) -> (Rig, Destination) {
-        self.open_with(|options| options, |config| config)
-    }
-
-    fn open_with(
-        self,
-        options: impl FnOnce(Options) -> Options,
-        change: impl FnOnce(StoreConfig) -> StoreConfig,
-    ) -> (Rig, Destination) {
-        let server = ObjectServer::in_memory(options(self.options())).expect("loopback");
-        let config = change(self.configure(&server, small()));
-        let mut rig = Rig::with(Options::default(), config);
-        rig.server = server;
-        let destination = rig.stores.open_destination(&self.address()).expect("valid");
-        (rig, destination)
-    }
-}
-
-/// Returns the objects of a server in the destination's folder, by their keys relative to it.
-fn stored(rig: &Rig) -> BTreeMap<String, Vec<u8>> {
-    let objects = rig.server.objects().into_iter();
-    objects.filter_map(|(key, bytes)| Some((key.strip_prefix(FOLDER)?.strip_prefix('/')?.to_owned(), bytes))).collect()
-}
-
-fn put(destination: &Destination, key: &str, bytes: Vec<u8>) -> forebay_loader::Result<()> {
-    // In two pieces, so that parts and pieces have different bounds.
-    let mut rest = UploadBuffer::from(bytes);
-    let first = rest.split_to(rest.len() / 3);
-    destination.put(key, vec![first, rest])?.wait()
-}
 
 #[test]
 fn objects_of_every_size_and_name_arrive_on_every_store() {
@@ -159,11 +21,15 @@ fn objects_of_every_size_and_name_arrive_on_every_store() {
         let mut expected = BTreeMap::new();
         for (len, name) in [0, 1, 100, 101, 350, 1000].into_iter().zip(ODD) {
             put(&destination, name, content(len)).unwrap_or_else(|e| panic!("{store:?}, {name}: {e}"));
-            assert_eq!(destination.size(name).expect("there"), Some(len as u64), "{store:?}, {name}");
+            assert_eq!(
+                destination.find(name).expect("no error").map(|entry| entry.size),
+                Some(len as u64),
+                "{store:?}, {name}"
+            );
             expected.insert(name.to_owned(), content(len));
         }
         assert_eq!(stored(&rig), expected, "{store:?}");
-        assert_eq!(destination.size("absent").expect("no error"), None, "{store:?}");
+        assert_eq!(destination.find("absent").expect("no error"), None, "{store:?}");
         assert_eq!(rig.server.unfinished_uploads(), 0, "{store:?}");
         assert_eq!(rig.count("store_retries"), 0, "{store:?}");
     }
@@ -566,7 +432,7 @@ fn a_data_set_on_the_hub_is_listed_and_not_written_to() {
     names.sort_unstable();
     let listed = destination.list_all("").unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(listed.iter().map(|entry| &*entry.key).collect::<Vec<_>>(), names);
-    assert_eq!(destination.size(names[0]).expect("there"), Some(5));
+    assert_eq!(destination.find(names[0]).expect("no error").map(|entry| entry.size), Some(5));
     let error = put(&destination, "k", content(5)).expect_err("read only");
     assert!(error.to_string().contains("hf upload-large-folder"), "{error}");
     assert_eq!(error.kind(), ErrorKind::Unsupported);

@@ -26,6 +26,10 @@ pub trait Sink: Send + Sync {
     ///
     /// As [`put`](Self::put).
     fn finish(&self, index: &[u8]) -> Result<()>;
+
+    /// Ends calls and files in flight, without waiting for that: nothing more is stored, and further calls fail. Does
+    /// nothing for a destination whose calls end soon.
+    fn cancel(&self) {}
 }
 
 /// Directory as a destination. Files are written as `<name>.tmp`, flushed to the disk and renamed.

@@ -4,8 +4,8 @@ use super::protocol::AzureProtocol;
 use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::destination::{
-    Entry, ListRequest, Page, PartAt, Payload, StoredPart, Target, check_md5, read_xml, size_of, unless_missing,
-    unquoted,
+    Entry, ListRequest, ObjectTag, Page, PartAt, Payload, StoredPart, Target, check_md5, described, object_tag,
+    read_xml, unless_missing, unquoted,
 };
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Protocol as _, Refusal, Signer};
@@ -118,10 +118,12 @@ impl Target for AzureTarget {
         payload.md5();
     }
 
-    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure> {
+    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<ObjectTag, Failure> {
         let exchange = (Method::PUT, Some(key), "", WRITE);
         let headers = [("x-ms-blob-type", "BlockBlob"), ("content-type", "application/octet-stream")];
-        check_md5(&self.call(context, exchange, payload, &headers).await?, payload)
+        let answer = self.call(context, exchange, payload, &headers).await?;
+        check_md5(&answer, payload)?;
+        Ok(object_tag(&answer))
     }
 
     /// Names the upload; the service knows of it from the first block. The name keeps blocks apart from those of another
@@ -136,14 +138,20 @@ impl Target for AzureTarget {
         key: &str,
         at: PartAt<'_>,
         payload: &Payload,
-    ) -> Result<String, Failure> {
+    ) -> Result<StoredPart, Failure> {
         let name = block_name(at.upload, at.number);
         let query = format!("comp=block&blockid={}", encode_component(&name));
         check_md5(&self.call(context, (Method::PUT, Some(key), &query, WRITE), payload, &[]).await?, payload)?;
-        Ok(name)
+        Ok(at.stored(payload, name))
     }
 
-    async fn complete(&self, context: &ThreadContext, key: &str, _: &str, parts: &[StoredPart]) -> Result<(), Failure> {
+    async fn complete(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        _: &str,
+        parts: &[StoredPart],
+    ) -> Result<ObjectTag, Failure> {
         let mut body = String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>");
         // After a response that was lost, the blocks are those of the blob: the latest ones are in either place.
         parts.iter().for_each(|part| {
@@ -152,8 +160,8 @@ impl Target for AzureTarget {
         body.push_str("</BlockList>");
         let headers = [("x-ms-blob-content-type", "application/octet-stream")];
         let body = Payload::from(body.into_bytes());
-        self.call(context, (Method::PUT, Some(key), "comp=blocklist", WRITE), &body, &headers).await?;
-        Ok(())
+        let answer = self.call(context, (Method::PUT, Some(key), "comp=blocklist", WRITE), &body, &headers).await?;
+        Ok(object_tag(&answer))
     }
 
     /// Does nothing: blocks that are not joined are not shown, and removed by the service within a week.
@@ -188,8 +196,8 @@ impl Target for AzureTarget {
         Ok(Page::below(own, blobs, folders, listed.next_marker))
     }
 
-    async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
-        size_of(self.call(context, (Method::HEAD, Some(key), "", LIST), &Payload::default(), &[]).await)
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
+        described(key, self.call(context, (Method::HEAD, Some(key), "", LIST), &Payload::default(), &[]).await)
     }
 
     async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure> {

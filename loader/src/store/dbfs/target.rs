@@ -2,7 +2,9 @@
 
 use super::protocol::DbfsProtocol;
 use crate::store::context::ThreadContext;
-use crate::store::destination::{Entry, ListRequest, Page, Payload, Target, read_json, size_of, unless_missing};
+use crate::store::destination::{
+    Entry, ListRequest, ObjectTag, Page, Payload, Target, described, read_json, unless_missing,
+};
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Protocol as _, Refusal, Signer};
 use crate::store::key::{encode_component, encode_path};
@@ -89,7 +91,7 @@ impl DbfsTarget {
 
 #[async_trait(?Send)]
 impl Target for DbfsTarget {
-    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure> {
+    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<ObjectTag, Failure> {
         if payload.len() > FILE_BYTES_MAX {
             let why = format!("the file has {} bytes, and a volume takes 5 GiB by its interface", payload.len());
             return Err(Failure::permanent(Error::config(why)));
@@ -104,10 +106,10 @@ impl Target for DbfsTarget {
             self.create_folder_of(context, key).await?;
             self.call(context, exchange, payload).await?;
         }
-        match self.size(context, key).await? {
-            Some(size) if size == payload.len() => Ok(()),
-            size => {
-                let size = size.map_or_else(|| "no file".to_owned(), |size| format!("{size} bytes"));
+        match self.find(context, key).await? {
+            Some(file) if file.size == payload.len() => Ok(file.etag),
+            file => {
+                let size = file.map_or_else(|| "no file".to_owned(), |file| format!("{} bytes", file.size));
                 let why = format!("the volume has {size} after {} bytes were stored", payload.len());
                 Err(Failure::transient(Error::new(ErrorKind::Checksum, why)))
             }
@@ -157,9 +159,9 @@ impl Target for DbfsTarget {
         Ok(Page { entries, next: has_more.then(|| serde_json::to_string(&place).unwrap_or_default()) })
     }
 
-    async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
         let address = self.signer.protocol.address(key);
-        size_of(self.call(context, (Method::HEAD, &address, READ), &Payload::default()).await)
+        described(key, self.call(context, (Method::HEAD, &address, READ), &Payload::default()).await)
     }
 
     async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! Reading of responses that several stores have in common.
 
 use super::payload::Payload;
+use super::target::{Entry, ObjectTag};
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Refusal};
 use crate::{Error, ErrorKind};
@@ -39,9 +40,14 @@ pub(crate) fn read_xml<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T
         .map_err(|e| Failure::transient(Error::format(format!("{what} cannot be read")).caused_by(e)))
 }
 
-/// Returns an entity tag without its quotation marks.
+/// Returns an entity tag without its quotation marks, and without the mark of a weak one.
 pub(crate) fn unquoted(tag: &str) -> String {
-    tag.trim_matches('"').to_owned()
+    tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"').to_owned()
+}
+
+/// Returns the entity tag of the object that a response is about.
+pub(crate) fn object_tag(answer: &Answer) -> ObjectTag {
+    answer.header("etag").map(unquoted).filter(|tag| !tag.is_empty())
 }
 
 /// Returns the entity tag of a part.
@@ -61,13 +67,15 @@ pub(crate) fn unless_missing(
     }
 }
 
-/// Returns the size in the response to a HEAD request.
-pub(crate) fn size_of(answer: Result<Answer, Refusal>) -> Result<Option<u64>, Failure> {
+/// Returns the object `key` that the response to a HEAD request describes.
+pub(crate) fn described(key: &str, answer: Result<Answer, Refusal>) -> Result<Option<Entry>, Failure> {
     let answer = match answer {
         Ok(answer) => answer,
         Err(refusal) if refusal.is_missing() => return Ok(None),
         Err(refusal) => return Err(refusal.failure),
     };
     let size = answer.header("content-length").and_then(|size| size.parse().ok());
-    size.map(Some).ok_or_else(|| Failure::network("the response has no size"))
+    let size = size.ok_or_else(|| Failure::network("the response has no size"))?;
+    let modified = answer.header("last-modified").and_then(|time| httpdate::parse_http_date(time).ok());
+    Ok(Some(Entry { key: key.to_owned(), size, etag: object_tag(&answer), modified }))
 }

@@ -1,5 +1,6 @@
 //! Bound of the bytes in flight.
 
+use super::cancel::Cancel;
 use crate::sync::{Arc, Condvar, Mutex};
 
 /// Bytes that wait for the store's confirmation. A part larger than the bound proceeds alone.
@@ -20,15 +21,25 @@ impl Budget {
         Arc::new(Self { bytes_max, used: Mutex::default(), released: Condvar::default() })
     }
 
-    /// Waits until there is room for `bytes`, and takes it.
-    pub(super) fn reserve(self: &Arc<Self>, bytes: u64) -> Reservation {
+    /// Waits until there is room for `bytes`, and takes it; `None` after `cancel`.
+    pub(super) fn reserve(self: &Arc<Self>, bytes: u64, cancel: &Cancel) -> Option<Reservation> {
         let mut used = self.used.lock();
-        while used.bytes > 0 && used.bytes + bytes > self.bytes_max {
+        while !cancel.is_set() && used.bytes > 0 && used.bytes + bytes > self.bytes_max {
             used = self.released.wait(used);
+        }
+        if cancel.is_set() {
+            return None;
         }
         used.bytes += bytes;
         used.peak = used.peak.max(used.bytes);
-        Reservation { budget: self.clone(), bytes }
+        Some(Reservation { budget: self.clone(), bytes })
+    }
+
+    /// Wakes those that wait for room, after a cancellation.
+    pub(super) fn wake(&self) {
+        // With the lock, no thread is between its check of the cancellation and its wait.
+        let _used = self.used.lock();
+        self.released.notify_all();
     }
 
     /// Returns the most bytes that were in flight at once.

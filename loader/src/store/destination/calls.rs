@@ -1,5 +1,6 @@
 //! Calls of a destination on the fetch threads.
 
+use super::cancel::Cancel;
 use super::job::{Job, retried};
 use super::target::{ListRequest, Page, Target};
 use crate::Result;
@@ -9,7 +10,8 @@ use crate::store::key::check_key;
 use crate::store::queue::closed_error;
 use crate::store::threads::{FetchQueues, FetchThreads};
 use crate::store::url::redact;
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex};
+use std::collections::BTreeSet;
 use tokio::sync::{Semaphore, oneshot};
 
 /// Fetch threads, the target and the bound of its exchanges in flight.
@@ -20,12 +22,24 @@ pub(super) struct Calls {
     /// For messages, without secrets.
     name: Arc<str>,
     slots: Arc<Semaphore>,
+    cancel: Arc<Cancel>,
+    failed: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
 impl Calls {
     pub(super) fn new(threads: Arc<FetchThreads>, target: Arc<dyn Target>, name: &str) -> Self {
         let slots = Arc::new(Semaphore::new(threads.queues.context.config.uploads_in_flight));
-        Self { target, name: redact(name).into(), slots, threads }
+        let name = redact(name).into();
+        Self { target, name, slots, threads, cancel: Arc::default(), failed: Arc::default() }
+    }
+
+    /// Returns a clone whose uploads are cancelled separately.
+    pub(super) fn cancellable(&self) -> Self {
+        Self { cancel: Arc::default(), ..self.clone() }
+    }
+
+    pub(super) fn cancel(&self) -> &Cancel {
+        &self.cancel
     }
 
     pub(super) fn name(&self) -> &str {
@@ -47,8 +61,8 @@ impl Calls {
     }
 
     fn unchecked(&self, key: &str) -> Job {
-        let (target, slots) = (self.target.clone(), self.slots.clone());
-        Job { target, slots, name: self.name.clone(), key: key.to_owned() }
+        let Self { target, name, slots, cancel, failed, .. } = self.clone();
+        Job { target, slots, name, key: key.to_owned(), cancel, failed }
     }
 
     /// Starts to fetch a page of a listing.

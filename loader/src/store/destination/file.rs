@@ -1,7 +1,7 @@
 //! Folders as destinations.
 
 use super::payload::Payload;
-use super::target::{Entry, ListRequest, Page, PartAt, StoredPart, Target};
+use super::target::{Entry, ListRequest, ObjectTag, Page, PartAt, StoredPart, Target};
 use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
@@ -10,6 +10,12 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+
+/// Start and end of the names of files that are being written, which listings leave out.
+const TEMPORARY: (&str, &str) = (".forebay-", ".tmp");
+
+/// Most names that are tried for a temporary file. Each is drawn from 2^64.
+const NAMES_MAX: usize = 100;
 
 /// Folder. Files appear under their names when they are complete and on disk.
 pub(crate) struct FileTarget {
@@ -21,14 +27,19 @@ impl FileTarget {
         Self { root }
     }
 
-    fn create(&self, key: &str) -> io::Result<String> {
-        let path = self.root.join(key);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+    /// Creates a temporary file in the folder of `key`, of which no other writer has the name, and returns its key.
+    fn create(&self, context: &ThreadContext, key: &str) -> io::Result<String> {
+        let folder = key.rfind('/').map_or("", |slash| &key[..=slash]);
+        fs::create_dir_all(self.root.join(folder))?;
+        let mut tried = 0;
+        loop {
+            let (start, end) = TEMPORARY;
+            let temporary = format!("{folder}{start}{:016x}{end}", context.draws.borrow_mut().next());
+            match File::create_new(self.root.join(&temporary)) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < NAMES_MAX => tried += 1,
+                created => return created.map(|_| temporary),
+            }
         }
-        let temporary = format!("{key}.tmp");
-        File::create(self.root.join(&temporary))?;
-        Ok(temporary)
     }
 
     fn write(&self, temporary: &str, mut offset: u64, payload: &Payload) -> io::Result<()> {
@@ -59,8 +70,15 @@ impl FileTarget {
             let entry = entry?;
             let name =
                 entry.file_name().into_string().map_err(|_| io::Error::other("a file's name is not in UTF-8"))?;
+            if name.starts_with(TEMPORARY.0) && name.ends_with(TEMPORARY.1) {
+                continue;
+            }
             let key = format!("{folder}{name}");
-            let meta = entry.metadata()?;
+            let meta = match entry.metadata() {
+                // It was removed in the meantime.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                meta => meta?,
+            };
             let is_within = key.starts_with(&request.prefix);
             if meta.is_dir() {
                 let inner = format!("{key}/");
@@ -94,19 +112,20 @@ impl Target for FileTarget {
         1 << 30
     }
 
-    async fn put(&self, _: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure> {
-        let written = self.create(key).and_then(|temporary| {
+    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<ObjectTag, Failure> {
+        let written = self.create(context, key).and_then(|temporary| {
             let written = self.write(&temporary, 0, payload).and_then(|()| self.publish(key, &temporary));
             written.inspect_err(|_| {
                 // The first failure is reported.
                 let _ = fs::remove_file(self.root.join(&temporary));
             })
         });
-        written.map_err(|e| failure(e, "the file cannot be written", &self.root.join(key)))
+        written.map_err(|e| failure(e, "the file cannot be written", &self.root.join(key)))?;
+        Ok(None)
     }
 
-    async fn begin(&self, _: &ThreadContext, key: &str) -> Result<String, Failure> {
-        self.create(key).map_err(|e| failure(e, "the file cannot be created", &self.root.join(key)))
+    async fn begin(&self, context: &ThreadContext, key: &str) -> Result<String, Failure> {
+        self.create(context, key).map_err(|e| failure(e, "the file cannot be created", &self.root.join(key)))
     }
 
     async fn put_part(
@@ -115,14 +134,21 @@ impl Target for FileTarget {
         key: &str,
         at: PartAt<'_>,
         payload: &Payload,
-    ) -> Result<String, Failure> {
+    ) -> Result<StoredPart, Failure> {
         let written = self.write(at.upload, at.offset, payload);
         written.map_err(|e| failure(e, "the file cannot be written", &self.root.join(key)))?;
-        Ok(String::new())
+        Ok(at.stored(payload, String::new()))
     }
 
-    async fn complete(&self, _: &ThreadContext, key: &str, upload: &str, _: &[StoredPart]) -> Result<(), Failure> {
-        self.publish(key, upload).map_err(|e| failure(e, "the file cannot be published", &self.root.join(key)))
+    async fn complete(
+        &self,
+        _: &ThreadContext,
+        key: &str,
+        upload: &str,
+        _: &[StoredPart],
+    ) -> Result<ObjectTag, Failure> {
+        self.publish(key, upload).map_err(|e| failure(e, "the file cannot be published", &self.root.join(key)))?;
+        Ok(None)
     }
 
     async fn abort(&self, _: &ThreadContext, _: &str, upload: &str) -> Result<(), Failure> {
@@ -137,10 +163,13 @@ impl Target for FileTarget {
         Ok(Page { entries, next: None })
     }
 
-    async fn size(&self, _: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
+    async fn find(&self, _: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
         let path = self.root.join(key);
         match fs::metadata(&path) {
-            Ok(meta) => Ok(meta.is_file().then_some(meta.len())),
+            Ok(meta) => {
+                let entry = Entry { key: key.to_owned(), size: meta.len(), etag: None, modified: meta.modified().ok() };
+                Ok(meta.is_file().then_some(entry))
+            }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(failure(e, "the file cannot be read", &path)),
         }

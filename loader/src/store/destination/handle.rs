@@ -30,6 +30,19 @@ impl Destination {
         Self { calls: Calls::new(threads, target, name), budget, is_root }
     }
 
+    /// Returns a clone of which [`cancel`](Self::cancel) ends the uploads, and those of its own clones.
+    #[must_use]
+    pub fn cancellable(&self) -> Self {
+        Self { calls: self.calls.cancellable(), ..self.clone() }
+    }
+
+    /// Ends the uploads in flight, without waiting for that, and rejects further ones as
+    /// [`Closed`](crate::ErrorKind::Closed). The parts of those that are not joined yet are removed.
+    pub fn cancel(&self) {
+        self.calls.cancel().set();
+        self.budget.wake();
+    }
+
     /// Returns its address, without secrets.
     pub fn name(&self) -> &str {
         self.calls.name()
@@ -82,17 +95,26 @@ impl Destination {
         Listing::start(self.calls.clone(), ListRequest { prefix: prefix.to_owned(), is_recursive, next: None })
     }
 
-    /// Returns the size of an object; `None` if it does not exist.
+    /// Returns the description of an object; `None` if it does not exist.
     ///
     /// # Errors
     ///
     /// Those of the store.
-    pub fn size(&self, key: &str) -> Result<Option<u64>> {
+    pub fn find(&self, key: &str) -> Result<Option<Entry>> {
         let job = self.calls.job(key)?;
-        let size = self.calls.queues().call(async move |context| {
-            retried(&context, &job, "size", async |_| job.target.size(&context, &job.key).await).await
+        let found = self.calls.queues().call(async move |context| {
+            retried(&context, &job, "find", async |_| job.target.find(&context, &job.key).await).await
         })?;
-        self.calls.wait(size)
+        self.calls.wait(found)
+    }
+
+    /// Checks that [`delete`](Self::delete) accepts a key, such as one of a listing.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a key that is not a relative path: other programs may have made such objects.
+    pub fn check_key(&self, key: &str) -> Result<()> {
+        self.calls.job(key).map(drop)
     }
 
     /// Removes objects, in any order. Keys without an object are no error.

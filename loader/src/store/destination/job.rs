@@ -1,11 +1,13 @@
 //! Exchanges about one object, with their attempts.
 
+use super::cancel::Cancel;
 use super::target::Target;
 use crate::Result;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
 use crate::store::transfer::attempts;
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex};
+use std::collections::BTreeSet;
 use tokio::sync::Semaphore;
 
 /// Object of an exchange.
@@ -16,6 +18,17 @@ pub(super) struct Job {
     /// The destination, for messages.
     pub(super) name: Arc<str>,
     pub(super) key: String,
+    /// Ends uploads.
+    pub(super) cancel: Arc<Cancel>,
+    /// Steps of the destination's clean-ups that have failed.
+    pub(super) failed: Arc<Mutex<BTreeSet<&'static str>>>,
+}
+
+impl Job {
+    /// Returns true the first time that a step of a clean-up fails in this destination.
+    pub(super) fn is_first_failure_of(&self, step: &'static str) -> bool {
+        self.failed.lock().insert(step)
+    }
 }
 
 /// Makes the attempts of one step.

@@ -1,6 +1,7 @@
 //! Listings.
 
 use super::calls::Calls;
+use super::marks::PageMarks;
 use super::target::{Entry, ListRequest, Page};
 use crate::Result;
 use std::fmt;
@@ -13,18 +14,21 @@ pub struct Listing {
     request: ListRequest,
     page: std::vec::IntoIter<Entry>,
     next: Option<oneshot::Receiver<Result<Page>>>,
+    marks: PageMarks,
 }
 
 impl Listing {
     pub(super) fn start(calls: Calls, request: ListRequest) -> Result<Self> {
         let next = Some(calls.start_page(request.clone())?);
-        Ok(Self { calls, request, page: Vec::new().into_iter(), next })
+        Ok(Self { calls, request, page: Vec::new().into_iter(), next, marks: PageMarks::default() })
     }
 
     /// Receives the page in flight, and requests the one after it.
     fn turn(&mut self, page: oneshot::Receiver<Result<Page>>) -> Result<()> {
         let page = self.calls.wait(page)?;
         if let Some(next) = page.next {
+            let is_new = self.marks.check(&next);
+            is_new.map_err(|failure| failure.error.with("destination", self.calls.name()))?;
             self.request.next = Some(next);
             self.next = Some(self.calls.start_page(self.request.clone())?);
         }

@@ -16,8 +16,9 @@
 //!   also serves Google's XML interface. HTTP stores share the [`Signer`](super::http::Signer), which signs with the
 //!   scheme's protocol for reading; `answer` reads its responses.
 //! * `payload`: the bytes of a request, in the caller's memory, and their digests; `budget`: the bound of the bytes in
-//!   flight, which a part leaves when the store has confirmed it; `upload`: the order of the exchanges of one object;
-//!   `job`: their attempts; `calls`: the way from the caller's thread to a fetch thread; `listing`: pages.
+//!   flight, which a part leaves when the store has confirmed it; `upload`: division into parts; `exchanges`: the order of
+//!   the exchanges of one object; `job`: their attempts; `calls`: the way from the caller's thread to a fetch thread;
+//!   `cancel`: the end of all uploads; `listing`: pages; `marks`: detection of pages that repeat.
 //!
 //! **Integrity.** Every request with bytes has a digest that the store compares: the signed SHA-256 for S3, otherwise
 //! `Content-MD5`. Databricks has none; there the sizes are compared. An object appears complete or not at all: by one
@@ -25,24 +26,28 @@
 //!
 //! **Repetition.** Each exchange has the attempts, pauses and deadlines of a fetch. All of them may be repeated when a
 //! response was lost: parts replace themselves; an upload that is gone when it is completed again is complete if the
-//! object has its size; further uploads that a repeated `begin` has begun are looked up at the end and aborted.
+//! object consists of its parts; further uploads that a repeated `begin` has begun are looked up at the end and aborted.
 
 mod answer;
 mod budget;
 mod calls;
+mod cancel;
+mod exchanges;
 mod file;
 mod handle;
 mod job;
 mod listing;
+mod marks;
 mod payload;
 mod target;
 mod upload;
 
-pub(crate) use answer::{check_md5, part_tag, read_json, read_xml, size_of, unless_missing, unquoted};
+pub(crate) use answer::{check_md5, described, object_tag, part_tag, read_json, read_xml, unless_missing, unquoted};
 pub(crate) use file::FileTarget;
 pub use handle::Destination;
 pub use listing::Listing;
+pub(crate) use marks::PageMarks;
 pub(crate) use payload::Payload;
 pub use target::Entry;
-pub(crate) use target::{ListRequest, Page, PartAt, StoredPart, Target};
+pub(crate) use target::{ListRequest, ObjectTag, Page, PartAt, StoredPart, Target};
 pub use upload::{Upload, UploadTicket};

@@ -68,6 +68,9 @@ pub(crate) struct ListRequest {
     pub(crate) next: Option<String>,
 }
 
+/// Entity tag of an object as the store has it in its listings, without quotation marks; `None` if it has none.
+pub(crate) type ObjectTag = Option<String>;
+
 /// Part of an upload that the store has confirmed.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredPart {
@@ -76,6 +79,8 @@ pub(crate) struct StoredPart {
     pub(crate) len: u64,
     /// Name of the part, or its entity tag.
     pub(crate) tag: String,
+    /// Digest of the bytes in base 64, where the store computes one of the whole object from those of its parts.
+    pub(crate) digest: Option<String>,
 }
 
 /// Place of a part in its object.
@@ -87,6 +92,13 @@ pub(crate) struct PartAt<'a> {
     pub(crate) number: u32,
     /// Offset of the part's first byte.
     pub(crate) offset: u64,
+}
+
+impl PartAt<'_> {
+    /// Returns the part at this place, after the store has confirmed it.
+    pub(crate) fn stored(&self, payload: &Payload, tag: String) -> StoredPart {
+        StoredPart { number: self.number, len: payload.len(), tag, digest: None }
+    }
 }
 
 fn in_one_request() -> Failure {
@@ -107,21 +119,21 @@ pub(crate) trait Target: Send + Sync {
     fn prepare(&self, _payload: &Payload) {}
 
     /// Stores an object in one request.
-    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure>;
+    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<ObjectTag, Failure>;
 
     /// Begins an upload in parts, and returns its name.
     async fn begin(&self, _context: &ThreadContext, _key: &str) -> Result<String, Failure> {
         Err(in_one_request())
     }
 
-    /// Stores a part, and returns its tag.
+    /// Stores a part.
     async fn put_part(
         &self,
         _context: &ThreadContext,
         _key: &str,
         _at: PartAt<'_>,
         _payload: &Payload,
-    ) -> Result<String, Failure> {
+    ) -> Result<StoredPart, Failure> {
         Err(in_one_request())
     }
 
@@ -132,8 +144,19 @@ pub(crate) trait Target: Send + Sync {
         _key: &str,
         _upload: &str,
         _parts: &[StoredPart],
-    ) -> Result<(), Failure> {
+    ) -> Result<ObjectTag, Failure> {
         Err(in_one_request())
+    }
+
+    /// Returns the object if it consists of `parts`. Called when the upload does not exist any more: the store may have
+    /// joined it, and its response may be lost.
+    async fn joined(
+        &self,
+        _context: &ThreadContext,
+        _key: &str,
+        _parts: &[StoredPart],
+    ) -> Result<Option<Entry>, Failure> {
+        Ok(None)
     }
 
     /// Removes the parts of an upload. One that does not exist is no error.
@@ -148,8 +171,8 @@ pub(crate) trait Target: Send + Sync {
 
     async fn list(&self, context: &ThreadContext, request: &ListRequest) -> Result<Page, Failure>;
 
-    /// Returns the size of an object; `None` if it does not exist.
-    async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure>;
+    /// Returns the description of an object; `None` if it does not exist.
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure>;
 
     /// Removes an object. One that does not exist is no error.
     async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure>;

@@ -1,26 +1,18 @@
-//! Uploads: the exchanges of one object, in order, with their repetitions.
+//! Uploads, on the caller's thread: division into parts.
 
 use super::budget::Budget;
-use super::job::{Job, retried};
+use super::exchanges::{Part, abandoned, run};
+use super::job::Job;
 use super::payload::{Payload, take};
-use super::target::{PartAt, StoredPart};
-use crate::store::context::ThreadContext;
+use super::target::ObjectTag;
 use crate::store::queue::closed_error;
 use crate::store::threads::FetchQueues;
 use crate::sync::Arc;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 use bytes::Bytes;
 use std::collections::VecDeque;
-use std::rc::Rc;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
-
-/// Part that the caller passes to the fetch thread.
-struct Part {
-    payload: Payload,
-    is_last: bool,
-}
 
 /// Object under construction. Dropping it before [`finish`](Self::finish) removes its parts from the store.
 pub struct Upload {
@@ -50,7 +42,7 @@ impl Upload {
         Ok(Self { ticket, budget, part_bytes, parts_max, parts: 0, rest: VecDeque::new(), rest_bytes: 0 })
     }
 
-    /// Appends `bytes`, without a copy. It waits while too many bytes are in flight.
+    /// Appends `bytes`. It waits while too many bytes are in flight.
     ///
     /// # Errors
     ///
@@ -77,10 +69,16 @@ impl Upload {
             let message = "the object has more parts than the store allows: give its largest size when it is opened";
             return Err(Error::config(message).with("key", &self.ticket.job.key));
         }
-        let pieces = take(&mut self.rest, bytes);
+        let job = &self.ticket.job;
+        let reservation = self.budget.reserve(bytes, &job.cancel).ok_or_else(|| abandoned(job))?;
+        let mut pieces = take(&mut self.rest, bytes);
         self.rest_bytes -= bytes;
-        let payload = Payload::reserved(pieces, Some(self.budget.reserve(bytes)));
-        self.ticket.job.target.prepare(&payload);
+        if self.parts > 1 || !is_last {
+            // A slice would keep the whole object in memory until the last of its parts is stored, beyond the bound.
+            pieces = vec![pieces.concat().into()];
+        }
+        let payload = Payload::reserved(pieces, Some(reservation));
+        job.target.prepare(&payload);
         let sender = self.ticket.parts.as_ref();
         let is_sent = sender.is_some_and(|sender| sender.send(Part { payload, is_last }).is_ok());
         if is_sent { Ok(()) } else { Err(self.ticket.failure()) }
@@ -96,12 +94,12 @@ impl Upload {
         Ok(self.ticket)
     }
 
-    /// Sends the rest, and waits until the store has the object.
+    /// Sends the rest, waits until the store has the object, and returns its entity tag as in listings, if it has one.
     ///
     /// # Errors
     ///
     /// As [`write`](Self::write).
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(self) -> Result<Option<String>> {
         self.start_finish()?.wait()
     }
 }
@@ -111,27 +109,22 @@ pub struct UploadTicket {
     job: Arc<Job>,
     /// Closed when the caller gives up.
     parts: Option<UnboundedSender<Part>>,
-    outcome: Option<oneshot::Receiver<Result<()>>>,
+    outcome: Option<oneshot::Receiver<Result<ObjectTag>>>,
 }
 
 impl UploadTicket {
-    /// Waits until the store has the object.
+    /// Waits until the store has the object, and returns its entity tag as in listings, if it has one.
     ///
     /// # Errors
     ///
     /// The error of the last attempt; the message names destination, key, step and attempt.
-    pub fn wait(mut self) -> Result<()> {
+    /// [`Closed`](crate::ErrorKind::Closed) after [`Destination::cancel`](super::Destination::cancel).
+    pub fn wait(mut self) -> Result<Option<String>> {
         self.receive()
     }
 
-    /// Ends the upload, without waiting for that. [`wait`](Self::wait) then returns [`ErrorKind::Closed`] unless it had
-    /// already finished.
-    pub fn cancel(&mut self) {
-        self.parts = None;
-    }
-
     /// Returns the outcome if there is one.
-    pub fn poll(&mut self) -> Option<Result<()>> {
+    pub fn poll(&mut self) -> Option<Result<Option<String>>> {
         match self.outcome.as_mut()?.try_recv() {
             Ok(outcome) => {
                 self.outcome = None;
@@ -142,7 +135,7 @@ impl UploadTicket {
         }
     }
 
-    fn receive(&mut self) -> Result<()> {
+    fn receive(&mut self) -> Result<ObjectTag> {
         let Some(outcome) = self.outcome.take() else { return Err(closed_error()) };
         // There is none only when the thread ends.
         outcome.blocking_recv().unwrap_or_else(|_| Err(closed_error().with("destination", &self.job.name)))
@@ -174,140 +167,4 @@ impl std::fmt::Debug for Upload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Upload").field("key", &self.ticket.job.key).field("parts", &self.parts).finish_non_exhaustive()
     }
-}
-
-fn abandoned(job: &Job) -> Error {
-    Error::new(ErrorKind::Closed, "the upload was cancelled").with("key", &job.key).with("destination", &job.name)
-}
-
-/// Uploads one object, whose parts arrive from the caller.
-async fn run(context: Rc<ThreadContext>, job: Arc<Job>, mut parts: UnboundedReceiver<Part>) -> Result<()> {
-    let Some(first) = parts.recv().await else { return Err(abandoned(&job)) };
-    if !first.is_last {
-        return in_parts(&context, &job, first, &mut parts).await;
-    }
-    let payload = first.payload;
-    tokio::select! {
-        biased;
-        _ = parts.recv() => Err(abandoned(&job)),
-        result = retried(&context, &job, "put", async |_| job.target.put(&context, &job.key, &payload).await) => result,
-    }
-}
-
-async fn in_parts(
-    context: &Rc<ThreadContext>,
-    job: &Arc<Job>,
-    first: Part,
-    parts: &mut UnboundedReceiver<Part>,
-) -> Result<()> {
-    let mut begun = 0;
-    let begin = async |attempt| {
-        begun = attempt;
-        job.target.begin(context, &job.key).await
-    };
-    let begin = retried(context, job, "begin", begin).await;
-    let result = match &begin {
-        Ok(upload) => match send_parts(context, job, upload, first, parts).await {
-            Ok(stored) => complete(context, job, upload, &stored).await,
-            Err(error) => Err(error),
-        },
-        Err(error) => Err(error.duplicate()),
-    };
-    if let (Ok(upload), Err(_)) = (&begin, &result) {
-        abort(context, job, upload).await;
-    }
-    if begun > 1 {
-        // A response that was lost may have had the name of another upload.
-        let unfinished = retried(context, job, "look up", async |_| job.target.unfinished(context, &job.key).await);
-        for upload in unfinished.await.unwrap_or_default() {
-            abort(context, job, &upload).await;
-        }
-    }
-    result
-}
-
-async fn abort(context: &ThreadContext, job: &Job, upload: &str) {
-    let aborted = retried(context, job, "abort", async |_| job.target.abort(context, &job.key, upload).await).await;
-    if let Err(error) = aborted {
-        log::warn!("parts of an upload that failed remain in the store: {error}");
-        context.shared.stats.note(format!("parts of {} remain in {}, unfinished", job.key, job.name));
-    }
-}
-
-async fn send_parts(
-    context: &Rc<ThreadContext>,
-    job: &Arc<Job>,
-    upload: &str,
-    first: Part,
-    parts: &mut UnboundedReceiver<Part>,
-) -> Result<Vec<StoredPart>> {
-    let upload: Rc<str> = upload.into();
-    let mut sending: JoinSet<Result<StoredPart>> = JoinSet::new();
-    let (mut stored, mut is_last, mut number, mut offset) = (Vec::new(), false, 0, 0);
-    let mut next = Some(first);
-    loop {
-        if let Some(part) = next.take() {
-            number += 1;
-            is_last = part.is_last;
-            let len = part.payload.len();
-            sending.spawn_local(send_part(
-                context.clone(),
-                job.clone(),
-                upload.clone(),
-                (number, offset),
-                part.payload,
-            ));
-            offset += len;
-        }
-        tokio::select! {
-            biased;
-            Some(ended) = sending.join_next(), if !sending.is_empty() => {
-                stored.push(ended.unwrap_or_else(|why| {
-                    Err(Error::internal(format!("the task of a part panicked: {why}")))
-                })?);
-                if is_last && sending.is_empty() {
-                    break;
-                }
-            }
-            received = parts.recv() => match received {
-                Some(part) => next = Some(part),
-                None => return Err(abandoned(job)),
-            }
-        }
-    }
-    stored.sort_unstable_by_key(|part| part.number);
-    Ok(stored)
-}
-
-async fn send_part(
-    context: Rc<ThreadContext>,
-    job: Arc<Job>,
-    upload: Rc<str>,
-    (number, offset): (u32, u64),
-    payload: Payload,
-) -> Result<StoredPart> {
-    let at = PartAt { upload: &upload, number, offset };
-    let once = async |_| job.target.put_part(&context, &job.key, at, &payload).await;
-    let tag = retried(&context, &job, "part", once).await.map_err(|error| error.with("part", number))?;
-    Ok(StoredPart { number, len: payload.len(), tag })
-}
-
-/// Joins the parts. Where the upload is gone after a first attempt without a response, the object shows if that attempt
-/// was successful.
-async fn complete(context: &ThreadContext, job: &Job, upload: &str, stored: &[StoredPart]) -> Result<()> {
-    let len: u64 = stored.iter().map(|part| part.len).sum();
-    let once = async |attempt| {
-        let failure = match job.target.complete(context, &job.key, upload, stored).await {
-            Ok(()) => return Ok(()),
-            Err(failure) => failure,
-        };
-        if attempt > 1
-            && failure.error.kind() == ErrorKind::NotFound
-            && job.target.size(context, &job.key).await? == Some(len)
-        {
-            return Ok(());
-        }
-        Err(failure)
-    };
-    retried(context, job, "complete", once).await
 }

@@ -4,7 +4,7 @@
 
 use super::protocol::GcsProtocol;
 use crate::store::context::ThreadContext;
-use crate::store::destination::{Entry, ListRequest, Page, Payload, Target, read_json, unless_missing};
+use crate::store::destination::{Entry, ListRequest, ObjectTag, Page, Payload, Target, read_json, unless_missing};
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Refusal, Signer};
 use crate::store::key::encode_component;
@@ -48,6 +48,12 @@ impl Object {
         let size = self.size.as_str().map_or_else(|| self.size.as_u64(), |text| text.parse().ok());
         size.ok_or_else(|| Failure::network("the response has no size"))
     }
+
+    fn entry(self) -> Result<Entry, Failure> {
+        let (size, modified) = (self.size()?, self.updated.as_deref());
+        let modified = modified.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
+        Ok(Entry { key: self.name, size, etag: self.etag, modified })
+    }
 }
 
 impl EmulatorTarget {
@@ -88,14 +94,14 @@ impl Target for EmulatorTarget {
         payload.md5();
     }
 
-    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure> {
+    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<ObjectTag, Failure> {
         let path = format!("/upload/storage/v1/b/{}/o?uploadType=media&name={}", self.bucket, self.name(key));
         let answer = self.call(context, Method::POST, &path, payload).await?;
         let stored: Object = read_json(&answer.body, "the description of the object")?;
         if stored.size()? != payload.len() || stored.md5_hash.is_some_and(|md5| md5 != payload.md5()) {
             return Err(Failure::transient(Error::new(ErrorKind::Checksum, "the store received other bytes")));
         }
-        Ok(())
+        Ok(stored.etag)
     }
 
     async fn list(&self, context: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {
@@ -109,19 +115,18 @@ impl Target for EmulatorTarget {
         }
         let answer = self.call(context, Method::GET, &path, &Payload::default()).await?;
         let listed: Listed = read_json(&answer.body, "the listing")?;
-        let objects = listed.items.into_iter().map(|object| {
-            let (size, modified) = (object.size()?, object.updated.as_deref());
-            let modified = modified.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
-            Ok(Entry { key: object.name, size, etag: object.etag, modified })
-        });
+        let objects = listed.items.into_iter().map(Object::entry);
         let objects = objects.collect::<Result<Vec<_>, Failure>>()?.into_iter();
         let objects = objects.filter(|object| !object.key.ends_with('/'));
         Ok(Page::below(own, objects, listed.prefixes.into_iter(), listed.next_page_token))
     }
 
-    async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
         match self.call(context, Method::GET, &self.object(key), &Payload::default()).await {
-            Ok(answer) => read_json::<Object>(&answer.body, "the description of the object")?.size().map(Some),
+            Ok(answer) => read_json::<Object>(&answer.body, "the description of the object")?.entry().map(|entry| {
+                // Relative to the destination.
+                Some(Entry { key: key.to_owned(), ..entry })
+            }),
             Err(refusal) if refusal.is_missing() => Ok(None),
             Err(refusal) => Err(refusal.failure),
         }

@@ -2,7 +2,7 @@
 
 use super::protocol::HfProtocol;
 use crate::store::context::ThreadContext;
-use crate::store::destination::{Entry, ListRequest, Page, Payload, Target, read_json};
+use crate::store::destination::{Entry, ListRequest, ObjectTag, Page, PageMarks, Payload, Target, read_json};
 use crate::store::failure::Failure;
 use crate::store::http::{Outgoing, Signer};
 use crate::store::key::encode_path;
@@ -46,7 +46,7 @@ fn read_only() -> Failure {
 
 #[async_trait(?Send)]
 impl Target for HfTarget {
-    async fn put(&self, _: &ThreadContext, _: &str, _: &Payload) -> Result<(), Failure> {
+    async fn put(&self, _: &ThreadContext, _: &str, _: &Payload) -> Result<ObjectTag, Failure> {
         Err(read_only())
     }
 
@@ -86,17 +86,17 @@ impl Target for HfTarget {
         Ok(Page { entries, next })
     }
 
-    async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
         let mut request = ListRequest { prefix: key.to_owned(), is_recursive: false, next: None };
+        let mut marks = PageMarks::default();
         loop {
             let page = self.list(context, &request).await?;
-            if let Some(entry) = page.entries.iter().find(|entry| entry.key == key) {
-                return Ok(Some(entry.size));
+            if let Some(entry) = page.entries.into_iter().find(|entry| entry.key == key) {
+                return Ok(Some(entry));
             }
-            request.next = page.next;
-            if request.next.is_none() {
-                return Ok(None);
-            }
+            let Some(next) = page.next else { return Ok(None) };
+            marks.check(&next)?;
+            request.next = Some(next);
         }
     }
 

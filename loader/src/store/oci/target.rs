@@ -4,15 +4,18 @@ use super::protocol::OciProtocol;
 use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::destination::{
-    Entry, ListRequest, Page, PartAt, Payload, StoredPart, Target, check_md5, part_tag, read_json, size_of,
-    unless_missing,
+    Entry, ListRequest, ObjectTag, Page, PageMarks, PartAt, Payload, StoredPart, Target, check_md5, described,
+    object_tag, part_tag, read_json, unless_missing, unquoted,
 };
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Refusal, Signer};
 use crate::store::key::encode_component;
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use http::Method;
 use http::header::{self, HeaderName};
+use md5::{Digest as _, Md5};
 use serde::Deserialize;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -93,10 +96,19 @@ impl OciTarget {
         self.signer.call(context, outgoing).await
     }
 
+    async fn head(&self, context: &ThreadContext, key: &str) -> Result<Answer, Refusal> {
+        let path = format!("o/{}", encode_component(&self.name(key)));
+        self.call(context, (Method::HEAD, &path, LIST), &Payload::default()).await
+    }
+
     /// Returns the address of an upload, relative to the bucket.
     fn upload(&self, key: &str, upload: &str) -> String {
         format!("u/{}?uploadId={}", encode_component(&self.name(key)), encode_component(upload))
     }
+}
+
+fn has_size_of(object: &Entry, parts: &[StoredPart]) -> bool {
+    object.size == parts.iter().map(|part| part.len).sum::<u64>()
 }
 
 fn without_missing(answer: Result<Answer, Refusal>) -> Result<(), Failure> {
@@ -113,9 +125,11 @@ impl Target for OciTarget {
         payload.md5();
     }
 
-    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure> {
+    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<ObjectTag, Failure> {
         let path = format!("o/{}", encode_component(&self.name(key)));
-        check_md5(&self.call(context, (Method::PUT, &path, WRITE), payload).await?, payload)
+        let answer = self.call(context, (Method::PUT, &path, WRITE), payload).await?;
+        check_md5(&answer, payload)?;
+        Ok(object_tag(&answer))
     }
 
     async fn begin(&self, context: &ThreadContext, key: &str) -> Result<String, Failure> {
@@ -131,11 +145,12 @@ impl Target for OciTarget {
         key: &str,
         at: PartAt<'_>,
         payload: &Payload,
-    ) -> Result<String, Failure> {
+    ) -> Result<StoredPart, Failure> {
         let path = format!("{}&uploadPartNum={}", self.upload(key, at.upload), at.number);
         let answer = self.call(context, (Method::PUT, &path, WRITE), payload).await?;
         check_md5(&answer, payload)?;
-        part_tag(&answer)
+        let digest = Some(payload.md5().to_owned());
+        Ok(StoredPart { digest, ..at.stored(payload, part_tag(&answer)?) })
     }
 
     async fn complete(
@@ -144,11 +159,24 @@ impl Target for OciTarget {
         key: &str,
         upload: &str,
         parts: &[StoredPart],
-    ) -> Result<(), Failure> {
+    ) -> Result<ObjectTag, Failure> {
         let parts: Vec<_> = parts.iter().map(|part| json!({"partNum": part.number, "etag": part.tag})).collect();
         let body = Payload::from(json!({"partsToCommit": parts}).to_string().into_bytes());
-        self.call(context, (Method::POST, &self.upload(key, upload), WRITE), &body).await?;
-        Ok(())
+        let answer = self.call(context, (Method::POST, &self.upload(key, upload), WRITE), &body).await?;
+        Ok(object_tag(&answer))
+    }
+
+    async fn joined(&self, context: &ThreadContext, key: &str, parts: &[StoredPart]) -> Result<Option<Entry>, Failure> {
+        let answer = match self.head(context, key).await {
+            Err(refusal) if refusal.is_missing() => return Ok(None),
+            answer => answer?,
+        };
+        let md5 = answer.header("opc-multipart-md5").map(str::to_owned);
+        let found = described(key, Ok(answer))?;
+        let digests = parts.iter().filter_map(|part| BASE64_STANDARD.decode(part.digest.as_deref()?).ok());
+        let expected = BASE64_STANDARD.encode(Md5::digest(digests.flatten().collect::<Vec<_>>()));
+        let expected = format!("{expected}-{}", parts.len());
+        Ok(found.filter(|found| md5.as_ref() == Some(&expected) && has_size_of(found, parts)))
     }
 
     async fn abort(&self, context: &ThreadContext, key: &str, upload: &str) -> Result<(), Failure> {
@@ -159,7 +187,7 @@ impl Target for OciTarget {
     async fn unfinished(&self, context: &ThreadContext, key: &str) -> Result<Vec<String>, Failure> {
         let name = self.name(key);
         let mut found = Vec::new();
-        let mut page: Option<String> = None;
+        let (mut page, mut marks): (Option<String>, _) = (None, PageMarks::default());
         loop {
             let path = match &page {
                 Some(page) => format!("u?page={}", encode_component(page)),
@@ -168,10 +196,9 @@ impl Target for OciTarget {
             let answer = self.call(context, (Method::GET, &path, LIST), &Payload::default()).await?;
             let uploads: Vec<Unfinished> = read_json(&answer.body, "the list of uploads")?;
             found.extend(uploads.into_iter().filter(|upload| upload.object == name).map(|upload| upload.upload_id));
-            page = answer.header("opc-next-page").map(str::to_owned);
-            if page.is_none() {
-                return Ok(found);
-            }
+            let Some(next) = answer.header("opc-next-page") else { return Ok(found) };
+            marks.check(next)?;
+            page = Some(next.to_owned());
         }
     }
 
@@ -190,15 +217,14 @@ impl Target for OciTarget {
         let objects = listed.objects.into_iter().map(|object| Entry {
             key: object.name,
             size: object.size.unwrap_or(0),
-            etag: object.etag,
+            etag: object.etag.as_deref().map(unquoted),
             modified: object.time_modified.and_then(|time| humantime::parse_rfc3339(&time).ok()),
         });
         Ok(Page::below(own, objects, listed.prefixes.into_iter(), listed.next_start_with))
     }
 
-    async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
-        let path = format!("o/{}", encode_component(&self.name(key)));
-        size_of(self.call(context, (Method::HEAD, &path, LIST), &Payload::default()).await)
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
+        described(key, self.head(context, key).await)
     }
 
     async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure> {

@@ -4,8 +4,8 @@ use super::protocol::S3Protocol;
 use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::destination::{
-    Entry, ListRequest, Page, PartAt, Payload, StoredPart, Target, check_md5, part_tag, read_xml, size_of,
-    unless_missing, unquoted,
+    Entry, ListRequest, ObjectTag, Page, PartAt, Payload, StoredPart, Target, check_md5, described, object_tag,
+    part_tag, read_xml, unless_missing, unquoted,
 };
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Protocol, Refusal, Signer};
@@ -13,6 +13,7 @@ use crate::store::key::encode_component;
 use async_trait::async_trait;
 use http::Method;
 use http::header::{self, HeaderName};
+use md5::{Digest as _, Md5};
 use serde::Deserialize;
 use std::fmt::Write as _;
 
@@ -87,6 +88,12 @@ pub(crate) struct S3Target<P> {
 #[serde(rename_all = "PascalCase")]
 struct Initiated {
     upload_id: String,
+}
+
+#[derive(Deserialize)]
+struct Joined {
+    #[serde(rename = "ETag")]
+    etag: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -168,6 +175,20 @@ impl<P: BucketProtocol> S3Target<P> {
     }
 }
 
+/// Returns false for the tag of an object that does not consist of `parts`. S3 and most other stores make the tag of the
+/// MD5 of the parts' own tags, and of their number. A tag of another form is accepted.
+fn may_consist_of(tag: Option<&str>, parts: &[StoredPart]) -> bool {
+    let md5 = |tag: &str| hex::decode(tag).ok().filter(|md5| md5.len() == 16);
+    let Some(tag) = tag else { return true };
+    let (joined, count) = tag.split_once('-').unwrap_or((tag, ""));
+    let Some(joined) = md5(joined) else { return true };
+    if count.parse() != Ok(parts.len()) {
+        return false;
+    }
+    let tags: Option<Vec<_>> = parts.iter().map(|part| md5(&unquoted(&part.tag))).collect();
+    tags.is_none_or(|tags| Md5::digest(tags.concat())[..] == joined[..])
+}
+
 fn escape(text: &str) -> String {
     quick_xml::escape::escape(text).into_owned()
 }
@@ -186,9 +207,10 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         }
     }
 
-    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<(), Failure> {
+    async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<ObjectTag, Failure> {
         let answer = self.call(context, (Method::PUT, Some(key), "", Right::Write), payload).await?;
-        check_md5(&answer, payload)
+        check_md5(&answer, payload)?;
+        Ok(object_tag(&answer))
     }
 
     async fn begin(&self, context: &ThreadContext, key: &str) -> Result<String, Failure> {
@@ -203,11 +225,11 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         key: &str,
         at: PartAt<'_>,
         payload: &Payload,
-    ) -> Result<String, Failure> {
+    ) -> Result<StoredPart, Failure> {
         let query = format!("partNumber={}&uploadId={}", at.number, encode_component(at.upload));
         let answer = self.call(context, (Method::PUT, Some(key), &query, Right::Write), payload).await?;
         check_md5(&answer, payload)?;
-        part_tag(&answer)
+        Ok(at.stored(payload, part_tag(&answer)?))
     }
 
     async fn complete(
@@ -216,7 +238,7 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         key: &str,
         upload: &str,
         parts: &[StoredPart],
-    ) -> Result<(), Failure> {
+    ) -> Result<ObjectTag, Failure> {
         let mut body = String::from("<CompleteMultipartUpload>");
         for part in parts {
             let tag = escape(&part.tag);
@@ -228,7 +250,18 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         let answer = self.call(context, (Method::POST, Some(key), &query, Right::Write), &body).await?;
         // The status is sent before the parts are joined, so a failure is in the body.
         let is_joined = String::from_utf8_lossy(&answer.body).contains("<CompleteMultipartUploadResult");
-        if is_joined { Ok(()) } else { Err(Failure::network("the store did not join the parts")) }
+        if !is_joined {
+            return Err(Failure::network("the store did not join the parts"));
+        }
+        // Blanks before the document keep the connection open.
+        let joined = read_xml::<Joined>(answer.body.trim_ascii_start(), "the description of the object");
+        Ok(joined.ok().and_then(|joined| joined.etag).as_deref().map(unquoted))
+    }
+
+    async fn joined(&self, context: &ThreadContext, key: &str, parts: &[StoredPart]) -> Result<Option<Entry>, Failure> {
+        let object = self.find(context, key).await?;
+        let len = parts.iter().map(|part| part.len).sum::<u64>();
+        Ok(object.filter(|object| object.size == len && may_consist_of(object.etag.as_deref(), parts)))
     }
 
     async fn abort(&self, context: &ThreadContext, key: &str, upload: &str) -> Result<(), Failure> {
@@ -267,9 +300,9 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         Ok(Page::below(own, objects, folders, listed.next_continuation_token))
     }
 
-    async fn size(&self, context: &ThreadContext, key: &str) -> Result<Option<u64>, Failure> {
+    async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
         let exchange = (Method::HEAD, Some(key), "", Right::List);
-        size_of(self.call(context, exchange, &Payload::default()).await)
+        described(key, self.call(context, exchange, &Payload::default()).await)
     }
 
     async fn delete(&self, context: &ThreadContext, key: &str) -> Result<(), Failure> {

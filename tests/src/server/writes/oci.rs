@@ -5,6 +5,8 @@ use crate::server::answer::Answer;
 use crate::server::date;
 use crate::server::sigv4::decode;
 use crate::server::state::State;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use forebay_loader::sync::{Arc, Ordering};
 use http::Method;
@@ -46,8 +48,13 @@ pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: 
                 let parts: Vec<_> = sent["partsToCommit"].as_array().into_iter().flatten().map(part).collect();
                 match state.unfinished.complete(key, id, &parts) {
                     Ok(whole) => {
-                        store(state, key, whole, 200);
-                        nothing(state, 200, &[])
+                        let md5 = format!("{}-{}", BASE64_STANDARD.encode(&whole.md5), whole.parts);
+                        let tag = format!("\"{id}\"");
+                        let digest = Some(("opc-multipart-md5", md5));
+                        match state.root.put_joined(key, whole.bytes, tag, digest) {
+                            Ok(()) => nothing(state, 200, &[("etag", id)]),
+                            Err(_) => problem(500, "InternalServerError"),
+                        }
                     }
                     Err("NoSuchUpload") => problem(404, "NoSuchUpload"),
                     Err(code) => problem(400, code),

@@ -43,8 +43,15 @@ pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: 
             let tags = elements(&text, "ETag").into_iter().map(|tag| tag.replace("&quot;", "\""));
             match state.unfinished.complete(key, upload, &numbers.zip(tags).collect::<Vec<_>>()) {
                 Ok(whole) => {
-                    store(state, key, whole, 200);
-                    xml(state, "<CompleteMultipartUploadResult></CompleteMultipartUploadResult>".to_owned())
+                    let tag = format!("\"{}-{}\"", hex::encode(&whole.md5), whole.parts);
+                    let text = format!("<ETag>{}</ETag>", escape(&tag));
+                    match state.root.put_joined(key, whole.bytes, tag, None) {
+                        Ok(()) => {
+                            let name = "CompleteMultipartUploadResult";
+                            xml(state, format!("<{name}><Key>{}</Key>{text}</{name}>", escape(key)))
+                        }
+                        Err(e) => problem(state, StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &e.to_string()),
+                    }
                 }
                 Err("NoSuchUpload") => gone(),
                 Err(code) => problem(state, StatusCode::BAD_REQUEST, code, "the parts are not those of the upload"),
