@@ -50,17 +50,68 @@ pub(crate) fn apart<T: Send + 'static>(
     py: Python<'_>,
     body: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let refused = |e| error::to_python(py, &Error::from_io(e, "the system cannot start a thread"));
-    sync::spawn("forebay-call", move || {
-        // After an interrupt the receiver is gone.
-        let _ = sender.send(body());
-    })
-    .map_err(refused)?;
-    let receiver = sync::Mutex::new(receiver);
-    wait(py, || match receiver.lock().recv_timeout(SIGNALS_EVERY) {
-        Ok(result) => result.map(Some),
-        Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
-        Err(mpsc::RecvTimeoutError::Disconnected) => Err(Error::internal("a call into the engine panicked")),
-    })
+    let call = Call::start(py, body)?;
+    wait(py, || call.result()?.transpose())
+}
+
+/// Like [`apart`], for a call that is not left alone: after an interrupt, `cancel` is called, and the interrupt is raised
+/// once `body` has ended. A second interrupt ends this wait.
+///
+/// # Errors
+///
+/// As [`apart`].
+pub(crate) fn apart_until<T: Send + 'static>(
+    py: Python<'_>,
+    cancel: impl Fn() + Send + Sync,
+    body: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let call = Call::start(py, body)?;
+    let mut interrupt = None;
+    loop {
+        if let Some(result) = enter(py, || call.result())? {
+            return match interrupt {
+                Some(interrupt) => Err(interrupt),
+                None => result.map_err(|e| error::to_python(py, &e)),
+            };
+        }
+        if let Err(raised) = py.check_signals() {
+            if let Some(first) = interrupt {
+                return Err(first);
+            }
+            py.detach(&cancel);
+            interrupt = Some(raised);
+        }
+    }
+}
+
+/// Call into the engine on another thread.
+struct Call<T>(sync::Mutex<mpsc::Receiver<Result<T>>>);
+
+impl<T: Send + 'static> Call<T> {
+    fn start(py: Python<'_>, body: impl FnOnce() -> Result<T> + Send + 'static) -> PyResult<Self> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let refused = |e| error::to_python(py, &Error::from_io(e, "the system cannot start a thread"));
+        sync::spawn("forebay-call", move || {
+            // After an interrupt the receiver is gone.
+            let _ = sender.send(body());
+        })
+        .map_err(refused)?;
+        Ok(Self(sync::Mutex::new(receiver)))
+    }
+
+    /// Returns the call's result if it ends within [`SIGNALS_EVERY`].
+    fn result(&self) -> Result<Option<Result<T>>> {
+        match self.0.lock().recv_timeout(SIGNALS_EVERY) {
+            Ok(result) => Ok(Some(result)),
+            Err(mpsc::RecvTimeoutError::Timeout) => Ok(None),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(Error::internal("a call into the engine panicked")),
+        }
+    }
+}
+
+/// Drops a value whose drop may join threads. Releases the interpreter's lock first, if there is an interpreter.
+pub(crate) fn drop_detached<T: Send>(value: T) {
+    let mut value = Some(value);
+    Python::try_attach(|py| py.detach(|| drop(value.take())));
+    drop(value);
 }

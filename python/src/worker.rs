@@ -156,7 +156,7 @@ impl Drop for Reader {
             std::mem::forget(reader);
             return;
         }
-        drop_detached(reader);
+        enter::drop_detached(reader);
     }
 }
 
@@ -328,7 +328,7 @@ impl Drop for Samples {
             std::mem::forget(state);
             return;
         }
-        drop_detached(state);
+        enter::drop_detached(state);
     }
 }
 
@@ -349,11 +349,4 @@ fn fetch_and_read(
         let found = reader.fetch_and_read(sample, &mut buffer, attempts)?;
         Ok((buffer, found))
     })
-}
-
-/// Drops a value whose drop may join threads. Releases the interpreter's lock first, if there is an interpreter.
-fn drop_detached<T: Send>(value: T) {
-    let mut value = Some(value);
-    Python::try_attach(|py| py.detach(|| drop(value.take())));
-    drop(value);
 }

@@ -56,26 +56,42 @@ impl MdsWriter {
         for (kind, parts) in &values {
             sample.push(from_python(kind, parts)?);
         }
-        enter::enter(py, || match self.0.lock().as_mut() {
-            Some(writer) => writer.write(&sample),
-            None => Err(finished()),
+        let mut is_added = false;
+        enter::wait(py, || {
+            let mut writer = self.0.lock();
+            let writer = writer.as_mut().ok_or_else(finished)?;
+            if !is_added {
+                // After an interrupt, an earlier sample's shard may still wait for room.
+                if !writer.drain(enter::SIGNALS_EVERY)? {
+                    return Ok(None);
+                }
+                writer.add(&sample)?;
+                is_added = true;
+            }
+            Ok(writer.drain(enter::SIGNALS_EVERY)?.then_some(()))
         })
     }
 
-    /// Writes the last shard and the index.
+    /// Writes the last shard and the index. An interrupt ends uploads, and there is no index.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
-        enter::enter(py, || match self.0.lock().take() {
-            Some(writer) => writer.finish().map(drop),
-            None => Err(finished()),
-        })
+        let writer = enter::enter(py, || self.0.lock().take().ok_or_else(finished))?;
+        let canceller = writer.canceller();
+        enter::apart_until(py, move || canceller.cancel(), move || writer.finish().map(drop))
     }
 
     /// Stops without an index.
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
-        enter::enter(py, || {
-            self.0.lock().take();
+        let Some(writer) = enter::enter(py, || Ok(self.0.lock().take()))? else { return Ok(()) };
+        enter::apart(py, move || {
+            drop(writer);
             Ok(())
         })
+    }
+}
+
+impl Drop for MdsWriter {
+    fn drop(&mut self) {
+        enter::drop_detached(self.0.get_mut().take());
     }
 }
 

@@ -1,7 +1,7 @@
 //! The writer: cuts samples into shards, and passes full shards to threads.
 
 use bytes::Bytes;
-use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam::channel::{Receiver, SendTimeoutError, Sender, bounded, unbounded};
 
 use super::sample;
 use super::shard::{Frame, Samples, split_by_sizes};
@@ -15,7 +15,8 @@ use crate::format::index::{Index, Shard, ShardSettings};
 use crate::format::layout::Layout;
 use crate::format::table::too_large;
 use crate::format::{Compression, HashAlgo};
-use crate::sync::{Arc, AtomicBool, JoinHandle, Ordering, spawn};
+use crate::sync::{Arc, AtomicBool, JoinHandle, Ordering, Weak, spawn};
+use std::time::Duration;
 
 /// Default limit on a shard's raw size in bytes, as in the reference.
 pub const SIZE_LIMIT_DEFAULT: u64 = 1 << 26;
@@ -35,7 +36,8 @@ pub struct Options {
     pub size_limit: Option<u64>,
     /// Threads that hash, compress and store; 0 means as many as there are CPUs.
     ///
-    /// Up to `threads + 2` shards are in memory at once: one per thread, one queued, one under construction.
+    /// Up to `threads + 2` shards are in memory at once: one per thread, one queued, one under construction. Compression
+    /// needs a second copy of a thread's shard, and the compressed one.
     pub threads: usize,
     /// Index of values after the samples of MDS shards. It does not count against the size limit, so that the shards
     /// hold the same samples with and without it.
@@ -62,6 +64,9 @@ impl Options {
     }
 }
 
+/// Longest wait for room in the queue before the writer checks again if its threads have stopped.
+const ROOM_WAIT: Duration = Duration::from_secs(1);
+
 /// Writer of a data set. Without [`finish`](Self::finish) there is no index, hence no data set.
 pub struct Writer {
     context: Arc<WriterContext>,
@@ -69,8 +74,10 @@ pub struct Writer {
     /// Bytes that count against the size limit so far.
     limit_bytes: u64,
     scratch: Scratch,
-    /// Shards that have been queued, and number of the next one.
+    /// Shards that are complete, and number of the next one.
     shards: usize,
+    /// Complete shard that waits for room in the queue.
+    full: Option<(usize, Samples)>,
     workers: Option<Workers>,
     /// Process of the threads, which do not exist in a forked child.
     process: u32,
@@ -82,7 +89,7 @@ struct WriterContext {
     options: Options,
     frame: Frame,
     sink: Box<dyn Sink>,
-    /// Set by the first failure, and by a writer that is dropped: queued work is then pointless.
+    /// Set by the first failure, by a writer that is dropped, and by a cancellation: queued work is then pointless.
     stopped: AtomicBool,
 }
 
@@ -119,6 +126,7 @@ impl Writer {
             limit_bytes,
             scratch: Scratch::default(),
             shards: 0,
+            full: None,
             workers,
             process: std::process::id(),
         })
@@ -147,14 +155,26 @@ impl Writer {
     /// added, and writing can continue. Or the failure of a thread, after which nothing more can be written.
     /// [`crate::ErrorKind::Closed`] in a forked child.
     pub fn write(&mut self, values: &[Value<'_>]) -> Result<()> {
+        self.add(values)?;
+        self.flush()
+    }
+
+    /// Adds a sample as [`write`](Self::write), without waiting for room in the queue of the threads if this sample
+    /// completes a shard. The caller calls [`drain`](Self::drain) before the next sample, or `add` waits.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn add(&mut self, values: &[Value<'_>]) -> Result<()> {
         self.check_process()?;
+        self.flush()?;
         let start = self.samples.bytes.len();
         sample::encode(&self.context.layout, values, &mut self.scratch, &mut self.samples.bytes)?;
         self.count_sample(start)
     }
 
-    /// Counts the sample that was added from `start` to the end of the samples' bytes, and flushes the samples before
-    /// it if the shard is full.
+    /// Counts the sample that was added from `start` to the end of the samples' bytes, and completes the shard before it
+    /// if it is full.
     fn count_sample(&mut self, start: usize) -> Result<()> {
         let bytes = (self.samples.bytes.len() - start) as u64;
         let counted = bytes + self.context.frame.limit_bytes_per_sample();
@@ -163,7 +183,7 @@ impl Writer {
         if self.context.options.size_limit.is_some_and(|limit| limit < self.limit_bytes + counted) {
             // The reference flushes even an empty shard: a first sample that is too large leaves one.
             let sample = self.samples.bytes.split_off(start);
-            self.flush()?;
+            self.complete_shard();
             self.samples.bytes = sample;
             (before, count) = (0, 0);
         }
@@ -181,17 +201,44 @@ impl Writer {
         }
     }
 
-    /// Queues the samples so far for a thread, and waits while the queue is full.
-    fn flush(&mut self) -> Result<()> {
-        let samples = std::mem::take(&mut self.samples);
+    /// Makes a shard of the samples so far. There is none that waits for room.
+    fn complete_shard(&mut self) {
+        let mut samples = std::mem::take(&mut self.samples);
+        // Samples grow in a vector that may have twice the room.
+        samples.bytes.shrink_to_fit();
+        self.full = Some((self.shards, samples));
         self.limit_bytes = self.context.frame.limit_bytes();
-        let is_stopped = self.context.stopped.load(Ordering::Acquire);
-        match self.workers.as_ref().filter(|_| !is_stopped) {
-            Some(workers) if workers.jobs.send((self.shards, samples)).is_ok() => {}
-            _ => return Err(self.failure()),
-        }
         self.shards += 1;
+    }
+
+    /// Passes a complete shard to the threads, and waits at most `limit` for room in their queue. Returns false if it
+    /// still waits for room.
+    ///
+    /// # Errors
+    ///
+    /// The failure of a thread, after which nothing more can be written. [`crate::ErrorKind::Closed`] in a forked child.
+    pub fn drain(&mut self, limit: Duration) -> Result<bool> {
+        self.check_process()?;
+        let Some(full) = self.full.take() else { return Ok(true) };
+        let is_stopped = self.context.stopped.load(Ordering::Acquire);
+        match self.workers.as_ref().filter(|_| !is_stopped).map(|workers| workers.jobs.send_timeout(full, limit)) {
+            Some(Ok(())) => Ok(true),
+            Some(Err(SendTimeoutError::Timeout(full))) => {
+                self.full = Some(full);
+                Ok(false)
+            }
+            _ => Err(self.failure()),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        while !self.drain(ROOM_WAIT)? {}
         Ok(())
+    }
+
+    /// Returns the way to end this writer while another thread is in one of its methods.
+    pub fn canceller(&self) -> Canceller {
+        Canceller(Arc::downgrade(&self.context))
     }
 
     /// Returns the failure that stopped the threads.
@@ -210,8 +257,9 @@ impl Writer {
     /// The first failure of a thread or of the sink. There is then no index. [`crate::ErrorKind::Closed`] in a forked
     /// child.
     pub fn finish(mut self) -> Result<Index> {
-        self.check_process()?;
+        self.flush()?;
         if !self.samples.sizes.is_empty() {
+            self.complete_shard();
             self.flush()?;
         }
         let workers = self
@@ -222,6 +270,10 @@ impl Writer {
         for (number, result) in workers.join() {
             shards[number] = Some(result?);
         }
+        // Without a failure of a thread.
+        if self.context.stopped.load(Ordering::Acquire) {
+            return Err(Error::new(crate::ErrorKind::Closed, "the writer was cancelled; there is no index"));
+        }
         let shards: Option<Vec<_>> = shards.into_iter().collect();
         let index = Index { shards: shards.ok_or_else(|| Error::internal("a thread ended without its shard"))? };
         self.context.sink.finish(index.to_json().as_bytes())?;
@@ -231,14 +283,35 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        let Some(workers) = self.workers.take() else { return };
+        let workers = self.workers.take();
         if self.process == std::process::id() {
-            self.context.stopped.store(true, Ordering::Release);
-            drop(workers.join());
+            self.context.cancel();
+            drop(workers.map(Workers::join));
         } else {
-            // Locks of its channels may be held by threads that do not exist here.
-            std::mem::forget(workers);
+            // Locks of the channels and the sink may be held by threads that do not exist here, and a sink waits for its
+            // own threads.
+            std::mem::forget((workers, Arc::clone(&self.context)));
         }
+    }
+}
+
+/// Way to end a [`Writer`] while another thread is in one of its methods.
+#[derive(Clone)]
+pub struct Canceller(Weak<WriterContext>);
+
+impl Canceller {
+    /// Ends the writer without an index, and without waiting for that: calls in progress end soon, with an error unless
+    /// the index is already stored.
+    pub fn cancel(&self) {
+        if let Some(context) = self.0.upgrade() {
+            context.cancel();
+        }
+    }
+}
+
+impl std::fmt::Debug for Canceller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Canceller").finish_non_exhaustive()
     }
 }
 
@@ -286,6 +359,11 @@ impl Workers {
 }
 
 impl WriterContext {
+    fn cancel(&self) {
+        self.stopped.store(true, Ordering::Release);
+        self.sink.cancel();
+    }
+
     /// Builds shard `number`, stores its files, and describes it for the index.
     fn store(&self, number: usize, samples: Samples) -> Result<Shard> {
         let count = samples.sizes.len() as u64;

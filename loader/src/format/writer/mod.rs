@@ -27,7 +27,7 @@ mod store;
 mod tests;
 mod values;
 
-pub use driver::{Options, SIZE_LIMIT_DEFAULT, Writer};
+pub use driver::{Canceller, Options, SIZE_LIMIT_DEFAULT, Writer};
 pub use sample::encode as encode_sample;
 pub use shard::split_by_sizes;
 pub use sink::{LocalDir, Sink};
