@@ -1,8 +1,12 @@
 """Errors of forebay.Loader for wrong data or calls."""
 
+import contextlib
+import functools
+import http.server
 import logging
 import os
 import pickle
+import threading
 
 import pytest
 from loaders import NUMBER, numbers, ordered
@@ -108,6 +112,66 @@ def test_a_closed_loader_is_an_error(pictures):
     for use in (lambda: next(batches), lambda: iter(loader), loader.state_dict):
         with pytest.raises(fb.ClosedError):
             use()
+
+
+class Holding(http.server.SimpleHTTPRequestHandler):
+    """Serves the index at once and a shard when `go` is set."""
+
+    def do_GET(self):
+        if self.path.endswith(".mds"):
+            self.server.asked.set()
+            self.server.go.wait()
+        with contextlib.suppress(ConnectionError):
+            super().do_GET()
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.mark.parametrize("closed", ["iterator", "loader"])
+def test_close_ends_a_next_that_waits_in_another_thread(tmp_path, pictures, closed):
+    with ordered(pictures, shuffle=True) as loader:
+        epochs = [numbers(loader) for _ in range(2)]
+    errors = []
+
+    def take(batches):
+        with pytest.raises(fb.ClosedError) as caught:
+            next(batches)
+        errors.append(str(caught.value))
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Holding, directory=pictures)) as server:
+        server.asked, server.go = threading.Event(), threading.Event()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        remote = f"http://127.0.0.1:{server.server_port}"
+        arguments = {"remote": remote, "local": tmp_path / "local", "fields": NUMBER, "batch_size": 16, "shuffle": True}
+        try:
+            with fb.Loader(**arguments) as loader:
+                batches = iter(loader)
+                taker = threading.Thread(target=take, args=(batches,))
+                taker.start()
+                server.asked.wait()
+                (batches if closed == "iterator" else loader).close()
+                taker.join()
+                server.go.set()
+                if closed == "iterator":
+                    assert errors == ["this iterator was closed: iter of the loader starts the next epoch"]
+                    assert (loader.state_dict()["epoch"], loader.state_dict()["sample_in_epoch"]) == (0, 0)
+                    assert numbers(loader) == epochs[1]
+                else:
+                    assert errors == ["this loader was closed: make another one"]
+        finally:
+            server.go.set()
+            server.shutdown()
+
+
+@pytest.mark.parametrize("devices", ["cpu", ["cpu", "cpu"]])
+def test_an_epoch_that_is_ended_under_an_iterator_names_no_function_of_the_engine(pictures, devices):
+    with ordered(pictures, device=devices) as loader:
+        batches = iter(loader)
+        next(batches)
+        batches._started.clear()
+        with pytest.raises(fb.ClosedError, match="the epoch of this iterator was ended: iter of the loader starts the next one"):
+            next(batches)
 
 
 def test_errors_are_subclasses_of_the_usual_exceptions():

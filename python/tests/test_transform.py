@@ -45,6 +45,48 @@ def test_a_batch_whose_transform_raises_is_delivered_again(pictures, error):
         assert numbers(resumed) == expected[1:]
 
 
+@pytest.mark.parametrize("adapts", [False, True])
+@pytest.mark.parametrize("position", [0, 1, -1])
+def test_a_transform_that_raises_ends_the_epoch_with_the_loop(pictures, position, adapts):
+    """The program keeps the error, whose traceback has the variables of the loop's calls."""
+    from forebay.integrations.torch import DataLoader
+
+    with ordered(pictures, shuffle=True) as loader:
+        first, second = numbers(loader), numbers(loader)
+    found, errors = [], []
+
+    def fails(batch):
+        if batch["number"].tolist() == first[position]:
+            raise Fault
+        return batch
+
+    with ordered(pictures, shuffle=True, transform=fails) as loader:
+        try:
+            for batch in DataLoader(loader) if adapts else loader:
+                found.append(batch["number"].tolist())
+        except Fault as error:
+            errors.append(error)
+        assert found == first[:position] and len(errors) == 1
+        assert [engine.started_epoch() for engine in loader._engines] == [None], "threads make batches"
+        state = loader.state_dict()
+        assert (state["epoch"], state["sample_in_epoch"]) == (0, 16 * len(found))
+        assert numbers(loader) == second
+    with ordered(pictures, shuffle=True) as resumed:
+        resumed.load_state_dict(state)
+        assert numbers(resumed) == first[len(found) :]
+
+
+def test_a_batch_that_cannot_be_shown_ends_the_epoch(pictures):
+    def fails(batch):
+        raise Fault
+
+    with ordered(pictures, transform=fails) as loader:
+        with pytest.raises(Fault):
+            loader._peek()
+        assert [engine.started_epoch() for engine in loader._engines] == [None]
+        assert (loader.epoch, loader.state_dict()["sample_in_epoch"]) == (0, 0)
+
+
 @pytest.mark.parametrize("is_last", [False, True])
 def test_threads_lose_no_batch_whose_transform_raises(pictures, is_last):
     with ordered(pictures) as loader:

@@ -1,28 +1,17 @@
-"""Iterator of a loader's epoch, and the object that trainers set the epoch of."""
+"""Iterator of a loader's epoch."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import warnings
+from types import TracebackType
 from typing import Any
 
 from .errors import ClosedError
 from .world import check_group
 
-__all__ = ["Epoch", "EpochSetter"]
-
-
-class EpochSetter:
-    """Stand-in for a DataLoader's batch sampler, with the attributes that Lightning reads; it is not iterated.
-
-    Lightning 2.6 looks for `sampler.set_epoch`, and with DeepSpeed for `batch_size`. Accelerate and Transformers look at
-    the batch sampler of a torch `DataLoader` alone.
-    """
-
-    def __init__(self, loader: Any) -> None:
-        self.sampler = self
-        self.set_epoch = loader.set_epoch
-        self.batch_size = loader.batch_size
+__all__ = ["Epoch"]
 
 
 _Held = tuple[int, list[Any]]
@@ -71,16 +60,18 @@ class Epoch:
                 if not self.abandoned:
                     loader._warn_of_unused_place()
                 self._take(held)
-            batch = self._converted(held)
+            batch = _converted(loader, held)
             number = held[0][0]
             with self._lock:
                 self._pending.pop(number, None)
                 self._in_flight.discard(number)
-                if loader._failing is self and not self._failed():
-                    loader._failing = None
+                self._note_failed()
             return batch
-        except BaseException:
+        except BaseException as error:
             self._keep(held)
+            _release(error.__traceback__)
+            # This frame is part of the traceback as well.
+            del self, held
             raise
 
     def peek(self) -> Any:
@@ -89,7 +80,7 @@ class Epoch:
         try:
             with self._loader._turn:
                 self._take(held)
-            return self._converted(held)
+            return _converted(self._loader, held)
         finally:
             self._keep(held)
 
@@ -108,15 +99,17 @@ class Epoch:
     def close(self) -> None:
         """Ends the iterator: its threads stop, and the batches made ahead are dropped. `break` out of a `for` does that too.
 
-        The loader's state stays; its next `iter` starts the next epoch, or this one if no batch was taken.
+        The loader's state stays; its next `iter` starts the next epoch, or this one if no batch was taken. A `next` that waits
+        in another thread raises ClosedError.
         """
         loader = self._loader
+        # In this order, and before `_turn` is taken, which a waiting `next` holds.
+        self._is_closed = True
+        self._started.clear()
         with loader._turn:
-            self._is_closed = True
             with self._lock:
                 for number in self._failed():
                     self._pending[number].clear()
-            self._started.clear()
             loader._end(self)
 
     def forget(self) -> None:
@@ -129,7 +122,9 @@ class Epoch:
     def is_running(self) -> bool:
         """True if `next` may return a batch."""
         with self._lock:
-            return not self.abandoned and (not (self._over or self._is_closed) or bool(self._pending))
+            # After `close` a batch that is in flight may still be delivered, but none that has failed.
+            held = self._in_flight if self._is_closed else self._pending
+            return not self.abandoned and (not (self._over or self._is_closed) or bool(held))
 
     def pending(self) -> tuple[int | None, bool]:
         """Returns the number of the first batch that a state leaves out, if there is one, and true if that has failed."""
@@ -146,12 +141,10 @@ class Epoch:
         """Returns the numbers of the batches that failed; the caller holds `_lock`."""
         return sorted(self._pending.keys() - self._in_flight)
 
-    def _converted(self, held: list[_Held]) -> Any:
-        """Returns the batch in `held` in the user's framework, transformed."""
-        loader = self._loader
-        batches = [loader._convert(outputs) for outputs in held[0][1]]
-        batch = batches[0] if loader._single else batches
-        return batch if loader._transform is None else loader._transform(batch)
+    def _note_failed(self) -> None:
+        """Lets the loader see the first batch that failed; the caller holds `_lock`."""
+        if not self.abandoned:
+            self._loader._failing = next(iter(self._failed()), None)
 
     def _take(self, held: list[_Held]) -> None:
         """Adds the next batch to `held`: the first one that failed, or a new one, completed by each engine.
@@ -166,8 +159,10 @@ class Epoch:
             check_group(loader._world)
         if self.abandoned:
             raise ClosedError("a newer iterator, load_state_dict or close ended this one: only one is alive at a time")
-        if self._is_closed:
-            raise ClosedError("this iterator was closed: iter of the loader starts the next epoch")
+        self._check_open()
+        if loader._trainer.ends_next:
+            loader._trainer.end_pass()
+            self._over = True
         with self._lock:
             failed = self._failed()
             if not failed and self._over:
@@ -181,21 +176,34 @@ class Epoch:
             self._is_resumed = loader._loaded_sample(loader.epoch) > 0
         if loader._started:
             self._started, loader._started = loader._started, []
+        # `close` may have missed the epoch that this thread has just taken over.
+        self._check_open()
         loader._is_fresh = False
         loader._loaded = None
         loader._peeked = None
         for engine in loader._engines[len(taken) :]:
-            taken.extend(map(type(engine).next, (engine,)))
+            try:
+                taken.extend(map(type(engine).next, (engine,)))
+            except ClosedError:
+                # The engine's message names the engine's functions.
+                loader._check()
+                self._check_open()
+                raise ClosedError("the epoch of this iterator was ended: iter of the loader starts the next one") from None
             if taken[-1] is None:
                 self._end(held)
                 raise StopIteration
             self._is_empty = False
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("this iterator was closed: iter of the loader starts the next epoch")
 
     def _end(self, held: list[_Held]) -> None:
         """Ends the epoch, of which the batch in `held` is not a part."""
         number, taken = held[0]
         taken.clear()
         self._over = True
+        self._loader._trainer.end_pass()
         with self._lock:
             self._pending.pop(number, None)
             self._in_flight.discard(number)
@@ -212,8 +220,10 @@ class Epoch:
             with self._lock:
                 self._pending[number] = taken
                 self._in_flight.discard(number)
-                if taken and not self.abandoned:
-                    self._loader._failing = self
+                self._note_failed()
+                if self._is_closed:
+                    # No call delivers it.
+                    taken.clear()
 
     def _warn_of_no_batch(self) -> None:
         # Not at the start, because counting batches needs a plan of the epoch, which takes time.
@@ -224,3 +234,22 @@ class Epoch:
         else:
             return
         warnings.warn(f"an epoch has no batch: {why}", stacklevel=5)
+
+
+def _converted(loader: Any, held: list[_Held]) -> Any:
+    """Returns the batch in `held` in the user's framework, transformed."""
+    batches = [loader._convert(outputs) for outputs in held[0][1]]
+    batch = batches[0] if loader._single else batches
+    return batch if loader._transform is None else loader._transform(batch)
+
+
+def _release(traceback: TracebackType | None) -> None:
+    """Drops the variables of this file's frames in a traceback.
+
+    A program may keep an error, and its traceback has the iterator, which would keep the epoch running.
+    """
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == _release.__code__.co_filename:
+            with contextlib.suppress(RuntimeError):  # A frame that runs.
+                traceback.tb_frame.clear()
+        traceback = traceback.tb_next

@@ -17,10 +17,11 @@ from typing import Any
 from . import _forebay
 from .arguments import ByteSize, Count, OnError, Samples, Seconds, by_name, checked, checks, shown, whole, within
 from .convert import Batch, converter, replicas
-from .epoch import Epoch, EpochSetter
+from .epoch import Epoch
 from .errors import ClosedError, ConfigError, StateError
 from .fields import Field, specs
 from .streams import Stream
+from .trainer_epochs import EpochSetter, Place, TrainerEpochs, trainer_epoch_of
 from .transform import Transform
 from .world import World, check_group, detect
 
@@ -249,12 +250,15 @@ class Loader:
         self._starting: int | None = None
         # Iterator with the batch of `_peek`, until that batch is delivered.
         self._peeked: Epoch | None = None
-        # Iterator with batches that are delivered again. Its state does not count them, also if the caller has dropped it.
-        self._failing: Epoch | None = None
+        # Number of the first batch that the last iterator has taken and not delivered. The state does not count it, also after
+        # the caller has dropped the iterator, which ends the epoch.
+        self._failing: int | None = None
         # Epoch that `set_epoch` has named and no `iter` has started yet.
         self._named_epoch: int | None = None
-        # Epoch and sample of the state that was loaded and that no batch has followed yet.
-        self._loaded: tuple[int, int] | None = None
+        # The epochs of a trainer that may differ from the loader's.
+        self._trainer = TrainerEpochs()
+        # Place of the state that was loaded and that no batch has followed yet.
+        self._loaded: Place | None = None
         # Samples of a batch on all devices of all ranks together.
         self._samples_per_step: int = config["batch_size"] * self._world.world_size * len(devices) // (config["replication"] or 1)
 
@@ -285,17 +289,23 @@ class Loader:
             StopIteration: The loaded state is the end of an epoch.
         """
         with self._turn:
-            iterator, loaded = iter(self), self._loaded
+            iterator, loaded, is_shown = iter(self), self._loaded, False
             try:
-                return iterator.peek()
+                batch = iterator.peek()
+                is_shown = True
+                return batch
             finally:
                 # Nothing was delivered yet, and the iterator holds a batch that the engines do not have any more.
-                if self._failing is iterator:
+                if self._failing is not None:
                     self._is_fresh, self._loaded, self._peeked = True, loaded, iterator
+                    if not is_shown:
+                        # The next `iter` makes it again.
+                        iterator.close()
 
     def _start(self) -> None:
         """Starts the epoch that the next batch belongs to, unless it has been started already."""
         target = self.epoch
+        self._trainer.begin_pass(self._named_epoch is not None)
         if self._starting is not None or target != self._engines[0].epoch - self._is_fresh:
             loaded, self._starting = self._loaded, target
             self._move(target, self._loaded_sample(target))
@@ -311,17 +321,17 @@ class Loader:
 
     def _loaded_sample(self, epoch: int) -> int:
         """Returns the place where `epoch` begins: that of the loaded state, if it is of this epoch, or 0."""
-        return self._loaded[1] if self._loaded is not None and self._loaded[0] == epoch else 0
+        return self._loaded.sample if self._loaded is not None and self._loaded.epoch == epoch else 0
 
     def _warn_of_unused_place(self) -> None:
         """Warns if a state was loaded, no batch has followed it, and `set_epoch` has named an earlier epoch.
 
         A later epoch is no mistake: a trainer may have ended the loaded one before its last batch.
         """
-        if self._loaded is None or self._loaded[0] <= self.epoch:
+        if self._loaded is None or self._loaded.epoch <= self.epoch:
             return
-        epoch, sample = self._loaded
-        batch = len(self) - self._engines[0].batches_from(sample)
+        epoch = self._loaded.epoch
+        batch = len(self) - self._engines[0].batches_from(self._loaded.sample)
         warnings.warn(
             f"the loaded state is at batch {batch} of epoch {epoch}, but set_epoch({self.epoch}) was called after it was loaded: this "
             f"place is dropped, and epoch {self.epoch} starts at its first batch. To resume, loop over range(loader.epoch, n), which "
@@ -335,7 +345,7 @@ class Loader:
 
     def _load(self, state: dict[str, Any], strict: bool) -> None:
         """Loads a state; the caller holds `_turn`."""
-        document = json.dumps(state, default=_plain)
+        document, trainer_epoch = json.dumps(state, default=_plain), trainer_epoch_of(state)
         # In one step of the interpreter: an interrupt between two engines would leave them at different places.
         list(map(operator.methodcaller("load_state_dict", document, strict), self._engines))
         # An iterator that no batch was taken from moves to the new epoch.
@@ -346,7 +356,7 @@ class Loader:
         self._is_fresh = False
         self._started = []
         self._named_epoch = self._starting = None
-        self._loaded = int(state["epoch"]), int(state.get("sample_in_epoch", 0))
+        self._loaded = Place(int(state["epoch"]), int(state.get("sample_in_epoch", 0)), *trainer_epoch)
 
     def _end(self, epoch: Epoch) -> None:
         """Ends the epoch of an iterator that is closed, if no batch was asked for yet; the caller holds `_turn`."""
@@ -409,9 +419,31 @@ class Loader:
         self._check()
         epoch = whole("epoch", epoch)
         with self._turn:
-            self._named_epoch = epoch
-            if self._is_fresh:
-                self._start()
+            self._trainer.name(None)
+            self._name(epoch)
+
+    def _follow_trainer(self, epoch: int) -> None:
+        """Like `set_epoch`, for a trainer that may iterate this loader more or less than once in its epoch.
+
+        The place of a state is resumed in the epoch of the trainer in which it was saved, and in no other one.
+        """
+        self._check()
+        epoch = whole("epoch", epoch)
+        with self._turn:
+            place, target, ends_next = self._loaded, epoch, False
+            if place is not None and place.trainer_epoch == epoch:
+                target, ends_next = place.epoch, place.is_over
+            elif place is not None and place.trainer_epoch is not None and place.trainer_epoch < epoch:
+                # Also of this epoch, as the engines may have been moved there.
+                self._loaded, self._starting = None, epoch
+            self._trainer.name(epoch, ends_next)
+            self._name(target)
+
+    def _name(self, epoch: int) -> None:
+        """Names the epoch of the next `iter`; the caller holds `_turn`."""
+        self._named_epoch = epoch
+        if self._is_fresh:
+            self._start()
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batches delivered so far; batches made ahead do not count.
@@ -425,11 +457,15 @@ class Loader:
         """
         self._check()
         check_group(self._world)
-        iterator, named = self._live(), self._named_epoch
+        iterator, named, failing = self._live(), self._named_epoch, self._failing
         if iterator is not None and iterator.is_running:
-            return json.loads(self._engines[0].state_dict(*iterator.pending()))
-        state = json.loads(self._engines[0].state_dict(None, False))
-        return state if named is None else state | {"epoch": named, "sample_in_epoch": self._loaded_sample(named)}
+            pending, named = iterator.pending(), None
+        else:
+            pending = (failing, True) if failing is not None and named is None else (None, False)
+        state = json.loads(self._engines[0].state_dict(*pending))
+        if named is not None:
+            state |= {"epoch": named, "sample_in_epoch": self._loaded_sample(named)}
+        return self._trainer.record(state, named is not None)
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Makes the next `iter` resume the position of `state`, on any legal number of ranks.
@@ -449,6 +485,7 @@ class Loader:
             raise StateError(f"a state is a dict from state_dict(), but this dict has {keys}: pass the item with the state")
         with self._turn:
             self._load(dict(state), strict)
+            self._trainer.load(self._loaded)
             self._abandon()
 
     def _seek(self, batch: int) -> None:

@@ -1,6 +1,7 @@
 """A loader as the data loader of Lightning's Trainer, in one process."""
 
 import types
+import warnings
 
 import pytest
 from jobs import SAMPLES, STEPS
@@ -9,6 +10,7 @@ lightning = pytest.importorskip("lightning", reason="the trainers are not instal
 
 import torch  # noqa: E402
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, TQDMProgressBar  # noqa: E402
+from lightning.pytorch.utilities import CombinedLoader  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -153,3 +155,39 @@ def test_a_loader_of_a_hook_that_is_made_again_gets_the_epoch(make, order, train
     module = Hooked()
     trainer(max_epochs=3, reload_dataloaders_every_n_epochs=1).fit(module)
     assert module.trained == order[: 3 * STEPS]
+
+
+class Pairs(Module):
+    """Records the samples of each step of two loaders."""
+
+    def training_step(self, batch, number):
+        self.trained.append([part and part["x"].tolist() for part in (batch["a"], batch["b"])])
+        return self.layer(torch.ones(1, 1)).mean()
+
+
+@pytest.mark.parametrize("sizes", [(12, 28), (28, 12), (12, 84), (12, 12)])
+@pytest.mark.parametrize("mode", ["max_size_cycle", "max_size", "min_size"])
+def test_several_loaders_resume_within_an_epoch(make, trainer, tmp_path, mode, sizes):
+    def fit(resumed=None):
+        folder = tmp_path / str(resumed)
+        saves = ModelCheckpoint(folder, "{step}", save_top_k=-1, every_n_train_steps=1)
+        module, loaders = Pairs(), {name: make(batch_size=size) for name, size in zip("ab", sizes)}
+        saved = resumed and tmp_path / str(None) / f"step={resumed}.ckpt"
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "the loaded state")
+            trainer(max_epochs=3, callbacks=[saves]).fit(module, CombinedLoader(loaders, mode), ckpt_path=saved, weights_only=False)
+        return module.trained, folder
+
+    whole, _ = fit()
+    steps = len(whole) // 3
+    assert steps == (min if mode == "min_size" else max)(-(-SAMPLES // size) for size in sizes)
+    for step in range(1, 2 * steps + 2):
+        trained, folder = fit(step)
+        assert trained == whole[step:], f"after step {step}"
+        # A checkpoint of the resumed job is that of the undisturbed one.
+        for later in range(step + 1, 2 * steps + 2):
+            states = [
+                torch.load(place / f"step={later}.ckpt", weights_only=False)["loops"]["fit_loop"]["state_dict"]["combined_loader"]
+                for place in (tmp_path / str(None), folder)
+            ]
+            assert states[0] == states[1], f"step {later} after a resume at step {step}"

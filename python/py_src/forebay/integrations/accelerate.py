@@ -58,7 +58,7 @@ class _Batches(DataLoaderStateMixin, torch.Batches):
         return super().begin_pass()
 
     def __getitems__(self, numbers: Sequence[int]) -> Any:
-        if self._batches is None:
+        if self._batches is None and not self._has_failed:
             self.begin()
         batch = super().__getitems__(numbers)
         self.end_of_dataloader = self._next >= len(self.loader) or self._is_last()

@@ -128,8 +128,9 @@ class Batches(torch.utils.data.Dataset):
             self._is_over = True
             raise
         except BaseException:
-            # The library's next number is that of the batch after, so this one would be left out.
-            self._has_failed = True
+            # The library's next number is that of the batch after, so this one would be left out. The library may keep the
+            # error, whose traceback has this object.
+            self._has_failed, self._batches = True, None
             raise
 
     def end_pass(self, number_of_pass: int) -> None:
