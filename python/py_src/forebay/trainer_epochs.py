@@ -1,9 +1,8 @@
 """Epochs as a trainer counts them.
 
 A trainer names its epoch with `set_epoch`, and a loader then runs the epoch of that number. Lightning combines loaders of
-unequal length in one epoch of its own: a short one is iterated again where it ends, or delivers nothing from there on. So
-such a loader is in another epoch than its trainer, or at an end that its trainer has not reached, and a state has to
-record both.
+unequal length in one of its epochs: a short one is iterated again where it ends, or delivers nothing from there on. So such
+a loader is in another epoch than its trainer, or at an end that its trainer has not reached, and a state records both.
 """
 
 from __future__ import annotations

@@ -174,6 +174,38 @@ def test_a_loop_from_the_first_epoch_after_a_resume_warns(prepared, order):
             assert taken(loader) == order[epoch * STEPS : (epoch + 1) * STEPS]
 
 
+@pytest.mark.parametrize("steps", [2, STEPS])
+def test_an_evaluation_whose_position_is_not_saved_starts_at_its_beginning(make, order, tmp_path, steps):
+    def prepare():
+        accelerator = Accelerator(cpu=True)
+        return accelerator, *accelerator.prepare(DataLoader(make()), DataLoader(make(shuffle=False), saves_position=False))
+
+    def evaluated(val, limit=None):
+        found = []
+        for batch in val:
+            found += batch["x"].tolist()
+            if len(found) == limit:
+                break
+        return found
+
+    accelerator, train, val = prepare()
+    for number, _ in enumerate(train, 1):
+        assert evaluated(val, 24) == list(range(24))
+        if number == steps:
+            accelerator.save_state(tmp_path)
+            break
+    accelerator, train, val = prepare()
+    accelerator.load_state(tmp_path)
+    # The checkpoint may be one of a DataLoader whose position was saved.
+    for name in tmp_path.glob("dl_state_dict.bin"):
+        name.rename(tmp_path / "dl_state_dict_1.bin")
+    assert evaluated(val) == evaluated(val) == list(range(SAMPLES))
+    assert taken(train) == order[steps:STEPS]
+    accelerator, _, val = prepare()
+    accelerator.load_state(tmp_path)
+    assert (val.first_batch, evaluated(val)) == (0, list(range(SAMPLES)))
+
+
 def test_a_bare_loader_can_be_registered_for_checkpoints(make, order, tmp_path):
     accelerator = Accelerator(cpu=True)
     loader = accelerator.prepare(make())

@@ -122,6 +122,22 @@ def test_a_checkpoint_resumes_where_skipped_samples_have_emptied_batches(make_sp
         assert trainer.state.global_step == steps
 
 
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_max_steps_are_reached_where_skipped_samples_have_emptied_batches(make_spoilt, fit, accumulation):
+    arguments = {"max_steps": 12, "gradient_accumulation_steps": accumulation}
+    model, trainer = fit(make_spoilt((0, 2, 3)), save_strategy="steps", save_steps=5, **arguments)
+    # Gradients are applied at the end of an epoch, whose two batches are one step of accumulation.
+    assert (trainer.state.global_step, len(model.trained)) == (12, 12 * accumulation)
+    resumed, trainer = fit(make_spoilt((0, 2, 3)), resume=5, **arguments)
+    assert (trainer.state.global_step, resumed.trained) == (12, model.trained[5 * accumulation :])
+
+
+def test_a_search_for_the_batch_size_is_refused(make, fit):
+    with pytest.raises(fb.ConfigError, match=r"auto_find_batch_size=True .* forebay.Loader\(..., batch_size=\)"):
+        fit(make(), auto_find_batch_size=True)
+    fit([{"x": number} for number in range(8)], auto_find_batch_size=True, num_train_epochs=1)
+
+
 def test_a_resume_without_the_data_starts_an_epoch(make, order, fit):
     fit(make(), num_train_epochs=1, save_strategy="steps", save_steps=4)
     model, _ = fit(make(), resume=4, num_train_epochs=1, ignore_data_skip=True)

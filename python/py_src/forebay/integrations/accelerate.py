@@ -26,10 +26,17 @@ class DataLoader(torch.DataLoader):
 
     Args:
         loader: Loader with a single device.
+        saves_position: Put the position into `save_state`. False for an evaluation: each one starts at its beginning, also
+            after a `load_state` of a checkpoint that was saved while an evaluation ran or after one that was left by `break`.
+        **others: None. Batch size, threads and the like are the loader's.
     """
 
     _is_accelerate_prepared = True
-    use_stateful_dataloader = True
+
+    def __init__(self, loader: Loader, saves_position: bool = True, **others: Any) -> None:
+        # Accelerate saves and loads states of data loaders that have this attribute.
+        self.use_stateful_dataloader = saves_position
+        super().__init__(loader, **others)
 
     def _batches_of(self, loader: Loader) -> torch.Batches:
         return _Batches(loader)

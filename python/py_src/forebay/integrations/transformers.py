@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -31,7 +32,8 @@ class LoaderTrainer:
     epoch, on another number of processes too.
 
     Raises:
-        ConfigError: A data set is a DataLoader, or one Loader is for both training and evaluation.
+        ConfigError: A data set is a DataLoader, one Loader is for both training and evaluation, or the arguments ask for
+            `auto_find_batch_size`.
     """
 
     _rows_seen = 0
@@ -45,6 +47,11 @@ class LoaderTrainer:
             if isinstance(data, Loader) and data is self.train_dataset:
                 raise ConfigError("train_dataset and eval_dataset are one Loader, whose epoch an evaluation would end: make a second one")
         if isinstance(self.train_dataset, Loader):
+            if self.args.auto_find_batch_size:
+                raise ConfigError(
+                    "auto_find_batch_size=True has no effect on a Loader, whose batches have the size that it was made with: leave it out, "
+                    "and set the size by forebay.Loader(..., batch_size=)"
+                )
             self.args.per_device_train_batch_size = self.train_dataset.batch_size
             self._train_batch_size = self.args.train_batch_size
             # Trainer may make a callback again, without arguments.
@@ -61,6 +68,13 @@ class LoaderTrainer:
     def get_test_dataloader(self, test_dataset: Any) -> Any:
         loaded = self._loaded(test_dataset)
         return super().get_test_dataloader(test_dataset) if loaded is None else loaded
+
+    def set_initial_training_values(self, args: Any, dataloader: Any) -> tuple[Any, ...]:
+        epochs, *others = super().set_initial_training_values(args, dataloader)
+        if args.max_steps > 0 and isinstance(self.train_dataset, Loader) and self.train_dataset._may_lack_batches:
+            # As for a data set without a length: an epoch may have fewer steps than `len`, so `max_steps` decides.
+            epochs = sys.maxsize
+        return epochs, *others
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
         # Trainer counts epochs by their steps. Where skipped samples may empty batches, an epoch may have fewer.
