@@ -12,27 +12,30 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use std::rc::Rc;
 
-/// Body of a response. Its connection returns to the pool when all bytes have been read.
+/// Body of a response. Its connection returns to the pool when all bytes have been read, if the request's are all sent.
 pub(crate) struct HttpBody {
     pool: Rc<ConnectionPool>,
     incoming: Incoming,
     frame: Bytes,
     connection: Option<(Sender, Origin)>,
+    has_sent_all: bool,
 }
 
 impl HttpBody {
     pub(crate) fn new(context: &ThreadContext, exchange: Exchange) -> Self {
+        let has_sent_all = exchange.has_sent_all();
         Self {
             pool: context.connections.clone(),
             incoming: exchange.response.into_body(),
             frame: Bytes::new(),
             connection: Some((exchange.sender, exchange.origin)),
+            has_sent_all,
         }
     }
 
     /// Returns the connection to the pool after the last byte. Dropping an unread body closes it.
     fn release_connection(&mut self) {
-        if let Some((sender, origin)) = self.connection.take() {
+        if let Some((sender, origin)) = self.connection.take().filter(|_| self.has_sent_all) {
             self.pool.put(origin, sender);
         }
     }

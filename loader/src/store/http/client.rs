@@ -2,7 +2,7 @@
 
 use super::connect::connect;
 use super::pool::{Origin, Sender};
-use super::sent::SentBody;
+use super::sent::{SentBody, Taken};
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
 use crate::{Error, ErrorKind};
@@ -20,6 +20,15 @@ pub(crate) struct Exchange {
     pub(crate) response: Response<Incoming>,
     pub(crate) sender: Sender,
     pub(crate) origin: Origin,
+    pub(crate) taken: Taken,
+}
+
+impl Exchange {
+    /// Returns true if the connection may be used again after the response. A server may reject a request before it has
+    /// read the body, and then never read the rest; after a success it has read all of it.
+    pub(super) fn has_sent_all(&self) -> bool {
+        self.taken.is_of_nothing() || self.response.status().is_success() && self.taken.is_all()
+    }
 }
 
 /// Sends `request`, whose address is absolute, and waits for the head of the response.
@@ -69,8 +78,10 @@ async fn exchange(
             continue;
         }
         context.shared.counters.requests.add(1);
-        match sender.send_request(on_wire(context, origin, request, body())).await {
-            Ok(response) => return Ok(Exchange { response, sender, origin: origin.clone() }),
+        let body = body();
+        let taken = body.taken();
+        match sender.send_request(on_wire(context, origin, request, body)).await {
+            Ok(response) => return Ok(Exchange { response, sender, origin: origin.clone(), taken }),
             Err(e) if is_kept && !is_sent_once && (e.is_canceled() || e.is_closed() || e.is_incomplete_message()) => {}
             Err(e) => {
                 let why = Error::new(ErrorKind::Network, "the server gave no response");

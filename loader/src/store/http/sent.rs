@@ -15,9 +15,27 @@ const FRAME_BYTES: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct SentBody {
     pieces: VecDeque<Bytes>,
+    /// Bytes of the pieces.
     bytes: u64,
-    /// Counts the bytes that the connection has taken.
+    taken: Taken,
+}
+
+/// Bytes of a request's body that the connection has taken. It may still have some of them in its buffer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Taken {
     taken: Arc<AtomicU64>,
+    total: u64,
+}
+
+impl Taken {
+    /// Returns true for a request without a body.
+    pub(super) fn is_of_nothing(&self) -> bool {
+        self.total == 0
+    }
+
+    pub(super) fn is_all(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) >= self.total
+    }
 }
 
 impl SentBody {
@@ -25,7 +43,11 @@ impl SentBody {
     pub(super) fn new(pieces: &[Bytes], taken: &Arc<AtomicU64>) -> Self {
         let pieces: VecDeque<_> = pieces.iter().filter(|piece| !piece.is_empty()).cloned().collect();
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Self { pieces, bytes, taken: taken.clone() }
+        Self { pieces, bytes, taken: Taken { taken: taken.clone(), total: bytes } }
+    }
+
+    pub(super) fn taken(&self) -> Taken {
+        self.taken.clone()
     }
 }
 
@@ -46,7 +68,7 @@ impl Body for SentBody {
             self.pieces.pop_front();
         }
         self.bytes -= frame.len() as u64;
-        self.taken.fetch_add(frame.len() as u64, Ordering::Relaxed);
+        self.taken.taken.fetch_add(frame.len() as u64, Ordering::Relaxed);
         Poll::Ready(Some(Ok(Frame::data(frame))))
     }
 
