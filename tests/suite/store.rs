@@ -36,3 +36,5 @@ mod troubles;
 mod write;
 #[path = "store/write_faults.rs"]
 mod write_faults;
+#[path = "store/write_rejections.rs"]
+mod write_rejections;

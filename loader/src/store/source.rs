@@ -14,6 +14,9 @@ pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 /// Bytes that count as progress: with the default timeout a connection may be as slow as 273 bytes per second.
 pub(super) const PROGRESS_BYTES: usize = 16 << 10;
 
+/// Times `limit` that a [patient](TimedBody::patient) read takes at most: 20 minutes with the default timeout.
+const PATIENCE: u32 = 20;
+
 /// Version of an object. Its bytes are the same as long as its version is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Version {
@@ -73,26 +76,40 @@ pub(crate) struct TimedBody<'a> {
     /// Time by which the next [`PROGRESS_BYTES`] must be there, and how many are.
     due: Duration,
     bytes: usize,
+    /// Bytes that count as progress.
+    least: usize,
+    /// Time by which the whole body must be there; `None` where its least rate bounds that.
+    end: Option<Duration>,
 }
 
 impl<'a> TimedBody<'a> {
     pub(crate) fn new(context: &'a ThreadContext, body: &'a mut dyn Body, limit: Duration) -> Self {
-        Self { context, body, limit, due: context.shared.clock.now() + limit, bytes: 0 }
+        let due = context.shared.clock.now() + limit;
+        Self { context, body, limit, due, bytes: 0, least: PROGRESS_BYTES, end: None }
+    }
+
+    /// Creates a body of which each byte counts as progress, for at most [`PATIENCE`] times `limit`. S3 sends a blank every
+    /// some seconds while it works on a request.
+    pub(crate) fn patient(context: &'a ThreadContext, body: &'a mut dyn Body, limit: Duration) -> Self {
+        let end = context.shared.clock.now() + limit.saturating_mul(PATIENCE);
+        Self { least: 1, end: Some(end), ..Self::new(context, body, limit) }
     }
 
     pub(crate) async fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
         let clock = &self.context.shared.clock;
-        let remaining = self.due.saturating_sub(clock.now());
+        let until = self.end.map_or(self.due, |end| end.min(self.due));
+        let remaining = until.saturating_sub(clock.now());
         let n = self.context.within(remaining, self.body.read(out)).await.unwrap_or_else(|| {
             let (bytes, limit) = (self.bytes, self.limit.as_secs_f64());
             let why = match bytes {
+                0 if until < self.due => format!("the response did not end within {} s", limit * f64::from(PATIENCE)),
                 0 => format!("no byte arrived for {limit} s"),
                 _ => format!("only {bytes} bytes arrived in {limit} s, and {PROGRESS_BYTES} are the least"),
             };
             Err(Failure::transient(Error::new(ErrorKind::Timeout, why)))
         })?;
         self.bytes += n;
-        if self.bytes >= PROGRESS_BYTES {
+        if self.bytes >= self.least {
             (self.due, self.bytes) = (clock.now() + self.limit, 0);
         }
         Ok(n)
@@ -134,5 +151,56 @@ pub(crate) trait Source: Send + Sync {
     /// length may be that of a gateway.
     fn is_on_network(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::stats::Stats;
+    use crate::store::config::StoreConfig;
+    use crate::store::context::StoreContext;
+    use crate::sync::Arc;
+
+    /// Body of which each byte takes half a minute.
+    struct Blanks {
+        clock: Clock,
+        left: usize,
+    }
+
+    #[async_trait(?Send)]
+    impl Body for Blanks {
+        async fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+            self.clock.advance(Duration::from_secs(30));
+            tokio::task::yield_now().await;
+            let n = self.left.min(1);
+            out[..n].fill(b' ');
+            self.left -= n;
+            Ok(n)
+        }
+    }
+
+    /// Returns the number of bytes that were read of a body of `left`, or the reason for which it failed.
+    fn read(is_patient: bool, left: usize) -> Result<usize, String> {
+        let clock = Clock::manual();
+        let shared = StoreContext::new(StoreConfig::default(), clock.clone(), Arc::new(Stats::default()));
+        let context = ThreadContext::new(&Arc::new(shared), 0, false);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let (mut body, limit) = (Blanks { clock, left }, Duration::from_secs(60));
+            let start = if is_patient { TimedBody::patient } else { TimedBody::new };
+            let mut body = start(&context, &mut body, limit);
+            let mut bytes = Vec::new();
+            let result = body.read_whole(1000, &mut bytes).await;
+            result.map(|_| bytes.len()).map_err(|failure| failure.error.to_string())
+        })
+    }
+
+    #[test]
+    fn a_blank_counts_as_progress_where_a_store_keeps_the_connection_open_with_them() {
+        assert_eq!(read(true, 30), Ok(30));
+        assert!(read(false, 30).expect_err("below the least rate").contains("16384 are the least"));
+        assert!(read(true, 1000).expect_err("20 minutes").contains("did not end within 1200 s"));
     }
 }

@@ -38,6 +38,10 @@ pub struct Options {
     pub interface: Interface,
     /// Reject bodies without a digest.
     pub needs_digest: bool,
+    /// Reject objects without a checksum, as a bucket of S3 with Object Lock does.
+    pub needs_checksum: bool,
+    /// Entity tags of objects that consist of parts are no digests of these, as with keys of KMS.
+    pub has_opaque_tags: bool,
     /// Serve https with the test certificate (for `localhost` and 127.0.0.1).
     pub tls: bool,
     /// Number of threads.
@@ -62,6 +66,8 @@ impl Default for Options {
             issuer: None,
             interface: Interface::default(),
             needs_digest: false,
+            needs_checksum: false,
+            has_opaque_tags: false,
             tls: false,
             threads: 1,
             bytes_per_s: None,

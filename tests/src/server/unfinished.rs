@@ -23,6 +23,8 @@ pub enum Interface {
 #[derive(Debug)]
 pub(super) struct Upload {
     pub(super) key: String,
+    /// Each part has a checksum, which the end of the upload repeats.
+    pub(super) has_checksums: bool,
     parts: BTreeMap<u32, Part>,
 }
 
@@ -37,6 +39,9 @@ pub(super) struct Whole {
     pub(super) bytes: Bytes,
     /// MD5 of the parts' MD5s, one after the other.
     pub(super) md5: Vec<u8>,
+    /// SHA-256 of each part.
+    pub(super) sha256: Vec<Vec<u8>>,
+    pub(super) has_checksums: bool,
     pub(super) parts: usize,
 }
 
@@ -58,11 +63,11 @@ impl Unfinished {
     }
 
     /// Begins an upload, and returns its name.
-    pub(super) fn begin(&self, key: &str) -> String {
+    pub(super) fn begin(&self, key: &str, has_checksums: bool) -> String {
         let mut begun = self.begun.lock();
         *begun += 1;
         let id = format!("upload/{}+=", *begun);
-        self.uploads.lock().insert(id.clone(), Upload { key: key.to_owned(), parts: BTreeMap::new() });
+        self.uploads.lock().insert(id.clone(), Upload { key: key.to_owned(), has_checksums, parts: BTreeMap::new() });
         id
     }
 
@@ -82,14 +87,17 @@ impl Unfinished {
         if named.is_empty() || !named.is_sorted_by(|a, b| a.0 < b.0) {
             return Err("InvalidPartOrder");
         }
-        let (mut whole, mut md5) = (Vec::new(), Md5::new());
+        let has_checksums = upload.has_checksums;
+        let (mut whole, mut md5, mut sha256) = (Vec::new(), Md5::new(), Vec::new());
         for (number, tag) in named {
             let part = upload.parts.get(number).filter(|part| part.tag == *tag).ok_or("InvalidPart")?;
             whole.extend_from_slice(&part.bytes);
             md5.update(Md5::digest(&part.bytes));
+            sha256.push(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &part.bytes).as_ref().to_vec());
         }
         uploads.remove(id);
-        Ok(Whole { bytes: whole.into(), md5: md5.finalize().to_vec(), parts: named.len() })
+        let (bytes, md5, parts) = (whole.into(), md5.finalize().to_vec(), named.len());
+        Ok(Whole { bytes, md5, sha256, has_checksums, parts })
     }
 
     /// Removes an upload; false if there is none of this object.

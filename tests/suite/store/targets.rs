@@ -110,6 +110,15 @@ impl Store {
         format!("{root}/{FOLDER}")
     }
 
+    /// Returns the document of a rejection with this code.
+    pub(crate) fn rejection(self, code: &str) -> String {
+        match self {
+            Self::Dbfs => format!(r#"{{"error_code": "{code}"}}"#),
+            Self::Oci => format!(r#"{{"code": "{code}"}}"#),
+            _ => format!("<Error><Code>{code}</Code></Error>"),
+        }
+    }
+
     pub(crate) fn open(self) -> (Rig, Destination) {
         self.open_with(|options| options, |config| config)
     }

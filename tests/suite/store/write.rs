@@ -343,11 +343,6 @@ fn bytes_that_change_on_the_way_are_refused_by_the_store_and_sent_again() {
 
 #[test]
 fn wrong_keys_missing_buckets_and_missing_rights_are_explained() {
-    let denied = |store: Store, code: &str| match store {
-        Store::Dbfs => format!(r#"{{"error_code": "{code}"}}"#),
-        Store::Oci => format!(r#"{{"code": "{code}"}}"#),
-        _ => format!("<Error><Code>{code}</Code></Error>"),
-    };
     let cases = [
         (Store::S3, "AccessDenied", 403, "s3:PutObject"),
         (Store::S3, "NoSuchBucket", 404, "there is no bucket bucket"),
@@ -363,7 +358,7 @@ fn wrong_keys_missing_buckets_and_missing_rights_are_explained() {
     ];
     for (store, code, status, hint) in cases {
         let (rig, destination) = store.open();
-        rig.server.script(Rule::always("PUT", Fault::Text(status, denied(store, code))));
+        rig.server.script(Rule::always("PUT", Fault::Text(status, store.rejection(code))));
         let error = put(&destination, "k", content(50)).expect_err("refused");
         assert!(error.to_string().contains(hint), "{store:?}, {code}: {error}");
         assert!(error.to_string().contains("key k"), "{store:?}, {code}: {error}");

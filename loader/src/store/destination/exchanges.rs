@@ -80,24 +80,25 @@ async fn in_parts(context: &Rc<ThreadContext>, job: &Arc<Job>, first: Part, part
                     abort(context, job, &upload).await;
                 }
             }
-            Err(error) => note_left(context, job, "look up", &error),
+            Err(error) => warn_of_parts(context, job, "look up", &error),
         }
     }
     result
 }
 
-/// Reports parts that may remain in the store; each kind of failure once in a destination's log.
-fn note_left(context: &ThreadContext, job: &Job, step: &'static str, error: &Error) {
-    context.shared.stats.note(format!("parts of {} may remain in {}, unfinished: {step} failed", job.key, job.name));
+/// Warns of parts that may remain in the store, once for each step of a destination: a missing right concerns all objects.
+fn warn_of_parts(context: &ThreadContext, job: &Job, step: &'static str, error: &Error) {
     if job.is_first_failure_of(step) {
-        log::warn!("parts of uploads that did not finish may remain in the store: {error}");
+        let text = format!("parts of uploads that did not finish may remain in the store: {error}");
+        log::warn!("{text}");
+        context.shared.stats.note(text);
     }
 }
 
 async fn abort(context: &ThreadContext, job: &Job, upload: &str) {
     let aborted = retried(context, job, "abort", async |_| job.target.abort(context, &job.key, upload).await).await;
     if let Err(error) = aborted {
-        note_left(context, job, "abort", &error);
+        warn_of_parts(context, job, "abort", &error);
     }
 }
 

@@ -107,6 +107,7 @@ impl BucketProtocol for GcsProtocol {
             Right::List => "to list the bucket (storage.objects.list)",
             Right::Delete => "to remove objects of the bucket (storage.objects.delete)",
             Right::Abort => "to abort uploads (storage.multipartUploads.abort)",
+            Right::ListUploads => "to list unfinished uploads (storage.multipartUploads.list)",
         }
     }
 }

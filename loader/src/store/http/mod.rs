@@ -30,6 +30,7 @@ pub(crate) use pool::{ConnectionPool, Origin};
 pub(crate) use protocol::{PlainProtocol, Protocol, Rejected};
 pub use proxy::Proxies;
 pub(crate) use redirects::Redirects;
+pub(crate) use response::error_code;
 pub(crate) use source::HttpSource;
 pub(crate) use tls::Tls;
 pub(crate) use upload::{Answer, Outgoing, Refusal, Signer};

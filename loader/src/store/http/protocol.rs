@@ -48,6 +48,7 @@ pub(crate) trait Protocol: Send + Sync {
 
 /// Exchange that ended without success.
 pub(crate) struct Rejected<'a> {
+    pub(crate) address: &'a Uri,
     /// Headers of the request.
     pub(crate) sent: &'a HeaderMap,
     pub(crate) status: StatusCode,

@@ -152,7 +152,7 @@ const CODE_MEMBERS: [&str; 3] = ["error", "error_code", "code"];
 
 /// Returns the code of an error, from a header, or from a text in XML or JSON. The rest of the text is not shown, because
 /// it may repeat keys and tokens of the request, and neither is a code that does not look like one.
-pub(super) fn error_code(headers: &HeaderMap, text: &[u8]) -> Option<String> {
+pub(crate) fn error_code(headers: &HeaderMap, text: &[u8]) -> Option<String> {
     let in_header = || CODE_HEADERS.iter().find_map(|name| headers.get(*name)?.to_str().ok()).map(str::to_owned);
     let in_xml = || {
         let text = String::from_utf8_lossy(text);

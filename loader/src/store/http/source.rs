@@ -112,7 +112,7 @@ impl HttpSource {
             if status.is_success() || response::is_redirect(status) {
                 self.protocol.note(&address, received);
             }
-            let rejected = Rejected { sent: request.headers(), status, received };
+            let rejected = Rejected { address: &address, sent: request.headers(), status, received };
             if !has_learned && !status.is_success() && self.protocol.learn(&rejected) {
                 has_learned = true;
                 address = address_of_key()?;

@@ -36,8 +36,17 @@ const DENIED: [&str; 6] = [
 /// Codes of rejections of bytes that changed on the way, with the status of a wrong request.
 const DAMAGED: [&str; 4] = ["BadDigest", "Md5Mismatch", "UnmatchedContentMD5", "XAmzContentSHA256Mismatch"];
 
-/// Code of S3 for a body that arrived too slowly, with the status of a wrong request.
-const SLOW: &str = "RequestTimeout";
+/// Codes of requests that may be accepted later, with the status of a wrong request or a conflict: a body that arrived too
+/// slowly or not to its end, and another request for the same object.
+const RETRIED: [&str; 7] = [
+    "ABORTED",
+    "ConcurrentObjectUpdate",
+    "ConditionalRequestConflict",
+    "IncompleteBody",
+    "OperationAborted",
+    "RESOURCE_CONFLICT",
+    "RequestTimeout",
+];
 
 /// Request other than for a range of an object.
 pub(crate) struct Outgoing<'a> {
@@ -48,13 +57,15 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) body: &'a Payload,
     /// A second copy of the request changes the store again.
     pub(crate) is_sent_once: bool,
+    /// The store may send its response byte by byte while it works.
+    pub(crate) is_patient: bool,
     /// Right that the request needs, for the message about a rejection.
     pub(crate) right: String,
 }
 
 impl<'a> Outgoing<'a> {
     pub(crate) fn new(method: Method, address: String, body: &'a Payload, right: impl Into<String>) -> Self {
-        Self { method, address, headers: Vec::new(), body, is_sent_once: false, right: right.into() }
+        Self { method, address, headers: Vec::new(), body, is_sent_once: false, is_patient: false, right: right.into() }
     }
 
     pub(crate) fn with(mut self, name: HeaderName, value: impl Into<String>) -> Self {
@@ -65,6 +76,12 @@ impl<'a> Outgoing<'a> {
     /// Marks a request whose second copy would change the store again.
     pub(crate) fn once(mut self) -> Self {
         self.is_sent_once = true;
+        self
+    }
+
+    /// Marks a request that the store may take minutes for.
+    pub(crate) fn patient(mut self) -> Self {
+        self.is_patient = true;
         self
     }
 }
@@ -140,9 +157,9 @@ impl<P: Protocol> Signer<P> {
             let exchange = send(context, &request, next.body).await?;
             let (status, received) = (exchange.response.status(), exchange.response.headers());
             if status.is_success() {
-                return Ok(read(context, exchange).await?);
+                return Ok(read(context, exchange, next.is_patient).await?);
             }
-            let rejected = Rejected { sent: request.headers(), status, received };
+            let rejected = Rejected { address: &address, sent: request.headers(), status, received };
             if !has_learned && self.protocol.learn(&rejected) {
                 has_learned = true;
                 next = outgoing();
@@ -191,7 +208,12 @@ impl<P: Protocol> Signer<P> {
             let message = format!("the store received other bytes than were sent ({}, {code})", status.as_u16());
             failure = Failure::transient(Error::new(ErrorKind::Checksum, message));
         }
-        failure.is_retried |= code.as_deref() == Some(SLOW);
+        let is_conflict = status == StatusCode::CONFLICT && code.is_none();
+        if is_conflict || code.as_deref().is_some_and(|code| RETRIED.contains(&code)) {
+            let code = code.as_deref().unwrap_or("conflict");
+            let message = format!("the store did not accept the request now ({}, {code})", status.as_u16());
+            failure = Failure { retry_after: failure.retry_after, ..Failure::network(message) };
+        }
         let is_signed = request.headers().contains_key(header::AUTHORIZATION)
             || request.uri().query().is_some_and(|q| q.contains("sig="));
         let is_denied = matches!(status, StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
@@ -243,11 +265,12 @@ async fn send(context: &ThreadContext, request: &Request<Bytes>, body: &Payload)
     }
 }
 
-async fn read(context: &ThreadContext, exchange: Exchange) -> Result<Answer, Failure> {
+async fn read(context: &ThreadContext, exchange: Exchange, is_patient: bool) -> Result<Answer, Failure> {
     let limit = context.shared.config.download_timeout;
     let headers = exchange.response.headers().clone();
     let (mut incoming, mut body) = (HttpBody::new(context, exchange), Vec::new());
-    if !TimedBody::new(context, &mut incoming, limit).read_whole(RESPONSE_BYTES_MAX, &mut body).await? {
+    let start = if is_patient { TimedBody::patient } else { TimedBody::new };
+    if !start(context, &mut incoming, limit).read_whole(RESPONSE_BYTES_MAX, &mut body).await? {
         return Err(Failure::permanent(Error::format("the response is larger than 64 MiB")));
     }
     Ok(Answer { headers, body })

@@ -25,6 +25,7 @@ const PARTS_MAX: u64 = 10_000;
 
 const WRITE: &str = "to write to the bucket (OBJECT_CREATE, and OBJECT_OVERWRITE to replace)";
 const LIST: &str = "to list the bucket (OBJECT_INSPECT)";
+const LIST_UPLOADS: &str = "to list unfinished uploads (BUCKET_READ)";
 const DELETE: &str = "to remove objects of the bucket (OBJECT_DELETE)";
 
 /// Folder in a bucket.
@@ -193,7 +194,7 @@ impl Target for OciTarget {
                 Some(page) => format!("u?page={}", encode_component(page)),
                 None => "u".to_owned(),
             };
-            let answer = self.call(context, (Method::GET, &path, LIST), &Payload::default()).await?;
+            let answer = self.call(context, (Method::GET, &path, LIST_UPLOADS), &Payload::default()).await?;
             let uploads: Vec<Unfinished> = read_json(&answer.body, "the list of uploads")?;
             found.extend(uploads.into_iter().filter(|upload| upload.object == name).map(|upload| upload.upload_id));
             let Some(next) = answer.header("opc-next-page") else { return Ok(found) };

@@ -17,6 +17,7 @@ use crate::sync::{Arc, Mutex};
 use crate::{Error, Result};
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::header::AUTHORIZATION;
 use http::{Request, StatusCode, Uri};
 use object_store::aws::{AmazonS3, AmazonS3Builder, AwsAuthorizer, AwsCredential};
 use object_store::{RetryConfig, aws::AmazonS3ConfigKey};
@@ -24,6 +25,9 @@ use std::time::Duration;
 
 /// Region until a setting or a response names another one.
 const REGION_DEFAULT: &str = "us-east-1";
+
+/// Ends of the names of AWS's servers.
+const DOMAINS: [&str; 2] = [".amazonaws.com", ".amazonaws.com.cn"];
 
 /// One bucket, with a prefix in it.
 pub(crate) struct S3Protocol {
@@ -71,6 +75,14 @@ impl S3Protocol {
         self.settings.anonymous
     }
 
+    /// Returns true for AWS, and for other servers if that is configured: some of them reject the header.
+    pub(super) fn sends_checksum(&self) -> bool {
+        let endpoint = self.settings.endpoint.as_deref();
+        let host = endpoint.and_then(|endpoint| Origin::of(&endpoint.parse().ok()?)).map(|origin| origin.host);
+        let is_aws = endpoint.is_none() || host.is_some_and(|host| DOMAINS.iter().any(|domain| host.ends_with(domain)));
+        !self.settings.anonymous && (self.settings.checksums || is_aws)
+    }
+
     /// Returns scheme, host and path of the bucket, without a slash at the end.
     pub(super) fn bucket_address(&self) -> String {
         if let Some(endpoint) = &self.settings.endpoint {
@@ -83,6 +95,20 @@ impl S3Protocol {
             format!("https://{}.s3.{region}.{domain}", self.bucket)
         } else {
             format!("https://s3.{region}.{domain}/{}", self.bucket)
+        }
+    }
+
+    /// Returns true if a request was made for another region than the bucket's, which is `region`.
+    fn is_of_earlier_region(&self, rejected: &Rejected<'_>, region: &str) -> bool {
+        let signature = rejected.sent.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        // AWS4-HMAC-SHA256 Credential=KEY/DATE/REGION/s3/aws4_request, ...
+        let scope = signature.and_then(|text| text.split_once("Credential=")?.1.split(',').next());
+        match scope {
+            Some(scope) => scope.rsplit('/').nth(2) != Some(region),
+            None => {
+                let own = self.bucket_address().parse().ok().and_then(|own| Origin::of(&own));
+                Origin::of(rejected.address) != own
+            }
         }
     }
 
@@ -142,8 +168,7 @@ fn builder(settings: &S3Settings, bucket: &str, region: &str, bridge: &Bridge) -
 /// Returns true for `s3.REGION.amazonaws.com`, its older form `s3-REGION`, and the bucket's name before it. Others may
 /// have hosts with more labels in this domain.
 fn is_s3(origin: &Origin, bucket: &str) -> bool {
-    let domains = [".amazonaws.com", ".amazonaws.com.cn"];
-    let Some(name) = domains.iter().find_map(|domain| origin.host.strip_suffix(domain)) else { return false };
+    let Some(name) = DOMAINS.iter().find_map(|domain| origin.host.strip_suffix(domain)) else { return false };
     let name = name.strip_prefix(bucket).and_then(|name| name.strip_prefix('.')).unwrap_or(name);
     let is_region = |text: &str| text.strip_prefix(['.', '-']).is_some_and(|region| !region.contains('.'));
     origin.tls && name.strip_prefix("s3").is_some_and(|rest| rest.is_empty() || is_region(rest))
@@ -176,10 +201,14 @@ impl Protocol for S3Protocol {
         };
         let is_valid =
             !named.is_empty() && named.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-        let mut current = self.library.lock();
-        if !is_valid || current.0 == named {
+        if !is_valid {
             return false;
         }
+        if self.region() == named {
+            // Another request, which was in flight at the same time, may have learned it before.
+            return self.is_of_earlier_region(rejected, named);
+        }
+        let mut current = self.library.lock();
         let Ok(library) = builder(&self.settings, &self.bucket, named, &self.bridge).build() else { return false };
         log::info!("bucket {} is in {named}, not in {}", self.bucket, current.0);
         *current = (named.to_owned(), Arc::new(library));
@@ -209,6 +238,9 @@ impl Protocol for S3Protocol {
             (404, Some("NoSuchBucket")) => {
                 return Some(format!("there is no bucket {}: check its name and the endpoint", self.bucket));
             }
+            (400, Some("InvalidRequest")) if !self.sends_checksum() && !self.settings.anonymous => {
+                "a bucket with Object Lock needs checksums: set AWS_REQUEST_CHECKSUM_CALCULATION=when_supported"
+            }
             (404, Some("NoSuchKey")) => "check the path in `remote`, and `split`",
             // All responses of S3 without success have a code, except for some behind a proxy.
             (400..500, None) if self.settings.endpoint.is_some() => {
@@ -223,6 +255,53 @@ impl Protocol for S3Protocol {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn protocol(settings: S3Settings) -> S3Protocol {
+        let stats = Arc::new(crate::stats::Stats::default());
+        let config = crate::store::config::StoreConfig::default();
+        let threads = crate::store::threads::FetchThreads::start(config, &stats, crate::clock::Clock::manual());
+        let queues = &threads.expect("threads").queues;
+        let bucket = Bucket { name: "b".into(), prefix: String::new() };
+        S3Protocol::new(queues, settings, bucket).expect("valid")
+    }
+
+    #[test]
+    fn all_requests_in_flight_learn_the_region_of_the_bucket() {
+        for (endpoint, is_signed) in [(None, true), (None, false), (Some("http://127.0.0.1:1".to_owned()), true)] {
+            let protocol = protocol(S3Settings { endpoint, no_metadata: true, ..S3Settings::default() });
+            let request = |region: &str| {
+                let address: Uri = protocol.address("k").parse().expect("an address");
+                let mut sent = http::HeaderMap::new();
+                if is_signed {
+                    let text = format!("AWS4-HMAC-SHA256 Credential=K/20261125/{region}/s3/aws4_request, Signature=0");
+                    sent.insert(AUTHORIZATION, text.parse().expect("a header"));
+                }
+                (address, sent)
+            };
+            let mut received = http::HeaderMap::new();
+            received.insert("x-amz-bucket-region", http::HeaderValue::from_static("eu-west-1"));
+            let learns = |(address, sent): &(Uri, http::HeaderMap)| {
+                protocol.learn(&Rejected { address, sent, status: StatusCode::BAD_REQUEST, received: &received })
+            };
+            let in_flight = [(); 8].map(|()| request(REGION_DEFAULT));
+            assert!(in_flight.iter().all(learns), "{is_signed}");
+            assert_eq!(protocol.region(), "eu-west-1");
+            assert!(!learns(&request("eu-west-1")), "it was not rejected for its region");
+        }
+    }
+
+    #[test]
+    fn checksums_are_for_aws_unless_they_are_configured() {
+        let sends = |endpoint: Option<&str>, checksums, anonymous| {
+            let endpoint = endpoint.map(str::to_owned);
+            protocol(S3Settings { endpoint, checksums, anonymous, ..S3Settings::default() }).sends_checksum()
+        };
+        assert!(sends(None, false, false));
+        assert!(sends(Some("https://bucket.vpce-1.s3.us-east-1.vpce.amazonaws.com"), false, false));
+        assert!(!sends(Some("https://amazonaws.com.example.org"), false, false));
+        assert!(sends(Some("http://127.0.0.1:9000"), true, false));
+        assert!(!sends(None, true, true), "requests without a signature have another digest");
+    }
 
     #[test]
     fn only_servers_of_s3_may_have_the_credentials_of_a_bucket_on_aws() {

@@ -35,6 +35,8 @@ pub struct S3Settings {
     pub token: Option<String>,
     /// Access of uploaded objects, by one of S3's names, such as `bucket-owner-full-control`.
     pub canned_acl: Option<String>,
+    /// Send SHA-256 checksums with objects also to servers other than AWS's. Buckets with Object Lock need them.
+    pub checksums: bool,
     /// Never sign requests.
     pub anonymous: bool,
     /// Buckets for which the requester pays, or `*` for all.
@@ -79,6 +81,9 @@ impl S3Settings {
             secret_key: variable("AWS_SECRET_ACCESS_KEY"),
             token: variable("AWS_SESSION_TOKEN"),
             canned_acl: variable("S3_CANNED_ACL"),
+            checksums: variable("AWS_REQUEST_CHECKSUM_CALCULATION")
+                .or_else(|| profile.get("request_checksum_calculation"))
+                .is_some_and(|when| when.eq_ignore_ascii_case("when_supported")),
             anonymous: is_true("AWS_SKIP_SIGNATURE"),
             requester_pays: variable("MOSAICML_STREAMING_AWS_REQUESTER_PAYS")
                 .map(|buckets| buckets.split(',').map(|bucket| bucket.trim().to_owned()).collect())

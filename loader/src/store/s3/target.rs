@@ -1,16 +1,18 @@
 //! Buckets of S3 as destinations, and those of other stores with its interface.
 
 use super::protocol::S3Protocol;
-use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::destination::{
     Entry, ListRequest, ObjectTag, Page, PartAt, Payload, StoredPart, Target, check_md5, described, object_tag,
     part_tag, read_xml, unless_missing, unquoted,
 };
 use crate::store::failure::Failure;
-use crate::store::http::{Answer, Outgoing, Protocol, Refusal, Signer};
+use crate::store::http::{Answer, Outgoing, Protocol, Refusal, Signer, error_code};
 use crate::store::key::encode_component;
+use crate::{Error, ErrorKind};
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use http::Method;
 use http::header::{self, HeaderName};
 use md5::{Digest as _, Md5};
@@ -34,6 +36,11 @@ pub(crate) trait BucketProtocol: Protocol {
     /// Returns true if the bytes need a `Content-MD5`. Otherwise their SHA-256 is part of the signature.
     fn sends_md5(&self) -> bool;
 
+    /// Returns true if objects are sent with a SHA-256 that the store keeps. Buckets with Object Lock need it.
+    fn sends_checksum(&self) -> bool {
+        false
+    }
+
     /// Returns the name of the access list of new objects.
     fn acl(&self) -> Option<&str> {
         None
@@ -50,6 +57,7 @@ pub(crate) enum Right {
     List,
     Delete,
     Abort,
+    ListUploads,
 }
 
 impl BucketProtocol for S3Protocol {
@@ -65,6 +73,10 @@ impl BucketProtocol for S3Protocol {
         self.is_anonymous()
     }
 
+    fn sends_checksum(&self) -> bool {
+        self.sends_checksum()
+    }
+
     fn acl(&self) -> Option<&str> {
         self.canned_acl()
     }
@@ -75,6 +87,7 @@ impl BucketProtocol for S3Protocol {
             Right::List => "to list the bucket (s3:ListBucket)",
             Right::Delete => "to remove objects of the bucket (s3:DeleteObject)",
             Right::Abort => "to abort uploads (s3:AbortMultipartUpload)",
+            Right::ListUploads => "to list unfinished uploads (s3:ListBucketMultipartUploads)",
         }
     }
 }
@@ -149,8 +162,19 @@ impl<P: BucketProtocol> S3Target<P> {
     async fn call(
         &self,
         context: &ThreadContext,
+        exchange: (Method, Option<&str>, &str, Right),
+        payload: &Payload,
+    ) -> Result<Answer, Refusal> {
+        self.call_with(context, exchange, payload, &[]).await
+    }
+
+    /// Makes an exchange with further headers.
+    async fn call_with(
+        &self,
+        context: &ThreadContext,
         (method, key, query, right): (Method, Option<&str>, &str, Right),
         payload: &Payload,
+        headers: &[(&'static str, &str)],
     ) -> Result<Answer, Refusal> {
         let is_begin_or_end = method == Method::POST;
         let outgoing = || {
@@ -163,13 +187,25 @@ impl<P: BucketProtocol> S3Target<P> {
             if self.protocol().sends_md5() && !payload.is_empty() {
                 outgoing = outgoing.with(HeaderName::from_static("content-md5"), payload.md5());
             }
+            let checksum = match method {
+                _ if !self.protocol().sends_checksum() => None,
+                Method::PUT => Some((CHECKSUM, checksum(payload))),
+                Method::POST if query == BEGIN => Some(("x-amz-checksum-algorithm", "SHA256".to_owned())),
+                _ => None,
+            };
+            if let Some((name, value)) = checksum {
+                outgoing = outgoing.with(HeaderName::from_static(name), value);
+            }
             if method == Method::PUT && query.is_empty() || query == BEGIN {
                 outgoing = outgoing.with(header::CONTENT_TYPE, "application/octet-stream");
                 if let Some(acl) = self.protocol().acl() {
                     outgoing = outgoing.with(HeaderName::from_static("x-amz-acl"), acl);
                 }
             }
-            if is_begin_or_end { outgoing.once() } else { outgoing }
+            for (name, value) in headers {
+                outgoing = outgoing.with(HeaderName::from_static(name), *value);
+            }
+            if is_begin_or_end { outgoing.once().patient() } else { outgoing }
         };
         self.signer.call(context, outgoing).await
     }
@@ -187,6 +223,41 @@ fn may_consist_of(tag: Option<&str>, parts: &[StoredPart]) -> bool {
     }
     let tags: Option<Vec<_>> = parts.iter().map(|part| md5(&unquoted(&part.tag))).collect();
     tags.is_none_or(|tags| Md5::digest(tags.concat())[..] == joined[..])
+}
+
+/// Header with the SHA-256 of an object or a part.
+const CHECKSUM: &str = "x-amz-checksum-sha256";
+
+fn checksum(payload: &Payload) -> String {
+    BASE64_STANDARD.encode(payload.sha256())
+}
+
+/// Returns true if the checksum of an object is that of these parts' checksums.
+fn has_checksums_of(checksum: &str, parts: &[StoredPart]) -> bool {
+    let digests = parts.iter().map(|part| BASE64_STANDARD.decode(part.digest.as_deref()?).ok());
+    let Some(digests) = digests.collect::<Option<Vec<_>>>() else { return false };
+    let joined = Payload::from(digests.concat());
+    checksum == format!("{}-{}", self::checksum(&joined), parts.len())
+}
+
+/// Codes in a response after the status of success for which another attempt may help.
+const BUSY: [&str; 5] = ["InternalError", "OperationAborted", "RequestTimeout", "ServiceUnavailable", "SlowDown"];
+
+/// Returns the failure in a response whose status was sent before the parts were joined.
+fn not_joined(answer: &Answer) -> Failure {
+    let why = "the store did not join the parts";
+    match error_code(&answer.headers, &answer.body).as_deref() {
+        None => Failure::network(why),
+        Some(code) if BUSY.contains(&code) => Failure::network(format!("{why} ({code})")),
+        Some(code) => {
+            let kind = match code {
+                "NoSuchUpload" => ErrorKind::NotFound,
+                "AccessDenied" => ErrorKind::Permission,
+                _ => ErrorKind::Config,
+            };
+            Failure::permanent(Error::new(kind, format!("{why} ({code})")))
+        }
+    }
 }
 
 fn escape(text: &str) -> String {
@@ -229,7 +300,8 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         let query = format!("partNumber={}&uploadId={}", at.number, encode_component(at.upload));
         let answer = self.call(context, (Method::PUT, Some(key), &query, Right::Write), payload).await?;
         check_md5(&answer, payload)?;
-        Ok(at.stored(payload, part_tag(&answer)?))
+        let digest = self.protocol().sends_checksum().then(|| checksum(payload));
+        Ok(StoredPart { digest, ..at.stored(payload, part_tag(&answer)?) })
     }
 
     async fn complete(
@@ -242,7 +314,11 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         let mut body = String::from("<CompleteMultipartUpload>");
         for part in parts {
             let tag = escape(&part.tag);
-            let _ = write!(body, "<Part><PartNumber>{}</PartNumber><ETag>{tag}</ETag></Part>", part.number);
+            let _ = write!(body, "<Part><PartNumber>{}</PartNumber><ETag>{tag}</ETag>", part.number);
+            if let Some(checksum) = &part.digest {
+                let _ = write!(body, "<ChecksumSHA256>{checksum}</ChecksumSHA256>");
+            }
+            body.push_str("</Part>");
         }
         body.push_str("</CompleteMultipartUpload>");
         let query = format!("uploadId={}", encode_component(upload));
@@ -251,7 +327,7 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         // The status is sent before the parts are joined, so a failure is in the body.
         let is_joined = String::from_utf8_lossy(&answer.body).contains("<CompleteMultipartUploadResult");
         if !is_joined {
-            return Err(Failure::network("the store did not join the parts"));
+            return Err(not_joined(&answer));
         }
         // Blanks before the document keep the connection open.
         let joined = read_xml::<Joined>(answer.body.trim_ascii_start(), "the description of the object");
@@ -259,9 +335,20 @@ impl<P: BucketProtocol> Target for S3Target<P> {
     }
 
     async fn joined(&self, context: &ThreadContext, key: &str, parts: &[StoredPart]) -> Result<Option<Entry>, Failure> {
-        let object = self.find(context, key).await?;
+        // The checksum of an object is sent on demand, and with keys of KMS the right to decrypt is needed for it.
+        let mode = [("x-amz-checksum-mode", "ENABLED")];
+        let headers = if self.protocol().sends_checksum() { &mode[..] } else { &[] };
+        let exchange = (Method::HEAD, Some(key), "", Right::List);
+        let answer = match self.call_with(context, exchange, &Payload::default(), headers).await {
+            Err(refusal) if refusal.is_missing() => return Ok(None),
+            answer => answer?,
+        };
+        let of_checksum = answer.header(CHECKSUM).map(|checksum| has_checksums_of(checksum, parts));
+        let object = described(key, Ok(answer))?;
         let len = parts.iter().map(|part| part.len).sum::<u64>();
-        Ok(object.filter(|object| object.size == len && may_consist_of(object.etag.as_deref(), parts)))
+        Ok(object.filter(|object| {
+            object.size == len && of_checksum.unwrap_or_else(|| may_consist_of(object.etag.as_deref(), parts))
+        }))
     }
 
     async fn abort(&self, context: &ThreadContext, key: &str, upload: &str) -> Result<(), Failure> {
@@ -274,7 +361,8 @@ impl<P: BucketProtocol> Target for S3Target<P> {
     async fn unfinished(&self, context: &ThreadContext, key: &str) -> Result<Vec<String>, Failure> {
         let key = format!("{}{key}", self.protocol().prefix());
         let query = format!("uploads=&prefix={}", encode_component(&key));
-        let answer = self.call(context, (Method::GET, None, &query, Right::List), &Payload::default()).await?;
+        let exchange = (Method::GET, None, &*query, Right::ListUploads);
+        let answer = self.call(context, exchange, &Payload::default()).await?;
         let found: Unfinished = read_xml(&answer.body, "the list of uploads")?;
         Ok(found.upload.into_iter().filter(|upload| upload.key == key).map(|upload| upload.upload_id).collect())
     }

@@ -1,9 +1,11 @@
 //! Uploads, listings and removals, by the interfaces of several clouds, written from their documentation, independently
 //! of the client.
 //!
-//! * `s3`, `azure`, `oci`, `dbfs`: one interface each; `hub` only lists. `common` has what they share.
+//! * `s3`, `azure`, `oci`, `dbfs`: one interface each; `hub` only lists. `common` has what they share, `checksum`
+//!   the checksums of S3.
 
 mod azure;
+mod checksum;
 mod common;
 mod dbfs;
 mod hub;

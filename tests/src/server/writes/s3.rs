@@ -1,5 +1,6 @@
 //! S3: uploads in parts, listing version 2, removal.
 
+use super::checksum;
 use super::common::{Item, elements, nothing, page, parameters, store, xml};
 use crate::server::answer::{Answer, escape, problem};
 use crate::server::date;
@@ -13,6 +14,11 @@ use std::fmt::Write as _;
 pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
     let query = parameters(head);
     let upload = query.get("uploadId").map(String::as_str);
+    if head.method == Method::PUT
+        && let Some(problem) = checksum::check(state, head, upload, body)
+    {
+        return Some(problem);
+    }
     let gone = || problem(state, StatusCode::NOT_FOUND, "NoSuchUpload", "the upload does not exist");
     Some(match (&head.method, key, upload) {
         (&Method::GET, None, _) if query.contains_key("uploads") => {
@@ -25,7 +31,11 @@ pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: 
         }
         (&Method::GET, None, _) => list(state, &query),
         (&Method::POST, Some(key), None) if query.contains_key("uploads") => {
-            let id = escape(&state.unfinished.begin(key));
+            let has_checksums = checksum::is_announced(head);
+            if state.options.needs_checksum && !has_checksums {
+                return Some(problem(state, StatusCode::BAD_REQUEST, "InvalidRequest", "no algorithm of checksums"));
+            }
+            let id = escape(&state.unfinished.begin(key, has_checksums));
             let text =
                 format!("<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>");
             xml(state, text)
@@ -42,10 +52,15 @@ pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: 
             let numbers = elements(&text, "PartNumber").into_iter().map(|number| number.parse().unwrap_or(0));
             let tags = elements(&text, "ETag").into_iter().map(|tag| tag.replace("&quot;", "\""));
             match state.unfinished.complete(key, upload, &numbers.zip(tags).collect::<Vec<_>>()) {
+                Ok(whole) if !checksum::are_repeated(&whole, &elements(&text, "ChecksumSHA256")) => {
+                    problem(state, StatusCode::BAD_REQUEST, "InvalidRequest", "the checksums of the parts are missing")
+                }
                 Ok(whole) => {
-                    let tag = format!("\"{}-{}\"", hex::encode(&whole.md5), whole.parts);
+                    let md5 = if state.options.has_opaque_tags { "0".repeat(32) } else { hex::encode(&whole.md5) };
+                    let tag = format!("\"{md5}-{}\"", whole.parts);
+                    let digest = whole.has_checksums.then(|| (checksum::NAME, checksum::of_parts(&whole)));
                     let text = format!("<ETag>{}</ETag>", escape(&tag));
-                    match state.root.put_joined(key, whole.bytes, tag, None) {
+                    match state.root.put_joined(key, whole.bytes, tag, digest) {
                         Ok(()) => {
                             let name = "CompleteMultipartUploadResult";
                             xml(state, format!("<{name}><Key>{}</Key>{text}</{name}>", escape(key)))
