@@ -11,16 +11,15 @@ import contextlib
 import copy
 import ctypes
 import functools
-import multiprocessing.util
 import os
 import shutil
 import tempfile
 import threading
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from ... import _forebay
+from ...queue_server import QueueServer
 from ._scratch import scratch_folder
 from .storage._downloader import CloudDownloader
 
@@ -55,7 +54,7 @@ class _Cancelled(BaseException):
     """Ends a download that does not end by itself. Not an `Exception`, because downloaders may retry after one."""
 
 
-class _Service:
+class _Service(QueueServer):
     """Threads that serve one queue.
 
     Args:
@@ -65,7 +64,6 @@ class _Service:
 
     def __init__(self, streams: Sequence[OutsideStream], queue: _forebay.Fetches) -> None:
         self.streams, self.queue = streams, queue
-        self.pid = os.getpid()
         self._lock = threading.Lock()
         self._fetching: dict[int, threading.Thread] = {}
         # Idle copies of the streams' own downloaders.
@@ -73,11 +71,7 @@ class _Service:
         self._at_end = contextlib.ExitStack()
         self._folder: str | None = None
         self._is_over = False
-        self.thread = threading.Thread(target=self.run, name="forebay-downloads", daemon=True)
-        # Set before the thread starts, because Ctrl-C may arrive at once.
-        _alive.add(self)
-        _end_with_process()
-        self.thread.start()
+        super().__init__(queue, "forebay-downloads")
 
     def run(self) -> None:
         while (request := self.queue.next()) is not None:
@@ -159,34 +153,12 @@ class _Service:
             if thread is not None and thread.ident is not None:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_Cancelled))
 
-    def end(self) -> None:
-        """Closes the queue. At shutdown no thread may return from the engine into the interpreter."""
-        if self.pid == os.getpid():
-            # Connections end with the process, and an orderly close may take long.
-            self._idle.clear()
-            self.queue.close()
-            if self.thread.ident is not None:
-                self.thread.join()
+    def at_shutdown(self) -> None:
+        # Connections end with the process, and an orderly close may take long.
+        self._idle.clear()
 
 
 def _disconnect(downloader: CloudDownloader) -> None:
     # The result does not matter.
     with contextlib.suppress(Exception):
         downloader.clean_up()
-
-
-_alive: weakref.WeakSet[_Service] = weakref.WeakSet()
-# Process in which `_end_all` is registered. Workers of a DataLoader end without exit handlers.
-_ending_process: int | None = None
-
-
-def _end_with_process() -> None:
-    global _ending_process
-    if _ending_process != os.getpid():
-        _ending_process = os.getpid()
-        multiprocessing.util.Finalize(None, _end_all, exitpriority=0)
-
-
-def _end_all() -> None:
-    for service in list(_alive):
-        service.end()
