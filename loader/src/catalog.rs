@@ -13,7 +13,7 @@ use crate::error::{Context, Error, Result};
 use crate::format::{Layout, Shard};
 use crate::order::{DataSetShape, ShardId};
 use crate::stats::Stats;
-use crate::store::Simulation;
+use crate::store::{Outside, Simulation};
 use crate::sync::Arc;
 use crate::topology::Topology;
 use open::Opener;
@@ -33,7 +33,7 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Opens every stream.
+    /// Opens every stream; `outside` has the remotes of other schemes than the engine's.
     ///
     /// # Errors
     ///
@@ -43,8 +43,9 @@ impl Catalog {
         stats: &Arc<Stats>,
         topology: &Topology,
         network: &Simulation,
+        outside: Option<Outside>,
     ) -> Result<Self> {
-        let opener = Opener { config, stats, topology, network, stores: StoreSet::default() };
+        let opener = Opener { config, stats, topology, network, outside, stores: StoreSet::default() };
         let opened = opener.open_all()?;
         check_cache_limit(config.cache_limit, &opened)?;
         Self::assemble(opened, config.cache_limit, config.allow_unsafe_types, stats)

@@ -55,6 +55,29 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    const ALL: [Self; 15] = [
+        Self::Config,
+        Self::NotFound,
+        Self::Permission,
+        Self::Network,
+        Self::Timeout,
+        Self::Checksum,
+        Self::Format,
+        Self::Decode,
+        Self::Unsupported,
+        Self::Full,
+        Self::State,
+        Self::Stale,
+        Self::Io,
+        Self::Closed,
+        Self::Internal,
+    ];
+
+    /// Returns the kind of this [`name`](Self::name).
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// The kind's name in lower case, for messages and logs.
     pub fn name(self) -> &'static str {
         match self {

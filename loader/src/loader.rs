@@ -28,7 +28,7 @@ use crate::order::Resume;
 use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
 use crate::state::State;
 use crate::stats::{Snapshot, Stats, TimeKind};
-use crate::store::Simulation;
+use crate::store::{Outside, Simulation};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use crate::topology::Topology;
 use planner::Planner;
@@ -114,7 +114,16 @@ impl Loader {
     ///
     /// As [`new`](Self::new).
     pub fn with_delivery(config: LoaderConfig, delivery: Arc<dyn Delivery>) -> Result<Self> {
-        Self::open(config, delivery, &Simulation::default())
+        Self::with_outside(config, delivery, None)
+    }
+
+    /// Like [`with_delivery`](Self::with_delivery), with the stores of the schemes that the engine has no transport for.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_outside(config: LoaderConfig, delivery: Arc<dyn Delivery>, outside: Option<Outside>) -> Result<Self> {
+        Self::open(config, delivery, &Simulation::default(), outside)
     }
 
     /// Like [`new`](Self::new), with the clock and the parts of a test.
@@ -123,10 +132,15 @@ impl Loader {
     ///
     /// As [`new`](Self::new).
     pub fn simulated(config: LoaderConfig, simulation: &Simulation) -> Result<Self> {
-        Self::open(config, Arc::new(HostDelivery), simulation)
+        Self::open(config, Arc::new(HostDelivery), simulation, None)
     }
 
-    fn open(config: LoaderConfig, delivery: Arc<dyn Delivery>, network: &Simulation) -> Result<Self> {
+    fn open(
+        config: LoaderConfig,
+        delivery: Arc<dyn Delivery>,
+        network: &Simulation,
+        outside: Option<Outside>,
+    ) -> Result<Self> {
         config.validate()?;
         crate::decode::vectors::check_environment()?;
         let stats = Arc::new(Stats::new(config.trace));
@@ -135,7 +149,7 @@ impl Loader {
             stats.stage(stage);
         }
         let topology = Topology::detect()?;
-        let catalog = Arc::new(Catalog::open(&config, &stats, &topology, network)?);
+        let catalog = Arc::new(Catalog::open(&config, &stats, &topology, network, outside)?);
         // Data that fits into half of the memory stays in the page cache. O_DIRECT is faster per read, but would read
         // from the disk in every epoch.
         if config.cache_limit.unwrap_or(u64::MAX).min(catalog.raw_bytes()) <= topology.memory_limit_bytes() / 2 {

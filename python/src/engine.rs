@@ -1,5 +1,6 @@
 //! Loader of the engine, one for each device.
 
+use crate::outside::Outside;
 use crate::rows::{Row, WithRows};
 use crate::tensor::Tensor;
 use crate::{enter, error};
@@ -74,9 +75,11 @@ impl Drop for Engine {
 
 #[pymethods]
 impl Engine {
-    /// Opens the data set of the JSON document `config` for batches on `device`.
+    /// Opens the data set of the JSON document `config` for batches on `device`. `outside` has the stores of the schemes
+    /// that the engine has no transport for.
     #[new]
-    fn new(py: Python<'_>, config: &str, device: &str) -> PyResult<Self> {
+    fn new(py: Python<'_>, config: &str, device: &str, outside: Option<Py<Outside>>) -> PyResult<Self> {
+        let outside = Outside::stores(outside.as_ref());
         let (config, device) = (config.to_owned(), device.to_owned());
         // Wheels install NVIDIA's libraries in Python's package folders.
         let packages = py.import("sys")?.getattr("path")?.extract::<Vec<Bound<'_, PyAny>>>()?;
@@ -87,7 +90,7 @@ impl Engine {
             // Before a device is opened.
             config.validate()?;
             let target = open_delivery(&device, config.world.local_rank, &libraries)?;
-            Loader::with_delivery(config, Arc::new(WithRows::new(target)))
+            Loader::with_outside(config, Arc::new(WithRows::new(target)), outside)
         })?;
         let loader = Arc::new(loader);
         let rank = loader.config().world.rank;

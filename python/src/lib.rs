@@ -7,7 +7,7 @@
 //!        |  JSON, bytes                          ^  Tensor, lists           ^ forebay.errors
 //!     engine, order, codec, indexing, shards, writer --enter--> engine crate --> batch --> tensor --> capsule (DLPack)
 //!     worker ----------------enter--> engine crate --> values (dicts of Python's and numpy's own types)
-//!     fetches <---requests for files of schemes that the engine does not support---'
+//!     fetches, outside <---requests for files of schemes that the engine does not support---'
 //! ```
 //!
 //! Every call into the engine goes through [`enter`]: it releases the interpreter's lock, checks signals during waits,
@@ -24,6 +24,7 @@ mod indexing;
 mod logging;
 mod machine;
 mod order;
+mod outside;
 mod rows;
 mod shards;
 mod tensor;
@@ -49,6 +50,8 @@ mod _forebay {
     use super::machine::{cpu_count, describe_machine};
     #[pymodule_export]
     use super::order::{epoch_ids, partition, resample, sample_shards, shuffle};
+    #[pymodule_export]
+    use super::outside::{Exchange, Exchanges, Outside, is_outside};
     #[pymodule_export]
     use super::shards::{Index, Offsets, SingleShard};
     #[pymodule_export]

@@ -1,6 +1,7 @@
 //! Verification and repair of data sets for Python.
 
 use crate::enter;
+use crate::outside::Outside;
 use forebay_loader::verify::{self, ShardState};
 use pyo3::prelude::*;
 
@@ -13,10 +14,12 @@ pub(crate) struct Verification(verify::Verification);
 
 #[pymethods]
 impl Verification {
-    /// Opens the data set at `place`, a folder or URL, whose shards come from `remote`.
+    /// Opens the data set at `place`, a folder or URL, whose shards come from `remote`. `outside` has the stores of the
+    /// schemes that the engine has no transport for.
     #[new]
-    fn new(py: Python<'_>, place: String, remote: Option<String>) -> PyResult<Self> {
-        enter::enter(py, || verify::Verification::open(&place, remote.as_deref())).map(Self)
+    fn new(py: Python<'_>, place: String, remote: Option<String>, outside: Option<Py<Outside>>) -> PyResult<Self> {
+        let outside = Outside::stores(outside.as_ref());
+        enter::enter(py, || verify::Verification::with_outside(&place, remote.as_deref(), outside)).map(Self)
     }
 
     /// Shards of the data set.

@@ -1,5 +1,6 @@
 //! MDS writer for Python: converts values from their kind and plain parts to the engine's type.
 
+use crate::outside::Outside;
 use crate::{enter, error};
 use forebay_loader::error::{Error, Result};
 use forebay_loader::format::encoding::{Array, DType, Pixels, Scalar};
@@ -30,7 +31,9 @@ impl MdsWriter {
         exist_ok: bool,
         threads: usize,
         jpeg_row_index: bool,
+        outside: Option<Py<Outside>>,
     ) -> PyResult<Self> {
+        let outside = Outside::stores(outside.as_ref());
         enter::enter(py, move || {
             let column = |(name, encoding): (String, String)| match Encoding::parse(&encoding) {
                 Ok(encoding) => Ok((name, encoding)),
@@ -44,7 +47,7 @@ impl MdsWriter {
                 threads,
                 index: if jpeg_row_index { Some(Arc::new(JpegRows)) } else { None },
             };
-            let sink = output::open(Path::new(&out), exist_ok)?;
+            let sink = output::open(Path::new(&out), exist_ok, outside)?;
             Writer::new(layout, sink, options)
         })
         .map(|writer| Self(Mutex::new(Some(writer))))

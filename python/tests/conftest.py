@@ -6,6 +6,7 @@ import pytest
 
 from fake_cuda import compile_driver
 from picture_set import write_pictures
+from sftp_server import sftp_server, write_numbers
 
 # Background processes of a shell without job control ignore Ctrl-C, and so do their children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -27,3 +28,21 @@ def packed(tmp_path_factory):
 def cuda_library(tmp_path_factory):
     """The compiled stand-in for a CUDA driver. A process loads one driver, so all tests share it."""
     return compile_driver(tmp_path_factory.mktemp("cuda"))
+
+
+@pytest.fixture
+def sftp_folder(tmp_path):
+    """Folder that an SFTP server serves, with the data set `set/train` in several shards."""
+    write_numbers(tmp_path / "served/set/train")
+    return tmp_path / "served"
+
+
+@pytest.fixture
+def sftp(sftp_folder, tmp_path, monkeypatch):
+    """SFTP server of that folder, which is a known host."""
+    with sftp_server(sftp_folder) as server:
+        known = tmp_path / "known hosts"
+        known.write_text(server.known)
+        monkeypatch.setenv("COMPOSER_SFTP_KNOWN_HOSTS_FILE", str(known))
+        monkeypatch.delenv("COMPOSER_SFTP_KEY_FILE", raising=False)
+        yield server

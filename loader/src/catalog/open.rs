@@ -8,7 +8,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::{INDEX_BYTES_MAX, describe_folder, is_document};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index, Shard};
 use crate::stats::Stats;
-use crate::store::{Remote, Simulation, StoreConfig, ThreadStart, is_url, local_folder, redact};
+use crate::store::{Outside, Remote, Simulation, StoreConfig, ThreadStart, is_url, local_folder, redact};
 use crate::sync::{Arc, scope};
 use crate::topology::{CpuSet, Topology, affinity};
 use std::collections::HashMap;
@@ -24,6 +24,7 @@ pub(super) struct Opener<'a> {
     pub(super) stats: &'a Arc<Stats>,
     pub(super) topology: &'a Topology,
     pub(super) network: &'a Simulation,
+    pub(super) outside: Option<Outside>,
     pub(super) stores: StoreSet,
 }
 
@@ -54,6 +55,7 @@ impl Opener<'_> {
             download_timeout: Duration::from_secs_f64(stream.download_timeout.unwrap_or(self.config.download_timeout)),
             seed: self.config.shuffle_seed,
             ca_file: self.config.ca_file.clone(),
+            outside: self.outside.clone(),
             on_thread_start: Some(self.thread_binder(fetch_threads)),
             ..StoreConfig::default()
         }
@@ -306,8 +308,8 @@ mod tests {
             let world = WorldConfig { world_size: local_world_size, local_world_size, ..WorldConfig::default() };
             let config = LoaderConfig { world, fetch_threads, ..LoaderConfig::default() };
             let stats = Arc::new(Stats::new(false));
-            let (network, stores) = (&Simulation::default(), StoreSet::default());
-            let opener = Opener { config: &config, stats: &stats, topology: &topology, network, stores };
+            let (network, stores, outside) = (&Simulation::default(), StoreSet::default(), None);
+            let opener = Opener { config: &config, stats: &stats, topology: &topology, network, outside, stores };
             opener.store_config(&StreamConfig::default()).fetch_threads
         };
         assert_eq!(threads(1, None), 16, "one per 4 CPUs");

@@ -82,7 +82,7 @@ impl WriterConfig {
             index: self.jpeg_row_index.then_some(row_index),
         };
         let layout = Layout::mds(columns)?;
-        let sink = crate::output::open(&self.out, self.exist_ok)?;
+        let sink = crate::output::open(&self.out, self.exist_ok, None)?;
         Writer::new(layout, sink, options)
     }
 }

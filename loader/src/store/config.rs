@@ -6,6 +6,7 @@ use super::gcs::GcsSettings;
 use super::hf::HfSettings;
 use super::http::Proxies;
 use super::oci::OciSettings;
+use super::outside::Outside;
 use super::s3::S3Settings;
 use crate::clock::Clock;
 use crate::sync::Arc;
@@ -105,6 +106,8 @@ pub struct StoreConfig {
     /// Settings of `dbfs:/Volumes`; `None` reads the environment and Databricks' file when the first such remote is
     /// opened.
     pub dbfs: Option<DbfsSettings>,
+    /// Stores of the schemes that the engine has no transport for.
+    pub outside: Option<Outside>,
     /// Called first on every fetch thread.
     pub on_thread_start: Option<ThreadStart>,
 }
@@ -135,6 +138,7 @@ impl Default for StoreConfig {
             hf: None,
             oci: None,
             dbfs: None,
+            outside: None,
             on_thread_start: None,
         }
     }

@@ -20,8 +20,9 @@
 //!   the same addresses, signatures and credentials.
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
 //!   elsewhere; `flight`: how many parts a thread has in flight; `hedge`: when a part is requested a second time.
-//! * `fetcher` is the interface for other schemes, whose files a downloader outside of the engine fetches; `external`
-//!   is the queue between it and the threads that need files.
+//! * `outside`: schemes whose transports are another library's, such as a package of Python.
+//! * `fetcher` is the interface for whole files that a downloader of the embedding program fetches in place of the engine;
+//!   `external` is the queue between it and the threads that need files.
 //!
 //! Bytes are not hashed here: the caller has the hash and compares it before the bytes are used.
 //!
@@ -58,6 +59,7 @@ mod hf;
 mod http;
 mod key;
 mod oci;
+mod outside;
 mod queue;
 mod remote;
 mod retry;
@@ -87,10 +89,11 @@ pub use gcs::GcsSettings;
 pub use hf::HfSettings;
 pub use http::Proxies;
 pub use oci::OciSettings;
+pub use outside::{Exchange, Outside, OutsideQueue};
 pub use remote::Remote;
 pub use s3::S3Settings;
 pub use source::Version;
 pub use stores::Stores;
 pub use ticket::{FetchRequest, FetchTicket, Progress};
 pub(crate) use url::local_folder;
-pub use url::{is_url, redact, redact_in};
+pub use url::{is_outside, is_url, redact, redact_in};

@@ -9,11 +9,12 @@ use super::gcs::{EmulatorTarget, GcsProtocol, GcsSettings};
 use super::hf::{HfProtocol, HfSettings, HfTarget};
 use super::http::{HttpSource, PlainProtocol, Protocol};
 use super::oci::{OciProtocol, OciSettings, OciTarget};
+use super::outside::OutsideFolder;
 use super::remote::Remote;
 use super::s3::{S3Protocol, S3Settings, S3Target};
 use super::source::Source;
 use super::threads::FetchThreads;
-use super::url::{Place, redact};
+use super::url::{OutsideRemote, Place, no_transport, redact};
 use crate::clock::Clock;
 use crate::error::Context as _;
 use crate::stats::Stats;
@@ -40,8 +41,9 @@ impl Stores {
         Ok(Self { threads: Arc::new(FetchThreads::start(config, stats, clock)?) })
     }
 
-    /// Opens a remote folder: a path, `file://`, `http(s)://`, a bucket of `s3://`, `gs://`, `azure://`, `azure-dl://` or
-    /// `oci://`, a data set of `hf://`, or a volume of `dbfs:/Volumes`. Sends no request yet.
+    /// Opens a remote folder: a path, `file://`, `http(s)://`, a bucket of `s3://`, `gs://`, `azure://`, `azure-dl://`,
+    /// `wasbs://` or `oci://`, a data set of `hf://`, a volume of `dbfs:/Volumes`, or a folder of
+    /// [`StoreConfig::outside`]. Sends no request yet.
     ///
     /// # Errors
     ///
@@ -109,6 +111,7 @@ impl Stores {
                 let settings = config.dbfs.clone().map_or_else(DbfsSettings::from_env, Ok)?;
                 Arc::new(DbfsTarget::new(DbfsProtocol::new(settings, &path)?, agent)?)
             }
+            Place::Outside(remote) => Arc::new(self.outside(remote)?),
         })
     }
 
@@ -142,8 +145,16 @@ impl Stores {
                 let settings = config.dbfs.clone().map_or_else(DbfsSettings::from_env, Ok)?;
                 Arc::new(DbfsProtocol::new(settings, &path)?)
             }
+            Place::Outside(remote) => return Ok(Arc::new(self.outside(remote)?)),
         };
         Ok(Arc::new(HttpSource::new(protocol, &config.user_agent)?))
+    }
+
+    fn outside(&self, OutsideRemote(remote): OutsideRemote) -> Result<OutsideFolder> {
+        match &self.threads.queues.context.config.outside {
+            Some(outside) => Ok(OutsideFolder::new(outside.clone(), remote)),
+            None => Err(no_transport(&remote)),
+        }
     }
 
     /// Ends the fetch threads now; queued and running fetches fail with

@@ -5,6 +5,7 @@ use crate::{Error, Result};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::fmt;
 use std::path::PathBuf;
 use url::Url;
 
@@ -27,6 +28,18 @@ pub(crate) enum Place {
     Oci(NamespacedBucket),
     /// A folder of a volume of Databricks: its path, which begins with `/Volumes/`.
     Dbfs(String),
+    /// A remote of a scheme that the engine has no transport for.
+    Outside(OutsideRemote),
+}
+
+/// Address of a remote that the engine has no transport for.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct OutsideRemote(pub(crate) String);
+
+impl fmt::Debug for OutsideRemote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&redact(&self.0))
+    }
 }
 
 /// Name of a bucket, and a prefix without slashes at its ends (may be empty).
@@ -58,6 +71,11 @@ impl Place {
             Self::Oci(bucket) => bucket.prefix.is_empty(),
             // "/Volumes/CATALOG/SCHEMA/VOLUME"
             Self::Dbfs(path) => path.split('/').count() <= 5,
+            // A host, or the root folder of one.
+            Self::Outside(OutsideRemote(remote)) => {
+                let (_, place) = remote.split_once("://").unwrap_or_default();
+                place.split_once('/').is_none_or(|(_, path)| path.trim_matches('/').is_empty())
+            }
         }
     }
 }
@@ -88,19 +106,30 @@ pub(crate) struct NamespacedBucket {
     pub(crate) prefix: String,
 }
 
-const SUPPORTED: [&str; 10] = ["file", "http", "https", "s3", "gs", "azure", "azure-dl", "hf", "oci", DBFS];
+/// Schemes of the engine's own transports, and the one outside that is used most.
+const SUPPORTED: [&str; 12] =
+    ["file", "http", "https", "s3", "gs", "azure", "azure-dl", "wasbs", "hf", "oci", DBFS, SFTP];
 
 /// Scheme whose remotes have no server, and so one slash.
 const DBFS: &str = "dbfs";
 
-/// Schemes that are known and not supported yet.
-const UNSUPPORTED: [&str; 4] = ["r2", "sftp", "alipan", "wasbs"];
+const SFTP: &str = "sftp";
+
+/// Schemes without any transport, and what to use in their place.
+const UNSUPPORTED: [(&str, &str); 2] = [
+    (
+        "r2",
+        "R2 has the protocol of S3: use s3://BUCKET/folder, with AWS_ENDPOINT_URL=https://ACCOUNT.r2.cloudflarestorage.com, \
+         AWS_REGION=auto and the keys of an R2 token in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    ),
+    ("alipan", "copy the data set to a folder, or to a supported store"),
+];
 
 /// Remotes that can be opened, for messages.
 const FORMS: &str = "s3://, gs://, azure://, azure-dl://, hf://, oci://, dbfs:/Volumes, http(s)://, file:// or a path";
 
 impl Place {
-    /// Parses `file:///path`, a plain path, `http(s)://host/path` or `s3://bucket/prefix`.
+    /// Parses `file:///path`, a plain path, `http(s)://host/path`, `s3://bucket/prefix` or any other scheme.
     pub(crate) fn parse(remote: &str) -> Result<Self> {
         let reject = |why: &str| Err(Error::config(why.to_owned()).with("remote", redact(remote)));
         if remote.is_empty() {
@@ -124,7 +153,7 @@ impl Place {
                         "an address has two slashes after {scheme}:, so this may mean {meant}, and a path ./{path}"
                     ))
                 }
-                Some((scheme, _)) if UNSUPPORTED.contains(&scheme) => unsupported(scheme, remote),
+                Some((scheme, _)) if instead_of(scheme).is_some() => unsupported(scheme, remote),
                 // As a path it would be in every message about its files.
                 _ if is_address => reject(
                     "this is an address without its scheme, such as https:// or sftp://: add it, or pass a folder of this \
@@ -157,13 +186,13 @@ impl Place {
             }
             "s3" => bucket(scheme, rest).map(Self::S3).map_err(|error| error.with("remote", redact(remote))),
             "gs" => bucket(scheme, rest).map(Self::Gcs).map_err(|error| error.with("remote", redact(remote))),
-            "azure" | "azure-dl" => {
+            "azure" | "azure-dl" | "wasbs" => {
                 container(scheme, rest).map(Self::Azure).map_err(|error| error.with("remote", redact(remote)))
             }
             "hf" => repository(rest).map(Self::Hf).map_err(|error| error.with("remote", redact(remote))),
             "oci" => namespaced_bucket(rest).map(Self::Oci).map_err(|error| error.with("remote", redact(remote))),
-            _ if UNSUPPORTED.contains(&scheme) => unsupported(scheme, remote),
-            _ => reject(&format!("unknown scheme: use {FORMS}")),
+            _ if instead_of(scheme).is_some() => unsupported(scheme, remote),
+            _ => Ok(Self::Outside(OutsideRemote(remote.to_owned()))),
         }
     }
 }
@@ -278,8 +307,28 @@ pub(crate) fn local_folder(remote: &str) -> Option<PathBuf> {
     }
 }
 
+/// Returns true for a remote of a scheme that the engine has no transport for.
+pub fn is_outside(remote: &str) -> bool {
+    matches!(Place::parse(remote), Ok(Place::Outside(_)))
+}
+
+/// Returns the error for such a remote where nothing outside of the engine has a transport either.
+pub(crate) fn no_transport(remote: &str) -> Error {
+    match remote.split_once("://") {
+        Some((SFTP, _)) => {
+            let message = format!("sftp:// remotes are opened by the Python package alone: use it, or one of {FORMS}");
+            Error::new(crate::ErrorKind::Unsupported, message)
+        }
+        _ => Error::config(format!("unknown scheme: use {FORMS}")),
+    }
+}
+
+fn instead_of(scheme: &str) -> Option<&'static str> {
+    UNSUPPORTED.iter().find(|(known, _)| *known == scheme).map(|(_, instead)| *instead)
+}
+
 fn unsupported(scheme: &str, remote: &str) -> Result<Place> {
-    let message = format!("{scheme}:// remotes are not supported yet: use {FORMS}");
+    let message = format!("{scheme}:// remotes are not supported: {}", instead_of(scheme).unwrap_or(FORMS));
     Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", redact(remote)))
 }
 
@@ -384,7 +433,7 @@ impl<'a> Address<'a> {
             Some(parts) => parts,
             None => return path,
         };
-        let is_known = SUPPORTED.contains(&scheme) || UNSUPPORTED.contains(&scheme);
+        let is_known = SUPPORTED.contains(&scheme) || instead_of(scheme).is_some();
         // The part before `://` need not be a known scheme.
         if !(is_bare || is_known || rest.starts_with("//") || has_scheme(remote)) {
             return path;
@@ -450,6 +499,7 @@ mod tests {
         assert_eq!(parse(&format!("azure://{host}/c/a/b/")), container(Some(host), "c", "a/b", false));
         assert_eq!(parse("azure://store/c"), container(Some("store"), "c", "", false));
         assert_eq!(parse("azure://c@store/a"), container(Some("store"), "c", "a", false));
+        assert_eq!(parse(&format!("wasbs://c@{host}/a")), container(Some(host), "c", "a", false));
         assert_eq!(parse("azure-dl://c/a"), container(None, "c", "a", true));
         let host = "store.dfs.core.windows.net";
         assert_eq!(parse(&format!("azure-dl://{host}/c/a")), container(Some(host), "c", "a", true));
@@ -479,10 +529,12 @@ mod tests {
             ("//me:y@h/x", "a scheme before //"),
             ("me:y@h:/x", "without its scheme, such as https:// or sftp://"),
             ("bucket/x?token=y", "pass a folder of this name as `local`"),
-            ("sftp://h/x", "not supported yet"),
+            ("sftp:/h/x", "may mean sftp://h/x"),
+            ("wasbs://box", "the form is wasbs://ACCOUNT.blob.core.windows.net/CONTAINER/folder"),
+            ("alipan://x", "copy the data set to a folder"),
+            ("r2://b/x", "use s3://BUCKET/folder, with AWS_ENDPOINT_URL"),
             ("oci://b/x", "the form is oci://BUCKET@NAMESPACE/folder"),
             ("oci://me:y@n/x", "the form is oci://BUCKET@NAMESPACE/folder"),
-            ("ftp://h/x", "unknown scheme"),
             ("s3:///x", "name of a bucket"),
             ("gs://b@c/x", "name of a bucket"),
             ("azure://store", "the form is azure://ACCOUNT.blob.core.windows.net/CONTAINER/folder"),
@@ -496,7 +548,7 @@ mod tests {
             ("https:/h/x", "may mean https://h/x"),
             ("file:/data/x", "may mean file:///data/x"),
             ("gs:b/x", "may mean gs://b/x"),
-            ("r2:b/x", "r2:// remotes are not supported yet"),
+            ("r2:b/x", "r2:// remotes are not supported: R2 has the protocol of S3"),
             ("oci:b/x", "may mean oci://b/x"),
             ("hf://me/set", "the form is hf://datasets/OWNER/NAME/folder"),
             ("hf://datasets/set", "the form is hf://datasets/OWNER/NAME/folder"),
@@ -512,13 +564,13 @@ mod tests {
 
     #[test]
     fn a_password_in_an_address_is_rejected_without_being_shown() {
-        for remote in ["http://me:secret@h/x", "https:/me:secret@h", "sftp://me:secret@h/a", "http://me:secret@h:x/"] {
+        for remote in ["http://me:secret@h/x", "https:/me:secret@h", "sftp:/me:secret@h/a", "http://me:secret@h:x/"] {
             let error = Place::parse(remote).expect_err("password").to_string();
             assert!(!error.contains("secret") && error.contains("...@h"), "{error}");
         }
         for remote in ["HTTP://me:secret@h/x", "ftp://me:secret@h/x", "git+ssh://me:secret@h/x", "x://me:secret@h/x"] {
-            let error = Place::parse(remote).expect_err("no such scheme").to_string();
-            assert!(!error.contains("secret") && error.contains("...@h/x"), "{error}");
+            let place = Place::parse(remote).expect("another scheme");
+            assert_eq!(format!("{place:?}"), format!("Outside({})", remote.replace("me:secret", "...")));
         }
         for name in [
             "https://h/a@b",

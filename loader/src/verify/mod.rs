@@ -17,7 +17,7 @@ use crate::format::{FileInfo, INDEX_BASENAME, Index, Shard};
 use crate::io::read_regular;
 use crate::pipeline::{Origin, Run, ShardFetch};
 use crate::stats::Stats;
-use crate::store::{FetchRequest, Remote, Simulation, StoreConfig, Stores, local_folder, redact};
+use crate::store::{FetchRequest, Outside, Remote, Simulation, StoreConfig, Stores, local_folder, redact};
 use crate::sync::Arc;
 use crate::topology::Topology;
 pub use check::{DamagedFile, ShardState};
@@ -56,29 +56,38 @@ impl Verification {
     /// `NotFound` without an index; `Format` for a damaged one; `Stale` when the remote has another index; `Config` for a
     /// URL as `place` together with a `remote`; errors of the store.
     pub fn open(place: &str, remote: Option<&str>) -> Result<Self> {
+        Self::with_outside(place, remote, None)
+    }
+
+    /// Like [`open`](Self::open), with the stores of the schemes that the engine has no transport for.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn with_outside(place: &str, remote: Option<&str>, outside: Option<Outside>) -> Result<Self> {
         let stats = Arc::new(Stats::new(false));
         let Some(folder) = local_folder(place) else {
             if remote.is_some() {
                 let message = "files behind a URL cannot be repaired: verify a folder, with its remote";
                 return Err(Error::config(message).with("place", redact(place)));
             }
-            return Self::open_remote(place, stats);
+            return Self::open_remote(place, stats, outside);
         };
         let folder = std::path::absolute(&folder).unwrap_or(folder);
         let index = Arc::new(Index::of_folder(&folder, read_regular)?);
         let place = match remote {
             None => Place::Folder(folder),
             Some(remote) => {
-                let catalog = open_cache(&folder, &index, remote, &stats)?;
+                let catalog = open_cache(&folder, &index, remote, &stats, outside)?;
                 Place::Cache { folder, catalog }
             }
         };
         Ok(Self { index, place, stats })
     }
 
-    fn open_remote(url: &str, stats: Arc<Stats>) -> Result<Self> {
-        let config =
-            StoreConfig { fetch_threads: Topology::detect()?.fetch_threads_default(1), ..StoreConfig::default() };
+    fn open_remote(url: &str, stats: Arc<Stats>, outside: Option<Outside>) -> Result<Self> {
+        let fetch_threads = Topology::detect()?.fetch_threads_default(1);
+        let config = StoreConfig { fetch_threads, outside, ..StoreConfig::default() };
         let remote = Stores::new(config, &stats, crate::clock::Clock::system())?.open(url)?;
         let (bytes, _) = remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize)?;
         let index = Arc::new(Index::parse(&bytes, &format!("{}/{INDEX_BASENAME}", redact(url)))?);
@@ -181,7 +190,13 @@ impl Verification {
 }
 
 /// Opens `folder` as the cache of `remote`, which must have the same index.
-fn open_cache(folder: &Path, index: &Index, remote: &str, stats: &Arc<Stats>) -> Result<Catalog> {
+fn open_cache(
+    folder: &Path,
+    index: &Index,
+    remote: &str,
+    stats: &Arc<Stats>,
+    outside: Option<Outside>,
+) -> Result<Catalog> {
     let is_there = |file: &FileInfo| folder.join(&*file.basename).exists();
     // A folder that has compressed files keeps them.
     let keep_zip = index.shards.iter().flat_map(Shard::files).any(|pair| pair.zip.is_some_and(is_there));
@@ -192,5 +207,5 @@ fn open_cache(folder: &Path, index: &Index, remote: &str, stats: &Arc<Stats>) ->
         ..StreamConfig::default()
     };
     let config = LoaderConfig { streams: vec![stream], allow_unsafe_types: true, ..LoaderConfig::default() };
-    Catalog::open(&config, stats, &Topology::detect()?, &Simulation::default())
+    Catalog::open(&config, stats, &Topology::detect()?, &Simulation::default(), outside)
 }

@@ -20,6 +20,7 @@ from .convert import Batch, converter, replicas
 from .epoch import Epoch
 from .errors import ClosedError, ConfigError, StateError
 from .fields import Field, specs
+from .remotes import outside
 from .streams import Stream
 from .trainer_epochs import EpochSetter, Place, TrainerEpochs, trainer_epoch_of
 from .transform import Transform
@@ -226,10 +227,11 @@ class Loader:
                 raise ConfigError("sharding places the batches on devices itself, but device is a list: pass one device")
             config["replication"] = replicas(sharding, self._world, values["replication"])
         self._engines = []
+        stores = outside(*(source.get("remote") for source in sources))
         try:
             for number, name in enumerate(devices):
                 config["world"] = _world_of_device(self._world, number, len(devices))
-                self._engines.append(_forebay.Engine(json.dumps(config), name))
+                self._engines.append(_forebay.Engine(json.dumps(config), name, stores))
         except BaseException:
             for engine in self._engines:
                 engine.close()

@@ -26,6 +26,7 @@ from .arguments import path
 from .command import positive
 from .errors import ConfigError, Error
 from .progress import show
+from .remotes import outside
 
 __all__ = ["Report", "verify"]
 
@@ -84,7 +85,8 @@ def verify(
     """
     if (repair or complete) and remote is None:
         raise ConfigError("shards are fetched from a remote: pass remote, the URL that they come from")
-    checked = _forebay.Verification(path("place", place), None if remote is None else path("remote", remote))
+    where, origin = path("place", place), None if remote is None else path("remote", remote)
+    checked = _forebay.Verification(where, origin, outside(where, origin))
     report = Report(is_cache=remote is not None)
 
     def check(number: int) -> tuple[int | None, list[tuple[str, str]], bool]:

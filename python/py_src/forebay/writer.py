@@ -11,6 +11,7 @@ from . import _forebay
 from .arguments import U32, by_name, byte_size, destination, flag, shown, text, whole
 from .errors import ConfigError
 from .finish_watch import FinishWatch
+from .remotes import outside
 from .values import plain
 
 __all__ = ["MDSWriter"]
@@ -85,6 +86,7 @@ class MDSWriter:
             exist_ok,
             threads,
             jpeg_row_index,
+            outside(out),
         )
         self._watch = FinishWatch(self, "MDSWriter", _forebay.redact(out))
 

@@ -142,7 +142,7 @@ def sftp(bucket, monkeypatch):
         def load_system_host_keys(self, path):
             pass
 
-        def connect(self, hostname, port, username, password, key_filename):
+        def connect(self, hostname, port, username, password, key_filename, **timeouts):
             assert (hostname, port, username, password) == ("host", 2222, "me", "secret")
 
         def close(self):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import urllib.parse
 from typing import Any
 
 from ...._forebay import redact
+from ....remotes.sftp import Server, connect
+from ..constant import DEFAULT_TIMEOUT
 from ._downloader import CloudDownloader, whole_file
 
 __all__ = ["SFTPDownloader"]
@@ -20,7 +21,7 @@ class SFTPDownloader(CloudDownloader):
 
     def __init__(self) -> None:
         self._ssh_client: Any = None
-        self._server: tuple[Any, ...] | None = None
+        self._server: Server | None = None
 
     @staticmethod
     def _client_identifier() -> str:
@@ -41,27 +42,18 @@ class SFTPDownloader(CloudDownloader):
             raise ValueError("If specifying a URI, the URI must include the hostname.")
         if url.query or url.fragment:
             raise ValueError("Query and fragment parameters are not supported as part of a URI.")
-        server = (url.hostname, url.port or _PORT, url.username, url.password)
+        server = Server(url.hostname, url.port or _PORT, url.username, url.password)
         self._server = self._server or server
         if server != self._server:
             raise ValueError(f"{redact(remote)} is on another server, or another user's, than the files before it")
 
-    def _create_ssh_client(self, url: urllib.parse.SplitResult) -> None:
-        from paramiko import SSHClient
-
-        self._ssh_client = SSHClient()
-        self._ssh_client.load_system_host_keys(os.environ.get("COMPOSER_SFTP_KNOWN_HOSTS_FILE"))
-        self._ssh_client.connect(
-            hostname=url.hostname,
-            port=url.port or _PORT,
-            username=url.username,
-            password=url.password,
-            key_filename=os.environ.get("COMPOSER_SFTP_KEY_FILE"),
-        )
+    def _create_ssh_client(self, url: urllib.parse.SplitResult, timeout: float = DEFAULT_TIMEOUT) -> None:
+        server = Server(url.hostname or "", url.port or _PORT, url.username, url.password)
+        self._ssh_client = connect(server, timeout)
 
     def _download_file_impl(self, remote: str, local: str, timeout: float) -> None:
         url = urllib.parse.urlsplit(remote)
         if self._ssh_client is None:
-            self._create_ssh_client(url)
+            self._create_ssh_client(url, timeout)
         with whole_file(local) as path, self._ssh_client.open_sftp() as sftp:
             sftp.get(remotepath=url.path, localpath=path)

@@ -1,0 +1,31 @@
+//! Stores outside of the engine: another library has their transports, for example a package of Python.
+//!
+//! ```text
+//!  fetch threads                                   threads of the library
+//!  Source, Target --OutsideFolder--> queue ------> OutsideQueue::next --> Exchange
+//!        ^                                            head, bytes, entries, done, failed
+//!        '------------ replies, few at a time --------------------'
+//! ```
+//!
+//! An [`Outside`] is given to the stores in their configuration. Remotes of schemes that the engine has no transport for
+//! then open as folders of it. They get everything that other schemes have: attempts, time limits, resuming from the
+//! first missing byte, the comparison of sizes after a writer's last file. The library makes single exchanges.
+//!
+//! * `queue`: the two ends of the queue; `shared`: the state between them;
+//! * `request`: a request and the replies to it; `exchange`: its handle for the library;
+//! * `folder`: a source and a target made of exchanges.
+//!
+//! Engine threads never call the library, and the library's threads never hold the engine's locks while they work: see
+//! `external`, which is the same idea for whole files of a downloader that a program has replaced.
+
+mod exchange;
+mod folder;
+mod queue;
+mod request;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+pub use exchange::Exchange;
+pub(crate) use folder::OutsideFolder;
+pub use queue::{Outside, OutsideQueue};
