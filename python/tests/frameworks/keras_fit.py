@@ -134,6 +134,10 @@ def check(folder, backup):
             for epoch in range(EPOCHS):
                 record, _ = fit(batches, steps_per_epoch=steps, epochs=1)
                 assert record.epochs == {0: plain_of_size[epoch][:steps]}, "another fit starts the next epoch"
+    followed(folder, plain)
+    if keras.config.backend() == "jax":
+        with mock.patch("jax.default_backend", return_value="gpu"):
+            followed(folder, plain)
     with loader(folder, "numpy", transform=lambda batch: (batch["x"], batch["y"])) as train:
         assert fit(Batches(train))[0].epochs == plain, "arrays of numpy, arranged by a transform"
     with loader(folder, shuffle=False) as test:
@@ -147,6 +151,8 @@ def check(folder, backup):
         with loader(folder) as train:
             resumed(plain, fit(Batches(train, "x", "y"), backup=place)[0], after=stop // 2 * 2)
     repeated(folder, plain, backup)
+    interrupted(folder, plain, backup)
+    failed(folder, plain)
     with loader(folder) as train:
         batches = Batches(train, "x", "y")
         assert len(batches) == len(Batches(train, "x", "y", repeat=True)) == 10
@@ -159,6 +165,81 @@ def check(folder, backup):
         refused(lambda: fit(wrong), r"the outputs 'x', \['y', 'label'\], but the loader's batches have 'x', 'y'")
     with loader(folder, "numpy", transform=lambda batch: (batch["x"], batch["y"])) as train:
         refused(lambda: fit(Batches(train, "x", "y")), "but the loader's batches are no dict but a tuple")
+
+
+def followed(folder, plain):
+    """Checks that a `fit` with `repeat` is followed by one that starts with the loader's next epoch."""
+    every = sum(plain.values(), [])
+    for steps, epochs in ((5, 2), (10, 1), (2, 5), (11, 1), (3, 1), (9, 1)):
+        with loader(folder) as train:
+            batches, model, begun = Batches(train, "x", "y", repeat=True), network(), 0
+            while begun < EPOCHS:
+                record = Record()
+                model.fit(batches, steps_per_epoch=steps, epochs=epochs, callbacks=[record], verbose=0)
+                found = sum(record.epochs.values(), [])
+                if begun * 10 + len(found) <= len(every):
+                    assert found == every[begun * 10 :][: steps * epochs], (steps, epochs, begun)
+                begun += -(-steps * epochs // 10)
+
+
+class Sees(keras.callbacks.Callback):
+    """Values of `stop_training` at the end of each batch and epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.values = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.values.append(self.model.stop_training)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.values.append(self.model.stop_training)
+
+
+def interrupted(folder, plain, backup):
+    """Checks what a resumed `fit` leaves behind that is interrupted, and what other callbacks see."""
+    for repeats in (False, True):
+        place, arguments = f"{backup}-interrupted-{repeats}", {"steps_per_epoch": 10} if repeats else {}
+        filters = list(warnings.filters)
+        for stop in (7, 1):
+            with loader(folder) as train:
+                fit(Batches(train, "x", "y", repeat=repeats), stop, backup=place, **arguments)
+            assert warnings.filters == filters
+        with loader(folder) as train:
+            batches, sees = Batches(train, "x", "y", repeat=repeats), Sees()
+            callbacks = [BackupAndRestore(batches, place, save_freq=2), sees]
+            network().fit(batches, epochs=2, callbacks=callbacks, verbose=0, **arguments)
+            # The resumed epoch has four batches.
+            assert sees.values == [False] * 3 + [True, False] + [False] * 11
+            assert json.loads(json.dumps(int(sees.values[3]))) == 1
+        with loader(folder) as train:
+            batches = Batches(train, "x", "y", repeat=repeats)
+            fit(batches, 2, backup=f"{place}-states", **arguments)
+            record, _ = fit(batches, **arguments)
+            assert record.epochs[0] == plain[1] and not batches.states, "states without a callback"
+
+
+def failed(folder, plain):
+    """Checks that an error of the transform ends the loader's threads, and that another `fit` continues."""
+
+    def fails(batch):
+        if fails.errors and sorted(np.asarray(batch["x"]).tolist()) == plain[0][number]:
+            fails.errors.pop()
+            raise RuntimeError("once")
+        return batch
+
+    for number in (0, 1, 5):
+        fails.errors = [True]
+        with loader(folder, "numpy", transform=fails) as train:
+            batches, kept = Batches(train, "x", "y"), None
+            try:
+                fit(batches)
+            except Exception as error:
+                kept = error
+            assert "once" in str(kept)
+            assert [engine.started_epoch() for engine in train._engines] == [None]
+            assert train.state_dict()["sample_in_epoch"] == 5 * number
+            assert sum(fit(batches, epochs=1)[0].epochs.values(), []) in (plain[0], plain[1])
 
 
 class EndsTraining(keras.callbacks.Callback):

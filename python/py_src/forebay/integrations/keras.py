@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,8 +27,13 @@ from ._checks import one_device, refuse
 
 __all__ = ["BackupAndRestore", "Batches"]
 
-_END_OF_EPOCH = object()
-"""Value of the model's `stop_training` that ends an epoch and not the training."""
+
+class _EndOfEpoch(int):
+    """Value of the model's `stop_training` that ends an epoch and not the training. It equals True, which cannot be told from
+    another callback's True."""
+
+
+_END_OF_EPOCH = _EndOfEpoch(True)
 
 
 @dataclass
@@ -94,8 +98,12 @@ class Batches(DataAdapter):
         self._is_reset = False
         # Keras's iterator was reset after the model was built: the passes are trained on.
         self._is_training = False
-        # States after the batches of this pass that were not trained on yet, where there is a callback.
-        self._states: deque[dict[str, Any]] | None = None
+        # The pass before was an epoch of the loader, and the next one continues it.
+        self._continues = False
+        # A callback has been made for these batches, so each has the state after it.
+        self.has_states = False
+        # States after the batches of this pass that were not trained on yet, in a `fit` with that callback.
+        self.states: deque[dict[str, Any]] | None = None
 
     def __len__(self) -> int:
         """Batches of a whole epoch of the loader."""
@@ -104,7 +112,9 @@ class Batches(DataAdapter):
     @property
     def num_batches(self) -> int | None:
         """Batches of a whole epoch; None with `repeat`."""
-        self._is_reset, self._is_training = True, False
+        self._is_reset, self._is_training, self._continues = True, False, False
+        # A callback sets it again as training begins. One of a `fit` that was interrupted may be absent from this one.
+        self.states = None
         return None if self._repeat else len(self._loader)
 
     @property
@@ -134,7 +144,7 @@ class Batches(DataAdapter):
             return value if isinstance(value, jax.Array) else keras.ops.convert_to_numpy(value)
 
         # Keras takes one batch ahead, to copy it to the device.
-        return self._map(array, shown=1 if jax.default_backend() == "cpu" else 2)
+        return self._map(array, ahead=int(jax.default_backend() != "cpu" and keras.distribution.distribution() is None))
 
     def get_torch_dataloader(self) -> Iterator[Any]:
         """Returns an epoch as tensors on Keras's device."""
@@ -147,8 +157,10 @@ class Batches(DataAdapter):
         # The pass delivers this batch again.
         if self._begun is None or self._begun.epoch.abandoned:
             self._begun = self._begin()
-        # One element is taken ahead, so that it is converted during the step before.
-        return view(self._pass, self._arranged(self._begun.taken[0][0])).prefetch(1)
+        # One element is taken ahead, so that it is converted during the step before. With `repeat` none is taken ahead of an
+        # epoch, which a `fit` that ends with the one before would use up.
+        batches = view(self._pass, self._arranged(self._begun.taken[0][0])).prefetch(1)
+        return batches.repeat() if self._repeat else batches
 
     def on_epoch_begin(self) -> None:
         """Begins a pass."""
@@ -160,11 +172,12 @@ class Batches(DataAdapter):
         if self._is_reset:
             self._is_reset, self._is_training = False, True
 
-    def _map(self, convert: Any, shown: int = 1) -> Iterator[Any]:
+    def _map(self, convert: Any, ahead: int = 0) -> Iterator[Any]:
+        """Returns a pass, of which Keras takes `ahead` batches before it trains on the one before."""
         if self._may_build:
             # Keras asks for the next pass before it ends one that it has trained on, if that had `num_batches`.
             self._begun, self._may_build = None, False
-        steps = self._pass(0 if self._is_training else shown)
+        steps = self._pass(0 if self._is_training else 1 + ahead, ahead)
         return (keras.tree.map_structure(convert, batch) for batch in steps)
 
     def _arranged(self, batch: Any) -> Any:
@@ -181,7 +194,7 @@ class Batches(DataAdapter):
                 "the loader's fields"
             ) from None
 
-    def _pass(self, shown: int = 0) -> Iterator[Any]:
+    def _pass(self, shown: int = 0, ahead: int | None = None) -> Iterator[Any]:
         """One pass of Keras over the data: an epoch, or without an end.
 
         Keras may build a model with the first batch of a pass, and then begins another pass, which has to start with the
@@ -189,29 +202,46 @@ class Batches(DataAdapter):
 
         Args:
             shown: Batches that Keras takes to build a model. 0: it does not build one with this pass.
+            ahead: Batches that Keras takes before it trains on the one before. None: this pass ends with the epoch, also
+                with `repeat`, and the next one continues.
         """
-        if self._states is not None:
-            self._states.clear()
+        continues, self._continues = self._continues, False
+        if self.states is not None and not continues:
+            self.states.clear()
         if self._begun is not None and self._begun.epoch.abandoned:
             # Another state was loaded since.
             self._begun = None
         start = self._begun or self._begin()
         # A pass that is not known to be trained on may be dropped at its first batch, if that is not the only one.
-        kept = 0 if self._is_training else shown or int(len(self._loader) > 1)
+        kept = 0 if self._is_training or continues else shown or int(len(self._loader) > 1)
         self._begun = start if kept else None
         self._may_build = shown > 0
         number = 0
-        for number, (batch, state) in enumerate(self._steps(start), 1):
-            if number > kept:
-                self._begun, self._may_build = None, False
-                start.taken.clear()
-            if self._states is not None:
-                self._states.append(state or self._state())
-            yield self._arranged(batch)
+        try:
+            for number, (batch, state) in enumerate(self._steps(start, ahead), 1):
+                if number == kept + 1:
+                    self._use_up(start)
+                if self.states is not None:
+                    self.states.append(state or self._loader.state_dict())
+                yield self._arranged(batch)
+        except Exception:
+            # Keras may keep the error, whose traceback has the iterator.
+            self._use_up(start)
+            start.epoch.close()
+            raise
+        self._continues = self._repeat
         if not shown or number < len(self._loader):
-            self._begun, self._may_build = None, False
+            self._use_up(start)
 
-    def _steps(self, start: _Start) -> Iterator[tuple[Any, Any]]:
+    def _use_up(self, start: _Start) -> None:
+        """Makes the next pass begin another epoch than `start`."""
+        # TensorFlow's thread may be late: the next pass may have begun.
+        if self._begun is start:
+            self._begun = None
+        self._may_build = False
+        start.taken.clear()
+
+    def _steps(self, start: _Start, ahead: int | None) -> Iterator[tuple[Any, Any]]:
         """Yields the batches from `start` on with the states after them."""
         yield from list(start.taken)
         while True:
@@ -220,35 +250,47 @@ class Batches(DataAdapter):
                 if self._begun is start:
                     start.taken.append(step)
                 yield step
-            if not self._repeat:
+            if not self._repeat or ahead is None:
                 return
             following = self._begin()
             start.epoch = following.epoch
             if self._begun is start:
                 start.taken += following.taken
+            elif ahead:
+                # A `fit` that ends with the epoch before has taken this batch and has not trained on it.
+                self._begun = following
             yield from following.taken
+            if self._begun is following:
+                self._begun = None
 
     def _begin(self) -> _Start:
         """Starts the loader's next epoch, with its first batch."""
         # A loader whose state is the end of an epoch has no batch of that one.
-        for _ in range(2):
-            epoch = iter(self._loader)
+        start = self._start() or self._start()
+        if start is None:
+            raise ConfigError("an epoch of the loader has no batch")
+        return start
+
+    def _start(self) -> _Start | None:
+        """Starts the loader's next epoch, with its first batch. None: it has none."""
+        epoch = iter(self._loader)
+        try:
             for batch in epoch:
                 return _Start(epoch, [(batch, self._state())])
-        raise ConfigError("an epoch of the loader has no batch")
+        except Exception:
+            # Keras may keep the error, whose traceback has the iterator.
+            epoch.close()
+            raise
+        return None
 
     def _state(self) -> dict[str, Any] | None:
-        return None if self._states is None else self._loader.state_dict()
+        return self._loader.state_dict() if self.has_states else None
 
     def _resume(self, state: dict[str, Any]) -> bool:
         """Continues after `state`, and returns true if that is the end of an epoch."""
         self._loader.load_state_dict(state)
-        epoch = iter(self._loader)
-        for batch in epoch:
-            self._begun = _Start(epoch, [(batch, self._state())])
-            return False
-        self._begun = None
-        return True
+        self._begun = self._start()
+        return self._begun is None
 
 
 class BackupAndRestore(keras.callbacks.BackupAndRestore):
@@ -267,7 +309,7 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
     def __init__(self, batches: Batches, backup_dir: str | os.PathLike[str], save_freq: int | str = "epoch", **kwargs: Any) -> None:
         super().__init__(os.fspath(backup_dir), save_freq, **kwargs)
         self._batches = batches
-        batches._states = deque()
+        batches.has_states = True
         self._file = os.path.join(self.backup_dir, "loader.json")
         # Positions of the last two backups by the number of the optimizer's steps. Keras writes the weights in a separate file,
         # so a job that ends between both files finds the position that belongs to the weights.
@@ -275,13 +317,13 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
         self._position: dict[str, Any] | None = None
         self._steps_seen = 0
         self._is_epoch_end = False
-        # Steps of the resumed epoch before the backup, with `repeat`.
+        # Steps of the resumed epoch before the backup.
         self._steps_before = 0
-        self._hidden: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Restores the last backup, if there is one."""
         super().on_train_begin(logs)
+        self._batches.states = deque()
         self._steps_seen = self._steps_before = 0
         steps = self.params["steps"]
         if not self._batches._repeat and steps != len(self._batches):
@@ -299,22 +341,18 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
                 f"{self._file} has no position for weights of {self._steps()} steps: it belongs to another backup, remove the folder"
             )
         is_complete = self._batches._resume(found["state"])
-        self._current_epoch = found["epoch"] + (is_complete and not self._batches._repeat)
-        if self._batches._repeat and steps is not None:
-            # The steps decide in place of the loader's epochs.
-            self._steps_before = found.get("step", 0)
-            if self._steps_before >= steps:
-                self._current_epoch, self._steps_before = found["epoch"] + 1, 0
+        self._current_epoch, done = found["epoch"], found.get("step", 0)
+        if self._batches._repeat:
+            # The steps decide in place of the loader's epochs. Without their number an epoch of Keras has no end.
+            is_complete = steps is not None and done >= steps
+        if is_complete:
+            self._current_epoch, done = self._current_epoch + 1, 0
+        self._steps_before = done if steps is not None else 0
         self.model._initial_epoch = self._current_epoch
-        if not is_complete and not self._batches._repeat:
-            # The epoch has fewer batches than Keras expects.
-            self._hidden = warnings.catch_warnings()
-            self._hidden.__enter__()
-            warnings.filterwarnings("ignore", "Your input ran out of data")
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Saves a backup after every `save_freq` batches."""
-        states = self._batches._states
+        states = self._batches.states
         if not states:
             raise ConfigError("fit trains on other data than this callback has: pass the same Batches to both")
         # Keras numbers the batches of an epoch from 0, and calls once for several with `steps_per_execution`, of which the
@@ -324,7 +362,7 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
         self._steps_seen = batch + 1
         super().on_train_batch_end(batch, logs)
         if self._steps_before and self._steps_before + batch + 1 >= self.params["steps"] and not self.model.stop_training:
-            # Keras ends the epoch, and `on_epoch_end` lets the training continue.
+            # Keras ends the epoch, which has fewer batches than it expects, and `on_epoch_end` lets the training continue.
             self.model.stop_training = _END_OF_EPOCH
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -333,20 +371,14 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
         # Another callback may have stopped the training since.
         if self.model.stop_training is _END_OF_EPOCH:
             self.model.stop_training = False
-        self._show_warnings()
         self._is_epoch_end = True
         super().on_epoch_end(epoch, logs)
         self._is_epoch_end = False
 
     def on_train_end(self, logs: Any = None) -> None:
         """Removes the backup, unless `delete_checkpoint` is false."""
-        self._show_warnings()
+        self._batches.states = None
         super().on_train_end(logs)
-
-    def _show_warnings(self) -> None:
-        if self._hidden is not None:
-            self._hidden.__exit__(None, None, None)
-            self._hidden = None
 
     def _steps(self) -> str:
         return str(int(keras.ops.convert_to_numpy(self.model.optimizer.iterations)))
