@@ -67,3 +67,20 @@ def test_a_bare_loader_is_replayed_up_to_the_batch_of_a_checkpoint(make, order, 
     fit(make(), "2ep", save_folder=str(tmp_path), save_filename="{batch}.pt", save_interval=f"{STEPS + 2}ba")
     model = fit(make(), "2ep", load_path=str(tmp_path / f"{STEPS + 2}.pt"))
     assert model.trained == order[STEPS + 2 : 2 * STEPS]
+
+
+@pytest.mark.parametrize("step", [2, 4, 6, 8])
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_limit_of_batches_in_each_epoch_holds_after_a_resume(make, order, tmp_path, bare, step):
+    """Composer counts a limit from where a data set with a state resumes, so the loader has to have the limit."""
+    limit = {"train_subset_num_batches": 4} if bare else {}
+
+    def train():
+        return make() if bare else DataLoader(make(epoch_size=4 * 12))
+
+    saves = {"save_folder": str(tmp_path), "save_filename": "{batch}.pt", "save_interval": f"{step}ba"}
+    whole = fit(train(), "3ep", **limit, **saves).trained
+    if bare:
+        assert whole == [batch for epoch in range(3) for batch in order[epoch * STEPS :][:4]]
+    assert len(whole) == 12
+    assert fit(train(), "3ep", load_path=str(tmp_path / f"{step}.pt"), **limit).trained == whole[step:]
