@@ -1,6 +1,7 @@
 """Programs with overrides that prepare shards, read them or iterate, in the forms that programs for the reference use."""
 
 import contextlib
+import copy
 import fcntl
 import itertools
 import multiprocessing
@@ -15,7 +16,9 @@ from number_sets import numbers, of_loader, write
 from torch.utils.data import DataLoader
 
 from forebay.streaming import LocalDataset, Stream, StreamingDataset
+from forebay.streaming.base import _locks
 from forebay.streaming.base.dataset import _Iterator, _ShardState
+from forebay.streaming.base.format.mds import MDSReader
 from forebay.streaming.base.stream import streams_registry
 
 
@@ -249,6 +252,28 @@ def test_a_reader_that_is_assigned_in_the_engine_s_stream_shares_its_limit(tmp_p
         dataset.shards[shard] = dataset.shards[shard]
     for _ in range(2):
         assert batches(dataset, 0) == expected
+
+
+class Contested(MDSReader):
+    """Reader whose shard another process removes before each read, unless the folder is locked."""
+
+    def __getitem__(self, at):
+        with _locks.locked(self.dirname, None, blocking=False) as is_free:
+            if is_free:
+                self.evict()
+        return super().__getitem__(at)
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_a_shard_that_other_processes_remove_is_read(tmp_path, is_own):
+    remote, arguments = write(tmp_path / "remote", 100), {"local": str(tmp_path / "local")}
+    stream = Copied(tmp_path / "log", remote=remote, **arguments) if is_own else Stream(remote=remote, **arguments)
+    dataset = StreamingDataset(streams=[stream], batch_size=4, cache_limit="1mb", num_canonical_nodes=1)
+    for shard in (0, 1):
+        reader = copy.copy(dataset.shards[shard])
+        reader.__class__ = Contested
+        dataset.shards[shard] = reader
+    assert batches(dataset, 0) == list(range(100))
 
 
 def test_an_exception_in_an_overridden_prepare_shard_ends_the_epoch(remote, tmp_path):

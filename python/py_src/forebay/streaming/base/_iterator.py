@@ -275,9 +275,10 @@ class IteratesInPython:
             # A program may write the file in pieces under its final name: wait until it is complete.
             self.prepare_shard(shard_id)
         missing = None
-        for _ in range(1 + retry):
+        for attempt in range(1 + retry):
             try:
-                sample = shard[index]
+                # Other processes may remove a shard after it was prepared, to make room for theirs.
+                sample = self._own_shards.read(shard_id, index) if is_own and attempt else shard[index]
             except FileNotFoundError as error:
                 # Its traceback would keep this frame and the data set alive.
                 missing = error.with_traceback(None)

@@ -108,11 +108,27 @@ class OwnShards:
         with locked(folder(stream), name, blocking) as is_ours:
             if not is_ours:
                 return
-            if not self._is_whole(shard):
-                if self._cache_limit:
-                    self._make_room(reader.get_max_size(), folder(stream))
-                stream.prepare_shard(reader)
-            self.touch(shard)
+            self._complete(shard)
+
+    def read(self, shard: int, index: int) -> Any:
+        """Reads a sample, and calls the stream's `prepare_shard` before if the shard is not resident.
+
+        Other processes cannot remove the shard in between: all evict with the lock of its folder or of the shard itself,
+        which this call holds. Without that, processes whose shards do not fit the limit together may remove each other's.
+        """
+        stream, reader = self._shards[shard]
+        with locked(folder(stream), None, True):
+            self._complete(shard)
+            return reader[index]
+
+    def _complete(self, shard: int) -> None:
+        """Prepares a shard that is not resident; the caller holds its lock."""
+        stream, reader = self._shards[shard]
+        if not self._is_whole(shard):
+            if self._cache_limit:
+                self._make_room(reader.get_max_size(), folder(stream))
+            stream.prepare_shard(reader)
+        self.touch(shard)
 
     def _is_whole(self, shard: int) -> bool:
         """Returns true if all raw files exist, for a reader that names its files."""
