@@ -29,8 +29,8 @@ __all__ = ["BackupAndRestore", "Batches"]
 
 
 class _EndOfEpoch(int):
-    """Value of the model's `stop_training` that ends an epoch and not the training. It equals True, which cannot be told from
-    another callback's True."""
+    """Value of the model's `stop_training` that ends an epoch and not the training. It equals True, and is another object than
+    the True of another callback, which ends the training."""
 
 
 _END_OF_EPOCH = _EndOfEpoch(True)
