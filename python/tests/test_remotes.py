@@ -5,9 +5,11 @@ import sys
 import pytest
 from loaders import NUMBER, numbers
 from sftp_server import COUNT, write_numbers
+from torch.utils.data import DataLoader
 
 import forebay as fb
 from forebay import remotes
+from forebay.streaming import StreamingDataset
 from forebay.verify import verify
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
@@ -46,8 +48,8 @@ class Shelf(remotes.RemoteFolder):
 @pytest.fixture
 def shelf(folder, monkeypatch):
     monkeypatch.setattr(Shelf, "root", folder)
-    remotes.register("shelf", lambda url, timeout: Shelf())
-    return "shelf://me:gEhEiM@host/set"
+    remotes.register("rack", lambda url, timeout: Shelf())
+    return "rack://me:gEhEiM@host/set"
 
 
 def test_a_data_set_of_a_file_system_of_fsspec_is_written_read_and_verified(memory, folder, tmp_path):
@@ -73,6 +75,14 @@ def test_a_scheme_of_the_program_is_read_by_its_own_class(shelf, tmp_path):
         fb.MDSWriter(out=shelf, columns={"a": "int"})
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_forebay_streaming_reads_it_too(shelf, tmp_path, workers):
+    dataset = StreamingDataset(remote=shelf, local=str(tmp_path / "local"), batch_size=4, num_canonical_nodes=1)
+    assert int(dataset[COUNT - 1]["number"]) == COUNT - 1
+    loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=60 if workers else 0)
+    assert sorted(int(number) for batch in loader for number in batch["number"]) == list(range(COUNT))
+
+
 @pytest.mark.parametrize(
     ("failure", "cls", "attempts"),
     [
@@ -86,7 +96,7 @@ def test_a_scheme_of_the_program_is_read_by_its_own_class(shelf, tmp_path):
 )
 def test_an_error_of_its_class_has_a_kind_and_no_secrets(shelf, tmp_path, monkeypatch, failure, cls, attempts):
     monkeypatch.setattr(Shelf, "failure", failure)
-    with pytest.raises(cls, match=f"attempt {attempts} of 2, key index.json, remote shelf://...@host/set") as caught:
+    with pytest.raises(cls, match=f"attempt {attempts} of 2, key index.json, remote rack://...@host/set") as caught:
         fb.Loader(remote=shelf, local=tmp_path / "local", batch_size=1)
     assert "gEhEiM" not in f"{caught.value!r} {caught.value.context}"
 

@@ -266,8 +266,8 @@ def test_an_index_that_cannot_be_downloaded_raises_the_downloader_s_exception(sh
 
 
 def test_a_scheme_without_a_downloader_is_rejected_at_once(tmp_path):
-    with pytest.raises(ValueError, match="Unsupported remote path: ftp://host/set"):
-        Stream(remote="ftp://host/set", local=str(tmp_path))
+    with pytest.raises(ValueError, match="Unsupported remote path: tape://host/set"):
+        Stream(remote="tape://host/set", local=str(tmp_path))
 
 
 def test_a_downloader_that_a_program_sets_is_used_for_any_scheme(shelf, bucket, tmp_path):

@@ -1,14 +1,13 @@
 """Data sets on real servers on this machine, through the clouds' own clients: SFTP, Google Cloud Storage, Azure."""
 
-import contextlib
 import http.server
 import os
-import socket
 import threading
 import urllib.parse
 
 import pytest
 from number_sets import of_loader, write
+from sftp_server import COUNT
 from torch.utils.data import DataLoader
 
 from forebay.streaming import StreamingDataset
@@ -29,75 +28,11 @@ def read(remote, local, workers):
     return sorted(of_loader(loader))
 
 
-@contextlib.contextmanager
-def sftp_server(folder):
-    """An SFTP server for the user me with the password secret; yields its port and its host key."""
-    paramiko = pytest.importorskip("paramiko", reason="paramiko is not installed")
-
-    class Access(paramiko.ServerInterface):
-        def check_auth_password(self, username, password):
-            is_right = (username, password) == ("me", "secret")
-            return paramiko.AUTH_SUCCESSFUL if is_right else paramiko.AUTH_FAILED
-
-        def check_channel_request(self, kind, number):
-            return paramiko.OPEN_SUCCEEDED
-
-    class Files(paramiko.SFTPServerInterface):
-        def stat(self, path):
-            try:
-                return paramiko.SFTPAttributes.from_stat(os.stat(str(folder) + path))
-            except OSError as error:
-                return paramiko.SFTPServer.convert_errno(error.errno)
-
-        def open(self, path, flags, attributes):
-            try:
-                file = open(str(folder) + path, "rb")
-            except OSError as error:
-                return paramiko.SFTPServer.convert_errno(error.errno)
-            handle = paramiko.SFTPHandle(flags)
-            handle.filename, handle.readfile = path, file
-            handle.stat = lambda: self.stat(path)
-            return handle
-
-    key = paramiko.ECDSAKey.generate()
-    listener = socket.create_server(("127.0.0.1", 0))
-    transports = []
-
-    def serve():
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            transport = paramiko.Transport(connection)
-            transport.add_server_key(key)
-            transport.set_subsystem_handler("sftp", paramiko.SFTPServer, Files)
-            transports.append(transport)
-            with contextlib.suppress(Exception):
-                transport.start_server(server=Access())
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield listener.getsockname()[1], key
-    finally:
-        listener.shutdown(socket.SHUT_RDWR)
-        listener.close()
-        for transport in transports:
-            transport.close()
-        thread.join()
-
-
 @pytest.mark.parametrize("workers", [0, 2])
-def test_shards_are_fetched_over_sftp(folder, tmp_path, monkeypatch, workers):
-    with sftp_server(folder) as (port, key):
-        known = tmp_path / "known hosts"
-        known.write_text(f"[127.0.0.1]:{port} {key.get_name()} {key.get_base64()}\n")
-        monkeypatch.setenv("COMPOSER_SFTP_KNOWN_HOSTS_FILE", str(known))
-        remote = f"sftp://me:secret@127.0.0.1:{port}/set"
-        assert read(remote, tmp_path / "local", workers) == list(range(100))
-        with pytest.raises(FileNotFoundError):
-            read(f"{remote}/absent", tmp_path / "other", 0)
+def test_shards_are_fetched_over_sftp(sftp, tmp_path, workers):
+    assert read(sftp.url("set/train"), tmp_path / "local", workers) == list(range(COUNT))
+    with pytest.raises(FileNotFoundError):
+        read(sftp.url("set/absent"), tmp_path / "other", 0)
 
 
 class Objects(http.server.BaseHTTPRequestHandler):

@@ -12,6 +12,7 @@ import urllib.parse
 from collections.abc import Iterator
 
 from ...._forebay import redact
+from ....remotes import serves
 from ..constant import DEFAULT_TIMEOUT
 from ._secrets import without_secrets
 
@@ -62,7 +63,10 @@ class CloudDownloader(abc.ABC):
             module, name = _CLASSES[scheme]
             DOWNLOADER_MAPPINGS[scheme] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
         if scheme not in DOWNLOADER_MAPPINGS:
-            raise ValueError(f"Unsupported remote path: {redact(remote_dir)}")
+            if not serves(remote_dir):
+                raise ValueError(f"Unsupported remote path: {redact(remote_dir)}")
+            # Not imported above, because it imports this module.
+            return importlib.import_module(f"{__package__}._remotes").RemotesDownloader()
         return DOWNLOADER_MAPPINGS[scheme]()
 
     @classmethod
