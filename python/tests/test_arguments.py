@@ -184,7 +184,7 @@ def test_a_url_that_cannot_be_written_to_is_rejected(tmp_path, monkeypatch):
         fb.ShardReader("s3://bucket/set")
     refused = {
         "s3:/bucket/set": "two slashes after s3:",
-        "ftp://host/set": "unknown scheme",
+        "tape://host/set": "unknown scheme",
         "http://host/set": "web servers have no common way to write",
         "hf://datasets/me/set": "upload it with `hf upload-large-folder`",
     }

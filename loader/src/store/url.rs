@@ -186,6 +186,9 @@ impl Place {
             }
             "s3" => bucket(scheme, rest).map(Self::S3).map_err(|error| error.with("remote", redact(remote))),
             "gs" => bucket(scheme, rest).map(Self::Gcs).map_err(|error| error.with("remote", redact(remote))),
+            "wasbs" if rest.contains('?') => {
+                reject("a wasbs:// remote cannot have a query: put a SAS token into AZURE_STORAGE_SAS_TOKEN")
+            }
             "azure" | "azure-dl" | "wasbs" => {
                 container(scheme, rest).map(Self::Azure).map_err(|error| error.with("remote", redact(remote)))
             }
@@ -531,6 +534,7 @@ mod tests {
             ("bucket/x?token=y", "pass a folder of this name as `local`"),
             ("sftp:/h/x", "may mean sftp://h/x"),
             ("wasbs://box", "the form is wasbs://ACCOUNT.blob.core.windows.net/CONTAINER/folder"),
+            ("wasbs://box@account/x?sig=y", "put a SAS token into AZURE_STORAGE_SAS_TOKEN"),
             ("alipan://x", "copy the data set to a folder"),
             ("r2://b/x", "use s3://BUCKET/folder, with AWS_ENDPOINT_URL"),
             ("oci://b/x", "the form is oci://BUCKET@NAMESPACE/folder"),

@@ -163,7 +163,7 @@ def test_an_unknown_scheme_is_named(either, tmp_path):
     with pytest.raises(ValueError, match="Invalid Cloud provider prefix: ftp"):
         either("base.storage.upload").CloudUploader.get("ftp://host/folder")
     with pytest.raises(ValueError):
-        either("base.storage.download").CloudDownloader.get("ftp://host/folder")
+        either("base.storage.download").CloudDownloader.get("tape://host/folder")
 
 
 def test_a_local_file_is_copied_once_and_completely(either, tmp_path):
