@@ -47,9 +47,12 @@ pub(crate) struct StoreArgs {
     /// Rounds; the best one counts
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Delays of every answer of the embedded server, to measure in addition
+    /// Delays of every answer of the embedded server, to measure in addition, in a run without a pause
     #[arg(long, value_name = "MS,...", value_delimiter = ',')]
     latency_ms: Vec<u64>,
+    /// Times that such a run fetches all objects, besides a first and a last time that do not count
+    #[arg(long, default_value_t = 3)]
+    passes: usize,
     /// Interpreter with s3torchconnector, boto3, s3fs and multi-storage-client
     #[arg(long, value_name = "PATH", default_value = "python3")]
     python: PathBuf,
@@ -117,11 +120,15 @@ pub(crate) fn run(args: &StoreArgs) -> Result<Report> {
         let serving = Serving { threads: args.server_threads, latency_ms: *latency_ms, tls: false };
         let server = Server::embedded(&args.data, serving)?;
         let work = work(&server);
-        let mut engine = Engine::open(&work, false)?;
+        let (mut engine, mut endless) = (Engine::open(&work, false)?, Engine::open(&work, false)?);
         let mut group = Group { report: &mut report, name: format!("latency of {latency_ms} ms"), bytes };
         group.add(
             args.rounds,
-            &mut [("forebay", &mut || engine.fetch(&objects)), ("curl", &mut || programs::curl(&work))],
+            &mut [
+                ("forebay", &mut || engine.fetch(&objects)),
+                ("forebay, without ends", &mut || endless.fetch_without_ends(&objects, args.passes.max(1))),
+                ("curl", &mut || programs::curl(&work)),
+            ],
         )?;
     }
     Ok(report)
