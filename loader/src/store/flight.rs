@@ -1,32 +1,35 @@
 //! Number of parts in flight of one fetch thread, which follows from the latency and bandwidth that it finds.
 //!
 //! A few requests fill a network of low latency. Others need more: 8 objects of 100 KB at a latency of 50 ms are 16 MB/s,
-//! and 8 parts of 8 MiB at 150 ms are at most 450 MB/s. The right number of requests depends on the server and the
-//! network, so it is doubled as long as the rate of bytes grows with it, and halved again where the rate does not. At times
-//! half of it is tried as well, and kept where the rate holds: a rate that has grown by chance does not count forever.
+//! and 8 parts of 8 MiB at 150 ms are at most 450 MB/s. A network is full when the bytes on their way are its rate times its
+//! latency. So the limit is twice the number of parts that this product has: of the highest rate of the last rounds of
+//! parts, and the shortest time to the head of a response. As long as the network is not full, the rate grows with the
+//! limit, and the limit doubles in each round. Afterwards the rate stays, and the limit with it. A rate or a latency that was
+//! extreme by chance is forgotten after some rounds.
 //!
 //! At most half of the parts in flight wait for the head of a response. Otherwise all requests of a fast network wait
 //! together and then share it, and it is idle for one latency in each round: 64 parts of 8 MiB at a latency of 150 ms
 //! were 1.8 GiB/s where twice that was possible.
 //!
-//! A server that has too many requests (429, 503) halves it as well, down to one. From there it rises again by one part
-//! for each round of parts.
+//! A server that has too many requests (429, 503) halves the limit, down to one. From there it may rise by one part in
+//! each round.
 
 use super::config::StoreConfig;
 use crate::sync::Arc;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Growth of the rate that justifies twice as many parts, as a ratio.
-const GROWTH_MIN: f64 = 1.05;
+/// Parts in flight, in multiples of those that fill the network: half of them wait for their heads.
+const SURPLUS: f64 = 2.0;
 
-/// Rounds of parts of one measurement, since the first attempt has failed: parts end in clumps.
-const ROUNDS: usize = 4;
+/// Rounds of parts whose highest rate counts.
+const RATES: usize = 8;
 
-/// Measurements after a failed attempt until the next one.
-const PAUSE: u32 = 32;
+/// Heads whose shortest time counts: these and as many before them.
+const HEADS: usize = 256;
 
 /// Place of one part in flight; free again when dropped, unless the limit has become lower.
 pub(crate) struct PartPlace {
@@ -67,26 +70,37 @@ struct State {
     /// Places to take away as soon as they are free.
     excess: usize,
     sample: Sample,
-    /// Attempt with another limit, until it is measured.
-    trial: Option<Trial>,
-    /// The next attempt is a smaller limit.
-    is_smaller_next: bool,
-    /// Measurements until the next attempt.
-    pause: u32,
-    /// Rounds of parts of the next measurement.
-    rounds: usize,
+    /// Bytes per second of the last rounds, the oldest first.
+    rates: VecDeque<f64>,
+    latency: Latency,
+    /// Highest limit since the last throttling.
+    ceiling: usize,
     /// Parts that wait for the head of a response.
     heads: usize,
     /// Responses to requests that were sent before the limit was last halved for throttling.
     outdated: usize,
 }
 
-/// Attempt with twice or half the limit.
-#[derive(Clone, Copy)]
-struct Trial {
-    /// Bytes per second with the limit before it.
-    rate_before: f64,
-    is_smaller: bool,
+/// Shortest time to the head of a response, among the last [`HEADS`] to 2 x [`HEADS`].
+#[derive(Default)]
+struct Latency {
+    now: Option<Duration>,
+    before: Option<Duration>,
+    heads: usize,
+}
+
+impl Latency {
+    fn record(&mut self, time: Duration) {
+        if self.heads == HEADS {
+            *self = Self { now: None, before: self.now, heads: 0 };
+        }
+        self.heads += 1;
+        self.now = Some(self.now.map_or(time, |shortest| shortest.min(time)));
+    }
+
+    fn shortest(&self) -> Duration {
+        self.now.into_iter().chain(self.before).min().unwrap_or_default()
+    }
 }
 
 /// Parts that ended while others waited.
@@ -106,13 +120,12 @@ impl FlightLimit {
         let state = State {
             limit,
             limit_min: limit,
-            limit_max: config.parts_in_flight_max,
+            limit_max: config.parts_in_flight_max.max(limit),
             excess: 0,
             sample: Sample::default(),
-            trial: None,
-            is_smaller_next: false,
-            pause: 0,
-            rounds: 1,
+            rates: VecDeque::new(),
+            latency: Latency::default(),
+            ceiling: usize::MAX,
             heads: 0,
             outdated: 0,
         };
@@ -165,6 +178,11 @@ impl FlightLimit {
         let is_free = state.heads < state.limit.div_ceil(2);
         state.heads += usize::from(is_free);
         is_free.then(|| HeadPlace(self))
+    }
+
+    /// Records the time from a request to the head of its response.
+    pub(crate) fn head(&self, time: Duration) {
+        self.state.borrow_mut().latency.record(time);
     }
 
     /// Records the end of a part of `bytes` bytes at `now`, and adapts the limit. `is_limiting` is true if another
@@ -228,52 +246,29 @@ impl State {
         }
         sample.parts += 1;
         sample.bytes += bytes;
-        let rounds = if self.limit < self.limit_min { 1 } else { self.rounds };
-        if sample.parts < self.limit * rounds || now <= sample.since {
+        if sample.parts < self.limit || now <= sample.since {
             return;
         }
         let rate = sample.bytes as f64 / (now - sample.since).as_secs_f64();
+        let part_bytes = sample.bytes as f64 / sample.parts as f64;
         *sample = Sample { since: now, ..Sample::default() };
-        self.adapt(rate);
+        self.adapt(rate, part_bytes);
     }
 
-    /// Changes the limit after a measurement of `rate` bytes per second.
-    fn adapt(&mut self, rate: f64) {
-        if self.limit < self.limit_min {
-            return self.set(self.limit + 1);
+    /// Changes the limit after a round of `rate` bytes per second.
+    fn adapt(&mut self, rate: f64, part_bytes: f64) {
+        if self.rates.len() == RATES {
+            self.rates.pop_front();
         }
-        self.pause = self.pause.saturating_sub(1);
-        match self.trial.take() {
-            Some(trial) => self.judge(trial, rate),
-            None if self.pause == 0 => self.attempt(rate),
-            None => {}
+        self.rates.push_back(rate);
+        self.ceiling = self.ceiling.saturating_add(1);
+        let highest = self.rates.iter().copied().fold(0.0, f64::max);
+        let filling = highest * self.latency.shortest().as_secs_f64() / part_bytes.max(1.0);
+        let target = ((SURPLUS * filling).round() as usize).clamp(self.limit_min, self.limit_max).min(self.ceiling);
+        // A change costs a round that is not measured.
+        if target > self.limit || target < self.limit - self.limit / 4 {
+            self.set(target);
         }
-    }
-
-    /// Keeps the limit of an attempt, or returns to the one before.
-    fn judge(&mut self, trial: Trial, rate: f64) {
-        let (fewer, more) = if trial.is_smaller { (rate, trial.rate_before) } else { (trial.rate_before, rate) };
-        let is_kept = (more < fewer * GROWTH_MIN) == trial.is_smaller;
-        if is_kept {
-            return self.attempt(rate);
-        }
-        (self.pause, self.rounds) = (PAUSE, ROUNDS);
-        self.is_smaller_next = !trial.is_smaller;
-        self.set(if trial.is_smaller { self.limit * 2 } else { (self.limit / 2).max(self.limit_min) });
-    }
-
-    /// Tries another limit after a measurement of `rate` with this one: in the direction of the last success, or in the
-    /// other one after a failure.
-    fn attempt(&mut self, rate: f64) {
-        let is_possible = |smaller: bool| {
-            if smaller { self.limit / 2 >= self.limit_min } else { self.limit * 2 <= self.limit_max }
-        };
-        let is_smaller = if is_possible(self.is_smaller_next) { self.is_smaller_next } else { !self.is_smaller_next };
-        if !is_possible(is_smaller) {
-            return;
-        }
-        self.trial = Some(Trial { rate_before: rate, is_smaller });
-        self.set(if is_smaller { self.limit / 2 } else { self.limit * 2 });
     }
 
     /// Halves the limit, once for all requests that were in flight together.
@@ -283,9 +278,9 @@ impl State {
             return;
         }
         self.outdated = self.limit - 1;
-        (self.trial, self.pause, self.is_smaller_next) = (None, PAUSE, false);
         self.sample = Sample { since: self.sample.since, ..Sample::default() };
         self.set((self.limit / 2).max(1));
+        self.ceiling = self.limit;
     }
 
     fn set(&mut self, limit: usize) {
@@ -310,6 +305,7 @@ mod tests {
             // All places are used again and again: one round of parts takes the latency, or the time on the wire.
             now += latency.max(Duration::from_secs_f64((limit * bytes) as f64 / bytes_per_s));
             for _ in 0..limit {
+                flight.head(latency);
                 flight.end(try_place(flight), bytes, now, true);
             }
             limits.push(flight.state.borrow().limit);
@@ -338,13 +334,11 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_is_full_has_no_more_requests_than_it_needs() {
+    fn a_network_that_is_full_has_twice_the_requests_that_fill_it() {
         // 16 parts fill it.
         let flight = flight();
         let limits = limits(&flight, 100 << 10, LATENCY, 16.0 * (100 << 10) as f64 / 0.05, 200);
-        assert_eq!(limits.iter().max(), Some(&32), "tried");
-        let few = limits.iter().filter(|limit| **limit == 16).count();
-        assert!(few > 150, "{limits:?}");
+        assert!(limits[8..].iter().all(|limit| *limit == 32), "{limits:?}");
         let (free, limit) = (flight.places.available_permits(), flight.state.borrow().limit);
         assert_eq!(free, limit, "no place is lost");
     }
@@ -353,20 +347,27 @@ mod tests {
     fn a_limit_that_grew_where_nothing_is_gained_shrinks_again() {
         let flight = flight();
         assert_eq!(limits(&flight, 100 << 10, LATENCY, f64::INFINITY, 20).last(), Some(&64));
-        // 16 parts fill the network from now on.
-        let later = limits(&flight, 100 << 10, LATENCY, 16.0 * (100 << 10) as f64 / 0.05, 600);
-        assert_eq!(later.iter().min(), Some(&8), "tried");
-        let few = later[300..].iter().filter(|limit| **limit == 16).count();
-        assert!(few > 200, "{later:?}");
+        // 10 parts fill the network from now on.
+        let later = limits(&flight, 100 << 10, LATENCY, 10.0 * (100 << 10) as f64 / 0.05, 40);
+        assert!(later[20..].iter().all(|limit| *limit == 20), "{later:?}");
         let (free, limit) = (flight.places.available_permits(), flight.state.borrow().limit);
         assert_eq!(free, limit, "no place is lost");
+    }
+
+    #[test]
+    fn a_latency_that_was_short_by_chance_is_forgotten() {
+        let flight = flight();
+        flight.head(Duration::from_micros(1));
+        let limits = limits(&flight, 100 << 10, LATENCY, f64::INFINITY, 200);
+        assert_eq!((limits[8], limits.last()), (8, Some(&64)));
     }
 
     #[test]
     fn large_parts_are_requested_in_larger_numbers_where_the_latency_is_high() {
         // 10 Gbit/s: 7.5 parts fill it at a latency of 50 ms, 22 at 150 ms.
         let most = |latency| limits(&flight(), 8 << 20, latency, 1.25e9, 20).last().copied();
-        assert_eq!((most(LATENCY), most(LATENCY * 3)), (Some(8), Some(32)));
+        let short = Duration::from_micros(200);
+        assert_eq!((most(short), most(LATENCY), most(LATENCY * 3)), (Some(8), Some(15), Some(45)));
     }
 
     #[test]
@@ -417,9 +418,10 @@ mod tests {
         flight.throttle();
         assert_eq!(limit(), 1, "at least one");
         let limits = limits(&flight, 8 << 20, LATENCY, f64::INFINITY, 20);
-        assert!(limits.is_sorted() && limits.last() == Some(&8), "{limits:?}");
+        let rises = |pair: &[usize]| (pair[0]..=pair[0] + 1).contains(&pair[1]);
+        assert!(limits.windows(2).all(rises) && limits.last() > Some(&8), "{limits:?}");
         assert!(!flight.is_throttled());
-        assert_eq!(flight.places.available_permits(), 8, "no place is lost");
+        assert_eq!(flight.places.available_permits(), limit(), "no place is lost");
     }
 
     #[test]

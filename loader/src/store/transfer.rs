@@ -246,6 +246,7 @@ async fn receive(
             range: (!plain).then_some(from..end),
             version: job.agree_on_version(None),
         };
+        let requested = context.shared.clock.now();
         let response = job.source.get(context, &request);
         tokio::pin!(response);
         let in_time = if waits.is_some() { context.within(HEAD_LATE, &mut response).await } else { None };
@@ -254,6 +255,7 @@ async fn receive(
             Some(response) => response?,
             None => response.await?,
         };
+        context.flight.head(context.shared.clock.now() - requested);
         check_head(job, &head)?;
         let mut body = TimedBody::new(context, &mut *body, context.shared.config.download_timeout);
         skip(&head, &mut body, from, &skipped).await?;
