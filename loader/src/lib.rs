@@ -65,7 +65,7 @@
 //! * [`worker`]: a small engine for processes that another program starts, such as a DataLoader's workers. It reads on
 //!   the calling thread and fetches shards ahead with one thread.
 //! * [`indexing`]: indexes after the samples of a shard, which let a crop skip the rest of a picture.
-//! * [`output`]: remote folders as destinations of a writer.
+//! * [`objects`]: objects of stores as they are, by their URLs; [`output`]: remote folders as destinations of a writer.
 //! * [`verify`]: comparison of a data set's files with its index, and their repair.
 
 pub mod batch;
@@ -82,6 +82,7 @@ pub mod indexing;
 pub mod io;
 pub mod loader;
 pub mod memory;
+pub mod objects;
 pub mod order;
 pub mod output;
 mod pipeline;

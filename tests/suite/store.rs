@@ -16,6 +16,8 @@ mod hf;
 mod http;
 #[path = "store/nginx.rs"]
 mod nginx;
+#[path = "store/objects.rs"]
+mod objects;
 #[path = "store/oci.rs"]
 mod oci;
 #[path = "store/proxy.rs"]

@@ -43,6 +43,7 @@
 //! ```
 
 mod azure;
+mod buffer;
 mod config;
 mod context;
 mod credentials;
@@ -75,9 +76,10 @@ mod url;
 mod tests;
 
 pub use azure::AzureSettings;
+pub use buffer::FetchMemory;
 /// Memory that an upload sends.
 pub use bytes::Bytes as UploadBuffer;
-/// Memory that a fetch fills.
+/// Usual memory of a fetch.
 pub use bytes::BytesMut as FetchBuffer;
 pub use config::{Simulation, StoreConfig, ThreadStart, Transport};
 pub use dbfs::DbfsSettings;
@@ -95,5 +97,6 @@ pub use s3::S3Settings;
 pub use source::Version;
 pub use stores::Stores;
 pub use ticket::{FetchRequest, FetchTicket, Progress};
-pub(crate) use url::local_folder;
+pub use transfer::Peek;
+pub(crate) use url::{Place, local_folder, split_object};
 pub use url::{is_outside, is_url, redact, redact_in};

@@ -1,16 +1,18 @@
 //! Remote folders.
 
+use super::buffer::FetchMemory;
 use super::key::check_key;
 use super::queue::closed_error;
 use super::source::{Source, Version};
 use super::threads::FetchThreads;
 use super::ticket::{FetchRequest, FetchTicket, Job};
-use super::transfer::{self, Part};
+use super::transfer::{self, Part, Peek};
 use super::url::redact;
 use crate::Result;
 use crate::error::Context as _;
 use crate::sync::Arc;
 use std::fmt;
+use tokio::sync::oneshot;
 
 /// Remote folder. Cheap to clone; it keeps the fetch threads alive.
 #[derive(Clone)]
@@ -32,26 +34,48 @@ impl Remote {
         Self { threads: self.threads.clone(), source: wrap(self.source.clone()), name: self.name.clone() }
     }
 
-    /// Starts to fetch an object into the request's memory, in parallel ranges, and returns at once.
+    /// Starts to fetch an object, or a range of it, into the request's memory, in parallel ranges, and returns at once.
     ///
     /// # Errors
     ///
     /// `Config` for a key that is not a relative path, `Closed` after the stores were closed, `Full` when
     /// far too many fetches are queued. The ticket returns later errors.
-    pub fn fetch(&self, request: FetchRequest) -> Result<FetchTicket> {
+    pub fn fetch<M: FetchMemory>(&self, mut request: FetchRequest<M>) -> Result<FetchTicket<M>> {
         check_key(&request.key).context("remote", || &self.name)?;
-        let FetchRequest { key, mut into } = request;
         let queues = &self.threads.queues;
         let part_bytes = if self.source.has_ranges() { queues.context.config.part_bytes } else { usize::MAX };
-        let lens = part_lens(into.len(), part_bytes);
-        let len = into.len() as u64;
-        let job = Job::new(self.source.clone(), self.name.clone(), key, len, lens.len());
+        let len = request.into.bytes_mut().len();
+        let lens = part_lens(len, part_bytes);
+        let empty = lens.is_empty().then(|| request.into.split_front(0));
+        let (source, name) = (self.source.clone(), self.name.clone());
+        let job = Job::new(source, name, &request, (len as u64, lens.len()), empty);
+        let FetchRequest { mut into, mut start, .. } = request;
         let parts = lens.into_iter().enumerate().map(|(index, bytes)| {
-            let start = len - into.len() as u64;
-            Part::new(job.clone(), index, start, into.split_to(bytes))
+            let part = Part::new(job.clone(), index, start, into.split_front(bytes));
+            start += bytes as u64;
+            part
         });
         queues.parts.push_all(parts.collect()).context("remote", || &self.name)?;
-        Ok(FetchTicket(job))
+        Ok(FetchTicket::new(job))
+    }
+
+    /// Starts to fetch the first `bytes` of an object of unknown length, which must be at least 1, and its length. `ended` is
+    /// called with the outcome once, on a fetch thread.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a key that is not a relative path, `Closed` after the stores were closed, `Full` when far too many
+    /// requests are queued. The outcome has later errors, and `Unsupported` where a server does not tell the length.
+    pub fn peek(&self, key: &str, bytes: usize, ended: impl FnOnce(Result<Peek>) + Send + 'static) -> Result<()> {
+        check_key(key).context("remote", || &self.name)?;
+        let (source, remote, key) = (self.source.clone(), self.name.clone(), key.to_owned());
+        let ended = Ended(Some(ended));
+        let started = self.threads.queues.call(async move |context| {
+            let outcome = transfer::peek(&context, &*source, &key, bytes).await;
+            ended.call(outcome.context("key", || &key).context("remote", || &remote));
+            Ok(())
+        });
+        started.map(|_receiver: oneshot::Receiver<Result<()>>| ()).context("remote", || &self.name)
     }
 
     /// Fetches an object of unknown size that must not be larger than `limit_bytes`, and waits for it. It does not
@@ -85,6 +109,25 @@ impl Remote {
         // A call has no response only when its thread ends.
         let response = response.and_then(|response| response.blocking_recv().unwrap_or_else(|_| Err(closed_error())));
         response.context("key", || key).context("remote", || &self.name)
+    }
+}
+
+/// Callback that learns of the end of the fetch threads as well.
+struct Ended<F: FnOnce(Result<Peek>)>(Option<F>);
+
+impl<F: FnOnce(Result<Peek>)> Ended<F> {
+    fn call(mut self, outcome: Result<Peek>) {
+        if let Some(ended) = self.0.take() {
+            ended(outcome);
+        }
+    }
+}
+
+impl<F: FnOnce(Result<Peek>)> Drop for Ended<F> {
+    fn drop(&mut self) {
+        if let Some(ended) = self.0.take() {
+            ended(Err(closed_error()));
+        }
     }
 }
 

@@ -50,9 +50,13 @@ impl Stores {
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
     /// for names that cannot work.
     pub fn open(&self, remote: &str) -> Result<Remote> {
-        let place = Place::parse(remote)?;
-        let source = self.source(place).context("remote", || redact(remote))?;
-        Ok(Remote::new(self.threads.clone(), source, remote))
+        self.open_place(Place::parse(remote)?, remote)
+    }
+
+    /// Opens `place`, which is called `name` in messages.
+    pub(crate) fn open_place(&self, place: Place, name: &str) -> Result<Remote> {
+        let source = self.source(place).context("remote", || redact(name))?;
+        Ok(Remote::new(self.threads.clone(), source, name))
     }
 
     /// Opens a remote folder that objects are written to, listed and removed in: the schemes of [`open`](Self::open) but
@@ -62,10 +66,14 @@ impl Stores {
     ///
     /// As [`open`](Self::open).
     pub fn open_destination(&self, remote: &str) -> Result<Destination> {
-        let place = Place::parse(remote)?;
+        self.open_place_to_write(Place::parse(remote)?, remote)
+    }
+
+    /// Opens `place`, which is called `name` in messages, like [`open_destination`](Self::open_destination).
+    pub(crate) fn open_place_to_write(&self, place: Place, name: &str) -> Result<Destination> {
         let is_root = place.is_root();
-        let target = self.target(place).context("destination", || redact(remote))?;
-        Ok(Destination::new(self.threads.clone(), target, remote, is_root))
+        let target = self.target(place).context("destination", || redact(name))?;
+        Ok(Destination::new(self.threads.clone(), target, name, is_root))
     }
 
     fn target(&self, place: Place) -> Result<Arc<dyn Target>> {

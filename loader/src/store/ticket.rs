@@ -4,27 +4,45 @@
 //! failed, cancelled, its thread ended), it reports to the job exactly once, through [`Job::part_filled`] or
 //! [`Job::fail`], so no caller waits for a part that no longer exists.
 
+use super::buffer::FetchMemory;
 use super::source::{Source, Version};
 use crate::sync::{Arc, Condvar, Mutex};
 use crate::{Error, ErrorKind, Result};
 use bytes::BytesMut;
+use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// Object to fetch.
-pub struct FetchRequest {
+/// Object to fetch, or a range of it.
+pub struct FetchRequest<M = BytesMut> {
     /// Key relative to the remote.
     pub key: String,
-    /// Memory to fill, exactly as long as the object is by the index. It is split into a part for each ranged request,
-    /// so that several write in parallel, each byte once, and joined without a copy. Buffers that are used again save
-    /// page faults, which cost more than a copy.
-    pub into: BytesMut,
+    /// Memory to fill, exactly as long as the object is by the index, or as the range. It is split into a part for each
+    /// ranged request, so that several write in parallel, each byte once, and joined without a copy. Buffers that are used
+    /// again save page faults, which cost more than a copy.
+    pub into: M,
+    /// First byte of the range; 0 for the whole object.
+    pub start: u64,
+    /// Length that the whole object must have; `None` for a range of an object of any length.
+    pub object_len: Option<u64>,
+    /// Version that the object must have; `None` for any.
+    pub version: Option<Version>,
+    /// Called on a fetch thread when the outcome is there.
+    pub ended: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+impl<M: FetchMemory> FetchRequest<M> {
+    /// Creates a request for the object `key` of exactly as many bytes as `into` has.
+    pub fn with_memory(key: impl Into<String>, mut into: M) -> Self {
+        let object_len = Some(into.bytes_mut().len() as u64);
+        Self { key: key.into(), into, start: 0, object_len, version: None, ended: None }
+    }
 }
 
 impl FetchRequest {
     /// Creates a request for `key`, which has `len` bytes, with new memory.
     pub fn new(key: impl Into<String>, len: usize) -> Self {
-        Self { key: key.into(), into: BytesMut::zeroed(len) }
+        Self::with_memory(key, BytesMut::zeroed(len))
     }
 
     /// Creates a request like [`new`](Self::new), for a length from outside of the program.
@@ -51,7 +69,7 @@ impl FetchRequest {
 pub struct Progress {
     /// Bytes that have arrived.
     pub bytes: u64,
-    /// Bytes of the object.
+    /// Bytes of the request.
     pub len: u64,
     /// Highest attempt of any of its parts; 0 before the first.
     pub attempt: u32,
@@ -67,8 +85,12 @@ pub(crate) struct Job {
     /// The remote, for messages.
     pub(crate) remote: Arc<str>,
     pub(crate) key: String,
-    pub(crate) len: u64,
+    /// Bytes of the whole object, if they are known.
+    pub(crate) len: Option<u64>,
+    /// Bytes of the request.
+    wanted: u64,
     started: Instant,
+    ended: Option<Arc<dyn Fn() + Send + Sync>>,
     /// Set when the job is cancelled; wakes parts that wait for bytes.
     is_cancelled: watch::Sender<bool>,
     state: Mutex<JobState>,
@@ -78,7 +100,7 @@ pub(crate) struct Job {
 #[derive(Default)]
 struct JobState {
     /// Memory of each part, in the order of the object; `None` while it is in flight.
-    filled: Vec<Option<BytesMut>>,
+    filled: Vec<Option<Box<dyn FetchMemory>>>,
     missing: usize,
     /// Number of parts that wait for their next attempt.
     paused: usize,
@@ -88,23 +110,33 @@ struct JobState {
     last_byte: Duration,
     /// Version in the first response; all others must be the same.
     version: Option<Version>,
-    outcome: Option<Result<BytesMut>>,
+    outcome: Option<Result<Box<dyn FetchMemory>>>,
 }
 
 impl Job {
-    pub(crate) fn new(source: Arc<dyn Source>, remote: Arc<str>, key: String, len: u64, parts: usize) -> Arc<Self> {
-        let outcome = (parts == 0).then(|| Ok(BytesMut::new()));
+    /// Creates the job of a request whose memory is split into `parts`, or is `empty`.
+    pub(crate) fn new<M>(
+        source: Arc<dyn Source>,
+        remote: Arc<str>,
+        request: &FetchRequest<M>,
+        (wanted, parts): (u64, usize),
+        empty: Option<Box<dyn FetchMemory>>,
+    ) -> Arc<Self> {
+        let outcome = empty.map(Ok);
         Arc::new(Self {
             source,
             remote,
-            key,
-            len,
+            key: request.key.clone(),
+            len: request.object_len,
+            wanted,
             started: Instant::now(),
+            ended: request.ended.clone(),
             is_cancelled: watch::Sender::new(false),
             state: Mutex::new(JobState {
                 filled: (0..parts).map(|_| None).collect(),
                 missing: parts,
                 outcome,
+                version: request.version.clone(),
                 ..JobState::default()
             }),
             changed: Condvar::new(),
@@ -147,27 +179,40 @@ impl Job {
     }
 
     /// Takes the memory of a complete part. The last one finishes the job.
-    pub(crate) fn part_filled(&self, part: usize, memory: BytesMut) {
+    pub(crate) fn part_filled(&self, part: usize, memory: Box<dyn FetchMemory>) {
         let mut state = self.state.lock();
         state.filled[part] = Some(memory);
         state.missing -= 1;
         if state.missing == 0 && state.outcome.is_none() {
-            let mut whole = BytesMut::new();
-            // Adjacent parts are joined without a copy.
-            state.filled.drain(..).flatten().for_each(|part| whole.unsplit(part));
-            state.outcome = Some(Ok(whole));
-            self.changed.notify_all();
+            let joined = state.filled.drain(..).flatten().reduce(|mut front, next| {
+                front.join(next);
+                front
+            });
+            state.outcome = joined.map(Ok);
+            drop(state);
+            self.announce();
+        }
+    }
+
+    /// Wakes those who wait for the outcome.
+    fn announce(&self) {
+        self.changed.notify_all();
+        if let Some(ended) = &self.ended {
+            ended();
         }
     }
 
     /// Fails the job with the error of a part; the other parts stop.
     pub(crate) fn fail(&self, error: Error) {
         let mut state = self.state.lock();
-        if state.outcome.is_none() {
+        let is_first = state.outcome.is_none();
+        if is_first {
             state.outcome = Some(Err(error.with("key", &self.key).with("remote", &self.remote)));
-            self.changed.notify_all();
         }
         drop(state);
+        if is_first {
+            self.announce();
+        }
         self.cancel();
     }
 }
@@ -181,15 +226,22 @@ impl Drop for Pause<'_> {
 }
 
 /// Fetch in flight. Dropping it cancels the fetch and releases its memory.
-pub struct FetchTicket(pub(crate) Arc<Job>);
+pub struct FetchTicket<M = BytesMut> {
+    job: Arc<Job>,
+    memory: PhantomData<fn() -> M>,
+}
 
-impl FetchTicket {
+impl<M: FetchMemory> FetchTicket<M> {
+    pub(crate) fn new(job: Arc<Job>) -> Self {
+        Self { job, memory: PhantomData }
+    }
+
     /// Waits for the object.
     ///
     /// # Errors
     ///
     /// The error of the last attempt; the message names remote, key, range and attempt.
-    pub fn wait(mut self) -> Result<BytesMut> {
+    pub fn wait(mut self) -> Result<M> {
         loop {
             match self.wait_timeout(Duration::MAX) {
                 Ok(outcome) => return outcome,
@@ -203,49 +255,57 @@ impl FetchTicket {
     /// # Errors
     ///
     /// The ticket itself when the time is over.
-    pub fn wait_timeout(self, limit: Duration) -> Result<Result<BytesMut>, Self> {
+    pub fn wait_timeout(self, limit: Duration) -> Result<Result<M>, Self> {
         let start = Instant::now();
-        let mut state = self.0.state.lock();
+        let mut state = self.job.state.lock();
         loop {
             if let Some(outcome) = state.outcome.take() {
-                return Ok(outcome);
+                let own = |memory: Box<dyn FetchMemory>| memory.into_any().downcast::<M>().map(|memory| *memory);
+                return Ok(outcome.and_then(|memory| {
+                    own(memory).map_err(|_| Error::internal("a fetch returned other memory than it was given"))
+                }));
             }
             let remaining = limit.saturating_sub(start.elapsed());
             if remaining.is_zero() {
                 drop(state);
                 return Err(self);
             }
-            state = self.0.changed.wait_timeout(state, remaining).0;
+            state = self.job.changed.wait_timeout(state, remaining).0;
         }
+    }
+
+    /// Returns true once [`wait`](Self::wait) returns at once.
+    pub fn is_done(&self) -> bool {
+        self.job.state.lock().outcome.is_some()
     }
 
     /// Returns the progress.
     pub fn progress(&self) -> Progress {
-        let state = self.0.state.lock();
+        let state = self.job.state.lock();
         Progress {
             bytes: state.bytes,
-            len: self.0.len,
+            len: self.job.wanted,
             attempt: state.attempt,
-            idle: self.0.started.elapsed().saturating_sub(state.last_byte),
+            idle: self.job.started.elapsed().saturating_sub(state.last_byte),
             is_paused: state.missing > 0 && state.paused >= state.missing,
         }
     }
 
     /// Stops the fetch; [`wait`](Self::wait) then returns [`ErrorKind::Closed`] unless it had already finished.
     pub fn cancel(&self) {
-        self.0.fail(Error::new(ErrorKind::Closed, "the fetch was cancelled"));
+        self.job.fail(Error::new(ErrorKind::Closed, "the fetch was cancelled"));
     }
 }
 
-impl Drop for FetchTicket {
+impl<M> Drop for FetchTicket<M> {
     fn drop(&mut self) {
-        self.0.cancel();
+        self.job.cancel();
     }
 }
 
-impl std::fmt::Debug for FetchTicket {
+impl<M: FetchMemory> std::fmt::Debug for FetchTicket<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FetchTicket").field("key", &self.0.key).field("progress", &self.progress()).finish()
+        f.debug_struct("FetchTicket").field("key", &self.job.key).field("progress", &self.progress()).finish()
     }
 }
 

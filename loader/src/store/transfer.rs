@@ -9,6 +9,7 @@
 //! credentials, and a server may send a response for every few bytes. A part has `download_retry` attempts, with pauses
 //! of at most `backoff_max`. So the time of every fetch has a bound.
 
+use super::buffer::FetchMemory;
 use super::context::ThreadContext;
 use super::failure::Failure;
 use super::flight::{HeadPlace, PartPlace};
@@ -35,25 +36,33 @@ pub(crate) struct Part {
     start: u64,
     /// Bytes at the front of `memory` that have arrived.
     done: usize,
-    memory: BytesMut,
+    /// `None` once the job has it.
+    memory: Option<Box<dyn FetchMemory>>,
+    len: usize,
     /// The job knows the outcome.
     is_reported: bool,
 }
 
 impl Part {
-    pub(crate) fn new(job: Arc<Job>, index: usize, start: u64, memory: BytesMut) -> Self {
-        Self { job, index, start, done: 0, memory, is_reported: false }
+    pub(crate) fn new(job: Arc<Job>, index: usize, start: u64, mut memory: Box<dyn FetchMemory>) -> Self {
+        let len = memory.bytes_mut().len();
+        Self { job, index, start, done: 0, memory: Some(memory), len, is_reported: false }
     }
 
     fn end(&self) -> u64 {
-        self.start + self.memory.len() as u64
+        self.start + self.len as u64
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.memory.as_mut().map_or(&mut [], |memory| memory.bytes_mut())
     }
 
     fn finish(mut self, result: Result<(), Error>) {
         self.is_reported = true;
-        match result {
-            Ok(()) => self.job.part_filled(self.index, std::mem::take(&mut self.memory)),
-            Err(error) => self.job.fail(error),
+        match (result, self.memory.take()) {
+            (Ok(()), Some(memory)) => self.job.part_filled(self.index, memory),
+            (Ok(()), None) => self.job.fail(Error::internal("a part ended twice")),
+            (Err(error), _) => self.job.fail(error),
         }
     }
 }
@@ -114,7 +123,7 @@ struct Target<'a> {
 async fn attempt_once(context: &ThreadContext, part: &mut Part) -> Result<(), Failure> {
     let done = Cell::new(part.done);
     let head = context.flight.head_place().await;
-    let limit = attempt_limit(context.shared.config.download_timeout, part.memory.len() - part.done);
+    let limit = attempt_limit(context.shared.config.download_timeout, part.len - part.done);
     let result = context.within(limit, race(context, part, &done, head)).await;
     part.done = done.get();
     result.unwrap_or_else(|| {
@@ -144,14 +153,15 @@ async fn race(
     head: HeadPlace<'_>,
 ) -> Result<(), Failure> {
     let (job, end) = (part.job.clone(), part.end());
-    let (begun, bytes) = (context.shared.clock.now(), part.memory.len() - done.get());
+    let (begun, bytes) = (context.shared.clock.now(), part.len - done.get());
     let count = |n| {
         job.count_bytes(n);
         context.shared.counters.bytes.add(n as u64);
     };
     let winner = {
         let target = Target { job: &job, start: part.start, done };
-        let first = receive(context, &target, &mut part.memory, Some(head), count, |_| ());
+        let start = part.start;
+        let first = receive(context, &target, part.bytes_mut(), Some(head), count, |_| ());
         tokio::pin!(first);
         let is_hedged = job.source.is_on_network() && job.source.has_ranges();
         let late_after = if is_hedged { context.hedging.late_after(bytes) } else { None };
@@ -161,7 +171,7 @@ async fn race(
         };
         match in_time {
             Some(result) => result.map(|()| Winner::First)?,
-            None => hedge(context, &job, (part.start, end), done, first).await?,
+            None => hedge(context, &job, (start, end), done, first).await?,
         }
     };
     match winner {
@@ -171,8 +181,8 @@ async fn race(
         Winner::First => {}
         // Not a peer: its time would include the wait for the first request.
         Winner::Second(from, tail) => {
-            part.memory[from..].copy_from_slice(&tail);
-            job.count_bytes(part.memory.len() - done.replace(part.memory.len()));
+            part.bytes_mut()[from..].copy_from_slice(&tail);
+            job.count_bytes(part.len - done.replace(part.len));
         }
     }
     Ok(())
@@ -240,7 +250,7 @@ async fn receive(
     let end = start + memory.len() as u64;
     while done.get() < memory.len() {
         let from = start + done.get() as u64;
-        let plain = from == 0 && end == job.len;
+        let plain = from == 0 && job.len == Some(end);
         let request = GetRequest {
             key: job.key.clone(),
             range: (!plain).then_some(from..end),
@@ -256,7 +266,7 @@ async fn receive(
             None => response.await?,
         };
         context.flight.head(context.shared.clock.now() - requested);
-        check_head(job, &head)?;
+        check_head(job, &head, end)?;
         let mut body = TimedBody::new(context, &mut *body, context.shared.config.download_timeout);
         skip(&head, &mut body, from, &skipped).await?;
         let before = done.get();
@@ -272,12 +282,12 @@ async fn receive(
             remaining -= n as u64;
             count(n);
         }
-        if head.promised.is_none() && done.get() == memory.len() && end == job.len {
+        if head.promised.is_none() && done.get() == memory.len() && job.len == Some(end) {
             // All expected bytes are there, so an error here is as good as an end.
             let longer = body.read(&mut [0]).await.is_ok_and(|n| n > 0);
             if longer {
                 done.set(before);
-                let why = format!("the response has more than the {} bytes that were expected", job.len);
+                let why = format!("the response has more than the {end} bytes that were expected");
                 return Err(Failure::transient(Error::new(ErrorKind::Checksum, why)));
             }
         }
@@ -289,10 +299,15 @@ async fn receive(
     Ok(())
 }
 
-/// Checks that a response belongs to the object that is being fetched.
-fn check_head(job: &Job, head: &Head) -> Result<(), Failure> {
-    if let Some(total) = head.total.filter(|&total| total != job.len) {
-        let why = format!("the object has {total} bytes, and {} were expected", job.len);
+/// Checks that a response belongs to the object that is being fetched, and that the object has the bytes up to `end`.
+fn check_head(job: &Job, head: &Head, end: u64) -> Result<(), Failure> {
+    if let Some(total) = head.total
+        && (total < end || job.len.is_some_and(|len| total != len))
+    {
+        let why = match job.len {
+            Some(len) => format!("the object has {total} bytes, and {len} were expected"),
+            None => format!("the object has {total} bytes, and those up to {end} were requested"),
+        };
         // A gateway may respond with something else instead of an error.
         return Err(Failure::new(Error::new(ErrorKind::Checksum, why), job.source.is_on_network()));
     }
@@ -357,6 +372,54 @@ pub(crate) async fn small(
         }
         context.shared.counters.bytes.add(bytes.len() as u64);
         Ok((bytes, head.version))
+    };
+    attempts(context, format_args!("{key}"), once, async |time| context.pause(time).await).await
+}
+
+/// Start of an object, its length and its version.
+#[derive(Debug)]
+pub struct Peek {
+    /// The first bytes, as many as were requested or as the object has.
+    pub front: Vec<u8>,
+    /// Length of the object.
+    pub len: u64,
+    /// Version, for further requests.
+    pub version: Option<Version>,
+}
+
+/// Fetches the first `bytes` of an object of unknown length, with the configured number of attempts.
+pub(crate) async fn peek(context: &ThreadContext, source: &dyn Source, key: &str, bytes: usize) -> Result<Peek, Error> {
+    let config = &context.shared.config;
+    // An empty object has no range, which a server rejects. It is requested whole then.
+    let mut is_whole = !source.has_ranges();
+    let once = async |_| {
+        let range = (!is_whole).then_some(0..bytes as u64);
+        let request = GetRequest { key: key.to_owned(), range, version: None };
+        let response = source.get(context, &request).await;
+        let GetResponse { head, mut body } = match response {
+            // 416: there is no first byte.
+            Err(failure) if !is_whole && failure.error.kind() == ErrorKind::Checksum => {
+                is_whole = true;
+                source.get(context, &GetRequest { range: None, ..request }).await?
+            }
+            response => response?,
+        };
+        let unknown = || {
+            let why =
+                "the server does not tell the length of this object: only stores and servers that do are supported";
+            Failure::permanent(Error::new(ErrorKind::Unsupported, why))
+        };
+        let len = head.total.ok_or_else(unknown)?;
+        let wanted = usize::try_from(len).unwrap_or(usize::MAX).min(bytes);
+        let mut front = Vec::new();
+        let mut body = TimedBody::new(context, &mut *body, config.download_timeout);
+        // A longer body is left: the connection ends with it.
+        body.read_whole(wanted, &mut front).await?;
+        if head.start != 0 || front.len() < wanted {
+            return Err(ended_early());
+        }
+        context.shared.counters.bytes.add(front.len() as u64);
+        Ok(Peek { front, len, version: head.version })
     };
     attempts(context, format_args!("{key}"), once, async |time| context.pause(time).await).await
 }

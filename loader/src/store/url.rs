@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use url::Url;
 
 /// Place of a remote.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     /// A folder of this machine or of a network file system.
     File(PathBuf),
@@ -33,7 +33,7 @@ pub(crate) enum Place {
 }
 
 /// Address of a remote that the engine has no transport for.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct OutsideRemote(pub(crate) String);
 
 impl fmt::Debug for OutsideRemote {
@@ -43,14 +43,14 @@ impl fmt::Debug for OutsideRemote {
 }
 
 /// Name of a bucket, and a prefix without slashes at its ends (may be empty).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Bucket {
     pub(crate) name: String,
     pub(crate) prefix: String,
 }
 
 /// Name of a container of Azure, and a prefix without slashes at its ends (may be empty).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Container {
     /// Storage account, or the host of its service; `None` if the remote does not name it.
     pub(crate) host: Option<String>,
@@ -80,6 +80,55 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Splits a place below a bucket, container, volume, server or file system into that and the rest of its path, which
+    /// has no slashes at its ends.
+    pub(crate) fn split_root(self) -> Result<(Self, String)> {
+        Ok(match self {
+            Self::File(path) => {
+                let path =
+                    std::path::absolute(&path).map_err(|e| Error::from_io(e, "a path cannot be made absolute"))?;
+                let below = path.strip_prefix("/").unwrap_or(&path);
+                let key = below.to_str().ok_or_else(|| Error::config("a path must be in UTF-8"))?;
+                (Self::File(PathBuf::from("/")), key.trim_end_matches('/').to_owned())
+            }
+            Self::Http(mut url) => {
+                let path = percent_decode_str(url.path().trim_matches('/')).decode_utf8();
+                let key = path.map_err(|_| Error::config("a path of an address must be in UTF-8"))?.into_owned();
+                url.set_path("");
+                (Self::Http(url), key)
+            }
+            Self::S3(mut bucket) => {
+                let key = std::mem::take(&mut bucket.prefix);
+                (Self::S3(bucket), key)
+            }
+            Self::Gcs(mut bucket) => {
+                let key = std::mem::take(&mut bucket.prefix);
+                (Self::Gcs(bucket), key)
+            }
+            Self::Azure(mut container) => {
+                let key = std::mem::take(&mut container.prefix);
+                (Self::Azure(container), key)
+            }
+            Self::Hf(mut repository) => {
+                let key = std::mem::take(&mut repository.prefix);
+                (Self::Hf(repository), key)
+            }
+            Self::Oci(mut bucket) => {
+                let key = std::mem::take(&mut bucket.prefix);
+                (Self::Oci(bucket), key)
+            }
+            Self::Dbfs(path) => {
+                // "/Volumes/CATALOG/SCHEMA/VOLUME"
+                let end = path.match_indices('/').nth(4).map_or(path.len(), |(at, _)| at);
+                let key = path[end..].trim_start_matches('/').to_owned();
+                (Self::Dbfs(path[..end].to_owned()), key)
+            }
+            Self::Outside(OutsideRemote(remote)) => return Err(no_transport(&remote)),
+        })
+    }
+}
+
 impl Container {
     /// Returns the same container in the service for blobs: Data Lake's has other requests for writing.
     pub(crate) fn of_blobs(self) -> Self {
@@ -89,7 +138,7 @@ impl Container {
 }
 
 /// Repository of a data set, and a folder in it without slashes at its ends (may be empty).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Repository {
     /// Owner and name, with a slash between them.
     pub(crate) name: String,
@@ -99,7 +148,7 @@ pub(crate) struct Repository {
 }
 
 /// Name of a bucket and of its namespace, and a prefix without slashes at its ends (may be empty).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NamespacedBucket {
     pub(crate) name: String,
     pub(crate) namespace: String,
@@ -330,6 +379,22 @@ fn instead_of(scheme: &str) -> Option<&'static str> {
     UNSUPPORTED.iter().find(|(known, _)| *known == scheme).map(|(_, instead)| *instead)
 }
 
+/// Splits the address of an object into its root and its key, and returns the part of the address that names the root. The
+/// key of a root is empty, and that of a folder has the slash of its address.
+pub(crate) fn split_object(url: &str) -> Result<(Place, String, String)> {
+    let (root, mut key) = Place::parse(url)?.split_root().map_err(|error| error.with("url", redact(url)))?;
+    let bare = url.trim_end_matches('/');
+    let name = match &root {
+        Place::File(_) => "/".to_owned(),
+        Place::Http(server) => server.to_string(),
+        _ => bare.strip_suffix(key.as_str()).unwrap_or(bare).trim_end_matches('/').to_owned() + "/",
+    };
+    if url.ends_with('/') && !key.is_empty() {
+        key.push('/');
+    }
+    Ok((root, name, key))
+}
+
 fn unsupported(scheme: &str, remote: &str) -> Result<Place> {
     let message = format!("{scheme}:// remotes are not supported: {}", instead_of(scheme).unwrap_or(FORMS));
     Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", redact(remote)))
@@ -465,6 +530,30 @@ impl<'a> Address<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_address_of_an_object_is_a_root_and_a_key() {
+        for (url, name, key) in [
+            ("s3://b/a/b c.tar", "s3://b/", "a/b c.tar"),
+            ("s3://b", "s3://b/", ""),
+            ("s3://b/a/", "s3://b/", "a/"),
+            ("gs://b/b", "gs://b/", "b"),
+            ("azure://acc.blob.core.windows.net/box/a", "azure://acc.blob.core.windows.net/box/", "a"),
+            ("azure-dl://box@acc/a/b", "azure-dl://box@acc/", "a/b"),
+            ("oci://b@n/a/b", "oci://b@n/", "a/b"),
+            ("hf://datasets/o/n@v1/a/b", "hf://datasets/o/n@v1/", "a/b"),
+            ("dbfs:/Volumes/c/s/v/a/b", "dbfs:/Volumes/c/s/v/", "a/b"),
+            ("https://h:8/a/b%20c", "https://h:8/", "a/b c"),
+            ("file:///tmp/a/b", "/", "tmp/a/b"),
+            ("/tmp/a/", "/", "tmp/a/"),
+        ] {
+            let (root, found_name, found_key) = split_object(url).expect(url);
+            assert_eq!((&*found_name, &*found_key), (name, key), "{url}");
+            assert_eq!(split_object(name).expect(name).0, root, "{url}");
+        }
+        assert!(split_object("s3://b/a/../c").is_err());
+        assert!(split_object("sftp://h/a").is_err());
+    }
 
     #[test]
     fn every_form_of_a_remote_is_parsed() {

@@ -29,6 +29,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &["memory", "clock", "sync", "stats", "error"]),
     // Writes data for the decoder into shards: the writer's hook and the copy.
     ("indexing", &["sync", "error", "format", "decode", "io"]),
+    // Objects as they are, without an index.
+    ("objects", &["sync", "error", "clock", "stats", "topology", "store"]),
     // Remote folders as the writer's destinations.
     ("output", &["sync", "error", "clock", "stats", "topology", "format", "store"]),
     ("cache", &["io", "memory", "sync", "clock", "stats", "error", "order::ids", "format::hash", "format::index"]),

@@ -86,8 +86,7 @@ impl Engine {
             }
             let mut into = self.spare.pop().expect("just released");
             into.resize(object.bytes as usize, 0);
-            let request = FetchRequest { into, ..FetchRequest::new(object.key.clone(), 0) };
-            on_the_way.push_back(self.remote.fetch(request)?);
+            on_the_way.push_back(self.remote.fetch(FetchRequest::with_memory(object.key.clone(), into))?);
         }
         for ticket in on_the_way {
             self.spare.push(end(ticket)?);

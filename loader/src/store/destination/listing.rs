@@ -35,6 +35,19 @@ impl Listing {
         self.page = page.entries.into_iter();
         Ok(())
     }
+
+    /// Returns the rest of the current page, or the next page; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the store; the listing ends with it.
+    pub fn next_page(&mut self) -> Result<Option<Vec<Entry>>> {
+        if self.page.len() == 0 {
+            let Some(page) = self.next.take() else { return Ok(None) };
+            self.turn(page)?;
+        }
+        Ok(Some(std::mem::take(&mut self.page).collect()))
+    }
 }
 
 impl Iterator for Listing {

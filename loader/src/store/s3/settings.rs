@@ -61,6 +61,16 @@ impl S3Settings {
         Self::read(&variable)
     }
 
+    /// Like [`from_env`](Self::from_env), with other values of some of the variables.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_env`](Self::from_env).
+    pub fn from_env_but(own: &[(&str, String)]) -> Result<Self> {
+        let find = |name: &str| own.iter().find(|(own, _)| *own == name).map(|(_, value)| value.clone());
+        Self::read(&|name| find(name).or_else(|| variable(name)))
+    }
+
     fn read(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         let first = |names: &[&str]| names.iter().find_map(|name| variable(name));
         let is_true = |name: &str| is_true(variable(name).as_deref());

@@ -1,0 +1,187 @@
+//! Roots of objects: buckets, containers, servers, the file system.
+
+use super::listing::ObjectListing;
+use super::reads::{ReadLimits, Reads};
+use crate::clock::Clock;
+use crate::error::{Context as _, Error, Result};
+use crate::stats::Stats;
+use crate::store::{
+    Destination, FetchMemory, FetchRequest, Peek, Place, Remote, StoreConfig, Stores, Upload, Version, redact,
+    split_object,
+};
+use crate::sync::{Arc, Mutex};
+use bytes::BytesMut;
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+
+/// Objects of all stores, over one set of fetch threads. Roots stay open, with their credentials and connections.
+pub struct Objects {
+    stores: Stores,
+    remotes: Mutex<HashMap<Place, Remote>>,
+    destinations: Mutex<HashMap<Place, Destination>>,
+}
+
+/// Object at its root.
+pub(super) struct Located<T> {
+    pub(super) root: T,
+    pub(super) key: String,
+}
+
+impl Objects {
+    /// Starts the fetch threads.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stores::new`].
+    pub fn new(config: StoreConfig) -> Result<Self> {
+        let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;
+        Ok(Self { stores, remotes: Mutex::default(), destinations: Mutex::default() })
+    }
+
+    pub(super) fn remote(&self, url: &str) -> Result<Located<Remote>> {
+        let (place, name, key) = split_object(url)?;
+        let key = key_of_object(key, url)?;
+        let mut remotes = self.remotes.lock();
+        if let Some(root) = remotes.get(&place) {
+            return Ok(Located { root: root.clone(), key });
+        }
+        let root = self.stores.open_place(place.clone(), &name)?;
+        remotes.insert(place, root.clone());
+        Ok(Located { root, key })
+    }
+
+    fn destination(&self, place: Place, name: &str) -> Result<Destination> {
+        let mut destinations = self.destinations.lock();
+        if let Some(root) = destinations.get(&place) {
+            return Ok(root.clone());
+        }
+        let root = self.stores.open_place_to_write(place.clone(), name)?;
+        destinations.insert(place, root.clone());
+        Ok(root)
+    }
+
+    fn object(&self, url: &str) -> Result<Located<Destination>> {
+        let (place, name, key) = split_object(url)?;
+        Ok(Located { key: key_of_object(key, url)?, root: self.destination(place, &name)? })
+    }
+
+    /// Lists the objects whose addresses start with `prefix`: one that ends with a slash names a folder. `is_recursive`
+    /// includes the objects in folders; without it, folders are entries.
+    ///
+    /// # Errors
+    ///
+    /// `Config` and `Unsupported` for addresses that cannot be listed. The listing returns the errors of the store.
+    pub fn list(&self, prefix: &str, is_recursive: bool) -> Result<ObjectListing> {
+        let (place, name, key) = split_object(prefix)?;
+        let destination = self.destination(place, &name)?;
+        Ok(ObjectListing::new(name.into(), destination.list(&key, is_recursive)?))
+    }
+
+    /// Returns the size of an object; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store; `Unsupported` for web servers.
+    pub fn size(&self, url: &str) -> Result<Option<u64>> {
+        let object = self.object(url)?;
+        object.root.size(&object.key)
+    }
+
+    /// Removes objects, those of one root in parallel. One that does not exist is no error.
+    ///
+    /// # Errors
+    ///
+    /// The first failure; some of the objects may be gone by then.
+    pub fn remove<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> Result<()> {
+        let mut by_root: HashMap<String, Located<Vec<String>>> = HashMap::new();
+        let mut roots = HashMap::new();
+        for url in urls {
+            let object = self.object(url)?;
+            let name = object.root.name().to_owned();
+            roots.insert(name.clone(), object.root);
+            let keys = by_root.entry(name).or_insert_with(|| Located { root: Vec::new(), key: String::new() });
+            keys.root.push(object.key);
+        }
+        for (name, keys) in &by_root {
+            roots[name].delete(keys.root.iter().map(String::as_str))?;
+        }
+        Ok(())
+    }
+
+    /// Starts an object that is written piece by piece and has at most `len_max` bytes, which decides the size of its
+    /// parts. It appears when it is finished.
+    ///
+    /// # Errors
+    ///
+    /// As [`Destination::upload`].
+    pub fn upload(&self, url: &str, len_max: Option<u64>) -> Result<Upload> {
+        let object = self.object(url)?;
+        object.root.upload(&object.key, len_max)
+    }
+
+    /// Starts to fetch the first bytes, the length and the version of an object, as [`Remote::peek`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Remote::peek`].
+    pub fn peek(&self, url: &str, bytes: usize, ended: impl FnOnce(Result<Peek>) + Send + 'static) -> Result<()> {
+        let object = self.remote(url)?;
+        object.root.peek(&object.key, bytes, ended)
+    }
+
+    /// Fetches a range of an object, which may be of a `version` alone, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store; `Checksum` for an object that ends before the range, `Stale` for one of another version.
+    pub fn read_range(&self, url: &str, range: Range<u64>, version: Option<Version>) -> Result<BytesMut> {
+        let len = range.end.saturating_sub(range.start);
+        let mut request = FetchRequest::try_new("", len)?;
+        (request.start, request.object_len, request.version) = (range.start, None, version);
+        self.fetch(url, request)?.wait()
+    }
+
+    /// Starts to fetch an object, or a range of it, into the memory of `request`, whose key is replaced.
+    ///
+    /// # Errors
+    ///
+    /// As [`Remote::fetch`].
+    pub fn fetch<M: FetchMemory>(
+        &self,
+        url: &str,
+        mut request: FetchRequest<M>,
+    ) -> Result<crate::store::FetchTicket<M>> {
+        let object = self.remote(url)?;
+        request.key = object.key;
+        object.root.fetch(request)
+    }
+
+    /// Starts a window of reads, whose memory comes from `allocate`.
+    pub fn reads<M: FetchMemory>(
+        self: &Arc<Self>,
+        limits: ReadLimits,
+        allocate: impl Fn(usize) -> Result<M> + Send + 'static,
+    ) -> Reads<M> {
+        Reads::new(self.clone(), limits, Box::new(allocate))
+    }
+
+    /// Ends the fetch threads; reads and uploads in flight fail as closed.
+    pub fn close(&self) {
+        self.stores.close();
+    }
+}
+
+fn key_of_object(key: String, url: &str) -> Result<String> {
+    if key.is_empty() || key.ends_with('/') {
+        return Err(Error::config("this is the address of a folder, and one of an object is needed"))
+            .context("url", || redact(url));
+    }
+    Ok(key)
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Objects").field("roots", &self.remotes.lock().len()).finish_non_exhaustive()
+    }
+}

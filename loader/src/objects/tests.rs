@@ -1,0 +1,164 @@
+use super::*;
+use crate::store::{FetchBuffer, StoreConfig};
+use crate::sync::Arc;
+use crate::{ErrorKind, Result};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Folder with objects `0`, `1`, ... of the lengths.
+fn folder(lengths: &[usize]) -> TempDir {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    for (number, len) in lengths.iter().enumerate() {
+        std::fs::write(folder.path().join(number.to_string()), content(number, *len)).expect("written");
+    }
+    folder
+}
+
+fn content(number: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (number + at / 7) as u8).collect()
+}
+
+fn url(folder: &TempDir, name: impl std::fmt::Display) -> String {
+    format!("{}/{name}", folder.path().display())
+}
+
+fn objects() -> Arc<Objects> {
+    let config = StoreConfig { part_bytes: 1 << 16, ..StoreConfig::default() };
+    Arc::new(Objects::new(config).expect("started"))
+}
+
+fn memory(len: usize) -> Result<FetchBuffer> {
+    Ok(FetchBuffer::zeroed(len))
+}
+
+fn limits(objects: usize) -> ReadLimits {
+    ReadLimits { objects, bytes: 64 << 20 }
+}
+
+#[test]
+fn objects_arrive_in_the_order_of_their_requests_with_and_without_their_lengths() {
+    // Empty, smaller than the first request, and larger.
+    let lengths = [0, 1, 5000, (1 << 20) + 1, 300_000, 0, 3 << 20];
+    let folder = folder(&lengths);
+    let objects = objects();
+    for is_known in [true, false] {
+        let mut reads = objects.reads(limits(8), memory);
+        for (number, len) in lengths.iter().enumerate() {
+            assert!(reads.has_room());
+            reads.push(&url(&folder, number), is_known.then_some(*len as u64));
+        }
+        for (number, len) in lengths.iter().enumerate() {
+            let read = reads.next(false, LONG).expect("in flight");
+            assert_eq!(read.number, number as u64);
+            assert_eq!(read.bytes.expect("read"), content(number, *len), "{number}");
+        }
+        assert!(reads.next(false, LONG).is_none() && reads.is_empty());
+    }
+}
+
+#[test]
+fn any_order_returns_each_object_once() {
+    let lengths: Vec<usize> = (0..50).map(|number| number * 1000).collect();
+    let folder = folder(&lengths);
+    let mut reads = objects().reads(limits(50), memory);
+    (0..50).for_each(|number| reads.push(&url(&folder, number), None));
+    let mut numbers: Vec<u64> = std::iter::from_fn(|| reads.next(true, LONG))
+        .map(|read| {
+            let number = read.number as usize;
+            assert_eq!(read.bytes.expect("read"), content(number, lengths[number]));
+            read.number
+        })
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_window_has_room_until_one_of_its_limits_is_reached() {
+    let folder = folder(&[1000; 6]);
+    let mut reads = objects().reads(ReadLimits { objects: 3, bytes: 2500 }, memory);
+    let mut count = 0;
+    while reads.has_room() {
+        reads.push(&url(&folder, count), Some(1000));
+        count += 1;
+    }
+    assert_eq!((count, reads.len()), (3, 3));
+    let mut alone = objects().reads(ReadLimits { objects: 3, bytes: 10 }, memory);
+    assert!(alone.has_room());
+    alone.push(&url(&folder, 0), Some(1000));
+    assert!(!alone.has_room());
+}
+
+#[test]
+fn one_object_that_fails_does_not_disturb_the_others() {
+    let folder = folder(&[10, 20, 30]);
+    let mut reads = objects().reads(limits(8), memory);
+    reads.push(&url(&folder, 0), Some(10));
+    reads.push(&url(&folder, "absent"), None);
+    reads.push(&url(&folder, 1), Some(21));
+    reads.push("s3://bucket/", None);
+    reads.push(&url(&folder, 2), Some(30));
+    let outcomes: Vec<_> = std::iter::from_fn(|| reads.next(false, LONG)).map(|read| read.bytes).collect();
+    let kinds: Vec<_> = outcomes.iter().map(|bytes| bytes.as_ref().err().map(crate::Error::kind)).collect();
+    let expected = [None, Some(ErrorKind::NotFound), Some(ErrorKind::Checksum), Some(ErrorKind::Config), None];
+    assert_eq!(kinds, expected);
+    let absent = outcomes[1].as_ref().expect_err("absent").to_string();
+    assert!(absent.contains("absent"), "{absent}");
+}
+
+#[test]
+fn ranges_belong_to_one_version() {
+    let folder = folder(&[200_000]);
+    let (objects, url) = (objects(), url(&folder, 0));
+    let whole = content(0, 200_000);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    objects.peek(&url, 100, move |peek| sender.send(peek).expect("received")).expect("started");
+    let peek = receiver.recv().expect("called").expect("found");
+    assert_eq!((peek.len, &peek.front[..]), (200_000, &whole[..100]));
+    let read = |range: std::ops::Range<u64>, version| objects.read_range(&url, range, version);
+    assert_eq!(read(70_000..200_000, peek.version.clone()).expect("read"), whole[70_000..]);
+    assert_eq!(read(5..5, None).expect("nothing"), b""[..]);
+    assert_eq!(read(199_000..200_001, None).expect_err("too long").kind(), ErrorKind::Checksum);
+    std::fs::write(folder.path().join("0"), content(1, 200_000)).expect("replaced");
+    assert_eq!(read(0..10, peek.version).expect_err("another version").kind(), ErrorKind::Stale);
+}
+
+#[test]
+fn objects_are_written_listed_and_removed_by_their_urls() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let objects = objects();
+    for name in ["a/1", "a/2", "b"] {
+        let mut upload = objects.upload(&url(&folder, name), None).expect("started");
+        upload.write(name.as_bytes().to_vec().into()).expect("accepted");
+        upload.finish().expect("stored");
+    }
+    let list = |prefix: &str, is_recursive| -> Vec<String> {
+        let listing = objects.list(&url(&folder, prefix), is_recursive).expect("started");
+        let start = url(&folder, "");
+        listing.map(|entry| entry.expect("listed").url.strip_prefix(&start).expect("within").to_owned()).collect()
+    };
+    assert_eq!(list("", true), ["a/1", "a/2", "b"]);
+    assert_eq!(list("", false), ["a/", "b"]);
+    assert_eq!(list("a/", true), ["a/1", "a/2"]);
+    assert_eq!(list("c", true), [""; 0]);
+    assert_eq!(objects.size(&url(&folder, "a/1")).expect("asked"), Some(3));
+    let (first, absent) = (url(&folder, "a/1"), url(&folder, "a/9"));
+    objects.remove([first.as_str(), absent.as_str()]).expect("removed");
+    assert_eq!(list("a/", true), ["a/2"]);
+}
+
+#[test]
+fn closing_ends_reads_in_flight() {
+    let folder = folder(&[10]);
+    let objects = objects();
+    let mut reads = objects.reads(limits(2), memory);
+    objects.close();
+    reads.push(&url(&folder, 0), None);
+    reads.push(&url(&folder, 0), Some(10));
+    for _ in 0..2 {
+        let read = reads.next(false, LONG).expect("an outcome");
+        assert_eq!(read.bytes.expect_err("closed").kind(), ErrorKind::Closed);
+    }
+}
