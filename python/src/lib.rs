@@ -5,7 +5,7 @@
 //! ```text
 //! package forebay (Python): arguments, world, iterators
 //!        |  JSON, bytes                          ^  Tensor, lists           ^ forebay.errors
-//!     engine, order, codec, indexing, shards, writer --enter--> engine crate --> batch --> tensor --> capsule (DLPack)
+//!     engine, order, codec, indexing, objects, shards, writer --enter--> engine crate --> batch --> tensor --> capsule (DLPack)
 //!     worker ----------------enter--> engine crate --> values (dicts of Python's and numpy's own types)
 //!     fetches, outside <---requests for files of schemes that the engine does not support---'
 //! ```
@@ -23,6 +23,7 @@ mod fetches;
 mod indexing;
 mod logging;
 mod machine;
+mod objects;
 mod order;
 mod outside;
 mod rows;
@@ -48,6 +49,8 @@ mod _forebay {
     use super::indexing::{IndexedCopy, jpeg_to_baseline, row_index_trailer};
     #[pymodule_export]
     use super::machine::{cpu_count, describe_machine};
+    #[pymodule_export]
+    use super::objects::{ObjectPages, ObjectRange, ObjectRanges, ObjectReads, ObjectStores, ObjectUpload};
     #[pymodule_export]
     use super::order::{epoch_ids, partition, resample, sample_shards, shuffle};
     #[pymodule_export]

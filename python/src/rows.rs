@@ -10,6 +10,7 @@ use forebay_loader::delivery::{
 };
 use forebay_loader::error::{Error, ErrorKind};
 use forebay_loader::memory::{BatchMemory, Registrar};
+use forebay_loader::store::FetchMemory;
 use forebay_loader::sync::Arc;
 use forebay_loader::topology::Topology;
 use pyo3::ffi;
@@ -122,6 +123,67 @@ impl Row {
     /// Returns the object, which the engine has filled.
     pub(crate) fn into_object(self) -> Py<PyBytes> {
         self.object
+    }
+}
+
+/// Part of a [`Row`] that fetch threads fill, or all of it.
+///
+/// Invariant: the bytes `start .. start + len` of the row were written before, and no other slice has any of them.
+#[derive(Debug)]
+pub(crate) struct RowSlice {
+    row: Arc<Row>,
+    start: usize,
+    len: usize,
+}
+
+impl RowSlice {
+    /// Makes an object of `len` bytes. Callable on a thread of Python without the interpreter's lock.
+    pub(crate) fn new(len: usize) -> Result<Self> {
+        let ending = || Err(Error::new(ErrorKind::Closed, "the interpreter is ending"));
+        let mut row = Python::try_attach(|py| Row::new(py, len)).unwrap_or_else(ending)?;
+        row.bytes_mut().fill(MaybeUninit::new(0));
+        Ok(Self { row: Arc::new(row), start: 0, len })
+    }
+
+    /// Returns the object, which is complete.
+    ///
+    /// # Errors
+    ///
+    /// `Internal` while other slices exist.
+    pub(crate) fn into_object(self) -> Result<Py<PyBytes>> {
+        let row = Arc::into_inner(self.row).ok_or_else(|| Error::internal("a part of an object is still in use"))?;
+        Ok(row.into_object())
+    }
+}
+
+impl FetchMemory for RowSlice {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.len == 0 {
+            return &mut [];
+        }
+        // SAFETY: by the invariant these bytes are within the row, are written, and belong to this slice alone.
+        unsafe { std::slice::from_raw_parts_mut(self.row.bytes.as_ptr().add(self.start).cast(), self.len) }
+    }
+
+    fn split_front(&mut self, bytes: usize) -> Box<dyn FetchMemory> {
+        let len = bytes.min(self.len);
+        let front = Self { row: self.row.clone(), start: self.start, len };
+        self.start += len;
+        self.len -= len;
+        Box::new(front)
+    }
+
+    fn join(&mut self, next: Box<dyn FetchMemory>) {
+        if let Ok(next) = next.into_any().downcast::<Self>()
+            && Arc::ptr_eq(&self.row, &next.row)
+            && next.start == self.start + self.len
+        {
+            self.len += next.len;
+        }
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
     }
 }
 

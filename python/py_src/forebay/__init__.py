@@ -12,10 +12,27 @@ from .errors import *  # noqa: F403
 from .errors import __all__ as _errors
 from .fields import *  # noqa: F403
 from .fields import __all__ as _fields
+from .files import File, StoreOptions, list_files, load_files, open, remove_files  # noqa: A004
 from .loader import Loader
 from .shards import ShardReader, read_index
 from .streams import Stream
 from .world import World
 from .writer import MDSWriter
 
-__all__ = [*_errors, *_fields, "Loader", "MDSWriter", "ShardReader", "Stream", "World", "__version__", "read_index"]
+# `open` is not among them: it would replace Python's after an import of all names.
+__all__ = [
+    *_errors,
+    *_fields,
+    "File",
+    "Loader",
+    "MDSWriter",
+    "ShardReader",
+    "StoreOptions",
+    "Stream",
+    "World",
+    "__version__",
+    "list_files",
+    "load_files",
+    "read_index",
+    "remove_files",
+]

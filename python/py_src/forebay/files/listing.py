@@ -1,0 +1,147 @@
+"""Lists of files."""
+
+from __future__ import annotations
+
+import datetime
+import fnmatch
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, overload
+
+from .. import progress
+from ..arguments import flag, text
+from .stores import StoreOptions, opened, url_of
+
+__all__ = ["File", "FileList", "list_files"]
+
+_LONG = 50_000
+"""Files of a list that is long enough for its progress to be shown."""
+
+
+class File(NamedTuple):
+    """File of a store."""
+
+    url: str
+    """Its URL, or its path. That of a folder ends with a slash."""
+    size: int | None = None
+    """Bytes; 0 for a folder, None if it is not known."""
+    etag: str | None = None
+    """Entity tag, as the store has it in its lists."""
+    modified: datetime.datetime | None = None
+    """Time of the last change, in UTC."""
+
+
+class FileList(Sequence[File]):
+    """Files whose URLs start with a prefix, in the store's order.
+
+    Pages of the list are fetched as they are needed, one ahead. Iteration begins with the first page; `len` and negative
+    indexes need all of them.
+    """
+
+    def __init__(self, prefix: str, masks: tuple[str, ...], recursive: bool, store: StoreOptions | None) -> None:
+        self._prefix, self._masks, self._recursive, self._store = prefix, masks, recursive, store
+        self._files: list[File] = []
+        self._seen = 0
+        self._pages: Any = None
+        self._is_whole = False
+
+    def _turn(self) -> bool:
+        """Fetches the next page; returns false at the end."""
+        if self._is_whole:
+            return False
+        if self._pages is None:
+            self._pages = opened(self._store).list(self._prefix, self._recursive)
+        page = self._pages.next()
+        if page is None:
+            self._pages, self._is_whole = None, True
+            if self._seen >= _LONG:
+                progress.show(f"{self._prefix}: {len(self._files)} files", is_last=True)
+            return False
+        self._seen += len(page)
+        for url, size, etag, modified in page:
+            if self._masks and not any(_matches(url, mask) for mask in self._masks):
+                continue
+            time = None if modified is None else datetime.datetime.fromtimestamp(modified, datetime.timezone.utc)
+            self._files.append(File(url, size, etag, time))
+        if self._seen >= _LONG:
+            progress.show(f"{self._prefix}: {len(self._files)} files of {self._seen} so far", is_last=False)
+        return True
+
+    def __iter__(self) -> Iterator[File]:
+        at = 0
+        while True:
+            while at < len(self._files):
+                yield self._files[at]
+                at += 1
+            if not self._turn():
+                return
+
+    def __len__(self) -> int:
+        while self._turn():
+            pass
+        return len(self._files)
+
+    @overload
+    def __getitem__(self, at: int) -> File: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[File]: ...
+    def __getitem__(self, at):
+        if isinstance(at, int) and at >= 0:
+            while at >= len(self._files) and self._turn():
+                pass
+        else:
+            len(self)
+        return self._files[at]
+
+    def __bool__(self) -> bool:
+        while not self._files and self._turn():
+            pass
+        return bool(self._files)
+
+    def __repr__(self) -> str:
+        count = len(self._files) if self._is_whole else f"{len(self._files)} or more"
+        return f"<FileList of {self._prefix}: {count} files>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process lists the rest itself, from the start unless this list is whole.
+        state = dict(self.__dict__, _pages=None)
+        if not self._is_whole:
+            state.update(_files=[], _seen=0)
+        return state
+
+
+def _matches(url: str, mask: str) -> bool:
+    return fnmatch.fnmatchcase(url, mask) or fnmatch.fnmatchcase(url.rstrip("/").rpartition("/")[2], mask)
+
+
+def list_files(
+    prefix: str,
+    *,
+    masks: str | Iterable[str] | None = None,
+    recursive: bool = True,
+    store: StoreOptions | None = None,
+) -> FileList:
+    """Lists the files of a store whose URLs start with a prefix.
+
+    Args:
+        prefix: URL of a folder, which ends with a slash ("s3://bucket/train/"), or the start of URLs
+            ("s3://bucket/train/shard-0"). A path lists the local file system.
+        masks: Pattern, or several, with the wildcards `*`, `?` and `[...]`. A file is listed if its URL, or the last part
+            of it, matches one of them.
+        recursive: List the files in folders too. Without it, folders are entries of the list.
+        store: Settings that differ from the environment's.
+
+    Returns:
+        A lazy sequence of `File`, with url, size, entity tag and time of the last change.
+
+    Raises:
+        ConfigError: The URL cannot be that of a folder, or web servers, which have no lists. The list raises the
+            store's errors when it is used: AccessError, NotFoundError for a bucket that does not exist, NetworkError.
+    """
+    prefix = url_of("prefix", prefix)
+    if masks is None:
+        masks = ()
+    elif isinstance(masks, str):
+        masks = (masks,)
+    else:
+        masks = tuple(text("masks", mask) for mask in masks)
+    return FileList(prefix, masks, flag("recursive", recursive), store)

@@ -1,0 +1,285 @@
+"""Files that are read ahead of their consumer."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ..arguments import byte_size, flag, one_of, whole
+from ..errors import ConfigError, StateError
+from ..world import detect
+from .listing import File, FileList, list_files
+from .stores import StoreOptions, opened, url_of
+
+__all__ = ["FileLoader", "load_files"]
+
+
+class FileLoader:
+    """Files of stores as pairs of URL and bytes, many of them in flight.
+
+    `load_files` makes it and describes its arguments. It is an iterable of `(url, bytes)`, alone or as the data set of
+    torch's DataLoader, of which each worker reads its share. An epoch ends with its last file; the next one has another
+    order with `shuffle`.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[File],
+        *,
+        ordered: bool,
+        shuffle: bool,
+        seed: int,
+        epoch: int,
+        shard: str,
+        buffer: int,
+        concurrency: int,
+        whole_max: int | None,
+        store: StoreOptions | None,
+    ) -> None:
+        self._files, self._ordered, self._shuffle, self._seed = files, ordered, shuffle, seed
+        self._shard, self._buffer, self._concurrency, self._store = shard, buffer, concurrency, store
+        self._whole_max = whole_max
+        self.epoch = epoch
+        # Place of the epoch's first file in its order, files of the own share that were returned, and the places that
+        # were returned out of order.
+        self._start, self._taken, self._ahead = 0, 0, set[int]()
+        _register()
+
+    def __len__(self) -> int:
+        """Files of this rank in the rest of the epoch."""
+        rank, ranks, _, _ = self._share()
+        left = max(len(self._files) - self._start, 0)
+        return max(-(-(left - rank) // ranks) - self._taken, 0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Continues with the beginning of an epoch, which selects the order of a shuffle."""
+        self.epoch = whole("epoch", epoch)
+        self._start, self._taken, self._ahead = 0, 0, set()
+
+    def _share(self) -> tuple[int, int, int, int]:
+        """Returns rank, ranks, worker and workers."""
+        if self._shard == "none":
+            return 0, 1, 0, 1
+        world = detect()
+        workers = getattr(sys.modules.get("torch.utils.data"), "get_worker_info", lambda: None)()
+        return (
+            (world.rank, world.world_size, 0, 1)
+            if workers is None
+            else (world.rank, world.world_size, workers.id, workers.num_workers)
+        )
+
+    def _places(self) -> Iterator[int]:
+        """Yields the places of the own share in the epoch's order that are left."""
+        rank, ranks, worker, workers = self._share()
+        first = self._start + rank + ranks * worker
+        step = ranks * workers
+        places = itertools.count(first + step * self._taken, step)
+        return (place for place in places if place not in self._ahead)
+
+    def __iter__(self) -> Iterator[tuple[str, bytes | None]]:
+        reads = opened(self._store).reads(self._concurrency, self._buffer)
+        order = _permutation(len(self._files), self._seed, self.epoch) if self._shuffle else None
+        places, in_flight = self._places(), {}
+        requested, is_end = 0, False
+        while True:
+            while not is_end and reads.has_room():
+                place = next(places)
+                try:
+                    file = self._files[place if order is None else order[place]]
+                except IndexError:
+                    is_end = True
+                    break
+                # An empty read keeps the place of a file that the consumer opens itself.
+                is_left = self._whole_max is not None and (file.size or 0) > self._whole_max
+                reads.push(file.url, 0 if is_left else file.size)
+                in_flight[requested] = (place, file.url, is_left)
+                requested += 1
+            read = reads.next(not self._ordered)
+            if read is None:
+                break
+            number, data = read
+            place, url, is_left = in_flight.pop(number)
+            if isinstance(data, BaseException):
+                raise data
+            self._return(place)
+            yield url, None if is_left else data
+        self.epoch += 1
+        self._start, self._taken, self._ahead = 0, 0, set()
+
+    def _return(self, place: int) -> None:
+        """Notes that the file at a place of the own share is returned."""
+        rank, ranks, worker, workers = self._share()
+        first, step = self._start + rank + ranks * worker, ranks * workers
+        self._ahead.add(place)
+        while first + step * self._taken in self._ahead:
+            self._ahead.remove(first + step * self._taken)
+            self._taken += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position, which counts the files that iteration has returned.
+
+        All ranks have returned as many files when a trainer saves it. In workers of a DataLoader, torchdata's
+        StatefulDataLoader saves it and needs as many workers to resume.
+        """
+        _, ranks, _, workers = self._share()
+        return {
+            "epoch": self.epoch,
+            "seed": self._seed,
+            "shuffle": self._shuffle,
+            "start": self._start,
+            "taken": self._taken,
+            "ahead": sorted(self._ahead),
+            "shares": ranks * workers,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues at a position, on any number of ranks.
+
+        Raises:
+            StateError: It belongs to another order of files, or is not a state of this class.
+        """
+        try:
+            epoch, start, taken, shares = (int(state[name]) for name in ("epoch", "start", "taken", "shares"))
+            ahead, seed, shuffle = {int(place) for place in state["ahead"]}, state["seed"], state["shuffle"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"this is not the state of a FileLoader: {error!r}") from None
+        if (seed, shuffle) != (self._seed, self._shuffle):
+            raise StateError(
+                f"the state has shuffle={shuffle} with seed {seed}, and this loader shuffle={self._shuffle} with seed "
+                f"{self._seed}: make the loader with the state's"
+            )
+        _, ranks, _, workers = self._share()
+        if shares != ranks * workers:
+            # All ranks had returned as many.
+            start, taken = start + shares * taken, 0
+        self.epoch, self._start, self._taken, self._ahead = epoch, start, taken, ahead
+
+    def __getitem__(self, at: int) -> tuple[str, bytes]:
+        """Reads one file, by its place in the list without a shuffle."""
+        file = self._files[at]
+        reads = opened(self._store).reads(1, self._buffer)
+        reads.push(file.url, file.size)
+        _, data = reads.next(False)
+        if isinstance(data, BaseException):
+            raise data
+        return file.url, data
+
+
+def _permutation(count: int, seed: int, epoch: int) -> list[int]:
+    order = list(range(count))
+    random.Random(f"{seed} {epoch}").shuffle(order)
+    return order
+
+
+def _register() -> None:
+    """Makes torch's DataLoader iterate instead of drawing indexes."""
+    data = sys.modules.get("torch.utils.data")
+    if data is not None:
+        data.IterableDataset.register(FileLoader)
+
+
+def load_files(
+    urls: str | Iterable[Any],
+    *,
+    ordered: bool = True,
+    shuffle: bool = False,
+    seed: int = 0,
+    epoch: int = 0,
+    shard: str = "auto",
+    buffer: int | str = "256mb",
+    concurrency: int = 64,
+    whole_max: int | None = None,
+    store: StoreOptions | None = None,
+) -> FileLoader:
+    """Reads whole files of stores ahead of their consumer.
+
+    Up to `concurrency` files are in flight while the consumer works on the last one. Large files are fetched in several
+    ranges at once. The sizes of a list from `list_files` save a request for each file above 1 MiB.
+
+    Args:
+        urls: List from `list_files`, URLs, or the prefix of a list.
+        ordered: Return the files in their order. Without it, whichever arrives first.
+        shuffle: Another order in each epoch, equal on all ranks.
+        seed: Seed of the shuffle.
+        epoch: First epoch.
+        shard: "auto" divides the files among the ranks of the process group or the launcher, and among the workers of
+            torch's DataLoader; "none" returns all files to each.
+        buffer: Bytes of files in flight and ready: a number, or a size such as "1gb". A larger file is read alone.
+        concurrency: Files in flight and ready.
+        whole_max: Largest file, in bytes, that is read. A larger one is returned with None instead of its bytes, for
+            `forebay.open`. By default there is no limit. It needs the sizes of a list.
+        store: Settings that differ from the environment's.
+
+    Returns:
+        An iterable of pairs of URL and bytes. It has `len`, `loader[i]`, `set_epoch`, `state_dict` and
+        `load_state_dict`.
+
+    Raises:
+        ConfigError: An argument is wrong. Iteration raises the store's errors, such as NotFoundError or AccessError; the
+            file that failed is the first of the next iteration.
+    """
+    if isinstance(urls, (str, bytes)):
+        urls = list_files(urls, store=store)
+    if isinstance(urls, FileList):
+        files: Sequence[File] = urls
+    elif isinstance(urls, Sequence):
+        files = [_file(url) for url in urls]
+    else:
+        files = _Drawn(urls)
+    return FileLoader(
+        files,
+        ordered=flag("ordered", ordered),
+        shuffle=flag("shuffle", shuffle),
+        seed=whole("seed", seed),
+        epoch=whole("epoch", epoch),
+        shard=one_of("shard", shard, ("auto", "none")),
+        buffer=byte_size("buffer", buffer),
+        concurrency=whole("concurrency", concurrency, least=1, below=1 << 16),
+        whole_max=None if whole_max is None else whole("whole_max", whole_max),
+        store=store,
+    )
+
+
+class _Drawn(Sequence[File]):
+    """URLs of an iterator, drawn from it as they are needed."""
+
+    def __init__(self, urls: Iterable[Any]) -> None:
+        self._files: list[File] = []
+        self._rest: Iterator[Any] | None = iter(urls)
+
+    def _draw(self) -> bool:
+        if self._rest is None:
+            return False
+        try:
+            self._files.append(_file(next(self._rest)))
+        except StopIteration:
+            self._rest = None
+        return self._rest is not None
+
+    def __len__(self) -> int:
+        while self._draw():
+            pass
+        return len(self._files)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, int) and at >= 0:
+            while at >= len(self._files) and self._draw():
+                pass
+        else:
+            len(self)
+        return self._files[at]
+
+    def __getstate__(self) -> dict[str, Any]:
+        len(self)
+        return self.__dict__
+
+
+def _file(url: Any) -> File:
+    if isinstance(url, File):
+        if url.url.endswith("/"):
+            raise ConfigError(f"{url.url} is a folder: list files with recursive=True")
+        return url
+    return File(url_of("urls", url))

@@ -1,0 +1,239 @@
+"""File objects."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from ..arguments import one_of
+from .stores import StoreOptions, opened, url_of
+
+__all__ = ["FileReader", "FileWriter", "open"]
+
+_FRONT = 1 << 20
+"""Bytes that are fetched when a file is opened."""
+
+_CHUNK = 8 << 20
+"""Bytes of one request of sequential reads, and of one append of a writer."""
+
+_SMALL = 256 << 10
+"""Bytes of the request of a read after a jump, unless more are needed."""
+
+_AHEAD_MAX = 8
+"""Chunks that are fetched ahead of sequential reads."""
+
+
+class FileReader(io.BufferedIOBase):
+    """File of a store that is read: by `open(url)`.
+
+    Sequential reads fetch ahead. All bytes are of one version: an error is raised if the file is replaced meanwhile.
+    """
+
+    def __init__(self, url: str, store: StoreOptions | None = None) -> None:
+        super().__init__()
+        self.name = url_of("url", url)
+        self._ranges: Any = opened(store).open(self.name, _FRONT)
+        self._at = 0
+        # The chunk at hand and its offset; chunks in flight by their offset; how many to fetch ahead.
+        self._chunk, self._chunk_at = self._ranges.front(), 0
+        self._in_flight: dict[int, Any] = {}
+        self._ahead = 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._ranges.size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        self._check()
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._check()
+        if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
+            raise ValueError(f"whence must be 0, 1 or 2, not {whence}")
+        at = offset + (0, self._at, self.size)[whence]
+        if at < 0:
+            raise ValueError(f"a position before the start of the file: {at}")
+        self._at = at
+        return at
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._check()
+        left = max(self.size - self._at, 0)
+        size = left if size is None or size < 0 else min(size, left)
+        begin = self._at - self._chunk_at
+        if 0 <= begin and begin + size <= len(self._chunk):
+            self._at += size
+            return self._chunk[begin : begin + size]
+        pieces = []
+        while size > 0:
+            piece = self._piece(size)
+            pieces.append(piece)
+            size -= len(piece)
+            self._at += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def read1(self, size: int = -1, /) -> bytes:
+        self._check()
+        begin = self._at - self._chunk_at
+        at_hand = len(self._chunk) - begin if 0 <= begin < len(self._chunk) else _CHUNK
+        return self.read(at_hand if size < 0 else min(size, at_hand))
+
+    def readinto(self, buffer: Any, /) -> int:
+        with memoryview(buffer).cast("B") as view:
+            data = self.read(len(view))
+            view[: len(data)] = data
+            return len(data)
+
+    readinto1 = readinto
+
+    def _piece(self, size: int) -> bytes:
+        """Returns at most `size` bytes at the position, which is before the end."""
+        begin = self._at - self._chunk_at
+        if 0 <= begin < len(self._chunk):
+            return self._chunk[begin : begin + size]
+        if size >= _CHUNK and self._at not in self._in_flight:
+            # It is divided into ranges that are fetched in parallel.
+            return self._ranges.fetch(self._at, self._at + size).wait()
+        self._turn(size)
+        return self._piece(size)
+
+    def _turn(self, size: int) -> None:
+        """Receives the chunk at the position, of which `size` bytes are needed, and requests the ones after it."""
+        length = _CHUNK
+        if self._at not in self._in_flight and self._at != self._chunk_at + len(self._chunk):
+            self._in_flight, self._ahead = {}, 0
+            length = max(size, _SMALL)
+        for start in (self._at + number * length for number in range(1 + self._ahead)):
+            if start < self.size and start not in self._in_flight:
+                self._in_flight[start] = self._ranges.fetch(start, min(start + length, self.size))
+        self._chunk, self._chunk_at = self._in_flight.pop(self._at).wait(), self._at
+        self._ahead = min(max(2 * self._ahead, 1), _AHEAD_MAX)
+
+    def close(self) -> None:
+        self._in_flight, self._chunk = {}, b""
+        super().close()
+
+    def _check(self) -> None:
+        if self.closed:
+            raise ValueError(f"the file is closed: {self.name}")
+
+
+class FileWriter(io.BufferedIOBase):
+    """File of a store that is written: by `open(url, "wb")`.
+
+    Parts are sent while more is written. The file appears when it is closed. After an exception inside `with`, and when the
+    object is dropped without `close`, there is no file, and one of that name that existed stays as it was.
+    """
+
+    def __init__(self, url: str, store: StoreOptions | None = None) -> None:
+        super().__init__()
+        self._upload: Any = None
+        self.name = url_of("url", url)
+        self._upload = opened(store).upload(self.name, None)
+        self._buffer = bytearray()
+        self._at = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        self._check()
+        return self._at
+
+    def write(self, data: Any, /) -> int:
+        self._check()
+        with memoryview(data).cast("B") as view:
+            count = len(view)
+            if count >= _CHUNK:
+                self._send()
+                for start in range(0, count, _CHUNK):
+                    self._upload.write(bytes(view[start : start + _CHUNK]))
+            else:
+                self._buffer += view
+                if len(self._buffer) >= _CHUNK:
+                    self._send()
+        self._at += count
+        return count
+
+    def _send(self) -> None:
+        if self._buffer:
+            data, self._buffer = bytes(self._buffer), bytearray()
+            self._upload.write(data)
+
+    def close(self) -> None:
+        """Waits until the store has the file.
+
+        Raises:
+            Error: The store does not take it; there is no file then.
+        """
+        if self.closed or self._upload is None:
+            super().close()
+            return
+        upload = self._upload
+        try:
+            self._send()
+            upload.finish()
+        finally:
+            self._upload = None
+            super().close()
+
+    def abandon(self) -> None:
+        """Closes without a file."""
+        if self._upload is not None:
+            upload, self._upload = self._upload, None
+            upload.abandon()
+        super().close()
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def __del__(self) -> None:
+        # A base class would complete the file.
+        if not self.closed:
+            self.abandon()
+
+    def _check(self) -> None:
+        if self.closed:
+            raise ValueError(f"the file is closed: {self.name}")
+
+
+def open(url: str, mode: str = "rb", *, encoding: str | None = None, store: StoreOptions | None = None) -> Any:
+    """Opens a file of a store.
+
+    Args:
+        url: URL, or a path.
+        mode: "rb" to read, "wb" to write; "r" and "w" for text.
+        encoding: Encoding of text, by default UTF-8.
+        store: Settings that differ from the environment's.
+
+    Returns:
+        A `FileReader` or `FileWriter`, both of `io.BufferedIOBase`, or one of them in an `io.TextIOWrapper`.
+
+    Raises:
+        NotFoundError: There is no such file to read.
+        ConfigError: An argument is wrong.
+    """
+    mode = one_of("mode", mode, ("rb", "wb", "r", "w", "rt", "wt"))
+    file = (FileReader if mode.startswith("r") else FileWriter)(url, store)
+    return file if mode.endswith("b") else _Text(file, encoding=encoding or "utf-8")
+
+
+class _Text(io.TextIOWrapper):
+    """Text file that leaves no file after an exception, as a binary one."""
+
+    def __exit__(self, kind: Any, *rest: Any) -> None:
+        if kind is not None and isinstance(self.buffer, FileWriter):
+            self.buffer.abandon()
+            return
+        super().__exit__(kind, *rest)

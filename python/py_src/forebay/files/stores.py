@@ -1,0 +1,119 @@
+"""Connections of this process to stores."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _forebay
+from ..arguments import byte_size, flag, seconds, text, whole
+from ..errors import ConfigError
+
+__all__ = ["StoreOptions", "opened", "remove_files", "url_of"]
+
+_lock = threading.Lock()
+_opened: dict[tuple[int, str], _forebay.ObjectStores] = {}
+"""By process and settings. Those of a parent process stay in it, unused: their threads do not exist here."""
+
+
+@dataclass(frozen=True)
+class StoreOptions:
+    """Settings of stores that differ from the environment's.
+
+    Credentials, regions and endpoints come from the same variables and files as those of the clouds' own tools; the page
+    "Environment" lists them.
+
+    Args:
+        endpoint: Server of `s3://` URLs instead of AWS, such as "http://127.0.0.1:9000".
+        region: Region of `s3://` buckets.
+        profile: Profile of the AWS files.
+        unsigned: Do not sign requests of `s3://`, for public buckets.
+        requester_pays: Pay for the requests of `s3://`.
+        part_size: Bytes of one ranged request, and of one part of an upload: a number, or a size such as "16mb". By
+            default 8 MiB and 16 MiB. S3 accepts no smaller parts than 5 MiB.
+        retry: Attempts of each request, including the first one.
+        timeout: Seconds without progress after which an attempt fails.
+        requests: Most requests in flight per network thread. By default up to 128, as many as the network needs.
+
+    Raises:
+        ConfigError: An argument is wrong.
+    """
+
+    endpoint: str | None = None
+    region: str | None = None
+    profile: str | None = None
+    unsigned: bool = False
+    requester_pays: bool = False
+    part_size: int | str | None = None
+    retry: int = 5
+    timeout: float = 60.0
+    requests: int | None = None
+
+    def __post_init__(self) -> None:
+        self._settings()
+
+    def _settings(self) -> str:
+        """Returns the engine's settings."""
+        optional = {
+            "endpoint": None if self.endpoint is None else text("endpoint", self.endpoint),
+            "region": None if self.region is None else text("region", self.region),
+            "profile": None if self.profile is None else text("profile", self.profile),
+            "part_bytes": None if self.part_size is None else byte_size("part_size", self.part_size),
+            "requests": None if self.requests is None else whole("requests", self.requests, least=1, below=1025),
+        }
+        settings: dict[str, Any] = {
+            "unsigned": flag("unsigned", self.unsigned),
+            "requester_pays": flag("requester_pays", self.requester_pays),
+            "attempts": whole("retry", self.retry, least=1, below=1 << 32),
+            "timeout_seconds": seconds("timeout", self.timeout),
+        }
+        if self.unsigned and self.requester_pays:
+            raise ConfigError("unsigned requests have nobody who pays: set unsigned or requester_pays, not both")
+        return json.dumps(settings | {name: value for name, value in optional.items() if value is not None})
+
+
+def opened(options: StoreOptions | None) -> _forebay.ObjectStores:
+    """Returns this process's connections with `options`, which are made at the first call."""
+    if options is not None and not isinstance(options, StoreOptions):
+        raise ConfigError(f"store must be a forebay.StoreOptions, not {type(options).__name__}")
+    settings = (options or StoreOptions())._settings()
+    key = (os.getpid(), settings)
+    with _lock:
+        if key not in _opened:
+            _opened[key] = _forebay.ObjectStores(settings)
+        return _opened[key]
+
+
+def _reset_lock() -> None:
+    # Another thread of the parent may have held it.
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_reset_lock)
+
+
+def url_of(name: str, url: Any) -> str:
+    """Returns a URL or path as text."""
+    if isinstance(url, os.PathLike):
+        url = os.fspath(url)
+    return text(name, url)
+
+
+def remove_files(urls: Iterable[Any], *, store: StoreOptions | None = None) -> None:
+    """Removes files of stores, in parallel. One that does not exist is no error.
+
+    Args:
+        urls: URLs, or the files of a list.
+        store: Settings that differ from the environment's.
+
+    Raises:
+        AccessError: The store denies the removal. Some of the files may be gone.
+    """
+    if isinstance(urls, (str, bytes)):
+        raise ConfigError('urls must be a sequence of URLs: pass ["s3://bucket/file"] for one')
+    opened(store).remove([url_of("urls", getattr(url, "url", url)) for url in urls])

@@ -1,0 +1,271 @@
+//! Objects of stores for Python: listed, read ahead, read by range, written, removed.
+
+use crate::rows::RowSlice;
+use crate::{enter, error};
+use forebay_loader::error::{Error, ErrorKind, Result};
+use forebay_loader::objects::{self, ObjectListing, ReadLimits};
+use forebay_loader::store::{FetchRequest, FetchTicket, Peek, StoreConfig, Upload, UploadBuffer, Version};
+use forebay_loader::sync::{Arc, Mutex};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::time::UNIX_EPOCH;
+
+/// Value that belongs to the process that made it. Its threads do not exist after a fork, so there it is never used and
+/// never dropped.
+struct Own<T> {
+    value: Option<T>,
+    pid: u32,
+}
+
+impl<T> Own<T> {
+    fn new(value: T) -> Self {
+        Self { value: Some(value), pid: std::process::id() }
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.pid != std::process::id() {
+            let why = "this belongs to the process that opened it: open it again after a fork";
+            return Err(Error::new(ErrorKind::Closed, why));
+        }
+        Ok(())
+    }
+
+    fn get(&mut self) -> Result<&mut T> {
+        self.check()?;
+        self.value.as_mut().ok_or_else(|| Error::new(ErrorKind::Closed, "this is closed"))
+    }
+
+    fn take(&mut self) -> Result<T> {
+        self.check()?;
+        self.value.take().ok_or_else(|| Error::new(ErrorKind::Closed, "this is closed"))
+    }
+}
+
+impl<T> Drop for Own<T> {
+    fn drop(&mut self) {
+        if self.pid != std::process::id() {
+            std::mem::forget(self.value.take());
+        }
+    }
+}
+
+/// Stores and their fetch threads.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct ObjectStores(Mutex<Own<Arc<objects::Objects>>>);
+
+impl ObjectStores {
+    fn get(&self) -> Result<Arc<objects::Objects>> {
+        self.0.lock().get().map(|objects| objects.clone())
+    }
+}
+
+#[pymethods]
+impl ObjectStores {
+    /// Starts the fetch threads with settings in JSON.
+    #[new]
+    fn new(py: Python<'_>, settings: String) -> PyResult<Self> {
+        enter::enter(py, || {
+            let config: StoreConfig = objects::settings_from_json(&settings)?;
+            Ok(Self(Mutex::new(Own::new(Arc::new(objects::Objects::new(config)?)))))
+        })
+    }
+
+    fn list(&self, py: Python<'_>, prefix: &str, recursive: bool) -> PyResult<ObjectPages> {
+        enter::enter(py, || Ok(ObjectPages(Arc::new(Mutex::new(Own::new(self.get()?.list(prefix, recursive)?))))))
+    }
+
+    /// Window of reads of at most `objects` objects and about `bytes` bytes.
+    fn reads(&self, py: Python<'_>, objects: usize, bytes: u64) -> PyResult<ObjectReads> {
+        enter::enter(py, || {
+            let reads = self.get()?.reads(ReadLimits { objects, bytes }, RowSlice::new);
+            Ok(ObjectReads(Mutex::new(Own::new(reads))))
+        })
+    }
+
+    /// Size of an object, or None if it does not exist.
+    fn size(&self, py: Python<'_>, url: String) -> PyResult<Option<u64>> {
+        let objects = enter::enter(py, || self.get())?;
+        enter::apart(py, move || objects.size(&url))
+    }
+
+    fn remove(&self, py: Python<'_>, urls: Vec<String>) -> PyResult<()> {
+        let objects = enter::enter(py, || self.get())?;
+        enter::apart(py, move || objects.remove(urls.iter().map(String::as_str)))
+    }
+
+    /// Opens an object to read, of which the first `bytes` are fetched at once.
+    fn open(&self, py: Python<'_>, url: String, bytes: usize) -> PyResult<ObjectRanges> {
+        let objects = enter::enter(py, || self.get())?;
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        enter::enter(py, || objects.peek(&url, bytes.max(1), move |peek| drop(sender.send(peek))))?;
+        let receiver = Mutex::new(receiver);
+        let Peek { front, len, version } =
+            enter::wait(py, || match receiver.lock().recv_timeout(enter::SIGNALS_EVERY) {
+                Ok(peek) => peek.map(Some),
+                Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Ok(None),
+                Err(_) => Err(Error::internal("the first bytes of an object have no outcome")),
+            })?;
+        Ok(ObjectRanges { objects: Mutex::new(Own::new(objects)), url, len, version, front: Mutex::new(front) })
+    }
+
+    /// Starts an object of at most `len_max` bytes.
+    fn upload(&self, py: Python<'_>, url: String, len_max: Option<u64>) -> PyResult<ObjectUpload> {
+        let objects = enter::enter(py, || self.get())?;
+        enter::enter(py, || Ok(ObjectUpload(Arc::new(Mutex::new(Own::new(objects.upload(&url, len_max)?))))))
+    }
+
+    /// Ends the fetch threads.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        enter::enter(py, || {
+            if let Ok(objects) = self.0.lock().take() {
+                objects.close();
+            }
+            Ok(())
+        })
+    }
+}
+
+/// URL, size, entity tag, and time of the last change in seconds since 1970.
+type Entry = (String, u64, Option<String>, Option<f64>);
+
+/// Pages of a listing.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct ObjectPages(Arc<Mutex<Own<ObjectListing>>>);
+
+#[pymethods]
+impl ObjectPages {
+    /// Next page, or None at the end.
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Vec<Entry>>> {
+        let pages = self.0.clone();
+        let page = enter::apart(py, move || pages.lock().get()?.next_page())?;
+        let entry = |entry: objects::ObjectEntry| {
+            let seconds = entry.modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            (entry.url, entry.size, entry.etag, seconds.map(|time| time.as_secs_f64()))
+        };
+        Ok(page.map(|page| page.into_iter().map(entry).collect()))
+    }
+}
+
+/// Objects that are being read ahead.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct ObjectReads(Mutex<Own<objects::Reads<RowSlice>>>);
+
+#[pymethods]
+impl ObjectReads {
+    /// True if another object may be requested.
+    fn has_room(&self, py: Python<'_>) -> PyResult<bool> {
+        enter::enter(py, || Ok(self.0.lock().get()?.has_room()))
+    }
+
+    fn push(&self, py: Python<'_>, url: String, size: Option<u64>) -> PyResult<()> {
+        enter::enter(py, || {
+            self.0.lock().get()?.push(&url, size);
+            Ok(())
+        })
+    }
+
+    /// Waits for the next object. Returns its number among the requests, and its bytes or its exception; None if there
+    /// is no request.
+    fn next(&self, py: Python<'_>, any: bool) -> PyResult<Option<(u64, Py<PyAny>)>> {
+        let read = enter::wait(py, || {
+            let mut reads = self.0.lock();
+            let reads = reads.get()?;
+            match reads.next(any, enter::SIGNALS_EVERY) {
+                None if reads.is_empty() => Ok(Some(None)),
+                read => Ok(read.map(Some)),
+            }
+        })?;
+        let Some(read) = read else { return Ok(None) };
+        let bytes = match read.bytes.and_then(RowSlice::into_object) {
+            Ok(bytes) => bytes.into_any(),
+            Err(error) => error::to_python(py, &error).into_value(py).into_any(),
+        };
+        Ok(Some((read.number, bytes)))
+    }
+}
+
+/// Object that is read by ranges, all of one version.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct ObjectRanges {
+    objects: Mutex<Own<Arc<objects::Objects>>>,
+    url: String,
+    len: u64,
+    version: Option<Version>,
+    front: Mutex<Vec<u8>>,
+}
+
+#[pymethods]
+impl ObjectRanges {
+    #[getter]
+    fn size(&self) -> u64 {
+        self.len
+    }
+
+    /// Takes the first bytes, which were fetched when the object was opened.
+    fn front<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &std::mem::take(&mut *self.front.lock()))
+    }
+
+    /// Starts to fetch the bytes from `start` to `end`, within the object.
+    fn fetch(&self, py: Python<'_>, start: u64, end: u64) -> PyResult<ObjectRange> {
+        enter::enter(py, || {
+            let len = usize::try_from(end.saturating_sub(start));
+            let memory = RowSlice::new(len.map_err(|_| Error::config("a range beyond this machine's memory"))?)?;
+            let mut request = FetchRequest::with_memory(String::new(), memory);
+            request.start = start;
+            request.object_len = Some(self.len);
+            request.version = self.version.clone();
+            let objects = self.objects.lock().get()?.clone();
+            Ok(ObjectRange(Mutex::new(Own::new(objects.fetch(&self.url, request)?))))
+        })
+    }
+}
+
+/// Range in flight.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct ObjectRange(Mutex<Own<FetchTicket<RowSlice>>>);
+
+#[pymethods]
+impl ObjectRange {
+    /// Waits for the bytes, once.
+    fn wait(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
+        let slice = enter::wait(py, || {
+            let mut ticket = self.0.lock();
+            match ticket.take()?.wait_timeout(enter::SIGNALS_EVERY) {
+                Ok(outcome) => outcome.map(Some),
+                Err(waiting) => {
+                    *ticket = Own::new(waiting);
+                    Ok(None)
+                }
+            }
+        })?;
+        slice.into_object().map_err(|e| error::to_python(py, &e))
+    }
+}
+
+/// Object that is being written.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct ObjectUpload(Arc<Mutex<Own<Upload>>>);
+
+#[pymethods]
+impl ObjectUpload {
+    /// Appends bytes; waits while too many are in flight.
+    fn write(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
+        let (upload, bytes) = (self.0.clone(), UploadBuffer::copy_from_slice(bytes));
+        enter::apart(py, move || upload.lock().get()?.write(bytes))
+    }
+
+    /// Waits until the store has the object.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        let upload = enter::enter(py, || self.0.lock().take())?;
+        enter::apart(py, move || upload.finish())
+    }
+
+    /// Ends the upload without an object.
+    fn abandon(&self, py: Python<'_>) -> PyResult<()> {
+        enter::enter(py, || {
+            drop(self.0.lock().take());
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,290 @@
+"""Files of stores: lists, loaders and file objects, on a local folder."""
+
+import io
+import os
+import pickle
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+import forebay as fb
+from forebay.files import FileLoader
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Folder with 23 files of different sizes, two of them above a chunk, one empty."""
+    for number in range(20):
+        (tmp_path / f"{number:02}.txt").write_bytes(content(number, number * 997))
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.bin").write_bytes(content(1, (1 << 20) + 1))
+    (tmp_path / "deep" / "b.bin").write_bytes(content(2, 20 << 20))
+    (tmp_path / "empty").write_bytes(b"")
+    return tmp_path
+
+
+def content(number, length):
+    return bytes((number + at) % 251 for at in range(min(length, 5000))) * (length // 5000) + bytes(
+        (number + at) % 251 for at in range(length % 5000)
+    )
+
+
+def prefix(folder):
+    return f"{folder}/"
+
+
+def names(files, folder):
+    return [os.path.relpath(file.url, folder) for file in files]
+
+
+def test_a_list_has_every_file_with_its_size(folder):
+    files = fb.list_files(prefix(folder))
+    assert len(files) == 23 and files[-1].size == 0
+    assert {name: file.size for name, file in zip(names(files, folder), files)} == {
+        os.path.relpath(os.path.join(base, name), folder): os.path.getsize(os.path.join(base, name))
+        for base, _, found in os.walk(folder)
+        for name in found
+    }
+    assert files[3].modified.timestamp() == pytest.approx(os.path.getmtime(folder / "03.txt"), abs=1e-3)
+    assert names(files[:2], folder) == ["00.txt", "01.txt"]
+    with pytest.raises(IndexError):
+        files[23]
+
+
+def test_masks_and_levels_select_files(folder):
+    assert names(fb.list_files(prefix(folder), masks="1*.txt"), folder) == [f"{n}.txt" for n in range(10, 20)]
+    assert names(fb.list_files(prefix(folder), masks=["*.bin", "empty"]), folder) == ["deep/a.bin", "deep/b.bin", "empty"]
+    level = fb.list_files(prefix(folder), recursive=False)
+    assert [file.url for file in level if file.url.endswith("/")] == [f"{folder}/deep/"]
+    assert names(fb.list_files(f"{folder}/de"), folder) == ["deep/a.bin", "deep/b.bin"]
+    assert not fb.list_files(f"{folder}/nothing")
+
+
+def test_files_arrive_in_order_with_their_bytes(folder):
+    files = fb.list_files(prefix(folder))
+    for urls in (files, [file.url for file in files], prefix(folder)):
+        loader = fb.load_files(urls)
+        assert len(loader) == 23
+        found = list(loader)
+        assert [url for url, _ in found] == [file.url for file in files]
+        for url, data in found:
+            assert type(data) is bytes and data == open(url, "rb").read(), url
+    url, data = loader[20]
+    assert url.endswith("deep/a.bin") and len(data) == (1 << 20) + 1
+
+
+def test_a_shuffle_is_another_order_in_each_epoch_and_equal_in_each_process(folder):
+    make = lambda **more: fb.load_files(prefix(folder), shuffle=True, **more)  # noqa: E731
+    loader = make()
+    first, second = ([url for url, _ in loader] for _ in range(2))
+    assert sorted(first) == sorted(second) and first != second
+    assert [url for url, _ in make(epoch=1)] == second
+    assert [url for url, _ in make(seed=1)] not in (first, second)
+
+
+def test_ranks_share_the_files(folder, monkeypatch):
+    shares = []
+    for rank in range(3):
+        for name, value in (("RANK", rank), ("WORLD_SIZE", 3), ("LOCAL_RANK", rank), ("LOCAL_WORLD_SIZE", 3)):
+            monkeypatch.setenv(name, str(value))
+        loader = fb.load_files(prefix(folder), shuffle=True)
+        share = [url for url, _ in loader]
+        assert len(share) == len(loader)
+        shares.append(share)
+        assert len(list(fb.load_files(prefix(folder), shard="none"))) == 23
+    assert sorted(sum(shares, [])) == sorted(file.url for file in fb.list_files(prefix(folder)))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_state_continues_within_the_epoch(folder, ordered):
+    make = lambda: fb.load_files(prefix(folder), shuffle=True, ordered=ordered, concurrency=5)  # noqa: E731
+    loader, seen = make(), []
+    for url, _ in loader:
+        seen.append(url)
+        if len(seen) == 9:
+            break
+    state = pickle.loads(pickle.dumps(loader.state_dict()))
+    resumed = make()
+    resumed.load_state_dict(state)
+    rest = [url for url, _ in resumed]
+    assert sorted(seen + rest) == sorted(file.url for file in fb.list_files(prefix(folder)))
+    if ordered:
+        assert seen + rest == [url for url, _ in make()]
+    assert resumed.epoch == 1
+    with pytest.raises(fb.StateError, match="seed"):
+        fb.load_files(prefix(folder), shuffle=True, seed=5).load_state_dict(state)
+    with pytest.raises(fb.StateError, match="not the state"):
+        resumed.load_state_dict({"epoch": 1})
+
+
+def test_a_state_continues_on_another_number_of_ranks(folder, monkeypatch):
+    def world(rank, ranks):
+        for name, value in (("RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_RANK", rank), ("LOCAL_WORLD_SIZE", ranks)):
+            monkeypatch.setenv(name, str(value))
+
+    def run(rank, ranks, state, count):
+        world(rank, ranks)
+        loader = fb.load_files(prefix(folder), shuffle=True)
+        if state:
+            loader.load_state_dict(state)
+        found = [url for _, (url, _) in zip(range(count), loader)] if count else [url for url, _ in loader]
+        return found, loader.state_dict()
+
+    first = [run(rank, 2, None, 4) for rank in range(2)]
+    assert first[0][1] == first[1][1]
+    rest = [run(rank, 3, first[0][1], None)[0] for rank in range(3)]
+    every = sum((found for found, _ in first), []) + sum(rest, [])
+    assert sorted(every) == sorted(file.url for file in fb.list_files(prefix(folder)))
+
+
+def test_a_file_that_is_missing_is_an_error_and_the_next_in_turn(folder):
+    urls = [f"{folder}/01.txt", f"{folder}/absent", f"{folder}/02.txt"]
+    loader = fb.load_files(urls)
+    found = []
+    with pytest.raises(fb.NotFoundError, match="absent"):
+        found.extend(url for url, _ in loader)
+    (folder / "absent").write_bytes(b"now")
+    assert [data for _, data in loader] == [b"now", (folder / "02.txt").read_bytes()]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_of_a_dataloader_share_the_files(folder, method):
+    torch = pytest.importorskip("torch.utils.data")
+    files = fb.list_files(prefix(folder))
+    len(files)
+    next(iter(fb.load_files(files)))  # The parent's threads do not exist in the workers.
+    loader = torch.DataLoader(fb.load_files(files), batch_size=None, num_workers=2, multiprocessing_context=method)
+    found = dict(loader)
+    assert set(found) == {file.url for file in files}
+    assert found[f"{folder}/07.txt"] == content(7, 7 * 997)
+
+
+def test_a_loader_of_another_process_starts_its_own_threads(folder):
+    loader = fb.load_files(prefix(folder))
+    iterator = iter(loader)
+    next(iterator)
+    child = os.fork()
+    if child == 0:
+        try:
+            with pytest.raises(fb.ClosedError, match="after a fork"):
+                next(iterator)
+            os._exit(0 if len(list(fb.load_files(prefix(folder)))) == 23 else 1)
+        except BaseException:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(list(iterator)) == 22
+
+
+def test_a_file_is_read_like_any_other(folder):
+    path = folder / "deep" / "b.bin"
+    whole = path.read_bytes()
+    with fb.open(str(path)) as file:
+        assert (file.size, file.readable(), file.seekable(), file.writable()) == (len(whole), True, True, False)
+        assert file.read(10) == whole[:10] and file.tell() == 10
+        assert file.seek(-5, io.SEEK_END) == len(whole) - 5
+        assert file.read() == whole[-5:] and file.read() == b"" and file.read(3) == b""
+        file.seek(0)
+        assert file.read() == whole
+        file.seek(3 << 20)
+        assert file.read(100) == whole[3 << 20 : (3 << 20) + 100]
+        buffer = bytearray(9 << 20)
+        file.seek(123)
+        assert file.readinto(buffer) == len(buffer) and buffer == whole[123 : 123 + len(buffer)]
+        assert file.seek(len(whole) + 10) == len(whole) + 10 and file.read() == b""
+        with pytest.raises(ValueError, match="before the start"):
+            file.seek(-1)
+    with pytest.raises(ValueError, match="closed"):
+        file.read()
+    pieces = []
+    with fb.open(path) as file:
+        while piece := file.read(1_000_003):
+            pieces.append(piece)
+    assert b"".join(pieces) == whole
+    with pytest.raises(fb.NotFoundError, match="absent"):
+        fb.open(f"{folder}/absent")
+    with fb.open(f"{folder}/empty") as file:
+        assert file.read() == b""
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_an_error(folder):
+    path = folder / "deep" / "b.bin"
+    with fb.open(path) as file:
+        file.read(10)
+        path.write_bytes(bytes(20 << 20))
+        file.seek(5 << 20)
+        with pytest.raises(fb.StaleError, match="changed"):
+            file.read(10)
+
+
+def test_other_libraries_read_and_write_through_it(tmp_path):
+    path = tmp_path / "a.zip"
+    with fb.open(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("one", "1" * 100_000)
+        archive.writestr("two", os.urandom(100_000))
+    with fb.open(path) as file, zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None and archive.namelist() == ["one", "two"]
+    with fb.open(path.with_suffix(".txt"), "w") as file:
+        file.write("grün\n" * 3)
+    with fb.open(path.with_suffix(".txt"), "r") as file:
+        assert list(file) == ["grün\n"] * 3
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "new" / "file"
+    large = os.urandom(20 << 20)
+    with fb.open(path, "wb") as file:
+        assert file.write(b"abc") == 3
+        file.write(memoryview(large))
+        assert file.tell() == 3 + len(large) and not path.exists()
+    assert path.read_bytes() == b"abc" + large
+    with pytest.raises(RuntimeError, match="stop"), fb.open(path, "wb") as file:
+        file.write(b"half")
+        raise RuntimeError("stop")
+    file = fb.open(path, "wb")
+    file.write(large)
+    del file
+    with pytest.raises(RuntimeError, match="stop"), fb.open(path, "w") as file:
+        file.write("half")
+        raise RuntimeError("stop")
+    assert path.read_bytes() == b"abc" + large
+    assert [name for name in os.listdir(path.parent) if name != "file"] == []
+    with pytest.raises(ValueError, match="closed"):
+        file.write("more")
+
+
+def test_files_are_removed(folder):
+    files = fb.list_files(prefix(folder), masks="0*.txt")
+    fb.remove_files([*files, f"{folder}/absent"])
+    assert len(fb.list_files(prefix(folder))) == 13
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda: fb.load_files(["s3://bucket/"]).__iter__().__next__(), "address of a folder"),
+        (lambda: fb.load_files(["a"], shard="rank"), "auto"),
+        (lambda: fb.load_files(["a"], concurrency=0), "concurrency"),
+        (lambda: fb.load_files(["a"], buffer="many"), "buffer"),
+        (lambda: fb.load_files(["a"], store={}), "StoreOptions"),
+        (lambda: list(fb.list_files("https://host/folder/")), "no common way"),
+        (lambda: list(fb.list_files("nosuch://bucket/")), "unknown scheme"),
+        (lambda: fb.remove_files("s3://bucket/a"), "sequence"),
+        (lambda: fb.open("/tmp/a", "a"), "mode"),
+        (lambda: fb.StoreOptions(part_size="x"), "part_size"),
+        (lambda: fb.StoreOptions(timeout=0), "timeout"),
+        (lambda: fb.StoreOptions(unsigned=True, requester_pays=True), "not both"),
+        (lambda: fb.list_files("s3://b/", store=fb.StoreOptions(endpoint="localhost:9000"))[0], "endpoint"),
+    ],
+)
+def test_wrong_arguments_name_the_remedy(call, hint):
+    with pytest.raises(fb.Error, match=hint):
+        result = call()
+        if isinstance(result, FileLoader):
+            list(result)
+
+
+def test_torch_is_not_imported(folder):
+    program = f"import forebay as fb, sys; list(fb.load_files({prefix(folder)!r})); sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,119 @@
+"""The names of s3torchconnector and of torchdata's DataPipes, on a local folder."""
+
+import io
+import pickle
+
+import pytest
+
+import forebay as fb
+
+torch = pytest.importorskip("torch")
+
+from forebay import s3torch  # noqa: E402
+
+SIZES = [0, 5, 70_000, 3 << 20]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for number, size in enumerate(SIZES):
+        (tmp_path / f"{number}.bin").write_bytes(bytes([number]) * size)
+    return tmp_path
+
+
+def urls(folder):
+    return [f"{folder}/{number}.bin" for number in range(len(SIZES))]
+
+
+def test_a_map_data_set_has_a_reader_for_each_object(folder):
+    dataset = s3torch.S3MapDataset.from_prefix(f"{folder}/", region="eu-west-1")
+    assert len(dataset) == len(SIZES) and dataset.region == "eu-west-1"
+    reader = dataset[2]
+    assert reader.key.endswith("/2.bin") and reader.read() == bytes([2]) * 70_000
+    sizes = s3torch.S3MapDataset.from_objects(urls(folder), region="", transform=lambda reader: len(reader.read()))
+    assert [sizes[number] for number in range(len(sizes))] == SIZES
+
+
+def test_an_iterable_data_set_reads_in_the_order_of_the_list(folder):
+    dataset = s3torch.S3IterableDataset.from_prefix(f"{folder}/", region="x", transform=lambda r: (r.key, len(r.read())))
+    assert [(key[-5:], size) for key, size in dataset] == [(f"{n}.bin", size) for n, size in enumerate(SIZES)]
+    shuffled = s3torch.S3IterableDataset.from_objects(urls(folder), region="x", shuffle=True)
+    orders = [[reader.key for reader in shuffled] for _ in range(6)]
+    assert all(sorted(order) == sorted(orders[0]) for order in orders) and len(set(map(tuple, orders))) > 1
+
+
+@pytest.mark.parametrize(("sharding", "copies"), [("auto", 1), (True, 1), (False, 2)])
+def test_workers_share_the_objects_unless_they_must_not(folder, sharding, copies):
+    dataset = s3torch.S3IterableDataset.from_prefix(
+        f"{folder}/", region="x", transform=lambda reader: reader.key, enable_sharding=sharding
+    )
+    found = list(torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2))
+    assert len(found) == copies * len(SIZES) and len(set(found)) == len(SIZES)
+
+
+def test_a_large_object_is_opened_by_its_reader(folder, monkeypatch):
+    monkeypatch.setattr(s3torch, "_WHOLE_MAX", 100_000)
+    dataset = s3torch.S3IterableDataset.from_prefix(f"{folder}/", region="x", transform=lambda reader: reader.read())
+    assert list(dataset) == [bytes([number]) * size for number, size in enumerate(SIZES)]
+
+
+def test_a_reader_keeps_to_the_end(folder):
+    reader = s3torch.S3Checkpoint(region="x").reader(f"{folder}/1.bin")
+    assert (reader.seek(100), reader.tell(), reader.read()) == (5, 5, b"")
+    assert reader.seek(-2, io.SEEK_END) == 3 and reader.read(1) == b"\1"
+    with pytest.raises(TypeError, match="integer or None"):
+        reader.read("1")
+    with pytest.raises(ValueError, match="before the start"):
+        reader.seek(-1)
+    reader.close()
+    with pytest.raises(ValueError, match="closed"):
+        reader.read()
+
+
+def test_torch_saves_and_loads_a_checkpoint(tmp_path):
+    checkpoint = s3torch.S3Checkpoint(region="x", s3client_config=s3torch.S3ClientConfig(max_attempts=3))
+    state = {"weight": torch.arange(3_000_000), "step": 7}
+    with checkpoint.writer(f"{tmp_path}/step") as writer:
+        torch.save(state, writer)
+    with checkpoint.reader(f"{tmp_path}/step") as reader:
+        loaded = torch.load(reader)
+    assert loaded["step"] == 7 and torch.equal(loaded["weight"], state["weight"])
+    with pytest.raises(RuntimeError, match="stop"), checkpoint.writer(f"{tmp_path}/other") as writer:
+        writer.write(b"half")
+        raise RuntimeError("stop")
+    with pytest.raises(s3torch.S3Exception, match="(?i)no such") as raised:
+        checkpoint.reader(f"{tmp_path}/other").read()
+    assert isinstance(raised.value.__cause__, fb.NotFoundError)
+    with pytest.raises(ValueError, match="closed"):
+        writer.write(b"more")
+
+
+def test_settings_are_checked_like_the_original():
+    with pytest.raises(ValueError, match="part_size"):
+        s3torch.S3ClientConfig(part_size=1 << 20)
+    with pytest.raises(ValueError, match="requester_pays"):
+        s3torch.S3ClientConfig(unsigned=True, requester_pays=True)
+    config = s3torch.S3ClientConfig(profile="work")
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_datapipes_list_and_load(folder):
+    from torch.utils.data.datapipes.iter import IterableWrapper
+
+    import forebay.datapipes  # noqa: F401
+
+    listed = IterableWrapper([f"{folder}/"]).list_files_by_s3(masks="*.bin")
+    assert list(listed) == urls(folder)
+    with pytest.raises(TypeError, match="valid length"):
+        len(listed)
+    assert len(IterableWrapper([f"{folder}/"]).list_files_by_s3(length=4)) == 4
+    loaded = listed.load_files_by_s3(multi_part_download=False)
+    assert [(url, len(stream.read())) for url, stream in loaded] == list(zip(urls(folder), SIZES))
+
+
+def test_datapipes_refuse_what_would_be_unsafe(folder, monkeypatch):
+    from forebay.datapipes import S3FileLister
+
+    monkeypatch.setenv("S3_VERIFY_SSL", "0")
+    with pytest.raises(fb.ConfigError, match="SSL_CERT_FILE"):
+        S3FileLister([f"{folder}/"])
