@@ -15,7 +15,7 @@ soak: ## many epochs through a faulty network (SOAK=1000 seeds, from 0)
 	@python/scripts/system.sh && FOREBAY_CHAOS_SEEDS=$${SOAK:-1000} \
 	    cargo test --locked -p forebay-tests --test chaos -- --ignored --nocapture soak
 
-test-stores: ## an epoch from emulators of Azure, Google Cloud Storage and S3, which it installs (needs npm)
+test-stores: ## an epoch from Garage (S3) and emulators of Azure, Google Cloud Storage and S3, which it installs (needs npm)
 	@python/scripts/stores.sh
 
 gate: ## the checks that run no test: format, lints, docs, layering, drift

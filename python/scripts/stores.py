@@ -147,6 +147,7 @@ def azure(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
         compare(folder, "azure-dl://box/set", AZURE_STORAGE_CONNECTION_STRING=parts)
         write_to(f"azure://{ACCOUNT}.blob.core.windows.net/box/written/a b+ü", **key)
         write_to("azure-dl://box/written/lake", AZURE_STORAGE_CONNECTION_STRING=parts)
+        files_of(f"azure://{ACCOUNT}.blob.core.windows.net/box/files", **key)
 
 
 def google(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
@@ -164,6 +165,7 @@ def google(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
             bucket.blob(f"set/{file.name}").upload_from_string(file.read_bytes())
         compare(folder, "gs://box/set", STORAGE_EMULATOR_HOST=url)
         write_to("gs://box/written/a b+ü", STORAGE_EMULATOR_HOST=url)
+        files_of("gs://box/files", STORAGE_EMULATOR_HOST=url)
 
 
 def amazon(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
@@ -184,11 +186,100 @@ def amazon(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
         write_to("s3://box/written/a b+ü", **keys)
 
 
+FILES = """
+import forebay as fb, os, sys
+prefix = sys.argv[1] + "/"
+texts = [bytes([65 + number]) * 3000 * number for number in range(1, 9)]
+big = os.urandom(40 << 20)
+for number, text in enumerate([*texts, big]):
+    with fb.open(f"{prefix}{number} ü.bin", "wb") as file:
+        file.write(text)
+try:
+    with fb.open(f"{prefix}half", "wb") as file:
+        file.write(big)
+        raise RuntimeError
+except RuntimeError:
+    pass
+files = fb.list_files(prefix)
+assert [file.size for file in files] == [*map(len, texts), len(big)], files[:]
+assert [data for _, data in fb.load_files(files)] == [*texts, big]
+assert [data for _, data in fb.load_files([file.url for file in files])] == [*texts, big]
+with fb.open(files[-1].url) as file:
+    file.seek(17 << 20)
+    assert file.read(5) == big[17 << 20:][:5]
+fb.remove_files(files)
+assert not fb.list_files(prefix)
+"""
+
+
+def files_of(remote: str, **variables: str) -> None:
+    """Writes, lists, reads and removes files as they are."""
+    start = time.monotonic()
+    run(FILES, remote, **variables)
+    print(f"{remote}: files of 40 MiB together, {time.monotonic() - start:.1f} s")
+
+
+def garage(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
+    import boto3
+
+    api, rpc = free_port(), free_port()
+    url, name, secret = f"http://127.0.0.1:{api}", "GK31c2f218a2e44f485b94239e", "b8" * 32
+    with tempfile.TemporaryDirectory() as place:
+        config = pathlib.Path(place) / "garage.toml"
+        config.write_text(
+            f"""
+            metadata_dir = "{place}/meta"
+            data_dir = "{place}/data"
+            db_engine = "sqlite"
+            replication_factor = 1
+            rpc_bind_addr = "127.0.0.1:{rpc}"
+            rpc_public_addr = "127.0.0.1:{rpc}"
+            rpc_secret = "{"ab" * 32}"
+            [s3_api]
+            s3_region = "garage"
+            api_bind_addr = "127.0.0.1:{api}"
+            root_domain = ".s3.garage.localhost"
+            """
+        )
+
+        def command(*arguments: str) -> str:
+            call = [os.environ["GARAGE"], "-c", str(config), *arguments]
+            result = subprocess.run(call, capture_output=True, text=True)
+            if result.returncode != 0:
+                sys.exit(f"{' '.join(arguments)}: {result.stderr}")
+            return result.stdout.strip()
+
+        with emulator(os.environ["GARAGE"], "-c", str(config), "server", url=url):
+            command("layout", "assign", "-z", "here", "-c", "10G", command("node", "id", "-q").partition("@")[0])
+            command("layout", "apply", "--version", "1")
+            command("key", "import", "--yes", name, secret)
+            command("key", "allow", "--create-bucket", name)
+            keys = {"AWS_ACCESS_KEY_ID": name, "AWS_SECRET_ACCESS_KEY": secret, "AWS_ENDPOINT_URL": url}
+            client = boto3.client(
+                "s3", endpoint_url=url, region_name="garage", aws_access_key_id=name, aws_secret_access_key=secret
+            )
+            client.create_bucket(Bucket="box")
+            for file in files:
+                client.put_object(Bucket="box", Key=f"set/{file.name}", Body=file.read_bytes())
+            compare(folder, "s3://box/set", **keys)
+            write_to("s3://box/written/a b+ü", **keys)
+            files_of("s3://box/files", **keys)
+            wrong = {**keys, "AWS_SECRET_ACCESS_KEY": "c9" * 32}
+            refused = subprocess.run(
+                [sys.executable, "-c", EPOCH, "s3://box/set", tempfile.mkdtemp(dir=place)],
+                env={**os.environ, **wrong},
+                capture_output=True,
+                text=True,
+            )
+            if refused.returncode == 0 or "AccessError" not in refused.stderr:
+                sys.exit(f"a wrong secret is accepted, or its error is another one: {refused.stderr}")
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary) / "set"
         files = write(folder)
-        for store in (azure, google, amazon):
+        for store in (garage, azure, google, amazon):
             store(folder, files)
 
 

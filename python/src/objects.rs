@@ -255,8 +255,8 @@ impl ObjectUpload {
         enter::apart(py, move || upload.lock().get()?.write(bytes))
     }
 
-    /// Waits until the store has the object.
-    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+    /// Waits until the store has the object. Returns its entity tag, if the store has one.
+    fn finish(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let upload = enter::enter(py, || self.0.lock().take())?;
         enter::apart(py, move || upload.finish())
     }

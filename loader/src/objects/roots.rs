@@ -85,7 +85,7 @@ impl Objects {
     /// Those of the store; `Unsupported` for web servers.
     pub fn size(&self, url: &str) -> Result<Option<u64>> {
         let object = self.object(url)?;
-        object.root.size(&object.key)
+        Ok(object.root.find(&object.key)?.map(|entry| entry.size))
     }
 
     /// Removes objects, those of one root in parallel. One that does not exist is no error.
