@@ -29,6 +29,8 @@ enum Command {
     OrderChild(scenario::order::WayArgs),
     /// Fetching over HTTP and HTTPS: the engine's store and curl
     Store(Measured<scenario::store::StoreArgs>),
+    /// Files of a store as they are: lists, objects, lines of texts
+    Files(Measured<scenario::files::FilesArgs>),
     /// Serve a folder as an object store on loopback
     Serve(serve::ServeArgs),
     /// The whole engine without Python, with the time of every stage
@@ -77,6 +79,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Disk(m) => m.output.publish(scenario::disk::run(&m.scenario)?),
         Command::Order(m) => m.output.publish(scenario::order::run(&m.scenario)?),
         Command::OrderChild(way) => scenario::order::run_child(&way),
+        Command::Files(m) => m.output.publish(scenario::files::run(&m.scenario)?),
         Command::Store(m) => m.output.publish(scenario::store::run(&m.scenario)?),
         Command::Serve(args) => serve::run(&args),
         Command::Pipeline(m) => m.output.publish(scenario::pipeline::run(&m.scenario)?),

@@ -7,6 +7,7 @@ pub(crate) mod disk;
 pub(crate) mod dropin;
 pub(crate) mod evict;
 pub(crate) mod ffi;
+pub(crate) mod files;
 pub(crate) mod order;
 pub(crate) mod peers;
 pub(crate) mod pipeline;

@@ -1,0 +1,198 @@
+"""Lists and loads the files of a bucket with one client: load.py CLIENT CONFIG-AS-JSON
+
+Prints the best round as a line of JSON: seconds, CPU seconds of the process and its workers, versions. The task "objects"
+lists a prefix and reads every object; "lines" reads texts and divides them into lines, in batches. With `workers` the client
+runs in torch's DataLoader.
+"""
+
+import json
+import os
+import resource
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+
+
+def forebay(config):
+    """Yields the content of each object, and of the share of this worker."""
+    import forebay as fb
+
+    store = fb.StoreOptions(endpoint=config["endpoint"], region="us-east-1")
+    prefix = f"s3://{config['bucket']}/{config['prefix']}"
+
+    def contents():
+        for _, data in fb.load_files(fb.list_files(prefix, store=store), store=store):
+            yield data
+
+    return contents
+
+
+def s3torchconnector(config):
+    from s3torchconnector import S3ClientConfig, S3IterableDataset
+
+    data = S3IterableDataset.from_prefix(
+        f"s3://{config['bucket']}/{config['prefix']}",
+        region="us-east-1",
+        endpoint=config["endpoint"],
+        s3client_config=S3ClientConfig(force_path_style=True),
+        enable_sharding=True,
+        transform=lambda reader: reader.read(),
+    )
+    return lambda: iter(data)
+
+
+def s3torchconnector_threads(config):
+    """The same with readers in threads, which its documentation leaves to the user."""
+    from s3torchconnector import S3ClientConfig, S3MapDataset
+
+    def contents():
+        data = S3MapDataset.from_prefix(
+            f"s3://{config['bucket']}/{config['prefix']}",
+            region="us-east-1",
+            endpoint=config["endpoint"],
+            s3client_config=S3ClientConfig(force_path_style=True),
+        )
+        yield from threads(share(range(len(data))), lambda at: data[at].read(), config["threads"])
+
+    return contents
+
+
+def share(items):
+    """Returns this worker's part of a list."""
+    import torch.utils.data
+
+    info = torch.utils.data.get_worker_info()
+    return items if info is None else items[info.id :: info.num_workers]
+
+
+def threads(items, read, count):
+    """Yields the results of `read` in order, `count` of them ahead."""
+    with ThreadPoolExecutor(count) as pool:
+        ahead = []
+        for item in items:
+            ahead.append(pool.submit(read, item))
+            if len(ahead) >= count:
+                yield ahead.pop(0).result()
+        for result in ahead:
+            yield result.result()
+
+
+def boto3(config):
+    import boto3
+    from botocore.config import Config
+
+    def contents():
+        options = Config(max_pool_connections=config["threads"], s3={"addressing_style": "path"})
+        client = boto3.client("s3", endpoint_url=config["endpoint"], config=options)
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=config["bucket"], Prefix=config["prefix"])
+        keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+        read = lambda key: client.get_object(Bucket=config["bucket"], Key=key)["Body"].read()  # noqa: E731
+        yield from threads(share(keys), read, config["threads"])
+
+    return contents
+
+
+def s3fs(config):
+    import s3fs
+
+    def contents():
+        s3fs.S3FileSystem.clear_instance_cache()
+        fs = s3fs.S3FileSystem(
+            client_kwargs={"endpoint_url": config["endpoint"]},
+            config_kwargs={"s3": {"addressing_style": "path"}, "max_pool_connections": config["threads"]},
+        )
+        paths = share(sorted(fs.find(f"{config['bucket']}/{config['prefix']}")))
+        step = config["threads"]
+        for at in range(0, len(paths), step):
+            yield from fs.cat(paths[at : at + step]).values()
+
+    return contents
+
+
+def multi_storage_client(config):
+    import multistorageclient
+
+    def contents():
+        options = {
+            "base_path": config["bucket"],
+            "endpoint_url": config["endpoint"],
+            "region_name": "us-east-1",
+            "rust_client": {"allow_http": "true"},
+        }
+        profiles = {"profiles": {"bench": {"storage_provider": {"type": "s3", "options": options}}}}
+        client = multistorageclient.StorageClient(
+            multistorageclient.StorageClientConfig.from_dict(profiles, "bench")
+        )
+        keys = share([entry.key for entry in client.list(path=config["prefix"])])
+        yield from threads(keys, client.read, config["threads"])
+
+    return contents
+
+
+CLIENTS = {
+    "forebay": (forebay, []),
+    "s3torchconnector": (s3torchconnector, ["s3torchconnector"]),
+    "s3torchconnector, threads": (s3torchconnector_threads, ["s3torchconnector"]),
+    "boto3, threads": (boto3, ["boto3"]),
+    "s3fs": (s3fs, ["s3fs"]),
+    "multi-storage-client, Rust, threads": (multi_storage_client, ["multi-storage-client"]),
+}
+
+
+def lines(contents, batch_size):
+    """Yields batches of lines."""
+    batch = []
+    for content in contents:
+        for line in content.splitlines():
+            batch.append(line)
+            if len(batch) == batch_size:
+                yield batch
+                batch = []
+    if batch:
+        yield batch
+
+
+def counted(config, contents):
+    """Runs the task once, and returns its bytes, or its lines."""
+    batch = config["batch_size"]
+    items = (lambda: lines(contents(), batch)) if batch else contents
+    size = len
+    if config["workers"]:
+        import torch.utils.data
+
+        class Data(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return items()
+
+        items = lambda: torch.utils.data.DataLoader(Data(), batch_size=None, num_workers=config["workers"])  # noqa: E731
+    return sum(map(size, items()))
+
+
+def cpu_seconds():
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
+def main():
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    make, packages = CLIENTS[sys.argv[1]]
+    config = json.loads(sys.argv[2])
+    contents = make(config)
+    import torch  # noqa: F401  The start is not measured.
+
+    rounds = []
+    for _ in range(config["rounds"]):
+        cpu, start = cpu_seconds(), time.perf_counter()
+        count = counted(config, contents)
+        rounds.append((time.perf_counter() - start, cpu_seconds() - cpu))
+        assert count == config["expected"], f"{count} instead of {config['expected']}"
+    seconds, cpu = min(rounds)
+    versions = {name: version(name) for name in packages}
+    print(json.dumps({"seconds": seconds, "cpu_seconds": cpu, "versions": versions}), file=out, flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
