@@ -77,7 +77,7 @@ impl ObjectStores {
     /// Window of reads of at most `objects` objects and about `bytes` bytes.
     fn reads(&self, py: Python<'_>, objects: usize, bytes: u64) -> PyResult<ObjectReads> {
         enter::enter(py, || {
-            let reads = self.get()?.reads(ReadLimits { objects, bytes }, RowSlice::new);
+            let reads = objects::Reads::new(self.get()?, ReadLimits { objects, bytes }, RowSlice::new);
             Ok(ObjectReads(Mutex::new(Own::new(reads))))
         })
     }

@@ -161,8 +161,9 @@ impl FetchMemory for RowSlice {
         if self.len == 0 {
             return &mut [];
         }
+        let bytes = self.row.bytes.as_ptr().wrapping_add(self.start).cast();
         // SAFETY: by the invariant these bytes are within the row, are written, and belong to this slice alone.
-        unsafe { std::slice::from_raw_parts_mut(self.row.bytes.as_ptr().add(self.start).cast(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(bytes, self.len) }
     }
 
     fn split_front(&mut self, bytes: usize) -> Box<dyn FetchMemory> {

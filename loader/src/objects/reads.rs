@@ -77,11 +77,13 @@ impl Signal {
 }
 
 impl<M: FetchMemory> Reads<M> {
-    pub(super) fn new(
+    /// Creates a window without requests. The memory of each object comes from `allocate`.
+    pub fn new(
         objects: Arc<Objects>,
         limits: ReadLimits,
-        allocate: Box<dyn Fn(usize) -> Result<M> + Send>,
+        allocate: impl Fn(usize) -> Result<M> + Send + 'static,
     ) -> Self {
+        let allocate = Box::new(allocate);
         Self { objects, limits, allocate, slots: VecDeque::new(), next_number: 0, signal: Arc::default() }
     }
 

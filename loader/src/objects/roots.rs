@@ -1,7 +1,6 @@
 //! Roots of objects: buckets, containers, servers, the file system.
 
 use super::listing::ObjectListing;
-use super::reads::{ReadLimits, Reads};
 use crate::clock::Clock;
 use crate::error::{Context as _, Error, Result};
 use crate::stats::Stats;
@@ -155,15 +154,6 @@ impl Objects {
         let object = self.remote(url)?;
         request.key = object.key;
         object.root.fetch(request)
-    }
-
-    /// Starts a window of reads, whose memory comes from `allocate`.
-    pub fn reads<M: FetchMemory>(
-        self: &Arc<Self>,
-        limits: ReadLimits,
-        allocate: impl Fn(usize) -> Result<M> + Send + 'static,
-    ) -> Reads<M> {
-        Reads::new(self.clone(), limits, Box::new(allocate))
     }
 
     /// Ends the fetch threads; reads and uploads in flight fail as closed.

@@ -44,7 +44,7 @@ fn objects_arrive_in_the_order_of_their_requests_with_and_without_their_lengths(
     let folder = folder(&lengths);
     let objects = objects();
     for is_known in [true, false] {
-        let mut reads = objects.reads(limits(8), memory);
+        let mut reads = Reads::new(objects.clone(), limits(8), memory);
         for (number, len) in lengths.iter().enumerate() {
             assert!(reads.has_room());
             reads.push(&url(&folder, number), is_known.then_some(*len as u64));
@@ -62,7 +62,7 @@ fn objects_arrive_in_the_order_of_their_requests_with_and_without_their_lengths(
 fn any_order_returns_each_object_once() {
     let lengths: Vec<usize> = (0..50).map(|number| number * 1000).collect();
     let folder = folder(&lengths);
-    let mut reads = objects().reads(limits(50), memory);
+    let mut reads = Reads::new(objects(), limits(50), memory);
     (0..50).for_each(|number| reads.push(&url(&folder, number), None));
     let mut numbers: Vec<u64> = std::iter::from_fn(|| reads.next(true, LONG))
         .map(|read| {
@@ -78,14 +78,14 @@ fn any_order_returns_each_object_once() {
 #[test]
 fn a_window_has_room_until_one_of_its_limits_is_reached() {
     let folder = folder(&[1000; 6]);
-    let mut reads = objects().reads(ReadLimits { objects: 3, bytes: 2500 }, memory);
+    let mut reads = Reads::new(objects(), ReadLimits { objects: 3, bytes: 2500 }, memory);
     let mut count = 0;
     while reads.has_room() {
         reads.push(&url(&folder, count), Some(1000));
         count += 1;
     }
     assert_eq!((count, reads.len()), (3, 3));
-    let mut alone = objects().reads(ReadLimits { objects: 3, bytes: 10 }, memory);
+    let mut alone = Reads::new(objects(), ReadLimits { objects: 3, bytes: 10 }, memory);
     assert!(alone.has_room());
     alone.push(&url(&folder, 0), Some(1000));
     assert!(!alone.has_room());
@@ -94,7 +94,7 @@ fn a_window_has_room_until_one_of_its_limits_is_reached() {
 #[test]
 fn one_object_that_fails_does_not_disturb_the_others() {
     let folder = folder(&[10, 20, 30]);
-    let mut reads = objects().reads(limits(8), memory);
+    let mut reads = Reads::new(objects(), limits(8), memory);
     reads.push(&url(&folder, 0), Some(10));
     reads.push(&url(&folder, "absent"), None);
     reads.push(&url(&folder, 1), Some(21));
@@ -153,7 +153,7 @@ fn objects_are_written_listed_and_removed_by_their_urls() {
 fn closing_ends_reads_in_flight() {
     let folder = folder(&[10]);
     let objects = objects();
-    let mut reads = objects.reads(limits(2), memory);
+    let mut reads = Reads::new(objects.clone(), limits(2), memory);
     objects.close();
     reads.push(&url(&folder, 0), None);
     reads.push(&url(&folder, 0), Some(10));

@@ -1,7 +1,7 @@
 //! Number of parts in flight of one fetch thread, which follows from the latency and bandwidth that it finds.
 //!
 //! A few requests fill a network of low latency. Others need more: 8 objects of 100 KB at a latency of 50 ms are 16 MB/s,
-//! and 8 parts of 8 MiB at 150 ms are at most 450 MB/s. A network is full when the bytes on their way are its rate times its
+//! and 8 parts of 8 MiB at 150 ms are at most 450 MB/s. A network is full when the bytes in flight are its rate times its
 //! latency. So the limit is twice the number of parts that this product has: of the highest rate of the last rounds of
 //! parts, and the shortest time to the head of a response. As long as the network is not full, the rate grows with the
 //! limit, and the limit doubles in each round. Afterwards the rate stays, and the limit with it. A rate or a latency that was

@@ -65,7 +65,7 @@ impl Remote {
     /// # Errors
     ///
     /// `Config` for a key that is not a relative path, `Closed` after the stores were closed, `Full` when far too many
-    /// requests are queued. The outcome has later errors, and `Unsupported` where a server does not tell the length.
+    /// requests are queued. The outcome has later errors, and `Unsupported` where a server does not report the length.
     pub fn peek(&self, key: &str, bytes: usize, ended: impl FnOnce(Result<Peek>) + Send + 'static) -> Result<()> {
         check_key(key).context("remote", || &self.name)?;
         let (source, remote, key) = (self.source.clone(), self.name.clone(), key.to_owned());

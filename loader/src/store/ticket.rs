@@ -194,7 +194,7 @@ impl Job {
         }
     }
 
-    /// Wakes those who wait for the outcome.
+    /// Wakes the threads that wait for the outcome.
     fn announce(&self) {
         self.changed.notify_all();
         if let Some(ended) = &self.ended {

@@ -406,7 +406,7 @@ pub(crate) async fn peek(context: &ThreadContext, source: &dyn Source, key: &str
         };
         let unknown = || {
             let why =
-                "the server does not tell the length of this object: only stores and servers that do are supported";
+                "the server does not report the length of this object: only stores and servers that do are supported";
             Failure::permanent(Error::new(ErrorKind::Unsupported, why))
         };
         let len = head.total.ok_or_else(unknown)?;

@@ -2,7 +2,7 @@
 
 use crate::rig::{config, content};
 use forebay_loader::ErrorKind;
-use forebay_loader::objects::{Objects, ReadLimits};
+use forebay_loader::objects::{Objects, ReadLimits, Reads};
 use forebay_loader::store::{FetchBuffer, S3Settings, StoreConfig};
 use forebay_loader::sync::Arc;
 use forebay_tests::server::{Fault, Keys, ObjectServer, Options, Rule};
@@ -43,7 +43,7 @@ fn objects_are_listed_and_read_in_order_through_faults() {
     assert_eq!(found.iter().map(|entry| &entry.url).collect::<Vec<_>>(), urls.iter().collect::<Vec<_>>());
     let limits = ReadLimits { objects: 8, bytes: 64 << 20 };
     for is_known in [true, false] {
-        let mut reads = objects.reads(limits, |len| Ok(FetchBuffer::zeroed(len)));
+        let mut reads = Reads::new(objects.clone(), limits, |len| Ok(FetchBuffer::zeroed(len)));
         found.iter().for_each(|entry| reads.push(&entry.url, is_known.then_some(entry.size)));
         for len in lengths {
             let bytes = reads.next(false, LONG).expect("in flight").bytes.expect("read");

@@ -72,7 +72,7 @@ class FileLoader:
         )
 
     def _places(self) -> Iterator[int]:
-        """Yields the places of the own share in the epoch's order that are left."""
+        """Yields the places of the own share in the epoch's order that remain."""
         rank, ranks, worker, workers = self._share()
         first = self._start + rank + ranks * worker
         step = ranks * workers

@@ -34,7 +34,7 @@ class FileReader(io.BufferedIOBase):
         self.name = url_of("url", url)
         self._ranges: Any = opened(store).open(self.name, _FRONT)
         self._at = 0
-        # The chunk at hand and its offset; chunks in flight by their offset; how many to fetch ahead.
+        # The received chunk and its offset; chunks in flight by their offset; how many to fetch ahead.
         self._chunk, self._chunk_at = self._ranges.front(), 0
         self._in_flight: dict[int, Any] = {}
         self._ahead = 1

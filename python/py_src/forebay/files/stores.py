@@ -72,7 +72,7 @@ class StoreOptions:
             "timeout_seconds": seconds("timeout", self.timeout),
         }
         if self.unsigned and self.requester_pays:
-            raise ConfigError("unsigned requests have nobody who pays: set unsigned or requester_pays, not both")
+            raise ConfigError("unsigned requests cannot be paid for: set unsigned or requester_pays, not both")
         return json.dumps(settings | {name: value for name, value in optional.items() if value is not None})
 
 
