@@ -1,6 +1,7 @@
 //! Loader of the engine, one for each device.
 
 use crate::outside::Outside;
+use crate::own::Own;
 use crate::rows::{Row, WithRows};
 use crate::tensor::Tensor;
 use crate::{enter, error};
@@ -19,13 +20,11 @@ use std::path::PathBuf;
 /// Loader of the engine.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Engine {
-    /// None after `close`. Locked only in the process that made it: a forked child may inherit it locked forever.
-    loader: Mutex<Option<Arc<Loader>>>,
+    /// None after `close`.
+    loader: Own<Mutex<Option<Arc<Loader>>>>,
     /// Figures that stay available after `close`.
     last: OnceLock<Last>,
     rank: u32,
-    /// Process that made it.
-    pid: u32,
 }
 
 /// Figures of a closed loader.
@@ -43,11 +42,8 @@ impl Last {
 
 impl Engine {
     fn loader(&self) -> Result<Arc<Loader>> {
-        let closed = |why| Error::new(ErrorKind::Closed, why);
-        if self.pid != std::process::id() {
-            return Err(closed("a loader belongs to the process that made it: make one in each process"));
-        }
-        self.loader.lock().clone().ok_or_else(|| closed("the loader is closed"))
+        let loader = self.loader.get()?.lock().clone();
+        loader.ok_or_else(|| Error::new(ErrorKind::Closed, "the loader is closed"))
     }
 
     fn snapshot(&self) -> Result<Snapshot> {
@@ -55,21 +51,6 @@ impl Engine {
             Some(last) => Ok(last.stats.clone()),
             None => self.loader()?.stats(),
         }
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        let loader = self.loader.get_mut().take();
-        if self.pid != std::process::id() {
-            // A forked child has a copy of the loader but not its threads; joining them would block forever.
-            std::mem::forget(loader);
-            return;
-        }
-        // Threads are joined without the interpreter's lock. While the interpreter ends there is no lock to release.
-        let mut loader = Some(loader);
-        Python::try_attach(|py| py.detach(|| drop(loader.take())));
-        drop(loader);
     }
 }
 
@@ -94,7 +75,8 @@ impl Engine {
         })?;
         let loader = Arc::new(loader);
         let rank = loader.config().world.rank;
-        Ok(Self { loader: Mutex::new(Some(loader)), last: OnceLock::new(), rank, pid: std::process::id() })
+        let elsewhere = "a loader belongs to the process that made it: make one in each process";
+        Ok(Self { loader: Own::new(Mutex::new(Some(loader)), elsewhere), last: OnceLock::new(), rank })
     }
 
     /// Number of batches of a whole epoch.
@@ -127,7 +109,7 @@ impl Engine {
         enter::enter(py, || {
             let loader = self.loader()?;
             let epoch = loader.started_epoch()?;
-            Ok(epoch.map(|epoch| StartedEpoch { loader: Arc::downgrade(&loader), epoch, pid: self.pid }))
+            Ok(epoch.map(|epoch| StartedEpoch { loader: Arc::downgrade(&loader), epoch, pid: std::process::id() }))
         })
     }
 
@@ -187,7 +169,7 @@ impl Engine {
             // In this order, so that a thread that finds no loader finds its last figures.
             let last = Last::of(&loader)?;
             self.last.get_or_init(|| last);
-            self.loader.lock().take();
+            self.loader.get()?.lock().take();
             Ok(())
         })
     }

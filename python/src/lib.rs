@@ -26,6 +26,7 @@ mod machine;
 mod objects;
 mod order;
 mod outside;
+mod own;
 mod rows;
 mod shards;
 mod tensor;

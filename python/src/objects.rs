@@ -1,5 +1,6 @@
 //! Objects of stores for Python: listed, read ahead, read by range, written, removed.
 
+use crate::own::Own;
 use crate::rows::RowSlice;
 use crate::{enter, error};
 use forebay_loader::error::{Error, ErrorKind, Result};
@@ -10,52 +11,28 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::time::UNIX_EPOCH;
 
-/// Value that belongs to the process that made it. Its threads do not exist after a fork, so there it is never used and
-/// never dropped.
-struct Own<T> {
-    value: Option<T>,
-    pid: u32,
+const ELSEWHERE: &str = "this belongs to the process that opened it: open it again after a fork";
+
+fn own<T: Send>(value: T) -> Own<T> {
+    Own::new(value, ELSEWHERE)
 }
 
-impl<T> Own<T> {
-    fn new(value: T) -> Self {
-        Self { value: Some(value), pid: std::process::id() }
-    }
-
-    fn check(&self) -> Result<()> {
-        if self.pid != std::process::id() {
-            let why = "this belongs to the process that opened it: open it again after a fork";
-            return Err(Error::new(ErrorKind::Closed, why));
-        }
-        Ok(())
-    }
-
-    fn get(&mut self) -> Result<&mut T> {
-        self.check()?;
-        self.value.as_mut().ok_or_else(|| Error::new(ErrorKind::Closed, "this is closed"))
-    }
-
-    fn take(&mut self) -> Result<T> {
-        self.check()?;
-        self.value.take().ok_or_else(|| Error::new(ErrorKind::Closed, "this is closed"))
-    }
+/// Takes a value that is used once.
+fn take<T>(value: &Mutex<Option<T>>) -> Result<T> {
+    value.lock().take().ok_or_else(closed)
 }
 
-impl<T> Drop for Own<T> {
-    fn drop(&mut self) {
-        if self.pid != std::process::id() {
-            std::mem::forget(self.value.take());
-        }
-    }
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "this is closed")
 }
 
 /// Stores and their fetch threads.
 #[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct ObjectStores(Mutex<Own<Arc<objects::Objects>>>);
+pub(crate) struct ObjectStores(Own<Arc<objects::Objects>>);
 
 impl ObjectStores {
     fn get(&self) -> Result<Arc<objects::Objects>> {
-        self.0.lock().get().map(|objects| objects.clone())
+        self.0.get().cloned()
     }
 }
 
@@ -66,26 +43,20 @@ impl ObjectStores {
     fn new(py: Python<'_>, settings: String) -> PyResult<Self> {
         enter::enter(py, || {
             let config: StoreConfig = objects::settings_from_json(&settings)?;
-            Ok(Self(Mutex::new(Own::new(Arc::new(objects::Objects::new(config)?)))))
+            Ok(Self(own(Arc::new(objects::Objects::new(config)?))))
         })
     }
 
     fn list(&self, py: Python<'_>, prefix: &str, recursive: bool) -> PyResult<ObjectPages> {
-        enter::enter(py, || Ok(ObjectPages(Arc::new(Mutex::new(Own::new(self.get()?.list(prefix, recursive)?))))))
+        enter::enter(py, || Ok(ObjectPages(own(Arc::new(Mutex::new(self.get()?.list(prefix, recursive)?))))))
     }
 
     /// Window of reads of at most `objects` objects and about `bytes` bytes.
     fn reads(&self, py: Python<'_>, objects: usize, bytes: u64) -> PyResult<ObjectReads> {
         enter::enter(py, || {
             let reads = objects::Reads::new(self.get()?, ReadLimits { objects, bytes }, RowSlice::new);
-            Ok(ObjectReads(Mutex::new(Own::new(reads))))
+            Ok(ObjectReads(own(Mutex::new(reads))))
         })
-    }
-
-    /// Size of an object, or None if it does not exist.
-    fn size(&self, py: Python<'_>, url: String) -> PyResult<Option<u64>> {
-        let objects = enter::enter(py, || self.get())?;
-        enter::apart(py, move || objects.size(&url))
     }
 
     fn remove(&self, py: Python<'_>, urls: Vec<String>) -> PyResult<()> {
@@ -105,23 +76,13 @@ impl ObjectStores {
                 Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Ok(None),
                 Err(_) => Err(Error::internal("the first bytes of an object have no outcome")),
             })?;
-        Ok(ObjectRanges { objects: Mutex::new(Own::new(objects)), url, len, version, front: Mutex::new(front) })
+        Ok(ObjectRanges { objects: own(objects), url, len, version, front: Mutex::new(front) })
     }
 
     /// Starts an object of at most `len_max` bytes.
     fn upload(&self, py: Python<'_>, url: String, len_max: Option<u64>) -> PyResult<ObjectUpload> {
         let objects = enter::enter(py, || self.get())?;
-        enter::enter(py, || Ok(ObjectUpload(Arc::new(Mutex::new(Own::new(objects.upload(&url, len_max)?))))))
-    }
-
-    /// Ends the fetch threads.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        enter::enter(py, || {
-            if let Ok(objects) = self.0.lock().take() {
-                objects.close();
-            }
-            Ok(())
-        })
+        enter::enter(py, || Ok(ObjectUpload(own(Arc::new(Mutex::new(Some(objects.upload(&url, len_max)?)))))))
     }
 }
 
@@ -130,14 +91,14 @@ type Entry = (String, u64, Option<String>, Option<f64>);
 
 /// Pages of a listing.
 #[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct ObjectPages(Arc<Mutex<Own<ObjectListing>>>);
+pub(crate) struct ObjectPages(Own<Arc<Mutex<ObjectListing>>>);
 
 #[pymethods]
 impl ObjectPages {
     /// Next page, or None at the end.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Vec<Entry>>> {
-        let pages = self.0.clone();
-        let page = enter::apart(py, move || pages.lock().get()?.next_page())?;
+        let pages = enter::enter(py, || self.0.get().cloned())?;
+        let page = enter::apart(py, move || pages.lock().next_page())?;
         let entry = |entry: objects::ObjectEntry| {
             let seconds = entry.modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
             (entry.url, entry.size, entry.etag, seconds.map(|time| time.as_secs_f64()))
@@ -148,18 +109,18 @@ impl ObjectPages {
 
 /// Objects that are being read ahead.
 #[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct ObjectReads(Mutex<Own<objects::Reads<RowSlice>>>);
+pub(crate) struct ObjectReads(Own<Mutex<objects::Reads<RowSlice>>>);
 
 #[pymethods]
 impl ObjectReads {
     /// True if another object may be requested.
     fn has_room(&self, py: Python<'_>) -> PyResult<bool> {
-        enter::enter(py, || Ok(self.0.lock().get()?.has_room()))
+        enter::enter(py, || Ok(self.0.get()?.lock().has_room()))
     }
 
     fn push(&self, py: Python<'_>, url: String, size: Option<u64>) -> PyResult<()> {
         enter::enter(py, || {
-            self.0.lock().get()?.push(&url, size);
+            self.0.get()?.lock().push(&url, size);
             Ok(())
         })
     }
@@ -168,8 +129,7 @@ impl ObjectReads {
     /// is no request.
     fn next(&self, py: Python<'_>, any: bool) -> PyResult<Option<(u64, Py<PyAny>)>> {
         let read = enter::wait(py, || {
-            let mut reads = self.0.lock();
-            let reads = reads.get()?;
+            let mut reads = self.0.get()?.lock();
             match reads.next(any, enter::SIGNALS_EVERY) {
                 None if reads.is_empty() => Ok(Some(None)),
                 read => Ok(read.map(Some)),
@@ -187,7 +147,7 @@ impl ObjectReads {
 /// Object that is read by ranges, all of one version.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct ObjectRanges {
-    objects: Mutex<Own<Arc<objects::Objects>>>,
+    objects: Own<Arc<objects::Objects>>,
     url: String,
     len: u64,
     version: Option<Version>,
@@ -215,26 +175,25 @@ impl ObjectRanges {
             request.start = start;
             request.object_len = Some(self.len);
             request.version = self.version.clone();
-            let objects = self.objects.lock().get()?.clone();
-            Ok(ObjectRange(Mutex::new(Own::new(objects.fetch(&self.url, request)?))))
+            Ok(ObjectRange(own(Mutex::new(Some(self.objects.get()?.fetch(&self.url, request)?)))))
         })
     }
 }
 
 /// Range in flight.
 #[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct ObjectRange(Mutex<Own<FetchTicket<RowSlice>>>);
+pub(crate) struct ObjectRange(Own<Mutex<Option<FetchTicket<RowSlice>>>>);
 
 #[pymethods]
 impl ObjectRange {
     /// Waits for the bytes, once.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
         let slice = enter::wait(py, || {
-            let mut ticket = self.0.lock();
-            match ticket.take()?.wait_timeout(enter::SIGNALS_EVERY) {
+            let mut ticket = self.0.get()?.lock();
+            match ticket.take().ok_or_else(closed)?.wait_timeout(enter::SIGNALS_EVERY) {
                 Ok(outcome) => outcome.map(Some),
                 Err(waiting) => {
-                    *ticket = Own::new(waiting);
+                    *ticket = Some(waiting);
                     Ok(None)
                 }
             }
@@ -245,26 +204,27 @@ impl ObjectRange {
 
 /// Object that is being written.
 #[pyclass(frozen, module = "forebay._forebay")]
-pub(crate) struct ObjectUpload(Arc<Mutex<Own<Upload>>>);
+pub(crate) struct ObjectUpload(Own<Arc<Mutex<Option<Upload>>>>);
 
 #[pymethods]
 impl ObjectUpload {
     /// Appends bytes; waits while too many are in flight.
     fn write(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
-        let (upload, bytes) = (self.0.clone(), UploadBuffer::copy_from_slice(bytes));
-        enter::apart(py, move || upload.lock().get()?.write(bytes))
+        let upload = enter::enter(py, || self.0.get().cloned())?;
+        let bytes = UploadBuffer::copy_from_slice(bytes);
+        enter::apart(py, move || upload.lock().as_mut().ok_or_else(closed)?.write(bytes))
     }
 
     /// Waits until the store has the object. Returns its entity tag, if the store has one.
     fn finish(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        let upload = enter::enter(py, || self.0.lock().take())?;
+        let upload = enter::enter(py, || take(self.0.get()?))?;
         enter::apart(py, move || upload.finish())
     }
 
     /// Ends the upload without an object.
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
         enter::enter(py, || {
-            drop(self.0.lock().take());
+            self.0.get()?.lock().take();
             Ok(())
         })
     }

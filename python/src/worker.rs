@@ -3,9 +3,10 @@
 use crate::enter;
 use crate::fetches::{Fetches, Outside};
 use crate::order::PlanArguments;
+use crate::own::Own;
 use crate::shards::Index;
 use crate::values::Decoders;
-use forebay_loader::error::{Error, ErrorKind, Result};
+use forebay_loader::error::{Error, Result};
 use forebay_loader::order::{EpochPlan, Rank, SampleId, ShardId, Weight, WorkerOrder};
 use forebay_loader::sync::{Arc, Mutex};
 use forebay_loader::worker::{self, DataConfig, Epoch, SampleInfo, SampleReader, StreamLocation};
@@ -70,20 +71,15 @@ impl DataSet {
 /// Reader of a data set's samples in the process that makes it.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Reader {
-    /// None only during the drop.
-    inner: Option<Arc<SampleReader>>,
+    inner: Own<Arc<SampleReader>>,
     decoders: Arc<Decoders>,
     /// Queue for the files of streams that the engine does not fetch itself.
     fetches: Option<Py<Fetches>>,
-    pid: u32,
 }
 
 impl Reader {
     fn inner(&self) -> Result<&Arc<SampleReader>> {
-        match &self.inner {
-            Some(reader) if self.pid == std::process::id() => Ok(reader),
-            _ => Err(Error::new(ErrorKind::Closed, "the reader belongs to the process that made it")),
-        }
+        self.inner.get()
     }
 }
 
@@ -98,7 +94,8 @@ impl Reader {
         let reader = enter::enter(py, || SampleReader::open(data, fetchers))?;
         let decoders = Arc::new(Decoders::new(reader.layouts(), decoder_of)?);
         let fetches = outside.map(|(fetches, _)| fetches);
-        Ok(Self { inner: Some(Arc::new(reader)), decoders, fetches, pid: std::process::id() })
+        let inner = Own::new(Arc::new(reader), "the reader belongs to the process that made it");
+        Ok(Self { inner, decoders, fetches })
     }
 
     /// Returns sample `id` as a dict of its columns; fetches its shard if it is not resident, up to `attempts` times.
@@ -148,18 +145,6 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
-    fn drop(&mut self) {
-        let reader = self.inner.take();
-        if self.pid != std::process::id() {
-            // A forked child has a copy of the reader but not its threads; joining them would block forever.
-            std::mem::forget(reader);
-            return;
-        }
-        enter::drop_detached(reader);
-    }
-}
-
 /// Order of an epoch for all workers of a rank.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Plan(EpochPlan, Rank);
@@ -195,11 +180,10 @@ impl Plan {
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Samples {
     /// None after the end.
-    state: Mutex<Option<State>>,
+    state: Own<Mutex<Option<State>>>,
     decoders: Arc<Decoders>,
     /// The reader's queue.
     fetches: Option<Py<Fetches>>,
-    pid: u32,
 }
 
 struct State {
@@ -229,13 +213,7 @@ enum Step {
 impl Samples {
     /// Runs `body` on the state; `None` after the end.
     fn with<T>(&self, body: impl FnOnce(&mut State) -> Result<Option<T>>) -> Result<Option<T>> {
-        if self.pid != std::process::id() {
-            return Err(Error::new(
-                ErrorKind::Closed,
-                "the iterator belongs to the process that made it: iterate over the data set again",
-            ));
-        }
-        let mut state = self.state.lock();
+        let mut state = self.state.get()?.lock();
         let Some(inner) = &mut *state else { return Ok(None) };
         let result = body(inner);
         if !matches!(result, Ok(Some(_))) {
@@ -243,6 +221,15 @@ impl Samples {
             *state = None;
         }
         result
+    }
+
+    /// Runs `body` on the state, unless the iteration has ended.
+    fn update(&self, body: impl FnOnce(&mut State)) {
+        if let Ok(state) = self.state.get()
+            && let Some(state) = &mut *state.lock()
+        {
+            body(state);
+        }
     }
 }
 
@@ -253,9 +240,11 @@ impl Samples {
     fn new(py: Python<'_>, reader: &Reader, plan: &Plan, worker: u32, predownload: usize) -> PyResult<Self> {
         let inner = enter::enter(py, || reader.inner().cloned())?;
         let epoch = enter::enter(py, || Ok(Epoch::new(inner, plan.worker(worker), predownload)))?;
-        let state = Some(State { epoch, owed: VecDeque::new(), buffer: Vec::new() });
+        let state = Mutex::new(Some(State { epoch, owed: VecDeque::new(), buffer: Vec::new() }));
+        let state =
+            Own::new(state, "the iterator belongs to the process that made it: iterate over the data set again");
         let fetches = reader.fetches.as_ref().map(|fetches| fetches.clone_ref(py));
-        Ok(Self { state: Mutex::new(state), decoders: reader.decoders.clone(), fetches, pid: std::process::id() })
+        Ok(Self { state, decoders: reader.decoders.clone(), fetches })
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -284,18 +273,12 @@ impl Samples {
             Step::Read(buffer, found) => (buffer, found),
             Step::Fetch(reader, sample, buffer) => {
                 let fetched = fetch_and_read(py, reader, sample, buffer, worker::ATTEMPTS);
-                fetched.inspect_err(|_| {
-                    if let Some(state) = &mut *self.state.lock() {
-                        state.owed.push_back(sample);
-                    }
-                })?
+                fetched.inspect_err(|_| self.update(|state| state.owed.push_back(sample)))?
             }
             Step::End => return Err(PyStopIteration::new_err(())),
         };
         let sample = self.decoders.sample(py, found.layout, &buffer[..found.bytes]);
-        if let Some(state) = &mut *self.state.lock() {
-            state.buffer = buffer;
-        }
+        self.update(|state| state.buffer = buffer);
         sample
     }
 
@@ -318,17 +301,6 @@ impl Samples {
     /// Ends the iteration.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         enter::enter(py, || self.with(|_| Ok(None::<()>)).map(|_| ()))
-    }
-}
-
-impl Drop for Samples {
-    fn drop(&mut self) {
-        let state = self.state.get_mut().take();
-        if self.pid != std::process::id() {
-            std::mem::forget(state);
-            return;
-        }
-        enter::drop_detached(state);
     }
 }
 

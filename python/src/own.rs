@@ -1,0 +1,43 @@
+//! Values that belong to the process that made them.
+
+use crate::enter;
+use forebay_loader::error::{Error, ErrorKind, Result};
+
+/// Value whose threads and locks are those of the process that made it. A forked child has a copy without the threads, and
+/// perhaps with a lock that is held forever, so there it is neither used nor dropped.
+pub(crate) struct Own<T: Send> {
+    /// None only during the drop.
+    value: Option<T>,
+    pid: u32,
+    /// Message of the error in another process.
+    elsewhere: &'static str,
+}
+
+impl<T: Send> Own<T> {
+    /// Makes a value of this process. In another one, `elsewhere` is the message about it.
+    pub(crate) fn new(value: T, elsewhere: &'static str) -> Self {
+        Self { value: Some(value), pid: std::process::id(), elsewhere }
+    }
+
+    /// Returns the value.
+    ///
+    /// # Errors
+    ///
+    /// `Closed` in another process.
+    pub(crate) fn get(&self) -> Result<&T> {
+        let value = self.value.as_ref().filter(|_| self.pid == std::process::id());
+        value.ok_or_else(|| Error::new(ErrorKind::Closed, self.elsewhere))
+    }
+}
+
+impl<T: Send> Drop for Own<T> {
+    fn drop(&mut self) {
+        let Some(value) = self.value.take() else { return };
+        if self.pid == std::process::id() {
+            enter::drop_detached(value);
+        } else {
+            // To join its threads would block forever.
+            std::mem::forget(value);
+        }
+    }
+}
