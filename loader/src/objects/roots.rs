@@ -5,8 +5,8 @@ use crate::clock::Clock;
 use crate::error::{Context as _, Error, Result};
 use crate::stats::Stats;
 use crate::store::{
-    Destination, FetchMemory, FetchRequest, Peek, Place, Remote, StoreConfig, Stores, Upload, Version, redact,
-    split_object,
+    Destination, FetchMemory, FetchRequest, FetchTicket, Peek, Place, Remote, StoreConfig, Stores, Upload, Version,
+    redact, split_object,
 };
 use crate::sync::{Arc, Mutex};
 use bytes::BytesMut;
@@ -22,9 +22,9 @@ pub struct Objects {
 }
 
 /// Object at its root.
-pub(super) struct Located<T> {
-    pub(super) root: T,
-    pub(super) key: String,
+struct Located<T> {
+    root: T,
+    key: String,
 }
 
 impl Objects {
@@ -38,26 +38,14 @@ impl Objects {
         Ok(Self { stores, remotes: Mutex::default(), destinations: Mutex::default() })
     }
 
-    pub(super) fn remote(&self, url: &str) -> Result<Located<Remote>> {
+    fn remote(&self, url: &str) -> Result<Located<Remote>> {
         let (place, name, key) = split_object(url)?;
         let key = key_of_object(key, url)?;
-        let mut remotes = self.remotes.lock();
-        if let Some(root) = remotes.get(&place) {
-            return Ok(Located { root: root.clone(), key });
-        }
-        let root = self.stores.open_place(place.clone(), &name)?;
-        remotes.insert(place, root.clone());
-        Ok(Located { root, key })
+        Ok(Located { key, root: opened(&self.remotes, place, |place| self.stores.open_place(place, &name))? })
     }
 
     fn destination(&self, place: Place, name: &str) -> Result<Destination> {
-        let mut destinations = self.destinations.lock();
-        if let Some(root) = destinations.get(&place) {
-            return Ok(root.clone());
-        }
-        let root = self.stores.open_place_to_write(place.clone(), name)?;
-        destinations.insert(place, root.clone());
-        Ok(root)
+        opened(&self.destinations, place, |place| self.stores.open_place_to_write(place, name))
     }
 
     fn object(&self, url: &str) -> Result<Located<Destination>> {
@@ -93,19 +81,12 @@ impl Objects {
     ///
     /// The first failure; some of the objects may be gone by then.
     pub fn remove<'a>(&self, urls: impl IntoIterator<Item = &'a str>) -> Result<()> {
-        let mut by_root: HashMap<String, Located<Vec<String>>> = HashMap::new();
-        let mut roots = HashMap::new();
+        let mut by_root: HashMap<String, (Destination, Vec<String>)> = HashMap::new();
         for url in urls {
-            let object = self.object(url)?;
-            let name = object.root.name().to_owned();
-            roots.insert(name.clone(), object.root);
-            let keys = by_root.entry(name).or_insert_with(|| Located { root: Vec::new(), key: String::new() });
-            keys.root.push(object.key);
+            let Located { root, key } = self.object(url)?;
+            by_root.entry(root.name().to_owned()).or_insert_with(|| (root, Vec::new())).1.push(key);
         }
-        for (name, keys) in &by_root {
-            roots[name].delete(keys.root.iter().map(String::as_str))?;
-        }
-        Ok(())
+        by_root.values().try_for_each(|(root, keys)| root.delete(keys.iter().map(String::as_str)))
     }
 
     /// Starts an object that is written piece by piece and has at most `len_max` bytes, which decides the size of its
@@ -146,11 +127,7 @@ impl Objects {
     /// # Errors
     ///
     /// As [`Remote::fetch`].
-    pub fn fetch<M: FetchMemory>(
-        &self,
-        url: &str,
-        mut request: FetchRequest<M>,
-    ) -> Result<crate::store::FetchTicket<M>> {
+    pub fn fetch<M: FetchMemory>(&self, url: &str, mut request: FetchRequest<M>) -> Result<FetchTicket<M>> {
         let object = self.remote(url)?;
         request.key = object.key;
         object.root.fetch(request)
@@ -160,6 +137,21 @@ impl Objects {
     pub fn close(&self) {
         self.stores.close();
     }
+}
+
+/// Returns the root at `place`, which `open` opens the first time.
+fn opened<T: Clone>(
+    roots: &Mutex<HashMap<Place, T>>,
+    place: Place,
+    open: impl FnOnce(Place) -> Result<T>,
+) -> Result<T> {
+    let mut roots = roots.lock();
+    if let Some(root) = roots.get(&place) {
+        return Ok(root.clone());
+    }
+    let root = open(place.clone())?;
+    roots.insert(place, root.clone());
+    Ok(root)
 }
 
 fn key_of_object(key: String, url: &str) -> Result<String> {

@@ -42,6 +42,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod address;
 mod azure;
 mod buffer;
 mod config;
@@ -75,6 +76,7 @@ mod url;
 #[cfg(test)]
 mod tests;
 
+pub use address::{is_url, redact, redact_in};
 pub use azure::AzureSettings;
 pub use buffer::FetchMemory;
 /// Memory that an upload sends.
@@ -98,5 +100,5 @@ pub use source::Version;
 pub use stores::Stores;
 pub use ticket::{FetchRequest, FetchTicket, Progress};
 pub use transfer::Peek;
+pub use url::is_outside;
 pub(crate) use url::{Place, local_folder, split_object};
-pub use url::{is_outside, is_url, redact, redact_in};

@@ -1,5 +1,6 @@
 //! Remote folders.
 
+use super::address::redact;
 use super::buffer::FetchMemory;
 use super::key::check_key;
 use super::queue::closed_error;
@@ -7,7 +8,6 @@ use super::source::{Source, Version};
 use super::threads::FetchThreads;
 use super::ticket::{FetchRequest, FetchTicket, Job};
 use super::transfer::{self, Part, Peek};
-use super::url::redact;
 use crate::Result;
 use crate::error::Context as _;
 use crate::sync::Arc;

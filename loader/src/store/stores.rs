@@ -1,5 +1,6 @@
 //! Entry point: opens remotes over one set of fetch threads.
 
+use super::address::redact;
 use super::azure::{AzureProtocol, AzureSettings, AzureTarget};
 use super::config::StoreConfig;
 use super::dbfs::{DbfsProtocol, DbfsSettings, DbfsTarget};
@@ -14,7 +15,7 @@ use super::remote::Remote;
 use super::s3::{S3Protocol, S3Settings, S3Target};
 use super::source::Source;
 use super::threads::FetchThreads;
-use super::url::{OutsideRemote, Place, no_transport, redact};
+use super::url::{OutsideRemote, Place, no_transport};
 use crate::clock::Clock;
 use crate::error::Context as _;
 use crate::stats::Stats;

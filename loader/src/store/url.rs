@@ -1,10 +1,9 @@
-//! Names of remotes: schemes, places, and the secrets in addresses.
+//! Places of remotes, parsed from their addresses.
 
-use super::key::{check_key, encode_path};
+use super::address::{Address, DBFS, SFTP, SUPPORTED, instead_of, redact};
+use super::key::check_key;
 use crate::{Error, Result};
 use percent_encoding::percent_decode_str;
-use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::fmt;
 use std::path::PathBuf;
 use url::Url;
@@ -65,12 +64,12 @@ impl Place {
     pub(crate) fn is_root(&self) -> bool {
         match self {
             Self::File(_) | Self::Http(_) => false,
-            Self::S3(bucket) | Self::Gcs(bucket) => bucket.prefix.is_empty(),
-            Self::Azure(container) => container.prefix.is_empty(),
-            Self::Hf(repository) => repository.prefix.is_empty(),
-            Self::Oci(bucket) => bucket.prefix.is_empty(),
-            // "/Volumes/CATALOG/SCHEMA/VOLUME"
-            Self::Dbfs(path) => path.split('/').count() <= 5,
+            Self::S3(Bucket { prefix, .. })
+            | Self::Gcs(Bucket { prefix, .. })
+            | Self::Azure(Container { prefix, .. })
+            | Self::Hf(Repository { prefix, .. })
+            | Self::Oci(NamespacedBucket { prefix, .. }) => prefix.is_empty(),
+            Self::Dbfs(path) => volume_len(path) == path.len(),
             // A host, or the root folder of one.
             Self::Outside(OutsideRemote(remote)) => {
                 let (_, place) = remote.split_once("://").unwrap_or_default();
@@ -78,54 +77,33 @@ impl Place {
             }
         }
     }
-}
 
-impl Place {
     /// Splits a place below a bucket, container, volume, server or file system into that and the rest of its path, which
     /// has no slashes at its ends.
-    pub(crate) fn split_root(self) -> Result<(Self, String)> {
-        Ok(match self {
+    pub(crate) fn split_root(mut self) -> Result<(Self, String)> {
+        let key = match &mut self {
             Self::File(path) => {
-                let path =
-                    std::path::absolute(&path).map_err(|e| Error::from_io(e, "a path cannot be made absolute"))?;
-                let below = path.strip_prefix("/").unwrap_or(&path);
+                let whole = std::path::absolute(std::mem::replace(path, PathBuf::from("/")))
+                    .map_err(|e| Error::from_io(e, "a path cannot be made absolute"))?;
+                let below = whole.strip_prefix("/").unwrap_or(&whole);
                 let key = below.to_str().ok_or_else(|| Error::config("a path must be in UTF-8"))?;
-                (Self::File(PathBuf::from("/")), key.trim_end_matches('/').to_owned())
+                key.trim_end_matches('/').to_owned()
             }
-            Self::Http(mut url) => {
+            Self::Http(url) => {
                 let path = percent_decode_str(url.path().trim_matches('/')).decode_utf8();
                 let key = path.map_err(|_| Error::config("a path of an address must be in UTF-8"))?.into_owned();
                 url.set_path("");
-                (Self::Http(url), key)
+                key
             }
-            Self::S3(mut bucket) => {
-                let key = std::mem::take(&mut bucket.prefix);
-                (Self::S3(bucket), key)
-            }
-            Self::Gcs(mut bucket) => {
-                let key = std::mem::take(&mut bucket.prefix);
-                (Self::Gcs(bucket), key)
-            }
-            Self::Azure(mut container) => {
-                let key = std::mem::take(&mut container.prefix);
-                (Self::Azure(container), key)
-            }
-            Self::Hf(mut repository) => {
-                let key = std::mem::take(&mut repository.prefix);
-                (Self::Hf(repository), key)
-            }
-            Self::Oci(mut bucket) => {
-                let key = std::mem::take(&mut bucket.prefix);
-                (Self::Oci(bucket), key)
-            }
-            Self::Dbfs(path) => {
-                // "/Volumes/CATALOG/SCHEMA/VOLUME"
-                let end = path.match_indices('/').nth(4).map_or(path.len(), |(at, _)| at);
-                let key = path[end..].trim_start_matches('/').to_owned();
-                (Self::Dbfs(path[..end].to_owned()), key)
-            }
-            Self::Outside(OutsideRemote(remote)) => return Err(no_transport(&remote)),
-        })
+            Self::S3(Bucket { prefix, .. })
+            | Self::Gcs(Bucket { prefix, .. })
+            | Self::Azure(Container { prefix, .. })
+            | Self::Hf(Repository { prefix, .. })
+            | Self::Oci(NamespacedBucket { prefix, .. }) => std::mem::take(prefix),
+            Self::Dbfs(path) => path.split_off(volume_len(path)).trim_start_matches('/').to_owned(),
+            Self::Outside(OutsideRemote(remote)) => return Err(no_transport(remote)),
+        };
+        Ok((self, key))
     }
 }
 
@@ -154,25 +132,6 @@ pub(crate) struct NamespacedBucket {
     pub(crate) namespace: String,
     pub(crate) prefix: String,
 }
-
-/// Schemes of the engine's own transports, and the one outside that is used most.
-const SUPPORTED: [&str; 12] =
-    ["file", "http", "https", "s3", "gs", "azure", "azure-dl", "wasbs", "hf", "oci", DBFS, SFTP];
-
-/// Scheme whose remotes have no server, and so one slash.
-const DBFS: &str = "dbfs";
-
-const SFTP: &str = "sftp";
-
-/// Schemes without any transport, and what to use in their place.
-const UNSUPPORTED: [(&str, &str); 2] = [
-    (
-        "r2",
-        "R2 has the protocol of S3: use s3://BUCKET/folder, with AWS_ENDPOINT_URL=https://ACCOUNT.r2.cloudflarestorage.com, \
-         AWS_REGION=auto and the keys of an R2 token in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-    ),
-    ("alipan", "copy the data set to a folder, or to a supported store"),
-];
 
 /// Remotes that can be opened, for messages.
 const FORMS: &str = "s3://, gs://, azure://, azure-dl://, hf://, oci://, dbfs:/Volumes, http(s)://, file:// or a path";
@@ -284,6 +243,11 @@ fn volume(path: &str) -> Result<String> {
     }
 }
 
+/// Returns the length of the volume's own path, `/Volumes/catalog/schema/volume`, at the start of `path`.
+fn volume_len(path: &str) -> usize {
+    path.match_indices('/').nth(4).map_or(path.len(), |(at, _)| at)
+}
+
 /// Parses `host/container/prefix` and `container@host/prefix`; for Data Lake also `container/prefix`. A host may be an
 /// account.
 fn container(scheme: &str, place: &str) -> Result<Container> {
@@ -375,10 +339,6 @@ pub(crate) fn no_transport(remote: &str) -> Error {
     }
 }
 
-fn instead_of(scheme: &str) -> Option<&'static str> {
-    UNSUPPORTED.iter().find(|(known, _)| *known == scheme).map(|(_, instead)| *instead)
-}
-
 /// Splits the address of an object into its root and its key, and returns the part of the address that names the root. The
 /// key of a root is empty, and that of a folder has the slash of its address.
 pub(crate) fn split_object(url: &str) -> Result<(Place, String, String)> {
@@ -398,133 +358,6 @@ pub(crate) fn split_object(url: &str) -> Result<(Place, String, String)> {
 fn unsupported(scheme: &str, remote: &str) -> Result<Place> {
     let message = format!("{scheme}:// remotes are not supported: {}", instead_of(scheme).unwrap_or(FORMS));
     Err(Error::new(crate::ErrorKind::Unsupported, message).with("remote", redact(remote)))
-}
-
-/// Returns true if `name` is an address, or meant as one, rather than a path: it starts with a scheme of at least two
-/// letters, and a slash; or it has a user, as scp's `user:password@host:path`.
-pub fn is_url(name: &str) -> bool {
-    has_scheme(name) || !Address::of(name).user.is_empty()
-}
-
-fn has_scheme(name: &str) -> bool {
-    let is_scheme = |scheme: &str| {
-        scheme.len() > 1
-            && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-            && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-    };
-    name.split_once(":/").is_some_and(|(scheme, _)| is_scheme(scheme))
-}
-
-/// Schemes in which `@` is part of a place's name. The part before it is a secret only with a colon, which no name has.
-const WITHOUT_USERS: [&str; 4] = ["azure", "azure-dl", "oci", "wasbs"];
-
-/// Returns a remote for messages and logs, without the user name, password, parameters, query and fragment of its address.
-pub fn redact(remote: &str) -> Cow<'_, str> {
-    let address = Address::of(remote);
-    match address.user {
-        "" => remote[..remote.len() - address.tail.len()].into(),
-        _ => format!("{}...{}", address.start, address.place).into(),
-    }
-}
-
-/// Shortest part of a secret that is cut wherever it is. Shorter ones are in most texts by chance.
-const SECRET_BYTES_MIN: usize = 4;
-
-/// Returns a text of another library about `remote`, without the secrets of its address. Such a text may have only a part
-/// of them, because libraries split and encode addresses by different rules.
-pub fn redact_in<'a>(text: &'a str, remote: &str) -> Cow<'a, str> {
-    let Address { user, tail, .. } = Address::of(remote);
-    if user.is_empty() && tail.is_empty() {
-        return text.into();
-    }
-    let mut text = text.replace(remote, &redact(remote));
-    if !user.is_empty() {
-        text = text.replace(&format!("{user}@"), "...@");
-    }
-    let parts = [user, tail].into_iter().flat_map(|secret| {
-        let coarse = secret.split(['/', '?', '#', '&', ';']);
-        let fine = secret.split(['/', '?', '#', '&', ';', ':', '=', '@']);
-        std::iter::once(secret).chain(coarse).chain(fine).map(str::to_owned)
-    });
-    let with_encoded = |part: String| {
-        let decoded = percent_decode_str(&part).decode_utf8_lossy().into_owned();
-        [encode_path(&part), decoded, part]
-    };
-    let long = parts.flat_map(with_encoded).filter(|part| part.len() >= SECRET_BYTES_MIN);
-    let mut secrets: Vec<String> = long.collect();
-    // A secret goes before its parts.
-    secrets.sort_by_key(|secret| Reverse(secret.len()));
-    secrets.iter().fold(text, |text, secret| text.replace(secret, "...")).into()
-}
-
-/// Parts of a remote, in their order. A path without secrets is all `start`.
-#[derive(Default)]
-struct Address<'a> {
-    /// Scheme, colon and slashes.
-    start: &'a str,
-    /// User name and password; empty without them.
-    user: &'a str,
-    /// Server and path; after a user it begins with `@`.
-    place: &'a str,
-    /// Parameters of the path, query and fragment.
-    tail: &'a str,
-}
-
-/// Returns the position of the first `name=` after one of `marks`, which belongs to it.
-fn parameters_at(text: &str, marks: &[char]) -> Option<usize> {
-    let is_parameter = |after: &str| {
-        let end = after.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')));
-        end.is_some_and(|end| end > 0 && after[end..].starts_with('='))
-    };
-    text.match_indices(marks).map(|(at, _)| at).find(|at| is_parameter(&text[at + 1..]))
-}
-
-/// Splits `user:password@host:path`, as scp has it, before the last `@`.
-fn scp_user(name: &str) -> Option<(&str, &str)> {
-    let (user, host) = name.split_at(name.rfind('@')?);
-    let is_user = user.split_once(':').is_some_and(|(user, _)| !user.is_empty() && !user.contains('/'));
-    let is_host = host.split(['/', ':']).next().is_some_and(|name| host[name.len()..].starts_with(':'));
-    (is_user && is_host).then_some((user, host))
-}
-
-impl<'a> Address<'a> {
-    fn of(remote: &'a str) -> Self {
-        // Without a scheme only a user or a query makes it an address.
-        let (place, tail) = remote.split_at(parameters_at(remote, &['?']).unwrap_or(remote.len()));
-        let path = match scp_user(place) {
-            Some((user, place)) => Self { start: "", user, place, tail },
-            None => Self { start: place, tail, ..Self::default() },
-        };
-        let is_bare = remote.starts_with("//");
-        let (scheme, rest) = match remote.split_once(':') {
-            _ if is_bare => ("", remote),
-            Some(parts) => parts,
-            None => return path,
-        };
-        let is_known = SUPPORTED.contains(&scheme) || instead_of(scheme).is_some();
-        // The part before `://` need not be a known scheme.
-        if !(is_bare || is_known || rest.starts_with("//") || has_scheme(remote)) {
-            return path;
-        }
-        let (start, rest) = remote.split_at(remote.len() - rest.trim_start_matches('/').len());
-        // A query may be encoded by mistake, or its start may be missing.
-        let ends = ["?", "#", "%3F", "%3f", "%23"].iter().filter_map(|end| rest.find(end));
-        let tail_at = ends.chain(parameters_at(rest, &['&', ';'])).min().unwrap_or(rest.len());
-        let (place, tail) = rest.split_at(tail_at);
-        // A password may contain any of `/@?#`, unencoded by mistake: it ends at the last `@`.
-        let server = place.split('/').next().unwrap_or_default();
-        let has_user = if WITHOUT_USERS.contains(&scheme) {
-            server.split('@').next().is_some_and(|name| name.contains(':'))
-        } else {
-            server.contains(['@', ':'])
-        };
-        match place.rfind('@') {
-            _ if has_user && tail.contains('@') => Self { start, user: rest, ..Self::default() },
-            Some(at) if has_user => Self { start, user: &place[..at], place: &place[at..], tail },
-            _ if is_bare => path,
-            _ => Self { start, user: "", place, tail },
-        }
-    }
 }
 
 #[cfg(test)]
@@ -681,72 +514,6 @@ mod tests {
             "./a:b@c",
         ] {
             assert_eq!(redact(name), name);
-        }
-    }
-
-    #[test]
-    fn secrets_in_an_address_are_not_shown() {
-        for (remote, shown) in [
-            ("https://h/x?X-Amz-Signature=secret", "https://h/x"),
-            ("https://h/x?sig=a@secret", "https://h/x"),
-            ("https://h/x#secret", "https://h/x"),
-            ("s3://bucket/x?versionId=secret", "s3://bucket/x"),
-            ("wasbs://box@account/x?sig=secret", "wasbs://box@account/x"),
-            ("oci://me:secret@namespace/x", "oci://...@namespace/x"),
-            ("http://me:sec/ret@h/x", "http://...@h/x"),
-            ("http://me:sec@ret@h/x", "http://...@h/x"),
-            ("sftp://me:secret@h/a@b", "sftp://...@b"),
-            ("http://me@sec/ret@h/x", "http://...@h/x"),
-            ("http://me:sec?ret@h/x", "http://..."),
-            ("http://me:sec#ret@h/x?y", "http://..."),
-            ("https:me:sec/ret@h", "https:...@h"),
-            ("http://h:81/x?y=secret", "http://h:81/x"),
-            ("http://h/x%3Fsig=secret", "http://h/x"),
-            ("http://h/x%3fsig=secret#y", "http://h/x"),
-            ("//me:secret@h/x", "//...@h/x"),
-            ("//me:sec/ret@h/x", "//...@h/x"),
-            ("//secret@h/x?y", "//...@h/x"),
-            ("http://h/x;jsessionid=secret/y", "http://h/x"),
-            ("http://h/x&sig=sec/ret", "http://h/x"),
-            ("s3://bucket/x;token=secret?y", "s3://bucket/x"),
-            ("me:secret@h:/x", "...@h:/x"),
-            ("me:sec/ret@h:x", "...@h:x"),
-            ("me:secret@h:/x?token=secret", "...@h:/x"),
-            ("/data/x?token=secret", "/data/x"),
-            ("bucket/x?X-Amz-Signature=secret", "bucket/x"),
-        ] {
-            assert_eq!(redact(remote), shown);
-        }
-    }
-
-    #[test]
-    fn secrets_of_an_address_are_cut_from_the_text_of_another_library() {
-        for (remote, text, shown) in [
-            ("s3://AKIA:secret@b/x", "no bucket AKIA:secret@b", "no bucket ...@b"),
-            ("s3://AKIA:secret@b/x", "no bucket AKIA%3Asecret%40b", "no bucket ...%40b"),
-            ("s3://AKIA:sec%2Fret@b/x", "wrong password sec/ret", "wrong password ..."),
-            ("sftp://me:secret@h/x", "cannot open sftp://me:secret@h/x", "cannot open sftp://...@h/x"),
-            ("sftp://me:secret@h/x", "'secret' is wrong for me", "'...' is wrong for me"),
-            ("http://h/x?sig=secret", "no key x?sig=secret", "no key x..."),
-            ("http://h/x?sig=secret", "no parameter secret", "no parameter ..."),
-            ("http://h/x;jsessionid=secret", "no key x;jsessionid=secret", "no key x..."),
-            ("me:secret@h:/x", "'secret' is wrong", "'...' is wrong"),
-            ("http://me@h/x", "me@h is unknown", "...@h is unknown"),
-            ("http://h/x", "no key x at http://h/x", "no key x at http://h/x"),
-            ("/data/a?b#c", "no /data/a?b#c", "no /data/a?b#c"),
-        ] {
-            assert_eq!(redact_in(text, remote), shown);
-        }
-    }
-
-    /// The same names are in Python's `test_reader_writer_and_loader_agree_on_the_form_of_a_url`.
-    #[test]
-    fn a_name_with_a_scheme_or_a_user_is_an_address() {
-        for name in ["s3://b/x", "s3:/b/x", "azure-dl://c/x", "HTTP://h", "file:///x", "me:y@h:/x", "//me:y@h/x"] {
-            assert!(is_url(name), "{name}");
-        }
-        for name in ["data", "/data/x://y", "C:/data", "a b:/c", "://x", "data:x", "9p:/x", "git@h:x", "data/a?b=c"] {
-            assert!(!is_url(name), "{name}");
         }
     }
 }

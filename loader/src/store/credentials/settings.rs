@@ -1,6 +1,6 @@
 //! Checks and representations that all settings of stores have in common.
 
-use crate::store::url::redact;
+use crate::store::address::redact;
 use crate::{Error, Result};
 use std::path::Path;
 

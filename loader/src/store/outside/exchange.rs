@@ -2,8 +2,8 @@
 
 use super::request::{Operation, Reply, Request};
 use super::shared::Running;
+use crate::store::address::redact;
 use crate::store::failure::Failure;
-use crate::store::url::redact;
 use crate::sync::Mutex;
 use crate::{Error, ErrorKind, Result};
 use bytes::Bytes;
