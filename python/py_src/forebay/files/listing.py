@@ -11,7 +11,7 @@ from .. import progress
 from ..arguments import flag, text
 from .stores import StoreOptions, opened, url_of
 
-__all__ = ["File", "FileList", "list_files"]
+__all__ = ["File", "FileList", "GrowingFiles", "list_files"]
 
 _LONG = 50_000
 """Files of a list that is long enough for its progress to be shown."""
@@ -30,7 +30,35 @@ class File(NamedTuple):
     """Time of the last change, in UTC."""
 
 
-class FileList(Sequence[File]):
+class GrowingFiles(Sequence[File]):
+    """Files that are found as they are needed."""
+
+    def __init__(self) -> None:
+        self._files: list[File] = []
+
+    def _grow(self) -> bool:
+        """Finds more files; returns false at the end. There may be no other file although it returns true."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        while self._grow():
+            pass
+        return len(self._files)
+
+    @overload
+    def __getitem__(self, at: int) -> File: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[File]: ...
+    def __getitem__(self, at):
+        if isinstance(at, int) and at >= 0:
+            while at >= len(self._files) and self._grow():
+                pass
+        else:
+            len(self)
+        return self._files[at]
+
+
+class FileList(GrowingFiles):
     """Files whose URLs start with a prefix, in the store's order.
 
     Pages of the list are fetched as they are needed, one ahead. Iteration begins with the first page; `len` and negative
@@ -38,13 +66,13 @@ class FileList(Sequence[File]):
     """
 
     def __init__(self, prefix: str, masks: tuple[str, ...], recursive: bool, store: StoreOptions | None) -> None:
+        super().__init__()
         self._prefix, self._masks, self._recursive, self._store = prefix, masks, recursive, store
-        self._files: list[File] = []
         self._seen = 0
         self._pages: Any = None
         self._is_whole = False
 
-    def _turn(self) -> bool:
+    def _grow(self) -> bool:
         """Fetches the next page; returns false at the end."""
         if self._is_whole:
             return False
@@ -72,28 +100,11 @@ class FileList(Sequence[File]):
             while at < len(self._files):
                 yield self._files[at]
                 at += 1
-            if not self._turn():
+            if not self._grow():
                 return
 
-    def __len__(self) -> int:
-        while self._turn():
-            pass
-        return len(self._files)
-
-    @overload
-    def __getitem__(self, at: int) -> File: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[File]: ...
-    def __getitem__(self, at):
-        if isinstance(at, int) and at >= 0:
-            while at >= len(self._files) and self._turn():
-                pass
-        else:
-            len(self)
-        return self._files[at]
-
     def __bool__(self) -> bool:
-        while not self._files and self._turn():
+        while not self._files and self._grow():
             pass
         return bool(self._files)
 

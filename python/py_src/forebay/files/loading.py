@@ -11,7 +11,7 @@ from typing import Any
 from ..arguments import byte_size, flag, one_of, whole
 from ..errors import ConfigError, StateError
 from ..world import detect
-from .listing import File, FileList, list_files
+from .listing import File, FileList, GrowingFiles, list_files
 from .stores import StoreOptions, opened, url_of
 
 __all__ = ["FileLoader", "load_files"]
@@ -42,47 +42,49 @@ class FileLoader:
         self._files, self._ordered, self._shuffle, self._seed = files, ordered, shuffle, seed
         self._shard, self._buffer, self._concurrency, self._store = shard, buffer, concurrency, store
         self._whole_max = whole_max
+        self._begin(epoch)
+        _register()
+
+    def _begin(self, epoch: int) -> None:
+        """Moves to the beginning of an epoch."""
         self.epoch = epoch
         # Place of the epoch's first file in its order, files of the own share that were returned, and the places that
         # were returned out of order.
         self._start, self._taken, self._ahead = 0, 0, set[int]()
-        _register()
 
     def __len__(self) -> int:
         """Files of this rank in the rest of the epoch."""
-        rank, ranks, _, _ = self._share()
+        rank, ranks = self._world()
         left = max(len(self._files) - self._start, 0)
         return max(-(-(left - rank) // ranks) - self._taken, 0)
 
     def set_epoch(self, epoch: int) -> None:
         """Continues with the beginning of an epoch, which selects the order of a shuffle."""
-        self.epoch = whole("epoch", epoch)
-        self._start, self._taken, self._ahead = 0, 0, set()
+        self._begin(whole("epoch", epoch))
 
-    def _share(self) -> tuple[int, int, int, int]:
-        """Returns rank, ranks, worker and workers."""
+    def _world(self) -> tuple[int, int]:
+        """Returns the rank and the number of ranks."""
         if self._shard == "none":
-            return 0, 1, 0, 1
+            return 0, 1
         world = detect()
-        workers = getattr(sys.modules.get("torch.utils.data"), "get_worker_info", lambda: None)()
-        return (
-            (world.rank, world.world_size, 0, 1)
-            if workers is None
-            else (world.rank, world.world_size, workers.id, workers.num_workers)
-        )
+        return world.rank, world.world_size
 
-    def _places(self) -> Iterator[int]:
-        """Yields the places of the own share in the epoch's order that remain."""
-        rank, ranks, worker, workers = self._share()
-        first = self._start + rank + ranks * worker
-        step = ranks * workers
-        places = itertools.count(first + step * self._taken, step)
-        return (place for place in places if place not in self._ahead)
+    def _share(self) -> tuple[int, int]:
+        """Returns the number of this process's share, and the number of shares: workers of ranks."""
+        if self._shard == "none":
+            return 0, 1
+        rank, ranks = self._world()
+        workers = getattr(sys.modules.get("torch.utils.data"), "get_worker_info", lambda: None)()
+        return (rank, ranks) if workers is None else (rank + ranks * workers.id, ranks * workers.num_workers)
 
     def __iter__(self) -> Iterator[tuple[str, bytes | None]]:
         reads = opened(self._store).reads(self._concurrency, self._buffer)
         order = _permutation(len(self._files), self._seed, self.epoch) if self._shuffle else None
-        places, in_flight = self._places(), {}
+        number_of_share, shares = self._share()
+        first = self._start + number_of_share
+        # The places of the own share that remain.
+        places = itertools.filterfalse(self._ahead.__contains__, itertools.count(first + shares * self._taken, shares))
+        in_flight: dict[int, tuple[int, str, bool]] = {}
         requested, is_end = 0, False
         while True:
             while not is_end and reads.has_room():
@@ -104,19 +106,12 @@ class FileLoader:
             place, url, is_left = in_flight.pop(number)
             if isinstance(data, BaseException):
                 raise data
-            self._return(place)
+            self._ahead.add(place)
+            while first + shares * self._taken in self._ahead:
+                self._ahead.remove(first + shares * self._taken)
+                self._taken += 1
             yield url, None if is_left else data
-        self.epoch += 1
-        self._start, self._taken, self._ahead = 0, 0, set()
-
-    def _return(self, place: int) -> None:
-        """Notes that the file at a place of the own share is returned."""
-        rank, ranks, worker, workers = self._share()
-        first, step = self._start + rank + ranks * worker, ranks * workers
-        self._ahead.add(place)
-        while first + step * self._taken in self._ahead:
-            self._ahead.remove(first + step * self._taken)
-            self._taken += 1
+        self._begin(self.epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position, which counts the files that iteration has returned.
@@ -124,7 +119,7 @@ class FileLoader:
         All ranks have returned as many files when a trainer saves it. In workers of a DataLoader, torchdata's
         StatefulDataLoader saves it and needs as many workers to resume.
         """
-        _, ranks, _, workers = self._share()
+        _, shares = self._share()
         return {
             "epoch": self.epoch,
             "seed": self._seed,
@@ -132,7 +127,7 @@ class FileLoader:
             "start": self._start,
             "taken": self._taken,
             "ahead": sorted(self._ahead),
-            "shares": ranks * workers,
+            "shares": shares,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -151,8 +146,7 @@ class FileLoader:
                 f"the state has shuffle={shuffle} with seed {seed}, and this loader shuffle={self._shuffle} with seed "
                 f"{self._seed}: make the loader with the state's"
             )
-        _, ranks, _, workers = self._share()
-        if shares != ranks * workers:
+        if shares != self._share()[1]:
             # All ranks had returned as many.
             start, taken = start + shares * taken, 0
         self.epoch, self._start, self._taken, self._ahead = epoch, start, taken, ahead
@@ -243,14 +237,14 @@ def load_files(
     )
 
 
-class _Drawn(Sequence[File]):
-    """URLs of an iterator, drawn from it as they are needed."""
+class _Drawn(GrowingFiles):
+    """URLs of an iterator."""
 
     def __init__(self, urls: Iterable[Any]) -> None:
-        self._files: list[File] = []
+        super().__init__()
         self._rest: Iterator[Any] | None = iter(urls)
 
-    def _draw(self) -> bool:
+    def _grow(self) -> bool:
         if self._rest is None:
             return False
         try:
@@ -258,19 +252,6 @@ class _Drawn(Sequence[File]):
         except StopIteration:
             self._rest = None
         return self._rest is not None
-
-    def __len__(self) -> int:
-        while self._draw():
-            pass
-        return len(self._files)
-
-    def __getitem__(self, at: Any) -> Any:
-        if isinstance(at, int) and at >= 0:
-            while at >= len(self._files) and self._draw():
-                pass
-        else:
-            len(self)
-        return self._files[at]
 
     def __getstate__(self) -> dict[str, Any]:
         len(self)

@@ -68,10 +68,6 @@ class FileReader(io.BufferedIOBase):
         self._check()
         left = max(self.size - self._at, 0)
         size = left if size is None or size < 0 else min(size, left)
-        begin = self._at - self._chunk_at
-        if 0 <= begin and begin + size <= len(self._chunk):
-            self._at += size
-            return self._chunk[begin : begin + size]
         pieces = []
         while size > 0:
             piece = self._piece(size)
