@@ -149,6 +149,18 @@ def test_a_file_that_is_missing_is_an_error_and_the_next_in_turn(folder):
     assert [data for _, data in loader] == [b"now", (folder / "02.txt").read_bytes()]
 
 
+def test_an_error_of_the_source_of_urls_is_not_the_end(folder):
+    def urls():
+        yield f"{folder}/01.txt"
+        raise IndexError("the source")
+
+    found = []
+    with pytest.raises(IndexError, match="the source"):
+        for url, _ in fb.load_files(urls(), concurrency=1):
+            found.append(url)  # `extend` would ask for the length first.
+    assert found == [f"{folder}/01.txt"]
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_of_a_dataloader_share_the_files(folder, method):
     torch = pytest.importorskip("torch.utils.data")

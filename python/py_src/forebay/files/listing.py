@@ -51,11 +51,16 @@ class GrowingFiles(Sequence[File]):
     def __getitem__(self, at: slice) -> list[File]: ...
     def __getitem__(self, at):
         if isinstance(at, int) and at >= 0:
-            while at >= len(self._files) and self._grow():
-                pass
+            self.reaches(at)
         else:
             len(self)
         return self._files[at]
+
+    def reaches(self, at: int) -> bool:
+        """Returns true if there is a file number `at`."""
+        while at >= len(self._files) and self._grow():
+            pass
+        return at < len(self._files)
 
 
 class FileList(GrowingFiles):

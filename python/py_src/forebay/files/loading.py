@@ -89,11 +89,10 @@ class FileLoader:
         while True:
             while not is_end and reads.has_room():
                 place = next(places)
-                try:
-                    file = self._files[place if order is None else order[place]]
-                except IndexError:
-                    is_end = True
+                is_end = not _reaches(self._files, place)
+                if is_end:
                     break
+                file = self._files[place if order is None else order[place]]
                 # An empty read keeps the place of a file that the consumer opens itself.
                 is_left = self._whole_max is not None and (file.size or 0) > self._whole_max
                 reads.push(file.url, 0 if is_left else file.size)
@@ -160,6 +159,11 @@ class FileLoader:
         if isinstance(data, BaseException):
             raise data
         return file.url, data
+
+
+def _reaches(files: Sequence[File], at: int) -> bool:
+    # Not by an IndexError, which the source of URLs may raise as well.
+    return files.reaches(at) if isinstance(files, GrowingFiles) else at < len(files)
 
 
 def _permutation(count: int, seed: int, epoch: int) -> list[int]:
