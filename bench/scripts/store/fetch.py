@@ -1,15 +1,11 @@
 """Fetches all objects of a bucket with one client: fetch.py CLIENT CONFIG-AS-JSON
 
-Prints the best round as a line of JSON: seconds, CPU seconds of the process, versions. Every client has the
-same number of objects in flight, and divides an object as it likes.
+Every client has the same number of objects in flight, and divides an object as it likes.
 """
 
-import json
-import os
-import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
+
+from rounds import main
 
 
 def in_threads(config, read):
@@ -81,23 +77,5 @@ CLIENTS = {
 }
 
 
-def main():
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    make, packages = CLIENTS[sys.argv[1]]
-    config = json.loads(sys.argv[2])
-    fetch = make(config)
-    rounds = []
-    for _ in range(config["rounds"]):
-        cpu, start = time.process_time(), time.perf_counter()
-        read = fetch()
-        rounds.append((time.perf_counter() - start, time.process_time() - cpu))
-        assert read == config["bytes"], f"{read} bytes of {config['bytes']}"
-    seconds, cpu_seconds = min(rounds)
-    versions = {name: version(name) for name in packages}
-    print(json.dumps({"seconds": seconds, "cpu_seconds": cpu_seconds, "versions": versions}), file=out, flush=True)
-    os._exit(0)
-
-
 if __name__ == "__main__":
-    main()
+    main(CLIENTS)

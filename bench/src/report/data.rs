@@ -1,6 +1,7 @@
 //! Result of one run of a scenario.
 
 use crate::machine::Machine;
+use forebay_loader::Error;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -152,6 +153,12 @@ impl Report {
                 .push("built without optimisation (debug): figures of forebay's own code are too low".to_owned());
         }
         report
+    }
+
+    /// Records once that a program was not measured.
+    pub(crate) fn skip(&mut self, name: &str, why: &Error) {
+        self.skipped.retain(|skipped| skipped.name != name);
+        self.skipped.push(Skipped { name: name.to_owned(), reason: why.to_string() });
     }
 
     /// Adds the `versions` that a child process `found`.

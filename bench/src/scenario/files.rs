@@ -1,17 +1,16 @@
 //! Files of a store as they are: many objects that are listed and loaded, and texts that are read by lines, by the package
 //! and by other readers of S3. The embedded server is another process.
 
-use super::served::{BUCKET, Server, Serving};
-use crate::python::{Scripts, answer};
-use crate::report::{Better, Column, Report, Row, Skipped};
+use super::s3_clients::{S3Clients, Took};
+use super::served::{Server, Serving};
+use crate::report::{Better, Column, Report, Row};
 use clap::Args;
-use forebay_loader::{Error, ErrorKind, Result};
-use serde_json::{Value, json};
+use forebay_loader::{Error, Result};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 #[derive(Debug, Args)]
 pub(crate) struct FilesArgs {
@@ -53,7 +52,7 @@ pub(crate) struct FilesArgs {
     python: PathBuf,
 }
 
-const SCRIPTS: &[(&str, &str)] = &[("load.py", include_str!("../../scripts/files/load.py"))];
+const SCRIPT: (&str, &str) = ("load.py", include_str!("../../scripts/store/load.py"));
 
 /// Clients, by their names in `load.py`.
 const CLIENTS: [&str; 6] = [
@@ -107,14 +106,17 @@ pub(crate) fn run(args: &FilesArgs) -> Result<Report> {
             tasks.push(Task { name, prefix: "texts/", workers, batch_size, bytes, expected });
         }
     }
-    let scripts = Scripts::unpack(SCRIPTS)?;
+    let clients = S3Clients::new(SCRIPT, &args.python)?;
     let serving = Serving { threads: args.server_threads, ..Serving::default() };
     let server = Server::embedded(&args.data, serving)?;
     for task in &tasks {
         let count = if task.batch_size == 0 { args.objects } else { args.texts };
         for client in CLIENTS {
-            match measure(args, &scripts, &server.url, client, task) {
-                Ok((seconds, cpu_seconds, printed)) => {
+            let settings = json!({
+                "prefix": task.prefix, "threads": args.threads, "workers": task.workers, "batch_size": task.batch_size,
+            });
+            match clients.measure(client, &server.url, (args.rounds.max(1), task.expected), settings) {
+                Ok((Took { seconds, cpu_seconds }, printed)) => {
                     report.add_versions(&printed);
                     let mib = task.bytes as f64 / f64::from(1 << 20);
                     let values = BTreeMap::from([
@@ -125,32 +127,11 @@ pub(crate) fn run(args: &FilesArgs) -> Result<Report> {
                     let (group, name) = (task.name.clone(), client.to_owned());
                     report.rows.push(Row { group, name, values, ..Row::default() });
                 }
-                Err(e) => {
-                    report.skipped.retain(|skipped: &Skipped| skipped.name != client);
-                    report.skipped.push(Skipped { name: client.to_owned(), reason: e.to_string() });
-                }
+                Err(e) => report.skip(client, &e),
             }
         }
     }
     Ok(report)
-}
-
-/// Runs one client; returns the seconds and CPU seconds of its best round, and what it printed.
-fn measure(args: &FilesArgs, scripts: &Scripts, url: &str, client: &str, task: &Task) -> Result<(f64, f64, Value)> {
-    let config = json!({
-        "endpoint": url, "bucket": BUCKET, "prefix": task.prefix, "threads": args.threads, "workers": task.workers,
-        "batch_size": task.batch_size, "rounds": args.rounds.max(1), "expected": task.expected,
-    });
-    let mut command = Command::new(&args.python);
-    command.arg(scripts.path("load.py")).arg(client).arg(config.to_string());
-    command.env("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE");
-    command.env("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY");
-    command.env("AWS_DEFAULT_REGION", "us-east-1").env("AWS_EC2_METADATA_DISABLED", "true");
-    let printed = answer(&mut command)?;
-    match (printed["seconds"].as_f64(), printed["cpu_seconds"].as_f64()) {
-        (Some(seconds), Some(cpu_seconds)) => Ok((seconds, cpu_seconds, printed)),
-        _ => Err(Error::new(ErrorKind::Unsupported, "printed no times")),
-    }
 }
 
 /// Makes the files that are missing.

@@ -12,6 +12,7 @@ pub(crate) mod order;
 pub(crate) mod peers;
 pub(crate) mod pipeline;
 mod reads;
+mod s3_clients;
 mod samples;
 pub(crate) mod scaling;
 mod served;

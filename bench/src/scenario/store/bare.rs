@@ -2,8 +2,9 @@
 //! else. It has as many connections as the engine has parts in flight, on one thread, and requests parts of the same
 //! size.
 
-use super::work::{Took, Work};
+use super::work::Work;
 use crate::machine::own_cpu_seconds;
+use crate::scenario::s3_clients::Took;
 use forebay_loader::store::StoreConfig;
 use forebay_loader::{Error, ErrorKind, Result};
 use forebay_tests::server::TEST_CA;

@@ -1,7 +1,8 @@
 //! The engine's store.
 
-use super::work::{ACCESS_KEY, Object, SECRET_KEY, Took, Work};
+use super::work::{Object, Work};
 use crate::machine::own_cpu_seconds;
+use crate::scenario::s3_clients::{ACCESS_KEY, SECRET_KEY, Took};
 use crate::scenario::served::BUCKET;
 use forebay_loader::clock::Clock;
 use forebay_loader::stats::Stats;
@@ -48,10 +49,9 @@ impl Engine {
 
     /// Fetches every object once, from the first request to the last byte.
     pub(super) fn fetch(&mut self, objects: &[Object]) -> Result<Took> {
-        let before = Instant::now();
-        let cpu = own_cpu_seconds();
+        let (cpu, start) = (own_cpu_seconds(), Instant::now());
         self.run(objects.iter(), || ())?;
-        Ok(Took { seconds: before.elapsed().as_secs_f64(), cpu_seconds: own_cpu_seconds() - cpu })
+        Ok(Took { seconds: start.elapsed().as_secs_f64(), cpu_seconds: own_cpu_seconds() - cpu })
     }
 
     /// Fetches every object `passes` times and two more, without a pause. Returns the share of one pass in those between the

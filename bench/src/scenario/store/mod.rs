@@ -4,7 +4,7 @@
 //! not installed. Every client fetches every object of the folder, several at a time, the store into memory that it
 //! reuses.
 //!
-//! * [`work`] — the objects, and what it took to fetch them;
+//! * [`work`] — the objects;
 //! * [`engine`] — the engine's store;
 //! * [`bare`] — hyper with nothing around it;
 //! * [`programs`] — curl, and Python packages that read S3.
@@ -15,10 +15,11 @@ mod programs;
 mod work;
 
 use self::engine::Engine;
-use self::programs::{PYTHON_CLIENTS, Python};
-use self::work::{Object, Took, Work};
+use self::programs::{PYTHON_CLIENTS, SCRIPT};
+use self::work::{Object, Work};
+use super::s3_clients::{S3Clients, Took};
 use super::served::{Server, Serving};
-use crate::report::{Better, Column, Report, Row, Skipped};
+use crate::report::{Better, Column, Report, Row};
 use crate::synth::read_through;
 use clap::{Args, ValueEnum};
 use forebay_loader::{Error, ErrorKind, Result};
@@ -90,7 +91,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<Report> {
     ];
     let mut report = Report::new("store", title, columns);
     report.baseline = Some("curl".to_owned());
-    let python = Python::new(&args.python)?;
+    let python = S3Clients::new(SCRIPT, &args.python)?;
     let (at_a_time, fetch_threads) = (args.objects.max(1), args.fetch_threads);
     let work = |server: &Server| Work { url: server.url.clone(), objects: &objects, ca: &ca, at_a_time, fetch_threads };
     for (name, tls) in [("http", false), ("https", true)] {
@@ -169,7 +170,7 @@ impl Group<'_> {
                             *best = took;
                         }
                     }
-                    Err(e) if e.kind() == ErrorKind::NotFound => self.skip(name, &e),
+                    Err(e) if e.kind() == ErrorKind::NotFound => self.report.skip(name, &e),
                     Err(e) => return Err(e.with("client", name)),
                 }
             }
@@ -180,13 +181,13 @@ impl Group<'_> {
         Ok(())
     }
 
-    fn add_python(&mut self, rounds: usize, python: &Python<'_>, client: &str, work: &Work<'_>) {
-        match python.fetch(client, work, rounds) {
+    fn add_python(&mut self, rounds: usize, python: &S3Clients<'_>, client: &str, work: &Work<'_>) {
+        match programs::python(python, client, work, rounds) {
             Ok((took, printed)) => {
                 self.report.add_versions(&printed);
                 self.push(client, took);
             }
-            Err(e) => self.skip(client, &e),
+            Err(e) => self.report.skip(client, &e),
         }
     }
 
@@ -201,10 +202,5 @@ impl Group<'_> {
             values.insert("gib_per_cpu_s", gib / took.cpu_seconds);
         }
         self.report.rows.push(Row { group: self.name.clone(), name: name.to_owned(), values, ..Row::default() });
-    }
-
-    fn skip(&mut self, name: &str, why: &Error) {
-        self.report.skipped.retain(|skipped: &Skipped| skipped.name != name);
-        self.report.skipped.push(Skipped { name: name.to_owned(), reason: why.to_string() });
     }
 }

@@ -1,11 +1,9 @@
 //! Clients of others: curl, and the Python packages that read S3. They read the objects and discard them.
 
-use super::work::{ACCESS_KEY, SECRET_KEY, Took, Work};
-use crate::python::{Scripts, answer};
-use crate::scenario::served::BUCKET;
+use super::work::Work;
+use crate::scenario::s3_clients::{S3Clients, Took};
 use forebay_loader::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -13,7 +11,8 @@ use std::time::Instant;
 pub(super) const PYTHON_CLIENTS: [&str; 5] =
     ["s3torchconnector", "boto3", "s3fs", "multi-storage-client", "multi-storage-client, Rust"];
 
-const SCRIPTS: &[(&str, &str)] = &[("fetch.py", include_str!("../../../scripts/store/fetch.py"))];
+/// Script of the Python clients.
+pub(super) const SCRIPT: (&str, &str) = ("fetch.py", include_str!("../../../scripts/store/fetch.py"));
 
 /// Fetches every object with curl.
 ///
@@ -44,34 +43,9 @@ fn waited_cpu_seconds() -> f64 {
     fields.skip(13).take(2).filter_map(|f| f.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_S
 }
 
-/// The embedded script of the Python clients, and the interpreter that has them.
-pub(super) struct Python<'a> {
-    scripts: Scripts,
-    interpreter: &'a Path,
-}
-
-impl<'a> Python<'a> {
-    pub(super) fn new(interpreter: &'a Path) -> Result<Self> {
-        Ok(Self { scripts: Scripts::unpack(SCRIPTS)?, interpreter })
-    }
-
-    /// Fetches every object of the bucket with `client`, `rounds` times. Returns its best round and its versions. Its
-    /// start and its imports are not measured.
-    pub(super) fn fetch(&self, client: &str, work: &Work<'_>, rounds: usize) -> Result<(Took, Value)> {
-        let keys: Vec<&str> = work.objects.iter().map(|object| object.key.as_str()).collect();
-        let bytes: u64 = work.objects.iter().map(|object| object.bytes).sum();
-        let config = json!({
-            "endpoint": work.url, "bucket": BUCKET, "keys": keys, "bytes": bytes, "objects": work.at_a_time,
-            "rounds": rounds,
-        });
-        let mut command = Command::new(self.interpreter);
-        command.arg(self.scripts.path("fetch.py")).arg(client).arg(config.to_string());
-        command.env("AWS_ACCESS_KEY_ID", ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
-        command.env("AWS_DEFAULT_REGION", "us-east-1").env("AWS_EC2_METADATA_DISABLED", "true");
-        let printed = answer(&mut command)?;
-        match (printed["seconds"].as_f64(), printed["cpu_seconds"].as_f64()) {
-            (Some(seconds), Some(cpu_seconds)) => Ok((Took { seconds, cpu_seconds }, printed)),
-            _ => Err(Error::new(ErrorKind::Unsupported, "printed no times")),
-        }
-    }
+/// Fetches every object of the bucket with `client`, `rounds` times. Returns its best round and its versions.
+pub(super) fn python(clients: &S3Clients<'_>, client: &str, work: &Work<'_>, rounds: usize) -> Result<(Took, Value)> {
+    let keys: Vec<&str> = work.objects.iter().map(|object| object.key.as_str()).collect();
+    let bytes: u64 = work.objects.iter().map(|object| object.bytes).sum();
+    clients.measure(client, &work.url, (rounds, bytes), json!({ "keys": keys, "objects": work.at_a_time }))
 }

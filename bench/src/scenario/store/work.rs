@@ -1,12 +1,8 @@
-//! Objects of the server, and what it took to fetch them.
+//! Objects of the server, and the work of every client.
 
 use crate::synth::files_below;
 use forebay_loader::{Error, Result};
 use std::path::Path;
-
-/// Keys of the clients that sign. Neither server checks them here.
-pub(super) const ACCESS_KEY: &str = "AKIAIOSFODNN7EXAMPLE";
-pub(super) const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
 
 /// Object of the folder.
 pub(super) struct Object {
@@ -40,11 +36,4 @@ pub(super) struct Work<'a> {
     pub(super) at_a_time: usize,
     /// Fetch threads of the engine's store.
     pub(super) fetch_threads: usize,
-}
-
-/// Transfer of all objects.
-#[derive(Clone, Copy)]
-pub(super) struct Took {
-    pub(super) seconds: f64,
-    pub(super) cpu_seconds: f64,
 }

@@ -1,17 +1,12 @@
 """Lists and loads the files of a bucket with one client: load.py CLIENT CONFIG-AS-JSON
 
-Prints the best round as a line of JSON: seconds, CPU seconds of the process and its workers, versions. The task "objects"
-lists a prefix and reads every object; "lines" reads texts and divides them into lines, in batches. With `workers` the client
-runs in torch's DataLoader.
+The task "objects" lists a prefix and reads every object; "lines" reads texts and divides them into lines, in batches. With
+`workers` the client runs in torch's DataLoader.
 """
 
-import json
-import os
-import resource
-import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
+
+from rounds import main
 
 
 def forebay(config):
@@ -125,7 +120,10 @@ def multi_storage_client(config):
             multistorageclient.StorageClientConfig.from_dict(profiles, "bench")
         )
         keys = share([entry.key for entry in client.list(path=config["prefix"])])
-        yield from threads(keys, client.read, config["threads"])
+        # Its own type has no lines, and cannot be sent to another process: torch's DataLoader would wait for it forever.
+        is_copied = config["workers"] or config["batch_size"]
+        read = (lambda key: bytes(client.read(key))) if is_copied else client.read
+        yield from threads(keys, read, config["threads"])
 
     return contents
 
@@ -157,42 +155,31 @@ def counted(config, contents):
     """Runs the task once, and returns its bytes, or its lines."""
     batch = config["batch_size"]
     items = (lambda: lines(contents(), batch)) if batch else contents
-    size = len
-    if config["workers"]:
-        import torch.utils.data
-
-        class Data(torch.utils.data.IterableDataset):
-            def __iter__(self):
-                return items()
-
-        items = lambda: torch.utils.data.DataLoader(Data(), batch_size=None, num_workers=config["workers"])  # noqa: E731
-    return sum(map(size, items()))
+    return sum(map(len, in_workers(items, config["workers"]) if config["workers"] else items()))
 
 
-def cpu_seconds():
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+def in_workers(items, workers):
+    """Returns the items of all workers of a DataLoader."""
+    import torch.utils.data
+
+    class Data(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return items()
+
+    return torch.utils.data.DataLoader(Data(), batch_size=None, num_workers=workers)
 
 
-def main():
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    make, packages = CLIENTS[sys.argv[1]]
-    config = json.loads(sys.argv[2])
-    contents = make(config)
-    import torch  # noqa: F401  The start is not measured.
+def counting(make):
+    """Returns a function that makes the task of a client, whose contents `make` yields."""
 
-    rounds = []
-    for _ in range(config["rounds"]):
-        cpu, start = cpu_seconds(), time.perf_counter()
-        count = counted(config, contents)
-        rounds.append((time.perf_counter() - start, cpu_seconds() - cpu))
-        assert count == config["expected"], f"{count} instead of {config['expected']}"
-    seconds, cpu = min(rounds)
-    versions = {name: version(name) for name in packages}
-    print(json.dumps({"seconds": seconds, "cpu_seconds": cpu, "versions": versions}), file=out, flush=True)
-    os._exit(0)
+    def task(config):
+        contents = make(config)
+        import torch  # noqa: F401  The start is not measured.
+
+        return lambda: counted(config, contents)
+
+    return task
 
 
 if __name__ == "__main__":
-    main()
+    main({name: (counting(make), packages) for name, (make, packages) in CLIENTS.items()})
