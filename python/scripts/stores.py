@@ -169,21 +169,37 @@ def google(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
 
 
 def amazon(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
-    import boto3
-
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     script = pathlib.Path(sys.executable).with_name("moto_server")
-    keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_ENDPOINT_URL": url}
     with emulator(str(script), "-H", "127.0.0.1", "-p", str(port), url=url):
-        client = boto3.client(
-            "s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id="key", aws_secret_access_key="secret"
-        )
-        client.create_bucket(Bucket="box")
-        for file in files:
-            client.put_object(Bucket="box", Key=f"set/{file.name}", Body=file.read_bytes())
-        compare(folder, "s3://box/set", **keys)
-        write_to("s3://box/written/a b+ü", **keys)
+        through_s3(url, "us-east-1", ("key", "secret"), folder, files)
+
+
+def through_s3(
+    url: str, region: str, keys: tuple[str, str], folder: pathlib.Path, files: list[pathlib.Path]
+) -> dict[str, str]:
+    """Reads the data set from a new bucket of a server of S3, and writes to it. Returns the variables for it."""
+    import boto3
+
+    name, secret = keys
+    client = boto3.client(
+        "s3", endpoint_url=url, region_name=region, aws_access_key_id=name, aws_secret_access_key=secret
+    )
+    client.create_bucket(Bucket="box")
+    for file in files:
+        client.put_object(Bucket="box", Key=f"set/{file.name}", Body=file.read_bytes())
+    variables = {
+        "AWS_ACCESS_KEY_ID": name,
+        "AWS_SECRET_ACCESS_KEY": secret,
+        "AWS_ENDPOINT_URL": url,
+        # Garage names its region in no response.
+        "AWS_REGION": region,
+    }
+    compare(folder, "s3://box/set", **variables)
+    write_to("s3://box/written/a b+ü", **variables)
+    files_of("s3://box/files", **variables)
+    return variables
 
 
 FILES = """
@@ -220,8 +236,6 @@ def files_of(remote: str, **variables: str) -> None:
 
 
 def garage(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
-    import boto3
-
     api, rpc = free_port(), free_port()
     url, name, secret = f"http://127.0.0.1:{api}", "GK31c2f218a2e44f485b94239e", "b8" * 32
     with tempfile.TemporaryDirectory() as place:
@@ -254,16 +268,7 @@ def garage(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
             command("layout", "apply", "--version", "1")
             command("key", "import", "--yes", name, secret)
             command("key", "allow", "--create-bucket", name)
-            keys = {"AWS_ACCESS_KEY_ID": name, "AWS_SECRET_ACCESS_KEY": secret, "AWS_ENDPOINT_URL": url}
-            client = boto3.client(
-                "s3", endpoint_url=url, region_name="garage", aws_access_key_id=name, aws_secret_access_key=secret
-            )
-            client.create_bucket(Bucket="box")
-            for file in files:
-                client.put_object(Bucket="box", Key=f"set/{file.name}", Body=file.read_bytes())
-            compare(folder, "s3://box/set", **keys)
-            write_to("s3://box/written/a b+ü", **keys)
-            files_of("s3://box/files", **keys)
+            keys = through_s3(url, "garage", (name, secret), folder, files)
             wrong = {**keys, "AWS_SECRET_ACCESS_KEY": "c9" * 32}
             refused = subprocess.run(
                 [sys.executable, "-c", EPOCH, "s3://box/set", tempfile.mkdtemp(dir=place)],
