@@ -1,4 +1,4 @@
-"""Rounds of one client of a store, in a process of its own."""
+"""Rounds of one client of a store, in a separate process."""
 
 import json
 import os

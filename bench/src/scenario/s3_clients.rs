@@ -1,4 +1,4 @@
-//! Python's readers of S3. Each runs its rounds in a process of its own, by an embedded script.
+//! Python's readers of S3. Each runs its rounds in a separate process, by an embedded script.
 
 use super::served::BUCKET;
 use crate::python::{Scripts, answer};
@@ -11,7 +11,7 @@ use std::process::Command;
 pub(super) const ACCESS_KEY: &str = "AKIAIOSFODNN7EXAMPLE";
 pub(super) const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
 
-/// What a round took.
+/// Cost of a round.
 #[derive(Clone, Copy)]
 pub(super) struct Took {
     pub(super) seconds: f64,
