@@ -4,12 +4,13 @@
 //! and 8 parts of 8 MiB at 150 ms are at most 450 MB/s. A network is full when the bytes in flight are its rate times its
 //! latency. So the limit is twice the number of parts that this product has: of the highest rate of the last rounds of
 //! parts, and the shortest time to the head of a response. As long as the network is not full, the rate grows with the
-//! limit, and the limit doubles in each round. Afterwards the rate stays, and the limit with it. A rate or a latency that was
+//! limit, and the limit grows by half in each round. Afterwards the rate stays, and the limit with it. A rate or a latency that was
 //! extreme by chance is forgotten after some rounds.
 //!
-//! At most half of the parts in flight wait for the head of a response. Otherwise all requests of a fast network wait
-//! together and then share it, and it is idle for one latency in each round: 64 parts of 8 MiB at a latency of 150 ms
-//! were 1.8 GiB/s where twice that was possible.
+//! At most three quarters of the parts in flight wait for the head of a response. Otherwise all requests of a fast network
+//! wait together and then share it, and it is idle for one latency in each round: 64 parts of 8 MiB at a latency of 150 ms
+//! were 1.8 GiB/s where twice that was possible. They must be more than one of [`SURPLUS`] parts: while the network is
+//! not full, the rate is that of the parts that wait, and the limit grows by the product of both.
 //!
 //! A server that has too many requests (429, 503) halves the limit, down to one. From there it may rise by one part in
 //! each round.
@@ -22,8 +23,13 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Parts in flight, in multiples of those that fill the network: half of them wait for their heads.
+/// Parts in flight, in multiples of those that fill the network.
 const SURPLUS: f64 = 2.0;
+
+/// Returns the number of parts that may wait for their heads, of `limit` parts in flight.
+fn heads_max(limit: usize) -> usize {
+    (3 * limit).div_ceil(4)
+}
 
 /// Rounds of parts whose highest rate counts.
 const RATES: usize = 8;
@@ -162,7 +168,7 @@ impl FlightLimit {
         self.wanted.notified().await;
     }
 
-    /// Waits until fewer than half of the parts in flight wait for the head of a response.
+    /// Waits until fewer parts in flight than [`heads_max`] wait for the head of a response.
     pub(crate) async fn head_place(&self) -> HeadPlace<'_> {
         loop {
             let arrived = self.head_arrived.notified();
@@ -175,7 +181,7 @@ impl FlightLimit {
 
     fn head_place_now(&self) -> Option<HeadPlace<'_>> {
         let mut state = self.state.borrow_mut();
-        let is_free = state.heads < state.limit.div_ceil(2);
+        let is_free = state.heads < heads_max(state.limit);
         state.heads += usize::from(is_free);
         is_free.then(|| HeadPlace(self))
     }
@@ -302,8 +308,10 @@ mod tests {
         let mut limits = Vec::new();
         for _ in 0..rounds {
             let limit = flight.state.borrow().limit;
-            // All places are used again and again: one round of parts takes the latency, or the time on the wire.
-            now += latency.max(Duration::from_secs_f64((limit * bytes) as f64 / bytes_per_s));
+            // All places are used again and again: one round of parts takes the latency of those that may wait together, as
+            // often as it takes until all have waited, or the time on the wire.
+            let waits = latency.mul_f64(limit as f64 / heads_max(limit) as f64);
+            now += waits.max(Duration::from_secs_f64((limit * bytes) as f64 / bytes_per_s));
             for _ in 0..limit {
                 flight.head(latency);
                 flight.end(try_place(flight), bytes, now, true);
@@ -329,7 +337,7 @@ mod tests {
     fn small_parts_at_a_high_latency_are_requested_in_larger_numbers_up_to_the_limit() {
         let flight = flight();
         let limits = limits(&flight, 100 << 10, LATENCY, f64::INFINITY, 20);
-        assert_eq!((limits[0], limits.last()), (16, Some(&64)));
+        assert_eq!((limits[0], limits.last()), (12, Some(&64)));
         assert_eq!(flight.places.available_permits(), 64);
     }
 
@@ -380,10 +388,10 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_parts_in_flight_may_wait_for_their_heads() {
+    fn three_quarters_of_the_parts_in_flight_may_wait_for_their_heads() {
         let flight = flight();
         let mut waiting: Vec<_> = std::iter::from_fn(|| flight.head_place_now()).collect();
-        assert_eq!(waiting.len(), 4);
+        assert_eq!(waiting.len(), 6);
         let mut next = std::pin::pin!(flight.head_place());
         let mut poll = || next.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         assert!(!poll());
