@@ -152,6 +152,8 @@ class Batches(DataAdapter):
 
     def get_tf_dataset(self) -> Any:
         """Returns epochs as a `tf.data.Dataset`, one for each iteration."""
+        import tensorflow as tf
+
         from .tensorflow import view
 
         # The pass delivers this batch again.
@@ -160,6 +162,10 @@ class Batches(DataAdapter):
         # One element is taken ahead, so that it is converted during the step before. With `repeat` none is taken ahead of an
         # epoch, which a `fit` that ends with the one before would use up.
         batches = view(self._pass, self._arranged(self._begun.taken[0][0])).prefetch(1)
+        options = tf.data.Options()
+        # There is nothing to tune, and the end of an epoch would wait 0.3 s for the thread that tunes.
+        options.autotune.enabled = False
+        batches = batches.with_options(options)
         return batches.repeat() if self._repeat else batches
 
     def on_epoch_begin(self) -> None:
