@@ -9,7 +9,7 @@ use forebay_loader::delivery::{
     Delivery, Device, DirectRows, DirectStorage, PictureDecoder, RowAllocator, RowMemory, TensorMemory,
 };
 use forebay_loader::error::{Error, ErrorKind};
-use forebay_loader::memory::{BatchMemory, Registrar};
+use forebay_loader::memory::{BatchMemory, Registrar, prefer_huge_pages};
 use forebay_loader::store::FetchMemory;
 use forebay_loader::sync::Arc;
 use forebay_loader::topology::Topology;
@@ -22,6 +22,9 @@ use std::ptr::NonNull;
 
 /// Size of a block that raises glibc's threshold: just below its maximum.
 const TEACHING_BYTES: usize = 31 << 20;
+
+/// Size from which an allocator takes new pages of the kernel, which are zero.
+const LAZY_BYTES: usize = 1 << 20;
 
 /// Delivery of another device, with rows of bytes in Python's memory.
 #[derive(Debug)]
@@ -114,9 +117,30 @@ impl Row {
         // SAFETY: the call returns a new reference, or NULL with an exception; `from_owned_ptr_or_err` handles both.
         let object = unsafe { Bound::from_owned_ptr_or_err(py, object) }.map_err(|_| refused())?;
         let object = object.cast_into::<PyBytes>().map_err(|_| Error::internal("bytes that are none"))?;
-        // SAFETY: the lock is held and the object is a bytes object.
+        Self::of(object, len)
+    }
+
+    /// Makes an object of `len` zeros.
+    fn zeroed(py: Python<'_>, len: usize) -> Result<Self> {
+        if len < LAZY_BYTES {
+            let mut row = Self::new(py, len)?;
+            row.bytes_mut().fill(MaybeUninit::new(0));
+            return Ok(row);
+        }
+        // `bytes(len)` is a new object too, of pages that the kernel zeroes when a fetch thread first writes to them.
+        let refused = |_| Error::new(ErrorKind::Full, "Python has no memory for an object").with("bytes", len);
+        let object = py.get_type::<PyBytes>().call1((len,)).map_err(refused)?;
+        let object = object.cast_into::<PyBytes>().map_err(|_| Error::internal("bytes that are none"))?;
+        let mut row = Self::of(object, len)?;
+        prefer_huge_pages(row.bytes_mut());
+        Ok(row)
+    }
+
+    /// Takes an object of `len` bytes that has no other reference.
+    fn of(object: Bound<'_, PyBytes>, len: usize) -> Result<Self> {
+        // SAFETY: a token of the lock comes with the object, which is a bytes object.
         let bytes = unsafe { ffi::PyBytes_AsString(object.as_ptr()) };
-        let bytes = NonNull::new(bytes.cast()).ok_or_else(refused)?;
+        let bytes = NonNull::new(bytes.cast()).ok_or_else(|| Error::internal("bytes without contents"))?;
         Ok(Self { object: object.unbind(), bytes, len })
     }
 
@@ -140,8 +164,7 @@ impl RowSlice {
     /// Makes an object of `len` bytes. Callable on a thread of Python without the interpreter's lock.
     pub(crate) fn new(len: usize) -> Result<Self> {
         let ending = || Err(Error::new(ErrorKind::Closed, "the interpreter is ending"));
-        let mut row = Python::try_attach(|py| Row::new(py, len)).unwrap_or_else(ending)?;
-        row.bytes_mut().fill(MaybeUninit::new(0));
+        let row = Python::try_attach(|py| Row::zeroed(py, len)).unwrap_or_else(ending)?;
         Ok(Self { row: Arc::new(row), start: 0, len })
     }
 

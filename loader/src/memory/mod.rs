@@ -26,6 +26,8 @@
 //! * Files are mapped for two purposes: to find out which of their pages are in the page cache ([`page_cache`]), and to
 //!   copy small samples, if configured, under a file lease that keeps other processes from changing the file
 //!   (`leased`).
+//! * Large memory of others, such as objects of Python, asks for huge pages (`huge_pages`). The pools do not: their pages
+//!   are populated once.
 //! * [`Budget`] bounds bytes that are not slots: the shard plane's downloads.
 //!
 //! Ownership: a lease keeps its pool's slab alive, so a pool may be dropped while tensors live. Memory that is not
@@ -37,6 +39,7 @@ mod batch_stock;
 mod budget;
 mod fair_queue;
 mod file_map;
+mod huge_pages;
 pub(crate) mod leased;
 mod map;
 pub mod page_cache;
@@ -52,6 +55,7 @@ mod tests;
 
 pub use batch::{BatchPool, BatchPoolConfig};
 pub use budget::{Budget, Reservation, Split, default_bytes, split};
+pub use huge_pages::prefer_huge_pages;
 pub use piece::Piece;
 pub use read::{ReadLease, ReadPool, ReadPoolConfig};
 pub use register::{Registrar, Registration};
