@@ -19,6 +19,7 @@ __all__ = ["main"]
 _COMMANDS = (
     ("python -m forebay.index SOURCE OUT", "copies a data set and adds row indexes of its JPEGs"),
     ("python -m forebay.verify PLACE", "compares a data set with its index, and repairs a folder from its remote"),
+    ("python -m forebay.checkpoint PREFIX", "lists the checkpoints of a run, and removes what unfinished saves have left"),
     ("python -m forebay.streaming.alias SCRIPT", "runs a script whose `import streaming` means forebay.streaming"),
 )
 

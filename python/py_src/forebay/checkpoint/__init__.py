@@ -1,0 +1,24 @@
+"""Checkpoints on every store: whole or absent, with the loader's state.
+
+    checkpoint.save({"model": model.state_dict()}, "s3://bucket/run/step-1000", step=1000, data=loader, keep=3)
+    last = checkpoint.latest("s3://bucket/run")
+    if last is not None:
+        model.load_state_dict(last.load()["model"])
+        loader.load_state_dict(last.data)
+
+A checkpoint is a folder. `begun.json` is written first and marks the folder as one of ours, the parts follow, and
+`commit.json` is written last: it has the size and the digests of every part, the loader's state and the user's metadata.
+A folder without it is not a checkpoint, so a save that is killed at any time leaves the last checkpoint as the newest.
+A removal goes the other way: the commit first, the mark last.
+
+`commit` has the format of `commit.json`, `parts` writes and verifies parts block by block, `folder` begins and commits a
+folder, `group` runs a step on all ranks so that it fails on all or none, `snapshot` copies a state to host memory. `saving`
+and `loading` are made of them; `retention` finds and removes checkpoints, `__main__` is its command. torch is imported by
+the functions that need it, so that checkpoints can be listed without it.
+"""
+
+from .loading import Checkpoint, load
+from .retention import latest, remove, remove_incomplete, retain, steps
+from .saving import Saving, save
+
+__all__ = ["Checkpoint", "Saving", "latest", "load", "remove", "remove_incomplete", "retain", "save", "steps"]

@@ -1,0 +1,154 @@
+"""Format of `commit.json`."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .._forebay import hex_digest, is_url
+from ..errors import ChecksumError, ConfigError, FormatError, NotFoundError, UnsupportedError
+from ..files import StoreOptions
+from ..files import open as open_file
+from ..files.stores import url_of
+
+__all__ = ["BEGUN", "BLOCK", "COMMIT", "HASH", "Commit", "Part", "begin", "folder_of", "plain", "read", "write"]
+
+COMMIT = "commit.json"
+"""Name of the file that makes a folder a checkpoint."""
+
+BEGUN = "begun.json"
+"""Name of the file that marks a folder as that of a checkpoint, whole or not."""
+
+BLOCK = 8 << 20
+"""Bytes of a block, which has its own digest. It is also one request, so that a range is verified as it arrives."""
+
+HASH = "xxh3_128"
+"""Hash of a block: it detects damage at the speed of memory, and is no protection against an attacker."""
+
+_FORMAT, _VERSION = "forebay checkpoint", 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """File of a checkpoint."""
+
+    name: str
+    """Its path in the folder."""
+    size: int
+    """Bytes."""
+    digests: tuple[str, ...]
+    """Digest of each block, in order."""
+    block_bytes: int
+    """Bytes of a block; the last one may have fewer."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Content of `commit.json`."""
+
+    step: int | None
+    time: datetime.datetime
+    """Time of the commit, by the clock of the process that wrote it."""
+    parts: Mapping[str, Part]
+    data: Any = None
+    """State of the loader, or of several by their names."""
+    metadata: Any = None
+
+
+def folder_of(name: str, url: Any) -> str:
+    """Returns the URL of a folder as lists have it: without a slash at the end, local paths from the root."""
+    url = url_of(name, url).removeprefix("file://").rstrip("/")
+    return url if is_url(url) or not url else os.path.abspath(url)
+
+
+def plain(name: str, value: Any) -> Any:
+    """Returns a copy of `value`, as JSON returns it.
+
+    Raises:
+        ConfigError: It is not made of lists, dicts with text as keys, text, numbers, bools and None.
+    """
+    try:
+        return json.loads(json.dumps(value, default=_number))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{name} has to be JSON ({error}): save other objects in obj") from None
+
+
+def _number(value: Any) -> Any:
+    # Numbers of numpy and torch.
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not")
+
+
+def write(url: str, commit: Commit, store: StoreOptions | None) -> None:
+    """Makes the folder `url` a checkpoint."""
+    body = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "step": commit.step,
+        "time": commit.time.isoformat(),
+        "hash": HASH,
+        "block_bytes": BLOCK,
+        "parts": [
+            {"name": part.name, "size": part.size, "digests": list(part.digests)} for part in commit.parts.values()
+        ],
+        "data": commit.data,
+        "metadata": commit.metadata,
+    }
+    with open_file(f"{url}/{COMMIT}", "wb", store=store) as file:
+        file.write(json.dumps(body | {"digest": _digest(body)}, indent=1).encode())
+
+
+def begin(url: str, store: StoreOptions | None) -> None:
+    """Marks the folder `url` as that of a checkpoint."""
+    with open_file(f"{url}/{BEGUN}", "wb", store=store) as file:
+        file.write(json.dumps({"format": _FORMAT, "version": _VERSION}).encode())
+
+
+def read(url: str, store: StoreOptions | None) -> Commit:
+    """Reads the commit of the folder `url`.
+
+    Raises:
+        NotFoundError: There is none: the folder is not a checkpoint.
+        ChecksumError, FormatError: It is damaged.
+        UnsupportedError: A newer version has written it.
+    """
+    file = f"{url}/{COMMIT}"
+    try:
+        with open_file(file, "rb", store=store) as opened:
+            text = opened.read()
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"{url} is not a checkpoint: it has no {COMMIT}, so there is none, or saving it was not finished "
+            "(forebay.checkpoint.latest finds the newest one that is whole)"
+        ) from error
+    try:
+        body = json.loads(text)
+        if body["format"] != _FORMAT:
+            raise ValueError(f"the format is {body['format']!r}")
+        if body["version"] != _VERSION:
+            raise UnsupportedError(
+                f"{file} has version {body['version']} of the format, and this release reads version {_VERSION}: use the "
+                "release that saved it, or a newer one"
+            )
+        recorded = body.pop("digest")
+        if (computed := _digest(body)) != recorded:
+            raise ChecksumError(f"{file} is damaged: its digest is {computed} and has to be {recorded}")
+        block_bytes = int(body["block_bytes"])
+        parts = [
+            Part(str(part["name"]), int(part["size"]), tuple(part["digests"]), block_bytes) for part in body["parts"]
+        ]
+        time = datetime.datetime.fromisoformat(body["time"])
+        return Commit(body["step"], time, {part.name: part for part in parts}, body["data"], body["metadata"])
+    except (ChecksumError, UnsupportedError):
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(f"{file} is not a commit of a checkpoint: {error!r}") from None
+
+
+def _digest(body: dict[str, Any]) -> str:
+    return hex_digest(HASH, json.dumps(body, sort_keys=True).encode())

@@ -1,0 +1,89 @@
+"""Ranks that save one checkpoint."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..errors import Error, _from_engine
+
+__all__ = ["Alone", "Group", "current"]
+
+_WAIT = datetime.timedelta(hours=6)
+"""Longest wait for the slowest rank's upload. A rank that dies ends the wait at once."""
+
+_Result = TypeVar("_Result")
+
+_made: tuple[Any, Any] = (lambda: None, lambda: None)
+"""Weak references to the default process group, and to the group made for it: torch ends them, before the process ends."""
+
+
+class Alone:
+    """A single process."""
+
+    rank, ranks = 0, 1
+
+    def run(self, action: Callable[[], _Result]) -> list[_Result]:
+        """Runs `action` on every rank, and returns all results in the order of ranks.
+
+        Raises:
+            Error: It failed on a rank. All ranks raise; that rank raises its own exception.
+        """
+        return [action()]
+
+    def first(self, action: Callable[[], _Result]) -> _Result:
+        """Runs `action` on rank 0, and returns its result on all ranks. It fails as `run` does."""
+        return self.run(lambda: action() if self.rank == 0 else None)[0]  # type: ignore[return-value]
+
+
+class Group(Alone):
+    """Processes of a process group of torch, each of which calls the same methods."""
+
+    def __init__(self, group: Any) -> None:
+        import torch.distributed as dist
+
+        self._group = group
+        self.rank, self.ranks = dist.get_rank(group), dist.get_world_size(group)
+
+    def run(self, action: Callable[[], _Result]) -> list[_Result]:
+        import torch.distributed as dist
+
+        result: Any = None
+        failed: BaseException | None = None
+        try:
+            result = action()
+        except BaseException as error:
+            # Also an interrupt, after which the other ranks would wait.
+            failed = error
+        kind = failed.kind if isinstance(failed, Error) else Error.kind
+        mine = None if failed is None else (kind, f"{type(failed).__name__}: {failed}")
+        outcomes: list[Any] = [None] * self.ranks
+        dist.all_gather_object(outcomes, (mine, result), group=self._group)
+        if failed is not None:
+            raise failed
+        for rank, (theirs, _) in enumerate(outcomes):
+            if theirs is not None:
+                kind, message = theirs
+                raise _from_engine(kind, f"rank {rank} has failed: {message}", [("rank", str(rank))])
+        return [result for _, result in outcomes]
+
+
+def current(group: Any = None) -> Alone:
+    """Returns the ranks of `group`, by default those of the default process group, or this process if there is none.
+
+    The default group is not used itself: a save in the background would disturb the order of its operations. The first call
+    makes a group of the same ranks, so all ranks make it at the same place of the program.
+    """
+    global _made
+    dist = getattr(sys.modules.get("torch"), "distributed", None)
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return Alone()
+    if group is None:
+        if _made[0]() is not dist.group.WORLD or _made[1]() is None:
+            group = dist.new_group(backend="gloo", timeout=_WAIT)
+            _made = (weakref.ref(dist.group.WORLD), weakref.ref(group))
+        group = _made[1]()
+    return Group(group)

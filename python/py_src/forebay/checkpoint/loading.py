@@ -1,0 +1,144 @@
+"""Checkpoints that are loaded."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from ..arguments import whole
+from ..errors import ConfigError
+from ..files import StoreOptions
+from . import commit, group
+from .commit import Commit, Part
+from .parts import Blocks, PartReader, Sequential
+
+__all__ = ["Checkpoint", "load"]
+
+
+class Checkpoint:
+    """Checkpoint that is committed: by `latest`, `steps`, `save`, or `Checkpoint.open(url)`."""
+
+    def __init__(self, url: str, commit: Commit, store: StoreOptions | None = None) -> None:
+        self.url = url
+        self._commit, self._store = commit, store
+
+    @classmethod
+    def open(cls, url: Any, *, store: StoreOptions | None = None) -> Checkpoint:
+        """Reads the commit of a checkpoint.
+
+        Args:
+            url: URL or path of its folder.
+            store: Settings that differ from the environment's.
+
+        Raises:
+            NotFoundError: The folder is not a checkpoint.
+            ChecksumError, FormatError: Its commit is damaged.
+            UnsupportedError: A newer version has written it.
+        """
+        url = commit.folder_of("url", url)
+        return cls(url, commit.read(url, store), store)
+
+    @property
+    def step(self) -> int | None:
+        """Training step, as it was saved."""
+        return self._commit.step
+
+    @property
+    def time(self) -> datetime.datetime:
+        """Time of the commit, in UTC."""
+        return self._commit.time
+
+    @property
+    def data(self) -> Any:
+        """State of the loader for its `load_state_dict`, or a dict of states, as it was saved."""
+        return self._commit.data
+
+    @property
+    def metadata(self) -> Any:
+        """Metadata, as it was saved."""
+        return self._commit.metadata
+
+    @property
+    def parts(self) -> Mapping[str, Part]:
+        """Files of the checkpoint by their names."""
+        return self._commit.parts
+
+    @property
+    def size(self) -> int:
+        """Bytes of all parts."""
+        return sum(part.size for part in self.parts.values())
+
+    def load(self, *, map_location: Any = None, weights_only: bool = True, part: int | None = None) -> Any:
+        """Loads the object that was saved. Each block is compared with its digest before torch sees it.
+
+        Args:
+            map_location: As in `torch.load`.
+            weights_only: As in `torch.load`: False also unpickles objects of any class, which may run code.
+            part: Number of the part. By default that of this rank, or the only one.
+
+        Raises:
+            ConfigError: There is another number of ranks than at the save.
+            NotFoundError, ChecksumError: A part is missing or damaged.
+        """
+        name = self._name(part)
+        with self.open_part(name) as file:
+            if name.endswith(".safetensors"):
+                return _tensors(file.read(), map_location)
+            import torch
+
+            return torch.load(file, map_location=map_location, weights_only=weights_only)
+
+    def open_part(self, name: str) -> PartReader:
+        """Opens a part, to be read as a binary file.
+
+        Raises:
+            ConfigError: There is no part of this name.
+            NotFoundError, ChecksumError: The part is missing, or has another size. Reads raise ChecksumError for damage.
+        """
+        if name not in self.parts:
+            raise ConfigError(f"{self.url} has no part {name!r}: it has {', '.join(sorted(self.parts)[:8])}")
+        part = self.parts[name]
+        return PartReader(Sequential(Blocks(self.url, part, self._store)), part)
+
+    def _name(self, number: int | None) -> str:
+        names = sorted(name for name in self.parts if name.rpartition("/")[2].startswith("rank-"))
+        if not names:
+            raise ConfigError(f"{self.url} was saved by torch.distributed.checkpoint: load it with its StorageReader")
+        if number is None:
+            ranks = group.current()
+            if len(names) not in (1, ranks.ranks):
+                raise ConfigError(
+                    f"{self.url} has the parts of {len(names)} ranks, and there are {ranks.ranks} now: pass part, or save with "
+                    "torch.distributed.checkpoint, which divides tensors among any number of ranks"
+                )
+            number = ranks.rank if len(names) > 1 else 0
+        return names[whole("part", number, below=len(names))]
+
+    def __repr__(self) -> str:
+        return f"<Checkpoint {self.url}: step {self.step}, {len(self.parts)} parts, {self.size} bytes>"
+
+
+def _tensors(data: bytes, map_location: Any) -> Any:
+    try:
+        import safetensors.torch as library
+    except ModuleNotFoundError:
+        raise ConfigError("this checkpoint needs the package safetensors: pip install safetensors") from None
+    tensors = library.load(data)
+    return tensors if map_location is None else {name: tensor.to(map_location) for name, tensor in tensors.items()}
+
+
+def load(url: Any, *, map_location: Any = None, weights_only: bool = True, store: StoreOptions | None = None) -> Any:
+    """Loads the object of a checkpoint: `Checkpoint.open(url).load()`.
+
+    Args:
+        url: URL or path of the checkpoint's folder.
+        map_location: As in `torch.load`.
+        weights_only: As in `torch.load`.
+        store: Settings that differ from the environment's.
+
+    Raises:
+        NotFoundError: The folder is not a checkpoint, or a part is missing.
+        ChecksumError: A part is damaged.
+    """
+    return Checkpoint.open(url, store=store).load(map_location=map_location, weights_only=weights_only)

@@ -1,0 +1,234 @@
+"""Checkpoints of a folder: found, listed, removed."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._forebay import is_url
+from ..arguments import seconds, whole
+from ..errors import ChecksumError, FormatError, NotFoundError
+from ..files import File, StoreOptions, list_files, remove_files
+from . import commit
+from .commit import BEGUN, COMMIT, Commit, folder_of
+from .loading import Checkpoint
+
+__all__ = [
+    "Found",
+    "clear",
+    "clear_all_but",
+    "latest",
+    "remove",
+    "remove_incomplete",
+    "remove_oldest",
+    "retain",
+    "steps",
+    "survey",
+]
+
+_log = logging.getLogger("forebay")
+
+_READS = 16
+"""Commits that are read at a time."""
+
+
+@dataclass
+class Found:
+    """Folder of a checkpoint, whole or not."""
+
+    url: str
+    files: list[File] = field(default_factory=list)
+    has_commit: bool = False
+    commit: Commit | None = None
+    problem: str | None = None
+    """Reason why it is not whole."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files."""
+        return sum(file.size or 0 for file in self.files)
+
+    @property
+    def time(self) -> datetime.datetime:
+        """Time of its commit, or of its newest file without one."""
+        if self.commit is not None:
+            return self.commit.time
+        oldest = datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
+        return max((file.modified or oldest for file in self.files), default=oldest)
+
+
+def survey(prefix: str, store: StoreOptions | None, *, reads: bool = True) -> list[Found]:
+    """Returns the folders of checkpoints under a folder, oldest first, by one list and the commits.
+
+    Args:
+        prefix: URL or path of the folder.
+        store: Settings that differ from the environment's.
+        reads: Read the commits. Without it, none is known to be whole.
+
+    Raises:
+        UnsupportedError: A newer version has written a commit.
+    """
+    prefix = folder_of("prefix", prefix)
+    files = list(list_files(f"{prefix}/", store=store))
+    places = [file.url.rpartition("/") for file in files]
+    found = {folder: Found(folder) for folder, _, name in places if name in (BEGUN, COMMIT)}
+    for file, (folder, _, name) in zip(files, places):
+        # A file belongs to the nearest folder above it.
+        while folder not in found and len(folder) > len(prefix):
+            folder = folder.rpartition("/")[0]
+        if folder in found:
+            found[folder].files.append(file)
+            found[folder].has_commit |= file.url == f"{folder}/{COMMIT}"
+    if reads:
+        with ThreadPoolExecutor(_READS, "forebay-checkpoint") as pool:
+            list(pool.map(lambda each: _examine(each, store), found.values()))
+    return sorted(found.values(), key=lambda each: (each.time, -1 if each.commit is None else each.commit.step or -1))
+
+
+def _examine(found: Found, store: StoreOptions | None) -> None:
+    """Reads the commit, and compares it with the list."""
+    if not found.has_commit:
+        found.problem = "saving was not finished"
+        return
+    try:
+        found.commit = commit.read(found.url, store)
+    except (ChecksumError, FormatError, NotFoundError) as error:
+        found.problem = str(error)
+        return
+    sizes = {file.url: file.size for file in found.files}
+    for part in found.commit.parts.values():
+        size = sizes.get(f"{found.url}/{part.name}", -1)
+        if size == -1:
+            found.problem = f"{part.name} is missing"
+        elif size != part.size:
+            found.problem = f"{part.name} has {size} bytes and has to have {part.size}"
+        if found.problem is not None:
+            return
+
+
+def steps(prefix: Any, *, store: StoreOptions | None = None) -> list[Checkpoint]:
+    """Lists the checkpoints under a folder that are whole, oldest first.
+
+    One list finds them, and their commits are read in parallel. The list has the size of each part too: a checkpoint that
+    lacks one, or has one of another size, is left out with a warning in the log.
+
+    Args:
+        prefix: URL or path of the folder.
+        store: Settings that differ from the environment's.
+
+    Raises:
+        UnsupportedError: A newer version has written one of them.
+        Error: The store fails; see `forebay.errors`.
+    """
+    whole_ones = []
+    for found in survey(prefix, store):
+        if found.problem is None and found.commit is not None:
+            whole_ones.append(Checkpoint(found.url, found.commit, store))
+        elif found.has_commit:
+            _log.warning("%s is left out, because it is not whole: %s", found.url, found.problem)
+    return whole_ones
+
+
+def latest(prefix: Any, *, store: StoreOptions | None = None) -> Checkpoint | None:
+    """Returns the newest checkpoint under a folder that is whole, or None. The arguments are those of `steps`."""
+    return next(reversed(steps(prefix, store=store)), None)
+
+
+def retain(prefix: Any, keep: int, *, store: StoreOptions | None = None) -> list[str]:
+    """Removes the oldest checkpoints under a folder, with all files in their folders.
+
+    Only those that are whole are counted and removed, so the newest whole one always stays.
+
+    Args:
+        prefix: URL or path of the folder.
+        keep: Number of checkpoints that stay, at least 1.
+        store: Settings that differ from the environment's.
+
+    Returns:
+        The URLs of the removed ones.
+
+    Raises:
+        AccessError: The store denies the removal.
+    """
+    return remove_oldest(survey(prefix, store), whole("keep", keep, least=1), store)
+
+
+def remove_oldest(found: list[Found], keep: int, store: StoreOptions | None) -> list[str]:
+    """Removes all but the last `keep` of the whole checkpoints in `found`, and returns their URLs."""
+    old = [each for each in found if each.problem is None]
+    old = old[: max(len(old) - keep, 0)]
+    for each in old:
+        _remove(each, store)
+    return [each.url for each in old]
+
+
+def remove_incomplete(prefix: Any, *, age: float = 86400.0, store: StoreOptions | None = None) -> list[str]:
+    """Removes what unfinished saves have left under a folder.
+
+    Args:
+        prefix: URL or path of the folder.
+        age: Seconds since the last change of a folder. A newer one may be that of a save in progress, whose upload is
+            not visible before its end.
+        store: Settings that differ from the environment's.
+
+    Returns:
+        The URLs of the removed folders.
+
+    Raises:
+        AccessError: The store denies the removal.
+    """
+    age = 0.0 if age == 0 else seconds("age", age)
+    before = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=age)
+    old = [found for found in survey(prefix, store, reads=False) if not found.has_commit and found.time <= before]
+    for found in old:
+        _remove(found, store)
+    return [found.url for found in old]
+
+
+def remove(url: Any, *, store: StoreOptions | None = None) -> None:
+    """Removes the checkpoint of a URL, with all files in its folder. One that does not exist is no error.
+
+    Args:
+        url: URL or path of the checkpoint.
+        store: Settings that differ from the environment's.
+
+    Raises:
+        AccessError: The store denies the removal.
+    """
+    url = folder_of("url", url)
+    for found in survey(url, store, reads=False):
+        if found.url == url:
+            _remove(found, store)
+
+
+def clear(found: Found, store: StoreOptions | None) -> None:
+    """Removes the files of a folder but its mark: the commit first, so that no commit names a part that is gone."""
+    if found.has_commit:
+        remove_files([f"{found.url}/{COMMIT}"], store=store)
+    clear_all_but(found, {COMMIT, BEGUN}, store)
+
+
+def clear_all_but(found: Found, names: set[str], store: StoreOptions | None) -> None:
+    """Removes the files of a folder whose names are not in `names`."""
+    keep = {f"{found.url}/{name}" for name in names}
+    removed = [file for file in found.files if file.url not in keep]
+    remove_files(removed, store=store)
+    if not is_url(found.url):
+        # Only a file system has folders without files.
+        folders = {file.url.rpartition("/")[0] for file in removed} - {found.url}
+        for folder in sorted(folders, key=len, reverse=True):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+
+
+def _remove(found: Found, store: StoreOptions | None) -> None:
+    clear(found, store)
+    remove_files([f"{found.url}/{BEGUN}"], store=store)
+    if not is_url(found.url):
+        with contextlib.suppress(OSError):
+            os.rmdir(found.url)

@@ -1,0 +1,196 @@
+"""Checkpoints that are saved, at once or behind training."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ..arguments import flag, one_of
+from ..errors import ConfigError
+from ..files import StoreOptions
+from . import group
+from .commit import Part
+from .folder import Folder
+from .loading import Checkpoint
+from .parts import PartWriter
+from .snapshot import snapshot
+
+__all__ = ["Saving", "save"]
+
+
+class Saving:
+    """Save that runs behind training: by `save(..., wait=False)`.
+
+    A program that ends waits for it. Its error is raised by `wait`, or else by the next save.
+    """
+
+    def __init__(self, action: Any) -> None:
+        self._action, self._checkpoint, self._error = action, None, None
+        # Not a daemon: the interpreter waits for it.
+        self._thread = threading.Thread(target=self._run, name="forebay-checkpoint")
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._checkpoint = self._action()
+        except BaseException as error:
+            self._error = error
+        # The copy of the state is free from here on.
+        self._action = None
+
+    @property
+    def is_done(self) -> bool:
+        """True after the commit, and after a failure."""
+        return not self._thread.is_alive()
+
+    def wait(self) -> Checkpoint:
+        """Waits for the commit.
+
+        Returns:
+            The checkpoint.
+
+        Raises:
+            Error: The save has failed, on this rank or on another one; there is no checkpoint.
+        """
+        self._thread.join()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        if self._checkpoint is None:
+            raise ConfigError("this save has failed, and its error was raised before")
+        return self._checkpoint
+
+
+_behind: Saving | None = None
+"""The last save behind training."""
+
+
+def wait_for_last() -> None:
+    """Waits for the save behind training, if there is one, and raises its error unless that was raised before."""
+    global _behind
+    last, _behind = _behind, None
+    if last is not None:
+        last._thread.join()
+        if last._error is not None:
+            last.wait()
+
+
+def save(
+    obj: Any,
+    url: Any,
+    *,
+    step: int | None = None,
+    data: Any = None,
+    metadata: Any = None,
+    overwrite: bool = False,
+    keep: int | None = None,
+    per_rank: bool = False,
+    format: str = "torch",
+    wait: bool = True,
+    store: StoreOptions | None = None,
+) -> Any:
+    """Saves a checkpoint: it exists as a whole, or not at all.
+
+    All ranks of a process group call it. The commit is written when every part is in the store. If a rank fails, all ranks
+    raise and there is no checkpoint; whatever a killed job has left is no checkpoint either.
+
+    One save runs at a time: a save waits for the one before it, and raises the error of that one if nothing has raised it.
+
+    Args:
+        obj: Object for `torch.save`, such as a dict of states. For the format "safetensors" a dict of tensors by name.
+        url: URL or path of the checkpoint's folder, such as "s3://bucket/run/step-1000".
+        step: Training step.
+        data: The loader, or a dict of several loaders, or their states. The state is taken now, on rank 0.
+        metadata: Facts to find again, as JSON.
+        overwrite: Replace a checkpoint of this URL, which stays whole until the commit.
+        keep: Checkpoints in the folder above that stay after the commit; the oldest others are removed. None: all.
+        per_rank: Save the object of each rank. Without it, that of rank 0: the others may pass None.
+        format: "torch", or "safetensors" (needs the package of that name).
+        wait: Wait for the commit. Without it, return as soon as the object is copied to host memory, and save behind
+            training.
+        store: Settings of the store that differ from the environment's.
+
+    Returns:
+        The `Checkpoint`; with `wait=False` a `Saving`, whose `wait` returns it.
+
+    Raises:
+        ConfigError: An argument is wrong, or the folder is a checkpoint and `overwrite` is not set.
+        AccessError, NetworkError, FullError: The store does not take it.
+    """
+    global _behind
+    ranks = group.current()
+
+    def prepare() -> _Writer:
+        prepared = Folder(url, step=step, data=data, metadata=metadata, overwrite=overwrite, keep=keep, store=store)
+        is_ours = flag("per_rank", per_rank) or ranks.rank == 0
+        if one_of("format", format, ("torch", "safetensors")) == "safetensors" and is_ours:
+            _safetensors(obj)
+        value = snapshot(obj) if is_ours and not flag("wait", wait) else obj
+        return _Writer(prepared, ranks, value, is_ours, format)
+
+    made: list[_Writer] = []
+
+    def begin() -> None:
+        # On all ranks, so that a failure of the last save ends this one on all of them. Ranks exchange only the outcome.
+        wait_for_last()
+        made.append(prepare())
+
+    ranks.run(begin)
+    run = made[0].run
+    if wait:
+        return run()
+    _behind = Saving(run)
+    return _behind
+
+
+class _Writer:
+    """Save of one rank."""
+
+    def __init__(self, folder: Folder, ranks: group.Alone, obj: Any, is_ours: bool, format: str) -> None:
+        self._folder, self._ranks, self._obj, self._is_ours, self._format = folder, ranks, obj, is_ours, format
+
+    def run(self) -> Checkpoint:
+        folder, ranks = self._folder, self._ranks
+        start = ranks.first(folder.begin)
+        parts = [part for part in ranks.run(lambda: self._write(start)) if part is not None]
+        done = ranks.first(lambda: folder.commit(parts))
+        return Checkpoint(folder.url, done, folder.store)
+
+    def _write(self, start: str) -> Part | None:
+        if not self._is_ours:
+            return None
+        obj, self._obj = self._obj, None
+        suffix = "pt" if self._format == "torch" else "safetensors"
+        name = f"{start}rank-{self._ranks.rank:05}.{suffix}"
+        with PartWriter(self._folder.url, name, self._folder.store) as file:
+            if self._format == "torch":
+                _pickle(obj, file)
+            else:
+                file.write(_safetensors(obj).save(obj))
+        assert file.part is not None
+        return file.part
+
+
+def _pickle(obj: Any, file: PartWriter) -> None:
+    import torch
+
+    try:
+        torch.save(obj, file)
+    except RuntimeError:
+        # Of torch, for a file that has failed.
+        if file.failure is not None:
+            raise file.failure from None
+        raise
+
+
+def _safetensors(obj: Any) -> Any:
+    """Returns the module that writes `obj`."""
+    try:
+        import safetensors.torch as library
+    except ModuleNotFoundError:
+        raise ConfigError('format="safetensors" needs the package safetensors: pip install safetensors') from None
+    import torch
+
+    if not isinstance(obj, dict) or not all(isinstance(key, str) and isinstance(obj[key], torch.Tensor) for key in obj):
+        raise ConfigError('format="safetensors" takes a dict of tensors by name: save other objects with format="torch"')
+    return library

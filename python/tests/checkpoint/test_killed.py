@@ -1,0 +1,132 @@
+"""Jobs that are killed at any point of a save: the last whole checkpoint stays, and the job continues from it."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+
+# Each job is a forked child, because the import of torch takes much longer than a job.
+JOBS = """
+import os, signal, sys
+import torch
+import forebay as fb
+from forebay import checkpoint
+from forebay.checkpoint import commit
+from forebay.files import stores
+
+torch.set_num_threads(1)
+commit.BLOCK = 1 << 16
+place, overwrites = sys.argv[1], sys.argv[2] == "overwrite"
+changes = kills_at = 0
+
+
+def changes_the_store(action):
+    # The process ends before or after a change: `kills_at` counts both.
+    def changed(*arguments):
+        step()
+        result = action(*arguments)
+        step()
+        return result
+
+    return changed
+
+
+def step():
+    global changes
+    changes += 1
+    if changes == kills_at:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Upload:
+    def __init__(self, upload):
+        self.write, self.finish = map(changes_the_store, (upload.write, upload.finish))
+        self.abandon = upload.abandon
+
+
+class Stores:
+    def __init__(self, stores):
+        self.stores = stores
+        self.remove = changes_the_store(stores.remove)
+
+    def upload(self, *arguments):
+        return Upload(self.stores.upload(*arguments))
+
+    def __getattr__(self, name):
+        return getattr(self.stores, name)
+
+
+real = stores._forebay.ObjectStores
+stores._forebay = type("", (), {"ObjectStores": lambda settings: Stores(real(settings))})
+
+
+def train(url):
+    last = checkpoint.latest(url)
+    weights = torch.zeros(1 << 15) if last is None else last.load()["weights"]
+    for number in range(0 if last is None else last.step + 1, 3):
+        weights += 1
+        name = "last" if overwrites else f"step-{number}"
+        options = {"overwrite": True} if overwrites else {"keep": 1}
+        saved = checkpoint.save({"weights": weights}, f"{url}/{name}", step=number, wait=number != 1, **options)
+        if number == 1:
+            saved.wait()
+
+
+def job(url, kills):
+    # Runs a job in a child, and returns its status and its number of changes.
+    global changes, kills_at
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        changes, kills_at = 0, kills
+        try:
+            train(url)
+            os.write(writes, str(changes).encode())
+            os._exit(0)
+        except BaseException as error:
+            os.write(2, repr(error).encode())
+            os._exit(1)
+    os.close(writes)
+    found = os.read(reads, 100)
+    os.close(reads)
+    return os.waitpid(child, 0)[1], int(found or 0)
+
+
+def weights_of(found):
+    return found.load()["weights"].unique().tolist()
+
+
+status, count = job(f"{place}/undisturbed", 0)
+assert status == 0 and count > 20, (status, count)
+least = None
+for kills in range(1, count + 1):
+    url = f"{place}/{kills}"
+    status, _ = job(url, kills)
+    assert status == signal.SIGKILL, (kills, status)
+    last = checkpoint.latest(url)
+    assert least is None or last.step >= least, (kills, least)
+    if last is not None:
+        # A later kill loses no checkpoint.
+        least = last.step
+        assert weights_of(last) == [last.step + 1], kills
+    status, _ = job(url, 0)
+    assert status == 0, kills
+    last = checkpoint.latest(url)
+    assert (last.step, weights_of(last)) == (2, [3.0]), kills
+    checkpoint.retain(url, 1)
+    checkpoint.remove_incomplete(url, age=0)
+    left = {file.url.removeprefix(f"{last.url}/") for file in fb.list_files(f"{url}/")}
+    allowed = {"begun.json", "commit.json", *last.parts}
+    # After the last commit a job that starts again has nothing to save, so nothing to remove.
+    assert left == allowed or left > allowed and overwrites and least == 2, (kills, left)
+print("all", count, least)
+"""
+
+
+@pytest.mark.parametrize("mode", ["keep", "overwrite"])
+def test_no_kill_at_any_point_of_a_save_loses_the_last_whole_checkpoint(place, mode):
+    done = subprocess.run([sys.executable, "-c", JOBS, place, mode], capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("all") and done.stdout.split()[2] == "2"

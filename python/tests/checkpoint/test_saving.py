@@ -1,0 +1,308 @@
+"""Checkpoints of one process, in a folder and in a bucket."""
+
+import collections
+import json
+import threading
+
+import pytest
+
+import forebay as fb
+from forebay import checkpoint
+
+torch = pytest.importorskip("torch")
+
+
+def state(seed=0, length=5000):
+    weights = torch.arange(length, dtype=torch.float32) + seed
+    return {"model": {"weight": weights, "view": weights[10:20]}, "epoch": seed}
+
+
+def equal(a, b):
+    return torch.equal(a["model"]["weight"], b["model"]["weight"]) and a["epoch"] == b["epoch"]
+
+
+def write(url, text):
+    with fb.open(url, "wb") as file:
+        file.write(text)
+
+
+def read(url):
+    with fb.open(url) as file:
+        return file.read()
+
+
+def test_a_checkpoint_loads_as_it_was_saved(place):
+    facts = {"loss": 0.5, "name": "run"}
+    saved = checkpoint.save(state(3), f"{place}/step-10", step=10, data={"epoch": 1}, metadata=facts)
+    assert equal(checkpoint.load(f"{place}/step-10"), state(3))
+    found = checkpoint.Checkpoint.open(f"{place}/step-10")
+    assert (found.step, found.data, found.metadata, found.time) == (10, {"epoch": 1}, facts, saved.time)
+    assert list(found.parts) == ["rank-00000.pt"] and found.size == saved.size > 20000
+    loaded = found.load()["model"]
+    assert loaded["view"].untyped_storage().data_ptr() == loaded["weight"].untyped_storage().data_ptr()
+
+
+def test_parts_of_several_blocks_load(place):
+    big = state(length=5 << 20)
+    saved = checkpoint.save(big, f"{place}/big")
+    assert len(saved.parts["rank-00000.pt"].digests) == 3
+    assert equal(saved.load(), big)
+
+
+def test_a_loader_gives_its_state(place, pictures):
+    loader = fb.Loader(local=str(pictures), batch_size=8, fields={"y": fb.Scalar("class")}, shuffle=True, framework="numpy")
+    rows = iter(loader)
+    first = [list(next(rows)["y"]) for _ in range(3)]
+    saved = checkpoint.save({}, f"{place}/1", data=loader)
+    rest = [list(batch["y"]) for batch in rows]
+    loader.load_state_dict(saved.data)
+    assert [list(batch["y"]) for batch in loader] == rest and first
+    both = checkpoint.save({}, f"{place}/2", data={"train": loader, "val": {"epoch": 3}}).data
+    assert sorted(both) == ["train", "val"] and both["train"] == loader.state_dict()
+
+
+def test_steps_are_listed_from_the_oldest_to_the_newest(place):
+    assert checkpoint.steps(place) == [] and checkpoint.latest(place) is None
+    for step in (3, 20, 100):
+        checkpoint.save(state(step), f"{place}/step-{step}", step=step)
+    assert [found.step for found in checkpoint.steps(place)] == [3, 20, 100]
+    assert equal(checkpoint.latest(place).load(), state(100))
+    assert checkpoint.latest(f"{place}/step-20").step == 20
+
+
+def test_only_the_newest_stay(place):
+    for step in range(4):
+        checkpoint.save(state(step), f"{place}/step-{step}", step=step, keep=2)
+        assert [found.step for found in checkpoint.steps(place)] == [step - 1, step][-step - 1 :]
+    left = {file.url.removeprefix(f"{place}/") for file in fb.list_files(f"{place}/")}
+    assert left == {f"step-{step}/{name}" for step in (2, 3) for name in ("begun.json", "commit.json", "rank-00000.pt")}
+    assert checkpoint.retain(place, 1) == [f"{place}/step-2"]
+    checkpoint.remove(f"{place}/step-3")
+    checkpoint.remove(f"{place}/step-3")
+    assert list(fb.list_files(f"{place}/")) == []
+
+
+def test_files_of_others_stay(place):
+    checkpoint.save(state(), f"{place}/a/step-1")
+    write(f"{place}/a/notes.txt", b"mine")
+    checkpoint.save(state(), f"{place}/a/step-2", keep=1)
+    assert [file.url.removeprefix(f"{place}/a/") for file in fb.list_files(f"{place}/a/", masks="*.txt")] == ["notes.txt"]
+
+
+def test_a_checkpoint_is_replaced_only_if_that_is_asked_for(place):
+    url = f"{place}/last"
+    checkpoint.save(state(1), url)
+    with pytest.raises(fb.ConfigError, match="is a checkpoint already: .*overwrite=True"):
+        checkpoint.save(state(2), url)
+    assert equal(checkpoint.load(url), state(1))
+    checkpoint.save(state(2), url, overwrite=True)
+    assert equal(checkpoint.load(url), state(2))
+
+
+def test_a_folder_without_a_commit_is_no_checkpoint(place):
+    url = f"{place}/step-1"
+    checkpoint.save(state(1), url, step=1)
+    checkpoint.save(state(2), f"{place}/step-2", step=2)
+    fb.remove_files([f"{place}/step-2/commit.json"])
+    with pytest.raises(fb.NotFoundError, match="no commit.json, so there is none, or saving it was not finished"):
+        checkpoint.load(f"{place}/step-2")
+    assert checkpoint.latest(place).url == url
+    assert checkpoint.remove_incomplete(place, age=10**9) == []
+    assert checkpoint.remove_incomplete(place, age=0) == [f"{place}/step-2"]
+    assert equal(checkpoint.latest(place).load(), state(1))
+
+
+def test_damage_is_found_before_torch_sees_it(place):
+    url = f"{place}/step-1"
+    saved = checkpoint.save(state(length=5 << 20), url)
+    part = f"{url}/rank-00000.pt"
+    content = bytearray(read(part))
+    content[9 << 20] ^= 1
+    write(part, bytes(content))
+    digest = saved.parts["rank-00000.pt"].digests[1]
+    with pytest.raises(fb.ChecksumError, match=f"damaged in its bytes 8388608 to 16777216: .* has to be {digest}"):
+        saved.load()
+    write(part, bytes(content[:-1]))
+    with pytest.raises(fb.ChecksumError, match=f"has {len(content) - 1} bytes and has to have {len(content)}"):
+        saved.load()
+    assert checkpoint.latest(place) is None
+    fb.remove_files([part])
+    with pytest.raises(fb.NotFoundError, match="is missing, which the checkpoint's commit has: load another step"):
+        saved.load()
+    assert checkpoint.latest(place) is None
+
+
+def test_a_damaged_commit_is_an_error(place):
+    url = f"{place}/step-1"
+    checkpoint.save(state(), url, step=1)
+    text = read(f"{url}/commit.json")
+    for damaged, kind, message in [
+        (text.replace(b'"step": 1', b'"step": 2'), fb.ChecksumError, "commit.json is damaged"),
+        (text.replace(b'"version": 1', b'"version": 2'), fb.UnsupportedError, "version 2 .* reads version 1"),
+        (text[:100], fb.FormatError, "is not a commit of a checkpoint"),
+        (b"[]", fb.FormatError, "is not a commit of a checkpoint"),
+        (b'{"format": "other"}', fb.FormatError, "the format is 'other'"),
+    ]:
+        write(f"{url}/commit.json", damaged)
+        with pytest.raises(kind, match=message):
+            checkpoint.load(url)
+
+
+def test_arguments_are_checked(tmp_path):
+    for arguments, message in [
+        ({"step": -1}, "step"),
+        ({"keep": 0}, "keep"),
+        ({"data": object()}, "data has to be JSON"),
+        ({"metadata": {1: {2}}}, "metadata has to be JSON"),
+        ({"format": "onnx"}, "format"),
+        ({"overwrite": "yes"}, "overwrite"),
+        ({"wait": "no"}, "wait"),
+    ]:
+        with pytest.raises(fb.ConfigError, match=message):
+            checkpoint.save(state(), tmp_path / "x", **arguments)
+    with pytest.raises(fb.ConfigError, match="url has to be that of a folder"):
+        checkpoint.save(state(), "s3:///")
+    assert not (tmp_path / "x").exists()
+
+
+def test_an_object_that_cannot_be_pickled_leaves_no_checkpoint(place):
+    with pytest.raises(Exception, match="pickle"):
+        checkpoint.save({"a": threading.Lock()}, f"{place}/step-1")
+    assert checkpoint.latest(place) is None
+    checkpoint.save(state(), f"{place}/step-1")
+
+
+def test_safetensors_are_files_of_that_format(place):
+    library = pytest.importorskip("safetensors.torch")
+    tensors = {"a": torch.ones(3, 4), "b": torch.arange(5)}
+    url = f"{place}/step-1"
+    checkpoint.save(tensors, url, format="safetensors")
+    assert torch.equal(library.load(read(f"{url}/rank-00000.safetensors"))["a"], tensors["a"])
+    loaded = checkpoint.load(url, map_location="cpu")
+    assert all(torch.equal(loaded[name], tensors[name]) for name in tensors)
+    with pytest.raises(fb.ConfigError, match="takes a dict of tensors by name"):
+        checkpoint.save(state(), f"{place}/step-2", format="safetensors")
+
+
+def test_a_save_behind_training_has_the_state_of_its_call(place):
+    live = state(1)
+    saving = checkpoint.save(live, f"{place}/step-1", wait=False)
+    live["model"]["weight"].zero_()
+    live["epoch"] = 7
+    assert equal(saving.wait().load(), state(1)) and saving.is_done
+    assert saving.wait().url == f"{place}/step-1"
+
+
+def test_the_next_save_raises_the_error_of_the_one_before(place):
+    checkpoint.save(state(1), f"{place}/step-1")
+    failing = checkpoint.save(state(2), f"{place}/step-1", wait=False)
+    with pytest.raises(fb.ConfigError, match="is a checkpoint already"):
+        checkpoint.save(state(3), f"{place}/step-3")
+    with pytest.raises(fb.ConfigError, match="its error was raised before"):
+        failing.wait()
+    failing = checkpoint.save(state(2), f"{place}/step-1", wait=False)
+    with pytest.raises(fb.ConfigError, match="is a checkpoint already"):
+        failing.wait()
+    checkpoint.save(state(3), f"{place}/step-3")
+
+
+def test_a_snapshot_shares_nothing_with_its_source():
+    from forebay.checkpoint.snapshot import snapshot
+
+    module = torch.nn.Linear(2, 2)
+    source = {
+        "state": module.state_dict(),
+        "parameter": module.weight,
+        "pair": (torch.ones(2), [torch.ones(2)]),
+        "default": collections.defaultdict(list, a=[torch.ones(1)]),
+        "empty": torch.empty(0),
+        "sparse": torch.eye(2).to_sparse(),
+        "conjugate": torch.tensor([1j]).conj(),
+        "other": {1, 2},
+    }
+    source["again"] = source["pair"]
+    copied = snapshot(source)
+    with torch.no_grad():
+        module.weight.zero_()
+        source["pair"][0].zero_()
+        source["pair"][1].clear()
+        source["default"]["a"][0].zero_()
+    assert copied["state"]["weight"].abs().sum() > 0 and type(copied["state"]) is collections.OrderedDict
+    assert isinstance(copied["parameter"], torch.nn.Parameter) and copied["parameter"].requires_grad
+    assert copied["parameter"].data_ptr() == copied["state"]["weight"].data_ptr()
+    assert copied["pair"][0].sum() == 2 and len(copied["pair"][1]) == 1 and copied["again"] is copied["pair"]
+    assert copied["default"]["a"][0].item() == 1 and copied["default"]["b"] == []
+    assert copied["other"] == {1, 2} and copied["other"] is not source["other"]
+    assert copied["sparse"].to_dense().sum() == 2
+    assert copied["conjugate"].resolve_conj().item() == -1j
+
+
+def test_the_command_lists_checkpoints(place, capsys):
+    from forebay.checkpoint.__main__ import main
+
+    assert main([place]) == 0 and "no checkpoint under" in capsys.readouterr().out
+    checkpoint.save(state(), f"{place}/step-1", step=1)
+    checkpoint.save(state(), f"{place}/step-2", step=2)
+    assert main([place]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["1", "2"] and all(line.endswith("whole") for line in lines)
+    fb.remove_files([f"{place}/step-2/rank-00000.pt"])
+    assert main([place]) == 1 and "rank-00000.pt is missing" in capsys.readouterr().out
+    fb.remove_files([f"{place}/step-2/commit.json"])
+    assert main([place]) == 1 and "saving was not finished" in capsys.readouterr().out
+    assert main([place, "--remove-incomplete", "--age", "0"]) == 0
+    assert f"removed {place}/step-2" in capsys.readouterr().out
+
+
+def test_a_commit_is_readable_text(tmp_path):
+    checkpoint.save(state(), tmp_path / "step-1", step=1, data={"epoch": 2})
+    body = json.loads((tmp_path / "step-1" / "commit.json").read_text())
+    assert body["step"] == 1 and body["data"] == {"epoch": 2} and body["parts"][0]["name"] == "rank-00000.pt"
+
+
+def test_the_start_of_a_part_is_read_again_after_its_end(place):
+    saved = checkpoint.save(state(length=10 << 20), f"{place}/step-1")
+    with saved.open_part("rank-00000.pt") as file:
+        whole = file.read()
+        file.seek(0)
+        assert file.read(100) == whole[:100] and len(whole) == file.seek(0, 2) == saved.size
+    assert len(saved.parts["rank-00000.pt"].digests) == 6
+
+
+def test_a_path_may_be_a_url_or_relative(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for url in (f"file://{tmp_path}/a", "b", "./c/", tmp_path / "d"):
+        checkpoint.save(state(1), url)
+        with pytest.raises(fb.ConfigError, match="is a checkpoint already"):
+            checkpoint.save(state(1), url)
+        checkpoint.save(state(2), url, overwrite=True)
+        assert equal(checkpoint.load(url), state(2)) and equal(checkpoint.latest(url).load(), state(2))
+    assert len(checkpoint.steps(".")) == 4
+    checkpoint.remove("b")
+    checkpoint.remove(f"file://{tmp_path}/c")
+    assert sorted(found.url for found in checkpoint.steps(tmp_path)) == [f"{tmp_path}/a", f"{tmp_path}/d"]
+
+
+def test_a_replaced_checkpoint_leaves_only_the_new_files(place):
+    url = f"{place}/last"
+    for number in range(3):
+        checkpoint.save(state(number), url, overwrite=True, wait=number != 1)
+    assert equal(checkpoint.load(url), state(2))
+    (part,) = checkpoint.latest(place).parts
+    left = {file.url.removeprefix(f"{url}/") for file in fb.list_files(f"{url}/")}
+    assert left == {"begun.json", "commit.json", part} and part.endswith("/rank-00000.pt")
+
+
+def test_the_checkpoint_that_was_saved_last_is_the_newest_although_a_clock_was_ahead(place, monkeypatch):
+    from forebay.checkpoint import folder
+
+    class Ahead(folder.datetime.datetime):
+        @classmethod
+        def now(cls, zone):
+            return super().now(zone) + folder.datetime.timedelta(days=1)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(folder.datetime, "datetime", Ahead)
+        checkpoint.save(state(1), f"{place}/step-1", step=1, keep=1)
+    checkpoint.save(state(2), f"{place}/step-2", step=2, keep=1)
+    assert [found.step for found in checkpoint.steps(place)] == [2]
