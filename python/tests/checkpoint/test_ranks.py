@@ -124,3 +124,28 @@ def test_a_wrong_argument_on_one_rank_fails_all(tmp_path):
     body = """found["error"] = outcome(lambda: checkpoint.save({}, f"{url}/1", keep=rank))"""
     first, second = run(body, tmp_path, tmp_path / "run", 2)
     assert "keep" in first["error"] and "rank 0 has failed" in second["error"]
+
+
+def test_ranks_that_save_to_different_folders_fail(tmp_path):
+    body = """found["error"] = outcome(lambda: checkpoint.save({}, f"{url}/{rank}", per_rank=True))"""
+    for found in run(body, tmp_path, tmp_path / "run", 2):
+        assert "the ranks save to different folders" in found["error"] and f"{tmp_path}/run/1" in found["error"]
+
+
+def test_a_rank_that_ends_fails_the_others(tmp_path):
+    body = """
+        if rank == 1:
+            parts.PartWriter._append = lambda self, block: os._exit(0)
+        try:
+            checkpoint.save({}, f"{url}/1", per_rank=True)
+        except fb.NetworkError as error:
+            found["error"] = str(error)
+        assert checkpoint.latest(url) is None
+        with open(f"{results}/{rank}.json", "w") as file:
+            json.dump(found, file)
+        os._exit(0)
+    """
+    (tmp_path / "results-2").mkdir()
+    (tmp_path / "results-2" / "1.json").write_text("{}")
+    first, _ = run(body, tmp_path, tmp_path / "run", 2)
+    assert "a rank does not respond, it may have ended" in first["error"]

@@ -15,7 +15,7 @@ from ..files import StoreOptions
 from ..files import open as open_file
 from ..files.stores import url_of
 
-__all__ = ["BEGUN", "BLOCK", "COMMIT", "HASH", "Commit", "Part", "begin", "folder_of", "plain", "read", "write"]
+__all__ = ["BEGUN", "BLOCK", "COMMIT", "HASH", "Commit", "Part", "begin", "folder_of", "parse", "plain", "read", "write"]
 
 COMMIT = "commit.json"
 """Name of the file that makes a folder a checkpoint."""
@@ -72,9 +72,12 @@ def plain(name: str, value: Any) -> Any:
         ConfigError: It is not made of lists, dicts with text as keys, text, numbers, bools and None.
     """
     try:
-        return json.loads(json.dumps(value, default=_number))
-    except (TypeError, ValueError) as error:
+        text = json.dumps(value, default=_number)
+    except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{name} has to be JSON ({error}): save other objects in obj") from None
+    if (key := _other_key(value)) is not None:
+        raise ConfigError(f"{name} has to be JSON, where keys are text, and it has the key {key}: save it in obj")
+    return json.loads(text)
 
 
 def _number(value: Any) -> Any:
@@ -82,6 +85,16 @@ def _number(value: Any) -> Any:
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
         return value.item()
     raise TypeError(f"{type(value).__name__} is not")
+
+
+def _other_key(value: Any) -> str | None:
+    """Returns a key that JSON would make text of, as text."""
+    if isinstance(value, dict):
+        other = next((repr(key) for key in value if not isinstance(key, str)), None)
+        return other or _other_key(list(value.values()))
+    if isinstance(value, (list, tuple)):
+        return next(filter(None, map(_other_key, value)), None)
+    return None
 
 
 def write(url: str, commit: Commit, store: StoreOptions | None) -> None:
@@ -126,6 +139,11 @@ def read(url: str, store: StoreOptions | None) -> Commit:
             f"{url} is not a checkpoint: it has no {COMMIT}, so there is none, or saving it was not finished "
             "(forebay.checkpoint.latest finds the newest one that is whole)"
         ) from error
+    return parse(file, text)
+
+
+def parse(file: str, text: bytes) -> Commit:
+    """Returns the commit that is the content of `file`. It raises what `read` does."""
     try:
         body = json.loads(text)
         if body["format"] != _FORMAT:
@@ -138,16 +156,22 @@ def read(url: str, store: StoreOptions | None) -> Commit:
         recorded = body.pop("digest")
         if (computed := _digest(body)) != recorded:
             raise ChecksumError(f"{file} is damaged: its digest is {computed} and has to be {recorded}")
-        block_bytes = int(body["block_bytes"])
-        parts = [
-            Part(str(part["name"]), int(part["size"]), tuple(part["digests"]), block_bytes) for part in body["parts"]
-        ]
+        parts = [_part(part, int(body["block_bytes"])) for part in body["parts"]]
         time = datetime.datetime.fromisoformat(body["time"])
         return Commit(body["step"], time, {part.name: part for part in parts}, body["data"], body["metadata"])
     except (ChecksumError, UnsupportedError):
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise FormatError(f"{file} is not a commit of a checkpoint: {error!r}") from None
+
+
+def _part(entry: dict[str, Any], block_bytes: int) -> Part:
+    part = Part(str(entry["name"]), int(entry["size"]), tuple(entry["digests"]), block_bytes)
+    if ".." in part.name.split("/") or part.name.startswith("/"):
+        raise ValueError(f"the part {part.name} is outside of the folder")
+    if len(part.digests) != -(-part.size // block_bytes):
+        raise ValueError(f"the part {part.name} of {part.size} bytes has {len(part.digests)} digests")
+    return part
 
 
 def _digest(body: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..errors import Error, _from_engine
+from ..errors import Error, NetworkError, _from_engine
 
 __all__ = ["Alone", "Group", "current"]
 
@@ -61,7 +61,11 @@ class Group(Alone):
         kind = failed.kind if isinstance(failed, Error) else Error.kind
         mine = None if failed is None else (kind, f"{type(failed).__name__}: {failed}")
         outcomes: list[Any] = [None] * self.ranks
-        dist.all_gather_object(outcomes, (mine, result), group=self._group)
+        try:
+            dist.all_gather_object(outcomes, (mine, result), group=self._group)
+        except RuntimeError as error:
+            if failed is None:
+                raise NetworkError(f"a rank does not respond, it may have ended: {error}") from error
         if failed is not None:
             raise failed
         for rank, (theirs, _) in enumerate(outcomes):

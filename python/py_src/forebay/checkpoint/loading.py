@@ -9,7 +9,7 @@ from typing import Any
 from ..arguments import whole
 from ..errors import ConfigError
 from ..files import StoreOptions
-from . import commit, group
+from . import commit, formats, group
 from .commit import Commit, Part
 from .parts import Blocks, PartReader, Sequential
 
@@ -83,11 +83,7 @@ class Checkpoint:
         """
         name = self._name(part)
         with self.open_part(name) as file:
-            if name.endswith(".safetensors"):
-                return _tensors(file.read(), map_location)
-            import torch
-
-            return torch.load(file, map_location=map_location, weights_only=weights_only)
+            return formats.of_name(name).read(file, map_location, weights_only)
 
     def open_part(self, name: str) -> PartReader:
         """Opens a part, to be read as a binary file.
@@ -117,15 +113,6 @@ class Checkpoint:
 
     def __repr__(self) -> str:
         return f"<Checkpoint {self.url}: step {self.step}, {len(self.parts)} parts, {self.size} bytes>"
-
-
-def _tensors(data: bytes, map_location: Any) -> Any:
-    try:
-        import safetensors.torch as library
-    except ModuleNotFoundError:
-        raise ConfigError("this checkpoint needs the package safetensors: pip install safetensors") from None
-    tensors = library.load(data)
-    return tensors if map_location is None else {name: tensor.to(map_location) for name, tensor in tensors.items()}
 
 
 def load(url: Any, *, map_location: Any = None, weights_only: bool = True, store: StoreOptions | None = None) -> Any:

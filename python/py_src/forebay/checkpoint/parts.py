@@ -151,6 +151,8 @@ class Sequential:
             if wanted not in self._in_flight and wanted not in self._kept:
                 self._in_flight[wanted] = self._blocks.start(wanted)
         block = self._blocks.finish(number, self._in_flight.pop(number))
+        # Blocks that a jump has passed over would stay in memory.
+        self._in_flight = {later: request for later, request in self._in_flight.items() if later > number}
         self._last, self._ahead = number, max(self._ahead, 1)
         self._kept[number] = block
         if len(self._kept) > _KEPT:

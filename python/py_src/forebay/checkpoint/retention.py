@@ -6,14 +6,13 @@ import contextlib
 import datetime
 import logging
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from .._forebay import is_url
 from ..arguments import seconds, whole
 from ..errors import ChecksumError, FormatError, NotFoundError
-from ..files import File, StoreOptions, list_files, remove_files
+from ..files import File, StoreOptions, list_files, load_files, remove_files
 from . import commit
 from .commit import BEGUN, COMMIT, Commit, folder_of
 from .loading import Checkpoint
@@ -32,9 +31,6 @@ __all__ = [
 ]
 
 _log = logging.getLogger("forebay")
-
-_READS = 16
-"""Commits that are read at a time."""
 
 
 @dataclass
@@ -85,19 +81,35 @@ def survey(prefix: str, store: StoreOptions | None, *, reads: bool = True) -> li
             found[folder].files.append(file)
             found[folder].has_commit |= file.url == f"{folder}/{COMMIT}"
     if reads:
-        with ThreadPoolExecutor(_READS, "forebay-checkpoint") as pool:
-            list(pool.map(lambda each: _examine(each, store), found.values()))
+        _read_commits(list(found.values()), store)
     return sorted(found.values(), key=lambda each: (each.time, -1 if each.commit is None else each.commit.step or -1))
 
 
-def _examine(found: Found, store: StoreOptions | None) -> None:
-    """Reads the commit, and compares it with the list."""
-    if not found.has_commit:
-        found.problem = "saving was not finished"
-        return
+def _read_commits(found: list[Found], store: StoreOptions | None) -> None:
+    """Reads the commits, and compares them with the lists.
+
+    Many are in flight, without a pool of threads: Python has none any more once a program waits for its last save at its end.
+    """
+    left = []
+    for each in found:
+        if each.has_commit:
+            left.append(each)
+        else:
+            each.problem = "saving was not finished"
+    while left:
+        try:
+            for url, text in load_files([f"{each.url}/{COMMIT}" for each in left], shard="none", store=store):
+                _examine(left.pop(0), url, text)
+        except NotFoundError:
+            # It was removed after the list was made. The next turn reads those after it.
+            left.pop(0).problem = f"{COMMIT} was removed"
+
+
+def _examine(found: Found, url: str, text: bytes) -> None:
+    """Compares the content of a commit with the list."""
     try:
-        found.commit = commit.read(found.url, store)
-    except (ChecksumError, FormatError, NotFoundError) as error:
+        found.commit = commit.parse(url, text)
+    except (ChecksumError, FormatError) as error:
         found.problem = str(error)
         return
     sizes = {file.url: file.size for file in found.files}

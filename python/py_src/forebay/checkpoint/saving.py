@@ -11,6 +11,7 @@ from ..files import StoreOptions
 from . import group
 from .commit import Part
 from .folder import Folder
+from .formats import FORMATS, Format
 from .loading import Checkpoint
 from .parts import PartWriter
 from .snapshot import snapshot
@@ -105,7 +106,7 @@ def save(
         overwrite: Replace a checkpoint of this URL, which stays whole until the commit.
         keep: Checkpoints in the folder above that stay after the commit; the oldest others are removed. None: all.
         per_rank: Save the object of each rank. Without it, that of rank 0: the others may pass None.
-        format: "torch", or "safetensors" (needs the package of that name).
+        format: "torch", or "safetensors".
         wait: Wait for the commit. Without it, return as soon as the object is copied to host memory, and save behind
             training.
         store: Settings of the store that differ from the environment's.
@@ -123,19 +124,22 @@ def save(
     def prepare() -> _Writer:
         prepared = Folder(url, step=step, data=data, metadata=metadata, overwrite=overwrite, keep=keep, store=store)
         is_ours = flag("per_rank", per_rank) or ranks.rank == 0
-        if one_of("format", format, ("torch", "safetensors")) == "safetensors" and is_ours:
-            _safetensors(obj)
+        form = FORMATS[one_of("format", format, tuple(FORMATS))]
+        if is_ours:
+            form.check(obj)
         value = snapshot(obj) if is_ours and not flag("wait", wait) else obj
-        return _Writer(prepared, ranks, value, is_ours, format)
+        return _Writer(prepared, ranks, value, is_ours, form)
 
     made: list[_Writer] = []
 
-    def begin() -> None:
+    def begin() -> str:
         # On all ranks, so that a failure of the last save ends this one on all of them. Ranks exchange only the outcome.
         wait_for_last()
         made.append(prepare())
+        return made[0].url
 
-    ranks.run(begin)
+    if len(urls := set(ranks.run(begin))) > 1:
+        raise ConfigError(f"the ranks save to different folders: {', '.join(sorted(urls))}")
     run = made[0].run
     if wait:
         return run()
@@ -146,8 +150,13 @@ def save(
 class _Writer:
     """Save of one rank."""
 
-    def __init__(self, folder: Folder, ranks: group.Alone, obj: Any, is_ours: bool, format: str) -> None:
+    def __init__(self, folder: Folder, ranks: group.Alone, obj: Any, is_ours: bool, format: Format) -> None:
         self._folder, self._ranks, self._obj, self._is_ours, self._format = folder, ranks, obj, is_ours, format
+
+    @property
+    def url(self) -> str:
+        """URL of the checkpoint's folder."""
+        return self._folder.url
 
     def run(self) -> Checkpoint:
         folder, ranks = self._folder, self._ranks
@@ -160,37 +169,8 @@ class _Writer:
         if not self._is_ours:
             return None
         obj, self._obj = self._obj, None
-        suffix = "pt" if self._format == "torch" else "safetensors"
-        name = f"{start}rank-{self._ranks.rank:05}.{suffix}"
+        name = f"{start}rank-{self._ranks.rank:05}{self._format.ending}"
         with PartWriter(self._folder.url, name, self._folder.store) as file:
-            if self._format == "torch":
-                _pickle(obj, file)
-            else:
-                file.write(_safetensors(obj).save(obj))
-        assert file.part is not None
+            self._format.write(obj, file)
+        assert file.part is not None, "a part that was closed has a description"
         return file.part
-
-
-def _pickle(obj: Any, file: PartWriter) -> None:
-    import torch
-
-    try:
-        torch.save(obj, file)
-    except RuntimeError:
-        # Of torch, for a file that has failed.
-        if file.failure is not None:
-            raise file.failure from None
-        raise
-
-
-def _safetensors(obj: Any) -> Any:
-    """Returns the module that writes `obj`."""
-    try:
-        import safetensors.torch as library
-    except ModuleNotFoundError:
-        raise ConfigError('format="safetensors" needs the package safetensors: pip install safetensors') from None
-    import torch
-
-    if not isinstance(obj, dict) or not all(isinstance(key, str) and isinstance(obj[key], torch.Tensor) for key in obj):
-        raise ConfigError('format="safetensors" takes a dict of tensors by name: save other objects with format="torch"')
-    return library

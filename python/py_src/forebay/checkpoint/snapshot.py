@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+import io
+import pickle
 from typing import Any
 
 __all__ = ["snapshot"]
@@ -12,64 +12,107 @@ __all__ = ["snapshot"]
 def snapshot(value: Any) -> Any:
     """Returns a copy with all tensors on the CPU. Tensors that share memory share it in the copy too.
 
-    This is all that training waits for when it does not wait for the save.
+    This is all that training waits for when it does not wait for the save. Everything but tensors is pickled, as torch.save would, so tensors
+    within objects of any class are found, and none is copied on its device.
+
+    Raises:
+        Exception: A part of the object cannot be pickled.
     """
-    return _Copier().copy(value)
+    copies = _Copies()
+    skeleton = io.BytesIO()
+    _Pickler(skeleton, copies).dump(value)
+    copies.finish()
+    skeleton.seek(0)
+    return _Unpickler(skeleton, copies).load()
 
 
-class _Copier:
+class _Copies:
+    """Copies of tensors and storages, by numbers in the order of their first use."""
+
     def __init__(self) -> None:
-        self._memo: dict[int, Any] = {}
-        """Copies by the `id` of their sources, as in `copy.deepcopy`: the same object twice stays one object."""
-        self._storages: dict[tuple[Any, int], Any] = {}
-        self._kept: list[Any] = []
-        """Objects whose `id` is in use."""
+        self.copied: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._storages: dict[int, Any] = {}
+        # The originals: another object may not take the address of one that is gone.
+        self._held: list[Any] = []
+        self._streams: set[Any] = set()
 
-    def copy(self, value: Any) -> Any:
+    def number_of(self, value: Any) -> int | None:
+        """Returns the number of the copy of a tensor or storage, and None for all other objects."""
         import torch
 
-        if value is None or isinstance(value, (bool, int, float, str, bytes)):
-            return value
-        if id(value) in self._memo:
-            return self._memo[id(value)]
-        if isinstance(value, torch.Tensor):
-            copied = self._tensor(value)
-        elif isinstance(value, Mapping) and hasattr(value, "__setitem__"):
-            # A copy of its type, such as the OrderedDict of a module, which has attributes too.
-            copied = copy.copy(value)
-            self._remember(value, copied)
-            for key in list(copied):
-                copied[key] = self.copy(copied[key])
-            return copied
-        elif type(value) is list:
-            copied = []
-            self._remember(value, copied)
-            copied.extend(map(self.copy, value))
-            return copied
-        elif type(value) is tuple:
-            copied = tuple(map(self.copy, value))
-        else:
-            return copy.deepcopy(value, self._memo)
-        self._remember(value, copied)
-        return copied
+        if not isinstance(value, (torch.Tensor, torch.UntypedStorage, torch.TypedStorage)):
+            return None
+        if id(value) not in self._numbers:
+            copied = self._tensor(value) if isinstance(value, torch.Tensor) else self._any_storage(value)
+            self._held.append(value)
+            self._numbers[id(value)] = len(self.copied)
+            self.copied.append(copied)
+        return self._numbers[id(value)]
 
-    def _remember(self, value: Any, copied: Any) -> None:
-        self._memo[id(value)] = copied
-        self._kept.append(value)
+    def finish(self) -> None:
+        """Waits for the copies from devices."""
+        for stream in self._streams:
+            stream.synchronize()
 
     def _tensor(self, tensor: Any) -> Any:
         import torch
 
-        is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout == torch.strided
-        if not is_plain or tensor.is_quantized or tensor.is_conj() or tensor.is_neg():
-            return copy.deepcopy(tensor.detach(), self._memo).cpu()
-        storage = tensor.untyped_storage()
-        key = (storage.device, storage.data_ptr()) if storage.nbytes() else (storage.device, -id(tensor))
-        if key not in self._storages:
-            self._kept.append(storage)
-            self._storages[key] = storage.clone() if storage.device.type == "cpu" else storage.cpu()
-        copied = torch.empty(0, dtype=tensor.dtype)
-        copied.set_(self._storages[key], tensor.storage_offset(), tensor.size(), tensor.stride())
-        if isinstance(tensor, torch.nn.Parameter):
-            return torch.nn.Parameter(copied, requires_grad=tensor.requires_grad)
-        return copied.requires_grad_(tensor.requires_grad)
+        is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
+        if tensor.is_meta:
+            result = tensor.detach().clone()
+        elif not is_plain or tensor.is_quantized or tensor.is_conj() or tensor.is_neg():
+            # Its memory is not all that it has.
+            result = tensor.detach().to("cpu", copy=True)
+        else:
+            storage = self._storage(tensor.untyped_storage())
+            result = torch.empty(0, dtype=tensor.dtype)
+            result.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
+        if type(tensor) is torch.nn.Parameter:
+            result = torch.nn.Parameter(result, requires_grad=tensor.requires_grad)
+        else:
+            result.requires_grad_(tensor.requires_grad)
+        if tensor.__dict__:
+            result.__dict__.update(snapshot(tensor.__dict__))
+        return result
+
+    def _any_storage(self, storage: Any) -> Any:
+        import torch
+
+        if isinstance(storage, torch.UntypedStorage):
+            return self._storage(storage)
+        copied = self._storage(storage._untyped_storage)
+        return torch.TypedStorage(wrap_storage=copied, dtype=storage.dtype, _internal=True)
+
+    def _storage(self, storage: Any) -> Any:
+        """Returns the copy of the memory of tensors. torch keeps pinned memory for the next copy."""
+        import torch
+
+        if storage._cdata not in self._storages:
+            pinned = storage.device.type == "cuda"
+            source = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+            target = torch.empty(storage.nbytes(), dtype=torch.uint8, pin_memory=pinned)
+            target.copy_(source, non_blocking=pinned)
+            if pinned:
+                self._streams.add(torch.cuda.current_stream(storage.device))
+            self._held.append(storage)
+            self._storages[storage._cdata] = target.untyped_storage()
+        return self._storages[storage._cdata]
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: Any, copies: _Copies) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self._copies = copies
+
+    def persistent_id(self, value: Any) -> int | None:
+        return self._copies.number_of(value)
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: Any, copies: _Copies) -> None:
+        super().__init__(file)
+        self._copies = copies
+
+    def persistent_load(self, number: int) -> Any:
+        return self._copies.copied[number]

@@ -1,0 +1,128 @@
+"""Format of safetensors: a header in JSON, and the bytes of each tensor.
+
+It is written and read here, not by the package of that name, which needs all bytes in memory at once: these go from the
+tensors to the store and from the store to the tensors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..arguments import shown
+from ..errors import ConfigError, Error, FormatError
+
+__all__ = ["check", "read", "write"]
+
+_DTYPES = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "U16": "uint16",
+    "I16": "int16",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "U32": "uint32",
+    "I32": "int32",
+    "F32": "float32",
+    "U64": "uint64",
+    "I64": "int64",
+    "F64": "float64",
+    "C64": "complex64",
+}
+"""Names of types in the format and in torch."""
+
+_HEADER_MAX = 100_000_000
+"""Bytes of a header that other readers accept."""
+
+_PIECE = 64 << 20
+"""Bytes that are copied at a time from a tensor that is on a device or not contiguous."""
+
+
+def check(obj: Any) -> None:
+    """Checks that the format has a place for `obj`.
+
+    Raises:
+        ConfigError: It is not a dict of tensors by name, or a tensor's type has no name in this format.
+    """
+    import torch
+
+    other = 'save other objects with format="torch"'
+    if not isinstance(obj, Mapping) or not all(isinstance(name, str) for name in obj):
+        raise ConfigError(f'format="safetensors" takes a dict of tensors by name, and this is {shown(type(obj))}: {other}')
+    for name, tensor in obj.items():
+        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
+            raise ConfigError(f'format="safetensors" takes a dict of tensors by name, and {name} is none of them: {other}')
+        if tensor.dtype not in _names():
+            raise ConfigError(f'format="safetensors" has no name for {tensor.dtype}, the type of {name}: {other}')
+
+
+def _names() -> dict[Any, str]:
+    import torch
+
+    return {getattr(torch, own): name for name, own in _DTYPES.items() if hasattr(torch, own)}
+
+
+def write(obj: Any, file: Any) -> None:
+    """Writes a dict of tensors by name that `check` accepts."""
+    names = _names()
+    header: dict[str, Any] = {}
+    end = 0
+    # The largest types first, so that each tensor starts at a multiple of its element.
+    order = sorted(obj, key=lambda name: (-obj[name].element_size(), name))
+    for name in order:
+        start, end = end, end + obj[name].numel() * obj[name].element_size()
+        header[name] = {"dtype": names[obj[name].dtype], "shape": list(obj[name].shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for name in order:
+        for piece in obj[name].detach().reshape(-1).split(max(_PIECE // obj[name].element_size(), 1)):
+            if piece.numel():
+                file.write(_bytes_of(piece.cpu().resolve_conj().resolve_neg().contiguous()))
+
+
+def read(file: Any, map_location: Any = None, weights_only: bool = True) -> dict[str, Any]:
+    """Reads a dict of tensors. `weights_only` makes no difference: the format has nothing else.
+
+    Raises:
+        FormatError: The file has another format.
+        ConfigError: `map_location` is a function or a dict.
+    """
+    import torch
+
+    if callable(map_location) or isinstance(map_location, dict):
+        raise ConfigError("map_location is the name of a device for safetensors, whose tensors have no device")
+    length = int.from_bytes(file.read(8), "little")
+    if not 0 < length <= _HEADER_MAX:
+        raise FormatError(f"a header of safetensors has at most {_HEADER_MAX} bytes, but this one has {length}")
+    try:
+        header = json.loads(file.read(length))
+        header.pop("__metadata__", None)
+        places = sorted((*entry["data_offsets"], name) for name, entry in header.items())
+        made = {}
+        for start, end, name in places:
+            entry = header[name]
+            tensor = torch.empty(entry["shape"], dtype=getattr(torch, _DTYPES[entry["dtype"]]))
+            if tensor.numel() * tensor.element_size() != end - start:
+                raise ValueError(f"{name} has {end - start} bytes for a shape of {entry['shape']}")
+            made[name] = tensor
+            if end > start:
+                file.seek(8 + length + start)
+                if file.readinto(_bytes_of(tensor.view(-1))) != end - start:
+                    raise ValueError(f"{name} is cut off")
+    except Error:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        raise FormatError(f"a header of safetensors is damaged: {error!r}") from None
+    return {name: made[name] if map_location is None else made[name].to(map_location) for name in header}
+
+
+def _bytes_of(tensor: Any) -> Any:
+    """Returns the memory of a contiguous tensor with one dimension."""
+    import torch
+
+    return tensor.view(torch.uint8).numpy()
