@@ -50,6 +50,8 @@ struct Slot<M> {
 enum State<M> {
     /// The first bytes are requested.
     Peeking(Arc<Mutex<Option<Result<Peek>>>>),
+    /// Its length is found, and there is no room for it yet.
+    Waiting,
     Fetching(FetchTicket<M>),
     Done(Result<M>),
 }
@@ -158,10 +160,25 @@ impl<M: FetchMemory> Reads<M> {
                     });
                     (peek.len, State::Done(memory))
                 }
-                // One object, one version: its first bytes are fetched again with the others.
-                Ok(peek) => (peek.len, self.start_fetch(&self.slots[at].url, peek.len)),
+                Ok(peek) => (peek.len, State::Waiting),
             };
             (self.slots[at].bytes, self.slots[at].state) = (bytes, state);
+        }
+        self.start_waiting();
+    }
+
+    /// Starts to fetch objects whose lengths were found after their requests: the first object in any case, the others as
+    /// far as the limit has room for them.
+    fn start_waiting(&mut self) {
+        let is_waiting = |slot: &Slot<M>| matches!(slot.state, State::Waiting);
+        let mut held: u64 = self.slots.iter().filter(|slot| !is_waiting(slot)).map(|slot| slot.bytes).sum();
+        for at in 0..self.slots.len() {
+            let slot = &self.slots[at];
+            if is_waiting(slot) && (at == 0 || held.saturating_add(slot.bytes) <= self.limits.bytes) {
+                held = held.saturating_add(slot.bytes);
+                // One object, one version: its first bytes are fetched again with the others.
+                self.slots[at].state = self.start_fetch(&slot.url, slot.bytes);
+            }
         }
     }
 
@@ -174,7 +191,7 @@ impl<M: FetchMemory> Reads<M> {
             self.advance();
             let among = if any { self.slots.len() } else { self.slots.len().min(1) };
             let is_ready = |slot: &Slot<M>| match &slot.state {
-                State::Peeking(_) => false,
+                State::Peeking(_) | State::Waiting => false,
                 State::Fetching(ticket) => ticket.is_done(),
                 State::Done(_) => true,
             };
@@ -183,7 +200,7 @@ impl<M: FetchMemory> Reads<M> {
                 let bytes = match slot.state {
                     State::Fetching(ticket) => ticket.wait(),
                     State::Done(bytes) => bytes,
-                    State::Peeking(_) => Err(Error::internal("an object without its first bytes is ready")),
+                    State::Peeking(_) | State::Waiting => Err(Error::internal("an object without its bytes is ready")),
                 };
                 return Some(Read { number: slot.number, bytes });
             }

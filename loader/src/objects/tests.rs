@@ -1,7 +1,8 @@
 use super::*;
 use crate::store::{FetchBuffer, StoreConfig};
 use crate::sync::Arc;
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -89,6 +90,31 @@ fn a_window_has_room_until_one_of_its_limits_is_reached() {
     assert!(alone.has_room());
     alone.push(&url(&folder, 0), Some(1000));
     assert!(!alone.has_room());
+}
+
+#[test]
+fn lengths_that_are_found_later_keep_the_limit_of_bytes() {
+    const LEN: usize = 3 << 20;
+    for any in [false, true] {
+        let folder = folder(&[LEN; 12]);
+        let (allocated, returned) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+        let gone = returned.clone();
+        let allocate = move |len| {
+            let held = allocated.fetch_add(1, Ordering::SeqCst) + 1 - gone.load(Ordering::SeqCst);
+            // Four objects of 3 MiB, and the first of all in any case.
+            if held <= 5 { memory(len) } else { Err(Error::internal(format!("{held} objects in memory"))) }
+        };
+        let mut reads = Reads::new(objects(), ReadLimits { objects: 12, bytes: 12 << 20 }, allocate);
+        (0..12).for_each(|number| reads.push(&url(&folder, number), None));
+        let mut numbers = Vec::new();
+        while let Some(read) = reads.next(any, LONG) {
+            assert_eq!(read.bytes.expect("read"), content(read.number as usize, LEN));
+            numbers.push(read.number);
+            returned.fetch_add(1, Ordering::SeqCst);
+        }
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..12).collect::<Vec<_>>());
+    }
 }
 
 #[test]
