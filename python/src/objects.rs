@@ -1,5 +1,6 @@
 //! Objects of stores for Python: listed, read ahead, read by range, written, removed.
 
+use crate::outside::Outside;
 use crate::own::Own;
 use crate::rows::RowSlice;
 use crate::{enter, error};
@@ -38,11 +39,12 @@ impl ObjectStores {
 
 #[pymethods]
 impl ObjectStores {
-    /// Starts the fetch threads with settings in JSON.
+    /// Starts the fetch threads with settings in JSON, and with the stores outside of the engine.
     #[new]
-    fn new(py: Python<'_>, settings: String) -> PyResult<Self> {
+    fn new(py: Python<'_>, settings: String, outside: Option<Py<Outside>>) -> PyResult<Self> {
+        let outside = Outside::stores(outside.as_ref());
         enter::enter(py, || {
-            let config: StoreConfig = objects::settings_from_json(&settings)?;
+            let config = StoreConfig { outside, ..objects::settings_from_json(&settings)? };
             Ok(Self(own(Arc::new(objects::Objects::new(config)?))))
         })
     }

@@ -14,6 +14,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
+/// Roots that stay open for reading, and for writing. URLs of web servers may name any number of hosts.
+const ROOTS_MAX: usize = 1024;
+
 /// Objects of all stores, over one set of fetch threads. Roots stay open, with their credentials and connections.
 pub struct Objects {
     stores: Stores,
@@ -150,6 +153,10 @@ fn opened<T: Clone>(
         return Ok(root.clone());
     }
     let root = open(place.clone())?;
+    if roots.len() >= ROOTS_MAX {
+        // Work in flight has its own references.
+        roots.clear();
+    }
     roots.insert(place, root.clone());
     Ok(root)
 }

@@ -107,6 +107,11 @@ fn parameters_at(text: &str, marks: &[char]) -> Option<usize> {
     text.match_indices(marks).map(|(at, _)| at).find(|at| is_parameter(&text[at + 1..]))
 }
 
+/// Returns true for a path with `?name=value`.
+pub(super) fn has_query(path: &str) -> bool {
+    parameters_at(path, &['?']).is_some()
+}
+
 /// Splits `user:password@host:path`, as scp has it, before the last `@`.
 fn scp_user(name: &str) -> Option<(&str, &str)> {
     let (user, host) = name.split_at(name.rfind('@')?);

@@ -1,6 +1,6 @@
 //! Places of remotes, parsed from their addresses.
 
-use super::address::{Address, DBFS, SFTP, SUPPORTED, instead_of, redact};
+use super::address::{Address, DBFS, SFTP, SUPPORTED, has_query, instead_of, redact};
 use super::key::check_key;
 use crate::{Error, Result};
 use percent_encoding::percent_decode_str;
@@ -101,7 +101,11 @@ impl Place {
             | Self::Hf(Repository { prefix, .. })
             | Self::Oci(NamespacedBucket { prefix, .. }) => std::mem::take(prefix),
             Self::Dbfs(path) => path.split_off(volume_len(path)).trim_start_matches('/').to_owned(),
-            Self::Outside(OutsideRemote(remote)) => return Err(no_transport(remote)),
+            Self::Outside(OutsideRemote(remote)) => {
+                let (root, key) = split_outside(remote)?;
+                *remote = root;
+                key
+            }
         };
         Ok((self, key))
     }
@@ -328,6 +332,26 @@ pub fn is_outside(remote: &str) -> bool {
     matches!(Place::parse(remote), Ok(Place::Outside(_)))
 }
 
+/// Splits the address of a file outside of the engine into that of its server, with a slash at the end, and its path.
+fn split_outside(url: &str) -> Result<(String, String)> {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let (server, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = server.rsplit_once('@').map_or(server, |(_, host)| host);
+    if has_query(path) || path.contains("::") || host.contains("::") && !host.starts_with('[') {
+        return Err(Error::config("an address of a file has no query and no second address: pass only its path"));
+    }
+    let port = host.rsplit_once(':').map_or("", |(_, port)| port);
+    let is_port = port.bytes().all(|b| b.is_ascii_digit()) || host.ends_with(']');
+    if !is_port || server.contains(['?', '#']) {
+        return Err(Error::config("a port is a number, and the characters / ? # of a password are %2F %3F %23"));
+    }
+    let key = path.trim_matches('/').to_owned();
+    if !key.is_empty() {
+        check_key(&key)?;
+    }
+    Ok((format!("{scheme}://{server}/"), key))
+}
+
 /// Returns the error for such a remote where nothing outside of the engine has a transport either.
 pub(crate) fn no_transport(remote: &str) -> Error {
     match remote.split_once("://") {
@@ -347,6 +371,7 @@ pub(crate) fn split_object(url: &str) -> Result<(Place, String, String)> {
     let name = match &root {
         Place::File(_) => "/".to_owned(),
         Place::Http(server) => server.to_string(),
+        Place::Outside(OutsideRemote(server)) => server.clone(),
         _ => bare.strip_suffix(key.as_str()).unwrap_or(bare).trim_end_matches('/').to_owned() + "/",
     };
     if url.ends_with('/') && !key.is_empty() {
@@ -385,7 +410,32 @@ mod tests {
             assert_eq!(split_object(name).expect(name).0, root, "{url}");
         }
         assert!(split_object("s3://b/a/../c").is_err());
-        assert!(split_object("sftp://h/a").is_err());
+    }
+
+    #[test]
+    fn the_address_of_a_file_outside_is_a_server_and_a_path() {
+        for (url, name, key) in [
+            ("sftp://h/a/b c.tar", "sftp://h/", "a/b c.tar"),
+            ("sftp://me:secret@h:22/a@b", "sftp://me:secret@h:22/", "a@b"),
+            ("sftp://me@[::1]/a/", "sftp://me@[::1]/", "a/"),
+            ("ftp://h", "ftp://h/", ""),
+            ("memory://box//a#1", "memory://box/", "a#1"),
+            ("local:///tmp/a", "local:///", "tmp/a"),
+        ] {
+            let (root, found_name, found_key) = split_object(url).expect(url);
+            assert_eq!((&*found_name, &*found_key), (name, key), "{url}");
+            assert_eq!(split_object(name).expect(name).0, root, "{url}");
+        }
+        for (url, hint) in [
+            ("sftp://me:sec#ret@h/a", "%23"),
+            ("sftp://me:sec/ret@h/a", "%2F"),
+            ("ftp://h/a?user=secret", "no query"),
+            ("zip://a::file:///tmp/b.zip", "no second address"),
+            ("sftp://h/a/../b", "relative path"),
+        ] {
+            let error = split_object(url).expect_err(url).to_string();
+            assert!(error.contains(hint) && !error.contains("ret"), "{url}: {error}");
+        }
     }
 
     #[test]

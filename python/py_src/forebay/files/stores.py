@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from .. import _forebay
+from .. import _forebay, remotes
 from ..arguments import byte_size, flag, seconds, text, whole
 from ..errors import ConfigError
 
@@ -84,7 +84,7 @@ def opened(options: StoreOptions | None) -> _forebay.ObjectStores:
     key = (os.getpid(), settings)
     with _lock:
         if key not in _opened:
-            _opened[key] = _forebay.ObjectStores(settings)
+            _opened[key] = _forebay.ObjectStores(settings, remotes.served())
         return _opened[key]
 
 

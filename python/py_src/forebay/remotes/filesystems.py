@@ -91,7 +91,8 @@ class FileSystemFolder(RemoteFolder):
 
     def list(self, prefix: str) -> Iterator[Entry]:
         try:
-            found = self._files.find(self._path, detail=True)
+            # Only the folder that has all of the keys: the root may be a whole server.
+            found = self._files.find(self._of(posixpath.dirname(prefix)).rstrip("/"), detail=True)
         except FileNotFoundError:
             return
         for path, info in found.items():

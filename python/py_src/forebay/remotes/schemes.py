@@ -12,7 +12,7 @@ from . import filesystems
 from .folder import RemoteFolder
 from .service import Service
 
-__all__ = ["Opener", "open_folder", "outside", "register", "serves"]
+__all__ = ["Opener", "open_folder", "outside", "register", "served", "serves"]
 
 Opener = Callable[[str, float], RemoteFolder]
 """Function of a folder's address and a timeout in seconds, after which each wait for the server ends with an error."""
@@ -32,7 +32,8 @@ def register(scheme: str, opener: Opener) -> None:
     Args:
         scheme: Part of an address before `://`. The engine's own schemes cannot be replaced.
         opener: Function that is called with the address of a folder and a timeout in seconds, on any thread, once for each
-            connection.
+            connection. For `forebay.open` and the other functions for files, the folder is that of the host:
+            `tape://archive/`.
 
     Raises:
         ConfigError: It is no scheme, or one of the engine's own.
@@ -78,7 +79,9 @@ def open_folder(remote: str, timeout: float) -> RemoteFolder:
     """
     opener = _opener(remote)
     if opener is None:
-        raise ConfigError(f"the scheme of {_forebay.redact(remote)} is unknown")
+        raise ConfigError(
+            f"unknown scheme of {_forebay.redact(remote)}: use one of the page Stores, or forebay.remotes.register for an own one"
+        )
     return opener(remote, timeout)
 
 
@@ -94,6 +97,11 @@ def outside(*remotes: str | None) -> _forebay.Outside | None:
     # All of them, so that a missing library is found before the first byte is fetched.
     if not any([serves(remote) for remote in remotes if remote is not None]):
         return None
+    return served()
+
+
+def served() -> _forebay.Outside:
+    """Returns the stores that the engine needs for every scheme, as `outside`. Errors of an address come with its use."""
     stores = _forebay.Outside()
     Service(stores.exchanges(), open_folder)
     return stores

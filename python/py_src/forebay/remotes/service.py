@@ -236,6 +236,13 @@ class Service(QueueServer):
     def _use(self, folder: RemoteFolder, exchange: _forebay.Exchange, replies: _Replies) -> None:
         try:
             _OPERATIONS[exchange.operation](folder, exchange, replies.reply)
+        except ClosedError:
+            if exchange.operation == "get":
+                # The engine has all the bytes that it needs, as for a range. The connection has not failed.
+                self._connections.release(exchange.remote, folder)
+            else:
+                self._connections.drop(exchange.remote, folder)
+            raise
         except BaseException:
             self._connections.drop(exchange.remote, folder)
             raise
