@@ -125,6 +125,11 @@ class S3ReaderConstructor:
     def default() -> str:
         return "sequential"
 
+    @staticmethod
+    def get_reader_type_string(constructor: str | None) -> str:
+        """Returns the name of a kind."""
+        return constructor or "sequential"
+
 
 class S3Reader(io.BufferedIOBase):
     """Object that is read. It is opened by the first read. Not for several threads at once."""

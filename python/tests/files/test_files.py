@@ -139,6 +139,19 @@ def test_a_state_continues_on_another_number_of_ranks(folder, monkeypatch):
     assert sorted(every) == sorted(file.url for file in fb.list_files(prefix(folder)))
 
 
+def test_a_state_of_files_out_of_order_is_refused_by_another_number_of_ranks(folder, monkeypatch):
+    make = lambda: fb.load_files(prefix(folder), ordered=False)  # noqa: E731
+    loader = make()
+    beginning = loader.state_dict()
+    next(iter(loader))
+    state = loader.state_dict()
+    for name, value in (("RANK", 0), ("WORLD_SIZE", 2), ("LOCAL_RANK", 0), ("LOCAL_WORLD_SIZE", 2)):
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(fb.StateError, match="out of order"):
+        make().load_state_dict(state)
+    make().load_state_dict(beginning)
+
+
 def test_a_file_that_is_missing_is_an_error_and_the_next_in_turn(folder):
     urls = [f"{folder}/01.txt", f"{folder}/absent", f"{folder}/02.txt"]
     loader = fb.load_files(urls)
@@ -260,7 +273,15 @@ def test_a_file_appears_when_it_is_complete(tmp_path):
     with pytest.raises(RuntimeError, match="stop"), fb.open(path, "w") as file:
         file.write("half")
         raise RuntimeError("stop")
+    file = fb.open(path, "w")
+    file.write("half")
+    file.flush()
+    del file
     assert path.read_bytes() == b"abc" + large
+    with fb.open(path.with_name("text"), "w") as file:
+        file.write("whole")
+    assert path.with_name("text").read_text() == "whole"
+    os.remove(path.with_name("text"))
     assert [name for name in os.listdir(path.parent) if name != "file"] == []
     with pytest.raises(ValueError, match="closed"):
         file.write("more")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import fnmatch
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
@@ -73,14 +74,20 @@ class FileList(GrowingFiles):
     def __init__(self, prefix: str, masks: tuple[str, ...], recursive: bool, store: StoreOptions | None) -> None:
         super().__init__()
         self._prefix, self._masks, self._recursive, self._store = prefix, masks, recursive, store
-        self._seen = 0
-        self._pages: Any = None
         self._is_whole = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Starts the list in this process."""
+        self._files, self._seen, self._pages, self._pid = [], 0, None, os.getpid()
 
     def _grow(self) -> bool:
         """Fetches the next page; returns false at the end."""
         if self._is_whole:
             return False
+        if self._pid != os.getpid():
+            # A forked process cannot continue the requests of its parent.
+            self._begin()
         if self._pages is None:
             self._pages = opened(self._store).list(self._prefix, self._recursive)
         page = self._pages.next()
@@ -119,10 +126,7 @@ class FileList(GrowingFiles):
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process lists the rest itself, from the start unless this list is whole.
-        state = dict(self.__dict__, _pages=None)
-        if not self._is_whole:
-            state.update(_files=[], _seen=0)
-        return state
+        return dict(self.__dict__, _pages=None, _pid=None, _files=self._files if self._is_whole else [])
 
 
 def _matches(url: str, mask: str) -> bool:

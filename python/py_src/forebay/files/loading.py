@@ -127,13 +127,15 @@ class FileLoader:
             "taken": self._taken,
             "ahead": sorted(self._ahead),
             "shares": shares,
+            "ordered": self._ordered,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues at a position, on any number of ranks.
 
         Raises:
-            StateError: It belongs to another order of files, or is not a state of this class.
+            StateError: It belongs to another order of files, is not a state of this class, or is one of `ordered=False` within
+                an epoch, which needs as many ranks as before.
         """
         try:
             epoch, start, taken, shares = (int(state[name]) for name in ("epoch", "start", "taken", "shares"))
@@ -146,6 +148,11 @@ class FileLoader:
                 f"{self._seed}: make the loader with the state's"
             )
         if shares != self._share()[1]:
+            if not state.get("ordered", True) and (taken or ahead):
+                raise StateError(
+                    f"files were returned out of order by {shares} ranks and workers, so that others cannot continue: resume on as "
+                    "many, or make the loader with ordered=True"
+                )
             # All ranks had returned as many.
             start, taken = start + shares * taken, 0
         self.epoch, self._start, self._taken, self._ahead = epoch, start, taken, ahead

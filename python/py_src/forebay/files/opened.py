@@ -226,10 +226,19 @@ def open(url: str, mode: str = "rb", *, encoding: str | None = None, store: Stor
 
 
 class _Text(io.TextIOWrapper):
-    """Text file that leaves no file after an exception, as a binary one."""
+    """Text file that leaves no file after an exception, or without `close`, as a binary one."""
 
     def __exit__(self, kind: Any, *rest: Any) -> None:
         if kind is not None and isinstance(self.buffer, FileWriter):
             self.buffer.abandon()
             return
         super().__exit__(kind, *rest)
+
+    def __del__(self) -> None:
+        # A base class would complete the file.
+        try:
+            file = self.buffer
+        except (AttributeError, ValueError):
+            return
+        if isinstance(file, FileWriter) and not file.closed:
+            file.abandon()
