@@ -6,9 +6,9 @@
     with forebay.open("gs://bucket/result.json", "wb") as file:
         file.write(b"{}")
 
-`listing` has the lists, `loading` reads many files ahead of their consumer, `opened` has file objects, `stores` the
-connections of this process. A URL is that of a store (`s3://`, `gs://`, `azure://`, `oci://`, `hf://`, `dbfs:/Volumes`),
-`https://` to read, or a path.
+`listing` has the lists, `loading` reads many files ahead of their consumer, `cache` keeps them on local disk, `opened` has
+file objects, `stores` the connections of this process. A URL is that of a store (`s3://`, `gs://`, `azure://`, `oci://`,
+`hf://`, `dbfs:/Volumes`, `sftp://`), `https://` to read, or a path.
 """
 
 from .listing import File, FileList, list_files

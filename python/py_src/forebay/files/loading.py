@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..arguments import byte_size, flag, one_of, whole
+from ..arguments import byte_size, flag, folder, one_of, whole
 from ..errors import ConfigError, StateError
 from ..world import detect
+from .cache import FileCache
 from .listing import File, FileList, GrowingFiles, list_files
 from .stores import StoreOptions, opened, url_of
 
@@ -37,11 +39,12 @@ class FileLoader:
         buffer: int,
         concurrency: int,
         whole_max: int | None,
+        cache: FileCache | None,
         store: StoreOptions | None,
     ) -> None:
         self._files, self._ordered, self._shuffle, self._seed = files, ordered, shuffle, seed
         self._shard, self._buffer, self._concurrency, self._store = shard, buffer, concurrency, store
-        self._whole_max = whole_max
+        self._whole_max, self._cache = whole_max, cache
         self._begin(epoch)
         _register()
 
@@ -84,7 +87,7 @@ class FileLoader:
         first = self._start + number_of_share
         # The places of the own share that remain.
         places = itertools.filterfalse(self._ahead.__contains__, itertools.count(first + shares * self._taken, shares))
-        in_flight: dict[int, tuple[int, str, bool]] = {}
+        in_flight: dict[int, tuple[int, File, bool, str | None]] = {}
         requested, is_end = 0, False
         while True:
             while not is_end and reads.has_room():
@@ -95,21 +98,22 @@ class FileLoader:
                 file = self._files[place if order is None else order[place]]
                 # An empty read keeps the place of a file that the consumer opens itself.
                 is_left = self._whole_max is not None and (file.size or 0) > self._whole_max
-                reads.push(file.url, 0 if is_left else file.size)
-                in_flight[requested] = (place, file.url, is_left)
+                copy = None if self._cache is None or is_left else self._cache.find(file)
+                reads.push(copy or file.url, 0 if is_left else file.size)
+                in_flight[requested] = (place, file, is_left, copy)
                 requested += 1
             read = reads.next(not self._ordered)
             if read is None:
                 break
             number, data = read
-            place, url, is_left = in_flight.pop(number)
-            if isinstance(data, BaseException):
-                raise data
+            place, file, is_left, copy = in_flight.pop(number)
+            if not is_left:
+                data = self._checked(file, copy, data)
             self._ahead.add(place)
             while first + shares * self._taken in self._ahead:
                 self._ahead.remove(first + shares * self._taken)
                 self._taken += 1
-            yield url, None if is_left else data
+            yield file.url, None if is_left else data
         self._begin(self.epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
@@ -150,8 +154,8 @@ class FileLoader:
         if shares != self._share()[1]:
             if not state.get("ordered", True) and (taken or ahead):
                 raise StateError(
-                    f"files were returned out of order by {shares} ranks and workers, so that others cannot continue: resume on as "
-                    "many, or make the loader with ordered=True"
+                    f"files were returned out of order by {shares} ranks and workers, so that others cannot continue: resume on "
+                    "as many, or make the loader with ordered=True"
                 )
             # All ranks had returned as many.
             start, taken = start + shares * taken, 0
@@ -160,12 +164,28 @@ class FileLoader:
     def __getitem__(self, at: int) -> tuple[str, bytes]:
         """Reads one file, by its place in the list without a shuffle."""
         file = self._files[at]
+        copy = None if self._cache is None else self._cache.find(file)
+        return file.url, self._checked(file, copy, self._read(copy or file.url, file.size))
+
+    def _read(self, url: str, size: int | None) -> Any:
+        """Reads one file. Returns its bytes, or an exception."""
         reads = opened(self._store).reads(1, self._buffer)
-        reads.push(file.url, file.size)
-        _, data = reads.next(False)
+        reads.push(url, size)
+        return reads.next(False)[1]
+
+    def _checked(self, file: File, copy: str | None, data: Any) -> bytes:
+        """Returns the bytes that were read from a file, or from its copy in the cache."""
+        if self._cache is not None and copy is not None:
+            if isinstance(data, bytes) and self._cache.is_whole(copy, data):
+                return data
+            # Damaged, or evicted meanwhile.
+            self._cache.discard(copy)
+            data = self._read(file.url, file.size)
         if isinstance(data, BaseException):
             raise data
-        return file.url, data
+        if self._cache is not None:
+            self._cache.add(file, data)
+        return data
 
 
 def _reaches(files: Sequence[File], at: int) -> bool:
@@ -197,6 +217,8 @@ def load_files(
     buffer: int | str = "256mb",
     concurrency: int = 64,
     whole_max: int | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    cache_limit: int | str | None = None,
     store: StoreOptions | None = None,
 ) -> FileLoader:
     """Reads whole files of stores ahead of their consumer.
@@ -216,6 +238,10 @@ def load_files(
         concurrency: Files in flight and ready.
         whole_max: Largest file, in bytes, that is read. A larger one is returned with None instead of its bytes, for
             `forebay.open`. By default there is no limit. It needs the sizes of a list.
+        cache: Folder on a local disk for copies of the files, by address and version, which later epochs and the other
+            processes of the node read. It needs the versions of a list. By default there are no copies.
+        cache_limit: Bytes of the folder: a number, or a size such as "1tb". Copies that were not used for longest are removed
+            to make room. All processes must have the same. By default there is no limit.
         store: Settings that differ from the environment's.
 
     Returns:
@@ -226,6 +252,8 @@ def load_files(
         ConfigError: An argument is wrong. Iteration raises the store's errors, such as NotFoundError or AccessError; the
             file that failed is the first of the next iteration.
     """
+    if cache_limit is not None and cache is None:
+        raise ConfigError("cache_limit is the limit of a cache: pass the folder of one as well")
     if isinstance(urls, (str, bytes)):
         urls = list_files(urls, store=store)
     if isinstance(urls, FileList):
@@ -244,6 +272,7 @@ def load_files(
         buffer=byte_size("buffer", buffer),
         concurrency=whole("concurrency", concurrency, least=1, below=1 << 16),
         whole_max=None if whole_max is None else whole("whole_max", whole_max),
+        cache=None if cache is None else FileCache(folder("cache", cache), byte_size("cache_limit", cache_limit)),
         store=store,
     )
 

@@ -1,0 +1,176 @@
+"""Copies of files on local disk."""
+
+import multiprocessing
+import os
+import pickle
+
+import pytest
+
+import forebay as fb
+from forebay.files.cache import FileCache
+
+
+def content(number, length):
+    return bytes((number + at) % 251 for at in range(length))
+
+
+@pytest.fixture
+def source(tmp_path):
+    folder = tmp_path / "source"
+    folder.mkdir()
+    for number in range(12):
+        (folder / f"{number:02}").write_bytes(content(number, 1000 * number))
+    return folder
+
+
+def listed(source):
+    files = fb.list_files(f"{source}/")
+    len(files)
+    return files
+
+
+def copies(cache):
+    return sorted(os.path.join(base, name) for base, _, names in os.walk(cache) for name in names if name != "total")
+
+
+def held(cache):
+    """Bytes of the folder, which nothing changes meanwhile."""
+    with FileCache(str(cache), None)._change():
+        return sum(os.path.getsize(path) for path in copies(cache))
+
+
+def in_processes(count, function, *args):
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(count) as pool:
+        return pool.starmap(function, [args] * count, chunksize=1)
+
+
+def load(files, cache, limit):
+    most, found = 0, []
+    for url, data in fb.load_files(files, cache=cache, cache_limit=limit, shard="none"):
+        found.append((url, bytes(data)))
+        most = max(most, held(cache))
+    return found, most
+
+
+def test_later_epochs_and_other_processes_read_the_copies(source, tmp_path):
+    files = listed(source)
+    loader = fb.load_files(files, cache=tmp_path / "cache")
+    expected = list(loader)
+    assert len(copies(tmp_path / "cache")) == 12
+    for file in files:
+        os.remove(file.url)
+    assert list(loader) == expected
+    assert sorted(fb.load_files(files, cache=tmp_path / "cache", ordered=False, shuffle=True)) == expected
+    assert [pickle.loads(pickle.dumps(loader))[at] for at in range(12)] == expected
+    assert in_processes(1, load, files, str(tmp_path / "cache"), None)[0][0] == expected
+
+
+def test_processes_keep_the_limit_together(source, tmp_path):
+    files, cache = listed(source), str(tmp_path / "cache")
+    expected = [(file.url, content(number, 1000 * number)) for number, file in enumerate(files)]
+    for found, most in in_processes(3, load, files, cache, 30_000):
+        assert found == expected
+        assert most <= 30_000
+    assert 0 < held(cache) <= 30_000
+
+
+def test_the_files_that_were_not_used_for_longest_make_room(source, tmp_path):
+    files = listed(source)
+    cache = FileCache(str(tmp_path / "cache"), 30_000)
+    for time, at in enumerate((10, 9, 8)):
+        cache.add(files[at], content(at, 1000 * at))
+        os.utime(cache.find(files[at]), (time, time))
+    assert cache.find(files[10]) is not None
+    cache.add(files[11], content(11, 11_000))
+    assert [cache.find(files[at]) is not None for at in (8, 9, 10, 11)] == [True, False, True, True]
+
+
+def test_a_copy_that_is_damaged_or_evicted_is_fetched_again(source, tmp_path):
+    files = listed(source)
+    loader = fb.load_files(files, cache=tmp_path / "cache")
+    expected = list(loader)
+    whole = {path: open(path, "rb").read() for path in copies(tmp_path / "cache")}
+    flipped, short, longer, gone = [path for path, data in whole.items() if data][:4]
+    with open(flipped, "r+b") as file:
+        file.write(bytes([whole[flipped][0] ^ 1]))
+    os.truncate(short, 10)
+    with open(longer, "ab") as file:
+        file.write(b"more")
+    real = FileCache.find
+
+    def find(self, file):
+        path = real(self, file)
+        if path == gone:
+            os.remove(path)
+        return path
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FileCache, "find", find)
+        assert list(loader) == expected
+    assert list(loader) == expected
+    os.remove(longer)
+    assert list(loader) == expected
+    assert {path: open(path, "rb").read() for path in copies(tmp_path / "cache")} == whole
+
+
+def test_a_file_that_changed_is_fetched_in_a_new_list(source, tmp_path):
+    list(fb.load_files(listed(source), cache=tmp_path / "cache"))
+    (source / "03").write_bytes(content(77, 3000))
+    os.utime(source / "03", (1, 1))
+    found = dict(fb.load_files(listed(source), cache=tmp_path / "cache"))
+    assert found[f"{source}/03"] == content(77, 3000)
+
+
+def test_the_room_of_a_killed_writer_is_found_again(source, tmp_path):
+    files, folder = listed(source), tmp_path / "cache"
+    cache = FileCache(str(folder), 20_000)
+    path, descriptor = cache._begin(15_000)
+    cache.add(files[11], content(11, 11_000))
+    assert cache.find(files[11]) is None, "there is no room beside the writer"
+    os.close(descriptor)
+    cache.add(files[11], content(11, 11_000))
+    assert cache.find(files[11]) is not None and not os.path.exists(path)
+    # A number that is lost or too high is counted again.
+    for total in (b"", b"x" * 20, b"%020d" % 19_999):
+        (folder / "total").write_bytes(total)
+        cache.add(files[9], content(9, 9000))
+        assert cache.find(files[9]) is not None and held(folder) <= 20_000
+        cache.discard(cache.find(files[9]))
+
+
+def test_other_files_in_the_folder_stay(source, tmp_path):
+    own = tmp_path / "cache" / "my" / "file"
+    own.parent.mkdir(parents=True)
+    own.write_bytes(bytes(50_000))
+    assert len(list(fb.load_files(listed(source), cache=tmp_path / "cache", cache_limit=15_000))) == 12
+    assert own.stat().st_size == 50_000
+
+
+def test_a_file_beyond_the_limit_is_read_and_not_kept(source, tmp_path):
+    assert len(list(fb.load_files(listed(source), cache=tmp_path / "cache", cache_limit=0))) == 12
+    assert all(os.path.getsize(path) == 0 for path in copies(tmp_path / "cache"))
+
+
+def test_a_full_disk_costs_the_copies_alone(source, tmp_path, monkeypatch):
+    def full(self, path, name, size):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FileCache, "_publish", full)
+    with pytest.warns(UserWarning, match="No space left"):
+        assert len(list(fb.load_files(listed(source), cache=tmp_path / "cache"))) == 12
+    assert copies(tmp_path / "cache") == []
+    monkeypatch.undo()
+    assert FileCache(str(tmp_path / "cache"), 70_000)._begin(70_000) is not None, "no room is lost"
+
+
+def test_wrong_caches_are_errors(source, tmp_path):
+    with pytest.raises(fb.ConfigError, match="no version"):
+        list(fb.load_files([f"{source}/00"], cache=tmp_path / "cache"))
+    with pytest.raises(fb.ConfigError, match="pass the folder"):
+        fb.load_files(f"{source}/", cache_limit="1gb")
+    with pytest.raises(fb.ConfigError, match="a local folder"):
+        fb.load_files(f"{source}/", cache="s3://bucket/cache")
+    (tmp_path / "file").touch()
+    with pytest.raises(fb.ConfigError, match="can be written"):
+        list(fb.load_files(f"{source}/", cache=tmp_path / "file"))
