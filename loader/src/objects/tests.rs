@@ -127,7 +127,7 @@ fn one_object_that_fails_does_not_disturb_the_others() {
     reads.push("s3://bucket/", None);
     reads.push(&url(&folder, 2), Some(30));
     let outcomes: Vec<_> = std::iter::from_fn(|| reads.next(false, LONG)).map(|read| read.bytes).collect();
-    let kinds: Vec<_> = outcomes.iter().map(|bytes| bytes.as_ref().err().map(crate::Error::kind)).collect();
+    let kinds: Vec<_> = outcomes.iter().map(|bytes| bytes.as_ref().err().map(Error::kind)).collect();
     let expected = [None, Some(ErrorKind::NotFound), Some(ErrorKind::Checksum), Some(ErrorKind::Config), None];
     assert_eq!(kinds, expected);
     let absent = outcomes[1].as_ref().expect_err("absent").to_string();

@@ -127,7 +127,7 @@ def test_the_room_of_a_killed_writer_is_found_again(source, tmp_path):
     cache = FileCache(str(folder), 20_000)
     path, descriptor = cache._begin(15_000)
     cache.add(files[11], content(11, 11_000))
-    assert cache.find(files[11]) is None, "there is no room beside the writer"
+    assert cache.find(files[11]) is None, "the writer has the room"
     os.close(descriptor)
     cache.add(files[11], content(11, 11_000))
     assert cache.find(files[11]) is not None and not os.path.exists(path)

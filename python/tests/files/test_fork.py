@@ -28,7 +28,7 @@ def in_child(check):
     assert os.waitpid(child, 0)[1] == 0, message
 
 
-def test_everything_that_was_opened_before_a_fork_says_so_and_is_dropped_at_once(tmp_path):
+def test_everything_that_was_opened_before_a_fork_is_an_error_and_dropped_at_once(tmp_path):
     (tmp_path / "a").write_bytes(bytes(10 << 20))
     path = f"{tmp_path}/a"
     opened = stores.opened(None)
