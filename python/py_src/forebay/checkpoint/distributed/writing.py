@@ -1,0 +1,235 @@
+"""Writer of `torch.distributed.checkpoint`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from torch.distributed.checkpoint import filesystem
+from torch.distributed.checkpoint.metadata import Metadata
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
+
+from ...arguments import shown, whole
+from ...errors import ConfigError
+from ...files import StoreOptions
+from ..commit import Part
+from ..folder import Folder
+from ..parts import PartWriter
+
+__all__ = ["StorageWriter"]
+
+_FILE_LEAST = 64 << 20
+"""Bytes that are worth a separate file and thread."""
+
+_METADATA = ".metadata"
+"""Name that torch's readers look for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Names:
+    """Start of the names of a rank's files."""
+
+    root: str
+    """Folder in the checkpoint's folder, with a slash at its end, or nothing."""
+    prefix: str
+    """Follows the root; torch's metadata has the names from here."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Result(WriteResult):
+    """First result of a rank, which takes the rank's files to the coordinator."""
+
+    parts: tuple[Part, ...] = ()
+
+
+class _Streams:
+    """Files of one rank, in the place of torch's file system."""
+
+    def __init__(self, folder: Folder, root: str) -> None:
+        self._folder, self._root = folder, root
+        self.parts: list[Part] = []
+        self.failure: BaseException | None = None
+        """First failure of a file, which torch drops in its extra threads."""
+
+    def concat_path(self, path: Any, suffix: str) -> str:
+        return suffix
+
+    @contextlib.contextmanager
+    def create_stream(self, name: str, mode: str) -> Iterator[PartWriter]:
+        try:
+            with PartWriter(self._folder.url, f"{self._root}{name}", self._folder.store) as file:
+                try:
+                    yield file
+                except RuntimeError:
+                    # Of torch, for a file that has failed.
+                    if file.failure is not None:
+                        raise file.failure from None
+                    raise
+        except BaseException as error:
+            self.failure = self.failure or error
+            raise
+        assert file.part is not None
+        self.parts.append(file.part)
+
+
+class StorageWriter(filesystem.FileSystemWriter):
+    """`storage_writer` of `torch.distributed.checkpoint.save` and `async_save`.
+
+    The checkpoint exists when all ranks have written their files, or not at all. A writer with `step` or `data` is for one
+    save, since both are taken when it is made.
+
+    Args:
+        url: URL or path of the checkpoint's folder.
+        data: The loader, or a dict of several loaders, or their states. The state is taken now.
+        step: Training step.
+        prefixes: Starts of the names of files, which spread requests over the partitions of a store: texts that the ranks use
+            in turn, or a function of the rank.
+        metadata: Facts to find again, as JSON.
+        overwrite: Replace a checkpoint of this URL. It stays whole until the new one is.
+        keep: Checkpoints in the folder above that stay after the commit; the oldest others are removed. None: all.
+        threads: Most files that a rank writes at a time. Those of less than 64 MiB share one.
+        store: Settings of the store that differ from the environment's.
+
+    Raises:
+        ConfigError: An argument is wrong.
+    """
+
+    def __init__(
+        self,
+        url: Any,
+        *,
+        data: Any = None,
+        step: int | None = None,
+        prefixes: Sequence[str] | Callable[[int], str] | None = None,
+        metadata: Any = None,
+        overwrite: bool = False,
+        keep: int | None = None,
+        threads: int = 4,
+        store: StoreOptions | None = None,
+    ) -> None:
+        folder = Folder(url, step=step, data=data, metadata=metadata, overwrite=overwrite, keep=keep, store=store)
+        super().__init__(folder.url, sync_files=False)
+        self._folder, self.path = folder, folder.url
+        self._prefixes, self._threads = _prefixes(prefixes), whole("threads", threads, least=1, below=65)
+        self._root, self._is_used = "", False
+
+    def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
+        """Begins a save, to the URL `checkpoint_id` if there is one."""
+        if checkpoint_id is not None:
+            old = self._folder
+            self._folder = Folder(
+                checkpoint_id,
+                step=old.step,
+                data=old.data,
+                metadata=old.metadata,
+                overwrite=old.overwrite,
+                keep=old.keep,
+                store=old.store,
+            )
+            self.path = self._folder.url
+        super().reset()
+
+    def set_up_storage_writer(self, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
+        if not kwargs.get("use_collectives", True):
+            raise ConfigError("a checkpoint is whole on all ranks or on none: save it with use_collectives=True")
+        if self._is_used and (self._folder.step is not None or self._folder.data is not None):
+            raise ConfigError(
+                "this StorageWriter has saved already, and its step and the loader's state are those of that save: make one "
+                "for each save"
+            )
+        self._is_used = True
+        super().set_up_storage_writer(is_coordinator, *args, **kwargs)
+
+    def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
+        return plan
+
+    def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
+        """Begins the folder, on the coordinator, before any rank has its plan."""
+        names = [f"{self._prefixes(rank)}__{rank}_" for rank in range(len(plans))]
+        if any(name.startswith("/") or ".." in name.split("/") for name in names):
+            raise ConfigError(f"prefixes have to be relative, but they are {shown(names[:8])}")
+        self._root = self._folder.begin()
+        return [dataclasses.replace(plan, storage_data=_Names(self._root, name)) for plan, name in zip(plans, names)]
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        if self._folder.overwrite and getattr(planner, "_enable_plan_caching", False):
+            raise ConfigError(
+                "a planner with enable_plan_caching repeats the names of files, and overwrite needs other ones: use one of both"
+            )
+        done: Future[list[WriteResult]] = Future()
+        done.set_result(self._write(plan, planner) if plan.items else [])
+        return done
+
+    def _write(self, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:
+        size = sum(
+            math.prod(item.tensor_data.size) * item.tensor_data.properties.dtype.itemsize
+            for item in plan.items
+            if item.tensor_data is not None
+        )
+        self.thread_count = min(self._threads, len(plan.items), size // _FILE_LEAST + 1)
+        self.fs = streams = _Streams(self._folder, plan.storage_data.root)
+        try:
+            results = super().write_data(plan, planner).wait()
+        except BaseException:
+            if isinstance(streams.failure, Exception):
+                raise streams.failure from None
+            raise
+        finally:
+            self.fs = filesystem.FileSystem()
+        if streams.failure is not None:
+            raise streams.failure
+        if len(results) != len(plan.items):
+            raise RuntimeError(f"torch has written {len(results)} of {len(plan.items)} items")
+        first = results[0]
+        return [_Result(first.index, first.size_in_bytes, first.storage_data, tuple(streams.parts)), *results[1:]]
+
+    def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
+        """Writes torch's metadata and the commit, on the coordinator, after all ranks have written."""
+        written = [result for of_rank in results for result in of_rank]
+        found = {
+            "version": getattr(filesystem, "CURRENT_DCP_VERSION", None),
+            "storage_data": {result.index: result.storage_data for result in written},
+            "storage_meta": self.storage_meta(),
+        }
+        fields = {field.name for field in dataclasses.fields(metadata)}
+        metadata = dataclasses.replace(metadata, **{name: value for name, value in found.items() if name in fields})
+        streams = _Streams(self._folder, self._root)
+        with streams.create_stream(_METADATA, "wb") as file:
+            pickle.dump(metadata, file)
+        parts = [part for result in written for part in getattr(result, "parts", ())]
+        self._folder.commit([*parts, *streams.parts])
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        return isinstance(checkpoint_id, (str, os.PathLike))
+
+
+def _prefixes(given: Any) -> Callable[[int], str]:
+    if given is None:
+        return _no_prefix
+    if callable(given):
+        return given
+    if isinstance(given, str) or not given or not all(isinstance(each, str) for each in given):
+        raise ConfigError(f"prefixes have to be a function of the rank or a list of texts, but they are {shown(given)}")
+    return _InTurn(tuple(given))
+
+
+def _no_prefix(rank: int) -> str:
+    return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class _InTurn:
+    """Prefixes that the ranks use in turn."""
+
+    prefixes: tuple[str, ...]
+
+    def __call__(self, rank: int) -> str:
+        return self.prefixes[rank % len(self.prefixes)]
