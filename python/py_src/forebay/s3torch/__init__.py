@@ -11,6 +11,8 @@ Names, arguments and results are those of s3torchconnector 1.5. Differences on p
   each of them reads everything by default. It reads objects ahead, `shuffle=True` gives another order in each epoch, and
   it has `set_epoch`, `state_dict` and `load_state_dict`.
 * An error is an `S3Exception` whose cause is one of `forebay.errors`.
+
+`dcp` has the classes for `torch.distributed.checkpoint`, `lightning` that for Lightning.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ from typing import Any
 
 import torch.utils.data
 
-from .arguments import one_of
-from .errors import Error
-from .files import File, FileList, FileReader, FileWriter, StoreOptions, list_files, load_files
+from ..arguments import one_of
+from ..errors import Error
+from ..files import File, FileList, FileReader, FileWriter, StoreOptions, list_files, load_files
 
 __all__ = [
     "S3Checkpoint",
