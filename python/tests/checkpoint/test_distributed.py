@@ -157,8 +157,8 @@ def test_damage_is_found_before_it_is_loaded(tmp_path, small_blocks):
         StorageReader(url)
 
 
-def test_each_block_is_fetched_once(bucket, bucket_environment, small_blocks):
-    url = "s3://bucket/once/step-1"
+def test_each_block_is_fetched_once(bucket, bucket_environment, small_blocks, tmp_path):
+    url = f"s3://bucket/{tmp_path.name}/step-1"
     dcp.save(state(), storage_writer=StorageWriter(url, threads=1))
     blocks = len(StorageReader(url).checkpoint.parts["__0_0.distcp"].digests)
     assert blocks > 10

@@ -1,0 +1,104 @@
+"""Lightning's checkpoints on stores."""
+
+import os
+
+import pytest
+from bucket_server import bucket_server
+
+lightning = pytest.importorskip("lightning", reason="the trainers are not installed: python/scripts/frameworks.sh")
+
+import torch  # noqa: E402
+from lightning.pytorch.callbacks import ModelCheckpoint  # noqa: E402
+from lightning.pytorch.plugins.io import AsyncCheckpointIO  # noqa: E402
+
+import forebay as fb  # noqa: E402
+from forebay import checkpoint  # noqa: E402
+from forebay.integrations.lightning import CheckpointIO  # noqa: E402
+from forebay.s3torch.lightning import S3LightningCheckpoint  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Module(lightning.LightningModule):
+    """Records the samples of each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.trained = []
+
+    def training_step(self, batch, number):
+        self.trained.append(batch["x"].tolist())
+        return self.layer(batch["x"].float()[:, None] / 84).square().mean()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=1e-3)
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    with bucket_server() as server:
+        yield server
+
+
+@pytest.fixture
+def credentials(bucket, monkeypatch):
+    for name, value in {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret", "REGION": "us-east-1"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("S3_ENDPOINT_URL", bucket.endpoint)
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def place(request, tmp_path):
+    """Folder of a run."""
+    if request.param == "folder":
+        return str(tmp_path / "run")
+    request.getfixturevalue("credentials")
+    return f"s3://bucket/{os.path.basename(tmp_path)}"
+
+
+def trainer(place, plugin, keep=-1, **arguments):
+    saves = ModelCheckpoint(filename="{step}", every_n_train_steps=2, save_top_k=keep, monitor="step", mode="max")
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
+    return lightning.Trainer(default_root_dir=place, plugins=[plugin], callbacks=[saves], **quiet | arguments)
+
+
+@pytest.mark.parametrize("wrap", [lambda plugin: plugin, AsyncCheckpointIO], ids=["waiting", "behind"])
+def test_a_run_resumes_from_its_newest_checkpoint(place, make, order, wrap):
+    module = Module()
+    trainer(place, wrap(CheckpointIO()), max_steps=6).fit(module, make())
+    last = checkpoint.latest(place)
+    assert [each.step for each in checkpoint.steps(place)] == [2, 4, 6]
+    assert (last.url, last.metadata) == (f"{place}/checkpoints/step=6.ckpt", {"epoch": 0})
+    resumed = Module()
+    trainer(place, CheckpointIO(), max_steps=9).fit(resumed, make(), ckpt_path=f"{place}/checkpoints/step=4.ckpt")
+    assert module.trained + resumed.trained[2:] == order[:9]
+    assert resumed.trained[:2] == module.trained[4:]
+
+
+def test_the_oldest_checkpoints_are_removed(place, make):
+    trainer(place, CheckpointIO(), keep=2, max_steps=6).fit(Module(), make())
+    assert [each.step for each in checkpoint.steps(place)] == [4, 6]
+    left = {file.url.rpartition("/")[0] for file in fb.list_files(f"{place}/")}
+    assert left == {f"{place}/checkpoints/step={step}.ckpt" for step in (4, 6)}
+
+
+def test_a_checkpoint_that_was_not_finished_is_refused(place, make):
+    trainer(place, CheckpointIO(), max_steps=2).fit(Module(), make())
+    url = checkpoint.latest(place).url
+    fb.remove_files([f"{url}/commit.json"])
+    with pytest.raises(fb.NotFoundError, match="is not a checkpoint"):
+        trainer(place, CheckpointIO(), max_steps=4).fit(Module(), make(), ckpt_path=url)
+
+
+def test_a_file_takes_the_names_of_s3torchconnector(bucket, credentials, make, order):
+    place = "s3://bucket/objects"
+    trainer(place, CheckpointIO(), max_steps=0)  # It makes fsspec list the bucket.
+    plugin = S3LightningCheckpoint("us-east-1", endpoint=bucket.endpoint)
+    trainer(place, plugin, max_steps=4).fit(Module(), make())
+    assert sorted(file.url for file in fb.list_files(f"{place}/")) == [f"{place}/checkpoints/step={n}.ckpt" for n in (2, 4)]
+    resumed = Module()
+    trainer(place, plugin, max_steps=6).fit(resumed, make(), ckpt_path=f"{place}/checkpoints/step=2.ckpt")
+    assert resumed.trained == order[2:6]
+    with pytest.raises(TypeError):
+        plugin.remove_checkpoint(place.encode())
