@@ -97,6 +97,21 @@ def test_ranks_share_the_files(folder, monkeypatch):
     assert sorted(sum(shares, [])) == sorted(file.url for file in fb.list_files(prefix(folder)))
 
 
+def test_a_loader_that_is_sent_to_a_process_without_a_group_keeps_its_rank(folder, monkeypatch):
+    # A group without a launcher has no local numbers, and a spawned worker has no group.
+    monkeypatch.setattr("forebay.world._group", lambda: ((1, 3, None, None), "torch.distributed"))
+    loader = fb.load_files(prefix(folder))
+    share = [url for url, _ in loader]
+    assert share == [file.url for file in fb.list_files(prefix(folder))[1::3]]
+    sent = pickle.dumps(fb.load_files(prefix(folder)))
+    monkeypatch.setattr("forebay.world._group", lambda: None)
+    assert [url for url, _ in pickle.loads(sent)] == share
+    # The ranks of a launcher are those of the process itself.
+    for name, value in (("RANK", 2), ("WORLD_SIZE", 3)):
+        monkeypatch.setenv(name, str(value))
+    assert [url for url, _ in pickle.loads(sent)] == [file.url for file in fb.list_files(prefix(folder))[2::3]]
+
+
 @pytest.mark.parametrize("ordered", [True, False])
 def test_a_state_continues_within_the_epoch(folder, ordered):
     make = lambda: fb.load_files(prefix(folder), shuffle=True, ordered=ordered, concurrency=5)  # noqa: E731

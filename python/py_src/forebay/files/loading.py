@@ -11,7 +11,7 @@ from typing import Any
 
 from ..arguments import byte_size, flag, folder, one_of, whole
 from ..errors import ConfigError, StateError
-from ..world import detect
+from ..world import World, detect, surroundings
 from .cache import FileCache
 from .listing import File, FileList, GrowingFiles, list_files
 from .stores import StoreOptions, opened, url_of
@@ -45,6 +45,8 @@ class FileLoader:
         self._files, self._ordered, self._shuffle, self._seed = files, ordered, shuffle, seed
         self._shard, self._buffer, self._concurrency, self._store = shard, buffer, concurrency, store
         self._whole_max, self._cache = whole_max, cache
+        # Rank and number of ranks of the process that this loader was sent from.
+        self._sent_world: tuple[int, int] | None = None
         self._begin(epoch)
         _register()
 
@@ -69,8 +71,16 @@ class FileLoader:
         """Returns the rank and the number of ranks."""
         if self._shard == "none":
             return 0, 1
-        world = detect()
-        return world.rank, world.world_size
+        found = surroundings(os.environ)
+        if found is None:
+            return self._sent_world or _rank_of(detect())
+        # Nodes make no difference here, so that the local numbers need not be known.
+        (rank, ranks, *_), _source = found
+        return _rank_of(detect(rank, ranks, rank, ranks))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A spawned worker has no process group.
+        return self.__dict__ | {"_sent_world": self._world()}
 
     def _share(self) -> tuple[int, int]:
         """Returns the number of this process's share, and the number of shares: workers of ranks."""
@@ -186,6 +196,10 @@ class FileLoader:
         if self._cache is not None:
             self._cache.add(file, data)
         return data
+
+
+def _rank_of(world: World) -> tuple[int, int]:
+    return world.rank, world.world_size
 
 
 def _reaches(files: Sequence[File], at: int) -> bool:
