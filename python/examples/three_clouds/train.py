@@ -113,8 +113,8 @@ def save(model: Model, optimizer: torch.optim.Optimizer, loader: fb.Loader, step
 def learn(model: Model, optimizer: torch.optim.Optimizer, tokens: torch.Tensor, global_batch: int) -> None:
     """Takes a step with the mean gradient of the global batch, of which `tokens` are this rank's samples.
 
-    Floats have another sum in another order, and the ranks decide the order. So each sample has a gradient of its own,
-    whatever else is in the batch, and the sum is one of whole numbers.
+    Floats have another sum in another order, and the ranks decide the order. So each sample has a separate
+    gradient, whatever else is in the batch, and the sum is one of whole numbers.
     """
     parameters = list(model.parameters())
     total = torch.zeros(sum(parameter.numel() for parameter in parameters), dtype=torch.int64)

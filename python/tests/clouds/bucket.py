@@ -1,6 +1,6 @@
 """A bucket of S3 in memory that verifies signatures and records the requests of each key.
 
-Every machine of a test has an access key of its own, so the record has the requests of each machine.
+Every machine of a test has its own access key, so the record has the requests of each machine.
 """
 
 import hashlib
