@@ -9,7 +9,8 @@ from train import LENGTH, TOKENS
 
 import forebay as fb
 
-SAMPLES, SHARD_BYTES = 192, 1 << 10
+SAMPLES, SHARD_BYTES = 192, 1220
+"""A shard has 12 samples."""
 
 
 def write(out: str) -> None:
