@@ -12,9 +12,10 @@ A folder without it is not a checkpoint, so a save that is killed at any time le
 A removal goes the other way: the commit first, the mark last.
 
 `commit` has the format of `commit.json`, `parts` writes and verifies parts block by block, `folder` begins and commits a
-folder, `group` runs a step on all ranks so that it fails on all or none, `snapshot` copies a state to host memory. `saving`
-and `loading` are made of them; `retention` finds and removes checkpoints, `__main__` is its command. torch is imported by
-the functions that need it, so that checkpoints can be listed without it.
+folder, `group` runs a step on all ranks so that it fails on all or none, `snapshot` copies a state to host memory, `formats`
+and `tensors` have the formats of parts. `saving` and `loading` are made of them; `retention` finds and removes checkpoints,
+`__main__` is its command. `distributed` is the storage of `torch.distributed.checkpoint`, imported separately. torch is
+imported by the functions that need it, so that checkpoints can be listed without it.
 """
 
 from .loading import Checkpoint, load
