@@ -12,8 +12,8 @@ __all__ = ["snapshot"]
 def snapshot(value: Any) -> Any:
     """Returns a copy with all tensors on the CPU. Tensors that share memory share it in the copy too.
 
-    This is all that training waits for when it does not wait for the save. Everything but tensors is pickled, as torch.save would, so tensors
-    within objects of any class are found, and none is copied on its device.
+    This is all that training waits for when it does not wait for the save. Everything but tensors is pickled, as torch.save
+    would, so tensors within objects of any class are found, and none is copied on its device.
 
     Raises:
         Exception: A part of the object cannot be pickled.
