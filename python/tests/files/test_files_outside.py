@@ -70,6 +70,21 @@ def test_the_connections_are_kept_when_a_range_ends_before_its_file(sftp):
     assert sftp.logins <= 4
 
 
+def test_readers_of_one_file_in_memory_do_not_move_each_other():
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    from forebay.remotes.filesystems import FileSystemFolder
+
+    whole = content(3 << 20)
+    folder = FileSystemFolder(fsspec.filesystem("memory"), "/readers")
+    folder.put("a", [whole])
+    first, second = folder.get("a", 0), folder.get("a", 1)
+    read = [b"", b""]
+    while any(pieces := [next(first, b""), next(second, b"")]):
+        read = [before + piece for before, piece in zip(read, pieces)]
+    assert read == [whole, whole[1:]]
+    folder.delete("a")
+
+
 class Drawer(remotes.RemoteFolder):
     """One file, that can only be read."""
 

@@ -7,6 +7,7 @@ fsspec's configuration (`~/.config/fsspec`, or variables such as `FSSPEC_FTP_TIM
 from __future__ import annotations
 
 import contextlib
+import io
 import posixpath
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -68,6 +69,12 @@ class FileSystemFolder(RemoteFolder):
 
     def get(self, key: str, start: int) -> Iterator[bytes]:
         with self._files.open(self._of(key), "rb") as file:
+            if isinstance(file, io.BytesIO):
+                # A file system in memory has one object for all readers of a file, with one position.
+                content = file.getvalue()
+                for at in range(start, len(content), CHUNK_BYTES):
+                    yield content[at : at + CHUNK_BYTES]
+                return
             file.seek(start)
             while data := file.read(CHUNK_BYTES):
                 yield data
