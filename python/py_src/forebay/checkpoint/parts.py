@@ -10,7 +10,7 @@ import io
 from typing import Any, Protocol
 
 from .._forebay import hex_digest
-from ..errors import ChecksumError, Error, NotFoundError
+from ..errors import ChecksumError, NotFoundError
 from ..files import FileWriter, StoreOptions
 from ..files.stores import opened
 from . import commit
@@ -33,8 +33,6 @@ class PartWriter(FileWriter):
         self._name, self._block_bytes = name, commit.BLOCK
         self._digests: list[str] = []
         self.part: Part | None = None
-        self.failure: Error | None = None
-        """First error of the store."""
 
     def write(self, data: Any, /) -> int:
         self._check()
@@ -59,11 +57,7 @@ class PartWriter(FileWriter):
 
     def _append(self, block: bytes) -> None:
         self._digests.append(hex_digest(HASH, block))
-        try:
-            self._upload.write(block)
-        except Error as error:
-            self.failure = self.failure or error
-            raise
+        self._upload.write(block)
 
     def flush(self) -> None:
         """Does nothing: blocks are sent as they are complete."""

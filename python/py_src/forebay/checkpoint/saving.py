@@ -16,7 +16,7 @@ from .loading import Checkpoint
 from .parts import PartWriter
 from .snapshot import snapshot
 
-__all__ = ["Saving", "save"]
+__all__ = ["Saving", "Writer", "save"]
 
 
 class Saving:
@@ -121,16 +121,16 @@ def save(
     global _behind
     ranks = group.current()
 
-    def prepare() -> _Writer:
+    def prepare() -> Writer:
         prepared = Folder(url, step=step, data=data, metadata=metadata, overwrite=overwrite, keep=keep, store=store)
         is_ours = flag("per_rank", per_rank) or ranks.rank == 0
         form = FORMATS[one_of("format", format, tuple(FORMATS))]
         if is_ours:
             form.check(obj)
         value = snapshot(obj) if is_ours and not flag("wait", wait) else obj
-        return _Writer(prepared, ranks, value, is_ours, form)
+        return Writer(prepared, ranks, value, is_ours, form)
 
-    made: list[_Writer] = []
+    made: list[Writer] = []
 
     def begin() -> str:
         # On all ranks, so that a failure of the last save ends this one on all of them. Ranks exchange only the outcome.
@@ -147,8 +147,8 @@ def save(
     return _behind
 
 
-class _Writer:
-    """Save of one rank."""
+class Writer:
+    """Save of one rank, whose object is written if `is_ours`."""
 
     def __init__(self, folder: Folder, ranks: group.Alone, obj: Any, is_ours: bool, format: Format) -> None:
         self._folder, self._ranks, self._obj, self._is_ours, self._format = folder, ranks, obj, is_ours, format

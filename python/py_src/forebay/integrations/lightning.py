@@ -9,11 +9,12 @@ import importlib.util
 from typing import Any
 
 import fsspec
-import torch
 
 from .. import checkpoint as checkpoints
 from ..checkpoint.folder import Folder
-from ..checkpoint.parts import PartWriter
+from ..checkpoint.formats import FORMATS
+from ..checkpoint.group import Alone
+from ..checkpoint.saving import Writer
 from ..files import StoreOptions, list_files, remove_files
 from ..files import open as open_file
 
@@ -52,15 +53,7 @@ class CheckpointIO(_CheckpointIO):
             raise TypeError("storage_options are not taken: pass CheckpointIO(store=forebay.StoreOptions(...))")
         step, epoch = checkpoint.get("global_step"), checkpoint.get("epoch")
         folder = Folder(path, step=step, metadata={"epoch": epoch}, overwrite=True, store=self._store)
-        with PartWriter(folder.url, f"{folder.begin()}rank-00000.pt", self._store) as file:
-            try:
-                torch.save(checkpoint, file)
-            except RuntimeError:
-                # Of torch, for a file that has failed.
-                if file.failure is not None:
-                    raise file.failure from None
-                raise
-        folder.commit([file.part])
+        Writer(folder, Alone(), checkpoint, True, FORMATS["torch"]).run()
 
     def load_checkpoint(self, path: Any, map_location: Any | None = None, weights_only: bool | None = None) -> dict[str, Any]:
         """Loads a checkpoint, on any number of ranks.

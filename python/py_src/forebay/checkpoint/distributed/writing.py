@@ -21,6 +21,7 @@ from ...errors import ConfigError
 from ...files import StoreOptions
 from ..commit import Part
 from ..folder import Folder
+from ..formats import TorchSink
 from ..parts import PartWriter
 
 __all__ = ["StorageWriter"]
@@ -62,16 +63,12 @@ class _Streams:
         return suffix
 
     @contextlib.contextmanager
-    def create_stream(self, name: str, mode: str) -> Iterator[PartWriter]:
+    def create_stream(self, name: str, mode: str) -> Iterator[TorchSink]:
         try:
             with PartWriter(self._folder.url, f"{self._root}{name}", self._folder.store) as file:
-                try:
-                    yield file
-                except RuntimeError:
-                    # Of torch, for a file that has failed.
-                    if file.failure is not None:
-                        raise file.failure from None
-                    raise
+                sink = TorchSink(file)
+                yield sink
+                sink.check()
         except BaseException as error:
             self.failure = self.failure or error
             raise
@@ -177,10 +174,6 @@ class StorageWriter(filesystem.FileSystemWriter):
         self.fs = streams = _Streams(self._folder, plan.storage_data.root)
         try:
             results = super().write_data(plan, planner).wait()
-        except BaseException:
-            if isinstance(streams.failure, Exception):
-                raise streams.failure from None
-            raise
         finally:
             self.fs = filesystem.FileSystem()
         if streams.failure is not None:
