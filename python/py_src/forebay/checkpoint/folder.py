@@ -64,9 +64,8 @@ class Folder:
         Raises:
             ConfigError: It is a checkpoint, and `overwrite` is not set.
         """
-        for found in retention.survey(self.url, self.store, reads=False):
-            if found.url != self.url:
-                continue
+        found = retention.find(self.url, self.store)
+        if found is not None:
             if found.has_commit and not self.overwrite:
                 raise ConfigError(f"{self.url} is a checkpoint already: save to another URL, or pass overwrite=True")
             if found.has_commit and (old := self._committed()) is not None:
@@ -95,10 +94,8 @@ class Folder:
         done = Commit(self.step, time, named, self.data, self.metadata)
         commit.write(self.url, done, self.store)
         try:
-            if any("/" in name for name in named):
-                for found in retention.survey(self.url, self.store, reads=False):
-                    if found.url == self.url:
-                        retention.clear_all_but(found, {commit.COMMIT, commit.BEGUN, *named}, self.store)
+            if any("/" in name for name in named) and (found := retention.find(self.url, self.store)) is not None:
+                retention.clear_all_but(found, {commit.COMMIT, commit.BEGUN, *named}, self.store)
             if self.keep is not None:
                 retention.remove_oldest(others, self.keep - 1, self.store)
         except Error as error:

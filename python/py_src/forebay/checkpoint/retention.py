@@ -21,6 +21,7 @@ __all__ = [
     "Found",
     "clear",
     "clear_all_but",
+    "find",
     "latest",
     "remove",
     "remove_incomplete",
@@ -83,6 +84,11 @@ def survey(prefix: str, store: StoreOptions | None, *, reads: bool = True) -> li
     if reads:
         _read_commits(list(found.values()), store)
     return sorted(found.values(), key=lambda each: (each.time, -1 if each.commit is None else each.commit.step or -1))
+
+
+def find(url: str, store: StoreOptions | None) -> Found | None:
+    """Returns the folder `url` if it is that of a checkpoint, whole or not. The commit is not read."""
+    return next((found for found in survey(url, store, reads=False) if found.url == url), None)
 
 
 def _read_commits(found: list[Found], store: StoreOptions | None) -> None:
@@ -212,10 +218,9 @@ def remove(url: Any, *, store: StoreOptions | None = None) -> None:
     Raises:
         AccessError: The store denies the removal.
     """
-    url = folder_of("url", url)
-    for found in survey(url, store, reads=False):
-        if found.url == url:
-            _remove(found, store)
+    found = find(folder_of("url", url), store)
+    if found is not None:
+        _remove(found, store)
 
 
 def clear(found: Found, store: StoreOptions | None) -> None:
