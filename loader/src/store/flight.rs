@@ -9,8 +9,8 @@
 //!
 //! At most three quarters of the parts in flight wait for the head of a response. Otherwise all requests of a fast network
 //! wait together and then share it, and it is idle for one latency in each round: 64 parts of 8 MiB at a latency of 150 ms
-//! were 1.8 GiB/s where twice that was possible. They must be more than one of [`SURPLUS`] parts: while the network is
-//! not full, the rate is that of the parts that wait, and the limit grows by the product of both.
+//! were 1.8 GiB/s where twice that was possible. As long as the network is not full, the rate is that of the parts that
+//! wait, so each round multiplies the limit by this share and by [`SURPLUS`]: the product has to be above one.
 //!
 //! A server that has too many requests (429, 503) halves the limit, down to one. From there it may rise by one part in
 //! each round.
