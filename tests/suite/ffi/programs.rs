@@ -29,12 +29,11 @@ fn the_log_callback_receives_lines_up_to_its_level() {
     run_with_all("tests/log.c", "");
 }
 
-/// Not under the thread sanitizer, which allows no thread after a fork of a process with threads.
+/// Without sanitizers. The thread sanitizer allows no thread after a fork of a process with threads. The address
+/// sanitizer of GCC 12 and of LLVM before 18 has locks that stay held in the child, which then waits without end.
 #[test]
 fn a_forked_child_makes_its_own_objects_and_leaves_its_parent_s_alone() {
-    for sanitizer in [Sanitizer::None, Sanitizer::Address] {
-        assert_eq!(Rig::new().run("tests/fork.c", sanitizer), "", "{sanitizer:?}");
-    }
+    assert_eq!(Rig::new().run("tests/fork.c", Sanitizer::None), "");
 }
 
 /// Runs only calls that start no epoch: rustix reads the vDSO's address from the kernel, and valgrind unmaps the vDSO.
