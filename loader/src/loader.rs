@@ -126,7 +126,7 @@ impl Loader {
         Self::open(config, delivery, &Simulation::default(), outside)
     }
 
-    /// Like [`new`](Self::new), with the clock and the parts of a test.
+    /// Like [`new`](Self::new), with the clock and the stores' settings of a test.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
 //! Epochs through a proxy that delays, cuts, falsifies and refuses responses.
 //!
-//! A seed defines a schedule of faults, the order of samples, the compression and the cache limit. A failed seed is
+//! A seed defines a schedule of faults, the order of samples, the compression, the cache limit and the store: a web
+//! server or S3 with signed requests, each with and without TLS. A failed seed is
 //! printed with the faults that were applied. `FOREBAY_CHAOS_SEED=N` runs seed N alone, and `make soak` runs
 //! `FOREBAY_CHAOS_SEEDS` of them.
 
@@ -10,12 +11,13 @@ use forebay_loader::config::{LoaderConfig, StreamConfig};
 use forebay_loader::format::writer::Options;
 use forebay_loader::format::{Compression, HashAlgo};
 use forebay_loader::order::{DataSetShape, EpochPlan, OrderConfig, Rank, World};
-use forebay_loader::store::Simulation;
+use forebay_loader::store::{S3Settings, Simulation, StoreConfig};
 use forebay_loader::{Loader, Next};
-use forebay_tests::chaos::{ChaosProxy, Schedule};
+use forebay_tests::chaos::{ChaosProxy, Protocol, Schedule};
 use forebay_tests::data::{token_sample, tokens};
-use forebay_tests::server::{ObjectServer, Options as ServerOptions, Root};
+use forebay_tests::server::{Keys, ObjectServer, Options as ServerOptions, Root, TEST_CA};
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -36,10 +38,17 @@ const ATTEMPTS: u32 = 1000;
 /// Seeds of the ordinary run, a few seconds.
 const SEEDS: u64 = 100;
 
-/// Data set, in a folder behind a server.
+/// Keys of the servers with S3.
+const KEYS: (&str, &str) = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
+
+/// Data set, in a folder behind two servers.
 struct DataSet {
     folder: tempfile::TempDir,
     server: ObjectServer,
+    /// Rejects requests that are not signed.
+    s3: ObjectServer,
+    /// Certificate authority of proxies with TLS.
+    ca_file: tempfile::NamedTempFile,
     has_hashes: bool,
     index_bytes: u64,
     /// Samples of each shard.
@@ -58,9 +67,14 @@ impl DataSet {
         let index = tokens(folder.path(), SAMPLES, LENGTH, DATA_SEED, options).expect("a data set");
         let index_bytes = std::fs::metadata(folder.path().join("index.json")).expect("an index").len();
         let files = || index.shards.iter().flat_map(|shard| shard.files()).map(|pair| pair.stored().bytes);
-        let server = ObjectServer::start(Root::folder(folder.path()), ServerOptions::default()).expect("a server");
+        let serve = |options| ObjectServer::start(Root::folder(folder.path()), options).expect("a server");
+        let mut ca_file = tempfile::NamedTempFile::new().expect("a file");
+        ca_file.write_all(TEST_CA.as_bytes()).expect("written");
+        let keys = Some(Keys::new(KEYS.0, KEYS.1));
         Self {
-            server,
+            server: serve(ServerOptions::default()),
+            s3: serve(ServerOptions { bucket: Some("bucket".into()), keys, ..ServerOptions::default() }),
+            ca_file,
             has_hashes,
             index_bytes,
             counts: index.shards.iter().map(|shard| shard.samples).collect(),
@@ -115,10 +129,16 @@ fn run(data: &DataSet, cache_limit: Option<u64>, seed: u64, idle: Option<&Resour
     let keeps_bytes = !data.has_hashes;
     let has_weak_tags = seed / 4 % 3 == 2;
     let schedule = Schedule { seed, percent: 30, faults_max: FAULTS_MAX, keeps_bytes, has_weak_tags };
-    let proxy = ChaosProxy::start(data.server.address(), schedule, clock.clone()).expect("a proxy");
+    let is_s3 = seed / 12 % 2 == 1;
+    let (protocol, ca_file) = match seed / 24 % 2 {
+        1 => (Protocol::Https, Some(data.ca_file.path().into())),
+        _ => (Protocol::Http, None),
+    };
+    let server = if is_s3 { &data.s3 } else { &data.server };
+    let proxy = ChaosProxy::start(server.address(), protocol, schedule, clock.clone()).expect("a proxy");
     let proxy = SeededProxy { seed, proxy };
-    let stream =
-        StreamConfig { remote: Some(proxy.proxy.url()), local: Some(cache.path().into()), ..StreamConfig::default() };
+    let remote = if is_s3 { "s3://bucket".to_owned() } else { proxy.proxy.url() };
+    let stream = StreamConfig { remote: Some(remote), local: Some(cache.path().into()), ..StreamConfig::default() };
     let config = LoaderConfig {
         streams: vec![stream],
         batch_size: 16,
@@ -129,11 +149,20 @@ fn run(data: &DataSet, cache_limit: Option<u64>, seed: u64, idle: Option<&Resour
         predownload: Some(200),
         download_retry: ATTEMPTS,
         cache_limit,
+        ca_file,
         // Ends a test that hangs.
         stall_timeout: 60.0,
         ..LoaderConfig::default()
     };
-    let simulation = Simulation { clock, part_bytes: PART_BYTES };
+    let s3 = S3Settings {
+        endpoint: Some(proxy.proxy.url()),
+        access_key: Some(KEYS.0.into()),
+        secret_key: Some(KEYS.1.into()),
+        no_metadata: true,
+        ..S3Settings::default()
+    };
+    let store = StoreConfig { part_bytes: PART_BYTES, s3: Some(s3), ..StoreConfig::default() };
+    let simulation = Simulation { clock, store };
     let loader = Loader::simulated(config.clone(), &simulation).unwrap_or_else(|e| panic!("{e}"));
     check_epoch(&loader, &data.plan(&config));
     let counters: BTreeMap<_, _> = loader.stats().expect("open").counters.into_iter().collect();

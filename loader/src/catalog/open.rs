@@ -50,14 +50,13 @@ impl Opener<'_> {
         let fetch_threads = self.config.fetch_threads_on(self.topology);
         StoreConfig {
             fetch_threads,
-            part_bytes: self.network.part_bytes,
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
             download_timeout: Duration::from_secs_f64(stream.download_timeout.unwrap_or(self.config.download_timeout)),
             seed: self.config.shuffle_seed,
             ca_file: self.config.ca_file.clone(),
             outside: self.outside.clone(),
             on_thread_start: Some(self.thread_binder(fetch_threads)),
-            ..StoreConfig::default()
+            ..self.network.store.clone()
         }
     }
 

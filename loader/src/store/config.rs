@@ -16,18 +16,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Network of a simulation, for tests of whole loaders.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Simulation {
     /// Clock of timeouts, waits between attempts and connections. A [manual](Clock::manual) one makes them take no time.
     pub clock: Clock,
-    /// Instead of [`StoreConfig::part_bytes`], so that small objects have several parts.
-    pub part_bytes: usize,
+    /// Settings of the stores that the loader's configuration does not have, such as a [`StoreConfig::part_bytes`] with
+    /// which small objects have several parts.
+    pub store: StoreConfig,
 }
 
 impl Default for Simulation {
-    /// No simulation: the system's clock, and parts of the usual size.
+    /// No simulation: the system's clock and the usual settings.
     fn default() -> Self {
-        Self { clock: Clock::system(), part_bytes: PART_BYTES }
+        Self { clock: Clock::system(), store: StoreConfig::default() }
     }
 }
 

@@ -20,7 +20,10 @@ impl Message {
 
     /// Reads a head from `stream`; `None` if it ends before the first byte. `spare` has bytes that were read before,
     /// and afterwards those after the head.
-    pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin), spare: &mut Vec<u8>) -> io::Result<Option<Self>> {
+    pub(super) async fn read(
+        stream: &mut (impl AsyncRead + Unpin + ?Sized),
+        spare: &mut Vec<u8>,
+    ) -> io::Result<Option<Self>> {
         let mut searched = 0;
         loop {
             if let Some(at) = spare[searched..].windows(4).position(|w| w == b"\r\n\r\n").map(|at| searched + at) {

@@ -2,6 +2,7 @@
 
 use super::message::Message;
 use super::schedule::{Fault, Part, Pause, Schedule};
+use crate::server::acceptor;
 use forebay_loader::clock::Clock;
 use forebay_loader::sync::{Arc, AtomicU64, JoinHandle, Mutex, Ordering};
 use std::collections::HashMap;
@@ -9,9 +10,10 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 /// Step of the client's clock while a response stalls: several steps pass before a timeout of a minute, so that a
 /// second request has its turn.
@@ -40,11 +42,38 @@ impl fmt::Display for Fired {
     }
 }
 
+/// Protocol of a proxy's clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Without encryption.
+    Http,
+    /// With TLS and the test certificate. Faults then hit records of TLS as well: a cut is an end without notice.
+    Https,
+}
+
+/// Connection of a client.
+trait Connection: AsyncRead + AsyncWrite + Send + Unpin {
+    fn tcp(&self) -> &TcpStream;
+}
+
+impl Connection for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Connection for tokio_rustls::server::TlsStream<TcpStream> {
+    fn tcp(&self) -> &TcpStream {
+        self.get_ref().0
+    }
+}
+
 /// Running proxy; dropping it stops it.
 #[derive(Debug)]
 pub struct ChaosProxy {
     shared: Arc<Shared>,
     address: SocketAddr,
+    protocol: Protocol,
     is_stopped: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -65,8 +94,9 @@ impl ChaosProxy {
     ///
     /// # Errors
     ///
-    /// If the system refuses a socket or a thread.
-    pub fn start(upstream: SocketAddr, schedule: Schedule, clock: Clock) -> io::Result<Self> {
+    /// If the system refuses a socket or a thread, or the test certificate cannot be used.
+    pub fn start(upstream: SocketAddr, protocol: Protocol, schedule: Schedule, clock: Clock) -> io::Result<Self> {
+        let tls = (protocol == Protocol::Https).then(acceptor).transpose()?;
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -83,17 +113,20 @@ impl ChaosProxy {
         let served = shared.clone();
         let thread = forebay_loader::sync::spawn("chaos-proxy", move || {
             runtime.block_on(async move {
-                if let Err(e) = serve(listener, served, stopped).await {
+                if let Err(e) = serve(listener, tls, served, stopped).await {
                     log::error!("the chaos proxy cannot listen: {e}");
                 }
             });
         })?;
-        Ok(Self { shared, address, is_stopped, thread: Some(thread) })
+        Ok(Self { shared, address, protocol, is_stopped, thread: Some(thread) })
     }
 
-    /// Returns `http://127.0.0.1:port`.
+    /// Returns `http://127.0.0.1:port` or `https://localhost:port`.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        match self.protocol {
+            Protocol::Http => format!("http://{}", self.address),
+            Protocol::Https => format!("https://localhost:{}", self.address.port()),
+        }
     }
 
     /// Returns the faults so far, in the order in which they were applied.
@@ -118,6 +151,7 @@ impl Drop for ChaosProxy {
 
 async fn serve(
     listener: std::net::TcpListener,
+    tls: Option<TlsAcceptor>,
     shared: Arc<Shared>,
     mut stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
@@ -127,11 +161,11 @@ async fn serve(
         tokio::select! {
             _ = stopped.wait_for(|is_stopped| *is_stopped) => return Ok(()),
             accepted = listener.accept() => {
-                let shared = shared.clone();
+                let (tls, shared) = (tls.clone(), shared.clone());
                 drop(connections.spawn(async move {
                     // A client may reset its connection before it is accepted.
                     let forwarded = match accepted {
-                        Ok((client, _)) => forward(client, &shared).await,
+                        Ok((client, _)) => forward(client, tls, &shared).await,
                         Err(e) => Err(e),
                     };
                     if let Err(e) = forwarded {
@@ -145,10 +179,14 @@ async fn serve(
 }
 
 /// Forwards the requests of one connection, until a fault or the client ends it.
-async fn forward(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
+async fn forward(client: TcpStream, tls: Option<TlsAcceptor>, shared: &Shared) -> io::Result<()> {
     client.set_nodelay(true)?;
+    let client: &mut dyn Connection = match tls {
+        Some(tls) => &mut tls.accept(client).await?,
+        None => &mut { client },
+    };
     let mut spare = Vec::new();
-    while let Some(request) = Message::read(&mut client, &mut spare).await? {
+    while let Some(request) = Message::read(client, &mut spare).await? {
         let part = part_of(&request);
         let number = {
             let mut requests = shared.requests.lock();
@@ -161,14 +199,14 @@ async fn forward(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
             shared.fired.lock().push(Fired { part, number, fault });
         }
         match fault {
-            Some(Fault::NoResponse) => return client.set_zero_linger(),
+            Some(Fault::NoResponse) => return client.tcp().set_zero_linger(),
             Some(Fault::Status(status, pause)) => {
-                write(&mut client, shared, &refusal(status, pause), &[]).await?;
+                write(client, shared, &refusal(status, pause), &[]).await?;
                 continue;
             }
             // A server compares the condition with the new entity tag.
             Some(Fault::Changed) if request.header("if-match").is_some() => {
-                write(&mut client, shared, &refusal(412, Pause::None), &[]).await?;
+                write(client, shared, &refusal(412, Pause::None), &[]).await?;
                 continue;
             }
             _ => {}
@@ -179,7 +217,7 @@ async fn forward(mut client: TcpStream, shared: &Shared) -> io::Result<()> {
         {
             head = head.with("etag", tag);
         }
-        if !respond(&mut client, shared, fault, head, body).await? {
+        if !respond(client, shared, fault, head, body).await? {
             return Ok(());
         }
     }
@@ -219,7 +257,7 @@ fn refusal(status: u16, pause: Pause) -> Message {
 
 /// Writes a response with its fault. Returns true if the connection can be used again.
 async fn respond(
-    client: &mut TcpStream,
+    client: &mut dyn Connection,
     shared: &Shared,
     fault: Option<Fault>,
     head: Message,
@@ -233,7 +271,7 @@ async fn respond(
         }
         Some(Fault::Reset(permille)) => {
             write(client, shared, &head, &body[..at(permille)]).await?;
-            client.set_zero_linger()?;
+            client.tcp().set_zero_linger()?;
             return Ok(false);
         }
         Some(Fault::Stall(permille)) => {
@@ -260,6 +298,7 @@ async fn respond(
                 client.write_all(b"\r\n").await?;
             }
             client.write_all(b"0\r\n\r\n").await?;
+            client.flush().await?;
             return Ok(true);
         }
         Some(Fault::Empty) => {
@@ -305,19 +344,20 @@ fn pieces(body: &[u8]) -> std::slice::Chunks<'_, u8> {
     body.chunks(body.len().div_ceil(PIECES).max(1))
 }
 
-async fn write(client: &mut TcpStream, shared: &Shared, head: &Message, body: &[u8]) -> io::Result<()> {
+async fn write(client: &mut dyn Connection, shared: &Shared, head: &Message, body: &[u8]) -> io::Result<()> {
     client.write_all(&head.to_bytes()).await?;
     write_body(client, shared, body).await
 }
 
-async fn write_body(client: &mut TcpStream, shared: &Shared, body: &[u8]) -> io::Result<()> {
+async fn write_body(client: &mut dyn Connection, shared: &Shared, body: &[u8]) -> io::Result<()> {
     client.write_all(body).await?;
+    client.flush().await?;
     shared.bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
     Ok(())
 }
 
 /// Waits until the client closes the connection, while its clock advances.
-async fn stall(client: &mut TcpStream, clock: &Clock) {
+async fn stall(client: &mut dyn Connection, clock: &Clock) {
     let mut unused = [0; 64];
     loop {
         tokio::select! {

@@ -239,7 +239,7 @@ impl Drop for ObjectServer {
     }
 }
 
-fn acceptor() -> io::Result<tokio_rustls::TlsAcceptor> {
+pub(crate) fn acceptor() -> io::Result<tokio_rustls::TlsAcceptor> {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     let chain = CertificateDer::pem_slice_iter(TEST_CERTIFICATE.as_bytes())
