@@ -1,16 +1,18 @@
 """Lists and loads the files of a bucket with one client: load.py CLIENT CONFIG-AS-JSON
 
-The task "objects" lists a prefix and reads every object; "lines" reads texts and divides them into lines, in batches. With
-`workers` the client runs in torch's DataLoader.
+The task "objects" lists a prefix and reads every object; "lines" reads texts and divides them into lines, in batches;
+"members" opens tar files as streams and reads what they contain. With `workers` the client runs in torch's DataLoader.
 """
 
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
 
 from rounds import main
 
 
 def forebay(config):
-    """Yields the content of each object, and of the share of this worker."""
+    """Returns two functions, which every client has: one yields the content of each object of this worker's share, the
+    other one opens each of them to read."""
     import forebay as fb
 
     store = fb.StoreOptions(endpoint=config["endpoint"], region="us-east-1")
@@ -20,25 +22,32 @@ def forebay(config):
         for _, data in fb.load_files(fb.list_files(prefix, store=store), store=store):
             yield data
 
-    return contents
+    def streams():
+        for file in share(list(fb.list_files(prefix, store=store))):
+            with fb.open(file.url, store=store) as stream:
+                yield stream
+
+    return contents, streams
 
 
 def s3torchconnector(config):
     from s3torchconnector import S3ClientConfig, S3IterableDataset
 
-    data = S3IterableDataset.from_prefix(
-        f"s3://{config['bucket']}/{config['prefix']}",
-        region="us-east-1",
-        endpoint=config["endpoint"],
-        s3client_config=S3ClientConfig(force_path_style=True),
-        enable_sharding=True,
-        transform=lambda reader: reader.read(),
-    )
-    return lambda: iter(data)
+    def data(transform):
+        return S3IterableDataset.from_prefix(
+            f"s3://{config['bucket']}/{config['prefix']}",
+            region="us-east-1",
+            endpoint=config["endpoint"],
+            s3client_config=S3ClientConfig(force_path_style=True),
+            enable_sharding=True,
+            transform=transform,
+        )
+
+    return lambda: iter(data(lambda reader: reader.read())), lambda: iter(data(lambda reader: reader))
 
 
 def s3torchconnector_threads(config):
-    """The same with readers in threads, which its documentation leaves to the user."""
+    """The same with readers in threads, which its documentation leaves to the user. Has no streams."""
     from s3torchconnector import S3ClientConfig, S3MapDataset
 
     def contents():
@@ -50,7 +59,7 @@ def s3torchconnector_threads(config):
         )
         yield from threads(share(range(len(data))), lambda at: data[at].read(), config["threads"])
 
-    return contents
+    return contents, None
 
 
 def share(items):
@@ -77,38 +86,54 @@ def boto3(config):
     import boto3
     from botocore.config import Config
 
-    def contents():
+    def listed():
         options = Config(max_pool_connections=config["threads"], s3={"addressing_style": "path"})
         client = boto3.client("s3", endpoint_url=config["endpoint"], config=options)
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=config["bucket"], Prefix=config["prefix"])
         keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
-        read = lambda key: client.get_object(Bucket=config["bucket"], Key=key)["Body"].read()  # noqa: E731
-        yield from threads(share(keys), read, config["threads"])
+        return share(keys), lambda key: client.get_object(Bucket=config["bucket"], Key=key)["Body"]
 
-    return contents
+    def contents():
+        keys, body = listed()
+        yield from threads(keys, lambda key: body(key).read(), config["threads"])
+
+    def streams():
+        keys, body = listed()
+        yield from map(body, keys)
+
+    return contents, streams
 
 
 def s3fs(config):
     import s3fs
 
-    def contents():
+    def listed():
         s3fs.S3FileSystem.clear_instance_cache()
         fs = s3fs.S3FileSystem(
             client_kwargs={"endpoint_url": config["endpoint"]},
             config_kwargs={"s3": {"addressing_style": "path"}, "max_pool_connections": config["threads"]},
         )
-        paths = share(sorted(fs.find(f"{config['bucket']}/{config['prefix']}")))
+        return fs, share(sorted(fs.find(f"{config['bucket']}/{config['prefix']}")))
+
+    def contents():
+        fs, paths = listed()
         step = config["threads"]
         for at in range(0, len(paths), step):
             yield from fs.cat(paths[at : at + step]).values()
 
-    return contents
+    def streams():
+        fs, paths = listed()
+        for path in paths:
+            with fs.open(path, cache_type="readahead") as stream:
+                yield stream
+
+    return contents, streams
 
 
 def multi_storage_client(config):
     import multistorageclient
 
-    def contents():
+    def listed():
         options = {
             "base_path": config["bucket"],
             "endpoint_url": config["endpoint"],
@@ -119,13 +144,22 @@ def multi_storage_client(config):
         client = multistorageclient.StorageClient(
             multistorageclient.StorageClientConfig.from_dict(profiles, "bench")
         )
-        keys = share([entry.key for entry in client.list(path=config["prefix"])])
+        return client, share([entry.key for entry in client.list(path=config["prefix"])])
+
+    def contents():
+        client, keys = listed()
         # Its own type has no lines, and cannot be sent to another process: torch's DataLoader would wait for it forever.
         is_copied = config["workers"] or config["batch_size"]
         read = (lambda key: bytes(client.read(key))) if is_copied else client.read
         yield from threads(keys, read, config["threads"])
 
-    return contents
+    def streams():
+        client, keys = listed()
+        for key in keys:
+            with client.open(key, "rb") as stream:
+                yield stream
+
+    return contents, streams
 
 
 CLIENTS = {
@@ -151,10 +185,23 @@ def lines(contents, batch_size):
         yield batch
 
 
-def counted(config, contents):
+def members(streams):
+    """Yields the contents of the files in tar files."""
+    for stream in streams:
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=1 << 20) as tar:
+            for member in tar:
+                yield tar.extractfile(member).read()
+
+
+def counted(config, contents, streams):
     """Runs the task once, and returns its bytes, or its lines."""
-    batch = config["batch_size"]
-    items = (lambda: lines(contents(), batch)) if batch else contents
+    match config["task"]:
+        case "members":
+            items = lambda: members(streams())  # noqa: E731
+        case "lines":
+            items = lambda: lines(contents(), config["batch_size"])  # noqa: E731
+        case _:
+            items = contents
     return sum(map(len, in_workers(items, config["workers"]) if config["workers"] else items()))
 
 
@@ -173,10 +220,10 @@ def counting(make):
     """Returns a function that makes the task of a client, whose contents `make` yields."""
 
     def task(config):
-        contents = make(config)
+        contents, streams = make(config)
         import torch  # noqa: F401  The start is not measured.
 
-        return lambda: counted(config, contents)
+        return lambda: counted(config, contents, streams)
 
     return task
 

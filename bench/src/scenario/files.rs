@@ -1,9 +1,10 @@
-//! Files of a store as they are: many objects that are listed and loaded, and texts that are read by lines, by the package
-//! and by other readers of S3. The embedded server is another process.
+//! Files of a store as they are: many objects that are listed and loaded, texts that are read by lines, and tar files that
+//! are read as streams, by the package and by other readers of S3. The embedded server is another process.
 
 use super::s3_clients::{S3Clients, Took};
 use super::served::{Server, Serving};
 use crate::report::{Better, Column, Report, Row};
+use crate::synth::tar;
 use clap::Args;
 use forebay_loader::{Error, Result};
 use serde_json::json;
@@ -32,6 +33,12 @@ pub(crate) struct FilesArgs {
     /// Bytes of each line
     #[arg(long, default_value_t = 1600)]
     line_bytes: usize,
+    /// Tar files, of as many of the objects as fit
+    #[arg(long, default_value_t = 2)]
+    tars: usize,
+    /// Bytes of each tar file, at most
+    #[arg(long, default_value_t = 1_500_000_000)]
+    tar_bytes: usize,
     /// Workers of the DataLoader
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [0, 4])]
     workers: Vec<usize>,
@@ -58,62 +65,60 @@ const SCRIPT: (&str, &str) = ("load.py", include_str!("../../scripts/store/load.
 const CLIENTS: [&str; 6] = [
     "forebay",
     "s3torchconnector",
-    "s3torchconnector, threads",
+    S3TORCHCONNECTOR_THREADS,
     "boto3, threads",
     "s3fs",
     "multi-storage-client, Rust, threads",
 ];
 
+/// Client that has no streams.
+const S3TORCHCONNECTOR_THREADS: &str = "s3torchconnector, threads";
+
 /// Task of every client.
 struct Task {
     name: String,
+    /// Name in `load.py`.
+    kind: &'static str,
     prefix: &'static str,
     workers: usize,
-    /// Lines of a batch; 0 for whole objects.
+    /// Lines of a batch.
     batch_size: usize,
+    /// Files that are opened.
+    files: usize,
     bytes: u64,
-    /// Bytes of the objects, or lines.
+    /// Bytes of the contents, or lines.
     expected: u64,
 }
 
 /// Measures all clients at all tasks.
 pub(crate) fn run(args: &FilesArgs) -> Result<Report> {
     make(args).map_err(|e| Error::from_io(e, "the files cannot be made").with("folder", args.data.display()))?;
-    let text_bytes = (args.texts * args.lines * args.line_bytes) as u64;
-    let object_bytes = (args.objects * args.object_bytes) as u64;
+    let tasks = tasks(args);
     let title = format!(
-        "{} objects of {} kB, and {} texts of {:.0} MB, from loopback",
+        "{} objects of {} kB, {} texts of {:.0} MB, and {} tar files of {:.0} MB, from loopback",
         args.objects,
         args.object_bytes / 1000,
         args.texts,
-        text_bytes as f64 / 1e6 / args.texts.max(1) as f64
+        (args.lines * args.line_bytes) as f64 / 1e6,
+        args.tars,
+        (args.members() * args.object_bytes) as f64 / 1e6,
     );
     let columns = vec![
         Column::new("mib_per_s", "MiB/s", 0, Better::Higher).plotted(),
         Column::new("mib_per_cpu_s", "MiB per client CPU s", 0, Better::Higher).plotted(),
-        Column::new("objects_per_s", "objects/s", 0, Better::Higher),
+        Column::new("files_per_s", "files/s", 0, Better::Higher),
     ];
     let mut report = Report::new("files", title, columns);
     report.baseline = Some("forebay".to_owned());
-    let mut tasks = Vec::new();
-    for &workers in &args.workers {
-        let name = |what: &str| if workers == 0 { what.to_owned() } else { format!("{what}, {workers} workers") };
-        let (bytes, expected) = (object_bytes, object_bytes);
-        tasks.push(Task { name: name("objects"), prefix: "objects/", workers, batch_size: 0, bytes, expected });
-        for &batch_size in &args.batch_size {
-            let (bytes, expected) = (text_bytes, (args.texts * args.lines) as u64);
-            let name = name(&format!("lines, batches of {batch_size}"));
-            tasks.push(Task { name, prefix: "texts/", workers, batch_size, bytes, expected });
-        }
-    }
     let clients = S3Clients::new(SCRIPT, &args.python)?;
     let serving = Serving { threads: args.server_threads, ..Serving::default() };
     let server = Server::embedded(&args.data, serving)?;
     for task in &tasks {
-        let count = if task.batch_size == 0 { args.objects } else { args.texts };
-        for client in CLIENTS {
+        for client in CLIENTS.into_iter().filter(|client| task.kind != "members" || *client != S3TORCHCONNECTOR_THREADS)
+        {
             let settings = json!({
-                "prefix": task.prefix, "threads": args.threads, "workers": task.workers, "batch_size": task.batch_size,
+                "task": task.kind, "prefix": task.prefix, "threads": args.threads, "workers": task.workers,
+                "batch_size": task.batch_size,
             });
             match clients.measure(client, &server.url, (args.rounds.max(1), task.expected), settings) {
                 Ok((Took { seconds, cpu_seconds }, printed)) => {
@@ -122,7 +127,7 @@ pub(crate) fn run(args: &FilesArgs) -> Result<Report> {
                     let values = BTreeMap::from([
                         ("mib_per_s", mib / seconds),
                         ("mib_per_cpu_s", mib / cpu_seconds.max(1e-3)),
-                        ("objects_per_s", count as f64 / seconds),
+                        ("files_per_s", task.files as f64 / seconds),
                     ]);
                     let (group, name) = (task.name.clone(), client.to_owned());
                     report.rows.push(Row { group, name, values, ..Row::default() });
@@ -132,6 +137,49 @@ pub(crate) fn run(args: &FilesArgs) -> Result<Report> {
         }
     }
     Ok(report)
+}
+
+/// Returns the tasks that have files, with each number of workers.
+fn tasks(args: &FilesArgs) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    for &workers in &args.workers {
+        let mut add = |what: &str, kind, prefix, batch_size, files, bytes, expected| {
+            let name = if workers == 0 { what.to_owned() } else { format!("{what}, {workers} workers") };
+            if files > 0 {
+                tasks.push(Task { name, kind, prefix, workers, batch_size, files, bytes, expected });
+            }
+        };
+        let bytes = (args.objects * args.object_bytes) as u64;
+        add("objects", "objects", "objects/", 0, args.objects, bytes, bytes);
+        for &batch_size in &args.batch_size {
+            let lines = args.texts * args.lines;
+            let bytes = (lines * args.line_bytes) as u64;
+            add(
+                &format!("lines, batches of {batch_size}"),
+                "lines",
+                "texts/",
+                batch_size,
+                args.texts,
+                bytes,
+                lines as u64,
+            );
+        }
+        let bytes = (args.tars * args.members() * args.object_bytes) as u64;
+        add("tar files", "members", "tars/", 0, args.tars, bytes, bytes);
+    }
+    tasks
+}
+
+impl FilesArgs {
+    /// Bytes of an object in a tar file, with its header.
+    fn member_bytes(&self) -> usize {
+        tar::BLOCK as usize + self.object_bytes.next_multiple_of(tar::BLOCK as usize)
+    }
+
+    /// Files in each tar file.
+    fn members(&self) -> usize {
+        self.tar_bytes.saturating_sub(2 * tar::BLOCK as usize) / self.member_bytes()
+    }
 }
 
 /// Makes the files that are missing.
@@ -163,6 +211,16 @@ fn make(args: &FilesArgs) -> std::io::Result<()> {
                 file.write_all(&text)?;
             }
             Ok(())
+        })?;
+    }
+    for number in 0..args.tars {
+        let path = args.data.join(format!("tars/{number:03}.tar"));
+        let bytes = args.members() * args.member_bytes() + 2 * tar::BLOCK as usize;
+        write_missing(&path, bytes as u64, |mut file| {
+            for member in number * args.members()..(number + 1) * args.members() {
+                tar::member(&mut file, &format!("{member:06}.bin"), &piece(member * 31, args.object_bytes))?;
+            }
+            tar::finish(file)
         })?;
     }
     Ok(())

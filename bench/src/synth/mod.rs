@@ -9,7 +9,7 @@ mod files;
 mod images;
 mod mds;
 mod set;
-mod tar;
+pub(crate) mod tar;
 
 use forebay_loader::{Error, Result};
 use forebay_tests::data;

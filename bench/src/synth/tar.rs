@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 /// Headers and contents are padded to multiples of this many bytes.
-const BLOCK: u64 = 512;
+pub(crate) const BLOCK: u64 = 512;
 
 /// Writes all samples into `folder`, each file at most `shard_bytes_max` long unless one sample is longer. The folder
 /// appears when it is complete; an existing one is kept.
@@ -47,12 +47,13 @@ fn write_all(folder: &Path, samples: &[Sample], shard_bytes_max: u64) -> io::Res
 }
 
 /// Ends the archive with two empty blocks.
-fn finish(mut out: BufWriter<File>) -> io::Result<()> {
+pub(crate) fn finish(mut out: impl Write) -> io::Result<()> {
     out.write_all(&[0; 2 * BLOCK as usize])?;
     out.flush()
 }
 
-fn member(out: &mut impl Write, name: &str, content: &[u8]) -> io::Result<()> {
+/// Writes a file of the archive.
+pub(crate) fn member(out: &mut impl Write, name: &str, content: &[u8]) -> io::Result<()> {
     out.write_all(&header(name, content.len() as u64))?;
     out.write_all(content)?;
     let padding = (content.len() as u64).next_multiple_of(BLOCK) - content.len() as u64;
