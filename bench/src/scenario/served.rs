@@ -24,6 +24,8 @@ pub(super) struct Serving {
     pub(super) tls: bool,
     /// Delay of every answer. Only the embedded server has it.
     pub(super) latency_ms: u64,
+    /// Limit of the rate of all bodies together. Only the embedded server has it.
+    pub(super) bytes_per_s: Option<u64>,
 }
 
 /// Running server. Dropping it ends it.
@@ -43,6 +45,9 @@ impl Server {
         command.arg("serve").arg(root).args(["--until-eof", "--bucket", BUCKET]);
         command.arg("--threads").arg(serving.threads.max(1).to_string());
         command.arg("--latency-ms").arg(serving.latency_ms.to_string());
+        if let Some(bytes_per_s) = serving.bytes_per_s {
+            command.arg("--bytes-per-s").arg(bytes_per_s.to_string());
+        }
         if serving.tls {
             command.arg("--tls");
         }

@@ -1,5 +1,5 @@
 //! The limit of the engine's HTTP library: a client that sends ranged requests and copies the bodies, and does nothing
-//! else. It has as many connections as the engine has parts in flight, on one thread, and requests parts of the same
+//! else. It has as many connections as the engine may have parts in flight, on one thread, and requests parts of the same
 //! size.
 
 use super::work::Work;
@@ -25,8 +25,8 @@ use tokio::net::TcpStream;
 /// Path of an object, and the first and the last byte to request.
 type Part = (String, u64, u64);
 
-/// Fetches every object.
-pub(super) fn fetch(work: &Work<'_>) -> Result<Took> {
+/// Fetches every object over `connections` connections.
+pub(super) fn fetch(work: &Work<'_>, connections: usize) -> Result<Took> {
     let config = StoreConfig::default();
     let parts = Rc::new(RefCell::new(parts(work, config.part_bytes as u64)));
     let uri: Uri = work.url.parse().map_err(|e| failed(&e))?;
@@ -35,11 +35,11 @@ pub(super) fn fetch(work: &Work<'_>) -> Result<Took> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| failed(&e))?;
     tokio::task::LocalSet::new()
         .block_on(&runtime, async {
-            let mut connections = tokio::task::JoinSet::new();
-            for _ in 0..config.parts_in_flight {
-                connections.spawn_local(drain(uri.clone(), tls.clone(), parts.clone(), config.part_bytes));
+            let mut tasks = tokio::task::JoinSet::new();
+            for _ in 0..connections {
+                tasks.spawn_local(drain(uri.clone(), tls.clone(), parts.clone(), config.part_bytes));
             }
-            while let Some(ended) = connections.join_next().await {
+            while let Some(ended) = tasks.join_next().await {
                 ended.map_err(|e| failed(&e))??;
             }
             Ok(())

@@ -22,6 +22,7 @@ use super::served::{Server, Serving};
 use crate::report::{Better, Column, Report, Row};
 use crate::synth::read_through;
 use clap::{Args, ValueEnum};
+use forebay_loader::store::StoreConfig;
 use forebay_loader::{Error, ErrorKind, Result};
 use forebay_tests::server::TEST_CA;
 use std::collections::BTreeMap;
@@ -51,6 +52,9 @@ pub(crate) struct StoreArgs {
     /// Delays of every answer of the embedded server, to measure in addition, in a run without a pause
     #[arg(long, value_name = "MS,...", value_delimiter = ',')]
     latency_ms: Vec<u64>,
+    /// Bytes per second of that server, as over a link with this limit [default: as many as it can]
+    #[arg(long, value_name = "BYTES")]
+    link_bytes_per_s: Option<u64>,
     /// Times that such a run fetches all objects, besides a first and a last time that do not count
     #[arg(long, default_value_t = 3)]
     passes: usize,
@@ -104,7 +108,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<Report> {
             args.rounds,
             &mut [
                 ("forebay", &mut || engine.fetch(&objects)),
-                ("bare hyper", &mut || bare::fetch(&work)),
+                ("bare hyper", &mut || bare::fetch(&work, StoreConfig::default().parts_in_flight)),
                 ("curl", &mut || programs::curl(&work)),
             ],
         )?;
@@ -118,7 +122,8 @@ pub(crate) fn run(args: &StoreArgs) -> Result<Report> {
         }
     }
     for latency_ms in &args.latency_ms {
-        let serving = Serving { threads: args.server_threads, latency_ms: *latency_ms, tls: false };
+        let (threads, bytes_per_s) = (args.server_threads, args.link_bytes_per_s);
+        let serving = Serving { threads, latency_ms: *latency_ms, bytes_per_s, tls: false };
         let server = Server::embedded(&args.data, serving)?;
         let work = work(&server);
         let (mut engine, mut endless) = (Engine::open(&work, false)?, Engine::open(&work, false)?);
@@ -128,6 +133,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<Report> {
             &mut [
                 ("forebay", &mut || engine.fetch(&objects)),
                 ("forebay, without ends", &mut || endless.fetch_without_ends(&objects, args.passes.max(1))),
+                ("bare hyper", &mut || bare::fetch(&work, StoreConfig::default().parts_in_flight_max)),
                 ("curl", &mut || programs::curl(&work)),
             ],
         )?;
