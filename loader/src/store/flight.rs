@@ -5,7 +5,7 @@
 //! latency. So the limit is twice the number of parts that this product has: of the highest rate of the last rounds of
 //! parts, and the shortest time to the head of a response. As long as the network is not full, the rate grows with the
 //! limit, and the limit grows by half in each round. Afterwards the rate stays, and the limit with it. A rate or a latency that was
-//! extreme by chance is forgotten after some rounds.
+//! extreme by chance is forgotten after some rounds. [`Trials`] find out whether more parts than that are a gain.
 //!
 //! At most three quarters of the parts in flight wait for the head of a response. Otherwise all requests of a fast network
 //! wait together and then share it, and it is idle for one latency in each round: 64 parts of 8 MiB at a latency of 150 ms
@@ -16,6 +16,7 @@
 //! each round.
 
 use super::config::StoreConfig;
+use super::trials::{Round, Trials};
 use crate::sync::Arc;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -79,6 +80,7 @@ struct State {
     /// Bytes per second of the last rounds, the oldest first.
     rates: VecDeque<f64>,
     latency: Latency,
+    trials: Trials,
     /// Highest limit since the last throttling.
     ceiling: usize,
     /// Parts that wait for the head of a response.
@@ -131,6 +133,7 @@ impl FlightLimit {
             sample: Sample::default(),
             rates: VecDeque::new(),
             latency: Latency::default(),
+            trials: Trials::new(limit),
             ceiling: usize::MAX,
             heads: 0,
             outdated: 0,
@@ -266,11 +269,15 @@ impl State {
         if self.rates.len() == RATES {
             self.rates.pop_front();
         }
+        let highest_before = self.rates.iter().copied().fold(0.0, f64::max);
+        let highest = highest_before.max(rate);
         self.rates.push_back(rate);
         self.ceiling = self.ceiling.saturating_add(1);
-        let highest = self.rates.iter().copied().fold(0.0, f64::max);
         let filling = highest * self.latency.shortest().as_secs_f64() / part_bytes.max(1.0);
-        let target = ((SURPLUS * filling).round() as usize).clamp(self.limit_min, self.limit_max).min(self.ceiling);
+        let floor = ((SURPLUS * filling).round() as usize).clamp(self.limit_min, self.limit_max);
+        let most = self.limit_max.min(self.ceiling);
+        let tried = self.trials.record(&Round { rate, highest_before, limit: self.limit, floor, most });
+        let target = floor.max(tried).min(most);
         // A change costs a round that is not measured.
         if target > self.limit || target < self.limit - self.limit / 4 {
             self.set(target);
@@ -343,10 +350,11 @@ mod tests {
 
     #[test]
     fn a_network_that_is_full_has_twice_the_requests_that_fill_it() {
-        // 16 parts fill it.
+        // 16 parts fill it. Trials of 48 are no gain, and become rare.
         let flight = flight();
-        let limits = limits(&flight, 100 << 10, LATENCY, 16.0 * (100 << 10) as f64 / 0.05, 200);
-        assert!(limits[8..].iter().all(|limit| *limit == 32), "{limits:?}");
+        let limits = limits(&flight, 100 << 10, LATENCY, 16.0 * (100 << 10) as f64 / 0.05, 400);
+        assert!(limits[8..].iter().all(|limit| [32, 48].contains(limit)), "{limits:?}");
+        assert!(limits[300..].iter().filter(|limit| **limit == 48).count() <= 4, "{limits:?}");
         let (free, limit) = (flight.places.available_permits(), flight.state.borrow().limit);
         assert_eq!(free, limit, "no place is lost");
     }
@@ -355,25 +363,66 @@ mod tests {
     fn a_limit_that_grew_where_nothing_is_gained_shrinks_again() {
         let flight = flight();
         assert_eq!(limits(&flight, 100 << 10, LATENCY, f64::INFINITY, 20).last(), Some(&64));
-        // 10 parts fill the network from now on.
-        let later = limits(&flight, 100 << 10, LATENCY, 10.0 * (100 << 10) as f64 / 0.05, 40);
-        assert!(later[20..].iter().all(|limit| *limit == 20), "{later:?}");
+        // 10 parts fill the network from now on. Trials of 30 are no gain.
+        let later = limits(&flight, 100 << 10, LATENCY, 10.0 * (100 << 10) as f64 / 0.05, 400);
+        assert!(later[40..].iter().all(|limit| [20, 30].contains(limit)), "{later:?}");
         let (free, limit) = (flight.places.available_permits(), flight.state.borrow().limit);
         assert_eq!(free, limit, "no place is lost");
     }
 
     #[test]
     fn a_latency_that_was_short_by_chance_is_forgotten() {
-        let flight = flight();
-        flight.head(Duration::from_micros(1));
-        let limits = limits(&flight, 100 << 10, LATENCY, f64::INFINITY, 200);
-        assert_eq!((limits[8], limits.last()), (8, Some(&64)));
+        let mut latency = Latency::default();
+        latency.record(Duration::from_micros(1));
+        (0..2 * HEADS).for_each(|_| latency.record(LATENCY));
+        assert_eq!(latency.shortest(), LATENCY);
+    }
+
+    /// Ends parts of 8 MiB on a network that carries at most `bytes_per_s`, and at most 90 MB/s over each connection.
+    /// Returns the rate, as a share of the network's, in each of `rounds` measured rounds. The rates are up to
+    /// `noise` lower than they could be.
+    fn shares_of_rate(flight: &FlightLimit, bytes_per_s: f64, noise: f64, rounds: u64) -> Vec<f64> {
+        let (mut now, mut shares) = (flight.state.borrow().sample.since, Vec::new());
+        let latency = Duration::from_millis(20);
+        for round in 0..rounds {
+            let limit = flight.state.borrow().limit;
+            let part = latency.as_secs_f64() + f64::from(8 << 20) / 90e6;
+            let possible = (limit as f64 * f64::from(8 << 20) / part).min(bytes_per_s);
+            // A number from 0 to 1 that follows no pattern.
+            let lost = noise * (round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / f64::from(1 << 24);
+            let rate = possible * (1.0 - lost);
+            now += Duration::from_secs_f64(limit as f64 * f64::from(8 << 20) / rate);
+            for _ in 0..limit {
+                flight.head(latency);
+                flight.end(try_place(flight), 8 << 20, now, true);
+            }
+            shares.push(possible / bytes_per_s);
+        }
+        shares
+    }
+
+    #[test]
+    fn a_server_that_limits_each_connection_has_as_many_as_fill_the_network() {
+        for noise in [0.0, 0.3] {
+            for (gigabits, fewest) in [(2.0, 8), (10.0, 16), (25.0, 40)] {
+                let flight = flight();
+                let shares = shares_of_rate(&flight, gigabits * 1e9 / 8.0, noise, 400);
+                let late = &shares[200..];
+                let mean = late.iter().sum::<f64>() / late.len() as f64;
+                assert!(mean >= 0.93, "{mean} of {gigabits} Gbit/s, with noise of {noise}");
+                let limit = flight.state.borrow().limit;
+                assert!(
+                    (fewest - 4..=3 * fewest).contains(&limit),
+                    "{limit} parts for {gigabits} Gbit/s, noise {noise}"
+                );
+            }
+        }
     }
 
     #[test]
     fn large_parts_are_requested_in_larger_numbers_where_the_latency_is_high() {
-        // 10 Gbit/s: 7.5 parts fill it at a latency of 50 ms, 22 at 150 ms.
-        let most = |latency| limits(&flight(), 8 << 20, latency, 1.25e9, 20).last().copied();
+        // 10 Gbit/s: 7.5 parts fill it at a latency of 50 ms, 22 at 150 ms. The fewest are those between two trials.
+        let most = |latency| limits(&flight(), 8 << 20, latency, 1.25e9, 200)[100..].iter().min().copied();
         let short = Duration::from_micros(200);
         assert_eq!((most(short), most(LATENCY), most(LATENCY * 3)), (Some(8), Some(15), Some(45)));
     }

@@ -19,7 +19,7 @@
 //! * `destination` is the other direction: [`Destination`] uploads, lists and removes objects over the same threads, with
 //!   the same addresses, signatures and credentials.
 //! * `threads`, `context`, `queue`: the runtimes, on tokio-uring where the kernel allows io_uring and on plain tokio
-//!   elsewhere; `flight`: how many parts a thread has in flight; `hedge`: when a part is requested a second time.
+//!   elsewhere; `flight`: how many parts a thread has in flight; `trials`: whether more would be a gain; `hedge`: when a part is requested a second time.
 //! * `outside`: schemes whose transports are another library's, such as a package of Python.
 //! * `fetcher` is the interface for whole files that a downloader of the embedding program fetches in place of the engine;
 //!   `external` is the queue between it and the threads that need files.
@@ -71,6 +71,7 @@ mod stores;
 mod threads;
 mod ticket;
 mod transfer;
+mod trials;
 mod url;
 
 #[cfg(test)]
