@@ -100,7 +100,7 @@ int main(int argc, char **argv) {
                 must(forebay_loader_state(loader, &state));
                 forebay_loader_free(loader);
                 must(forebay_loader_new(config, "cpu", &loader));
-                must(forebay_loader_load_state(loader, state, true));
+                must(forebay_loader_load_state(loader, state, 1));
                 must(forebay_loader_start_epoch(loader));
                 forebay_string_free(state);
             }

@@ -30,7 +30,7 @@ const forebay = Object.fromEntries([
   "int forebay_loader_start_epoch(ForebayLoader *)",
   "int forebay_loader_next(ForebayLoader *, _Out_ ForebayBatch **)",
   "int forebay_loader_state(ForebayLoader *, _Out_ void **)",
-  "int forebay_loader_load_state(ForebayLoader *, void *, bool)",
+  "int forebay_loader_load_state(ForebayLoader *, void *, uint32_t)",
   "int forebay_batch_find(ForebayBatch *, const char *, _Out_ size_t *)",
   "int forebay_batch_view(ForebayBatch *, size_t, _Out_ ForebayTensorView *)",
   "void forebay_batch_free(ForebayBatch *)",
@@ -105,7 +105,7 @@ for (let epoch = 0; epoch < EPOCHS; epoch++) {
       const state = made("loader_state", loader);
       forebay.loader_free(loader);
       loader = made("loader_new", config, "cpu");
-      must(forebay.loader_load_state(loader, state, true));
+      must(forebay.loader_load_state(loader, state, 1));
       must(forebay.loader_start_epoch(loader));
       forebay.string_free(state);
     }

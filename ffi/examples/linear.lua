@@ -25,7 +25,7 @@ void forebay_loader_free(ForebayLoader *);
 int forebay_loader_start_epoch(const ForebayLoader *);
 int forebay_loader_next(const ForebayLoader *, ForebayBatch **);
 int forebay_loader_state(const ForebayLoader *, char **);
-int forebay_loader_load_state(const ForebayLoader *, const char *, bool);
+int forebay_loader_load_state(const ForebayLoader *, const char *, uint32_t);
 int forebay_batch_find(const ForebayBatch *, const char *, size_t *);
 int forebay_batch_view(const ForebayBatch *, size_t, ForebayTensorView *);
 void forebay_batch_free(ForebayBatch *);
@@ -112,7 +112,7 @@ for _ = 1, EPOCHS do
       must(library.forebay_loader_state(loader, state))
       library.forebay_loader_free(loader)
       loader = open()
-      must(library.forebay_loader_load_state(loader, state[0], true))
+      must(library.forebay_loader_load_state(loader, state[0], 1))
       must(library.forebay_loader_start_epoch(loader))
       library.forebay_string_free(state[0])
     end

@@ -126,7 +126,7 @@ def main(folder):
                 call("loader_state", loader, c.byref(state))
                 free("loader", loader)
                 loader = open_loader(config)
-                call("loader_load_state", loader, state, c.c_bool(True))
+                call("loader_load_state", loader, state, c.c_uint32(1))
                 call("loader_start_epoch", loader)
                 free("string", state)
     free("loader", loader)

@@ -3,11 +3,8 @@
 #ifndef FOREBAY_H
 #define FOREBAY_H
 
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 /* Defined in dlpack.h, which is needed only to access a tensor's fields. */
 struct DLManagedTensorVersioned;
@@ -414,8 +411,8 @@ enum ForebayStatus forebay_loader_samples(const struct ForebayLoader *loader, ui
 // `state` is null or may be written.
 enum ForebayStatus forebay_loader_state(const struct ForebayLoader *loader, char **state);
 
-// Ends the current epoch and makes the next one resume `state`. With `strict`, arguments that would change the order
-// give FOREBAY_STATUS_STATE.
+// Ends the current epoch and makes the next one resume `state`. With `strict` 1, arguments that would change the order
+// give FOREBAY_STATUS_STATE; with 0 they are a warning in the log. Another value of `strict` is an error.
 //
 // Threads: any.
 //
@@ -424,7 +421,7 @@ enum ForebayStatus forebay_loader_state(const struct ForebayLoader *loader, char
 // `state` is null or ends in a NUL.
 enum ForebayStatus forebay_loader_load_state(const struct ForebayLoader *loader,
                                              const char *state,
-                                             bool strict);
+                                             uint32_t strict);
 
 // Writes the figures so far as JSON, as Python's `Loader.stats`: `bottleneck`, one line about the stage that limits the
 // rate; `elapsed_s`; by name in `stages`, `busy_s`, `input_s` and `output_s` in seconds, `items` and `bytes`; `counters`

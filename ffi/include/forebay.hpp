@@ -262,7 +262,7 @@ public:
 
     std::string state() const { return detail::text_of(forebay_loader_state, get()); }
     void load_state(const std::string &state, bool strict = true) {
-        detail::check(forebay_loader_load_state(handle_.get(), state.c_str(), strict));
+        detail::check(forebay_loader_load_state(handle_.get(), state.c_str(), strict ? 1 : 0));
     }
     std::string stats() const { return detail::text_of(forebay_loader_stats, get()); }
     std::string metrics() const { return detail::text_of(forebay_loader_metrics, get()); }

@@ -4,7 +4,7 @@ use crate::arguments::{Out, c_text, text_at};
 use crate::batch::{self, ForebayBatch};
 use crate::handles::{HandleKind, Handles};
 use crate::signals;
-use crate::status::{CallResult, ForebayStatus, guard};
+use crate::status::{CallError, CallResult, ForebayStatus, guard};
 use forebay_loader::state::State;
 use forebay_loader::{Error, ErrorKind, Loader, LoaderConfig, Next};
 use std::ffi::c_char;
@@ -324,8 +324,8 @@ pub unsafe extern "C" fn forebay_loader_state(loader: *const ForebayLoader, stat
     guard(|| text(unsafe { Out::new(state, "state") }, loader, |loader| Ok(loader.state()?.to_json())))
 }
 
-/// Ends the current epoch and makes the next one resume `state`. With `strict`, arguments that would change the order
-/// give FOREBAY_STATUS_STATE.
+/// Ends the current epoch and makes the next one resume `state`. With `strict` 1, arguments that would change the order
+/// give FOREBAY_STATUS_STATE; with 0 they are a warning in the log. Another value of `strict` is an error.
 ///
 /// Threads: any.
 ///
@@ -336,10 +336,16 @@ pub unsafe extern "C" fn forebay_loader_state(loader: *const ForebayLoader, stat
 pub unsafe extern "C" fn forebay_loader_load_state(
     loader: *const ForebayLoader,
     state: *const c_char,
-    strict: bool,
+    strict: u32,
 ) -> ForebayStatus {
     guard(|| {
         let loader = LOADERS.get(loader)?;
+        // C's `bool` with another value than 0 and 1 would be undefined behaviour.
+        let strict = match strict {
+            0 => false,
+            1 => true,
+            _ => return Err(CallError::argument(format!("strict is {strict}: it is 0 or 1"))),
+        };
         // SAFETY: by the contract above.
         let state = State::from_json(unsafe { text_at(state, "state") }?)?;
         loader.load_state(&state, strict)?;

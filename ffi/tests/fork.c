@@ -34,7 +34,7 @@ static void forks_during_calls(ForebayBatch *batch) {
         int status = 1;
         CHECK(waitpid(child, &status, 0) == child && status == 0);
     }
-    is_over = true;
+    is_over = 1;
     for (int i = 0; i < 2; i++) {
         CHECK(pthread_join(threads[i], NULL) == 0);
     }

@@ -121,7 +121,7 @@ int main(int argc, char **argv) {
 
     /* A second loader resumes at the state of the first. */
     OK(forebay_loader_new(config, NULL, &loader));
-    OK(forebay_loader_load_state(loader, state, true));
+    OK(forebay_loader_load_state(loader, state, 1));
     forebay_string_free(state);
     OK(forebay_loader_start_epoch(loader));
     size_t again = 0;

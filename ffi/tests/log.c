@@ -24,8 +24,8 @@ static void warns(const char *config) {
     char *seed = strstr(state, "\"augment_seed\":9176");
     CHECK(seed != NULL);
     memcpy(seed, "\"augment_seed\":9175", 19);
-    FAILS(forebay_loader_load_state(loader, state, true), FOREBAY_STATUS_STATE, "");
-    OK(forebay_loader_load_state(loader, state, false));
+    FAILS(forebay_loader_load_state(loader, state, 1), FOREBAY_STATUS_STATE, "");
+    OK(forebay_loader_load_state(loader, state, 0));
     forebay_string_free(state);
     forebay_loader_free(loader);
 }

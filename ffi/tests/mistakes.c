@@ -28,7 +28,7 @@ static void every_function(void *bad, ForebayStatus status, const char *text) {
     FAILS(forebay_loader_batches(bad, &number), status, text);
     FAILS(forebay_loader_samples(bad, &number), status, text);
     FAILS(forebay_loader_state(bad, &out), status, text);
-    FAILS(forebay_loader_load_state(bad, "{}", true), status, text);
+    FAILS(forebay_loader_load_state(bad, "{}", 1), status, text);
     FAILS(forebay_loader_stats(bad, &out), status, text);
     FAILS(forebay_loader_metrics(bad, &out), status, text);
     FAILS(forebay_loader_trace(bad, &out), status, text);
@@ -114,10 +114,11 @@ static void wrong_calls_of_a_loader(void) {
     INVALID(forebay_loader_stats(loader, NULL), "stats is NULL");
     INVALID(forebay_loader_metrics(loader, NULL), "metrics is NULL");
     INVALID(forebay_loader_trace(loader, NULL), "trace is NULL");
-    INVALID(forebay_loader_load_state(loader, NULL, true), "state is NULL");
-    INVALID(forebay_loader_load_state(loader, "\xff", true), "not UTF-8");
-    FAILS(forebay_loader_load_state(loader, "{}", true), FOREBAY_STATUS_STATE, "");
-    FAILS(forebay_loader_load_state(loader, "[", false), FOREBAY_STATUS_STATE, "");
+    INVALID(forebay_loader_load_state(loader, NULL, 1), "state is NULL");
+    INVALID(forebay_loader_load_state(loader, "\xff", 1), "not UTF-8");
+    INVALID(forebay_loader_load_state(loader, "{}", 2), "strict is 2: it is 0 or 1");
+    FAILS(forebay_loader_load_state(loader, "{}", 1), FOREBAY_STATUS_STATE, "");
+    FAILS(forebay_loader_load_state(loader, "[", 0), FOREBAY_STATUS_STATE, "");
     INVALID(forebay_batch_info((ForebayBatch *)loader, &(ForebayBatchInfo){0}), "another kind");
     forebay_loader_free(loader);
     every_function(loader, FOREBAY_STATUS_INVALID, "freed");

@@ -7,6 +7,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut config = Config {
         language: Language::C,
         cpp_compat: true,
+        no_includes: true,
+        sys_includes: vec!["stddef.h".to_owned(), "stdint.h".to_owned()],
         include_guard: Some("FOREBAY_H".to_owned()),
         header: Some("/* The C interface of forebay. Generated from ffi/src; do not edit. */".to_owned()),
         after_includes: Some(

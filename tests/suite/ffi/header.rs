@@ -84,6 +84,15 @@ fn the_header_lists_every_option_with_its_default() {
 }
 
 #[test]
+fn no_type_of_the_header_has_a_size_that_languages_disagree_on() {
+    let header = std::fs::read_to_string(ffi().join("include/forebay.h")).expect("the header");
+    let code: Vec<&str> = header.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    for word in code.join("\n").split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')) {
+        assert!(!["bool", "_Bool", "int", "long", "short", "wchar_t"].contains(&word), "{word}");
+    }
+}
+
+#[test]
 fn every_function_states_which_threads_may_call_it() {
     let header = std::fs::read_to_string(ffi().join("include/forebay.h")).expect("the header");
     let declared = header.split("\n\n").filter(|part| part.contains(" forebay_") && part.ends_with(");")).count();
