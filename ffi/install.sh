@@ -2,7 +2,7 @@
 # Installs the C library: `make install PREFIX=/usr/local DESTDIR=`, or this script with the same variables.
 #
 # Rust gives the functions of a shared library no versions. So the library is linked here, from a static one and with
-# the version script symbols.map. PROFILE=dev installs what the tests build.
+# the version script symbols.map, and with the arguments of build.rs. PROFILE=dev installs what the tests build.
 . "$(dirname "$0")/../python/scripts/lib.sh"
 prefix=${PREFIX:-/usr/local}
 lib=${LIBDIR:-$prefix/lib} include=${INCLUDEDIR:-$prefix/include} profile=${PROFILE:-release}
@@ -29,7 +29,8 @@ trap 'rm -rf "$stage"' EXIT
 mapfile -t roots < <(sed -n 's/^ *\(forebay_[a-z_]*\);$/-Wl,-u,\1/p' ffi/symbols.map)
 read -ra hwloc < <(pkg-config --libs hwloc)
 "${CC:-cc}" -shared -o "$stage/$file" "${roots[@]}" "$built/libforebay.a" "${hwloc[@]}" -lgcc_s -lpthread -lm -ldl \
-    -Wl,-soname,"$soname" -Wl,--version-script=ffi/symbols.map -Wl,--gc-sections -Wl,--strip-debug -Wl,-z,defs
+    -Wl,-soname,"$soname" -Wl,--version-script=ffi/symbols.map -Wl,--gc-sections -Wl,--strip-debug -Wl,-z,defs \
+    -Wl,-z,nodelete
 cat >"$stage/forebay.pc" <<PC
 prefix=$prefix
 libdir=$lib

@@ -62,6 +62,8 @@ fn an_installed_library_exports_only_our_functions_with_versions_and_works_throu
 
     let dynamic = succeeded(Command::new("readelf").arg("-d").arg(installed.library()));
     assert!(dynamic.contains("Library soname: [libforebay.so.1]"), "{dynamic}");
+    let flags = dynamic.lines().find(|line| line.contains("(FLAGS_1)")).unwrap_or_default();
+    assert!(flags.contains("NODELETE"), "{dynamic}");
     let links = [("libforebay.so", "libforebay.so.1"), ("libforebay.so.1", "libforebay.so.1.0")];
     for (link, target) in links {
         let link = std::fs::read_link(installed.prefix().join("lib").join(link)).expect("a link");

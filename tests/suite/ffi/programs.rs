@@ -1,6 +1,6 @@
 //! The programs of `ffi/tests`.
 
-use crate::rig::{Rig, Sanitizer, command, has, succeeded, sum_of_all_tokens};
+use crate::rig::{Rig, Sanitizer, command, has, libraries, succeeded, sum_of_all_tokens};
 
 /// Runs a program of `ffi/tests` plainly and under each sanitizer; it must print `expected` each time.
 fn run_with_all(source: &str, expected: &str) {
@@ -22,6 +22,14 @@ fn every_wrong_call_is_an_error_with_a_message() {
 #[test]
 fn threads_share_a_loader_that_may_be_freed_while_they_wait() {
     run_with_all("tests/threads.c", &sum_of_all_tokens());
+}
+
+/// Under the address sanitizer a loader that is alive at the end would be a leak.
+#[test]
+fn a_program_closes_the_library_with_dlclose_and_continues() {
+    let rig = Rig::new();
+    let program = rig.compile("tests/unload.c", Sanitizer::None);
+    succeeded(command(program).arg(rig.config()).arg(libraries().join("libforebay.so")));
 }
 
 #[test]

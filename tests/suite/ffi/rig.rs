@@ -84,7 +84,8 @@ impl Rig {
         command.args([standard, "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread", "-D_DEFAULT_SOURCE"]);
         command.args(sanitizer.flags()).arg("-o").arg(&program);
         command.arg("-I").arg(ffi().join("include")).arg(ffi().join(source)).arg("-L").arg(&libraries);
-        command.arg("-lforebay").arg(format!("-Wl,-rpath,{}", libraries.display()));
+        // A program that opens the library itself is not linked with it.
+        command.args(["-Wl,--as-needed", "-lforebay"]).arg(format!("-Wl,-rpath,{}", libraries.display()));
         succeeded(&mut command);
         program
     }
