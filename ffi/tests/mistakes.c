@@ -1,5 +1,5 @@
-/* Every wrong call gets a status and a message: mistakes CONFIG.json FOLDER [no-epoch], with the data of interface.c.
- * FOLDER is an empty folder to write to. With a third argument no epoch is started. */
+/* Every wrong call gets a status and a message: mistakes CONFIG.json FOLDER, with the data of interface.c. FOLDER is
+ * an empty folder to write to. */
 #include "check.h"
 
 #define INVALID(call, text) FAILS(call, FOREBAY_STATUS_INVALID, text)
@@ -276,11 +276,9 @@ int main(int argc, char **argv) {
     wrong_handles();
     wrong_configurations();
     wrong_calls_of_a_loader();
+    wrong_calls_of_a_batch();
     wrong_calls_of_a_reader();
     wrong_calls_of_a_writer(argv[2]);
-    if (argc == 3) {
-        wrong_calls_of_a_batch();
-    }
     FAILS(forebay_log_set(0, NULL, NULL), FOREBAY_STATUS_INVALID, "0 is no level");
     FAILS(forebay_log_set(5, NULL, NULL), FOREBAY_STATUS_INVALID, "5 is no level");
     free(text);
