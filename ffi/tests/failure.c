@@ -1,9 +1,19 @@
-/* The first failure of an epoch: failure CONFIG.json. Prints forebay_last_error_json, or the rows of a complete epoch. */
+/* The first failure of an epoch: failure CONFIG.json [BYTES], where files of more than BYTES cannot be written. Prints
+ * forebay_last_error_json, or the rows of a complete epoch. */
 #include "check.h"
+#include <signal.h>
+#include <sys/resource.h>
 
 int main(int argc, char **argv) {
     CHECK(argc >= 2);
     char *config = text_of(argv[1]);
+    if (argc == 3) {
+        const rlim_t bytes = strtoul(argv[2], NULL, 10);
+        const struct rlimit limit = {bytes, bytes};
+        CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+        /* The signal of that limit, which a program gets for every write. */
+        CHECK(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    }
     ForebayLoader *loader = NULL;
     ForebayStatus status = forebay_loader_new(config, NULL, &loader);
     size_t rows = 0;

@@ -50,10 +50,15 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn new() -> Self {
+        Self::with_samples(SAMPLES)
+    }
+
+    /// Returns a rig with another number of samples.
+    pub(crate) fn with_samples(samples: u64) -> Self {
         let rig = Self { folder: tempfile::tempdir().expect("a folder") };
         let data = rig.path("data");
         let options = Options { size_limit: Some(256), hashes: vec![HashAlgo::Xxh64], ..Options::default() };
-        forebay_tests::data::tokens(&data, SAMPLES, LENGTH, SEED, options).expect("a data set");
+        forebay_tests::data::tokens(&data, samples, LENGTH, SEED, options).expect("a data set");
         let config = LoaderConfig {
             streams: vec![StreamConfig { local: Some(data), ..StreamConfig::default() }],
             batch_size: 16,
