@@ -1,6 +1,10 @@
 //! The programs of `ffi/tests`.
 
 use crate::rig::{Rig, Sanitizer, command, has, libraries, succeeded, sum_of_all_tokens};
+use forebay_tests::server::{Fault, ObjectServer, Options, Root, Rule};
+use serde_json::json;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 
 /// Runs a program of `ffi/tests` plainly and under each sanitizer; it must print `expected` each time.
 fn run_with_all(source: &str, expected: &str) {
@@ -20,8 +24,30 @@ fn every_wrong_call_is_an_error_with_a_message() {
 }
 
 #[test]
-fn threads_share_a_loader_that_may_be_freed_while_they_wait() {
+fn threads_share_objects_of_every_kind_and_each_frees_them() {
     run_with_all("tests/threads.c", &sum_of_all_tokens());
+}
+
+#[test]
+fn objects_may_be_freed_while_other_threads_wait_in_their_calls() {
+    for sanitizer in [Sanitizer::None, Sanitizer::Address, Sanitizer::Thread] {
+        let rig = Rig::new();
+        let server = ObjectServer::start(Root::folder(rig.path("data")), Options::default()).expect("a server");
+        server.script(Rule::always("shard", Fault::StallAfter(0)));
+        let streams = json!([{"remote": server.url(), "local": rig.path("cache")}]);
+        std::fs::write(rig.config(), json!({"streams": streams, "batch_size": 16}).to_string()).expect("written");
+        let mut program = rig.prepared("tests/waits.c", sanitizer);
+        let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
+        let mut input = program.stdin.take().expect("its input");
+        let mut output = BufReader::new(program.stdout.take().expect("its output")).lines();
+        let mut expect = |line: &str| assert_eq!(output.next().and_then(Result::ok).as_deref(), Some(line));
+        expect("reading");
+        server.stalled(1);
+        input.write_all(b"\n").expect("the program reads");
+        expect("freed");
+        server.release();
+        assert!(program.wait().expect("its end").success(), "{sanitizer:?}");
+    }
 }
 
 /// Under the address sanitizer a loader that is alive at the end would be a leak.

@@ -95,13 +95,19 @@ impl Rig {
         program
     }
 
-    /// Runs `source` with the configuration and the path of a new folder. Returns its output.
-    pub(crate) fn run(&self, source: &str, sanitizer: Sanitizer) -> String {
+    /// Returns the command that runs `source` with the configuration and the path of a new folder.
+    pub(crate) fn prepared(&self, source: &str, sanitizer: Sanitizer) -> Command {
         let program = self.compile(source, sanitizer);
         let hidden = format!("suppressions={} exitcode=66", ffi().join("tests/thread-sanitizer.txt").display());
         let mut command = command(program);
         command.env("TSAN_OPTIONS", hidden).env("ASAN_OPTIONS", "detect_leaks=1");
-        succeeded(command.arg(self.config()).arg(self.path("out")))
+        command.arg(self.config()).arg(self.path("out"));
+        command
+    }
+
+    /// Runs `source` as [`prepared`](Self::prepared). Returns its output.
+    pub(crate) fn run(&self, source: &str, sanitizer: Sanitizer) -> String {
+        succeeded(&mut self.prepared(source, sanitizer))
     }
 }
 
