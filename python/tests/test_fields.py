@@ -54,12 +54,19 @@ def test_resize_distinguishes_one_number_from_two():
     assert fb.CenterCrop(8)._spec()["size"] == [8, 8]
 
 
+def test_all_fields_and_all_operations_have_a_common_class():
+    classes = [value for value in (getattr(fb, name) for name in fb.__all__) if isinstance(value, type) and hasattr(value, "_spec")]
+    fields = {value for value in classes if issubclass(value, fb.Field)}
+    assert {fb.Image, fb.Mask, fb.Scalar, fb.Tokens, fb.Length, fb.Array, fb.Text, fb.Bytes, fb.Joint} == fields - {fb.Field}
+    assert all(issubclass(value, fb.ImageOp) for value in set(classes) - fields)
+
+
 def test_a_value_that_is_not_a_field_is_named():
     with pytest.raises(fb.ConfigError, match="x is <class"):
         specs({"x": fb.Image})
     with pytest.raises(fb.ConfigError, match="fields maps names to fields"):
         specs(["x"])
-    with pytest.raises(fb.ConfigError, match="is not an operation"):
+    with pytest.raises(fb.ConfigError, match="224 is not an operation of forebay, .* call those of other libraries in the loader's transform"):
         fb.Image("a", 224)
     with pytest.raises(fb.ConfigError, match="only an Image or a Mask"):
         fb.Joint(mask=fb.Scalar("m"))

@@ -46,6 +46,28 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 """Standard deviation of ImageNet's red, green and blue, for pixels in 0..1."""
 
+
+# Classes and not unions: a type checker finds them as the common type of the values of a dict or of a list.
+class Field:
+    """Type of the values of `fields`."""
+
+    __slots__ = ()
+
+    def _spec(self) -> dict[str, Any]:
+        """Returns the engine's form."""
+        raise NotImplementedError
+
+
+class ImageOp:
+    """Operation of an `Image`."""
+
+    __slots__ = ()
+
+    def _spec(self) -> dict[str, Any]:
+        """Returns the engine's form."""
+        raise NotImplementedError
+
+
 Size = Union[int, Sequence[int]]
 """Pixels: one number for a square, or (height, width)."""
 
@@ -80,14 +102,14 @@ def _dtype(value: Any) -> str | None:
     return name
 
 
-def _column(field: Field) -> str:
+def _column(field: Any) -> str:
     """Checks the column of a field."""
     return text(f"column of {type(field).__name__}", field.column, "a column's name")
 
 
 @by_name()
 @dataclass(frozen=True)
-class RandomResizedCrop:
+class RandomResizedCrop(ImageOp):
     """Cuts a random rectangle and resizes it to `size`, with torchvision's distribution.
 
     Args:
@@ -111,7 +133,7 @@ class RandomResizedCrop:
 
 @by_name()
 @dataclass(frozen=True)
-class RandomCrop:
+class RandomCrop(ImageOp):
     """Adds black borders, and cuts `size` pixels at a random place, without a resize.
 
     Args:
@@ -136,7 +158,7 @@ class RandomCrop:
 
 @by_name()
 @dataclass(frozen=True)
-class Pad:
+class Pad(ImageOp):
     """Adds black borders.
 
     Args:
@@ -151,7 +173,7 @@ class Pad:
 
 @by_name()
 @dataclass(frozen=True)
-class Grayscale:
+class Grayscale(ImageOp):
     """Makes the three channels equal: the luma that Pillow's mode L has."""
 
     def _spec(self) -> dict[str, Any]:
@@ -160,7 +182,7 @@ class Grayscale:
 
 @by_name()
 @dataclass(frozen=True)
-class RandomHorizontalFlip:
+class RandomHorizontalFlip(ImageOp):
     """Mirrors left and right with probability `p`."""
 
     p: float = 0.5
@@ -171,7 +193,7 @@ class RandomHorizontalFlip:
 
 @by_name()
 @dataclass(frozen=True)
-class Resize:
+class Resize(ImageOp):
     """Resizes with antialiased bilinear interpolation, as Pillow does.
 
     Args:
@@ -187,7 +209,7 @@ class Resize:
 
 @by_name()
 @dataclass(frozen=True)
-class CenterCrop:
+class CenterCrop(ImageOp):
     """Cuts `size` pixels, one number or (height, width), from the centre."""
 
     size: Size
@@ -198,7 +220,7 @@ class CenterCrop:
 
 @by_name()
 @dataclass(frozen=True)
-class Normalize:
+class Normalize(ImageOp):
     """Maps every pixel to `(pixel / 255 - mean) / std`, channel by channel.
 
     The result is "float32", or the floating-point type that `Image` names as its `dtype`.
@@ -216,12 +238,8 @@ class Normalize:
         return {"op": "normalize", "mean": mean, "std": std}
 
 
-ImageOp = Union[RandomResizedCrop, RandomCrop, RandomHorizontalFlip, Resize, CenterCrop, Pad, Grayscale, Normalize]
-"""Operations of `Image`."""
-
-
 @by_name()
-class Image:
+class Image(Field):
     """A picture: JPEG, PNG or WebP bytes, or one of the raw image encodings, as a tensor of pixels.
 
     The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with three channels. Grey is
@@ -293,7 +311,7 @@ class Image:
 
 
 @by_name()
-class Mask:
+class Mask(Field):
     """A picture of labels, as for segmentation, resized by nearest neighbour: a tensor of shape (N, H, W).
 
     Args:
@@ -320,14 +338,17 @@ def _operations(kind: str, column: str, ops: tuple[ImageOp, ...]) -> tuple[Image
     for op in ops:
         if isinstance(op, (list, tuple)):
             raise ConfigError(f"{kind}({column!r}): pass the operations one after the other, not as a {type(op).__name__}")
-        if not isinstance(op, ImageOp.__args__):
-            raise ConfigError(f"{kind}({column!r}): {op!r} is not an operation such as Resize(256)")
+        if not isinstance(op, ImageOp):
+            raise ConfigError(
+                f"{kind}({column!r}): {op!r} is not an operation of forebay, such as Resize(256): call those of other libraries in "
+                "the loader's transform"
+            )
     return ops
 
 
 @by_name()
 @dataclass(frozen=True)
-class Scalar:
+class Scalar(Field):
     """A number: a tensor of shape (N,).
 
     Args:
@@ -345,7 +366,7 @@ class Scalar:
 
 @by_name()
 @dataclass(frozen=True)
-class Tokens:
+class Tokens(Field):
     """Token ids: a tensor of shape (N, length).
 
     `Length` of the same column has the number of ids of each sample, from which a mask of the padding follows:
@@ -381,7 +402,7 @@ class Tokens:
 
 @by_name()
 @dataclass(frozen=True)
-class Length:
+class Length(Field):
     """The length of each sample's array, before truncation and padding: an int64 tensor of shape (N,).
 
     Args:
@@ -398,7 +419,7 @@ class Length:
 
 @by_name()
 @dataclass(frozen=True)
-class Array:
+class Array(Field):
     """An array: a tensor of shape (N, *shape) if the column's encoding fixes type and shape, else a list of N arrays.
 
     Args:
@@ -415,7 +436,7 @@ class Array:
 
 @by_name()
 @dataclass(frozen=True)
-class Text:
+class Text(Field):
     """UTF-8 text: a list of N `str`."""
 
     column: str
@@ -426,7 +447,7 @@ class Text:
 
 @by_name()
 @dataclass(frozen=True)
-class Bytes:
+class Bytes(Field):
     """The stored bytes of the column: a list of N `bytes`."""
 
     column: str
@@ -435,7 +456,7 @@ class Bytes:
         return {"kind": "bytes", "column": _column(self)}
 
 
-class Joint:
+class Joint(Field):
     """Pictures that share their random draws, such as a photograph and its mask: the same crop, the same flip.
 
     Args:
@@ -467,10 +488,6 @@ class Joint:
         return {"kind": "joint", "fields": specs}
 
 
-Field = Union[Image, Mask, Scalar, Tokens, Length, Array, Text, Bytes, Joint]
-"""Type of the values of `fields`."""
-
-
 def specs(fields: Mapping[str, Field] | None) -> list[list[Any]] | None:
     """Returns the engine's form of `fields`: pairs of name and description, in the batch's order."""
     if fields is None:
@@ -479,7 +496,7 @@ def specs(fields: Mapping[str, Field] | None) -> list[list[Any]] | None:
         raise ConfigError(f"fields maps names to fields, such as {{'x': Image('jpg')}}, but it is {fields!r}")
     pairs = []
     for name, field in fields.items():
-        if not isinstance(field, Field.__args__):
+        if not isinstance(field, Field):
             raise ConfigError(f"fields: {name} is {field!r}, which is not a field such as Image('jpg')")
         with within(f"fields[{name!r}]"):
             pairs.append([text("its name", name), field._spec()])

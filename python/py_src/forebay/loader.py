@@ -12,7 +12,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _forebay
 from .arguments import ByteSize, Count, OnError, Samples, Seconds, by_name, checked, checks, shown, whole, within
@@ -374,13 +374,16 @@ class Loader:
             "data set of one; forebay.integrations has a Trainer for Hugging Face's, and a DataLoader for libraries that insist on one"
         )
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("dataset", "sampler"):
-            name += (
-                "; forebay.integrations has a DataLoader with one: torch.DataLoader(loader) there, for Accelerate "
-                "accelerate.DataLoader(loader), and a Trainer in place of Hugging Face's"
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name}")
+    # Type checkers would take any name for an attribute.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("dataset", "sampler"):
+                name += (
+                    "; forebay.integrations has a DataLoader with one: torch.DataLoader(loader) there, for Accelerate "
+                    "accelerate.DataLoader(loader), and a Trainer in place of Hugging Face's"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name}")
 
     def __len__(self) -> int:
         """Number of batches of a whole epoch."""
