@@ -161,8 +161,15 @@ def check(folder, backup):
         refused(lambda: Batches(train, "x", "y", batch_size=8), r"Batches has no argument batch_size, .* forebay.Loader\(..., batch_size=")
         refused(lambda: Batches(train, "x", "y", workers=8), "threads=")
         refused(lambda: Batches([train], "x", "y"), "takes a forebay.Loader, such as .* but this is a list")
-        wrong = Batches(train, "x", ["y", "label"])
-        refused(lambda: fit(wrong), r"the outputs 'x', \['y', 'label'\], but the loader's batches have 'x', 'y'")
+        has = "but the loader's batches have 'x', 'y'"
+        refused(lambda: Batches(train, "x", ["y", "label"]), rf"the outputs 'x', \['y', 'label'\], {has}")
+        refused(lambda: Batches(train, 0), rf"the outputs 0, {has}")
+        assert repr(batches).startswith("Batches(<forebay.Loader, epoch ") and repr(batches).endswith(">, 'x', 'y')")
+    with loader(folder, mark_repeats=True) as train:
+        refused(lambda: Batches(train, "x", "label"), f"{has}, 'repeat'")
+        assert len(Batches(train, "x", "y", "repeat")) == 10
+    with loader(folder, fields=None) as train:
+        refused(lambda: fit(Batches(train, "x", ["y", "label"])), r"\['y', 'label'\], but the loader's batches have ")
     with loader(folder, "numpy", transform=lambda batch: (batch["x"], batch["y"])) as train:
         refused(lambda: fit(Batches(train, "x", "y")), "but the loader's batches are no dict but a tuple")
 

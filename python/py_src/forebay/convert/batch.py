@@ -43,6 +43,11 @@ class Batch:
             pairs += [(output, spec.get("dtype")) for output, spec in field.get("fields", [[name, field]])]
         return pairs
 
+    def outputs(self) -> list[str]:
+        """Names of all outputs; empty without `fields`, where the columns of the data set are the outputs."""
+        names = [name for name, _ in self.dtypes()]
+        return [*names, "repeat"] if names and self.has_repeat else names
+
     def require_host(self, owner: str, others: str) -> None:
         """Raises ConfigError if the tensors are on a device; `owner` begins the message, `others` are frameworks."""
         if not self.is_on_host:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,28 @@ class _EndOfEpoch(int):
 
 
 _END_OF_EPOCH = _EndOfEpoch(True)
+
+
+def _check_outputs(parts: list[Any], outputs: list[str]) -> None:
+    """Raises ConfigError unless `parts` name outputs; without known `outputs` the first batch shows it."""
+    if not parts:
+        raise ConfigError(
+            'Keras takes inputs and targets: name these outputs of the loader, such as Batches(loader, "x", "y")'
+            f"{f' (it has {_listed(outputs)})' if outputs else ''}, or give the loader a transform that returns a tuple of both"
+        )
+    names = [name for part in parts for name in ([part] if isinstance(part, str) or not isinstance(part, Sequence) else part)]
+    if outputs and not all(name in outputs for name in names):
+        raise _no_output(parts, f"have {_listed(outputs)}")
+
+
+def _no_output(parts: list[Any], batches: str) -> ConfigError:
+    """Returns the error of a name that is no output; `batches` is what the loader's batches have or are."""
+    wanted = ", ".join(map(shown, parts))
+    return ConfigError(f"Batches names the outputs {wanted}, but the loader's batches {batches}: name the keys of the loader's fields")
+
+
+def _listed(names: Iterable[Any]) -> str:
+    return ", ".join(map(repr, names))
 
 
 @dataclass
@@ -64,7 +86,8 @@ class Batches(DataAdapter):
 
     Raises:
         ConfigError: This is no loader, or one with several devices; there are no names, and the loader has no `transform`; or
-            there are other arguments. The first batch raises it as well, if the loader has no output of a name.
+            there are other arguments. If the loader has no output of a name, and a `transform` or no `fields`, the first batch
+            raises it.
     """
 
     def __init__(
@@ -81,12 +104,8 @@ class Batches(DataAdapter):
         parts = [names for names in (inputs, targets, weights) if names is not None]
         if parts != [inputs, targets, weights][: len(parts)]:
             raise ConfigError("Keras's batches are inputs, targets and weights: targets need inputs, and weights need both")
-        if inputs is None and loader._transform is None:
-            known = ", ".join(repr(name) for name, _ in loader._batch.dtypes())
-            raise ConfigError(
-                'Keras takes inputs and targets: name these outputs of the loader, such as Batches(loader, "x", "y")'
-                f"{f' (it has {known})' if known else ''}, or give the loader a transform that returns a tuple of both"
-            )
+        if loader._transform is None:
+            _check_outputs(parts, loader._batch.outputs())
         self._loader = loader
         self._parts = parts
         self._repeat = repeat
@@ -104,6 +123,9 @@ class Batches(DataAdapter):
         self.has_states = False
         # States after the batches of this pass that were not trained on yet, in a `fit` with that callback.
         self.states: deque[dict[str, Any]] | None = None
+
+    def __repr__(self) -> str:
+        return f"Batches({_listed([self._loader, *self._parts])})"
 
     def __len__(self) -> int:
         """Batches of a whole epoch of the loader."""
@@ -193,12 +215,8 @@ class Batches(DataAdapter):
         try:
             return tuple(batch[names] if isinstance(names, str) else {name: batch[name] for name in names} for names in self._parts)
         except (KeyError, TypeError, IndexError):
-            has = ", ".join(map(repr, batch)) if isinstance(batch, Mapping) else f"are no dict but a {type(batch).__name__}"
-            wanted = ", ".join(map(shown, self._parts))
-            raise ConfigError(
-                f"Batches names the outputs {wanted}, but the loader's batches {'have ' * isinstance(batch, Mapping)}{has}: name the keys of "
-                "the loader's fields"
-            ) from None
+            has = f"have {_listed(batch)}" if isinstance(batch, Mapping) else f"are no dict but a {type(batch).__name__}"
+            raise _no_output(self._parts, has) from None
 
     def _pass(self, shown: int = 0, ahead: int | None = None) -> Iterator[Any]:
         """One pass of Keras over the data: an epoch, or without an end.
