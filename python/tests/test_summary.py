@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pydoc
+import re
 import subprocess
 import sys
 
@@ -17,6 +18,9 @@ def test_the_package_as_a_program_names_the_machine_and_its_commands():
     assert shown.startswith(f"forebay {fb.__version__}, Python ")
     for name in ("CPUs", "NUMA nodes", "memory", "vectors", "io_uring", "locked memory", "open files", "CUDA", "libraries", "stores"):
         assert f"\n{name} " in shown, name
+    stores = shown[shown.index("\nstores ") : shown.index("\nCommands:")]
+    assert all(scheme in stores for scheme in ("s3://", "gs://", "azure://", "hf://", "sftp://", "fsspec"))
+    assert re.search(r"\nlibraries  .*(no )?tensorflow", shown)
     for command in ("python -m forebay.index", "python -m forebay.streaming.alias"):
         assert command in shown
         assert importlib.util.find_spec(command.split()[-1])

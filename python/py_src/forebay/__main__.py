@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -23,8 +24,8 @@ _COMMANDS = (
     ("python -m forebay.streaming.alias SCRIPT", "runs a script whose `import streaming` means forebay.streaming"),
 )
 
-_LIBRARIES = ("torch", "jax", "numpy", "pillow")
-"""Packages whose versions matter: types of batches, arrays and raw pixels."""
+_LIBRARIES = (("torch",), ("jax",), ("tensorflow", "tensorflow-cpu"), ("numpy",), ("pillow",))
+"""Packages whose versions matter, each with its other names: types of batches, arrays and raw pixels."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,19 +66,21 @@ def _facts() -> Iterator[tuple[str, str]]:
     yield "CUDA", machine["cuda"]
     yield "libraries", ", ".join(map(_version, _LIBRARIES))
     endpoint = next(filter(None, map(os.environ.get, ("S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))), None)
-    yield "stores", "folders, file://, http://, https://, s3://" + (" at the endpoint of the environment" if endpoint else "")
+    s3 = "s3:// at the endpoint of the environment" if endpoint else "s3://"
+    yield "stores", f"folders, file://, http://, https://, {s3}, gs://, azure://, azure-dl://, hf://, oci://, dbfs:/Volumes"
+    yield "", "sftp:// with paramiko, and the file systems of fsspec"
 
 
 def _gib(count: int) -> str:
     return f"{count / 2**30:.1f} GiB"
 
 
-def _version(package: str) -> str:
-    """Returns name and version of a package, without importing it."""
-    try:
-        return f"{package} {importlib.metadata.version(package)}"
-    except importlib.metadata.PackageNotFoundError:
-        return f"no {package}"
+def _version(names: Sequence[str]) -> str:
+    """Returns name and version of a package that has one of `names`, without importing it."""
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return f"{name} {importlib.metadata.version(name)}"
+    return f"no {names[0]}"
 
 
 if __name__ == "__main__":
