@@ -58,6 +58,7 @@ def test_a_wrong_argument_is_rejected_by_name(name, value, sentence):
         (fb.Loader, {"batchsize": 4}, "Loader has no argument 'batchsize': did you mean batch_size?"),
         (fb.Loader, {"Shuffle": True, "batch_size": 4}, "Loader has no argument 'Shuffle': did you mean shuffle?"),
         (fb.Loader, {"num_workers": 4}, "Loader has no argument 'num_workers': did you mean threads?"),
+        (fb.Loader, {"sampler": None}, "Loader has no argument 'sampler': did you mean shuffle, rank and world_size?"),
         (fb.Loader, {"gpu_decode": True}, "Loader has no argument 'gpu_decode': did you mean device_decode?"),
         (fb.Loader, {"path": "set"}, "Loader has no argument 'path': did you mean local or remote?"),
         (fb.Loader, {"xyzzy": 1}, "Loader has no argument 'xyzzy'"),
@@ -288,6 +289,16 @@ def test_a_state_may_contain_numbers_of_numpy_and_torch(pictures):
         for wrong in (object(), numpy.float32(1)):
             with pytest.raises(fb.StateError, match="plain numbers"):
                 loader.load_state_dict({**state, "epoch": wrong})
+
+
+def test_a_checkpoint_in_place_of_its_loaders_state_is_named(pictures):
+    with ordered(pictures) as loader:
+        state = loader.state_dict()
+        for checkpoint in ({}, {"loader": state}, {"epoch": 1, "model": {"w": torch.zeros(3)}, "loader": state}):
+            with pytest.raises(fb.StateError, match="a state is a dict from state_dict.., but this dict has .*: pass the item"):
+                loader.load_state_dict(checkpoint)
+        with pytest.raises(fb.StateError, match="this dict has 'epoch', 'model', 'loader'"):
+            loader.load_state_dict(checkpoint)
 
 
 @pytest.mark.parametrize("wrap", [lambda x: {"x": x}, lambda x: {"both": fb.Joint(x=x)}])

@@ -93,6 +93,7 @@ def test_written_samples_are_read_back(tmp_path, compression):
     folder = write(tmp_path / "set", compression=compression, hashes=["xxh64", "sha1"])
     reader = fb.ShardReader(folder)
     assert len(reader) == 40 and len(reader.shards) > 2
+    assert repr(reader) == f"<forebay.ShardReader, 40 samples, {folder}>"
     for i in (0, 39, 17, 5):
         assert_same(reader[i], i)
     assert_same(reader[-1], 39)

@@ -155,7 +155,9 @@ def augmented(pictures, transform, batches=2):
         with fb.Loader(local=pictures, batch_size=8, fields=fields, transform=transform) as loader:
             for _, batch in zip(range(batches), loader):
                 assert len(batch["x"]) == 8
-    return [str(warning.message) for warning in caught if "transform" in str(warning.message)]
+    found = [warning for warning in caught if "transform" in str(warning.message)]
+    assert {warning.filename for warning in found} <= {__file__}, "a warning is at the line that asks for the batch"
+    return [str(warning.message) for warning in found]
 
 
 def test_a_random_operation_of_torchvision_on_a_whole_batch_is_a_warning(pictures):

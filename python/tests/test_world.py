@@ -150,6 +150,10 @@ def test_repr_and_a_log_line_name_the_rank_and_its_source(pictures, caplog):
     caplog.set_level(logging.INFO, "forebay")
     with ordered(pictures, rank=1, world_size=2, local_rank=1, local_world_size=2) as loader:
         assert repr(loader) == "<forebay.Loader, epoch 0, 7 batches, rank 1 of 2 (the call)>"
+        loader.load_state_dict({**loader.state_dict(), "sample_in_epoch": 4 * loader.batch_size})
+        assert repr(loader) == "<forebay.Loader, epoch 0 from batch 2, 7 batches, rank 1 of 2 (the call)>"
+        loader.set_epoch(3)
+        assert repr(loader) == "<forebay.Loader, epoch 3, 7 batches, rank 1 of 2 (the call)>"
     assert "loader of rank 1 of 2 (the call), local rank 1 of 2" in caplog.messages
 
 

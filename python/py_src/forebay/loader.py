@@ -52,12 +52,16 @@ def _close_all() -> None:
     decode_device="device_decode",
     device_id="device",
     download_dir="local",
+    generator="shuffle_seed",
     gpu="device",
     gpu_decode="device_decode",
+    num_replicas="world_size",
     num_workers="threads",
     nvjpeg="device_decode",
     path="local or remote",
+    persistent_workers="threads",
     pin_memory="device",
+    sampler="shuffle, rank and world_size",
     seed="shuffle_seed",
 )
 class Loader:
@@ -77,7 +81,7 @@ class Loader:
     The documentation has guides to all of this: the loader, fields, order, checkpoints, GPU, tuning, troubleshooting.
 
     Args:
-        remote: URL (`s3://`, `http://`, `https://`, `file://`) or path of the shards; in place of `streams`.
+        remote: URL (`s3://`, `gs://`, `https://` and others) or path of the shards; in place of `streams`.
         split: Sub-folder, such as "train"; also of the streams that have none.
         streams: Several sources with their shares.
         local: Folder for the shards. None: a stable folder in the user's cache directory. Alone: it has all shards.
@@ -358,7 +362,7 @@ class Loader:
         self._is_fresh = False
         self._started = []
         self._named_epoch = self._starting = None
-        self._loaded = Place(int(state["epoch"]), int(state.get("sample_in_epoch", 0)), *trainer_epoch)
+        self._loaded = Place(int(state["epoch"]), int(state["sample_in_epoch"]), *trainer_epoch)
 
     def _end(self, epoch: Epoch) -> None:
         """Ends the epoch of an iterator that is closed, if no batch was asked for yet; the caller holds `_turn`."""
@@ -404,7 +408,7 @@ class Loader:
         sample = self._loaded_sample(self.epoch)
         batch, rest = divmod(sample, self._samples_per_step)
         # Within a batch of this size, after another size; or at the end of an epoch, whose last batch is not full.
-        return len(self) - self._engines[0].batches_from(sample) if rest else batch
+        return self._engines[0].batches() - self._engines[0].batches_from(sample) if rest else batch
 
     @property
     def batch_size(self) -> int:
@@ -485,7 +489,7 @@ class Loader:
         self._check()
         if not isinstance(state, Mapping):
             raise StateError(f"a state is the dict that state_dict() returned, but this is a {type(state).__name__}")
-        if "epoch" not in state:
+        if not state.keys() >= {"epoch", "sample_in_epoch"}:
             keys = ", ".join(map(repr, list(state)[:5])) or "nothing"
             raise StateError(f"a state is a dict from state_dict(), but this dict has {keys}: pass the item with the state")
         with self._turn:
@@ -538,12 +542,13 @@ class Loader:
     def __repr__(self) -> str:
         if self._closed or os.getpid() != self._pid:
             return "<forebay.Loader, closed>"
-        return f"<forebay.Loader, epoch {self.epoch}, {self._engines[0].batches()} batches, {self._world}>"
+        resumed = f" from batch {self.first_batch}" if self.first_batch else ""
+        return f"<forebay.Loader, epoch {self.epoch}{resumed}, {self._engines[0].batches()} batches, {self._world}>"
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "forebay.Loader cannot be pickled, because its threads belong to this process. Make one in each process; for a checkpoint "
-            "save state_dict()"
+            "forebay.Loader cannot be pickled, because its threads belong to this process. Make one in each process, in Lightning in "
+            "train_dataloader(); for a checkpoint save state_dict()"
         )
 
     def _abandon(self) -> None:

@@ -92,6 +92,9 @@ class ShardReader(Sequence[dict[str, Any]]):
         # The open shard: number, offsets, bytes.
         self._open: tuple[int, _forebay.Offsets, memoryview] | None = None
 
+    def __repr__(self) -> str:
+        return f"<forebay.ShardReader, {self._total} samples, {os.path.normpath(self._folder)}>"
+
     def __len__(self) -> int:
         return self._total
 

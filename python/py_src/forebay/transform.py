@@ -55,7 +55,7 @@ class Transform:
             warnings.warn(
                 f"transform passes a whole batch to {', '.join(names)} of torchvision, which draws once per call, so all samples of a "
                 'batch are augmented alike: call it for each sample, as in torch.stack([augment(x) for x in batch["x"]])',
-                stacklevel=4,
+                stacklevel=5,
             )
         return result
 

@@ -257,6 +257,12 @@ def test_arguments_of_another_data_loader_are_refused(make, adapter):
             adapter(other)
 
 
+@pytest.mark.parametrize("adapter", [DataLoader, forebay.integrations.torch.DataLoader])
+def test_the_repr_has_the_loader(make, adapter):
+    loader = make()
+    assert repr(adapter(loader)) == f"DataLoader({loader!r})"
+
+
 def test_a_loader_with_several_devices_is_refused(make):
     with pytest.raises(fb.ConfigError, match="one batch per step"):
         DataLoader(make(device=["cpu"]))

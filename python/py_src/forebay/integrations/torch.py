@@ -48,6 +48,9 @@ class DataLoader(torch.utils.data.DataLoader):
     def _batches_of(self, loader: Loader) -> Batches:
         return Batches(loader)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.dataset.loader!r})"
+
     def __iter__(self) -> Iterator[Any]:
         # A library that skips batches itself iterates the sampler alone, which then begins at the start of the epoch.
         self.sampler.resumes = True
