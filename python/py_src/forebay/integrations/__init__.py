@@ -7,6 +7,7 @@ and `batch_size`. These modules are for the others:
 * `accelerate.DataLoader`: one that Accelerate has in its checkpoints and does not shard again;
 * `transformers.Trainer`: Hugging Face's Trainer, whose data sets may be loaders;
 * `lightning.CheckpointIO`: Lightning's checkpoints on every store;
+* `composer.CheckpointSaver` and `composer.ObjectStore`: Composer's;
 * `tensorflow`: a loader as `tf.data.Dataset`;
 * `keras.Batches`: a loader for `fit` of Keras 3.
 """

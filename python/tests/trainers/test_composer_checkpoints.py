@@ -1,0 +1,241 @@
+"""Composer's checkpoints on stores."""
+
+import os
+
+import pytest
+from bucket_server import bucket_server
+from jobs import EPOCHS, SAVED, STEPS, check, run
+
+composer = pytest.importorskip("composer", reason="the trainers are not installed: python/scripts/frameworks.sh")
+
+import torch  # noqa: E402
+from composer.core import State  # noqa: E402
+from composer.utils import ObjectStoreTransientError  # noqa: E402
+
+import forebay as fb  # noqa: E402
+from forebay import checkpoint  # noqa: E402
+from forebay.integrations.composer import CheckpointSaver, ObjectStore  # noqa: E402
+from forebay.integrations.torch import DataLoader  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Model(composer.ComposerModel):
+    """Records the samples of each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.trained = []
+
+    def forward(self, batch):
+        self.trained.append(batch["x"].tolist())
+        return self.layer(batch["x"].float()[:, None] / 84)
+
+    def loss(self, outputs, batch):
+        return outputs.square().mean()
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    with bucket_server() as server:
+        yield server
+
+
+@pytest.fixture
+def credentials(bucket, monkeypatch):
+    for name, value in {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret", "REGION": "us-east-1"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("S3_ENDPOINT_URL", bucket.endpoint)
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def place(request, tmp_path):
+    """Folder of a run."""
+    if request.param == "folder":
+        return str(tmp_path / "run")
+    request.getfixturevalue("credentials")
+    return f"s3://bucket/{os.path.basename(tmp_path)}"
+
+
+@pytest.fixture
+def fit(make):
+    """Function that trains, and returns the model."""
+
+    def fit(duration, *saves, **arguments):
+        model = Model()
+        quiet = {"device": "cpu", "progress_bar": False, "run_name": "run"}
+        trainer = composer.Trainer(
+            model=model, train_dataloader=DataLoader(make()), max_duration=duration, callbacks=saves, **quiet | arguments
+        )
+        try:
+            trainer.fit()
+        finally:
+            trainer.close()
+        return model
+
+    return fit
+
+
+def test_a_job_that_was_killed_resumes_from_a_store(credentials, tmp_path, monkeypatch):
+    url = f"s3://bucket/{os.path.basename(tmp_path)}"
+    monkeypatch.setenv("SAVES", url)
+    check(run("composer_store_job.py", tmp_path))
+    assert [each.step for each in checkpoint.steps(f"{url}/run")] == [*range(SAVED, EPOCHS * STEPS, SAVED), EPOCHS * STEPS]
+
+
+@pytest.mark.parametrize("wait", [True, False], ids=["waiting", "behind"])
+def test_a_run_resumes_from_its_newest_checkpoint(place, fit, order, wait):
+    folder = f"{place}/{{run_name}}"
+    first = fit("6ba", CheckpointSaver(folder, save_interval="4ba", wait=wait), autoresume=True)
+    assert first.trained == order[:6]
+    # Composer saves at the end of training as well.
+    assert [each.step for each in checkpoint.steps(place)] == [4, 6]
+    last = checkpoint.latest(place)
+    assert (last.url, last.metadata) == (f"{place}/run/ep0-ba6", {"run_name": "run", "epoch": 0})
+    resumed = fit("9ba", CheckpointSaver(folder, save_interval="4ba", wait=wait), autoresume=True)
+    assert resumed.trained == order[6:9]
+    assert [each.step for each in checkpoint.steps(place)] == [4, 6, 8, 9]
+
+
+def test_a_commit_has_the_state_of_the_loader(place, fit, make, order):
+    fit("4ba", CheckpointSaver(place, save_interval="4ba"))
+    loader = make()
+    loader.load_state_dict(checkpoint.latest(place).data)
+    assert next(iter(loader))["x"].tolist() == order[4]
+
+
+@pytest.mark.parametrize("name", ["run/ep0-ba4", "run/latest"])
+def test_a_path_is_loaded_from_a_store(place, fit, order, name):
+    fit("4ba", CheckpointSaver(f"{place}/run", save_interval="4ba"))
+    # Composer removes the scheme and the bucket.
+    base, prefix = ("s3://bucket", place) if place.startswith("s3:") else (place, "")
+    resumed = fit("6ba", load_path=f"{prefix}/{name}", load_object_store=ObjectStore(base))
+    assert resumed.trained == order[4:6]
+
+
+def test_the_checkpoint_before_one_that_was_not_finished_is_resumed(place, fit, order):
+    fit("6ba", CheckpointSaver(place, save_interval="2ba"))
+    fb.remove_files([f"{checkpoint.latest(place).url}/commit.json"])
+    with pytest.raises(fb.NotFoundError, match="is not a checkpoint"):
+        ObjectStore(place).get_object_size("ep0-ba6")
+    resumed = fit("6ba", CheckpointSaver(place, save_interval="2ba"), autoresume=True)
+    assert resumed.trained == order[4:6]
+    assert [each.step for each in checkpoint.steps(place)] == [2, 4, 6]
+
+
+def test_damage_is_an_error_before_anything_is_loaded(place, fit, tmp_path):
+    fit("2ba", CheckpointSaver(place, save_interval="2ba"))
+    (name,) = checkpoint.latest(place).parts
+    url = f"{place}/ep0-ba2/{name}"
+    with fb.open(url) as file:
+        content = bytearray(file.read())
+    content[len(content) // 2] ^= 1
+    with fb.open(url, "wb") as file:
+        file.write(content)
+    with pytest.raises(fb.ChecksumError):
+        fit("4ba", CheckpointSaver(place), autoresume=True)
+    with pytest.raises(fb.ChecksumError):
+        ObjectStore(place).download_object("latest", tmp_path / "copy.pt")
+    assert not list(tmp_path.glob("copy*"))
+
+
+def test_the_oldest_checkpoints_are_removed(place, fit):
+    fit("6ba", CheckpointSaver(place, save_interval="2ba", keep=2))
+    assert [each.step for each in checkpoint.steps(place)] == [4, 6]
+    assert {file.url.rpartition("/")[0] for file in fb.list_files(f"{place}/")} == {f"{place}/ep0-ba{step}" for step in (4, 6)}
+
+
+def test_a_run_behind_the_last_checkpoint_fails_at_its_start(place, fit, order):
+    fit("4ba", CheckpointSaver(place, save_interval="4ba"))
+    with pytest.raises(fb.ConfigError, match="ep0-ba4 is ahead of this run, which starts after batch 0"):
+        fit("6ba", CheckpointSaver(place, save_interval="4ba"))
+    again = fit("4ba", CheckpointSaver(place, save_interval="2ba", overwrite=True))
+    assert again.trained == order[:4]
+    assert [each.step for each in checkpoint.steps(place)] == [2, 4]
+
+
+def test_weights_alone_and_keys_that_are_left_out(place, fit):
+    trained = fit("2ba", CheckpointSaver(f"{place}/weights", weights_only=True), CheckpointSaver(place, ignore_keys=["rng"]))
+    weights = checkpoint.latest(f"{place}/weights").load(weights_only=False)
+    assert set(weights) == {"state"} and set(weights["state"]) == {"model", "integrations", "metadata"}
+    assert "rng" not in checkpoint.Checkpoint.open(f"{place}/ep0-ba2").load(weights_only=False)
+    loaded, load = Model(), {"load_path": "weights/ep0-ba2", "load_weights_only": True}
+    composer.Trainer(model=loaded, device="cpu", load_object_store=ObjectStore(place), **load).close()
+    assert torch.equal(loaded.layer.weight, trained.layer.weight)
+
+
+def test_the_copy_that_a_run_resumes_from_is_removed(place, fit):
+    fit("2ba", CheckpointSaver(place))
+    saves = CheckpointSaver(place)
+    fit("4ba", saves, autoresume=True)
+    assert os.listdir(saves.folder) == []
+
+
+def test_a_folder_that_cannot_be_written_fails_before_the_first_step(fit, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(fb.Error):
+        fit("2ba", CheckpointSaver(tmp_path / "file" / "run"))
+
+
+def test_shards_of_fsdp_are_refused(fit, tmp_path, monkeypatch):
+    monkeypatch.setattr(State, "fsdp_sharded_state_dict_enabled", property(lambda state: True))
+    with pytest.raises(fb.ConfigError, match='set state_dict_type="full"'):
+        fit("2ba", CheckpointSaver(tmp_path / "run"))
+
+
+def test_files_as_they_are(place, tmp_path):
+    store, source, copy = ObjectStore(place), tmp_path / "source", tmp_path / "new" / "copy"
+    source.write_bytes(bytes(range(256)) * 40000)
+    calls = []
+    store.upload_object("a/file", source, lambda done, size: calls.append((done, size)))
+    size = source.stat().st_size
+    assert calls == [(0, size), (8 << 20, size), (size, size)]
+    assert (store.get_uri("a/file"), store.get_object_size("a/file")) == (f"{place}/a/file", size)
+    store.download_object("a/file", copy)
+    assert copy.read_bytes() == source.read_bytes()
+    with pytest.raises(FileExistsError):
+        store.download_object("a/file", copy)
+    store.upload_object("a/file", __file__)
+    store.download_object("a/file", copy, overwrite=True)
+    assert copy.read_text() == open(__file__).read()
+    store.upload_object("b", __file__)
+    assert (store.list_objects(), store.list_objects("a/"), store.list_objects("c")) == (["a/file", "b"], ["a/file"], [])
+    for name in ("a", "a/none", "none", "a/latest"):
+        with pytest.raises(FileNotFoundError):
+            store.get_object_size(name)
+        with pytest.raises(FileNotFoundError):
+            store.download_object(name, tmp_path / "none")
+    assert sorted(os.listdir(tmp_path / "new")) == ["copy"]
+    with pytest.raises(fb.ConfigError, match="ExtraArgs"):
+        store.upload_object("b", __file__, ExtraArgs={})
+
+
+def test_a_server_that_is_gone_is_an_error_to_try_again(credentials, monkeypatch):
+    with bucket_server() as server:
+        endpoint = server.endpoint
+    store = ObjectStore("s3://bucket", fb.StoreOptions(endpoint=endpoint, retry=1))
+    with pytest.raises(ObjectStoreTransientError):
+        store.get_object_size("file")
+
+
+def test_a_loader_of_another_library_is_saved_without_a_state_in_the_commit(tmp_path):
+    class Numbers(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, number):
+            return {"x": torch.tensor(number)}
+
+        def state_dict(self, *_):
+            return {0: torch.zeros(2)}
+
+    saves = CheckpointSaver(tmp_path / "run")
+    trainer = composer.Trainer(
+        model=Model(), train_dataloader=torch.utils.data.DataLoader(Numbers(), 2), max_duration="1ep", callbacks=[saves], device="cpu"
+    )
+    trainer.fit()
+    trainer.close()
+    last = checkpoint.latest(tmp_path / "run")
+    assert last.data is None
+    assert set(last.load(weights_only=False)["state"]["dataset_state"]["train"]) == {0}
