@@ -148,6 +148,38 @@ def test_a_damaged_commit_is_an_error(place):
             checkpoint.load(url)
 
 
+def test_a_checkpoint_of_a_newer_version_is_left_alone(place, caplog, capsys):
+    from forebay.checkpoint.__main__ import main
+
+    for step in (1, 2):
+        checkpoint.save(state(step), f"{place}/step-{step}", step=step)
+    newer = read(f"{place}/step-1/commit.json").replace(b'"version": 1', b'"version": 2')
+    write(f"{place}/step-1/commit.json", newer)
+    saved = checkpoint.save(state(3), f"{place}/step-3", step=3, keep=1)
+    assert equal(saved.load(), state(3)) and f"{place}/step-1 is not counted and not removed" in caplog.text
+    left = {file.url.removeprefix(f"{place}/").partition("/")[0] for file in fb.list_files(f"{place}/")}
+    assert left == {"step-1", "step-3"} and read(f"{place}/step-1/commit.json") == newer
+    assert checkpoint.retain(place, 1) == []
+    assert main([place]) == 1 and "version 2 of the format" in capsys.readouterr().out
+    # No older one in its place.
+    with pytest.raises(fb.UnsupportedError, match="version 2 .* reads version 1"):
+        checkpoint.latest(place)
+
+
+def test_others_that_cannot_be_read_do_not_fail_a_save(place, caplog, monkeypatch):
+    from forebay.checkpoint import retention
+
+    def denied(*_, **__):
+        raise fb.AccessError("denied")
+
+    checkpoint.save(state(1), f"{place}/step-1")
+    with monkeypatch.context() as patched:
+        patched.setattr(retention, "load_files", denied)
+        checkpoint.save(state(2), f"{place}/step-2", keep=1)
+    assert "are not removed, since they cannot be read: denied" in caplog.text
+    assert len(checkpoint.steps(place)) == 2 and equal(checkpoint.load(f"{place}/step-2"), state(2))
+
+
 def test_arguments_are_checked(tmp_path):
     for arguments, message in [
         ({"step": -1}, "step"),

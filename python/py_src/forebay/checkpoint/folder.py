@@ -82,11 +82,18 @@ class Folder:
         except (ChecksumError, FormatError, NotFoundError):
             return None
 
+    def _others(self) -> list[retention.Found]:
+        """Returns the checkpoints next to this one; none if they cannot be read, since all parts are in the store by now."""
+        try:
+            return [found for found in retention.survey(self.parent, self.store) if found.url != self.url]
+        except Error as error:
+            _log.warning("older checkpoints of %s are not removed, since they cannot be read: %s", self.parent, error)
+            return []
+
     def commit(self, parts: Iterable[Part]) -> Commit:
         """Makes the folder a checkpoint, and removes what it replaces and those that `keep` leaves no room for."""
         named = {part.name: part for part in parts}
-        others = [] if self.keep is None else retention.survey(self.parent, self.store)
-        others = [found for found in others if found.url != self.url]
+        others = [] if self.keep is None else self._others()
         time = datetime.datetime.now(datetime.timezone.utc)
         if whole_ones := [found.time for found in others if found.problem is None]:
             # It is the newest one also where the clock of another machine was ahead.

@@ -11,7 +11,7 @@ from typing import Any
 
 from .._forebay import is_url
 from ..arguments import seconds, whole
-from ..errors import ChecksumError, FormatError, NotFoundError
+from ..errors import ChecksumError, FormatError, NotFoundError, UnsupportedError
 from ..files import File, StoreOptions, list_files, load_files, remove_files
 from . import commit
 from .commit import BEGUN, COMMIT, Commit, folder_of
@@ -44,6 +44,8 @@ class Found:
     commit: Commit | None = None
     problem: str | None = None
     """Reason why it is not whole."""
+    unsupported: UnsupportedError | None = None
+    """Error of a commit that a newer version has written: the folder may be whole, and is not ours to judge."""
 
     @property
     def size(self) -> int:
@@ -66,9 +68,6 @@ def survey(prefix: str, store: StoreOptions | None, *, reads: bool = True) -> li
         prefix: URL or path of the folder.
         store: Settings that differ from the environment's.
         reads: Read the commits. Without it, none is known to be whole.
-
-    Raises:
-        UnsupportedError: A newer version has written a commit.
     """
     prefix = folder_of("prefix", prefix)
     files = list(list_files(f"{prefix}/", store=store))
@@ -118,6 +117,9 @@ def _examine(found: Found, url: str, text: bytes) -> None:
     except (ChecksumError, FormatError) as error:
         found.problem = str(error)
         return
+    except UnsupportedError as error:
+        found.problem, found.unsupported = str(error), error
+        return
     sizes = {file.url: file.size for file in found.files}
     for part in found.commit.parts.values():
         size = sizes.get(f"{found.url}/{part.name}", -1)
@@ -145,6 +147,9 @@ def steps(prefix: Any, *, store: StoreOptions | None = None) -> list[Checkpoint]
     """
     whole_ones = []
     for found in survey(prefix, store):
+        if found.unsupported is not None:
+            # An older step in its place would be a step back that nothing shows.
+            raise found.unsupported
         if found.problem is None and found.commit is not None:
             whole_ones.append(Checkpoint(found.url, found.commit, store))
         elif found.has_commit:
@@ -160,7 +165,8 @@ def latest(prefix: Any, *, store: StoreOptions | None = None) -> Checkpoint | No
 def retain(prefix: Any, keep: int, *, store: StoreOptions | None = None) -> list[str]:
     """Removes the oldest checkpoints under a folder, with all files in their folders.
 
-    Only those that are whole are counted and removed, so the newest whole one always stays.
+    Only those that are whole are counted and removed, so the newest whole one always stays. One that a newer version of
+    forebay has saved stays as well, with a warning in the log.
 
     Args:
         prefix: URL or path of the folder.
@@ -178,6 +184,9 @@ def retain(prefix: Any, keep: int, *, store: StoreOptions | None = None) -> list
 
 def remove_oldest(found: list[Found], keep: int, store: StoreOptions | None) -> list[str]:
     """Removes all but the last `keep` of the whole checkpoints in `found`, and returns their URLs."""
+    for each in found:
+        if each.unsupported is not None:
+            _log.warning("%s is not counted and not removed: %s", each.url, each.unsupported)
     old = [each for each in found if each.problem is None]
     old = old[: max(len(old) - keep, 0)]
     for each in old:
