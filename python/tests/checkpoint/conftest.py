@@ -11,7 +11,7 @@ _runs = itertools.count()
 
 @pytest.fixture(scope="session")
 def bucket():
-    """The bucket's server. It is one for all tests, because a process keeps its connections."""
+    """The bucket's server."""
     with bucket_server() as server:
         yield server
 
@@ -19,12 +19,7 @@ def bucket():
 @pytest.fixture
 def bucket_environment(bucket, monkeypatch):
     """Sets the variables that lead to the bucket."""
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-        "S3_ENDPOINT_URL": bucket.endpoint,
-    }.items():
+    for name, value in bucket.environment().items():
         monkeypatch.setenv(name, value)
 
 

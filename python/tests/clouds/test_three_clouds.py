@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from bucket import Bucket
+from bucket_server import Bucket
 
 import forebay as fb
 from forebay import checkpoint
@@ -121,11 +121,6 @@ def used(index, ranks):
     return files
 
 
-def store(bucket):
-    """Settings of the bucket. For equal settings a process reads the environment once, and other tests have other servers."""
-    return fb.StoreOptions(endpoint=bucket.endpoint)
-
-
 def write_data(bucket):
     """Writes the example's data set, and its copy."""
     write = [sys.executable, str(EXAMPLE / "write_data.py"), "s3://bucket/tokens"]
@@ -150,7 +145,7 @@ def test_a_job_that_is_killed_in_two_clouds_ends_in_the_third_as_if_it_was_never
     with Job(tmp_path, B) as job:
         assert bucket.held.wait(120)
     bucket.holds = lambda *_: False
-    assert checkpoint.latest("s3://bucket/run", store=store(bucket)).step == 15
+    assert checkpoint.latest("s3://bucket/run").step == 15
     with Job(tmp_path, C) as job:
         job.finish()
 
@@ -164,7 +159,7 @@ def test_a_job_that_is_killed_in_two_clouds_ends_in_the_third_as_if_it_was_never
     for ranks, found in zip(clouds, ranges.values(), strict=True):
         assert together(ranks) == {step: expected[step] for step in found}
 
-    states = [checkpoint.latest(f"s3://bucket/{run}", store=store(bucket)) for run in ("undisturbed", "run")]
+    states = [checkpoint.latest(f"s3://bucket/{run}") for run in ("undisturbed", "run")]
     assert [state.step for state in states] == [STEPS, STEPS]
     undisturbed, killed = (flat(state.load()) for state in states)
     assert undisturbed.keys() == killed.keys() and len(killed) == 14
@@ -186,5 +181,5 @@ def test_a_job_that_is_killed_in_two_clouds_ends_in_the_third_as_if_it_was_never
 def test_the_bucket_rejects_the_signature_of_another_key(bucket, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     with pytest.raises(fb.AccessError):
-        list(fb.list_files("s3://bucket/", store=fb.StoreOptions(endpoint=bucket.endpoint, retry=1)))
+        list(fb.list_files("s3://bucket/", store=fb.StoreOptions(retry=1)))
     assert bucket.rejected[0].endswith("another signature")

@@ -27,9 +27,9 @@ def bucket():
 
 
 @pytest.fixture(autouse=True)
-def credentials(monkeypatch):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+def credentials(bucket, monkeypatch):
+    for name, value in bucket.environment().items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -43,9 +43,8 @@ def bucket():
 
 @pytest.fixture
 def credentials(bucket, monkeypatch):
-    for name, value in {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret", "REGION": "us-east-1"}.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setenv("S3_ENDPOINT_URL", bucket.endpoint)
+    for name, value in bucket.environment().items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(params=["folder", "bucket"])
