@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,8 +17,20 @@ from ..errors import ConfigError
 __all__ = ["StoreOptions", "opened", "remove_files", "url_of"]
 
 _lock = threading.Lock()
-_opened: dict[tuple[int, str], _forebay.ObjectStores] = {}
-"""By process and settings. Those of a parent process stay in it, unused: their threads do not exist here."""
+_opened: dict[tuple[Any, ...], _forebay.ObjectStores] = {}
+"""By process, settings and environment, the last used at the end. Those of a parent process stay in it for a while, unused:
+their threads do not exist here."""
+
+_OPENED_MAX = 16
+"""Connections that are kept. Each has its own threads."""
+
+_VARIABLES = re.compile(
+    "HOME|IDENTITY_(ENDPOINT|HEADER)|MSI_.*|NO_GCE_CHECK|STORAGE_EMULATOR_HOST|TRANSFORMERS_OFFLINE"
+    "|(AWS|AZURE|CLOUDSDK|COMPOSER_SFTP|DATABRICKS|GCE|GCS|GOOGLE|HF|HUGGING_FACE|MOSAICML_STREAMING|OCI|S3|SSL)_.*"
+    "|(ALL|HTTP|HTTPS|NO)_PROXY|(all|http|https|no)_proxy"
+)
+"""Variables that connections may be made from. A connection too many costs little, and one to another server's address costs
+much, so whole families are included."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +90,19 @@ class StoreOptions:
 
 
 def opened(options: StoreOptions | None) -> _forebay.ObjectStores:
-    """Returns this process's connections with `options`, which are made at the first call."""
+    """Returns this process's connections with `options` and the environment of this call, which are made at the first one."""
     if options is not None and not isinstance(options, StoreOptions):
         raise ConfigError(f"store must be a forebay.StoreOptions, not {type(options).__name__}")
     settings = (options or StoreOptions())._settings()
-    key = (os.getpid(), settings)
+    variables = frozenset(item for item in os.environ.items() if _VARIABLES.fullmatch(item[0]))
+    key = (os.getpid(), settings, variables)
     with _lock:
-        if key not in _opened:
-            _opened[key] = _forebay.ObjectStores(settings, remotes.served())
-        return _opened[key]
+        found = _opened.pop(key, None)
+        _opened[key] = found = found or _forebay.ObjectStores(settings, remotes.served())
+        # Work in progress holds its connections. They are dropped after the lock is released.
+        excess = [_opened.pop(oldest) for oldest in list(_opened)[: max(len(_opened) - _OPENED_MAX, 0)]]
+    del excess
+    return found
 
 
 def _reset_lock() -> None:
