@@ -44,9 +44,8 @@ def bucket():
 
 @pytest.fixture
 def credentials(bucket, monkeypatch):
-    for name, value in {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret", "REGION": "us-east-1"}.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setenv("S3_ENDPOINT_URL", bucket.endpoint)
+    for name, value in bucket.environment().items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(params=["folder", "bucket"])
@@ -146,7 +145,7 @@ def test_the_oldest_checkpoints_are_removed(place, fit):
     assert {file.url.rpartition("/")[0] for file in fb.list_files(f"{place}/")} == {f"{place}/ep0-ba{step}" for step in (4, 6)}
 
 
-def test_a_run_behind_the_last_checkpoint_fails_at_its_start(place, fit, order):
+def test_a_run_after_the_last_checkpoint_fails_at_its_start(place, fit, order):
     fit("4ba", CheckpointSaver(place, save_interval="4ba"))
     with pytest.raises(fb.ConfigError, match="ep0-ba4 is ahead of this run, which starts after batch 0"):
         fit("6ba", CheckpointSaver(place, save_interval="4ba"))
