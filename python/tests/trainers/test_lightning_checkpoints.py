@@ -1,6 +1,7 @@
 """Lightning's checkpoints on stores."""
 
 import os
+import threading
 
 import pytest
 from bucket_server import bucket_server
@@ -13,6 +14,7 @@ from lightning.pytorch.plugins.io import AsyncCheckpointIO  # noqa: E402
 
 import forebay as fb  # noqa: E402
 from forebay import checkpoint  # noqa: E402
+from forebay.checkpoint import saving  # noqa: E402
 from forebay.integrations.lightning import CheckpointIO  # noqa: E402
 from forebay.s3torch.lightning import S3LightningCheckpoint  # noqa: E402
 
@@ -80,6 +82,58 @@ def test_the_oldest_checkpoints_are_removed(place, make):
     assert [each.step for each in checkpoint.steps(place)] == [4, 6]
     left = {file.url.rpartition("/")[0] for file in fb.list_files(f"{place}/")}
     assert left == {f"{place}/checkpoints/step={step}.ckpt" for step in (4, 6)}
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """Event that every save waits for before its commit. A save of step 13 fails there."""
+    gate, run = threading.Event(), saving.Writer.run
+
+    def waiting(self):
+        assert gate.wait(60)
+        if self._folder.step == 13:
+            raise fb.FullError("no room")
+        return run(self)
+
+    monkeypatch.setattr(saving.Writer, "run", waiting)
+    return gate
+
+
+def test_a_removal_waits_for_a_newer_checkpoint(place, gate):
+    plugin = AsyncCheckpointIO(CheckpointIO())
+    save = lambda step: plugin.save_checkpoint({"global_step": step, "epoch": 0}, f"{place}/{step}")  # noqa: E731
+    gate.set()
+    save(2)
+    plugin.teardown()
+    gate.clear()
+    save(4)
+    save(6)
+    plugin.remove_checkpoint(f"{place}/2")
+    # Its own save has not ended.
+    plugin.remove_checkpoint(f"{place}/4")
+    assert [each.step for each in checkpoint.steps(place)] == [2]
+    gate.set()
+    plugin.teardown()
+    assert [each.step for each in checkpoint.steps(place)] == [6]
+    gate.clear()
+    save(13)
+    plugin.remove_checkpoint(f"{place}/6")
+    gate.set()
+    with pytest.raises(fb.FullError):
+        plugin.teardown()
+    assert [each.step for each in checkpoint.steps(place)] == [6]
+
+
+def test_a_removal_after_a_resume_waits_only_for_the_newest(place, gate):
+    gate.set()
+    for step in (1, 2):
+        CheckpointIO().save_checkpoint({"global_step": step, "epoch": 0}, f"{place}/{step}")
+    plugin = CheckpointIO()
+    for step in (1, 2):
+        plugin.remove_checkpoint(f"{place}/{step}")
+    assert [each.step for each in checkpoint.steps(place)] == [2]
+    plugin.save_checkpoint({"global_step": 3, "epoch": 0}, f"{place}/3")
+    assert [each.step for each in checkpoint.steps(place)] == [3]
 
 
 def test_a_checkpoint_that_was_not_finished_is_refused(place, make):
