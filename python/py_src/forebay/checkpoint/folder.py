@@ -52,6 +52,7 @@ class Folder:
         self.metadata = commit.plain("metadata", metadata)
         self.overwrite, self.store = flag("overwrite", overwrite), store
         self.keep = None if keep is None else whole("keep", keep, least=1)
+        self._replaces = False
         if self.keep is not None and (not self.parent or self.parent.endswith(":/")):
             raise ConfigError(f"keep removes older checkpoints next to {self.url}: save to a folder inside of another one")
 
@@ -64,12 +65,14 @@ class Folder:
         Raises:
             ConfigError: It is a checkpoint, and `overwrite` is not set.
         """
+        self._replaces = False
         found = retention.find(self.url, self.store)
         if found is not None:
             if found.has_commit and not self.overwrite:
                 raise ConfigError(f"{self.url} is a checkpoint already: save to another URL, or pass overwrite=True")
             if found.has_commit and (old := self._committed()) is not None:
                 retention.clear_all_but(found, {commit.COMMIT, commit.BEGUN, *old.parts}, self.store)
+                self._replaces = True
                 return f"{secrets.token_hex(4)}/"
             retention.clear(found, self.store)
         commit.begin(self.url, self.store)
@@ -101,7 +104,7 @@ class Folder:
         done = Commit(self.step, time, named, self.data, self.metadata)
         commit.write(self.url, done, self.store)
         try:
-            if any("/" in name for name in named) and (found := retention.find(self.url, self.store)) is not None:
+            if self._replaces and (found := retention.find(self.url, self.store)) is not None:
                 retention.clear_all_but(found, {commit.COMMIT, commit.BEGUN, *named}, self.store)
             if self.keep is not None:
                 retention.remove_oldest(others, self.keep - 1, self.store)
