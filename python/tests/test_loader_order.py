@@ -118,7 +118,7 @@ def test_break_ends_an_epoch_and_an_old_iterator_is_an_error(pictures):
         next(first)
         assert loader.epoch == 1
         second = iter(loader)
-        with pytest.raises(fb.ClosedError, match="only one is alive"):
+        with pytest.raises(fb.ClosedError, match="only one is alive at a time, so make a loader for each loop"):
             next(first)
         assert len(list(second)) == 13
         with pytest.raises(StopIteration):

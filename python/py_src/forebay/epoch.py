@@ -158,7 +158,9 @@ class Epoch:
             # The group may have been made since `iter`.
             check_group(loader._world)
         if self.abandoned:
-            raise ClosedError("a newer iterator, load_state_dict or close ended this one: only one is alive at a time")
+            raise ClosedError(
+                "a newer iterator, load_state_dict or close ended this one: only one is alive at a time, so make a loader for each loop"
+            )
         self._check_open()
         if loader._trainer.ends_next:
             loader._trainer.end_pass()

@@ -263,6 +263,16 @@ def test_the_repr_has_the_loader(make, adapter):
     assert repr(adapter(loader)) == f"DataLoader({loader!r})"
 
 
+@pytest.mark.parametrize("adapter", [DataLoader, forebay.integrations.torch.DataLoader])
+def test_an_iterator_is_ended_by_a_newer_one(make, adapter):
+    loader = adapter(make())
+    first, second = iter(loader), iter(loader)
+    next(first)
+    next(second)
+    with pytest.raises(fb.ClosedError, match="make a Loader and a DataLoader for each loop, such as training and evaluation"):
+        next(first)
+
+
 def test_a_loader_with_several_devices_is_refused(make):
     with pytest.raises(fb.ConfigError, match="one batch per step"):
         DataLoader(make(device=["cpu"]))

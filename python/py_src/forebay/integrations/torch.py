@@ -176,7 +176,10 @@ class _Numbers(DistributedSampler):
         try:
             for number in range(loader.first_batch * loader.batch_size if resumes else 0, len(self)):
                 if batches.number_of_pass != this_pass:
-                    raise ClosedError("a newer iterator over the DataLoader or its sampler ended this one: only one is alive at a time")
+                    raise ClosedError(
+                        "a newer iterator over the DataLoader or its sampler ended this one: only one is alive at a time, so make a "
+                        "Loader and a DataLoader for each loop, such as training and evaluation"
+                    )
                 yield number
             batches.finish()
         finally:
