@@ -35,6 +35,9 @@ pub(crate) struct ServeArgs {
     /// Delay of every answer
     #[arg(long, value_name = "MS", default_value_t = 0)]
     latency_ms: u64,
+    /// Tags of uploaded parts that are no digests: the server is then several times as fast
+    #[arg(long)]
+    opaque_tags: bool,
     /// End when standard input ends, so that the server does not outlive the process that started it
     #[arg(long)]
     until_eof: bool,
@@ -49,6 +52,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         port: args.port,
         bucket: args.bucket.clone(),
         keys: args.access_key.as_deref().zip(args.secret_key.as_deref()).map(|(a, s)| Keys::new(a, s)),
+        has_opaque_tags: args.opaque_tags,
         tls: args.tls,
         threads: args.threads.max(1),
         bytes_per_s: args.bytes_per_s,

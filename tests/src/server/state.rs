@@ -40,7 +40,7 @@ pub struct Options {
     pub needs_digest: bool,
     /// Reject objects without a checksum, as a bucket of S3 with Object Lock does.
     pub needs_checksum: bool,
-    /// Entity tags of objects that consist of parts are no digests of these, as with keys of KMS.
+    /// Entity tags of parts and of objects that consist of them are no digests, as with keys of KMS.
     pub has_opaque_tags: bool,
     /// Serve https with the test certificate (for `localhost` and 127.0.0.1).
     pub tls: bool,

@@ -39,7 +39,7 @@ pub(super) struct Whole {
     pub(super) bytes: Bytes,
     /// MD5 of the parts' MD5s, one after the other.
     pub(super) md5: Vec<u8>,
-    /// SHA-256 of each part.
+    /// SHA-256 of each part, if it has checksums.
     pub(super) sha256: Vec<Vec<u8>>,
     pub(super) has_checksums: bool,
     pub(super) parts: usize,
@@ -71,11 +71,12 @@ impl Unfinished {
         id
     }
 
-    /// Stores a part; `None` if there is no such upload of this object.
-    pub(super) fn put_part(&self, key: &str, id: &str, number: u32, bytes: Bytes) -> Option<String> {
+    /// Stores a part; `None` if there is no such upload of this object. Its tag is its digest unless `is_opaque`.
+    pub(super) fn put_part(&self, key: &str, id: &str, number: u32, bytes: Bytes, is_opaque: bool) -> Option<String> {
+        let digest = if is_opaque { format!("{:032x}", bytes.len()) } else { hex::encode(Md5::digest(&bytes)) };
         let mut uploads = self.uploads.lock();
         let upload = uploads.get_mut(id).filter(|upload| upload.key == key)?;
-        let tag = format!("\"{}\"", hex::encode(Md5::digest(&bytes)));
+        let tag = format!("\"{digest}\"");
         upload.parts.insert(number, Part { bytes, tag: tag.clone() });
         Some(tag)
     }
@@ -88,12 +89,15 @@ impl Unfinished {
             return Err("InvalidPartOrder");
         }
         let has_checksums = upload.has_checksums;
-        let (mut whole, mut md5, mut sha256) = (Vec::new(), Md5::new(), Vec::new());
+        let len = upload.parts.values().map(|part| part.bytes.len()).sum();
+        let (mut whole, mut md5, mut sha256) = (Vec::with_capacity(len), Md5::new(), Vec::new());
         for (number, tag) in named {
             let part = upload.parts.get(number).filter(|part| part.tag == *tag).ok_or("InvalidPart")?;
             whole.extend_from_slice(&part.bytes);
-            md5.update(Md5::digest(&part.bytes));
-            sha256.push(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &part.bytes).as_ref().to_vec());
+            md5.update(hex::decode(tag.trim_matches('"')).unwrap_or_default());
+            if has_checksums {
+                sha256.push(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &part.bytes).as_ref().to_vec());
+            }
         }
         uploads.remove(id);
         let (bytes, md5, parts) = (whole.into(), md5.finalize().to_vec(), named.len());

@@ -35,7 +35,7 @@ pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: 
             }
             (&Method::PUT, key) => {
                 let number = text("uploadPartNum").parse().unwrap_or(0);
-                match state.unfinished.put_part(key, id, number, body.clone()) {
+                match state.unfinished.put_part(key, id, number, body.clone(), state.options.has_opaque_tags) {
                     Some(tag) => nothing(state, 200, &[("etag", tag.trim_matches('"'))]),
                     None => problem(404, "NoSuchUpload"),
                 }

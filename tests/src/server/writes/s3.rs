@@ -42,7 +42,7 @@ pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: 
         }
         (&Method::PUT, Some(key), Some(upload)) => {
             let number = query.get("partNumber").and_then(|number| number.parse().ok()).unwrap_or(0);
-            match state.unfinished.put_part(key, upload, number, body.clone()) {
+            match state.unfinished.put_part(key, upload, number, body.clone(), state.options.has_opaque_tags) {
                 Some(tag) => nothing(state, 200, &[("etag", &tag)]),
                 None => gone(),
             }
