@@ -3,14 +3,13 @@
 use super::budget::Budget;
 use super::exchanges::{Part, abandoned, run};
 use super::job::Job;
-use super::payload::{Payload, take};
+use super::payload::{Payload, Rest};
 use super::target::ObjectTag;
 use crate::store::queue::closed_error;
 use crate::store::threads::FetchQueues;
 use crate::sync::Arc;
 use crate::{Error, Result};
 use bytes::Bytes;
-use std::collections::VecDeque;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
@@ -23,8 +22,7 @@ pub struct Upload {
     parts_max: u64,
     parts: u64,
     /// Bytes that are not part of a part yet: at most one part, unless the store takes none.
-    rest: VecDeque<Bytes>,
-    rest_bytes: u64,
+    rest: Rest,
 }
 
 impl Upload {
@@ -39,21 +37,19 @@ impl Upload {
         let ticket_job = job.clone();
         let outcome = queues.call(async move |context| run(context, job, receiver).await)?;
         let ticket = UploadTicket { job: ticket_job, parts: Some(sender), outcome: Some(outcome) };
-        Ok(Self { ticket, budget, part_bytes, parts_max, parts: 0, rest: VecDeque::new(), rest_bytes: 0 })
+        Ok(Self { ticket, budget, part_bytes, parts_max, parts: 0, rest: Rest::default() })
     }
 
-    /// Appends `bytes`. It waits while too many bytes are in flight.
+    /// Appends `bytes`. It waits while too many bytes are in flight. Their memory is sent as it is, without a copy, if all
+    /// of them are bytes of one part.
     ///
     /// # Errors
     ///
     /// The failure of a part, after which the upload is gone; `Config` for an object of too many parts.
     pub fn write(&mut self, bytes: Bytes) -> Result<()> {
-        if !bytes.is_empty() {
-            self.rest_bytes += bytes.len() as u64;
-            self.rest.push_back(bytes);
-        }
+        self.rest.push(bytes);
         // A part is sent when there are bytes after it: the last one is marked.
-        while let Some(part_bytes) = self.part_bytes.filter(|part_bytes| self.rest_bytes > *part_bytes) {
+        while let Some(part_bytes) = self.part_bytes.filter(|part_bytes| self.rest.bytes() > *part_bytes) {
             self.send(part_bytes, false)?;
         }
         Ok(())
@@ -71,12 +67,8 @@ impl Upload {
         }
         let job = &self.ticket.job;
         let reservation = self.budget.reserve(bytes, &job.cancel).ok_or_else(|| abandoned(job))?;
-        let mut pieces = take(&mut self.rest, bytes);
-        self.rest_bytes -= bytes;
-        if self.parts > 1 || !is_last {
-            // A slice would keep the whole object in memory until the last of its parts is stored, beyond the bound.
-            pieces = vec![pieces.concat().into()];
-        }
+        let is_only = self.parts == 1 && is_last;
+        let pieces = if is_only { self.rest.take_all() } else { self.rest.take(bytes) };
         let payload = Payload::reserved(pieces, Some(reservation));
         job.target.prepare(&payload);
         let sender = self.ticket.parts.as_ref();
@@ -90,7 +82,7 @@ impl Upload {
     ///
     /// As [`write`](Self::write).
     pub fn start_finish(mut self) -> Result<UploadTicket> {
-        self.send(self.rest_bytes, true)?;
+        self.send(self.rest.bytes(), true)?;
         Ok(self.ticket)
     }
 
