@@ -11,9 +11,10 @@
 //! ```
 //!
 //! Every call into the engine goes through [`enter`]: it releases the interpreter's lock, checks signals during waits,
-//! converts errors to exceptions ([`error`]) and passes log lines to Python ([`logging`]). Only [`capsule`] and
-//! [`rows`] use `unsafe`.
+//! converts errors to exceptions ([`error`]) and passes log lines to Python ([`logging`]). Only [`borrowed`],
+//! [`capsule`] and [`rows`] use `unsafe`.
 
+mod borrowed;
 mod capsule;
 mod codec;
 mod engine;
@@ -51,7 +52,7 @@ mod _forebay {
     #[pymodule_export]
     use super::machine::{cpu_count, describe_machine};
     #[pymodule_export]
-    use super::objects::{ObjectPages, ObjectRange, ObjectRanges, ObjectReads, ObjectStores, ObjectUpload};
+    use super::objects::{ObjectFill, ObjectPages, ObjectRange, ObjectRanges, ObjectReads, ObjectStores, ObjectUpload};
     #[pymodule_export]
     use super::order::{epoch_ids, partition, resample, sample_shards, shuffle};
     #[pymodule_export]

@@ -1,14 +1,17 @@
 //! Objects of stores for Python: listed, read ahead, read by range, written, removed.
 
+use crate::borrowed::{self, Borrowed, End};
 use crate::outside::Outside;
 use crate::own::Own;
 use crate::rows::RowSlice;
 use crate::{enter, error};
 use forebay_loader::error::{Error, ErrorKind, Result};
+use forebay_loader::format::HashAlgo;
 use forebay_loader::objects::{self, ObjectListing, ReadLimits};
-use forebay_loader::store::{FetchRequest, FetchTicket, Peek, StoreConfig, Upload, UploadBuffer, Version};
+use forebay_loader::store::{FetchMemory, FetchRequest, FetchTicket, Peek, StoreConfig, Upload, UploadBuffer, Version};
 use forebay_loader::sync::{Arc, Mutex};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use std::time::UNIX_EPOCH;
 
@@ -173,12 +176,24 @@ impl ObjectRanges {
         enter::enter(py, || {
             let len = usize::try_from(end.saturating_sub(start));
             let memory = RowSlice::new(len.map_err(|_| Error::config("a range beyond this machine's memory"))?)?;
-            let mut request = FetchRequest::with_memory(String::new(), memory);
-            request.start = start;
-            request.object_len = Some(self.len);
-            request.version = self.version.clone();
-            Ok(ObjectRange(own(Mutex::new(Some(self.objects.get()?.fetch(&self.url, request)?)))))
+            Ok(ObjectRange(own(Mutex::new(Some(self.start(start, memory)?)))))
         })
+    }
+
+    /// Starts to fetch as many bytes from `start`, within the object, as `array` has, into its memory.
+    fn fill(&self, py: Python<'_>, start: u64, array: &Bound<'_, PyAny>) -> PyResult<ObjectFill> {
+        let (memory, end) = Borrowed::new(array).map_err(|e| error::to_python(py, &e))?;
+        enter::enter(py, || Ok(ObjectFill { ticket: own(Mutex::new(Some(self.start(start, memory)?))), end }))
+    }
+}
+
+impl ObjectRanges {
+    fn start<M: FetchMemory>(&self, start: u64, memory: M) -> Result<FetchTicket<M>> {
+        let mut request = FetchRequest::with_memory(String::new(), memory);
+        request.start = start;
+        request.object_len = Some(self.len);
+        request.version = self.version.clone();
+        self.objects.get()?.fetch(&self.url, request)
     }
 }
 
@@ -190,17 +205,47 @@ pub(crate) struct ObjectRange(Own<Mutex<Option<FetchTicket<RowSlice>>>>);
 impl ObjectRange {
     /// Waits for the bytes, once.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
-        let slice = enter::wait(py, || {
-            let mut ticket = self.0.get()?.lock();
-            match ticket.take().ok_or_else(closed)?.wait_timeout(enter::SIGNALS_EVERY) {
-                Ok(outcome) => outcome.map(Some),
-                Err(waiting) => {
-                    *ticket = Some(waiting);
-                    Ok(None)
-                }
-            }
-        })?;
+        let slice = wait_for(py, &self.0)?;
         slice.into_object().map_err(|e| error::to_python(py, &e))
+    }
+}
+
+/// Waits for the outcome of a fetch, once.
+fn wait_for<M: FetchMemory>(py: Python<'_>, ticket: &Own<Mutex<Option<FetchTicket<M>>>>) -> PyResult<M> {
+    enter::wait(py, || {
+        let mut ticket = ticket.get()?.lock();
+        match ticket.take().ok_or_else(closed)?.wait_timeout(enter::SIGNALS_EVERY) {
+            Ok(outcome) => outcome.map(Some),
+            Err(waiting) => {
+                *ticket = Some(waiting);
+                Ok(None)
+            }
+        }
+    })
+}
+
+/// Range in flight into the memory of an array.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct ObjectFill {
+    ticket: Own<Mutex<Option<FetchTicket<Borrowed>>>>,
+    end: Arc<End>,
+}
+
+#[pymethods]
+impl ObjectFill {
+    /// Waits for the bytes, once, and returns their hash `name` in hexadecimal digits.
+    fn digest(&self, py: Python<'_>, name: &str) -> PyResult<String> {
+        let mut memory = wait_for(py, &self.ticket)?;
+        enter::enter(py, || Ok(HashAlgo::parse(name)?.hex(memory.bytes_mut())))
+    }
+
+    /// Ends the fetch. After that nothing is written to the array any more.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        enter::enter(py, || {
+            drop(self.ticket.get()?.lock().take());
+            Ok(())
+        })?;
+        enter::wait(py, || Ok(self.end.wait(enter::SIGNALS_EVERY).then_some(())))
     }
 }
 
@@ -211,10 +256,17 @@ pub(crate) struct ObjectUpload(Own<Arc<Mutex<Option<Upload>>>>);
 #[pymethods]
 impl ObjectUpload {
     /// Appends bytes; waits while too many are in flight.
-    fn write(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
-        let upload = enter::enter(py, || self.0.get().cloned())?;
-        let bytes = UploadBuffer::copy_from_slice(bytes);
-        enter::apart(py, move || upload.lock().as_mut().ok_or_else(closed)?.write(bytes))
+    fn write(&self, py: Python<'_>, bytes: PyBackedBytes) -> PyResult<()> {
+        self.append(py, UploadBuffer::from_owner(bytes))
+    }
+
+    /// Appends the memory of `array`, which may not change before the end of the upload, and returns its hash `name` in
+    /// hexadecimal digits. Waits as `write` does.
+    fn send(&self, py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
+        let bytes = borrowed::to_send(array).map_err(|e| error::to_python(py, &e))?;
+        let digest = enter::enter(py, || Ok(HashAlgo::parse(name)?.hex(&bytes)))?;
+        self.append(py, bytes)?;
+        Ok(digest)
     }
 
     /// Waits until the store has the object. Returns its entity tag, if the store has one.
@@ -229,5 +281,12 @@ impl ObjectUpload {
             self.0.get()?.lock().take();
             Ok(())
         })
+    }
+}
+
+impl ObjectUpload {
+    fn append(&self, py: Python<'_>, bytes: UploadBuffer) -> PyResult<()> {
+        let upload = enter::enter(py, || self.0.get().cloned())?;
+        enter::apart(py, move || upload.lock().as_mut().ok_or_else(closed)?.write(bytes))
     }
 }

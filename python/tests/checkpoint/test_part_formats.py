@@ -10,7 +10,8 @@ import pytest
 
 import forebay as fb
 from forebay import checkpoint
-from forebay.checkpoint import parts
+from forebay.checkpoint import parts, tensors
+from forebay.checkpoint.direct import Opened
 from forebay.checkpoint.snapshot import snapshot
 
 torch = pytest.importorskip("torch")
@@ -67,23 +68,27 @@ def test_a_snapshot_of_what_cannot_be_pickled_fails_at_once(tmp_path):
     assert checkpoint.latest(tmp_path) is None
 
 
+def read_safetensors(folder, content):
+    """Reads a file of safetensors."""
+    with parts.PartWriter(folder, "file", None) as file:
+        file.write(content)
+    return tensors.read(Opened(folder, file.part, parts.Blocks(folder, file.part, None)))
+
+
 TYPES = [name for name in ("float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64") if hasattr(torch, name)]
 
 
 def test_safetensors_of_every_type_and_shape_are_those_of_the_library(tmp_path):
     library = pytest.importorskip("safetensors.torch")
     types = [*TYPES, "bool", "uint8", "int8", "int16", "float16", "bfloat16", "int32", "float32", "int64", "float64"]
-    tensors = {name: torch.arange(6).view(2, 3).to(getattr(torch, name)) for name in types}
-    tensors |= {"empty": torch.empty(0, 3), "scalar": torch.tensor(5.0), "columns": torch.arange(12).view(3, 4).t()}
-    saved = checkpoint.save(tensors, tmp_path / "ours", format="safetensors")
+    made = {name: torch.arange(6).view(2, 3).to(getattr(torch, name)) for name in types}
+    made |= {"empty": torch.empty(0, 3), "scalar": torch.tensor(5.0), "columns": torch.arange(12).view(3, 4).t()}
+    saved = checkpoint.save(made, tmp_path / "ours", format="safetensors")
     theirs = library.load_file(tmp_path / "ours" / "rank-00000.safetensors")
-    library.save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, tmp_path / "theirs", {"format": "pt"})
-    from forebay.checkpoint import tensors as own
-
-    with open(tmp_path / "theirs", "rb") as file:
-        read = own.read(file)
-    assert list(saved.load()) and set(theirs) == set(read) == set(saved.load()) == set(tensors)
-    for name, tensor in tensors.items():
+    library.save_file({name: tensor.contiguous() for name, tensor in made.items()}, tmp_path / "theirs", {"format": "pt"})
+    read = read_safetensors(tmp_path, (tmp_path / "theirs").read_bytes())
+    assert list(saved.load()) and set(theirs) == set(read) == set(saved.load()) == set(made)
+    for name, tensor in made.items():
         for other in (theirs[name], saved.load()[name], read[name]):
             assert other.dtype == tensor.dtype and other.shape == tensor.shape, name
             assert other.flatten().view(torch.uint8).tolist() == tensor.flatten().view(torch.uint8).tolist(), name
@@ -102,11 +107,8 @@ def test_safetensors_of_every_type_and_shape_are_those_of_the_library(tmp_path):
     ],
 )
 def test_a_file_that_is_not_safetensors_is_an_error(tmp_path, text, message):
-    from forebay.checkpoint import tensors as own
-
-    (tmp_path / "file").write_bytes(text)
-    with open(tmp_path / "file", "rb") as file, pytest.raises(fb.FormatError, match=message):
-        own.read(file)
+    with pytest.raises(fb.FormatError, match=message):
+        read_safetensors(tmp_path, text)
 
 
 def test_what_safetensors_has_no_place_for_is_refused_before_anything_is_written(tmp_path):

@@ -74,6 +74,7 @@ const MAY_BE_UNSAFE: &[(&str, &[&str])] = &[
     ("loader", &["dlpack"]),
     ("gpu", &[]),
     ("ffi", &[]),
+    ("python", &["borrowed"]),
     ("python", &["capsule"]),
     ("python", &["rows"]),
 ];

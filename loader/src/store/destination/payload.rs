@@ -79,7 +79,7 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// Bytes from which a piece is sent from its own memory. Smaller ones are joined: each piece costs a system call of its own.
+/// Bytes from which a piece is sent from its own memory. Smaller ones are joined, because each piece costs a system call.
 const SENT_LEAST: usize = 64 << 10;
 
 /// Pieces of an object that wait until a part is full.

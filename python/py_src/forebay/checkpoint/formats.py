@@ -6,7 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import tensors
+from . import commit, tensors
+from .direct import Opened
+from .into import copied, filled
+from .layout import Layout, NoLayout
+from .memory import Memory
+from .parts import PartWriter
 
 __all__ = ["FORMATS", "Format", "TorchSink", "of_name"]
 
@@ -16,19 +21,19 @@ class Format:
     """Format of a part.
 
     `check(obj)` raises a ConfigError for an object that it has no place for, `write(obj, file)` writes an object, and
-    `read(file, map_location, weights_only)` returns it.
+    `read(opened, into, map_location, weights_only)` returns it.
     """
 
     ending: str
     check: Callable[[Any], None]
     write: Callable[[Any, Any], None]
-    read: Callable[[Any, Any, bool], Any]
+    read: Callable[[Opened, Any, Any, bool], Any]
 
 
 def _write_torch(obj: Any, file: Any) -> None:
     import torch
 
-    sink = TorchSink(file)
+    sink = TorchSink(file, Memory(obj))
     torch.save(obj, sink)
     sink.check()
 
@@ -36,18 +41,24 @@ def _write_torch(obj: Any, file: Any) -> None:
 class TorchSink:
     """File for torch.save that accepts all bytes after a failure of the store, which `check` and `tell` raise.
 
-    An exception of `write` leaves torch's writer with a file that it ends in its destructor, where a second exception ends the
+    Bytes in `memory` are sent without a copy; all others may change after the call, as those that torch has copied from a
+    device. An exception of `write` leaves torch's writer with a file that it ends in its destructor, where a second exception ends the
     process.
     """
 
-    def __init__(self, file: Any) -> None:
-        self._file = file
+    def __init__(self, file: PartWriter, memory: Memory) -> None:
+        self._file, self._memory = file, memory
         self._failure: BaseException | None = None
 
     def write(self, data: Any) -> int:
         if self._failure is None:
             try:
-                self._file.write(data)
+                # A smaller piece is copied into its block in any case.
+                array = self._memory.find(data) if len(data) > commit.BLOCK else None
+                if array is None:
+                    self._file.write(data)
+                else:
+                    self._file.send(array)
             except BaseException as failure:
                 self._failure = failure
         return len(data)
@@ -71,10 +82,20 @@ class TorchSink:
         self._file.close()
 
 
-def _read_torch(file: Any, map_location: Any, weights_only: bool) -> Any:
+def _read_torch(opened: Opened, into: Any, map_location: Any, weights_only: bool) -> Any:
     import torch
 
-    return torch.load(file, map_location=map_location, weights_only=weights_only)
+    # Other classes may compute from the contents of tensors while they are unpickled.
+    if weights_only and (into is not None or map_location in ("cpu", torch.device("cpu"))):
+        try:
+            layout = Layout(opened.table())
+        except NoLayout:
+            pass
+        else:
+            return filled(opened, layout.object, layout.place, into)
+    with opened.whole() as file:
+        saved = torch.load(file, map_location="cpu" if into is not None else map_location, weights_only=weights_only)
+    return saved if into is None else copied(opened.url, saved, into)
 
 
 FORMATS = {

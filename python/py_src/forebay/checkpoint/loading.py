@@ -11,6 +11,7 @@ from ..errors import ConfigError
 from ..files import StoreOptions
 from . import commit, formats, group
 from .commit import Commit, Part
+from .direct import Opened
 from .parts import Blocks, PartReader, Sequential
 
 __all__ = ["Checkpoint", "load"]
@@ -69,21 +70,31 @@ class Checkpoint:
         """Bytes of all parts."""
         return sum(part.size for part in self.parts.values())
 
-    def load(self, *, map_location: Any = None, weights_only: bool = True, part: int | None = None) -> Any:
-        """Loads the object that was saved. Each block is compared with its digest before torch sees it.
+    def load(
+        self, *, into: Any = None, map_location: Any = None, weights_only: bool = True, part: int | None = None
+    ) -> Any:
+        """Loads the object that was saved. Each block is compared with its digest before the object is returned.
 
         Args:
+            into: Object of the same structure, whose tensors are filled: their bytes arrive in their memory. None in it
+                takes whatever was saved there.
             map_location: As in `torch.load`.
             weights_only: As in `torch.load`: False also unpickles objects of any class, which may run code.
             part: Number of the part. By default that of this rank, or the only one.
 
+        Returns:
+            The object; with `into`, it has the tensors of `into`, which is not changed otherwise.
+
         Raises:
-            ConfigError: There is another number of ranks than at the save.
-            NotFoundError, ChecksumError: A part is missing or damaged.
+            ConfigError: There is another number of ranks than at the save, or `into` does not match, before anything is
+                written to it.
+            NotFoundError, ChecksumError: A part is missing or damaged. The tensors of `into` are partly overwritten by then.
         """
+        if into is not None and map_location is not None:
+            raise ConfigError("into has tensors on their devices: pass into or map_location, not both")
         name = self._name(part)
-        with self.open_part(name) as file:
-            return formats.of_name(name).read(file, map_location, weights_only)
+        opened = Opened(self.url, self.parts[name], Blocks(self.url, self.parts[name], self._store))
+        return formats.of_name(name).read(opened, into, map_location, weights_only)
 
     def open_part(self, name: str) -> PartReader:
         """Opens a part, to be read as a binary file.
@@ -115,17 +126,26 @@ class Checkpoint:
         return f"<Checkpoint {self.url}: step {self.step}, {len(self.parts)} parts, {self.size} bytes>"
 
 
-def load(url: Any, *, map_location: Any = None, weights_only: bool = True, store: StoreOptions | None = None) -> Any:
+def load(
+    url: Any,
+    *,
+    into: Any = None,
+    map_location: Any = None,
+    weights_only: bool = True,
+    store: StoreOptions | None = None,
+) -> Any:
     """Loads the object of a checkpoint: `Checkpoint.open(url).load()`.
 
     Args:
         url: URL or path of the checkpoint's folder.
+        into: Object of the same structure, whose tensors are filled.
         map_location: As in `torch.load`.
         weights_only: As in `torch.load`.
         store: Settings that differ from the environment's.
 
     Raises:
         NotFoundError: The folder is not a checkpoint, or a part is missing.
-        ChecksumError: A part is damaged.
+        ConfigError: `into` does not match.
+        ChecksumError: A part is damaged. The tensors of `into` are partly overwritten by then.
     """
-    return Checkpoint.open(url, store=store).load(map_location=map_location, weights_only=weights_only)
+    return Checkpoint.open(url, store=store).load(into=into, map_location=map_location, weights_only=weights_only)

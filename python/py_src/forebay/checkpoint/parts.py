@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import io
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from .._forebay import hex_digest
@@ -37,27 +38,43 @@ class PartWriter(FileWriter):
     def write(self, data: Any, /) -> int:
         self._check()
         with memoryview(data).cast("B") as view:
-            at = 0
-            while at < len(view):
-                end = at + self._block_bytes - len(self._buffer)
-                if end - at == self._block_bytes <= len(view) - at:
-                    self._append(bytes(view[at:end]))
-                else:
-                    self._buffer += view[at:end]
-                    if len(self._buffer) == self._block_bytes:
-                        self._send()
-                at = end
-            self._at += len(view)
+            self._cut(view, bytes)
             return len(view)
+
+    def send(self, array: Any) -> None:
+        """Appends the memory of `array`, an array of bytes of numpy, and sends whole blocks of it without a copy.
+
+        The memory may not change until the file is closed.
+        """
+        self._check()
+        self._cut(array, lambda block: block)
+
+    def _cut(self, data: Any, own: Callable[[Any], Any]) -> None:
+        """Cuts bytes into blocks. `own` makes of a whole one what is sent."""
+        at = 0
+        while at < len(data):
+            end = at + self._block_bytes - len(self._buffer)
+            if end - at == self._block_bytes <= len(data) - at:
+                self._append(own(data[at:end]))
+            else:
+                self._buffer += memoryview(data[at:end])
+                if len(self._buffer) == self._block_bytes:
+                    self._send()
+            at = end
+        self._at += len(data)
 
     def _send(self) -> None:
         if self._buffer:
             block, self._buffer = bytes(self._buffer), bytearray()
             self._append(block)
 
-    def _append(self, block: bytes) -> None:
-        self._digests.append(hex_digest(HASH, block))
-        self._upload.write(block)
+    def _append(self, block: Any) -> None:
+        """Sends a block, in bytes or in an array that does not change."""
+        if isinstance(block, bytes):
+            self._digests.append(hex_digest(HASH, block))
+            self._upload.write(block)
+        else:
+            self._digests.append(self._upload.send(block, HASH))
 
     def flush(self) -> None:
         """Does nothing: blocks are sent as they are complete."""
@@ -97,15 +114,25 @@ class Blocks:
                 f"{self._url} has {self._ranges.size} bytes and has to have {part.size}: load another step"
             )
 
+        self.block_bytes = part.block_bytes
+
     def __len__(self) -> int:
         return len(self._part.digests)
+
+    def length(self, number: int) -> int:
+        """Returns the bytes of a block."""
+        return min(self.block_bytes, self._part.size - number * self.block_bytes)
 
     def start(self, number: int) -> Any:
         """Requests a block."""
         if number == 0:
             return None
-        start = number * self._part.block_bytes
-        return self._ranges.fetch(start, min(start + self._part.block_bytes, self._part.size))
+        start = number * self.block_bytes
+        return self._ranges.fetch(start, start + self.length(number))
+
+    def fill(self, number: int, memory: Any) -> Any:
+        """Requests a block into `memory`, an array of numpy of its length."""
+        return self._ranges.fill(number * self.block_bytes, memory)
 
     def finish(self, number: int, request: Any) -> bytes:
         """Waits for a block and compares its digest.
@@ -114,14 +141,25 @@ class Blocks:
             ChecksumError: The block is damaged.
         """
         block = self._front if request is None else request.wait()
-        recorded = self._part.digests[number]
-        if (computed := hex_digest(HASH, block)) != recorded:
-            start = number * self._part.block_bytes
-            raise ChecksumError(
-                f"{self._url} is damaged in its bytes {start} to {start + len(block)}: their {HASH} is {computed} and has to "
-                f"be {recorded}: load another step"
-            )
+        self.compare(number, hex_digest(HASH, block))
         return block
+
+    def digest(self, request: Any) -> str:
+        """Waits for a block that `fill` has requested, and returns its digest."""
+        return request.digest(HASH)
+
+    def compare(self, number: int, computed: str) -> None:
+        """Compares the digest of a block with the recorded one.
+
+        Raises:
+            ChecksumError: The block is damaged.
+        """
+        if computed != (recorded := self._part.digests[number]):
+            start = number * self.block_bytes
+            raise ChecksumError(
+                f"{self._url} is damaged in its bytes {start} to {start + self.length(number)}: their {HASH} is {computed} and "
+                f"has to be {recorded}: load another step"
+            )
 
 
 class Sequential:
@@ -155,11 +193,12 @@ class Sequential:
 
 
 class PartReader(io.BufferedIOBase):
-    """Part that is read."""
+    """Part that is read, or the bytes `span` of it."""
 
-    def __init__(self, source: BlockSource, part: Part) -> None:
+    def __init__(self, source: BlockSource, part: Part, span: range | None = None) -> None:
         super().__init__()
-        self._source, self._part, self._at = source, part, 0
+        self._source, self._block_bytes, self._at = source, part.block_bytes, 0
+        self._span = range(part.size) if span is None else span
 
     def readable(self) -> bool:
         return True
@@ -171,24 +210,24 @@ class PartReader(io.BufferedIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        at = offset + (0, self._at, self._part.size)[whence]
+        at = offset + (0, self._at, len(self._span))[whence]
         if at < 0:
             raise ValueError(f"a position before the start of the file: {at}")
         self._at = at
         return at
 
     def read(self, size: int | None = -1, /) -> bytes:
-        left = max(self._part.size - self._at, 0)
+        left = max(len(self._span) - self._at, 0)
         buffer = bytearray(left if size is None or size < 0 else min(size, left))
         self.readinto(buffer)
         return bytes(buffer)
 
     def readinto(self, buffer: Any, /) -> int:
         with memoryview(buffer).cast("B") as view:
-            count = max(min(len(view), self._part.size - self._at), 0)
+            count = max(min(len(view), len(self._span) - self._at), 0)
             filled = 0
             while filled < count:
-                number, begin = divmod(self._at, self._part.block_bytes)
+                number, begin = divmod(self._span.start + self._at, self._block_bytes)
                 piece = memoryview(self._source.block(number))[begin : begin + count - filled]
                 view[filled : filled + len(piece)] = piece
                 filled += len(piece)

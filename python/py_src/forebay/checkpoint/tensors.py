@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..arguments import shown
-from ..errors import ConfigError, Error, FormatError
+from ..errors import ConfigError, FormatError
+from .direct import Opened
+from .into import filled
 
 __all__ = ["check", "read", "write"]
 
@@ -82,43 +84,47 @@ def write(obj: Any, file: Any) -> None:
     for name in order:
         for piece in obj[name].detach().reshape(-1).split(max(_PIECE // obj[name].element_size(), 1)):
             if piece.numel():
-                file.write(_bytes_of(piece.cpu().resolve_conj().resolve_neg().contiguous()))
+                file.send(_bytes_of(piece.cpu().resolve_conj().resolve_neg().contiguous()))
 
 
-def read(file: Any, map_location: Any = None, weights_only: bool = True) -> dict[str, Any]:
+def read(opened: Opened, into: Any = None, map_location: Any = None, weights_only: bool = True) -> dict[str, Any]:
     """Reads a dict of tensors. `weights_only` makes no difference: the format has nothing else.
 
     Raises:
         FormatError: The file has another format.
-        ConfigError: `map_location` is a function or a dict.
+        ConfigError: `map_location` is a function or a dict, or `into` has other tensors.
     """
-    import torch
-
     if callable(map_location) or isinstance(map_location, dict):
         raise ConfigError("map_location is the name of a device for safetensors, whose tensors have no device")
-    length = int.from_bytes(file.read(8), "little")
-    if not 0 < length <= _HEADER_MAX:
-        raise FormatError(f"a header of safetensors has at most {_HEADER_MAX} bytes, but this one has {length}")
+    with opened.table() as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 0 < length <= _HEADER_MAX:
+            raise FormatError(f"a header of safetensors has at most {_HEADER_MAX} bytes, but this one has {length}")
+        header = file.read(length)
+    saved, places = _empty(header, 8 + length, opened.part.size)
+    loaded = filled(opened, saved, lambda tensor: places[id(tensor)], into)
+    return loaded if map_location is None else {name: tensor.to(map_location) for name, tensor in loaded.items()}
+
+
+def _empty(text: bytes, start: int, size: int) -> tuple[dict[str, Any], dict[int, int]]:
+    """Returns the tensors of a header, with memory without contents, and their places in a file of `size` bytes."""
+    import torch
+
+    saved, places = {}, {}
     try:
-        header = json.loads(file.read(length))
+        header = json.loads(text)
         header.pop("__metadata__", None)
-        places = sorted((*entry["data_offsets"], name) for name, entry in header.items())
-        made = {}
-        for start, end, name in places:
-            entry = header[name]
+        for name, entry in header.items():
+            begin, end = entry["data_offsets"]
             tensor = torch.empty(entry["shape"], dtype=getattr(torch, _DTYPES[entry["dtype"]]))
-            if tensor.numel() * tensor.element_size() != end - start:
-                raise ValueError(f"{name} has {end - start} bytes for a shape of {entry['shape']}")
-            made[name] = tensor
-            if end > start:
-                file.seek(8 + length + start)
-                if file.readinto(_bytes_of(tensor.view(-1))) != end - start:
-                    raise ValueError(f"{name} is cut off")
-    except Error:
-        raise
+            if tensor.numel() * tensor.element_size() != end - begin:
+                raise ValueError(f"{name} has {end - begin} bytes for a shape of {entry['shape']}")
+            if begin < 0 or start + end > size:
+                raise ValueError(f"{name} is cut off")
+            saved[name], places[id(tensor)] = tensor, start + begin
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as error:
         raise FormatError(f"a header of safetensors is damaged: {error!r}") from None
-    return {name: made[name] if map_location is None else made[name].to(map_location) for name in header}
+    return saved, places
 
 
 def _bytes_of(tensor: Any) -> Any:

@@ -87,7 +87,7 @@ class CheckpointIO(_CheckpointIO):
         """
         found = checkpoints.Checkpoint.open(path, store=self._store)
         return found.load(
-            map_location=map_location or _unmoved, weights_only=True if weights_only is None else weights_only, part=0
+            map_location=map_location or "cpu", weights_only=True if weights_only is None else weights_only, part=0
         )
 
     def remove_checkpoint(self, path: Any) -> None:
@@ -112,11 +112,6 @@ class CheckpointIO(_CheckpointIO):
             return False
         checkpoints.remove(url, store=self._store)
         return True
-
-
-def _unmoved(storage: Any, location: Any) -> Any:
-    """Leaves a tensor in host memory, as Lightning's own plugin does."""
-    return storage
 
 
 class _FileSystem(fsspec.AbstractFileSystem):

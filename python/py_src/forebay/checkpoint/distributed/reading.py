@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import dataclasses
 import io
-import itertools
 import os
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,33 +16,36 @@ import torch
 from torch.distributed.checkpoint import filesystem
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem
-from torch.distributed.checkpoint.utils import _create_file_view
 from torch.futures import Future
 
 from ...errors import ConfigError, FormatError
 from ...files import StoreOptions
-from ..commit import Part
+from ..direct import Direct, Opened, targets_of
+from ..into import partly_overwritten
+from ..layout import Layout, NoLayout
 from ..loading import Checkpoint
-from ..parts import Blocks, PartReader
+from ..parts import Blocks
 from .writing import _METADATA
 
 __all__ = ["StorageReader"]
 
-_AHEAD = 12
-"""Blocks of a file that are in flight."""
-
 _FILES = 3
-"""Files that have blocks in flight: the one that is read, and those after it. With 12 blocks of 8 MiB that is 288 MiB."""
+"""Files that are opened: the one that is read, and those after it."""
 
-_KEPT = 2
-"""Blocks that stay in memory after they were read, in addition to the ends of an item."""
+_ENDS = 16
+"""Blocks with ends of tensors that are read before the tensors of a group are fetched. Those of two groups are in memory, 256
+MiB. All other blocks of a group arrive in the tensors."""
+
+
+_TABLE = 16 << 10
+"""Bytes at the end of a record that have its table. torch looks for it in the last 4 KiB, and it has a few records."""
 
 
 class StorageReader(filesystem.FileSystemReader):
     """`storage_reader` of `torch.distributed.checkpoint.load`, on any number of ranks.
 
-    Small ranges share the requests of their blocks, which are fetched in parallel, each once, and compared with their digests
-    before torch sees them.
+    Blocks are fetched in parallel, each once, and compared with their digests. Their bytes arrive in the memory of the state's
+    tensors, if these have it in one piece on the host.
 
     Args:
         url: URL or path of the checkpoint's folder.
@@ -86,115 +90,122 @@ class StorageReader(filesystem.FileSystemReader):
         by_file: dict[str, list[ReadItem]] = {}
         for item in plan.items:
             by_file.setdefault(self.storage_data[item.storage_index].relative_path, []).append(item)
-        files = [(name, sorted(items, key=self._offset)) for name, items in sorted(by_file.items())]
+        files = sorted(by_file.items())
         with ThreadPoolExecutor(_FILES, "forebay-checkpoint") as pool:
             opened: collections.deque[Any] = collections.deque()
-            for at, (name, items) in enumerate(files):
-                for ahead in files[at + len(opened) : at + _FILES]:
-                    opened.append(pool.submit(self._start, *ahead))
-                self._read(opened.popleft().result(), name, items, planner)
+            for at, (_, items) in enumerate(files):
+                for name, _ in files[at + len(opened) : at + _FILES]:
+                    opened.append(pool.submit(self._start, name))
+                with partly_overwritten():
+                    self._read(opened.popleft().result(), items, planner)
         done: Future[None] = Future()
         done.set_result(None)
         return done
 
-    def _offset(self, item: ReadItem) -> int:
-        return self.storage_data[item.storage_index].offset
-
-    def _part(self, name: str) -> Part:
-        found = self.checkpoint.parts.get(f"{self._root}{name}")
-        if found is None:
+    def _start(self, name: str) -> Opened:
+        part = self.checkpoint.parts.get(f"{self._root}{name}")
+        if part is None:
             raise FormatError(f"the commit of {self.path} lacks {self._root}{name}, which torch's metadata has: load another step")
-        return found
+        return Opened(self.path, part, Blocks(self.path, part, self._store))
 
-    def _start(self, name: str, items: Sequence[ReadItem]) -> _Planned:
-        """Opens a file, and requests the first blocks that the items need."""
-        part = self._part(name)
-        spans = []
+    def _read(self, opened: Opened, items: Sequence[ReadItem], planner: LoadPlanner) -> None:
+        direct = opened.direct
+        # Ranks with other shards than those of the save read several pieces of one tensor.
+        by_record: dict[int, list[ReadItem]] = {}
         for item in items:
-            info = self.storage_data[item.storage_index]
-            spans.append((info.offset, info.offset + info.length))
-        return _Planned(Blocks(self.path, part, self._store), part.block_bytes, spans)
+            by_record.setdefault(self.storage_data[item.storage_index].offset, []).append(item)
+        records = [_Record(self.storage_data[pieces[0].storage_index], pieces) for _, pieces in sorted(by_record.items())]
+        groups = list(_groups(records, direct))
+        for number, group in enumerate(groups):
+            for each in groups[number : number + 2]:
+                direct.start(block for record in each for block in record.ends(direct))
+            direct.drop(group[0].ends(direct)[0])
+            targets: list[tuple[int, Any, Any]] = []
+            loaded: list[tuple[ReadItem, Any]] = []
+            for record in group:
+                self._place(opened, record, planner, targets, loaded)
+            direct.fill(targets_of(targets))
+            for item, target in loaded:
+                planner.commit_tensor(item, target)
 
-    def _read(self, blocks: _Planned, name: str, items: Sequence[ReadItem], planner: LoadPlanner) -> None:
-        with PartReader(blocks, self._part(name)) as file:
-            # Ranks with other shards than those of the save read several pieces of one tensor.
-            for index, pieces in itertools.groupby(items, key=lambda item: item.storage_index):
-                info = self.storage_data[index]
-                blocks.begin(info.offset, info.offset + info.length)
-                self._place(_create_file_view(file, info.offset, info.length), info, list(pieces), planner)
-
-    def _place(self, view: Any, info: Any, items: Sequence[ReadItem], planner: LoadPlanner) -> None:
-        """Reads one record of torch, and copies its pieces to the tensors of the state."""
-        stream = self.transforms.transform_load_stream(items[0], info.transform_descriptors or (), view)
-        if items[0].type == LoadItemType.BYTE_IO:
+    def _place(
+        self,
+        opened: Opened,
+        record: _Record,
+        planner: LoadPlanner,
+        targets: list[tuple[int, Any, Any]],
+        loaded: list[tuple[ReadItem, Any]],
+    ) -> None:
+        """Adds the targets of a record of torch, or reads it at once if it is no plain tensor."""
+        info, items = record.info, record.items
+        view = opened.table(range(info.offset, info.offset + info.length))
+        descriptors = info.transform_descriptors or ()
+        is_tensor = items[0].type != LoadItemType.BYTE_IO
+        if is_tensor and not descriptors:
+            with contextlib.suppress(NoLayout):
+                layout = Layout(view)
+                at = layout.place(layout.object)
+                for item in items:
+                    piece, target = self._pieces(layout.object, item, planner)
+                    if at is None:
+                        target.copy_(piece)
+                    else:
+                        targets.append((info.offset + at, piece, target))
+                    loaded.append((item, target))
+                return
+        view.seek(0)
+        stream = self.transforms.transform_load_stream(items[0], descriptors, view)
+        if not is_tensor:
             content = stream.read(-1)
             for item in items:
                 planner.load_bytes(item, io.BytesIO(content))
             return
-        if not stream.seekable():
-            stream = io.BytesIO(stream.read(-1))
+        stream = stream if stream.seekable() else io.BytesIO(stream.read(-1))
         tensor = torch.load(stream, map_location="cpu", weights_only=True)
         for item in items:
-            piece = tensor
-            for dimension, (offset, length) in enumerate(zip(item.storage_offsets, item.lengths)):
-                piece = piece.narrow(dimension, offset, length)
-            target = planner.resolve_tensor(item).detach()
-            if target.size() != piece.size():
-                raise ConfigError(
-                    f"{item.storage_index.fqn} has the shape {tuple(piece.size())} in {self.path}, and has to have "
-                    f"{tuple(target.size())}"
-                )
+            piece, target = self._pieces(tensor, item, planner)
             target.copy_(piece)
-            planner.commit_tensor(item, target)
+            loaded.append((item, target))
+
+    def _pieces(self, tensor: Any, item: ReadItem, planner: LoadPlanner) -> tuple[Any, Any]:
+        """Returns the piece of a tensor that an item needs, and the tensor to fill with it."""
+        for dimension, (offset, length) in enumerate(zip(item.storage_offsets, item.lengths)):
+            tensor = tensor.narrow(dimension, offset, length)
+        target = planner.resolve_tensor(item).detach()
+        if target.size() != tensor.size():
+            raise ConfigError(
+                f"{item.storage_index.fqn} has the shape {tuple(tensor.size())} in {self.path}, and has to have "
+                f"{tuple(target.size())}"
+            )
+        return tensor, target
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
         return isinstance(checkpoint_id, (str, os.PathLike))
 
 
-class _Planned:
-    """Blocks of a part whose spans are read in order, and with jumps within one: each block is fetched once, ahead."""
+@dataclasses.dataclass
+class _Record:
+    """Record of torch in a file, and the items that need it."""
 
-    def __init__(self, blocks: Blocks, block_bytes: int, spans: Iterable[tuple[int, int]]) -> None:
-        self._blocks, self._block_bytes = blocks, block_bytes
-        wanted = {number for begin, end in spans for number in self._numbers(begin, end)}
-        self._wanted = collections.deque(sorted(wanted))
-        self._in_flight: dict[int, Any] = {}
-        self._kept: dict[int, bytes] = {}
-        self._ends: set[int] = set()
-        self._request()
+    info: Any
+    items: list[ReadItem]
 
-    def _numbers(self, begin: int, end: int) -> range:
-        return range(begin // self._block_bytes, -(-end // self._block_bytes))
+    def ends(self, direct: Direct) -> list[int]:
+        """Returns the blocks that have its structure: its start, and its table at the end, which may cross two."""
+        begin, end = self.info.offset, self.info.offset + self.info.length
+        return sorted({*direct.numbers(begin, begin + 1), *direct.numbers(max(begin, end - _TABLE), end)})
 
-    def _request(self) -> None:
-        while self._wanted and len(self._in_flight) < _AHEAD:
-            number = self._wanted.popleft()
-            if number not in self._in_flight and number not in self._kept:
-                self._in_flight[number] = self._blocks.start(number)
 
-    def begin(self, begin: int, end: int) -> None:
-        """Begins with a span.
-
-        torch reads the table at its end first, which may cross two blocks, then its start. So these stay in memory.
-        """
-        numbers = self._numbers(begin, end)
-        self._ends = {*numbers[:1], *numbers[-2:]}
-        self._drop(0)
-
-    def block(self, number: int) -> bytes:
-        if number not in self._kept:
-            if number not in self._in_flight:
-                if number in self._wanted:
-                    self._wanted.remove(number)
-                self._in_flight[number] = self._blocks.start(number)
-            self._kept[number] = self._blocks.finish(number, self._in_flight.pop(number))
-            self._drop(_KEPT)
-            self._request()
-        return self._kept[number]
-
-    def _drop(self, count: int) -> None:
-        """Drops the oldest blocks but `count` and the ends of the span."""
-        others = [number for number in self._kept if number not in self._ends]
-        for number in others[: max(len(others) - count, 0)]:
-            del self._kept[number]
+def _groups(records: Iterable[_Record], direct: Direct) -> Iterator[list[_Record]]:
+    """Divides records into groups whose ends are few blocks."""
+    group: list[_Record] = []
+    ends: set[int] = set()
+    for record in records:
+        if group and len(ends.union(record.ends(direct))) > _ENDS:
+            yield group
+            group, ends = [], set()
+        group.append(record)
+        ends.update(record.ends(direct))
+    if group:
+        yield group

@@ -22,6 +22,7 @@ from ...files import StoreOptions
 from ..commit import Part
 from ..folder import Folder
 from ..formats import TorchSink
+from ..memory import Memory
 from ..parts import PartWriter
 
 __all__ = ["StorageWriter"]
@@ -53,8 +54,8 @@ class _Result(WriteResult):
 class _Streams:
     """Files of one rank, in the place of torch's file system."""
 
-    def __init__(self, folder: Folder, root: str) -> None:
-        self._folder, self._root = folder, root
+    def __init__(self, folder: Folder, root: str, memory: Memory) -> None:
+        self._folder, self._root, self._memory = folder, root, memory
         self.parts: list[Part] = []
         self.failure: BaseException | None = None
         """First failure of a file, which torch drops in its extra threads."""
@@ -66,7 +67,7 @@ class _Streams:
     def create_stream(self, name: str, mode: str) -> Iterator[TorchSink]:
         try:
             with PartWriter(self._folder.url, f"{self._root}{name}", self._folder.store) as file:
-                sink = TorchSink(file)
+                sink = TorchSink(file, self._memory)
                 yield sink
                 sink.check()
         except BaseException as error:
@@ -171,7 +172,7 @@ class StorageWriter(filesystem.FileSystemWriter):
             if item.tensor_data is not None
         )
         self.thread_count = min(self._threads, len(plan.items), size // _FILE_LEAST + 1)
-        self.fs = streams = _Streams(self._folder, plan.storage_data.root)
+        self.fs = streams = _Streams(self._folder, plan.storage_data.root, Memory(getattr(planner, "state_dict", None)))
         try:
             results = super().write_data(plan, planner).wait()
         finally:
@@ -193,7 +194,7 @@ class StorageWriter(filesystem.FileSystemWriter):
         }
         fields = {field.name for field in dataclasses.fields(metadata)}
         metadata = dataclasses.replace(metadata, **{name: value for name, value in found.items() if name in fields})
-        streams = _Streams(self._folder, self._root)
+        streams = _Streams(self._folder, self._root, Memory(None))
         with streams.create_stream(_METADATA, "wb") as file:
             pickle.dump(metadata, file)
         parts = [part for result in written for part in getattr(result, "parts", ())]
