@@ -5,8 +5,8 @@ use crate::clock::Clock;
 use crate::error::{Context as _, Error, Result};
 use crate::stats::Stats;
 use crate::store::{
-    Destination, FetchMemory, FetchRequest, FetchTicket, Peek, Place, Remote, StoreConfig, Stores, Upload, Version,
-    redact, split_object,
+    Destination, FetchMemory, FetchRequest, FetchTicket, KeyForm, Peek, Place, Remote, StoreConfig, Stores, Upload,
+    Version, redact, split_object,
 };
 use crate::sync::{Arc, Mutex};
 use bytes::BytesMut;
@@ -44,11 +44,14 @@ impl Objects {
     fn remote(&self, url: &str) -> Result<Located<Remote>> {
         let (place, name, key) = split_object(url)?;
         let key = key_of_object(key, url)?;
-        Ok(Located { key, root: opened(&self.remotes, place, |place| self.stores.open_place(place, &name))? })
+        Ok(Located {
+            key,
+            root: opened(&self.remotes, place, |place, keys| self.stores.open_place(place, &name, keys))?,
+        })
     }
 
     fn destination(&self, place: Place, name: &str) -> Result<Destination> {
-        opened(&self.destinations, place, |place| self.stores.open_place_to_write(place, name))
+        opened(&self.destinations, place, |place, keys| self.stores.open_place_to_write(place, name, keys))
     }
 
     fn object(&self, url: &str) -> Result<Located<Destination>> {
@@ -146,13 +149,13 @@ impl Objects {
 fn opened<T: Clone>(
     roots: &Mutex<HashMap<Place, T>>,
     place: Place,
-    open: impl FnOnce(Place) -> Result<T>,
+    open: impl FnOnce(Place, KeyForm) -> Result<T>,
 ) -> Result<T> {
     let mut roots = roots.lock();
     if let Some(root) = roots.get(&place) {
         return Ok(root.clone());
     }
-    let root = open(place.clone())?;
+    let root = open(place.clone(), place.key_form())?;
     if roots.len() >= ROOTS_MAX {
         // Work in flight has its own references.
         roots.clear();

@@ -6,28 +6,47 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 /// Longest key that S3 accepts; it applies to all schemes.
 const KEY_BYTES_MAX: usize = 1024;
 
-/// Rejects keys that could leave the remote, or that a server could read as another object.
-pub(crate) fn check_key(key: &str) -> Result<()> {
-    let bad = key.is_empty()
-        || key.len() > KEY_BYTES_MAX
-        || key.bytes().any(|b| b < 0x20 || b == 0x7f || b == b'\\')
-        || key.split('/').any(|part| part.is_empty() || part == "." || part == "..");
-    if bad {
-        let shown: String = key.chars().take(80).flat_map(char::escape_default).collect();
-        return Err(Error::config(
-            "a key must be a relative path of at most 1024 bytes without empty, '.' or '..' parts or control characters",
-        )
-        .with("key", shown));
-    }
-    Ok(())
+/// Form of the keys that a remote accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyForm {
+    /// Relative path.
+    Path,
+    /// Key of an object store, where `a//b` and `a/b` are two objects.
+    Object,
 }
 
-/// Rejects a start of keys that could leave the remote.
-pub(crate) fn check_prefix(prefix: &str) -> Result<()> {
-    match prefix.strip_suffix('/').unwrap_or(prefix) {
-        "" if prefix.is_empty() => Ok(()),
-        prefix => check_key(prefix),
+impl KeyForm {
+    /// Rejects keys that could leave the remote, or that a server could read as another object.
+    pub(crate) fn check(self, key: &str) -> Result<()> {
+        let bad = key.is_empty()
+            || key.len() > KEY_BYTES_MAX
+            || key.bytes().any(|b| b < 0x20 || b == 0x7f || b == b'\\')
+            || key.split('/').any(|part| part.is_empty() && self == Self::Path || part == "." || part == "..");
+        if bad {
+            let shown: String = key.chars().take(80).flat_map(char::escape_default).collect();
+            let why = match self {
+                Self::Path => {
+                    "a key must be a relative path of at most 1024 bytes without empty, '.' or '..' parts or control characters"
+                }
+                Self::Object => {
+                    "a key must have at most 1024 bytes, without '.' or '..' between slashes and without control characters"
+                }
+            };
+            return Err(Error::config(why).with("key", shown));
+        }
+        Ok(())
     }
+
+    /// Rejects a start of keys that could leave the remote.
+    pub(crate) fn check_prefix(self, prefix: &str) -> Result<()> {
+        let bare = if self == Self::Path { prefix.strip_suffix('/').unwrap_or(prefix) } else { prefix };
+        if prefix.is_empty() { Ok(()) } else { self.check(bare) }
+    }
+}
+
+/// Rejects keys that are not relative paths.
+pub(crate) fn check_key(key: &str) -> Result<()> {
+    KeyForm::Path.check(key)
 }
 
 /// Characters that are encoded in a path: all but unreserved ones and '/', as S3 signs it.
@@ -65,6 +84,14 @@ mod tests {
             assert!(check_key(key).is_err(), "{key:?}");
         }
         check_key("a/b c/ü+%.mds.zstd").expect("fine");
+        for key in ["", "..", "a/../b", "./a", "a//../b", "a\nb", &"x".repeat(1025)] {
+            assert!(KeyForm::Object.check(key).is_err(), "{key:?}");
+        }
+        for key in ["a//b", "/a", "a///b/c", "//"] {
+            KeyForm::Object.check(key).expect(key);
+            KeyForm::Object.check_prefix(key).expect(key);
+            assert!(KeyForm::Path.check_prefix(key).is_err(), "{key:?}");
+        }
         assert_eq!(encode_path("a/b c/ü+%.mds"), "a/b%20c/%C3%BC%2B%25.mds");
         assert_eq!(encode_component("refs/pr/1"), "refs%2Fpr%2F1");
     }

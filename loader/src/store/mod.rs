@@ -93,6 +93,7 @@ pub(crate) use fetcher::{Length, fetch_whole};
 pub use gcs::GcsSettings;
 pub use hf::HfSettings;
 pub use http::Proxies;
+pub(crate) use key::KeyForm;
 pub use oci::OciSettings;
 pub use outside::{Exchange, Outside, OutsideQueue};
 pub use remote::Remote;

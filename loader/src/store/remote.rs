@@ -2,7 +2,7 @@
 
 use super::address::redact;
 use super::buffer::FetchMemory;
-use super::key::check_key;
+use super::key::KeyForm;
 use super::queue::closed_error;
 use super::source::{Source, Version};
 use super::threads::FetchThreads;
@@ -21,17 +21,18 @@ pub struct Remote {
     source: Arc<dyn Source>,
     /// For messages, without secrets.
     name: Arc<str>,
+    keys: KeyForm,
 }
 
 impl Remote {
-    pub(crate) fn new(threads: Arc<FetchThreads>, source: Arc<dyn Source>, name: &str) -> Self {
-        Self { threads, source, name: redact(name).into() }
+    pub(crate) fn new(threads: Arc<FetchThreads>, source: Arc<dyn Source>, name: &str, keys: KeyForm) -> Self {
+        Self { threads, source, name: redact(name).into(), keys }
     }
 
     /// Wraps the source, to count or disturb its exchanges.
     #[cfg(test)]
     pub(super) fn wrapped(&self, wrap: impl FnOnce(Arc<dyn Source>) -> Arc<dyn Source>) -> Self {
-        Self { threads: self.threads.clone(), source: wrap(self.source.clone()), name: self.name.clone() }
+        Self { source: wrap(self.source.clone()), ..self.clone() }
     }
 
     /// Starts to fetch an object, or a range of it, into the request's memory, in parallel ranges, and returns at once.
@@ -41,7 +42,7 @@ impl Remote {
     /// `Config` for a key that is not a relative path, `Closed` after the stores were closed, `Full` when
     /// far too many fetches are queued. The ticket returns later errors.
     pub fn fetch<M: FetchMemory>(&self, mut request: FetchRequest<M>) -> Result<FetchTicket<M>> {
-        check_key(&request.key).context("remote", || &self.name)?;
+        self.keys.check(&request.key).context("remote", || &self.name)?;
         let queues = &self.threads.queues;
         let part_bytes = if self.source.has_ranges() { queues.context.config.part_bytes } else { usize::MAX };
         let len = request.into.bytes_mut().len();
@@ -67,7 +68,7 @@ impl Remote {
     /// `Config` for a key that is not a relative path, `Closed` after the stores were closed, `Full` when far too many
     /// requests are queued. The outcome has later errors, and `Unsupported` where a server does not report the length.
     pub fn peek(&self, key: &str, bytes: usize, ended: impl FnOnce(Result<Peek>) + Send + 'static) -> Result<()> {
-        check_key(key).context("remote", || &self.name)?;
+        self.keys.check(key).context("remote", || &self.name)?;
         let (source, remote, key) = (self.source.clone(), self.name.clone(), key.to_owned());
         let ended = Ended(Some(ended));
         let started = self.threads.queues.call(async move |context| {
@@ -100,7 +101,7 @@ impl Remote {
         limit_bytes: usize,
         is_whole: fn(&[u8]) -> bool,
     ) -> Result<(Vec<u8>, Option<Version>)> {
-        check_key(key).context("remote", || &self.name)?;
+        self.keys.check(key).context("remote", || &self.name)?;
         let (source, name) = (self.source.clone(), key.to_owned());
         let response = self
             .threads

@@ -9,6 +9,7 @@ use super::file::FileSource;
 use super::gcs::{EmulatorTarget, GcsProtocol, GcsSettings};
 use super::hf::{HfProtocol, HfSettings, HfTarget};
 use super::http::{HttpSource, PlainProtocol, Protocol};
+use super::key::KeyForm;
 use super::oci::{OciProtocol, OciSettings, OciTarget};
 use super::outside::OutsideFolder;
 use super::remote::Remote;
@@ -51,13 +52,13 @@ impl Stores {
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
     /// for names that cannot work.
     pub fn open(&self, remote: &str) -> Result<Remote> {
-        self.open_place(Place::parse(remote)?, remote)
+        self.open_place(Place::parse(remote)?, remote, KeyForm::Path)
     }
 
-    /// Opens `place`, which is called `name` in messages.
-    pub(crate) fn open_place(&self, place: Place, name: &str) -> Result<Remote> {
+    /// Opens `place`, which is called `name` in messages, for keys of a form.
+    pub(crate) fn open_place(&self, place: Place, name: &str, keys: KeyForm) -> Result<Remote> {
         let source = self.source(place).context("remote", || redact(name))?;
-        Ok(Remote::new(self.threads.clone(), source, name))
+        Ok(Remote::new(self.threads.clone(), source, name, keys))
     }
 
     /// Opens a remote folder that objects are written to, listed and removed in: the schemes of [`open`](Self::open) but
@@ -67,14 +68,15 @@ impl Stores {
     ///
     /// As [`open`](Self::open).
     pub fn open_destination(&self, remote: &str) -> Result<Destination> {
-        self.open_place_to_write(Place::parse(remote)?, remote)
+        self.open_place_to_write(Place::parse(remote)?, remote, KeyForm::Path)
     }
 
-    /// Opens `place`, which is called `name` in messages, like [`open_destination`](Self::open_destination).
-    pub(crate) fn open_place_to_write(&self, place: Place, name: &str) -> Result<Destination> {
+    /// Opens `place`, which is called `name` in messages, for keys of a form, like
+    /// [`open_destination`](Self::open_destination).
+    pub(crate) fn open_place_to_write(&self, place: Place, name: &str, keys: KeyForm) -> Result<Destination> {
         let is_root = place.is_root();
         let target = self.target(place).context("destination", || redact(name))?;
-        Ok(Destination::new(self.threads.clone(), target, name, is_root))
+        Ok(Destination::new(self.threads.clone(), target, name, (keys, is_root)))
     }
 
     fn target(&self, place: Place) -> Result<Arc<dyn Target>> {

@@ -1,7 +1,7 @@
 //! Places of remotes, parsed from their addresses.
 
 use super::address::{Address, DBFS, SFTP, SUPPORTED, has_query, instead_of, redact};
-use super::key::check_key;
+use super::key::{KeyForm, check_key};
 use crate::{Error, Result};
 use percent_encoding::percent_decode_str;
 use std::fmt;
@@ -74,6 +74,18 @@ impl Place {
             Self::Outside(OutsideRemote(remote)) => {
                 let (_, place) = remote.split_once("://").unwrap_or_default();
                 place.split_once('/').is_none_or(|(_, path)| path.trim_matches('/').is_empty())
+            }
+        }
+    }
+
+    /// Returns the form of the keys of its objects. A file system of Data Lake has folders.
+    pub(crate) fn key_form(&self) -> KeyForm {
+        match self {
+            Self::S3(_) | Self::Gcs(_) | Self::Azure(Container { is_lake: false, .. }) | Self::Oci(_) => {
+                KeyForm::Object
+            }
+            Self::File(_) | Self::Http(_) | Self::Azure(_) | Self::Hf(_) | Self::Dbfs(_) | Self::Outside(_) => {
+                KeyForm::Path
             }
         }
     }
@@ -363,9 +375,29 @@ pub(crate) fn no_transport(remote: &str) -> Error {
     }
 }
 
+/// Splits the address of an object in a bucket or container into that and its key, in which every slash counts.
+fn split_bucket(url: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = url.split_once("://")?;
+    let server = rest.split('/').next().unwrap_or_default();
+    let names = match scheme {
+        "s3" | "gs" | "oci" => 1,
+        // A query has secrets, and is rejected with the rest of the address.
+        "azure" | "wasbs" if rest.contains('?') => return None,
+        "azure" | "wasbs" => 2 - usize::from(server.contains('@')),
+        _ => return None,
+    };
+    let end = rest.match_indices('/').nth(names - 1).map_or(rest.len(), |(at, _)| at + 1);
+    Some(url.split_at(url.len() - rest.len() + end))
+}
+
 /// Splits the address of an object into its root and its key, and returns the part of the address that names the root. The
 /// key of a root is empty, and that of a folder has the slash of its address.
 pub(crate) fn split_object(url: &str) -> Result<(Place, String, String)> {
+    if let Some((name, key)) = split_bucket(url) {
+        let root = Place::parse(name)?;
+        root.key_form().check_prefix(key).map_err(|error| error.with("url", redact(url)))?;
+        return Ok((root, format!("{}/", name.trim_end_matches('/')), key.to_owned()));
+    }
     let (root, mut key) = Place::parse(url)?.split_root().map_err(|error| error.with("url", redact(url)))?;
     let bare = url.trim_end_matches('/');
     let name = match &root {
@@ -395,6 +427,14 @@ mod tests {
             ("s3://b/a/b c.tar", "s3://b/", "a/b c.tar"),
             ("s3://b", "s3://b/", ""),
             ("s3://b/a/", "s3://b/", "a/"),
+            ("s3://b/", "s3://b/", ""),
+            ("s3://b/a//b", "s3://b/", "a//b"),
+            ("s3://b//a/", "s3://b/", "/a/"),
+            ("gs://b/a//", "gs://b/", "a//"),
+            ("azure://acc/box//a//b", "azure://acc/box/", "/a//b"),
+            ("azure://acc/box", "azure://acc/box/", ""),
+            ("wasbs://box@acc/a//b", "wasbs://box@acc/", "a//b"),
+            ("oci://b@n/a//b", "oci://b@n/", "a//b"),
             ("gs://b/b", "gs://b/", "b"),
             ("azure://acc.blob.core.windows.net/box/a", "azure://acc.blob.core.windows.net/box/", "a"),
             ("azure-dl://box@acc/a/b", "azure-dl://box@acc/", "a/b"),
@@ -409,7 +449,9 @@ mod tests {
             assert_eq!((&*found_name, &*found_key), (name, key), "{url}");
             assert_eq!(split_object(name).expect(name).0, root, "{url}");
         }
-        assert!(split_object("s3://b/a/../c").is_err());
+        for url in ["s3://b/a/../c", "s3:///a", "dbfs:/Volumes/c/s/v/a//b", "azure-dl://box@acc/a//b"] {
+            assert!(split_object(url).is_err(), "{url}");
+        }
     }
 
     #[test]

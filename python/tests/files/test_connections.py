@@ -67,3 +67,22 @@ def test_every_variable_of_a_store_on_the_page_makes_another_connection():
     names = {name for name in found if re.fullmatch(r"[A-Z0-9]+(_[A-Z0-9]+)+|[a-z]+_proxy", name)}
     assert len(names) > 60
     assert [name for name in sorted(names) if not stores._VARIABLES.fullmatch(name)] == []
+
+
+def test_every_slash_of_a_key_counts(lead):
+    with bucket_server() as bucket:
+        lead(bucket)
+        keys = ["/a", "a", "a//b", "a//b//c", "a/b"]
+        for key in keys:
+            with fb.open(f"s3://bucket/{key}", "wb") as file:
+                file.write(key.encode())
+        assert bucket.objects == {key: key.encode() for key in keys}
+        files = fb.list_files("s3://bucket/")
+        assert [file.url for file in files] == [f"s3://bucket/{key}" for key in keys]
+        assert [data.decode() for _, data in fb.load_files(files)] == keys
+        assert [file.url for file in fb.list_files("s3://bucket/a//")] == ["s3://bucket/a//b", "s3://bucket/a//b//c"]
+        level = fb.list_files("s3://bucket/a//", recursive=False)
+        assert [file.url for file in level] == ["s3://bucket/a//b", "s3://bucket/a//b/"]
+        fb.remove_files(["s3://bucket/a//b", "s3://bucket//a"])
+        assert list(bucket.objects) == ["a", "a//b//c", "a/b"]
+        assert bucket.rejected == []

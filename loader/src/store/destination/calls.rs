@@ -7,7 +7,7 @@ use crate::Result;
 use crate::error::Context as _;
 use crate::store::address::redact;
 use crate::store::config::StoreConfig;
-use crate::store::key::check_key;
+use crate::store::key::KeyForm;
 use crate::store::queue::closed_error;
 use crate::store::threads::{FetchQueues, FetchThreads};
 use crate::sync::{Arc, Mutex};
@@ -21,16 +21,17 @@ pub(super) struct Calls {
     target: Arc<dyn Target>,
     /// For messages, without secrets.
     name: Arc<str>,
+    keys: KeyForm,
     slots: Arc<Semaphore>,
     cancel: Arc<Cancel>,
     failed: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
 impl Calls {
-    pub(super) fn new(threads: Arc<FetchThreads>, target: Arc<dyn Target>, name: &str) -> Self {
+    pub(super) fn new(threads: Arc<FetchThreads>, target: Arc<dyn Target>, name: &str, keys: KeyForm) -> Self {
         let slots = Arc::new(Semaphore::new(threads.queues.context.config.uploads_in_flight));
         let name = redact(name).into();
-        Self { target, name, slots, threads, cancel: Arc::default(), failed: Arc::default() }
+        Self { target, name, keys, slots, threads, cancel: Arc::default(), failed: Arc::default() }
     }
 
     /// Returns a clone whose uploads are cancelled separately.
@@ -40,6 +41,10 @@ impl Calls {
 
     pub(super) fn cancel(&self) -> &Cancel {
         &self.cancel
+    }
+
+    pub(super) fn keys(&self) -> KeyForm {
+        self.keys
     }
 
     pub(super) fn name(&self) -> &str {
@@ -56,7 +61,7 @@ impl Calls {
 
     /// Returns the job of the object `key`.
     pub(super) fn job(&self, key: &str) -> Result<Arc<Job>> {
-        check_key(key).context("destination", || &self.name)?;
+        self.keys.check(key).context("destination", || &self.name)?;
         Ok(Arc::new(self.unchecked(key)))
     }
 

@@ -8,7 +8,7 @@ use super::target::{Entry, ListRequest, Target};
 use super::upload::{Upload, UploadTicket};
 use crate::Result;
 use crate::error::Context as _;
-use crate::store::key::check_prefix;
+use crate::store::key::KeyForm;
 use crate::store::threads::FetchThreads;
 use crate::sync::Arc;
 use bytes::Bytes;
@@ -25,9 +25,14 @@ pub struct Destination {
 }
 
 impl Destination {
-    pub(crate) fn new(threads: Arc<FetchThreads>, target: Arc<dyn Target>, name: &str, is_root: bool) -> Self {
+    pub(crate) fn new(
+        threads: Arc<FetchThreads>,
+        target: Arc<dyn Target>,
+        name: &str,
+        (keys, is_root): (KeyForm, bool),
+    ) -> Self {
         let budget = Budget::new(threads.queues.context.config.upload_bytes as u64);
-        Self { calls: Calls::new(threads, target, name), budget, is_root }
+        Self { calls: Calls::new(threads, target, name, keys), budget, is_root }
     }
 
     /// Returns a clone of which [`cancel`](Self::cancel) ends the uploads, and those of its own clones.
@@ -91,7 +96,7 @@ impl Destination {
     ///
     /// `Config` for a prefix that is no start of a relative path. The iterator returns the errors of the store, and ends.
     pub fn list(&self, prefix: &str, is_recursive: bool) -> Result<Listing> {
-        check_prefix(prefix).context("destination", || self.calls.name())?;
+        self.calls.keys().check_prefix(prefix).context("destination", || self.calls.name())?;
         Listing::start(self.calls.clone(), ListRequest { prefix: prefix.to_owned(), is_recursive, next: None })
     }
 
