@@ -13,7 +13,7 @@ use forebay_loader::sync::{Arc, Mutex};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const ELSEWHERE: &str = "this belongs to the process that opened it: open it again after a fork";
 
@@ -24,6 +24,11 @@ fn own<T: Send>(value: T) -> Own<T> {
 /// Takes a value that is used once.
 fn take<T>(value: &Mutex<Option<T>>) -> Result<T> {
     value.lock().take().ok_or_else(closed)
+}
+
+/// Returns the seconds from 1970 to a time.
+fn seconds(time: SystemTime) -> Option<f64> {
+    time.duration_since(UNIX_EPOCH).ok().map(|time| time.as_secs_f64())
 }
 
 fn closed() -> Error {
@@ -91,6 +96,9 @@ impl ObjectStores {
     }
 }
 
+/// Number, bytes or exception, entity tag, and time of the last change in seconds since 1970.
+type NextRead = (u64, Py<PyAny>, Option<String>, Option<f64>);
+
 /// URL, size, entity tag, and time of the last change in seconds since 1970.
 type Entry = (String, u64, Option<String>, Option<f64>);
 
@@ -104,10 +112,7 @@ impl ObjectPages {
     fn next(&self, py: Python<'_>) -> PyResult<Option<Vec<Entry>>> {
         let pages = enter::enter(py, || self.0.get().cloned())?;
         let page = enter::apart(py, move || pages.lock().next_page())?;
-        let entry = |entry: objects::ObjectEntry| {
-            let seconds = entry.modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-            (entry.url, entry.size, entry.etag, seconds.map(|time| time.as_secs_f64()))
-        };
+        let entry = |entry: objects::ObjectEntry| (entry.url, entry.size, entry.etag, entry.modified.and_then(seconds));
         Ok(page.map(|page| page.into_iter().map(entry).collect()))
     }
 }
@@ -130,9 +135,9 @@ impl ObjectReads {
         })
     }
 
-    /// Waits for the next object. Returns its number among the requests, and its bytes or its exception; None if there
-    /// is no request.
-    fn next(&self, py: Python<'_>, any: bool) -> PyResult<Option<(u64, Py<PyAny>)>> {
+    /// Waits for the next object. Returns its number among the requests, its bytes or its exception, and the version of
+    /// the bytes: an entity tag, or a time in seconds since 1970. None if there is no request.
+    fn next(&self, py: Python<'_>, any: bool) -> PyResult<Option<NextRead>> {
         let read = enter::wait(py, || {
             let mut reads = self.0.get()?.lock();
             match reads.next(any, enter::SIGNALS_EVERY) {
@@ -145,7 +150,9 @@ impl ObjectReads {
             Ok(bytes) => bytes.into_any(),
             Err(error) => error::to_python(py, &error).into_value(py).into_any(),
         };
-        Ok(Some((read.number, bytes)))
+        let version = read.version.as_ref();
+        let modified = version.and_then(Version::modified).and_then(seconds);
+        Ok(Some((read.number, bytes, version.and_then(Version::etag).map(str::to_owned), modified)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Window of whole objects that are being read.
 
 use super::roots::Objects;
-use crate::store::{FetchMemory, FetchRequest, FetchTicket, Peek};
+use crate::store::{FetchMemory, FetchRequest, FetchTicket, Peek, Version};
 use crate::sync::{Arc, Condvar, Mutex};
 use crate::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
@@ -27,6 +27,8 @@ pub struct Read<M> {
     pub number: u64,
     /// Its bytes.
     pub bytes: Result<M>,
+    /// Version of the bytes, where the store has one.
+    pub version: Option<Version>,
 }
 
 /// Objects that are being read ahead of their consumer.
@@ -53,7 +55,7 @@ enum State<M> {
     /// Its length is found, and there is no room for it yet.
     Waiting,
     Fetching(FetchTicket<M>),
-    Done(Result<M>),
+    Done(Result<M>, Option<Version>),
 }
 
 /// Wakes the consumer when any object has arrived.
@@ -126,7 +128,7 @@ impl<M: FetchMemory> Reads<M> {
         });
         match started {
             Ok(()) => State::Peeking(outcome),
-            Err(error) => State::Done(Err(error)),
+            Err(error) => State::Done(Err(error), None),
         }
     }
 
@@ -138,7 +140,7 @@ impl<M: FetchMemory> Reads<M> {
             request.ended = Some(Arc::new(move || signal.raise()));
             self.objects.fetch(url, request)
         });
-        ticket.map_or_else(|error| State::Done(Err(error)), State::Fetching)
+        ticket.map_or_else(|error| State::Done(Err(error), None), State::Fetching)
     }
 
     fn memory(&self, len: u64) -> Result<M> {
@@ -152,13 +154,13 @@ impl<M: FetchMemory> Reads<M> {
             let State::Peeking(outcome) = &self.slots[at].state else { continue };
             let Some(peek) = outcome.lock().take() else { continue };
             let (bytes, state) = match peek {
-                Err(error) => (0, State::Done(Err(error))),
+                Err(error) => (0, State::Done(Err(error), None)),
                 Ok(peek) if peek.front.len() as u64 == peek.len => {
                     let memory = self.memory(peek.len).map(|mut memory| {
                         memory.bytes_mut().copy_from_slice(&peek.front);
                         memory
                     });
-                    (peek.len, State::Done(memory))
+                    (peek.len, State::Done(memory, peek.version))
                 }
                 Ok(peek) => (peek.len, State::Waiting),
             };
@@ -193,16 +195,21 @@ impl<M: FetchMemory> Reads<M> {
             let is_ready = |slot: &Slot<M>| match &slot.state {
                 State::Peeking(_) | State::Waiting => false,
                 State::Fetching(ticket) => ticket.is_done(),
-                State::Done(_) => true,
+                State::Done(..) => true,
             };
             if let Some(at) = self.slots.iter().take(among).position(is_ready) {
                 let slot = self.slots.remove(at)?;
-                let bytes = match slot.state {
-                    State::Fetching(ticket) => ticket.wait(),
-                    State::Done(bytes) => bytes,
-                    State::Peeking(_) | State::Waiting => Err(Error::internal("an object without its bytes is ready")),
+                let (bytes, version) = match slot.state {
+                    State::Fetching(ticket) => {
+                        let version = ticket.version();
+                        (ticket.wait(), version)
+                    }
+                    State::Done(bytes, version) => (bytes, version),
+                    State::Peeking(_) | State::Waiting => {
+                        (Err(Error::internal("an object without its bytes is ready")), None)
+                    }
                 };
-                return Some(Read { number: slot.number, bytes });
+                return Some(Read { number: slot.number, bytes, version });
             }
             let remaining = limit.saturating_sub(start.elapsed());
             if self.slots.is_empty() || remaining.is_zero() {

@@ -6,7 +6,7 @@ use crate::{Error, ErrorKind};
 use async_trait::async_trait;
 use std::fmt;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Bytes per read of bodies without their own memory: small objects, and bytes before the requested range.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
@@ -24,6 +24,24 @@ pub enum Version {
     ETag(String),
     /// Time of the last change, where there is no strong tag.
     LastModified(String),
+}
+
+impl Version {
+    /// Returns the entity tag as listings have it, without quotation marks.
+    pub fn etag(&self) -> Option<&str> {
+        match self {
+            Self::ETag(tag) => Some(tag.trim_matches('"')),
+            Self::LastModified(_) => None,
+        }
+    }
+
+    /// Returns the time of the last change, in whole seconds, where that is the version.
+    pub fn modified(&self) -> Option<SystemTime> {
+        match self {
+            Self::ETag(_) => None,
+            Self::LastModified(time) => httpdate::parse_http_date(time).ok(),
+        }
+    }
 }
 
 impl fmt::Display for Version {

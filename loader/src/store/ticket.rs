@@ -279,6 +279,11 @@ impl<M: FetchMemory> FetchTicket<M> {
         self.job.state.lock().outcome.is_some()
     }
 
+    /// Returns the version of the bytes that have arrived; `None` before the first ones, and where the store has none.
+    pub fn version(&self) -> Option<Version> {
+        self.job.state.lock().version.clone()
+    }
+
     /// Returns the progress.
     pub fn progress(&self) -> Progress {
         let state = self.job.state.lock();

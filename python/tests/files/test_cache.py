@@ -5,6 +5,7 @@ import os
 import pickle
 
 import pytest
+from bucket_server import bucket_server
 
 import forebay as fb
 from forebay.files.cache import FileCache
@@ -120,6 +121,33 @@ def test_a_file_that_changed_is_fetched_in_a_new_list(source, tmp_path):
     os.utime(source / "03", (1, 1))
     found = dict(fb.load_files(listed(source), cache=tmp_path / "cache"))
     assert found[f"{source}/03"] == content(77, 3000)
+
+
+def test_a_file_that_is_replaced_after_its_list_is_not_kept(source, tmp_path):
+    files = listed(source)
+    (source / "03").write_bytes(content(77, 3000))
+    os.utime(source / "03", (1, 1))
+    loader = fb.load_files(files, cache=tmp_path / "cache")
+    for _ in range(2):
+        assert dict(loader)[f"{source}/03"] == loader[3][1] == content(77, 3000)
+    assert len(copies(tmp_path / "cache")) == 11
+
+
+def test_an_object_that_is_replaced_after_its_list_is_not_kept(tmp_path, monkeypatch):
+    with bucket_server() as bucket:
+        for name, value in bucket.environment().items():
+            monkeypatch.setenv(name, value)
+        bucket.objects |= {name: name.encode() * 1000 for name in "abc"}
+        files = fb.list_files("s3://bucket/")
+        assert len(files) == 3
+        bucket.objects["b"] = b"B" * 1000
+        loader = fb.load_files(files, cache=tmp_path / "cache")
+        for _ in range(2):
+            assert [data[:1] for _, data in loader] == [b"a", b"B", b"c"]
+        assert len(copies(tmp_path / "cache")) == 2
+        # The new list has its version.
+        assert [data[:1] for _, data in fb.load_files(fb.list_files("s3://bucket/"), cache=tmp_path / "cache")][1] == b"B"
+        assert len(copies(tmp_path / "cache")) == 3
 
 
 def test_the_room_of_a_killed_writer_is_found_again(source, tmp_path):

@@ -67,7 +67,7 @@ def test_everything_that_was_opened_before_a_fork_is_an_error_and_dropped_at_onc
     in_child(check)
     # The parent's are as they were.
     assert len(held[5].wait()) == 1 << 20
-    number, data = held[2].next(False)
+    number, data, *_ = held[2].next(False)
     assert (number, len(data)) == (0, 10 << 20)
     held[4].write(b"abc")
     held[4].finish()

@@ -22,12 +22,16 @@ import warnings
 import zlib
 from collections.abc import Iterator
 
+from .._forebay import is_url
 from ..errors import ConfigError
 from .listing import File
 
-__all__ = ["FileCache"]
+__all__ = ["FileCache", "is_of_list"]
 
 _COPY = re.compile("[0-9a-f]{40}-[0-9a-f]{8}")
+
+_TIME_ERROR = 1e-5
+"""Seconds by which the time of a file may differ from itself, after its way through a list."""
 
 _ROOM = 10
 """Part of the limit that is free after a count, so that not every file needs one."""
@@ -177,6 +181,22 @@ class _Total:
 
     def write(self, total: int) -> None:
         os.pwrite(self._descriptor, b"%0*d" % (self._DIGITS, max(total, 0)), 0)
+
+
+def is_of_list(file: File, etag: str | None, modified: float | None) -> bool:
+    """Returns false if bytes with this entity tag, or of this time, are of another version than the one in the list."""
+    if file.etag is not None and etag is not None:
+        return file.etag == etag
+    if file.modified is None:
+        return True
+    if modified is not None:
+        # Responses have whole seconds.
+        return int(file.modified.timestamp()) == int(modified)
+    if is_url(file.url):
+        return True
+    with contextlib.suppress(OSError):
+        return abs(os.stat(file.url).st_mtime - file.modified.timestamp()) < _TIME_ERROR
+    return False
 
 
 def _name(file: File) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from ..arguments import byte_size, flag, folder, one_of, whole
 from ..errors import ConfigError, StateError
 from ..world import World, detect, surroundings
-from .cache import FileCache
+from .cache import FileCache, is_of_list
 from .listing import File, FileList, GrowingFiles, list_files
 from .stores import StoreOptions, opened, url_of
 
@@ -115,10 +115,10 @@ class FileLoader:
             read = reads.next(not self._ordered)
             if read is None:
                 break
-            number, data = read
+            number, data, *version = read
             place, file, is_left, copy = in_flight.pop(number)
             if not is_left:
-                data = self._checked(file, copy, data)
+                data = self._checked(file, copy, data, version)
             self._ahead.add(place)
             while first + shares * self._taken in self._ahead:
                 self._ahead.remove(first + shares * self._taken)
@@ -175,25 +175,27 @@ class FileLoader:
         """Reads one file, by its place in the list without a shuffle."""
         file = self._files[at]
         copy = None if self._cache is None else self._cache.find(file)
-        return file.url, self._checked(file, copy, self._read(copy or file.url, file.size))
+        data, version = self._read(copy or file.url, file.size)
+        return file.url, self._checked(file, copy, data, version)
 
-    def _read(self, url: str, size: int | None) -> Any:
-        """Reads one file. Returns its bytes, or an exception."""
+    def _read(self, url: str, size: int | None) -> tuple[Any, list[Any]]:
+        """Reads one file. Returns its bytes, or an exception, and their version."""
         reads = opened(self._store).reads(1, self._buffer)
         reads.push(url, size)
-        return reads.next(False)[1]
+        _, data, *version = reads.next(False)
+        return data, version
 
-    def _checked(self, file: File, copy: str | None, data: Any) -> bytes:
+    def _checked(self, file: File, copy: str | None, data: Any, version: list[Any]) -> bytes:
         """Returns the bytes that were read from a file, or from its copy in the cache."""
         if self._cache is not None and copy is not None:
             if isinstance(data, bytes) and self._cache.is_whole(copy, data):
                 return data
             # Damaged, or evicted meanwhile.
             self._cache.discard(copy)
-            data = self._read(file.url, file.size)
+            data, version = self._read(file.url, file.size)
         if isinstance(data, BaseException):
             raise data
-        if self._cache is not None:
+        if self._cache is not None and is_of_list(file, *version):
             self._cache.add(file, data)
         return data
 
