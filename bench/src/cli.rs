@@ -31,6 +31,8 @@ enum Command {
     Store(Measured<scenario::store::StoreArgs>),
     /// Files of a store as they are: lists, objects, lines of texts
     Files(Measured<scenario::files::FilesArgs>),
+    /// A state dict saved and loaded, on S3 and in a folder
+    Checkpoint(Measured<scenario::checkpoint::CheckpointArgs>),
     /// Serve a folder as an object store on loopback
     Serve(serve::ServeArgs),
     /// The whole engine without Python, with the time of every stage
@@ -80,6 +82,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Order(m) => m.output.publish(scenario::order::run(&m.scenario)?),
         Command::OrderChild(way) => scenario::order::run_child(&way),
         Command::Files(m) => m.output.publish(scenario::files::run(&m.scenario)?),
+        Command::Checkpoint(m) => m.output.publish(scenario::checkpoint::run(&m.scenario)?),
         Command::Store(m) => m.output.publish(scenario::store::run(&m.scenario)?),
         Command::Serve(args) => serve::run(&args),
         Command::Pipeline(m) => m.output.publish(scenario::pipeline::run(&m.scenario)?),

@@ -53,6 +53,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<()> {
         bucket: args.bucket.clone(),
         keys: args.access_key.as_deref().zip(args.secret_key.as_deref()).map(|(a, s)| Keys::new(a, s)),
         has_opaque_tags: args.opaque_tags,
+        has_plain_upload_names: true,
         tls: args.tls,
         threads: args.threads.max(1),
         bytes_per_s: args.bytes_per_s,

@@ -291,6 +291,26 @@ fn store_fetches_with_every_client_over_every_kind_of_connection() {
 }
 
 #[test]
+fn checkpoints_are_saved_and_loaded_by_every_client_and_the_bare_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let answer = r#"{"seconds": 0.5, "cpu_seconds": 0.25, "versions": {"fake": "1.2"}}"#;
+    let python = program(folder.path(), &format!("#!/bin/sh\necho '{answer}'\n"));
+    let few = ["--rounds", "1", "--gib", "0.5", "--python", python.to_str().expect("text")];
+    let report = measured("checkpoint", &folder.path().join("data"), &few);
+    for group in ["save, S3", "load, S3", "save, a folder", "load, a folder"] {
+        for client in ["bare client", "forebay", "forebay, torch.distributed.checkpoint"] {
+            assert_eq!(value(&report, group, client, "mib_per_s"), 1024.0);
+            assert_eq!(value(&report, group, client, "mib_per_cpu_s"), 2048.0);
+        }
+    }
+    for client in ["forebay", "boto3", "s3torchconnector"] {
+        assert_eq!(value(&report, "save, S3", client, "held_up_s"), 0.5);
+    }
+    assert_eq!(report["baseline"], "bare client");
+    assert_eq!(report["skipped"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
 fn pipeline_drains_every_kind_of_field_cached_and_cold() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(tokens(folder.path(), 7).status.success());

@@ -1,6 +1,7 @@
 //! Measurements, one per file. Each takes its arguments and returns a [`Report`](crate::report::Report).
 
 pub(crate) mod accuracy;
+pub(crate) mod checkpoint;
 mod child;
 pub(crate) mod decode;
 pub(crate) mod disk;

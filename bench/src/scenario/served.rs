@@ -26,6 +26,8 @@ pub(super) struct Serving {
     pub(super) latency_ms: u64,
     /// Limit of the rate of all bodies together. Only the embedded server has it.
     pub(super) bytes_per_s: Option<u64>,
+    /// Give uploaded parts tags that are no digests. Only the embedded server does.
+    pub(super) opaque_tags: bool,
 }
 
 /// Running server. Dropping it ends it.
@@ -47,6 +49,9 @@ impl Server {
         command.arg("--latency-ms").arg(serving.latency_ms.to_string());
         if let Some(bytes_per_s) = serving.bytes_per_s {
             command.arg("--bytes-per-s").arg(bytes_per_s.to_string());
+        }
+        if serving.opaque_tags {
+            command.arg("--opaque-tags");
         }
         if serving.tls {
             command.arg("--tls");

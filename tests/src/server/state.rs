@@ -42,6 +42,8 @@ pub struct Options {
     pub needs_checksum: bool,
     /// Entity tags of parts and of objects that consist of them are no digests, as with keys of KMS.
     pub has_opaque_tags: bool,
+    /// Names of uploads need no escapes, which the library of s3torchconnector leaves out.
+    pub has_plain_upload_names: bool,
     /// Serve https with the test certificate (for `localhost` and 127.0.0.1).
     pub tls: bool,
     /// Number of threads.
@@ -68,6 +70,7 @@ impl Default for Options {
             needs_digest: false,
             needs_checksum: false,
             has_opaque_tags: false,
+            has_plain_upload_names: false,
             tls: false,
             threads: 1,
             bytes_per_s: None,

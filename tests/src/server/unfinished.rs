@@ -62,11 +62,11 @@ impl Unfinished {
         self.uploads.lock().len()
     }
 
-    /// Begins an upload, and returns its name.
-    pub(super) fn begin(&self, key: &str, has_checksums: bool) -> String {
+    /// Begins an upload, and returns its name, which has to be escaped in addresses unless `is_plain`.
+    pub(super) fn begin(&self, key: &str, has_checksums: bool, is_plain: bool) -> String {
         let mut begun = self.begun.lock();
         *begun += 1;
-        let id = format!("upload/{}+=", *begun);
+        let id = if is_plain { format!("upload-{}", *begun) } else { format!("upload/{}+=", *begun) };
         self.uploads.lock().insert(id.clone(), Upload { key: key.to_owned(), has_checksums, parts: BTreeMap::new() });
         id
     }

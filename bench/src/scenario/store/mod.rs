@@ -123,7 +123,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<Report> {
     }
     for latency_ms in &args.latency_ms {
         let (threads, bytes_per_s) = (args.server_threads, args.link_bytes_per_s);
-        let serving = Serving { threads, latency_ms: *latency_ms, bytes_per_s, tls: false };
+        let serving = Serving { threads, latency_ms: *latency_ms, bytes_per_s, ..Serving::default() };
         let server = Server::embedded(&args.data, serving)?;
         let work = work(&server);
         let (mut engine, mut endless) = (Engine::open(&work, false)?, Engine::open(&work, false)?);

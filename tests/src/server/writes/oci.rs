@@ -25,7 +25,7 @@ pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: 
         let id = text("uploadId");
         return Some(match (&head.method, &*key) {
             (&Method::POST, "") => {
-                let id = state.unfinished.begin(sent["object"].as_str().unwrap_or_default(), false);
+                let id = state.unfinished.begin(sent["object"].as_str().unwrap_or_default(), false, false);
                 json(state, 200, &json!({"uploadId": id}))
             }
             (&Method::GET, "") => {

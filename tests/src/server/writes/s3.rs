@@ -35,7 +35,7 @@ pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: 
             if state.options.needs_checksum && !has_checksums {
                 return Some(problem(state, StatusCode::BAD_REQUEST, "InvalidRequest", "no algorithm of checksums"));
             }
-            let id = escape(&state.unfinished.begin(key, has_checksums));
+            let id = escape(&state.unfinished.begin(key, has_checksums, state.options.has_plain_upload_names));
             let text =
                 format!("<InitiateMultipartUploadResult><UploadId>{id}</UploadId></InitiateMultipartUploadResult>");
             xml(state, text)
