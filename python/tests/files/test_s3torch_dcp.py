@@ -1,5 +1,7 @@
 """The names of s3torchconnector.dcp."""
 
+import pickle
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -60,6 +62,33 @@ def test_a_failure_of_an_extra_thread_fails_the_save(bucket, monkeypatch):
     with pytest.raises(CheckpointException, match="no room here"):
         dcp.save({"a": torch.ones(3), "b": torch.ones(3)}, storage_writer=writer)
     assert "failing/.metadata" not in bucket.objects
+
+
+def test_errors_of_the_store_have_the_type_of_s3torchconnector(bucket, monkeypatch):
+    bucket.objects["denied"] = b"text"
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    files = S3FileSystem("us-east-1", endpoint=bucket.endpoint)
+
+    def read():
+        with files.create_stream("s3://bucket/denied", "rb") as stream:
+            stream.seek(1)
+
+    def write():
+        with files.create_stream("s3://bucket/denied", "wb") as stream:
+            stream.write(bytes(20 << 20))
+
+    for operation in [
+        read,
+        write,
+        lambda: files.exists("s3://bucket/denied"),
+        lambda: files.rename("s3://bucket/denied", "s3://bucket/new"),
+        lambda: files.rm_file("s3://bucket/denied"),
+    ]:
+        with pytest.raises(s3torch.S3Exception) as found:
+            operation()
+        # torch sends it to the other ranks.
+        assert str(pickle.loads(pickle.dumps(found.value))) == str(found.value)
+    assert bucket.objects["denied"] == b"text"
 
 
 def test_a_file_system_has_the_operations_of_torch(bucket):
