@@ -180,6 +180,14 @@ def test_others_that_cannot_be_read_do_not_fail_a_save(place, caplog, monkeypatc
     assert len(checkpoint.steps(place)) == 2 and equal(checkpoint.load(f"{place}/step-2"), state(2))
 
 
+def test_keep_counts_only_the_checkpoints_next_to_it(place):
+    checkpoint.save(state(1), f"{place}/another-run/step-1")
+    checkpoint.save(state(2), f"{place}/step-2")
+    checkpoint.save(state(3), f"{place}/step-3", keep=1)
+    left = {found.url.removeprefix(f"{place}/") for found in checkpoint.steps(place)}
+    assert left == {"another-run/step-1", "step-3"}
+
+
 def test_arguments_are_checked(tmp_path):
     for arguments, message in [
         ({"step": -1}, "step"),

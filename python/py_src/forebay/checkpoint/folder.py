@@ -88,10 +88,12 @@ class Folder:
     def _others(self) -> list[retention.Found]:
         """Returns the checkpoints next to this one; none if they cannot be read, since all parts are in the store by now."""
         try:
-            return [found for found in retention.survey(self.parent, self.store) if found.url != self.url]
+            found = retention.survey(self.parent, self.store)
         except Error as error:
             _log.warning("older checkpoints of %s are not removed, since they cannot be read: %s", self.parent, error)
             return []
+        # Those in folders of the parent may be of other runs.
+        return [each for each in found if each.url.rpartition("/")[0] == self.parent and each.url != self.url]
 
     def commit(self, parts: Iterable[Part]) -> Commit:
         """Makes the folder a checkpoint, and removes what it replaces and those that `keep` leaves no room for."""
