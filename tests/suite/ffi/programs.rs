@@ -1,7 +1,7 @@
 //! The programs of `ffi/tests`.
 
 use crate::rig::{Rig, Sanitizer, command, has, libraries, succeeded, sum_of_all_tokens};
-use forebay_tests::server::{Fault, ObjectServer, Options, Root, Rule};
+use forebay_tests::server::{Fault, Keys, ObjectServer, Options, Root, Rule};
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -56,6 +56,23 @@ fn a_program_closes_the_library_with_dlclose_and_continues() {
     let rig = Rig::new();
     let program = rig.compile("tests/unload.c", Sanitizer::None);
     succeeded(command(program).arg(rig.config()).arg(libraries().join("libforebay.so")));
+}
+
+#[test]
+fn handlers_and_masks_stay_the_program_s_and_a_closed_connection_does_not_end_it() {
+    for sanitizer in [Sanitizer::None, Sanitizer::Address] {
+        let rig = Rig::new();
+        let options =
+            Options { bucket: Some("bucket".into()), keys: Some(Keys::new("key", "secret")), ..Options::default() };
+        let server = ObjectServer::in_memory(options).expect("a server");
+        let mut program = rig.prepared("tests/signals.c", sanitizer);
+        program
+            .env("S3_ENDPOINT_URL", server.url())
+            .env("AWS_ACCESS_KEY_ID", "key")
+            .env("AWS_SECRET_ACCESS_KEY", "secret");
+        succeeded(program.env("AWS_REGION", "us-east-1").arg("s3://bucket/set"));
+        assert!(server.objects().contains_key("set/index.json"));
+    }
 }
 
 #[test]
