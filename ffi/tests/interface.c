@@ -40,6 +40,7 @@ static uint64_t sum_of(ForebayBatch *batch, size_t *rows) {
         sum += ((const uint16_t *)((const char *)t->data + t->byte_offset))[i];
     }
     *rows += info.rows;
+    tensor->deleter(NULL);
     tensor->deleter(tensor);
     return sum;
 }

@@ -7,6 +7,7 @@ use crate::batch::Tensor;
 use crate::decode::DType;
 use crate::delivery::Device;
 use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// `DLDevice`.
 #[repr(C)]
@@ -175,16 +176,21 @@ pub fn export<M: Managed>(tensor: Tensor) -> *mut M {
 
 /// # Safety
 ///
-/// `managed` comes from [`export`] and is not used afterwards.
+/// `managed` is null or comes from [`export`], and is not used afterwards.
 unsafe extern "C" fn delete<M: Managed>(managed: *mut M) {
-    // SAFETY: by the contract above the pointer comes from `export` and is still alive.
-    let managed = unsafe { &mut *managed };
+    // SAFETY: by the contract above the pointer is null, or comes from `export` and is still alive.
+    let Some(managed) = (unsafe { managed.as_mut() }) else { return };
     let owner = managed.context().cast::<Owner<M>>();
     // SAFETY: the owner's data is the box that `export` leaked, and this is its one release.
     let owner = unsafe { Box::from_raw(owner) };
     if owner.pid != std::process::id() {
         // A forked child has a copy of the pool whose locks may be held by threads that do not exist here.
         std::mem::forget(owner);
+        return;
+    }
+    // No panic may unwind into the consumer.
+    if catch_unwind(AssertUnwindSafe(|| drop(owner))).is_err() {
+        log::error!("the memory of a tensor was not released: a bug in the library, please report it");
     }
 }
 
