@@ -30,6 +30,66 @@ static std::uint64_t sum_of(const forebay::View &view) {
     return std::accumulate(data, data + view.size(), std::uint64_t{0});
 }
 
+// Objects have one owner, and a moved-from object is empty.
+template <typename T> constexpr bool has_one_owner() {
+    return std::is_nothrow_move_constructible_v<T> && std::is_nothrow_move_assignable_v<T> && !std::is_copy_constructible_v<T>;
+}
+static_assert(has_one_owner<forebay::Loader>() && has_one_owner<forebay::Batch>() && has_one_owner<forebay::Tensor>());
+static_assert(has_one_owner<forebay::Reader>() && has_one_owner<forebay::Sample>() && has_one_owner<forebay::Writer>());
+static_assert(!std::is_move_constructible_v<forebay::Log>);
+
+static void moves(const std::string &config, const std::string &folder) {
+    const auto is_empty = [](auto call) { CHECK(message_of(call, FOREBAY_STATUS_INVALID).find("NULL") != std::string::npos); };
+    forebay::Loader loader(config);
+    loader.start_epoch();
+    auto first = loader.next(), second = loader.next();
+    CHECK(first && second);
+    forebay::Batch moved = std::move(*first);
+    CHECK(moved.number() == 0);
+    is_empty([&] { first->rows(); });
+    is_empty([&] { first->view("tokens"); });
+    // The batch that is assigned to is freed.
+    moved = std::move(*second);
+    CHECK(moved.number() == 1);
+    forebay::Tensor tensor = moved.tensor("tokens"), other = std::move(tensor);
+    CHECK(tensor.get() == nullptr && tensor.release() == nullptr && other.get() != nullptr);
+
+    // An exception in the loop frees the batch, and the loader has further epochs.
+    std::uint64_t rows = 0;
+    try {
+        for (forebay::Batch &batch : loader.epoch()) {
+            throw std::runtime_error(std::to_string(batch.rows()));
+        }
+    } catch (const std::runtime_error &error) {
+        CHECK(error.what() == std::string("16"));
+    }
+    for (forebay::Batch &batch : loader.epoch()) {
+        CHECK(batch.epoch() == 2);
+        rows += batch.rows();
+    }
+    CHECK(rows == 50);
+
+    forebay::Reader reader(config), read = std::move(reader);
+    is_empty([&] { reader[0]; });
+    forebay::Sample sample = read[0], kept = std::move(sample);
+    CHECK(kept.columns() == 1);
+    is_empty([&] { sample.columns(); });
+    forebay::Writer writer("{\"out\": \"" + folder + R"(", "columns": {"n": "int"}})"), wrote = std::move(writer);
+    is_empty([&] { writer.finish(); });
+    wrote.finish();
+    const std::string json = [&] {
+        try {
+            wrote.finish();
+        } catch (const forebay::Error &error) {
+            const forebay::Error copy = error;
+            CHECK(copy.status() == FOREBAY_STATUS_CLOSED && std::string(copy.what()) == error.what());
+            return copy.json();
+        }
+        return std::string();
+    }();
+    CHECK(json.find("\"status\":\"closed\"") != std::string::npos);
+}
+
 static std::uint64_t loads(const std::string &config) {
     forebay::Loader loader(config);
     CHECK(loader.batches() == 4 && loader.samples() == 50 && loader.next_epoch() == 0);
@@ -125,6 +185,7 @@ int main(int argc, char **argv) {
     config << std::ifstream(argv[1]).rdbuf();
     const std::uint64_t sum = loads(config.str());
     writes(argv[2]);
+    moves(config.str(), argv[2] + std::string("-moved"));
     logs(config.str());
     std::cout << sum << "\n";
 }
