@@ -46,7 +46,7 @@ fn the_page_about_c_leads_from_the_installation_to_the_first_batch() {
             (language, title) => panic!("no test runs a block of {language} with the title {title:?}"),
         }
     }
-    assert_eq!(programs, 3);
+    assert_eq!(programs, 4);
     let mut shell = Command::new("bash");
     shell.args(["-c", &script.join("\n")]).current_dir(&work);
     // The reader's home, with this machine's Rust.
