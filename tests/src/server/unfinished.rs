@@ -92,7 +92,9 @@ impl Unfinished {
         let len = upload.parts.values().map(|part| part.bytes.len()).sum();
         let (mut whole, mut md5, mut sha256) = (Vec::with_capacity(len), Md5::new(), Vec::new());
         for (number, tag) in named {
-            let part = upload.parts.get(number).filter(|part| part.tag == *tag).ok_or("InvalidPart")?;
+            // Clients may leave the quotation marks out, as that of s3torchconnector does.
+            let is_named = |part: &&Part| part.tag.trim_matches('"') == tag.trim_matches('"');
+            let part = upload.parts.get(number).filter(is_named).ok_or("InvalidPart")?;
             whole.extend_from_slice(&part.bytes);
             md5.update(hex::decode(tag.trim_matches('"')).unwrap_or_default());
             if has_checksums {
