@@ -42,7 +42,7 @@ def step():
 
 class Upload:
     def __init__(self, upload):
-        self.write, self.finish = map(changes_the_store, (upload.write, upload.finish))
+        self.write, self.send, self.finish = map(changes_the_store, (upload.write, upload.send, upload.finish))
         self.abandon = upload.abandon
 
 
