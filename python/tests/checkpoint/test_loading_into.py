@@ -72,10 +72,10 @@ def test_each_block_is_fetched_once_without_memory_for_more_than_the_ends_of_ten
     copied = []
     finish = checkpoint.loading.Blocks.finish
     monkeypatch.setattr(checkpoint.loading.Blocks, "finish", lambda *all: copied.append(all[1]) or finish(*all))
-    before = len(bucket.log)
+    before = len(bucket.seen)
     saved.load(into=zeros(weights()))
     # The smallest object has no requests but that for its first block.
-    assert [action for action, _ in bucket.log[before:]] == ["get"] * blocks
+    assert [request.method for request in bucket.seen[before:]] == ["GET"] * blocks
     assert len(copied) == len(set(copied)) < blocks / 2
 
 
