@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from bucket_server import bucket_server
 
 from forebay.streaming import MDSWriter
 
@@ -28,11 +29,11 @@ def folder(tmp_path_factory):
     return folder
 
 
-def train(folder, name, until, *, ranks=1, load=None, alias=ALIAS):
+def train(folder, name, until, *, ranks=1, save=None, load=None, alias=ALIAS):
     """Trains on `ranks` processes up to step `until`; the samples of each global batch."""
     arguments = [
         *("--remote", str(folder / "remote"), "--cache", str(folder / f"{name}-cache")),
-        *("--record", str(folder / f"{name}-record"), "--save", str(folder / f"{name}-save")),
+        *("--record", str(folder / f"{name}-record"), "--save", save or str(folder / f"{name}-save")),
         *("--until", f"{until}ba", "--global-batch", str(GLOBAL_BATCH)),
         *(("--load", str(load)) if load else ()),
     ]
@@ -70,3 +71,18 @@ def test_one_rank_resumes_an_epoch_that_two_ranks_began(folder, whole):
 def test_two_ranks_resume_an_epoch_that_one_rank_began(folder, whole):
     saved = folder / "whole-save" / "5.pt"
     assert train(folder, "then-two", STEPS, ranks=2, load=saved) == whole[5:]
+
+
+def test_a_run_resumes_from_a_bucket_with_the_store_of_composer(folder, whole, monkeypatch):
+    """Composer uploads with boto3, in processes that it spawns."""
+    pytest.importorskip("boto3", reason="Composer reads and writes s3:// with boto3")
+    # The server takes bodies as they are, without a checksum at their end.
+    for name in ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION"):
+        monkeypatch.setenv(name, "when_required")
+    with bucket_server() as server:
+        environment = server.environment()
+        for name, value in {**environment, "AWS_DEFAULT_REGION": environment["AWS_REGION"]}.items():
+            monkeypatch.setenv(name, value)
+        assert train(folder, "to-bucket", 4, save="s3://bucket/run") == whole[:4]
+        assert {f"run/{step}.pt" for step in range(1, 5)} <= set(server.objects)
+        assert train(folder, "from-bucket", STEPS, load="s3://bucket/run/3.pt") == whole[3:]

@@ -4,7 +4,7 @@ import os
 
 import pytest
 from bucket_server import bucket_server
-from jobs import EPOCHS, SAVED, STEPS, check, run
+from jobs import EPOCHS, SAMPLES, SAVED, STEPS, check, run
 
 composer = pytest.importorskip("composer", reason="the trainers are not installed: python/scripts/frameworks.sh")
 
@@ -16,6 +16,7 @@ import forebay as fb  # noqa: E402
 from forebay import checkpoint  # noqa: E402
 from forebay.integrations.composer import CheckpointSaver, ObjectStore  # noqa: E402
 from forebay.integrations.torch import DataLoader  # noqa: E402
+from forebay.streaming import StreamingDataLoader, StreamingDataset  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -61,11 +62,15 @@ def place(request, tmp_path):
 def fit(make):
     """Function that trains, and returns the model."""
 
-    def fit(duration, *saves, **arguments):
+    def fit(duration, *saves, train=None, **arguments):
         model = Model()
         quiet = {"device": "cpu", "progress_bar": False, "run_name": "run"}
         trainer = composer.Trainer(
-            model=model, train_dataloader=DataLoader(make()), max_duration=duration, callbacks=saves, **quiet | arguments
+            model=model,
+            train_dataloader=DataLoader(make()) if train is None else train,
+            max_duration=duration,
+            callbacks=saves,
+            **quiet | arguments,
         )
         try:
             trainer.fit()
@@ -218,23 +223,36 @@ def test_a_server_that_is_gone_is_an_error_to_try_again(credentials, monkeypatch
         store.get_object_size("file")
 
 
-def test_a_loader_of_another_library_is_saved_without_a_state_in_the_commit(tmp_path):
-    class Numbers(torch.utils.data.Dataset):
-        def __len__(self):
-            return 4
+def numbers_of(rows):
+    return {"x": torch.tensor([row["number"] for row in rows])}
 
-        def __getitem__(self, number):
-            return {"x": torch.tensor(number)}
 
-        def state_dict(self, *_):
-            return {0: torch.zeros(2)}
+def test_a_data_set_of_the_drop_in_resumes(place, fit, data, tmp_path):
+    def resume(name, duration):
+        dataset = StreamingDataset(remote=str(data / "data"), local=str(tmp_path / name), batch_size=12, shuffle=True)
+        train = StreamingDataLoader(dataset, batch_size=12, collate_fn=numbers_of)
+        return fit(duration, CheckpointSaver(place, save_interval="4ba"), train=train, autoresume=True).trained
 
-    saves = CheckpointSaver(tmp_path / "run")
-    trainer = composer.Trainer(
-        model=Model(), train_dataloader=torch.utils.data.DataLoader(Numbers(), 2), max_duration="1ep", callbacks=[saves], device="cpu"
-    )
-    trainer.fit()
-    trainer.close()
-    last = checkpoint.latest(tmp_path / "run")
+    first = resume("first", "6ba")
+    assert checkpoint.latest(place).data["sample_in_epoch"] == 72
+    assert sorted(sum(first + resume("second", "7ba"), [])) == list(range(SAMPLES))
+
+
+class Numbers(torch.utils.data.Dataset):
+    """Data set whose state is no JSON."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, number):
+        return {"x": torch.tensor(number)}
+
+    def state_dict(self, *_):
+        return {0: torch.zeros(2)}
+
+
+def test_a_loader_of_another_library_is_saved_without_a_state_in_the_commit(place, fit):
+    fit("1ep", CheckpointSaver(place), train=torch.utils.data.DataLoader(Numbers(), 2))
+    last = checkpoint.latest(place)
     assert last.data is None
     assert set(last.load(weights_only=False)["state"]["dataset_state"]["train"]) == {0}
