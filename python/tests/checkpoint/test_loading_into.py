@@ -4,7 +4,7 @@ import pytest
 
 import forebay as fb
 from forebay import checkpoint
-from forebay.checkpoint import commit, direct, formats, layout
+from forebay.checkpoint import commit, direct, formats, layout, parts
 
 torch = pytest.importorskip("torch")
 
@@ -70,8 +70,8 @@ def test_each_block_is_fetched_once_without_memory_for_more_than_the_ends_of_ten
     blocks = len(next(iter(saved.parts.values())).digests)
     assert blocks > 20
     copied = []
-    finish = checkpoint.loading.Blocks.finish
-    monkeypatch.setattr(checkpoint.loading.Blocks, "finish", lambda *all: copied.append(all[1]) or finish(*all))
+    finish = parts.Blocks.finish
+    monkeypatch.setattr(parts.Blocks, "finish", lambda *all: copied.append(all[1]) or finish(*all))
     before = len(bucket.seen)
     saved.load(into=zeros(weights()))
     # The smallest object has no requests but that for its first block.

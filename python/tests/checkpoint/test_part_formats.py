@@ -72,7 +72,7 @@ def read_safetensors(folder, content):
     """Reads a file of safetensors."""
     with parts.PartWriter(folder, "file", None) as file:
         file.write(content)
-    return tensors.read(Opened(folder, file.part, parts.Blocks(folder, file.part, None)))
+    return tensors.read(Opened(folder, file.part, None))
 
 
 TYPES = [name for name in ("float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64") if hasattr(torch, name)]

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ..files import StoreOptions
 from .commit import Part
+from .memory import bytes_of
 from .parts import Blocks, PartReader, Sequential
 
 __all__ = ["Direct", "Opened", "Target", "targets_of"]
@@ -172,12 +174,16 @@ class _Filled(_Block):
 
 
 class Opened:
-    """Part that is opened to be loaded."""
+    """Part that is opened to be loaded.
 
-    def __init__(self, url: str, part: Part, blocks: Blocks) -> None:
+    Raises:
+        NotFoundError, ChecksumError: As `Blocks`.
+    """
+
+    def __init__(self, url: str, part: Part, store: StoreOptions | None) -> None:
         self.url, self.part = f"{url}/{part.name}", part
-        self._blocks = blocks
-        self.direct = Direct(blocks)
+        self._blocks = Blocks(url, part, store)
+        self.direct = Direct(self._blocks)
 
     def whole(self) -> PartReader:
         """Returns a file to read from its start to its end."""
@@ -227,8 +233,7 @@ class _Place:
 
         if self.is_alike:
             start = self._into.storage_offset() * self._into.element_size()
-            memory = torch.empty(0, dtype=torch.uint8)
-            memory.set_(self._into.untyped_storage(), start, (self.length,), (1,))
+            memory = bytes_of(self._into.untyped_storage())[start : start + self.length]
             return Target(self.begin, self.begin + self.length, memory.numpy, lambda: None)
         copied: list[Any] = []
 

@@ -11,6 +11,7 @@ from ..arguments import shown
 from ..errors import ConfigError, Error
 from .direct import Opened, targets_of
 from .layout import tensors_in
+from .memory import bytes_of
 
 __all__ = ["copied", "filled", "partly_overwritten"]
 
@@ -30,8 +31,6 @@ def filled(opened: Opened, saved: Any, place: Callable[[Any], int | None], into:
     Returns:
         The object, with the tensors of `into`.
     """
-    import torch
-
     match = Match(opened.url, saved, into)
     places = []
     for tensor, target in match.pairs:
@@ -41,7 +40,7 @@ def filled(opened: Opened, saved: Any, place: Callable[[Any], int | None], into:
     storages = {place(tensor): tensor.untyped_storage() for tensor in tensors_in(match.kept)}
     for start, storage in storages.items():
         if start is not None:
-            whole = torch.empty(0, dtype=torch.uint8).set_(storage)
+            whole = bytes_of(storage)
             places.append((start, whole, whole))
     with contextlib.nullcontext() if into is None else partly_overwritten():
         opened.direct.fill(targets_of(places))

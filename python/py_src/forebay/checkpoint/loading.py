@@ -12,7 +12,7 @@ from ..files import StoreOptions
 from . import commit, formats, group
 from .commit import Commit, Part
 from .direct import Opened
-from .parts import Blocks, PartReader, Sequential
+from .parts import PartReader
 
 __all__ = ["Checkpoint", "load"]
 
@@ -93,7 +93,7 @@ class Checkpoint:
         if into is not None and map_location is not None:
             raise ConfigError("into has tensors on their devices: pass into or map_location, not both")
         name = self._name(part)
-        opened = Opened(self.url, self.parts[name], Blocks(self.url, self.parts[name], self._store))
+        opened = Opened(self.url, self.parts[name], self._store)
         return formats.of_name(name).read(opened, into, map_location, weights_only)
 
     def open_part(self, name: str) -> PartReader:
@@ -105,8 +105,7 @@ class Checkpoint:
         """
         if name not in self.parts:
             raise ConfigError(f"{self.url} has no part {name!r}: it has {', '.join(sorted(self.parts)[:8])}")
-        part = self.parts[name]
-        return PartReader(Sequential(Blocks(self.url, part, self._store)), part)
+        return Opened(self.url, self.parts[name], self._store).whole()
 
     def _name(self, number: int | None) -> str:
         names = sorted(name for name in self.parts if name.rpartition("/")[2].startswith("rank-"))

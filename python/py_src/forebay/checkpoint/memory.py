@@ -1,4 +1,4 @@
-"""Host memory of the tensors in an object, which is sent as it is."""
+"""Memory of tensors as bytes: that of the tensors in an object is sent as it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["Memory"]
+__all__ = ["Memory", "bytes_of"]
 
 
 class Memory:
@@ -18,7 +18,7 @@ class Memory:
     def __init__(self, value: Any) -> None:
         storages = {storage.data_ptr(): storage for storage in _storages(value) if storage.nbytes()}
         self._starts = sorted(storages)
-        self._arrays = [_whole(storages[start]) for start in self._starts]
+        self._arrays = [bytes_of(storages[start]).numpy() for start in self._starts]
 
     def find(self, data: Any) -> Any | None:
         """Returns an array of the same memory as the buffer `data`; None if that belongs to another object."""
@@ -46,8 +46,9 @@ def _storages(value: Any) -> Iterator[Any]:
             yield from _storages(each)
 
 
-def _whole(storage: Any) -> Any:
+def bytes_of(storage: Any) -> Any:
+    """Returns the memory of a storage as a tensor of bytes."""
     import torch
 
-    return torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
 

@@ -6,6 +6,8 @@ import io
 import pickle
 from typing import Any
 
+from .memory import bytes_of
+
 __all__ = ["snapshot"]
 
 
@@ -90,7 +92,7 @@ class _Copies:
 
         if storage._cdata not in self._storages:
             pinned = storage.device.type == "cuda"
-            source = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+            source = bytes_of(storage)
             target = torch.empty(storage.nbytes(), dtype=torch.uint8, pin_memory=pinned)
             target.copy_(source, non_blocking=pinned)
             if pinned:

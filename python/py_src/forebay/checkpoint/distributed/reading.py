@@ -24,7 +24,6 @@ from ..direct import Direct, Opened, targets_of
 from ..into import partly_overwritten
 from ..layout import Layout, NoLayout
 from ..loading import Checkpoint
-from ..parts import Blocks
 from .writing import _METADATA
 
 __all__ = ["StorageReader"]
@@ -106,7 +105,7 @@ class StorageReader(filesystem.FileSystemReader):
         part = self.checkpoint.parts.get(f"{self._root}{name}")
         if part is None:
             raise FormatError(f"the commit of {self.path} lacks {self._root}{name}, which torch's metadata has: load another step")
-        return Opened(self.path, part, Blocks(self.path, part, self._store))
+        return Opened(self.path, part, self._store)
 
     def _read(self, opened: Opened, items: Sequence[ReadItem], planner: LoadPlanner) -> None:
         direct = opened.direct
