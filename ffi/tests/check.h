@@ -52,4 +52,13 @@ static inline char *text_of(const char *path) {
     return text;
 }
 
+/* A writer of integers, in small shards, to the folder `name` in `folder`. */
+static inline ForebayWriter *writer_to(const char *folder, const char *name) {
+    char options[1 << 12];
+    snprintf(options, sizeof options, "{\"out\": \"%s/%s\", \"columns\": {\"n\": \"int\"}, \"size_limit\": 200}", folder, name);
+    ForebayWriter *writer = NULL;
+    OK(forebay_writer_new(options, &writer));
+    return writer;
+}
+
 #endif

@@ -41,15 +41,6 @@ static void forks_during_calls(ForebayBatch *batch) {
     }
 }
 
-/* A writer of integers to the folder `name` in `folder`. */
-static ForebayWriter *writer_to(const char *folder, const char *name) {
-    char options[1 << 12];
-    snprintf(options, sizeof options, "{\"out\": \"%s/%s\", \"columns\": {\"n\": \"int\"}}", folder, name);
-    ForebayWriter *writer = NULL;
-    OK(forebay_writer_new(options, &writer));
-    return writer;
-}
-
 static ForebayStatus writes(ForebayWriter *writer, int64_t n) {
     const ForebayValue value = {.column = "n", .kind = FOREBAY_VALUE_KIND_INT, .integer = n};
     return forebay_writer_write(writer, &value, 1);

@@ -140,14 +140,6 @@ static void readers_are_shared(const char *config) {
     CHECK(sum_of_samples == THREADS * sum);
 }
 
-static ForebayWriter *writer_to(const char *folder, const char *name) {
-    char options[1 << 12];
-    snprintf(options, sizeof options, "{\"out\": \"%s/%s\", \"columns\": {\"n\": \"int\"}, \"size_limit\": 200}", folder, name);
-    ForebayWriter *writer = NULL;
-    OK(forebay_writer_new(options, &writer));
-    return writer;
-}
-
 static atomic_uint finished;
 
 static void *writes_samples(void *writer) {

@@ -1,15 +1,19 @@
-"""Data sets for the tests, made once."""
+"""Data sets for the tests, made once, and places for what they save."""
 
+import itertools
 import signal
 
 import pytest
 
+from bucket_server import bucket_server
 from fake_cuda import compile_driver
 from picture_set import write_pictures
 from sftp_server import sftp_server, write_numbers
 
 # Background processes of a shell without job control ignore Ctrl-C, and so do their children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_runs = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +50,26 @@ def sftp(sftp_folder, tmp_path, monkeypatch):
         monkeypatch.setenv("COMPOSER_SFTP_KNOWN_HOSTS_FILE", str(known))
         monkeypatch.delenv("COMPOSER_SFTP_KEY_FILE", raising=False)
         yield server
+
+
+@pytest.fixture(scope="session")
+def bucket():
+    """The bucket's server."""
+    with bucket_server() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket_environment(bucket, monkeypatch):
+    """Sets the variables that lead to the bucket."""
+    for name, value in bucket.environment().items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def place(request, tmp_path):
+    """URL of an empty folder for checkpoints, which takes any write."""
+    if request.param == "folder":
+        return str(tmp_path / "run")
+    request.getfixturevalue("bucket_environment")
+    return f"s3://bucket/run-{next(_runs)}"

@@ -15,7 +15,7 @@ use forebay_loader::store::{S3Settings, Simulation, StoreConfig};
 use forebay_loader::{Loader, Next};
 use forebay_tests::chaos::{ChaosProxy, Protocol, Schedule};
 use forebay_tests::data::{token_sample, tokens};
-use forebay_tests::server::{Keys, ObjectServer, Options as ServerOptions, Root, TEST_CA};
+use forebay_tests::server::{Keys, ObjectServer, Options as ServerOptions, Root, TEST_CA, TEST_KEYS};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::ops::Range;
@@ -37,9 +37,6 @@ const ATTEMPTS: u32 = 1000;
 
 /// Seeds of the ordinary run, a few seconds.
 const SEEDS: u64 = 100;
-
-/// Keys of the servers with S3.
-const KEYS: (&str, &str) = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
 
 /// Data set, in a folder behind two servers.
 struct DataSet {
@@ -70,7 +67,7 @@ impl DataSet {
         let serve = |options| ObjectServer::start(Root::folder(folder.path()), options).expect("a server");
         let mut ca_file = tempfile::NamedTempFile::new().expect("a file");
         ca_file.write_all(TEST_CA.as_bytes()).expect("written");
-        let keys = Some(Keys::new(KEYS.0, KEYS.1));
+        let keys = Some(Keys::new(TEST_KEYS.0, TEST_KEYS.1));
         Self {
             server: serve(ServerOptions::default()),
             s3: serve(ServerOptions { bucket: Some("bucket".into()), keys, ..ServerOptions::default() }),
@@ -156,8 +153,8 @@ fn run(data: &DataSet, cache_limit: Option<u64>, seed: u64, idle: Option<&Resour
     };
     let s3 = S3Settings {
         endpoint: Some(proxy.proxy.url()),
-        access_key: Some(KEYS.0.into()),
-        secret_key: Some(KEYS.1.into()),
+        access_key: Some(TEST_KEYS.0.into()),
+        secret_key: Some(TEST_KEYS.1.into()),
         no_metadata: true,
         ..S3Settings::default()
     };

@@ -7,7 +7,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.distributed.checkpoint as dcp  # noqa: E402
-from bucket_server import bucket_server  # noqa: E402
 from torch.distributed.checkpoint.api import CheckpointException  # noqa: E402
 
 from forebay import s3torch  # noqa: E402
@@ -22,16 +21,7 @@ from forebay.s3torch.dcp import (  # noqa: E402
 )
 
 
-@pytest.fixture(scope="module")
-def bucket():
-    with bucket_server() as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def credentials(bucket, monkeypatch):
-    for name, value in bucket.environment().items():
-        monkeypatch.setenv(name, value)
+pytestmark = pytest.mark.usefixtures("bucket_environment")
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -37,27 +37,6 @@ class Model(composer.ComposerModel):
         return outputs.square().mean()
 
 
-@pytest.fixture(scope="module")
-def bucket():
-    with bucket_server() as server:
-        yield server
-
-
-@pytest.fixture
-def credentials(bucket, monkeypatch):
-    for name, value in bucket.environment().items():
-        monkeypatch.setenv(name, value)
-
-
-@pytest.fixture(params=["folder", "bucket"])
-def place(request, tmp_path):
-    """Folder of a run."""
-    if request.param == "folder":
-        return str(tmp_path / "run")
-    request.getfixturevalue("credentials")
-    return f"s3://bucket/{os.path.basename(tmp_path)}"
-
-
 @pytest.fixture
 def fit(make):
     """Function that trains, and returns the model."""
@@ -81,7 +60,7 @@ def fit(make):
     return fit
 
 
-def test_a_job_that_was_killed_resumes_from_a_store(credentials, tmp_path, monkeypatch):
+def test_a_job_that_was_killed_resumes_from_a_store(bucket_environment, tmp_path, monkeypatch):
     url = f"s3://bucket/{os.path.basename(tmp_path)}"
     monkeypatch.setenv("SAVES", url)
     check(run("composer_store_job.py", tmp_path))
@@ -215,7 +194,7 @@ def test_files_as_they_are(place, tmp_path):
         store.upload_object("b", __file__, ExtraArgs={})
 
 
-def test_a_server_that_is_gone_is_an_error_to_try_again(credentials, monkeypatch):
+def test_a_server_that_is_gone_is_an_error_to_try_again(bucket_environment, monkeypatch):
     with bucket_server() as server:
         endpoint = server.endpoint
     store = ObjectStore("s3://bucket", fb.StoreOptions(endpoint=endpoint, retry=1))

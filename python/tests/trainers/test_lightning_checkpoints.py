@@ -1,10 +1,8 @@
 """Lightning's checkpoints on stores."""
 
-import os
 import threading
 
 import pytest
-from bucket_server import bucket_server
 
 lightning = pytest.importorskip("lightning", reason="the trainers are not installed: python/scripts/frameworks.sh")
 
@@ -35,27 +33,6 @@ class Module(lightning.LightningModule):
 
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=1e-3)
-
-
-@pytest.fixture(scope="module")
-def bucket():
-    with bucket_server() as server:
-        yield server
-
-
-@pytest.fixture
-def credentials(bucket, monkeypatch):
-    for name, value in bucket.environment().items():
-        monkeypatch.setenv(name, value)
-
-
-@pytest.fixture(params=["folder", "bucket"])
-def place(request, tmp_path):
-    """Folder of a run."""
-    if request.param == "folder":
-        return str(tmp_path / "run")
-    request.getfixturevalue("credentials")
-    return f"s3://bucket/{os.path.basename(tmp_path)}"
 
 
 def trainer(place, plugin, keep=-1, **arguments):
@@ -144,7 +121,7 @@ def test_a_checkpoint_that_was_not_finished_is_refused(place, make):
         trainer(place, CheckpointIO(), max_steps=4).fit(Module(), make(), ckpt_path=url)
 
 
-def test_a_file_takes_the_names_of_s3torchconnector(bucket, credentials, make, order):
+def test_a_file_takes_the_names_of_s3torchconnector(bucket, bucket_environment, make, order):
     place = "s3://bucket/objects"
     trainer(place, CheckpointIO(), max_steps=0)  # It makes fsspec list the bucket.
     plugin = S3LightningCheckpoint("us-east-1", endpoint=bucket.endpoint)

@@ -65,6 +65,9 @@ pub const TEST_CERTIFICATE: &str = include_str!("../../data/tls/server.pem");
 /// Private key of [`TEST_CERTIFICATE`], in PEM. It is public, and protects nothing.
 pub const TEST_KEY: &str = include_str!("../../data/tls/server.key");
 
+/// Access key and secret key for tests of servers that verify signatures.
+pub const TEST_KEYS: (&str, &str) = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
+
 /// Running server; dropping it stops it.
 #[derive(Debug)]
 pub struct ObjectServer {

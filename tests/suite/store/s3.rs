@@ -3,13 +3,11 @@
 use crate::rig::{Rig, config, content};
 use forebay_loader::ErrorKind;
 use forebay_loader::store::{FetchRequest, Remote, S3Settings, StoreConfig};
-use forebay_tests::server::{Fault, Keys, ObjectServer, Options, Rule};
-
-const KEYS: (&str, &str) = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
+use forebay_tests::server::{Fault, Keys, ObjectServer, Options, Rule, TEST_KEYS};
 
 /// Options of a server with a bucket that accepts only signed requests.
 fn options() -> Options {
-    Options { bucket: Some("bucket".into()), keys: Some(Keys::new(KEYS.0, KEYS.1)), ..Options::default() }
+    Options { bucket: Some("bucket".into()), keys: Some(Keys::new(TEST_KEYS.0, TEST_KEYS.1)), ..Options::default() }
 }
 
 /// Creates a rig whose store is configured for its own server, with the keys and without the machine's credentials;
@@ -18,8 +16,8 @@ fn rig(options: Options, change: impl FnOnce(&mut S3Settings)) -> (Rig, Remote) 
     let rig = Rig::of_store(options, |url| {
         let mut s3 = S3Settings {
             endpoint: Some(url.to_owned()),
-            access_key: Some(KEYS.0.into()),
-            secret_key: Some(KEYS.1.into()),
+            access_key: Some(TEST_KEYS.0.into()),
+            secret_key: Some(TEST_KEYS.1.into()),
             no_metadata: true,
             ..S3Settings::default()
         };
@@ -63,7 +61,7 @@ fn a_wrong_key_is_rejected_with_the_server_s_explanation() {
 
 #[test]
 fn temporary_keys_have_their_token() {
-    let keys = Keys { token: Some("session/token==".into()), ..Keys::new(KEYS.0, KEYS.1) };
+    let keys = Keys { token: Some("session/token==".into()), ..Keys::new(TEST_KEYS.0, TEST_KEYS.1) };
     let signed = Options { keys: Some(keys), ..options() };
     let (rig, remote) = rig(signed, |s3| s3.token = Some("session/token==".into()));
     rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
@@ -91,7 +89,7 @@ fn metadata() -> ObjectServer {
     metadata.put(role, "trainer").expect("memory");
     let document = format!(
         r#"{{"Code":"Success","AccessKeyId":"{}","SecretAccessKey":"{}","Token":"session","Expiration":"2099-01-01T00:00:00Z"}}"#,
-        KEYS.0, KEYS.1
+        TEST_KEYS.0, TEST_KEYS.1
     );
     metadata.put(&format!("{role}trainer"), document).expect("memory");
     metadata
@@ -107,7 +105,7 @@ fn rig_of_machine(metadata: &ObjectServer, keys: Option<Keys>) -> (Rig, Remote) 
 
 /// Keys of the machine's role.
 fn keys_of_role() -> Keys {
-    Keys { token: Some("session".into()), ..Keys::new(KEYS.0, KEYS.1) }
+    Keys { token: Some("session".into()), ..Keys::new(TEST_KEYS.0, TEST_KEYS.1) }
 }
 
 #[test]
@@ -153,7 +151,7 @@ fn credentials_come_from_the_metadata_service_if_there_is_one() {
 
 #[test]
 fn the_region_is_learned_from_the_server() {
-    let keys = Keys { region: "eu-central-1".into(), ..Keys::new(KEYS.0, KEYS.1) };
+    let keys = Keys { region: "eu-central-1".into(), ..Keys::new(TEST_KEYS.0, TEST_KEYS.1) };
     let (rig, remote) = rig(Options { keys: Some(keys), ..options() }, |_| {});
     rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
     for _ in 0..2 {
@@ -164,7 +162,7 @@ fn the_region_is_learned_from_the_server() {
 
 #[test]
 fn credentials_are_not_sent_to_another_server() {
-    let keys = Keys { token: Some("session/token==".into()), ..Keys::new(KEYS.0, KEYS.1) };
+    let keys = Keys { token: Some("session/token==".into()), ..Keys::new(TEST_KEYS.0, TEST_KEYS.1) };
     let (rig, remote) = rig(Options { keys: Some(keys), ..options() }, |s3| s3.token = Some("session/token==".into()));
     let other = ObjectServer::in_memory(Options::default()).expect("loopback");
     other.put("x", content(10)).expect("memory");

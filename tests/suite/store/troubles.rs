@@ -3,9 +3,7 @@
 use crate::rig::{Rig, config, content};
 use forebay_loader::store::{S3Settings, StoreConfig};
 use forebay_loader::{Error, ErrorKind};
-use forebay_tests::server::{Fault, Keys, Options, Rule};
-
-const KEYS: (&str, &str) = ("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
+use forebay_tests::server::{Fault, Keys, Options, Rule, TEST_KEYS};
 
 /// Host name that no resolver accepts, so none is asked: its label is too long.
 pub(crate) const NO_HOST: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.invalid";
@@ -13,11 +11,11 @@ pub(crate) const NO_HOST: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 /// Error of a request for the index of a bucket. `change` receives the keys that the server demands, the settings of the
 /// client and the rules of the server.
 fn s3_error(bucket: &str, change: impl FnOnce(&mut Keys, &mut S3Settings, &Rig) -> Option<Fault>) -> Error {
-    let mut keys = Keys::new(KEYS.0, KEYS.1);
+    let mut keys = Keys::new(TEST_KEYS.0, TEST_KEYS.1);
     let probe = Rig::new();
     let mut settings = S3Settings {
-        access_key: Some(KEYS.0.into()),
-        secret_key: Some(KEYS.1.into()),
+        access_key: Some(TEST_KEYS.0.into()),
+        secret_key: Some(TEST_KEYS.1.into()),
         no_metadata: true,
         ..S3Settings::default()
     };
