@@ -1,7 +1,7 @@
 //! Checkpoints: a state dict that is saved and loaded, on the embedded S3 server and in a folder, by the package, by other
 //! libraries, and by a bare client that has the same connections and no format. The server is another process.
 
-use super::s3_clients::{S3Clients, Took};
+use super::s3_clients::{ClientArgs, S3Clients, Took};
 use super::served::{Server, Serving};
 use crate::report::{Better, Column, Report, Row};
 use clap::Args;
@@ -21,15 +21,8 @@ pub(crate) struct CheckpointArgs {
     /// Connections of the bare client, and threads of the clients that have them
     #[arg(long, default_value_t = 16)]
     threads: usize,
-    /// Threads of the server
-    #[arg(long, default_value_t = 1)]
-    server_threads: usize,
-    /// Rounds; the best one counts
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
-    /// Interpreter with forebay, torch and the other clients
-    #[arg(long, value_name = "PATH", default_value = "python3")]
-    python: PathBuf,
+    #[command(flatten)]
+    clients: ClientArgs,
 }
 
 const SCRIPT: (&str, &str) = ("checkpoint.py", include_str!("../../scripts/store/checkpoint.py"));
@@ -57,8 +50,8 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<Report> {
     ];
     let mut report = Report::new("checkpoint", format!("A state dict of {} GiB saved and loaded", args.gib), columns);
     report.baseline = Some(BARE.to_owned());
-    let clients = S3Clients::new(SCRIPT, &args.python)?;
-    let serving = Serving { threads: args.server_threads, opaque_tags: true, ..Serving::default() };
+    let clients = S3Clients::new(SCRIPT, &args.clients.python)?;
+    let serving = Serving { threads: args.clients.server_threads, opaque_tags: true, ..Serving::default() };
     let server = Server::embedded(&args.data, serving)?;
     for (place, names) in CLIENTS {
         for client in names {
@@ -66,7 +59,7 @@ pub(crate) fn run(args: &CheckpointArgs) -> Result<Report> {
                 let settings = json!({
                     "task": task, "threads": args.threads, "is_folder": place != "S3", "folder": args.data,
                 });
-                clients.measure(client, &server.url, (args.rounds.max(1), bytes), settings)
+                clients.measure(client, &server.url, (args.clients.rounds.max(1), bytes), settings)
             };
             for task in ["save", "load"] {
                 let outcome = measure(task).and_then(|(took, printed)| {

@@ -1,7 +1,7 @@
 //! Files of a store as they are: many objects that are listed and loaded, texts that are read by lines, and tar files that
 //! are read as streams, by the package and by other readers of S3. The embedded server is another process.
 
-use super::s3_clients::{S3Clients, Took};
+use super::s3_clients::{ClientArgs, S3Clients, Took};
 use super::served::{Server, Serving};
 use crate::report::{Better, Column, Report, Row};
 use crate::synth::tar;
@@ -48,15 +48,8 @@ pub(crate) struct FilesArgs {
     /// Threads of the clients that read with threads
     #[arg(long, default_value_t = 16)]
     threads: usize,
-    /// Threads of the server
-    #[arg(long, default_value_t = 1)]
-    server_threads: usize,
-    /// Rounds; the best one counts
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
-    /// Interpreter with forebay, torch and the other clients
-    #[arg(long, value_name = "PATH", default_value = "python3")]
-    python: PathBuf,
+    #[command(flatten)]
+    clients: ClientArgs,
 }
 
 const SCRIPT: (&str, &str) = ("load.py", include_str!("../../scripts/store/load.py"));
@@ -110,8 +103,8 @@ pub(crate) fn run(args: &FilesArgs) -> Result<Report> {
     ];
     let mut report = Report::new("files", title, columns);
     report.baseline = Some("forebay".to_owned());
-    let clients = S3Clients::new(SCRIPT, &args.python)?;
-    let serving = Serving { threads: args.server_threads, ..Serving::default() };
+    let clients = S3Clients::new(SCRIPT, &args.clients.python)?;
+    let serving = Serving { threads: args.clients.server_threads, ..Serving::default() };
     let server = Server::embedded(&args.data, serving)?;
     for task in &tasks {
         for client in CLIENTS.into_iter().filter(|client| task.kind != "members" || *client != S3TORCHCONNECTOR_THREADS)
@@ -120,7 +113,7 @@ pub(crate) fn run(args: &FilesArgs) -> Result<Report> {
                 "task": task.kind, "prefix": task.prefix, "threads": args.threads, "workers": task.workers,
                 "batch_size": task.batch_size,
             });
-            match clients.measure(client, &server.url, (args.rounds.max(1), task.expected), settings) {
+            match clients.measure(client, &server.url, (args.clients.rounds.max(1), task.expected), settings) {
                 Ok((Took { seconds, cpu_seconds }, printed)) => {
                     report.add_versions(&printed);
                     let mib = task.bytes as f64 / f64::from(1 << 20);

@@ -2,14 +2,29 @@
 
 use super::served::BUCKET;
 use crate::python::{Scripts, answer};
+use clap::Args;
 use forebay_loader::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Keys of the clients that sign. No server of the bench checks them.
 pub(super) const ACCESS_KEY: &str = "AKIAIOSFODNN7EXAMPLE";
 pub(super) const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+
+/// Arguments of scenarios that measure such clients at the embedded server.
+#[derive(Debug, Args)]
+pub(super) struct ClientArgs {
+    /// Threads of the server
+    #[arg(long, default_value_t = 1)]
+    pub(super) server_threads: usize,
+    /// Rounds; the best one counts
+    #[arg(long, default_value_t = 3)]
+    pub(super) rounds: usize,
+    /// Interpreter with forebay, torch and the other clients
+    #[arg(long, value_name = "PATH", default_value = "python3")]
+    pub(super) python: PathBuf,
+}
 
 /// Cost of a round.
 #[derive(Clone, Copy)]
