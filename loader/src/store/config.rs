@@ -70,7 +70,8 @@ pub struct StoreConfig {
     /// Ranges in flight per fetch thread at first, without those that wait for their next attempt.
     pub parts_in_flight: usize,
     /// Most ranges in flight per fetch thread; also its idle connections per host. Their number grows where that raises
-    /// the rate of bytes, at a high latency or where the server limits each connection. A smaller value than `parts_in_flight` means the same as that.
+    /// the rate of bytes, at a high latency or where the server limits each connection. A smaller value than
+    /// `parts_in_flight` means the same as that.
     pub parts_in_flight_max: usize,
     /// Total attempts for every range, including the first one: at least 1.
     pub download_retry: u32,

@@ -8,8 +8,8 @@
 /// Rounds of a trial. The highest rate counts, as it does of the rounds before.
 const ROUNDS: usize = 3;
 
-/// Rounds between two trials, at least, after the first one; and at most.
-const PAUSE_MIN: usize = 4;
+/// Rounds before the first trial, and most rounds between two of them.
+const PAUSE_FIRST: usize = 2;
 const PAUSE_MAX: usize = 128;
 
 /// Least rise of the rate for which more parts stay in flight. It is above the noise of the highest rates.
@@ -53,7 +53,7 @@ struct Trial {
 impl Trials {
     /// Starts at `parts`.
     pub(super) fn new(parts: usize) -> Self {
-        Self { parts, is_up: true, wait: 2, pause: PAUSE_MIN / 2, trial: None }
+        Self { parts, is_up: true, wait: PAUSE_FIRST, pause: PAUSE_FIRST, trial: None }
     }
 
     /// Records a round, and returns the parts that are to be in flight in the next one unless the floor is higher.
@@ -83,7 +83,7 @@ impl Trials {
             self.trial = Some(trial);
         } else {
             self.is_up = !self.is_up;
-            self.pause = (2 * self.pause).clamp(PAUSE_MIN, PAUSE_MAX);
+            self.pause = (2 * self.pause).min(PAUSE_MAX);
             self.wait = self.pause;
         }
     }
