@@ -170,6 +170,21 @@ def test_each_block_is_fetched_once(bucket, bucket_environment, small_blocks, tm
     assert len(requests) == blocks and all(key.endswith("__0_0.distcp") for key in requests)
 
 
+def test_a_file_is_requested_before_the_one_before_it_has_arrived(tmp_path, small_blocks, monkeypatch):
+    monkeypatch.setattr(writing, "_FILE_LEAST", 1024)
+    saved = {"a": torch.arange(20_000), "b": torch.arange(20_000) + 7}
+    dcp.save(saved, storage_writer=StorageWriter(tmp_path / "1", threads=2))
+    events = []
+    fill, compare = parts.Blocks.fill, parts.Blocks.compare
+    monkeypatch.setattr(parts.Blocks, "fill", lambda *all: events.append(("request", all[0]._part.name)) or fill(*all))
+    monkeypatch.setattr(parts.Blocks, "compare", lambda *all: events.append(("arrival", all[0]._part.name)) or compare(*all))
+    found = {name: torch.zeros_like(tensor) for name, tensor in saved.items()}
+    dcp.load(found, storage_reader=StorageReader(tmp_path / "1"))
+    assert_equal(found, saved)
+    last = len(events) - 1 - events[::-1].index(("arrival", "__0_0.distcp"))
+    assert events.index(("request", "__0_1.distcp")) < last
+
+
 def test_prefixes_spread_the_files(place):
     dcp.save(state(), storage_writer=StorageWriter(f"{place}/1", prefixes=["0a/", "1b/"]))
     assert sorted(StorageReader(f"{place}/1").checkpoint.parts) == [".metadata", "0a/__0_0.distcp"]

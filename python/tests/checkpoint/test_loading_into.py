@@ -4,7 +4,7 @@ import pytest
 
 import forebay as fb
 from forebay import checkpoint
-from forebay.checkpoint import commit, direct, formats, layout, parts
+from forebay.checkpoint import commit, direct, formats, layout, parts, targets
 
 torch = pytest.importorskip("torch")
 
@@ -248,8 +248,22 @@ def test_a_failed_load_stops_every_request_before_it_raises():
     blocks = FakeBlocks(damaged=3)
     into = torch.zeros(500, dtype=torch.uint8)
     with pytest.raises(fb.ChecksumError):
-        direct.Direct(blocks).fill(direct.targets_of([(10, into, into)]))
+        direct.Direct(blocks).fill(targets.Targets().of([(10, into, into)]))
     assert into[9] == 1 and into[300] > 3 and not blocks.active
+
+
+def test_memory_that_is_requested_already_is_filled_through_other_memory():
+    memory = torch.zeros(100, dtype=torch.uint8)
+    load = targets.Targets()
+    places = [(0, memory[10:30], memory[10:30]), (200, memory[60:70], memory[60:70])]
+    own = [target.make().ctypes.data - memory.data_ptr() for target in load.of(places)]
+    assert own == [10, 60]
+    pieces = [(0, 10), (10, 11), (25, 65), (30, 60), (40, 50), (69, 80), (90, 100)]
+    for begin, end in pieces:
+        piece = memory[begin:end]
+        (target,) = load.of([(1000, piece, piece)])
+        is_own = target.make().ctypes.data == piece.data_ptr()
+        assert is_own == ((begin, end) in [(0, 10), (90, 100)]), (begin, end)
 
 
 def test_objects_of_other_classes_are_loaded_as_a_whole(place):

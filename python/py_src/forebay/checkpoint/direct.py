@@ -1,38 +1,70 @@
 """Parts that are fetched into the memory of tensors.
 
 A block that belongs to one tensor alone arrives in its memory, and is compared with its digest there. A block with the end of
-a tensor and the start of the next one arrives in other memory and is divided.
+a tensor and the start of the next one arrives in other memory and is divided. The blocks of all parts of a load pass one
+window, so that requests for a part are in flight before the part before it is complete.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..files import StoreOptions
 from .commit import Part
-from .memory import bytes_of
 from .parts import Blocks, PartReader, Sequential
+from .targets import Target
 
-__all__ = ["Direct", "Opened", "Target", "targets_of"]
+__all__ = ["Direct", "Opened", "Window", "window"]
 
 _IN_FLIGHT = 32
 """Blocks in flight. Most of them need no memory but the tensors'."""
 
 
-@dataclass
-class Target:
-    """Bytes of a part that belong to one tensor."""
+class Window:
+    """Blocks in flight, which are received in the order of their requests."""
 
-    begin: int
-    """First byte in the part."""
-    end: int
-    make: Callable[[], Any]
-    """Returns memory for the bytes, as an array of numpy. It is called when the first of them is requested."""
-    done: Callable[[], None]
-    """Called when all bytes have arrived and are as they were saved."""
+    def __init__(self) -> None:
+        self._blocks: collections.deque[_Block] = collections.deque()
+
+    def add(self, request: Callable[[], _Block]) -> None:
+        """Requests a block when there is room for it."""
+        if len(self._blocks) == _IN_FLIGHT:
+            self._blocks.popleft().receive()
+        self._blocks.append(request())
+
+    def then(self, action: Callable[[], None]) -> None:
+        """Calls a function when all blocks before are received."""
+        self.add(lambda: _Action(action))
+
+    def drain(self) -> None:
+        """Receives all blocks."""
+        while self._blocks:
+            self._blocks.popleft().receive()
+
+    def stop(self) -> None:
+        """Ends all requests: nothing is written after that."""
+        for block in self._blocks:
+            block.stop()
+
+
+@contextlib.contextmanager
+def window() -> Iterator[Window]:
+    """Makes a window, and drains it at the end.
+
+    Raises:
+        ChecksumError: A block is damaged. Some of the memory is overwritten by then, and none of it changes later.
+    """
+    opened = Window()
+    try:
+        yield opened
+        opened.drain()
+    finally:
+        # After a failure nothing may arrive in tensors that the caller uses again.
+        opened.stop()
 
 
 class _Open:
@@ -91,26 +123,21 @@ class Direct:
         """Fetches the bytes of targets, in the order of the part.
 
         Raises:
-            ChecksumError: A block is damaged. Some of the memory is overwritten by then, and none of it changes later.
+            ChecksumError: As `window`.
         """
+        with window() as opened:
+            self.request(targets, opened)
+
+    def request(self, targets: Iterable[Target], into: Window) -> None:
+        """Requests the bytes of targets through a window, in the order of the part."""
         by_block: dict[int, list[_Open]] = {}
         for target in targets:
             numbers = self.numbers(target.begin, target.end)
             opened = _Open(target, len(numbers))
             for number in numbers:
                 by_block.setdefault(number, []).append(opened)
-        in_flight: collections.deque[_Block] = collections.deque()
-        try:
-            for number in sorted(by_block):
-                if len(in_flight) == _IN_FLIGHT:
-                    in_flight.popleft().receive()
-                in_flight.append(self._request(number, by_block.pop(number)))
-            while in_flight:
-                in_flight.popleft().receive()
-        finally:
-            # After a failure nothing may arrive in tensors that the caller uses again.
-            for block in in_flight:
-                block.stop()
+        for number in sorted(by_block):
+            into.add(functools.partial(self._request, number, by_block[number]))
 
     def _request(self, number: int, opened: list[_Open]) -> _Block:
         begin = number * self._blocks.block_bytes
@@ -118,9 +145,17 @@ class Direct:
         target = opened[0].target
         is_sole = len(opened) == 1 and target.begin <= begin and end <= target.end
         if not is_sole or number in self._kept or number in self._ahead or number == 0:
-            self.start([number])
-            return _Divided(self, number, opened, begin)
+            return _Divided(self._taken(number), opened, begin)
         return _Filled(self._blocks, number, opened[0], opened[0].memory()[begin - target.begin : end - target.begin])
+
+    def _taken(self, number: int) -> Callable[[], bytes]:
+        """Returns a function that waits for a block, also after `drop`."""
+        if number in self._kept:
+            block = self._kept[number]
+            return lambda: block
+        self.start([number])
+        request = self._ahead.pop(number)
+        return lambda: self._blocks.finish(number, request)
 
 
 class _Block:
@@ -134,19 +169,26 @@ class _Block:
         """Ends the request. Nothing is written after that."""
 
 
+class _Action(_Block):
+    """Function in the place of a block."""
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self._action = action
+
+    def receive(self) -> None:
+        self._action()
+
+
 class _Divided(_Block):
     """Block with the bytes of several targets, or with others too."""
 
-    def __init__(self, direct: Direct, number: int, opened: list[_Open], begin: int) -> None:
-        self._direct, self._number, self._opened, self._begin = direct, number, opened, begin
+    def __init__(self, wait: Callable[[], bytes], opened: list[_Open], begin: int) -> None:
+        self._wait, self._opened, self._begin = wait, opened, begin
 
     def receive(self) -> None:
         import numpy
 
-        is_read = self._number in self._direct._kept
-        block = numpy.frombuffer(self._direct.block(self._number), numpy.uint8)
-        if not is_read:
-            self._direct._kept.pop(self._number)
+        block = numpy.frombuffer(self._wait(), numpy.uint8)
         for opened in self._opened:
             target = opened.target
             begin, end = max(target.begin, self._begin), min(target.end, self._begin + len(block))
@@ -192,82 +234,3 @@ class Opened:
     def table(self, span: range | None = None) -> PartReader:
         """Returns a file, or the bytes `span` of it, to read a few places of, whose blocks `direct` does not fetch again."""
         return PartReader(self.direct, self.part, span)
-
-
-def targets_of(places: Iterable[tuple[int, Any, Any]]) -> list[Target]:
-    """Returns the targets of tensors.
-
-    Args:
-        places: For each tensor the first byte of its storage in the part, a tensor of the shape, the strides and the offset
-            that it has there, and the tensor to fill, which has the same shape.
-    """
-    made = [_Place(*place) for place in places]
-    made = [place for place in made if place.length]
-    # A copy to memory that a request fills at the same time would change the bytes before they are compared.
-    last: _Place | None = None
-    for place in sorted((place for place in made if place.memory), key=lambda place: place.memory.start):
-        if last is not None and place.memory.start < last.memory.stop:
-            last.is_alike = place.is_alike = False
-        if last is None or place.memory.stop > last.memory.stop:
-            last = place
-    return [place.target() for place in sorted(made, key=lambda place: place.begin)]
-
-
-class _Place:
-    """Place of a tensor in a part and in memory.
-
-    `begin` is its first byte in the part, `length` its bytes there, from the first element to the last, `memory` the
-    addresses of its memory, which are none for a device. If `is_alike`, its bytes are the same in both.
-    """
-
-    def __init__(self, at: int, saved: Any, into: Any) -> None:
-        self._saved, self._into = saved, into.detach()
-        self.length = _span(saved)
-        self.begin = at + saved.storage_offset() * saved.element_size()
-        start = into.data_ptr() if _is_plain(into) else 0
-        self.memory = range(start, start + _span(into)) if start else range(0)
-        self.is_alike = bool(self.memory) and _is_alike(saved, into)
-
-    def target(self) -> Target:
-        import torch
-
-        if self.is_alike:
-            start = self._into.storage_offset() * self._into.element_size()
-            memory = bytes_of(self._into.untyped_storage())[start : start + self.length]
-            return Target(self.begin, self.begin + self.length, memory.numpy, lambda: None)
-        copied: list[Any] = []
-
-        def make() -> Any:
-            copied.append(torch.empty(self.length, dtype=torch.uint8))
-            return copied[0].numpy()
-
-        def done() -> None:
-            saved = copied.pop().view(self._saved.dtype).as_strided(self._saved.size(), self._saved.stride())
-            self._into.copy_(saved)
-
-        return Target(self.begin, self.begin + self.length, make, done)
-
-
-def _span(tensor: Any) -> int:
-    """Returns the bytes from the first element to the end of the last one."""
-    if not tensor.numel():
-        return 0
-    return (1 + sum((size - 1) * stride for size, stride in zip(tensor.size(), tensor.stride()))) * tensor.element_size()
-
-
-def _is_plain(tensor: Any) -> bool:
-    """Returns true for a tensor whose memory is that of the host and all that it has."""
-    import torch
-
-    is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
-    return is_plain and tensor.device.type == "cpu" and not tensor.is_quantized
-
-
-def _is_alike(saved: Any, into: Any) -> bool:
-    """Returns true if the memory of both tensors has the same elements in the same order, without gaps."""
-    if into.is_conj() or into.is_neg() or into.dtype != saved.dtype:
-        return False
-    if saved.is_contiguous() and into.is_contiguous():
-        return True
-    order = sorted(range(saved.dim()), key=lambda dimension: -saved.stride(dimension))
-    return saved.permute(order).is_contiguous() and into.permute(order).is_contiguous()

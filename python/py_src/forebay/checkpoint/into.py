@@ -9,9 +9,10 @@ from typing import Any
 
 from ..arguments import shown
 from ..errors import ConfigError, Error
-from .direct import Opened, targets_of
+from .direct import Opened
 from .layout import tensors_in
 from .memory import bytes_of
+from .targets import Targets
 
 __all__ = ["copied", "filled", "partly_overwritten"]
 
@@ -43,7 +44,7 @@ def filled(opened: Opened, saved: Any, place: Callable[[Any], int | None], into:
             whole = bytes_of(storage)
             places.append((start, whole, whole))
     with contextlib.nullcontext() if into is None else partly_overwritten():
-        opened.direct.fill(targets_of(places))
+        opened.direct.fill(Targets().of(places))
     copy_all((tensor, target) for tensor, target in match.pairs if place(tensor) is None)
     return match.object
 

@@ -20,10 +20,11 @@ from torch.futures import Future
 
 from ...errors import ConfigError, FormatError
 from ...files import StoreOptions
-from ..direct import Direct, Opened, targets_of
+from ..direct import Direct, Opened, Window, window
 from ..into import partly_overwritten
 from ..layout import Layout, NoLayout
 from ..loading import Checkpoint
+from ..targets import Targets
 from .writing import _METADATA
 
 __all__ = ["StorageReader"]
@@ -32,9 +33,8 @@ _FILES = 3
 """Files that are opened: the one that is read, and those after it."""
 
 _ENDS = 16
-"""Blocks with ends of tensors that are read before the tensors of a group are fetched. Those of two groups are in memory, 256
-MiB. All other blocks of a group arrive in the tensors."""
-
+"""Blocks with ends of tensors that are read before the tensors of a group are fetched. Those of two groups are in memory, and
+those of groups before in the window: less than 512 MiB. All other blocks of a group arrive in the tensors."""
 
 _TABLE = 16 << 10
 """Bytes at the end of a record that have its table. torch looks for it in the last 4 KiB, and it has a few records."""
@@ -89,17 +89,35 @@ class StorageReader(filesystem.FileSystemReader):
         by_file: dict[str, list[ReadItem]] = {}
         for item in plan.items:
             by_file.setdefault(self.storage_data[item.storage_index].relative_path, []).append(item)
-        files = sorted(by_file.items())
-        with ThreadPoolExecutor(_FILES, "forebay-checkpoint") as pool:
-            opened: collections.deque[Any] = collections.deque()
-            for at, (_, items) in enumerate(files):
-                for name, _ in files[at + len(opened) : at + _FILES]:
-                    opened.append(pool.submit(self._start, name))
-                with partly_overwritten():
-                    self._read(opened.popleft().result(), items, planner)
+        with ThreadPoolExecutor(_FILES, "forebay-checkpoint") as pool, partly_overwritten(), window() as blocks:
+            load, groups = _Load(self, planner, blocks), self._groups(pool, sorted(by_file.items()))
+            group = next(groups, None)
+            while group is not None:
+                group.start()
+                following = next(groups, None)
+                if following is not None:
+                    following.start()
+                load.add(group)
+                group = following
         done: Future[None] = Future()
         done.set_result(None)
         return done
+
+    def _groups(self, pool: ThreadPoolExecutor, files: Sequence[tuple[str, list[ReadItem]]]) -> Iterator[_Group]:
+        """Returns the groups of records of all files, which are opened ahead."""
+        opened: collections.deque[Any] = collections.deque()
+        for at, (_, items) in enumerate(files):
+            for name, _ in files[at + len(opened) : at + _FILES]:
+                opened.append(pool.submit(self._start, name))
+            file = opened.popleft().result()
+            # Ranks with other shards than those of the save read several pieces of one tensor.
+            by_record: dict[int, list[ReadItem]] = {}
+            for item in items:
+                by_record.setdefault(self.storage_data[item.storage_index].offset, []).append(item)
+            records = [
+                _Record(self.storage_data[pieces[0].storage_index], pieces) for _, pieces in sorted(by_record.items())
+            ]
+            yield from _groups(records, file)
 
     def _start(self, name: str) -> Opened:
         part = self.checkpoint.parts.get(f"{self._root}{name}")
@@ -107,35 +125,40 @@ class StorageReader(filesystem.FileSystemReader):
             raise FormatError(f"the commit of {self.path} lacks {self._root}{name}, which torch's metadata has: load another step")
         return Opened(self.path, part, self._store)
 
-    def _read(self, opened: Opened, items: Sequence[ReadItem], planner: LoadPlanner) -> None:
-        direct = opened.direct
-        # Ranks with other shards than those of the save read several pieces of one tensor.
-        by_record: dict[int, list[ReadItem]] = {}
-        for item in items:
-            by_record.setdefault(self.storage_data[item.storage_index].offset, []).append(item)
-        records = [_Record(self.storage_data[pieces[0].storage_index], pieces) for _, pieces in sorted(by_record.items())]
-        groups = list(_groups(records, direct))
-        for number, group in enumerate(groups):
-            for each in groups[number : number + 2]:
-                direct.start(block for record in each for block in record.ends(direct))
-            direct.drop(group[0].ends(direct)[0])
-            targets: list[tuple[int, Any, Any]] = []
-            loaded: list[tuple[ReadItem, Any]] = []
-            for record in group:
-                self._place(opened, record, planner, targets, loaded)
-            direct.fill(targets_of(targets))
-            for item, target in loaded:
-                planner.commit_tensor(item, target)
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        return isinstance(checkpoint_id, (str, os.PathLike))
+
+
+class _Load:
+    """Load in progress, whose blocks pass one window."""
+
+    def __init__(self, reader: StorageReader, planner: LoadPlanner, blocks: Window) -> None:
+        self._reader, self._planner, self._blocks = reader, planner, blocks
+        self._targets = Targets()
+
+    def add(self, group: _Group) -> None:
+        """Reads the structure of the records of a group, and requests their bytes."""
+        group.opened.direct.drop(group.ends[0])
+        places: list[tuple[int, Any, Any]] = []
+        loaded: list[tuple[ReadItem, Any]] = []
+        for record in group.records:
+            self._place(group.opened, record, places, loaded)
+        group.opened.direct.request(self._targets.of(places), self._blocks)
+        self._blocks.then(lambda: self._commit(loaded))
+
+    def _commit(self, loaded: Iterable[tuple[ReadItem, Any]]) -> None:
+        for item, target in loaded:
+            self._planner.commit_tensor(item, target)
 
     def _place(
         self,
         opened: Opened,
         record: _Record,
-        planner: LoadPlanner,
-        targets: list[tuple[int, Any, Any]],
+        places: list[tuple[int, Any, Any]],
         loaded: list[tuple[ReadItem, Any]],
     ) -> None:
-        """Adds the targets of a record of torch, or reads it at once if it is no plain tensor."""
+        """Adds the places of a record of torch, or reads it at once if it is no plain tensor."""
         info, items = record.info, record.items
         view = opened.table(range(info.offset, info.offset + info.length))
         descriptors = info.transform_descriptors or ()
@@ -145,42 +168,40 @@ class StorageReader(filesystem.FileSystemReader):
                 layout = Layout(view)
                 at = layout.place(layout.object)
                 for item in items:
-                    piece, target = self._pieces(layout.object, item, planner)
+                    piece, target = self._pieces(layout.object, item)
                     if at is None:
                         target.copy_(piece)
                     else:
-                        targets.append((info.offset + at, piece, target))
+                        places.append((info.offset + at, piece, target))
                     loaded.append((item, target))
                 return
         view.seek(0)
-        stream = self.transforms.transform_load_stream(items[0], descriptors, view)
+        stream = self._reader.transforms.transform_load_stream(items[0], descriptors, view)
         if not is_tensor:
             content = stream.read(-1)
             for item in items:
-                planner.load_bytes(item, io.BytesIO(content))
+                self._planner.load_bytes(item, io.BytesIO(content))
             return
+        # Requests in flight may be for the same memory, which this overwrites at once.
+        self._blocks.drain()
         stream = stream if stream.seekable() else io.BytesIO(stream.read(-1))
         tensor = torch.load(stream, map_location="cpu", weights_only=True)
         for item in items:
-            piece, target = self._pieces(tensor, item, planner)
+            piece, target = self._pieces(tensor, item)
             target.copy_(piece)
             loaded.append((item, target))
 
-    def _pieces(self, tensor: Any, item: ReadItem, planner: LoadPlanner) -> tuple[Any, Any]:
+    def _pieces(self, tensor: Any, item: ReadItem) -> tuple[Any, Any]:
         """Returns the piece of a tensor that an item needs, and the tensor to fill with it."""
         for dimension, (offset, length) in enumerate(zip(item.storage_offsets, item.lengths)):
             tensor = tensor.narrow(dimension, offset, length)
-        target = planner.resolve_tensor(item).detach()
+        target = self._planner.resolve_tensor(item).detach()
         if target.size() != tensor.size():
             raise ConfigError(
-                f"{item.storage_index.fqn} has the shape {tuple(tensor.size())} in {self.path}, and has to have "
+                f"{item.storage_index.fqn} has the shape {tuple(tensor.size())} in {self._reader.path}, and has to have "
                 f"{tuple(target.size())}"
             )
         return tensor, target
-
-    @classmethod
-    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
-        return isinstance(checkpoint_id, (str, os.PathLike))
 
 
 @dataclasses.dataclass
@@ -196,15 +217,29 @@ class _Record:
         return sorted({*direct.numbers(begin, begin + 1), *direct.numbers(max(begin, end - _TABLE), end)})
 
 
-def _groups(records: Iterable[_Record], direct: Direct) -> Iterator[list[_Record]]:
-    """Divides records into groups whose ends are few blocks."""
+@dataclasses.dataclass
+class _Group:
+    """Records of a file whose ends are few blocks."""
+
+    opened: Opened
+    records: list[_Record]
+    ends: list[int]
+    """Blocks with the ends of the records."""
+
+    def start(self) -> None:
+        """Requests the blocks with the ends."""
+        self.opened.direct.start(self.ends)
+
+
+def _groups(records: Iterable[_Record], opened: Opened) -> Iterator[_Group]:
+    """Divides the records of a file into groups."""
     group: list[_Record] = []
     ends: set[int] = set()
     for record in records:
-        if group and len(ends.union(record.ends(direct))) > _ENDS:
-            yield group
+        if group and len(ends.union(record.ends(opened.direct))) > _ENDS:
+            yield _Group(opened, group, sorted(ends))
             group, ends = [], set()
         group.append(record)
-        ends.update(record.ends(direct))
+        ends.update(record.ends(opened.direct))
     if group:
-        yield group
+        yield _Group(opened, group, sorted(ends))
