@@ -6,7 +6,7 @@
 
 use super::config::StoreConfig;
 use super::context::{StoreContext, ThreadContext};
-use super::flight::PartPlace;
+use super::flight::{PartEnd, PartPlace};
 use super::queue::Queue;
 use super::transfer::{self, Part};
 use crate::clock::Clock;
@@ -168,8 +168,11 @@ async fn work(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {
 }
 
 async fn fetch(queues: Arc<FetchQueues>, context: Rc<ThreadContext>, part: Part, place: PartPlace) {
-    let (place, arrived) = transfer::run(&context, part, place).await;
-    context.flight.end(place, arrived, context.shared.clock.now(), queues.parts.is_waiting());
+    let clock = &context.shared.clock;
+    let begun = clock.now();
+    let (place, filled) = transfer::run(&context, part, place).await;
+    let end = PartEnd { filled, begun, now: clock.now(), is_limiting: queues.parts.is_waiting() };
+    context.flight.end(place, &end);
 }
 
 async fn dispatch(queues: Arc<FetchQueues>, context: Rc<ThreadContext>) {

@@ -80,17 +80,21 @@ impl Drop for Part {
 }
 
 /// Fetches `part` with the configured number of attempts. It gives up its `place` between them; returns it if it has one
-/// at the end, and the number of bytes that have arrived.
-pub(crate) async fn run(context: &ThreadContext, mut part: Part, place: PartPlace) -> (Option<PartPlace>, usize) {
+/// at the end, and the length of the part unless it failed.
+pub(crate) async fn run(
+    context: &ThreadContext,
+    mut part: Part,
+    place: PartPlace,
+) -> (Option<PartPlace>, Option<usize>) {
     let (job, mut place) = (part.job.clone(), Some(place));
     let result = tokio::select! {
         biased;
         () = job.wait_for_cancel() => Err(Error::new(ErrorKind::Closed, "the fetch was cancelled")),
         result = fill(context, &mut part, &mut place) => result,
     };
-    let arrived = part.done;
+    let filled = result.is_ok().then_some(part.len);
     part.finish(result);
-    (place, arrived)
+    (place, filled)
 }
 
 async fn fill(context: &ThreadContext, part: &mut Part, place: &mut Option<PartPlace>) -> Result<(), Error> {
@@ -280,6 +284,7 @@ async fn receive(
             }
             done.set(done.get() + n);
             remaining -= n as u64;
+            context.flight.arrived(n);
             count(n);
         }
         if head.promised.is_none() && done.get() == memory.len() && job.len == Some(end) {

@@ -4,6 +4,13 @@
 //! many parts the network carries, so the number is tried out: half as many again, which stays if the rate rises, and a
 //! third fewer, which stays if the rate does not fall. A trial takes a few rounds of parts. The pause before the next one
 //! doubles each time that nothing is gained.
+//!
+//! The parts that rate and latency ask for are used at once, but at most half as many again as there were when the rate
+//! last rose, and no more than those if more have lowered the rate. Where a server queues requests, or is slower with
+//! more of them, each further part raises the latency, which would ask for more parts without an end.
+//!
+//! Where the rate stays below half of what it was, the network is another one, and the search begins again. Throttling
+//! does not change its result: the limit rises to it again.
 
 /// Rounds of a trial. The highest rate counts, as it does of the rounds before.
 const ROUNDS: usize = 3;
@@ -18,6 +25,11 @@ const RISE: f64 = 1.07;
 /// Least share of the rate for which fewer parts stay in flight.
 const KEPT: f64 = 0.97;
 
+/// Returns the parts in flight after one step upwards from `parts`.
+fn more(parts: usize) -> usize {
+    parts + parts.div_ceil(2)
+}
+
 /// Round of parts, and what limits their number.
 pub(super) struct Round {
     /// Bytes per second.
@@ -26,9 +38,10 @@ pub(super) struct Round {
     pub(super) highest_before: f64,
     /// Parts in flight in this round.
     pub(super) limit: usize,
-    /// Parts that have to be in flight in any case.
-    pub(super) floor: usize,
-    /// Most parts that may be in flight.
+    /// Parts that fill the network by its rate and its latency.
+    pub(super) filling: usize,
+    /// Fewest and most parts that may be in flight.
+    pub(super) least: usize,
     pub(super) most: usize,
 }
 
@@ -41,6 +54,12 @@ pub(super) struct Trials {
     /// Rounds between the last two trials.
     pause: usize,
     trial: Option<Trial>,
+    /// Highest rate, and the parts in flight when it rose to it.
+    risen: (f64, usize),
+    /// Most parts that rate and latency may ask for.
+    filling_max: usize,
+    /// Last rounds with more parts and a lower rate than those.
+    lower: usize,
 }
 
 struct Trial {
@@ -53,22 +72,55 @@ struct Trial {
 impl Trials {
     /// Starts at `parts`.
     pub(super) fn new(parts: usize) -> Self {
-        Self { parts, is_up: true, wait: PAUSE_FIRST, pause: PAUSE_FIRST, trial: None }
+        Self {
+            parts,
+            is_up: true,
+            wait: PAUSE_FIRST,
+            pause: PAUSE_FIRST,
+            trial: None,
+            risen: (0.0, parts),
+            filling_max: more(parts),
+            lower: 0,
+        }
     }
 
-    /// Records a round, and returns the parts that are to be in flight in the next one unless the floor is higher.
+    /// Records a round, and returns the parts that are to be in flight in the next one, which may be more than the most.
     pub(super) fn record(&mut self, round: &Round) -> usize {
-        self.parts = self.parts.min(round.most);
+        if round.rate.max(round.highest_before) < self.risen.0 / 2.0 {
+            *self = Self::new(round.least);
+            return self.parts;
+        }
+        if round.rate >= self.risen.0 * RISE {
+            self.risen = (round.rate, round.limit);
+            (self.filling_max, self.lower) = (more(round.limit), 0);
+        } else if round.limit > self.risen.1 && round.rate < self.risen.0 * KEPT {
+            self.lower += 1;
+            if self.lower == ROUNDS {
+                self.filling_max = self.risen.1;
+            }
+        } else {
+            self.lower = 0;
+        }
         match self.trial.take() {
             Some(trial) if trial.parts == round.limit => self.continued(trial, round),
-            // Throttling or a higher floor has ended the trial.
+            // Throttling has ended the trial, or rate and latency ask for more.
             Some(_) => self.wait = self.pause,
             None => self.wait = self.wait.saturating_sub(1),
         }
-        if self.trial.is_none() && self.wait == 0 && round.floor <= round.limit {
+        let floor = self.floor(round);
+        if self.trial.is_none() && self.wait == 0 && floor.max(self.parts) <= round.limit {
             self.begin(round);
         }
-        self.trial.as_ref().map_or(self.parts, |trial| trial.parts)
+        match &self.trial {
+            Some(trial) if self.is_up => trial.parts.max(floor),
+            Some(trial) => trial.parts,
+            None => self.parts.max(floor),
+        }
+    }
+
+    /// Returns the parts that rate and latency ask for, as far as the rate has risen with them.
+    fn floor(&self, round: &Round) -> usize {
+        round.filling.min(self.filling_max).max(round.least)
     }
 
     fn continued(&mut self, mut trial: Trial, round: &Round) {
@@ -89,9 +141,9 @@ impl Trials {
     }
 
     fn begin(&mut self, round: &Round) {
-        let more = (round.limit + round.limit.div_ceil(2)).min(round.most);
-        let fewer = (2 * round.limit).div_ceil(3).max(round.floor);
-        let (can_rise, can_fall) = (more > round.limit, fewer < round.limit - round.limit / 4);
+        let more = more(round.limit).min(round.most);
+        let fewer = (2 * round.limit).div_ceil(3).max(self.floor(round));
+        let (can_rise, can_fall) = (more > round.limit + round.limit / 4, fewer < round.limit - round.limit / 4);
         if !can_rise && !can_fall {
             return;
         }
