@@ -47,9 +47,10 @@ impl Opener<'_> {
 
     /// Store settings for `stream`.
     fn store_config(&self, stream: &StreamConfig) -> StoreConfig {
-        let fetch_threads = self.config.fetch_threads_on(self.topology);
+        let (world, fetch_threads) = (self.config.world, self.config.fetch_threads_on(self.topology));
         StoreConfig {
             fetch_threads,
+            parts_in_flight_max: self.network.store.parts_in_flight_max_of(world.local_world_size as usize),
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
             download_timeout: Duration::from_secs_f64(stream.download_timeout.unwrap_or(self.config.download_timeout)),
             seed: self.config.shuffle_seed,
@@ -300,17 +301,25 @@ mod tests {
     use super::*;
     use crate::config::WorldConfig;
 
+    /// Settings of the stores of a rank of a machine of 64 CPUs.
+    fn store_config(rank: u32, local_world_size: u32, fetch_threads: Option<u32>) -> StoreConfig {
+        let world = WorldConfig { rank, local_rank: rank, world_size: local_world_size, local_world_size };
+        let config = LoaderConfig { world, fetch_threads, ..LoaderConfig::default() };
+        let (stats, topology) = (Arc::new(Stats::new(false)), Topology::synthetic(&["0-31", "32-63"]));
+        let (network, stores, outside) = (&Simulation::default(), StoreSet::default(), None);
+        let opener = Opener { config: &config, stats: &stats, topology: &topology, network, outside, stores };
+        opener.store_config(&StreamConfig::default())
+    }
+
+    #[test]
+    fn the_ranks_of_a_machine_share_its_network_among_their_requests() {
+        let most = |ranks| store_config(0, ranks, None).parts_in_flight_max;
+        assert_eq!([1, 2, 8, 64].map(most), [128, 64, 16, 16]);
+    }
+
     #[test]
     fn the_ranks_of_a_machine_share_its_cpus_among_their_fetch_threads() {
-        let topology = Topology::synthetic(&["0-31", "32-63"]);
-        let threads = |local_world_size, fetch_threads| {
-            let world = WorldConfig { world_size: local_world_size, local_world_size, ..WorldConfig::default() };
-            let config = LoaderConfig { world, fetch_threads, ..LoaderConfig::default() };
-            let stats = Arc::new(Stats::new(false));
-            let (network, stores, outside) = (&Simulation::default(), StoreSet::default(), None);
-            let opener = Opener { config: &config, stats: &stats, topology: &topology, network, outside, stores };
-            opener.store_config(&StreamConfig::default()).fetch_threads
-        };
+        let threads = |ranks, fetch_threads| store_config(0, ranks, fetch_threads).fetch_threads;
         assert_eq!(threads(1, None), 16, "one per 4 CPUs");
         assert_eq!(threads(8, None), 2, "one per 4 CPUs of this rank");
         assert_eq!(threads(64, None), 1, "at least one");

@@ -36,16 +36,16 @@ pub(super) fn of(config: &LoaderConfig, catalog: &Catalog, topology: &Topology, 
     let shard_bytes = (catalog.raw_bytes() / (catalog.shape().num_shards() as u64).max(1)).max(1);
     let within_limit = config.cache_limit.map_or(u64::MAX, |limit| limit / shard_bytes / LIMIT_SHARE / local_ranks);
     let memory_bytes = topology.memory_limit_bytes() / MEMORY_SHARE / local_ranks;
-    let fetches = shards_of_parts(config.fetch_threads_on(topology), shard_bytes, memory_bytes)
-        .min(usize::try_from(within_limit).unwrap_or(usize::MAX));
+    let parts = StoreConfig::default().parts_in_flight_max_of(config.world.local_world_size as usize);
+    let parts = config.fetch_threads_on(topology).saturating_mul(parts);
+    let fetches =
+        shards_of_parts(parts, shard_bytes, memory_bytes).min(usize::try_from(within_limit).unwrap_or(usize::MAX));
     ShardPlane { threads: work + fetches + WAITING_MAX, places: work + fetches, work }
 }
 
-/// Returns the number of shards of `shard_bytes` whose parts `fetch_threads` may have in flight, in `memory_bytes` bytes.
-fn shards_of_parts(fetch_threads: usize, shard_bytes: u64, memory_bytes: u64) -> usize {
-    let store = StoreConfig::default();
-    let parts = (fetch_threads as u64).saturating_mul(store.parts_in_flight_max as u64);
-    let shards = parts.div_ceil(shard_bytes.div_ceil(store.part_bytes as u64));
+/// Returns the number of shards of `shard_bytes` that have `parts` parts, in `memory_bytes` bytes.
+fn shards_of_parts(parts: usize, shard_bytes: u64, memory_bytes: u64) -> usize {
+    let shards = (parts as u64).div_ceil(shard_bytes.div_ceil(StoreConfig::default().part_bytes as u64));
     (shards.min((memory_bytes / shard_bytes).max(1)) as usize).min(FETCHES_MAX)
 }
 
@@ -54,18 +54,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shards_in_flight_follow_from_fetch_threads_and_size() {
-        assert_eq!(shards_of_parts(1, 100 << 10, u64::MAX), 64);
-        assert_eq!(shards_of_parts(1, 8 << 20, u64::MAX), 64);
-        assert_eq!(shards_of_parts(1, 64 << 20, u64::MAX), 16);
-        assert_eq!(shards_of_parts(3, 64 << 20, u64::MAX), 48);
-        assert_eq!(shards_of_parts(1, 60 << 30, u64::MAX), 1);
+    fn shards_in_flight_follow_from_their_size_and_the_parts_in_flight() {
+        assert_eq!(shards_of_parts(128, 100 << 10, u64::MAX), 64);
+        assert_eq!(shards_of_parts(128, 8 << 20, u64::MAX), 64);
+        assert_eq!(shards_of_parts(128, 64 << 20, u64::MAX), 16);
+        assert_eq!(shards_of_parts(384, 64 << 20, u64::MAX), 48);
+        assert_eq!(shards_of_parts(128, 60 << 30, u64::MAX), 1);
         assert_eq!(shards_of_parts(usize::MAX, 1, u64::MAX), FETCHES_MAX);
     }
 
     #[test]
     fn shards_in_flight_have_a_share_of_the_memory() {
-        assert_eq!(shards_of_parts(4, 64 << 20, 768 << 20), 12);
-        assert_eq!(shards_of_parts(4, 64 << 20, 1), 1);
+        assert_eq!(shards_of_parts(512, 64 << 20, 768 << 20), 12);
+        assert_eq!(shards_of_parts(512, 64 << 20, 1), 1);
     }
 }

@@ -147,6 +147,13 @@ impl Default for StoreConfig {
 }
 
 impl StoreConfig {
+    /// Returns the `parts_in_flight_max` of each of `processes` processes that share a machine's network. Without a share,
+    /// each takes from the others by more requests: in one process, a full network that others use looks like a server
+    /// that limits each connection.
+    pub(crate) fn parts_in_flight_max_of(&self, processes: usize) -> usize {
+        (self.parts_in_flight_max / processes.max(1)).max(self.parts_in_flight_max.min(2 * self.parts_in_flight))
+    }
+
     /// Checks all bounds.
     ///
     /// # Errors
