@@ -53,7 +53,8 @@ impl Opener<'_> {
             parts_in_flight_max: self.network.store.parts_in_flight_max_of(world.local_world_size as usize),
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
             download_timeout: Duration::from_secs_f64(stream.download_timeout.unwrap_or(self.config.download_timeout)),
-            seed: self.config.shuffle_seed,
+            // Ranks that fail together have different pauses before the next attempt.
+            seed: self.config.shuffle_seed ^ (u64::from(world.rank) << 40),
             ca_file: self.config.ca_file.clone(),
             outside: self.outside.clone(),
             on_thread_start: Some(self.thread_binder(fetch_threads)),
@@ -315,6 +316,12 @@ mod tests {
     fn the_ranks_of_a_machine_share_its_network_among_their_requests() {
         let most = |ranks| store_config(0, ranks, None).parts_in_flight_max;
         assert_eq!([1, 2, 8, 64].map(most), [128, 64, 16, 16]);
+    }
+
+    #[test]
+    fn ranks_that_fail_together_do_not_retry_together() {
+        let seeds = [0, 1, 2].map(|rank| store_config(rank, 8, None).seed);
+        assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2], "{seeds:?}");
     }
 
     #[test]

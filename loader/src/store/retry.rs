@@ -28,12 +28,13 @@ impl Draws {
 }
 
 /// Returns the wait after `failed` attempts (at least 1). It is drawn from the upper half of a bound that doubles with
-/// every attempt, so that ranks that failed together do not retry together, and is at least the `requested` one.
+/// every attempt, so that ranks that failed together do not retry together. A `requested` wait is before the drawn one:
+/// a server requests the same of all ranks.
 pub(crate) fn wait(config: &StoreConfig, failed: u32, requested: Option<Duration>, draws: &mut Draws) -> Duration {
     let doublings = failed.saturating_sub(1).min(20);
     let bound = config.backoff_first.saturating_mul(1 << doublings).min(config.backoff_max);
     let drawn = bound.mul_f64(0.5 + 0.5 * draws.unit());
-    drawn.max(requested.unwrap_or_default()).min(config.backoff_max)
+    drawn.saturating_add(requested.unwrap_or_default()).min(config.backoff_max)
 }
 
 /// Returns the pause that `Retry-After` requests: a number of seconds, or a time, which is compared with the response's
@@ -81,10 +82,13 @@ mod tests {
     }
 
     #[test]
-    fn a_requested_pause_is_kept_up_to_the_bound() {
+    fn a_requested_pause_is_kept_up_to_the_bound_and_ends_at_another_time_for_each_rank() {
         let config = StoreConfig::default();
         let mut draws = Draws::new(1);
-        assert_eq!(wait(&config, 1, Some(Duration::from_secs(12)), &mut draws), Duration::from_secs(12));
+        let requested = Duration::from_secs(12);
+        let waits = [1, 2].map(|seed| wait(&config, 1, Some(requested), &mut Draws::new(seed)));
+        assert!(waits.iter().all(|wait| (requested..requested + config.backoff_first).contains(wait)), "{waits:?}");
+        assert_ne!(waits[0], waits[1]);
         assert_eq!(wait(&config, 1, Some(Duration::from_secs(9999)), &mut draws), config.backoff_max);
     }
 
