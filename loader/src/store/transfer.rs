@@ -168,7 +168,7 @@ async fn race(
         let first = receive(context, &target, part.bytes_mut(), Some(head), count, |_| ());
         tokio::pin!(first);
         let is_hedged = job.source.is_on_network() && job.source.has_ranges();
-        let late_after = if is_hedged { context.hedging.late_after(bytes) } else { None };
+        let late_after = if is_hedged { context.hedging.late_after(&job.remote, bytes) } else { None };
         let in_time = match late_after {
             Some(limit) => context.within(limit, &mut first).await,
             None => Some(first.as_mut().await),
@@ -180,7 +180,7 @@ async fn race(
     };
     match winner {
         Winner::First if job.source.is_on_network() => {
-            context.hedging.record(bytes, context.shared.clock.now() - begun);
+            context.hedging.record(&job.remote, bytes, context.shared.clock.now() - begun);
         }
         Winner::First => {}
         // Not a peer: its time would include the wait for the first request.
