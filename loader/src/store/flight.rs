@@ -18,7 +18,7 @@
 //! wait, so each round multiplies the limit by this share and by [`SURPLUS`]: the product has to be above one.
 //!
 //! A server that has too many requests (429, 503) halves the limit, down to one. From there it may rise by one part in
-//! each round.
+//! each round, and it returns to its least where the demand is too low for measurements.
 
 use super::config::StoreConfig;
 use super::trials::{Round, Trials};
@@ -100,6 +100,8 @@ struct State {
     trials: Trials,
     /// Highest limit since the last throttling.
     ceiling: usize,
+    /// Parts under this limit that were filled since the ceiling last rose.
+    filled: usize,
     /// Parts that wait for the head of a response.
     heads: usize,
     /// Responses to requests that were sent before the limit was last halved for throttling.
@@ -157,6 +159,7 @@ impl FlightLimit {
             latency: Latency::default(),
             trials: Trials::new(limit),
             ceiling: usize::MAX,
+            filled: 0,
             heads: 0,
             outdated: 0,
         };
@@ -270,9 +273,18 @@ impl State {
     fn record(&mut self, end: &PartEnd) {
         self.outdated = self.outdated.saturating_sub(1);
         let sample = &mut self.sample;
+        if end.filled.is_some() && sample.skipped == 0 {
+            self.filled += 1;
+            if self.filled >= self.limit {
+                (self.filled, self.ceiling) = (0, self.ceiling.saturating_add(1));
+            }
+        }
         if !end.is_limiting {
             let skipped = sample.skipped.saturating_sub(1);
             *sample = Sample { skipped, since: end.now, arrived: self.arrived, ..Sample::default() };
+            if self.limit < self.limit_min.min(self.ceiling) {
+                self.set(self.limit + 1);
+            }
             return;
         }
         if sample.skipped > 0 {
@@ -303,7 +315,6 @@ impl State {
         let highest_before = self.rates.iter().copied().fold(0.0, f64::max);
         let highest = highest_before.max(rate);
         self.rates.push_back(rate);
-        self.ceiling = self.ceiling.saturating_add(1);
         let filling = highest * self.latency.shortest().as_secs_f64() / part_bytes.max(1.0);
         let round = Round {
             rate,
@@ -334,7 +345,7 @@ impl State {
     fn set(&mut self, limit: usize) {
         let Sample { since, arrived, .. } = self.sample;
         self.sample = Sample { skipped: self.limit, since, arrived, ..Sample::default() };
-        self.limit = limit;
+        (self.limit, self.filled) = (limit, 0);
     }
 }
 

@@ -110,6 +110,22 @@ fn a_server_that_refuses_requests_above_a_number_has_almost_as_many() {
 }
 
 #[test]
+fn a_limit_that_was_lowered_for_throttling_returns_without_a_demand_for_more() {
+    let flights = flights(1);
+    (0..100).for_each(|_| flights[0].throttle());
+    let mut simulation = Simulation::new(&flights, Network::default());
+    assert_eq!(simulation.limit(0), 1);
+    for _ in 0..30 {
+        // Shards of 8 parts, with pauses.
+        simulation.add(0, 8, PART_BYTES);
+        simulation.drain();
+        simulation.now += 5.0;
+    }
+    assert_eq!(simulation.limit(0), 8);
+    assert!(!flights[0].is_throttled());
+}
+
+#[test]
 fn parts_that_fail_do_not_raise_the_limit() {
     let flights = flights(1);
     Simulation::new(&flights, Network::default()).saturate(1.0, PART_BYTES);
