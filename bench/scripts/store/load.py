@@ -162,6 +162,37 @@ def multi_storage_client(config):
     return contents, streams
 
 
+def litdata(config):
+    """LitData's raw data set, in batches as a DataLoader asks it for. Has no streams."""
+    import os
+    import tempfile
+
+    # Its two clients have arguments of different names for it.
+    os.environ["AWS_ENDPOINT_URL"] = config["endpoint"]
+    from litdata import StreamingRawDataset
+    from litdata.raw.indexer import FileIndexer
+    from litdata.streaming import downloader
+
+    # It has no argument for a server without TLS.
+    downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = "true"
+
+    class Indexer(FileIndexer):
+        def _upload_to_cloud(self, *arguments):
+            """Leaves the bucket as it is, as with keys that have no right to write."""
+
+    def contents():
+        prefix = f"s3://{config['bucket']}/{config['prefix']}"
+        with tempfile.TemporaryDirectory() as folder:
+            data = StreamingRawDataset(prefix, folder, Indexer(), recompute_index=True, max_prefetch=LITDATA_BATCH)
+            numbers = share(range(len(data)))
+            for at in range(0, len(numbers), LITDATA_BATCH):
+                yield from data.__getitems__(list(numbers[at : at + LITDATA_BATCH]))
+
+    return contents, None
+
+
+LITDATA_BATCH = 64
+
 CLIENTS = {
     "forebay": (forebay, []),
     "s3torchconnector": (s3torchconnector, ["s3torchconnector"]),
@@ -169,6 +200,7 @@ CLIENTS = {
     "boto3, threads": (boto3, ["boto3"]),
     "s3fs": (s3fs, ["s3fs"]),
     "multi-storage-client, Rust, threads": (multi_storage_client, ["multi-storage-client"]),
+    "LitData, raw": (litdata, ["litdata"]),
 }
 
 
