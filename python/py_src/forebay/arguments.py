@@ -14,7 +14,7 @@ import os
 import re
 import reprlib
 import textwrap
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, Union
@@ -40,6 +40,7 @@ __all__ = [
     "real",
     "reals",
     "seconds",
+    "several",
     "shown",
     "text",
     "whole",
@@ -217,6 +218,13 @@ def text(name: str, value: Any, what: str = "text") -> str:
     except UnicodeEncodeError:
         what = f"{what} in UTF-8"
     raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
+
+
+def several(name: str, value: Any, what: str) -> Iterable[Any]:
+    """Checks that `value` can be iterated. Its elements are not checked."""
+    if not isinstance(value, Iterable):
+        raise ConfigError(f"{name} has to be a sequence of {what}, but it is {shown(value)}")
+    return value
 
 
 def path(name: str, value: Any, what: str = "a path") -> str:

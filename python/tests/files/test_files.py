@@ -1,5 +1,7 @@
 """Files of stores: lists, loaders and file objects, on a local folder."""
 
+import contextlib
+import gzip
 import io
 import os
 import pickle
@@ -167,6 +169,40 @@ def test_a_state_of_files_out_of_order_is_refused_by_another_number_of_ranks(fol
     make().load_state_dict(beginning)
 
 
+def test_a_state_of_another_list_is_refused_by_a_shuffle(folder):
+    loader = fb.load_files(prefix(folder), shuffle=True)
+    next(iter(loader))
+    state = loader.state_dict()
+    (folder / "new").write_bytes(b"new")
+    with pytest.raises(fb.StateError, match="of 23 files, and this list has 24"):
+        fb.load_files(prefix(folder), shuffle=True).load_state_dict(state)
+    in_order = fb.load_files(prefix(folder))
+    next(iter(in_order))
+    longer = fb.load_files(prefix(folder))
+    longer.load_state_dict(in_order.state_dict())
+    assert len(list(longer)) == 23
+
+
+@pytest.mark.parametrize("change", [{"epoch": -1}, {"start": -1}, {"taken": -1}, {"shares": 0}, {"ahead": [-1]}, {"taken": "x"}])
+def test_a_state_with_impossible_numbers_is_refused(folder, change):
+    loader = fb.load_files(prefix(folder))
+    with pytest.raises(fb.StateError, match="not the state of a FileLoader"):
+        loader.load_state_dict(loader.state_dict() | change)
+
+
+def test_a_file_of_another_length_than_in_the_list_is_stale(folder):
+    files = fb.list_files(prefix(folder), masks="0[1-3].txt")
+    assert len(files) == 3
+    (folder / "02.txt").write_bytes(b"another")
+    loader = fb.load_files(files)
+    loaded = iter(loader)
+    next(loaded)
+    with pytest.raises(fb.StaleError, match="02.txt is not as it was listed: .* has 7 bytes, and 1994 .*: list the files again"):
+        next(loaded)
+    with pytest.raises(fb.StaleError, match="02.txt is not as it was listed"):
+        loader[1]
+
+
 def test_a_file_that_is_missing_is_an_error_and_the_next_in_turn(folder):
     urls = [f"{folder}/01.txt", f"{folder}/absent", f"{folder}/02.txt"]
     loader = fb.load_files(urls)
@@ -248,6 +284,57 @@ def test_a_file_is_read_like_any_other(folder):
         assert file.read() == b""
 
 
+def test_lines_are_found_in_the_bytes_at_hand(tmp_path):
+    path = tmp_path / "lines"
+    lines = [b"\n", b"a" * 300_000 + b"\n", b"b\n" * 3, b"c" * (9 << 20) + b"\n", b"end"]
+    path.write_bytes(b"".join(lines))
+    with fb.open(path) as file, open(path, "rb") as plain:
+        file.read = None  # Not one call for each byte.
+        assert list(file) == list(plain) and file.readline() == b""
+        for at, size in [(300_000, -1), (300_000, 1), (300_000, 2), (1 << 20, 5), (300_001, None), (10 << 20, 3)]:
+            file.seek(at)
+            plain.seek(at)
+            assert (file.readline(size), file.tell()) == (plain.readline(size), plain.tell())
+        with pytest.raises(TypeError):
+            file.seek(1.5)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1"])
+def test_text_is_that_of_the_built_in_open(tmp_path, encoding):
+    path, plain = tmp_path / "text", tmp_path / "plain"
+    with fb.open(path, "w", encoding=encoding, newline="") as file, open(plain, "w", encoding=encoding, newline="") as other:
+        for each in (file, other):
+            each.write("grün\r\n")
+            each.write("x\n")
+    assert path.read_bytes() == plain.read_bytes()
+    assert fb.open(path, "r", encoding=encoding).read() == "grün\nx\n"
+    assert fb.open(path, "r", encoding=encoding, newline="").read() == "grün\r\nx\n"
+    with fb.open(path, "r", encoding="ascii", errors="replace") as file, open(path, encoding="ascii", errors="replace") as other:
+        assert file.read() == other.read()
+
+
+def test_a_writer_that_is_dropped_is_in_the_log(tmp_path, caplog):
+    with gzip.open(fb.open(tmp_path / "a.gz", "wb"), "wb") as file:
+        file.write(b"lost")
+    with gzip.open(fb.open(tmp_path / "a.gz", "wb"), "wt") as text:
+        text.write("lost")
+    del file, text
+    fb.open(tmp_path / "b", "w")
+    assert [record.getMessage().partition(" is not written: ")[0] for record in caplog.records] == [
+        str(tmp_path / "a.gz"),
+        str(tmp_path / "a.gz"),
+        str(tmp_path / "b"),
+    ]
+    caplog.clear()
+    file = fb.open(tmp_path / "a.gz", "wb")
+    with file, gzip.open(file, "wb") as packed:
+        packed.write(b"kept")
+    with contextlib.suppress(RuntimeError), fb.open(tmp_path / "b", "wb"):
+        raise RuntimeError
+    del file, packed
+    assert caplog.records == [] and gzip.decompress((tmp_path / "a.gz").read_bytes()) == b"kept"
+
+
 def test_a_file_that_is_replaced_while_it_is_read_is_an_error(folder):
     path = folder / "deep" / "b.bin"
     with fb.open(path) as file:
@@ -302,6 +389,20 @@ def test_a_file_appears_when_it_is_complete(tmp_path):
         file.write("more")
 
 
+def test_a_path_is_a_prefix_as_text_is(folder):
+    assert len(fb.load_files(folder / "deep")) == len(fb.load_files(str(folder / "deep"))) == 2
+    with pytest.raises(TypeError):
+        fb.load_files(folder / "deep")[0:2]
+
+
+def test_a_path_may_begin_at_the_home_directory(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    with fb.open("~/deep/c.bin", "wb") as file:
+        file.write(b"c")
+    assert names(fb.list_files("~/deep/"), folder) == ["deep/a.bin", "deep/b.bin", "deep/c.bin"]
+    assert list(fb.load_files(["~/deep/c.bin"])) == [(f"{folder}/deep/c.bin", b"c")]
+
+
 def test_files_are_removed(folder):
     files = fb.list_files(prefix(folder), masks="0*.txt")
     fb.remove_files([*files, f"{folder}/absent"])
@@ -319,7 +420,13 @@ def test_files_are_removed(folder):
         (lambda: list(fb.list_files("https://host/folder/")), "no common way"),
         (lambda: list(fb.list_files("nosuch://bucket/")), "unknown scheme"),
         (lambda: fb.remove_files("s3://bucket/a"), "sequence"),
+        (lambda: fb.remove_files(None), "urls has to be a sequence"),
+        (lambda: fb.load_files(None), "urls has to be a sequence"),
+        (lambda: fb.list_files("a/", masks=5), "masks has to be"),
         (lambda: fb.open("/tmp/a", "a"), "mode"),
+        (lambda: fb.open("/tmp/a", encoding="utf-8"), "are for text"),
+        (lambda: fb.open("/tmp/a", "w", encoding="nosuch"), "unknown encoding"),
+        (lambda: fb.open("/tmp/a", "r", newline="x"), "newline"),
         (lambda: fb.StoreOptions(part_size="x"), "part_size"),
         (lambda: fb.StoreOptions(timeout=0), "timeout"),
         (lambda: fb.StoreOptions(unsigned=True, requester_pays=True), "not both"),

@@ -70,6 +70,14 @@ def test_a_reader_keeps_to_the_end(folder):
         reader.read()
 
 
+def test_a_reader_has_lines(tmp_path):
+    (tmp_path / "lines").write_bytes(b"one\ntwo\r\nthree")
+    reader = s3torch.S3Checkpoint().reader(f"{tmp_path}/lines")
+    assert list(reader) == [b"one\n", b"two\r\n", b"three"]
+    reader.seek(0)
+    assert list(io.TextIOWrapper(reader)) == ["one\n", "two\n", "three"]
+
+
 def test_torch_saves_and_loads_a_checkpoint(tmp_path):
     checkpoint = s3torch.S3Checkpoint(region="x", s3client_config=s3torch.S3ClientConfig(max_attempts=3))
     state = {"weight": torch.arange(3_000_000), "step": 7}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
 from .. import progress
-from ..arguments import flag, text
+from ..arguments import flag, several, text
 from .stores import StoreOptions, opened, url_of
 
 __all__ = ["File", "FileList", "GrowingFiles", "list_files"]
@@ -154,8 +154,8 @@ def list_files(
         A lazy sequence of `File`, with url, size, entity tag and time of the last change.
 
     Raises:
-        ConfigError: The URL cannot be that of a folder, or web servers, which have no lists. The list raises the
-            store's errors when it is used: AccessError, NotFoundError for a bucket that does not exist, NetworkError.
+        ConfigError: An argument is wrong. The list raises the store's errors when it is used: AccessError, NotFoundError for a
+            bucket that does not exist, NetworkError, UnsupportedError for web servers, which have no lists.
     """
     prefix = url_of("prefix", prefix)
     if masks is None:
@@ -163,5 +163,5 @@ def list_files(
     elif isinstance(masks, str):
         masks = (masks,)
     else:
-        masks = tuple(text("masks", mask) for mask in masks)
+        masks = tuple(text("masks", mask) for mask in several("masks", masks, "patterns"))
     return FileList(prefix, masks, flag("recursive", recursive), store)

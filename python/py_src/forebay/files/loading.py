@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 import random
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..arguments import byte_size, flag, folder, one_of, whole
-from ..errors import ConfigError, StateError
+from ..arguments import byte_size, flag, folder, one_of, several, whole
+from ..errors import ChecksumError, ConfigError, StaleError, StateError
 from ..world import World, detect, surroundings
 from .cache import FileCache, is_of_list
 from .listing import File, FileList, GrowingFiles, list_files
@@ -142,24 +143,34 @@ class FileLoader:
             "ahead": sorted(self._ahead),
             "shares": shares,
             "ordered": self._ordered,
+            # A shuffle draws another order of another number.
+            "files": len(self._files) if self._shuffle else None,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues at a position, on any number of ranks.
 
         Raises:
-            StateError: It belongs to another order of files, is not a state of this class, or is one of `ordered=False` within
-                an epoch, which needs as many ranks as before.
+            StateError: It belongs to another order of files or is not a state of this class, or it is within an epoch of a
+                shuffle of another number of files, or of `ordered=False`, which needs as many ranks as before.
         """
         try:
             epoch, start, taken, shares = (int(state[name]) for name in ("epoch", "start", "taken", "shares"))
             ahead, seed, shuffle = {int(place) for place in state["ahead"]}, state["seed"], state["shuffle"]
+            if min(epoch, start, taken, shares - 1, *ahead) < 0:
+                raise ValueError("a number is too small")
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"this is not the state of a FileLoader: {error!r}") from None
         if (seed, shuffle) != (self._seed, self._shuffle):
             raise StateError(
                 f"the state has shuffle={shuffle} with seed {seed}, and this loader shuffle={self._shuffle} with seed "
                 f"{self._seed}: make the loader with the state's"
+            )
+        is_within = bool(start or taken or ahead)
+        if shuffle and is_within and (files := state.get("files")) not in (None, len(self._files)):
+            raise StateError(
+                f"the state is of a shuffle of {files} files, and this list has {len(self._files)}: another number has another "
+                "order, so load the files of the state's list, or begin with the next epoch"
             )
         if shares != self._share()[1]:
             if not state.get("ordered", True) and (taken or ahead):
@@ -173,7 +184,7 @@ class FileLoader:
 
     def __getitem__(self, at: int) -> tuple[str, bytes]:
         """Reads one file, by its place in the list without a shuffle."""
-        file = self._files[at]
+        file = self._files[operator.index(at)]
         copy = None if self._cache is None else self._cache.find(file)
         data, version = self._read(copy or file.url, file.size)
         return file.url, self._checked(file, copy, data, version)
@@ -193,6 +204,8 @@ class FileLoader:
             # Damaged, or evicted meanwhile.
             self._cache.discard(copy)
             data, version = self._read(file.url, file.size)
+        if isinstance(data, ChecksumError) and file.size is not None:
+            raise StaleError(f"{file.url} is not as it was listed: {data}: list the files again") from data
         if isinstance(data, BaseException):
             raise data
         if self._cache is not None and is_of_list(file, *version):
@@ -223,7 +236,7 @@ def _register() -> None:
 
 
 def load_files(
-    urls: str | Iterable[Any],
+    urls: str | os.PathLike[str] | Iterable[Any],
     *,
     ordered: bool = True,
     shuffle: bool = False,
@@ -270,14 +283,14 @@ def load_files(
     """
     if cache_limit is not None and cache is None:
         raise ConfigError("cache_limit is the limit of a cache: pass the folder of one as well")
-    if isinstance(urls, (str, bytes)):
+    if isinstance(urls, (str, bytes, os.PathLike)):
         urls = list_files(urls, store=store)
     if isinstance(urls, FileList):
         files: Sequence[File] = urls
     elif isinstance(urls, Sequence):
         files = [_file(url) for url in urls]
     else:
-        files = _Drawn(urls)
+        files = _Drawn(several("urls", urls, "URLs"))
     return FileLoader(
         files,
         ordered=flag("ordered", ordered),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import io
+import logging
+import operator
+import os
 from typing import Any
 
 from ..arguments import one_of
+from ..errors import ConfigError
 from .stores import StoreOptions, opened, url_of
 
 __all__ = ["FileReader", "FileWriter", "open"]
@@ -23,11 +28,16 @@ _AHEAD_MAX = 8
 """Chunks that are fetched ahead of sequential reads."""
 
 
+_log = logging.getLogger("forebay")
+
+
 class FileReader(io.BufferedIOBase):
     """File of a store that is read: by `open(url)`.
 
     Sequential reads fetch ahead. All bytes are of one version: an error is raised if the file is replaced meanwhile.
     """
+
+    mode = "rb"
 
     def __init__(self, url: str, store: StoreOptions | None = None) -> None:
         super().__init__()
@@ -58,7 +68,7 @@ class FileReader(io.BufferedIOBase):
         self._check()
         if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
             raise ValueError(f"whence must be 0, 1 or 2, not {whence}")
-        at = offset + (0, self._at, self.size)[whence]
+        at = operator.index(offset) + (0, self._at, self.size)[whence]
         if at < 0:
             raise ValueError(f"a position before the start of the file: {at}")
         self._at = at
@@ -81,6 +91,26 @@ class FileReader(io.BufferedIOBase):
         begin = self._at - self._chunk_at
         at_hand = len(self._chunk) - begin if 0 <= begin < len(self._chunk) else _CHUNK
         return self.read(at_hand if size < 0 else min(size, at_hand))
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        # A base class would read byte by byte.
+        self._check()
+        left = max(self.size - self._at, 0)
+        left = left if size is None or size < 0 else min(size, left)
+        pieces = []
+        while left > 0:
+            begin = self._at - self._chunk_at
+            if not 0 <= begin < len(self._chunk):
+                self._turn(1)
+                continue
+            end = min(begin + left, len(self._chunk))
+            end = self._chunk.find(b"\n", begin, end) + 1 or end
+            pieces.append(self._chunk[begin:end])
+            self._at += end - begin
+            left -= end - begin
+            if pieces[-1].endswith(b"\n"):
+                break
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def readinto(self, buffer: Any, /) -> int:
         with memoryview(buffer).cast("B") as view:
@@ -129,11 +159,13 @@ class FileWriter(io.BufferedIOBase):
     object is dropped without `close`, there is no file, and one of that name that existed stays as it was.
     """
 
+    mode = "wb"
+
     def __init__(self, url: str, store: StoreOptions | None = None) -> None:
         super().__init__()
         self._upload: Any = None
         self.name = url_of("url", url)
-        self._upload = opened(store).upload(self.name, None)
+        self._upload, self._pid = opened(store).upload(self.name, None), os.getpid()
         self._buffer = bytearray()
         self._at = 0
 
@@ -197,6 +229,7 @@ class FileWriter(io.BufferedIOBase):
     def __del__(self) -> None:
         # A base class would complete the file.
         if not self.closed:
+            _warn_of_drop(self)
             self.abandon()
 
     def _check(self) -> None:
@@ -204,13 +237,23 @@ class FileWriter(io.BufferedIOBase):
             raise ValueError(f"the file is closed: {self.name}")
 
 
-def open(url: str, mode: str = "rb", *, encoding: str | None = None, store: StoreOptions | None = None) -> Any:
+def open(
+    url: str,
+    mode: str = "rb",
+    *,
+    encoding: str | None = None,
+    errors: str | None = None,
+    newline: str | None = None,
+    store: StoreOptions | None = None,
+) -> Any:
     """Opens a file of a store.
 
     Args:
         url: URL, or a path.
         mode: "rb" to read, "wb" to write; "r" and "w" for text.
         encoding: Encoding of text, by default UTF-8.
+        errors: Treatment of what the encoding does not have, as in the built-in `open`.
+        newline: Ends of lines, as in the built-in `open`: "" leaves them as they are, for the module csv.
         store: Settings that differ from the environment's.
 
     Returns:
@@ -221,8 +264,21 @@ def open(url: str, mode: str = "rb", *, encoding: str | None = None, store: Stor
         ConfigError: An argument is wrong.
     """
     mode = one_of("mode", mode, ("rb", "wb", "r", "w", "rt", "wt"))
-    file = (FileReader if mode.startswith("r") else FileWriter)(url, store)
-    return file if mode.endswith("b") else _Text(file, encoding=encoding or "utf-8")
+    kind = FileReader if mode.startswith("r") else FileWriter
+    if mode.endswith("b"):
+        if (encoding, errors, newline) != (None, None, None):
+            raise ConfigError(f'encoding, errors and newline are for text: pass mode="{mode[0]}", or leave them out')
+        return kind(url, store)
+    try:
+        # Before a request.
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding or "utf-8", errors=errors, newline=newline)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ConfigError(f"encoding, errors and newline are those of the built-in open, but {error}") from None
+    file = kind(url, store)
+    if kind is FileWriter and codecs.lookup(encoding or "utf-8").name in ("utf-16", "utf-32"):
+        # A text file that has no positions leaves the mark of the byte order out.
+        file.write("".encode(encoding))
+    return _Text(file, encoding=encoding or "utf-8", errors=errors, newline=newline)
 
 
 class _Text(io.TextIOWrapper):
@@ -241,4 +297,11 @@ class _Text(io.TextIOWrapper):
         except (AttributeError, ValueError):
             return
         if isinstance(file, FileWriter) and not file.closed:
+            _warn_of_drop(file)
             file.abandon()
+
+
+def _warn_of_drop(file: FileWriter) -> None:
+    # Wrappers such as that of gzip.open leave the file that they were given open. A forked process has copies of files.
+    if file._upload is not None and file._pid == os.getpid():
+        _log.warning("%s is not written: its file object was dropped without close(). Use it in a with block", file.name)

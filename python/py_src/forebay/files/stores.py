@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _forebay, remotes
-from ..arguments import byte_size, flag, seconds, text, whole
+from ..arguments import byte_size, flag, path, seconds, several, text, whole
 from ..errors import ConfigError
 
 __all__ = ["StoreOptions", "opened", "remove_files", "url_of"]
@@ -115,10 +115,8 @@ os.register_at_fork(after_in_child=_reset_lock)
 
 
 def url_of(name: str, url: Any) -> str:
-    """Returns a URL or path as text."""
-    if isinstance(url, os.PathLike):
-        url = os.fspath(url)
-    return text(name, url)
+    """Returns a URL or path as text, with the home directory in place of `~`."""
+    return path(name, url, "a URL or a path")
 
 
 def remove_files(urls: Iterable[Any], *, store: StoreOptions | None = None) -> None:
@@ -133,4 +131,4 @@ def remove_files(urls: Iterable[Any], *, store: StoreOptions | None = None) -> N
     """
     if isinstance(urls, (str, bytes)):
         raise ConfigError('urls must be a sequence of URLs: pass ["s3://bucket/file"] for one')
-    opened(store).remove([url_of("urls", getattr(url, "url", url)) for url in urls])
+    opened(store).remove([url_of("urls", getattr(url, "url", url)) for url in several("urls", urls, "URLs")])

@@ -170,6 +170,16 @@ class S3Reader(io.BufferedIOBase):
         with _raising():
             return file.readinto(buffer)
 
+    def read1(self, size: int = -1, /) -> bytes:
+        file = self._open()
+        with _raising():
+            return file.read1(size)
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        file = self._open()
+        with _raising():
+            return file.readline(size)
+
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         if not isinstance(offset, int):
             raise TypeError(f"integer argument expected, got {type(offset).__name__!r}")
