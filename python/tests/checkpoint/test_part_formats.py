@@ -112,7 +112,14 @@ def test_a_file_that_is_not_safetensors_is_an_error(tmp_path, text, message):
 
 
 def test_what_safetensors_has_no_place_for_is_refused_before_anything_is_written(tmp_path):
-    for obj in ([torch.ones(1)], {1: torch.ones(1)}, {"a": 1}, {"a": torch.ones(1, dtype=torch.complex128)}):
+    for obj in (
+        [torch.ones(1)],
+        {1: torch.ones(1)},
+        {"a": 1},
+        {"a": torch.ones(1, dtype=torch.complex128)},
+        {"a": torch.ones(1, device="meta")},
+        {"__metadata__": torch.ones(1)},
+    ):
         with pytest.raises(fb.ConfigError, match='format="safetensors"'):
             checkpoint.save(obj, tmp_path / "step-1", format="safetensors")
     assert not (tmp_path / "step-1").exists()

@@ -188,6 +188,31 @@ def test_keep_counts_only_the_checkpoints_next_to_it(place):
     assert left == {"another-run/step-1", "step-3"}
 
 
+def test_retain_leaves_other_runs_alone(place):
+    for run in ("a", "b"):
+        for step in (1, 2):
+            checkpoint.save(state(step), f"{place}/{run}/step-{step}", step=step)
+    assert checkpoint.retain(place, 1) == []
+    assert checkpoint.retain(f"{place}/a", 1) == [f"{place}/a/step-1"]
+    left = {found.url.removeprefix(f"{place}/") for found in checkpoint.steps(place)}
+    assert left == {"a/step-2", "b/step-1", "b/step-2"}
+
+
+@pytest.mark.parametrize("url", ["", "/", "//", "file://", "s3://", "s3:///"])
+def test_an_address_that_names_no_folder_is_an_error_and_not_an_absent_checkpoint(url):
+    for call in (
+        checkpoint.latest,
+        checkpoint.steps,
+        checkpoint.load,
+        checkpoint.remove,
+        checkpoint.remove_incomplete,
+        lambda url: checkpoint.retain(url, 1),
+        lambda url: checkpoint.save(state(), url),
+    ):
+        with pytest.raises(fb.ConfigError, match="has to be that of a folder"):
+            call(url)
+
+
 def test_arguments_are_checked(tmp_path):
     for arguments, message in [
         ({"step": -1}, "step"),
@@ -200,8 +225,6 @@ def test_arguments_are_checked(tmp_path):
     ]:
         with pytest.raises(fb.ConfigError, match=message):
             checkpoint.save(state(), tmp_path / "x", **arguments)
-    with pytest.raises(fb.ConfigError, match="url has to be that of a folder"):
-        checkpoint.save(state(), "s3:///")
     assert not (tmp_path / "x").exists()
 
 

@@ -284,7 +284,7 @@ def test_a_file_is_read_like_any_other(folder):
         assert file.read() == b""
 
 
-def test_lines_are_found_in_the_bytes_at_hand(tmp_path):
+def test_lines_are_found_in_the_bytes_that_have_arrived(tmp_path):
     path = tmp_path / "lines"
     lines = [b"\n", b"a" * 300_000 + b"\n", b"b\n" * 3, b"c" * (9 << 20) + b"\n", b"end"]
     path.write_bytes(b"".join(lines))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._forebay import hex_digest, is_url
+from ..arguments import shown
 from ..errors import ChecksumError, ConfigError, FormatError, NotFoundError, UnsupportedError
 from ..files import StoreOptions
 from ..files import open as open_file
@@ -60,9 +61,15 @@ class Commit:
 
 
 def folder_of(name: str, url: Any) -> str:
-    """Returns the URL of a folder as lists have it: without a slash at the end, local paths from the root."""
-    url = url_of(name, url).removeprefix("file://").rstrip("/")
-    return url if is_url(url) or not url else os.path.abspath(url)
+    """Returns the URL of a folder as lists have it: without a slash at the end, local paths from the root.
+
+    Raises:
+        ConfigError: It is empty, such as that of a variable without a value, a scheme alone or the root of the file system.
+    """
+    given, url = url, url_of(name, url).removeprefix("file://").rstrip("/")
+    if not url or url.endswith(":"):
+        raise ConfigError(f"{name} has to be that of a folder, but it is {shown(given)}")
+    return url if is_url(url) else os.path.abspath(url)
 
 
 def plain(name: str, value: Any) -> Any:

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..arguments import flag, shown, whole
+from ..arguments import flag, whole
 from ..errors import ChecksumError, ConfigError, Error, FormatError, NotFoundError
 from ..files import StoreOptions
 from . import commit, retention
@@ -45,8 +45,6 @@ class Folder:
     ) -> None:
         self.url = commit.folder_of("url", url)
         self.parent = self.url.rpartition("/")[0]
-        if not self.url or self.url.endswith(":"):
-            raise ConfigError(f"url has to be that of a folder, but it is {shown(url)}")
         self.step = None if step is None else whole("step", step)
         self.data = plain_state(data)
         self.metadata = commit.plain("metadata", metadata)
@@ -92,8 +90,7 @@ class Folder:
         except Error as error:
             _log.warning("older checkpoints of %s are not removed, since they cannot be read: %s", self.parent, error)
             return []
-        # Those in folders of the parent may be of other runs.
-        return [each for each in found if each.url.rpartition("/")[0] == self.parent and each.url != self.url]
+        return [each for each in retention.inside(self.parent, found) if each.url != self.url]
 
     def commit(self, parts: Iterable[Part]) -> Commit:
         """Makes the folder a checkpoint, and removes what it replaces and those that `keep` leaves no room for."""

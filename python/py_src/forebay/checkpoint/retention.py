@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import logging
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,7 @@ __all__ = [
     "clear",
     "clear_all_but",
     "find",
+    "inside",
     "latest",
     "remove",
     "remove_incomplete",
@@ -163,13 +165,14 @@ def latest(prefix: Any, *, store: StoreOptions | None = None) -> Checkpoint | No
 
 
 def retain(prefix: Any, keep: int, *, store: StoreOptions | None = None) -> list[str]:
-    """Removes the oldest checkpoints under a folder, with all files in their folders.
+    """Removes the oldest checkpoints in a folder, with all files in their folders.
 
     Only those that are whole are counted and removed, so the newest whole one always stays. One that a newer version of
-    forebay has saved stays as well, with a warning in the log.
+    forebay has saved stays as well, with a warning in the log. Checkpoints in folders of the folder, which may be those of
+    other runs, are neither counted nor removed.
 
     Args:
-        prefix: URL or path of the folder.
+        prefix: URL or path of the folder, that of one run.
         keep: Number of checkpoints that stay, at least 1.
         store: Settings that differ from the environment's.
 
@@ -179,7 +182,13 @@ def retain(prefix: Any, keep: int, *, store: StoreOptions | None = None) -> list
     Raises:
         AccessError: The store denies the removal.
     """
-    return remove_oldest(survey(prefix, store), whole("keep", keep, least=1), store)
+    keep = whole("keep", keep, least=1)
+    return remove_oldest(inside(folder_of("prefix", prefix), survey(prefix, store)), keep, store)
+
+
+def inside(folder: str, found: Iterable[Found]) -> list[Found]:
+    """Returns the checkpoints of a folder that are not in folders of it: those may be of other runs."""
+    return [each for each in found if each.url.rpartition("/")[0] == folder]
 
 
 def remove_oldest(found: list[Found], keep: int, store: StoreOptions | None) -> list[str]:

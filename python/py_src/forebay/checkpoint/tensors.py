@@ -37,6 +37,9 @@ _DTYPES = {
 }
 """Names of types in the format and in torch."""
 
+_METADATA = "__metadata__"
+"""Key of a header that is not the name of a tensor."""
+
 _HEADER_MAX = 100_000_000
 """Bytes of a header that other readers accept."""
 
@@ -53,11 +56,14 @@ def check(obj: Any) -> None:
     import torch
 
     other = 'save other objects with format="torch"'
-    if not isinstance(obj, Mapping) or not all(isinstance(name, str) for name in obj):
-        raise ConfigError(f'format="safetensors" takes a dict of tensors by name, and this is {shown(type(obj))}: {other}')
+    takes = 'format="safetensors" takes a dict of tensors by name'
+    if not isinstance(obj, Mapping):
+        raise ConfigError(f"{takes}, and this is {shown(type(obj))}: {other}")
     for name, tensor in obj.items():
-        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided:
-            raise ConfigError(f'format="safetensors" takes a dict of tensors by name, and {name} is none of them: {other}')
+        if not isinstance(name, str) or name == _METADATA:
+            raise ConfigError(f"{takes}, and {shown(name)} is no name in this format: {other}")
+        if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.is_meta:
+            raise ConfigError(f"{takes}, and {name} is no tensor with memory: {other}")
         if tensor.dtype not in _names():
             raise ConfigError(f'format="safetensors" has no name for {tensor.dtype}, the type of {name}: {other}')
 
@@ -113,7 +119,7 @@ def _empty(text: bytes, start: int, size: int) -> tuple[dict[str, Any], dict[int
     saved, places = {}, {}
     try:
         header = json.loads(text)
-        header.pop("__metadata__", None)
+        header.pop(_METADATA, None)
         for name, entry in header.items():
             begin, end = entry["data_offsets"]
             tensor = torch.empty(entry["shape"], dtype=getattr(torch, _DTYPES[entry["dtype"]]))
