@@ -2,12 +2,15 @@
 
 import collections
 import json
+import signal
+import sys
 import threading
 
 import pytest
 
 import forebay as fb
 from forebay import checkpoint
+from forebay.checkpoint.saving import Saving
 
 torch = pytest.importorskip("torch")
 
@@ -254,6 +257,34 @@ def test_a_save_behind_training_has_the_state_of_its_call(place):
     live["epoch"] = 7
     assert equal(saving.wait().load(), state(1)) and saving.is_done
     assert saving.wait().url == f"{place}/step-1"
+
+
+def test_a_save_continues_after_an_interrupt_of_its_wait():
+    may_end = threading.Event()
+    saving = Saving(lambda: may_end.wait() and "saved")
+    main = threading.main_thread().ident
+
+    def interrupt():
+        while not is_waiting(sys._current_frames()[main]):
+            pass
+        signal.pthread_kill(main, signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        threading.Thread(target=interrupt).start()
+        saving.wait()
+    # The interpreter waits for the threads that are alive for it.
+    alive = [thread.name for thread in threading.enumerate() if thread.is_alive()]
+    assert "forebay-checkpoint" in alive and not saving.is_done
+    may_end.set()
+    assert saving.wait() == "saved" and saving.is_done
+
+
+def is_waiting(frame):
+    """Returns true for a frame of the module threading below `Saving.wait`."""
+    is_inner = frame.f_code.co_filename == threading.__file__
+    while frame is not None and frame.f_code is not Saving.wait.__code__:
+        frame = frame.f_back
+    return is_inner and frame is not None
 
 
 def test_the_next_save_raises_the_error_of_the_one_before(place):

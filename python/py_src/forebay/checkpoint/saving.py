@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -27,9 +28,9 @@ class Saving:
 
     def __init__(self, action: Any) -> None:
         self._action, self._checkpoint, self._error = action, None, None
+        self._pid, self._ended = os.getpid(), threading.Event()
         # Not a daemon: the interpreter waits for it.
-        self._thread = threading.Thread(target=self._run, name="forebay-checkpoint")
-        self._thread.start()
+        threading.Thread(target=self._run, name="forebay-checkpoint").start()
 
     def _run(self) -> None:
         try:
@@ -38,11 +39,19 @@ class Saving:
             self._error = error
         # The copy of the state is free from here on.
         self._action = None
+        self._ended.set()
 
     @property
     def is_done(self) -> bool:
         """True after the commit, and after a failure."""
-        return not self._thread.is_alive()
+        return self._ended.is_set() or self._pid != os.getpid()
+
+    def join(self) -> None:
+        """Waits for the end. A forked process does not have the thread, and returns at once."""
+        # Not by Thread.join: after an interrupt in it, Python 3.12 and older take the thread for one that has ended, and end
+        # around it.
+        if not self.is_done:
+            self._ended.wait()
 
     def wait(self) -> Checkpoint:
         """Waits for the commit.
@@ -53,7 +62,7 @@ class Saving:
         Raises:
             Error: The save has failed, on this rank or on another one; there is no checkpoint.
         """
-        self._thread.join()
+        self.join()
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -69,9 +78,10 @@ _behind: Saving | None = None
 def wait_for_last() -> None:
     """Waits for the save behind training, if there is one, and raises its error unless that was raised before."""
     global _behind
-    last, _behind = _behind, None
-    if last is not None:
-        last._thread.join()
+    if _behind is not None:
+        _behind.join()
+        # Not before: after an interrupt, the next save waits again.
+        last, _behind = _behind, None
         if last._error is not None:
             last.wait()
 
