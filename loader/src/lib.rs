@@ -66,6 +66,7 @@
 //!   the calling thread and fetches shards ahead with one thread.
 //! * [`indexing`]: indexes after the samples of a shard, which let a crop skip the rest of a picture.
 //! * [`objects`]: objects of stores as they are, by their URLs; [`output`]: remote folders as destinations of a writer.
+//! * [`sources`]: data sets without an `index.json`, such as lists of tars.
 //! * [`verify`]: comparison of a data set's files with its index, and their repair.
 
 pub mod batch;
@@ -86,6 +87,7 @@ pub mod objects;
 pub mod order;
 pub mod output;
 mod pipeline;
+pub mod sources;
 pub mod state;
 pub mod stats;
 pub mod store;

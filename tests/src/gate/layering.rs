@@ -33,6 +33,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("objects", &["sync", "error", "clock", "stats", "topology", "store"]),
     // Remote folders as the writer's destinations.
     ("output", &["sync", "error", "clock", "stats", "topology", "format", "store"]),
+    // Pure. Messages show addresses without their secrets.
+    ("sources", &["error", "format", "store::redact"]),
     ("cache", &["io", "memory", "sync", "clock", "stats", "error", "order::ids", "format::hash", "format::index"]),
     // Types that pipeline and loader pass to each other; each may use everything below.
     ("config", BELOW_PIPELINE),
@@ -47,13 +49,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("loader", ALL),
 ];
 const BELOW_PIPELINE: &[&str] = &[
-    "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "cache",
-    "output", "config", "catalog", "batch", "delivery", "dlpack", "state",
+    "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "sources",
+    "cache", "output", "config", "catalog", "batch", "delivery", "dlpack", "state",
 ];
 const BELOW_LOADER: &[&str] = BELOW_PIPELINE;
 const ALL: &[&str] = &[
-    "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "cache",
-    "output", "config", "catalog", "batch", "delivery", "dlpack", "state", "pipeline",
+    "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "sources",
+    "cache", "output", "config", "catalog", "batch", "delivery", "dlpack", "state", "pipeline",
 ];
 
 /// Parts of a module that most of its other parts must not use, and the parts that may.

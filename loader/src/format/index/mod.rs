@@ -14,6 +14,7 @@ mod shard;
 pub use digests::Digests;
 pub(super) use emit::{ShardSettings, config};
 pub use folder::describe_folder;
+pub(crate) use parse::check_basename;
 pub use shard::{FileInfo, FilePair, INDEX_BASENAME, INDEX_BYTES_MAX, Index, Shard, VERSION};
 
 /// Returns true if `bytes` are a whole JSON document, as an index is.

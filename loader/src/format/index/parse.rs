@@ -289,7 +289,7 @@ fn xsv(object: &JsonObject<'_>, kind: XsvKind) -> Result<Layout> {
 }
 
 /// Rejects a path that leaves the index's directory, or that the cache uses for its own files.
-fn check_basename(path: &str) -> Result<()> {
+pub(crate) fn check_basename(path: &str) -> Result<()> {
     let reject = |why: &str| Err(Error::format(format!("the file name {} {why}", Brief(&Json::from(path)))));
     if path.is_empty() || path.len() > PATH_BYTES_MAX || path.split('/').any(|name| name.len() > NAME_BYTES_MAX) {
         return reject("is empty or longer than a file system takes");

@@ -1,0 +1,26 @@
+//! Data sets that have no `index.json`: the list of their shards, from the texts that people have.
+//!
+//! ```text
+//!   "s3://b/train-{000..146}.tar"        names: braces --> pipes --> place and common folder
+//!        |                                                              |
+//!        +---- shard_names ----> ShardNames { root: "s3://b", names: ["train-000.tar", ..] }
+//!                                             |                          |
+//!                                      opened as a remote         keys below it
+//! ```
+//!
+//! * [`names`]: the addresses of tars as WebDataset's users write them, to one folder and names below it. `braces`
+//!   expands braces, `pipes` finds the address in a command of `pipes_table`, `place` splits addresses, `wildcards` matches names of a
+//!   listing, `packing` has the extensions of tars.
+//!
+//! All of it is pure: texts and bytes in, values out. The catalog asks the stores.
+
+mod braces;
+pub mod names;
+mod packing;
+mod pipes;
+mod pipes_table;
+mod place;
+mod wildcards;
+
+pub use names::{Names, ShardNames, shard_names};
+pub use packing::Packing;

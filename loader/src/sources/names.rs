@@ -1,0 +1,328 @@
+//! Lists of tars as WebDataset's users write them: `s3://b/train-{000..146}.tar::pipe:aws s3 cp s3://b/extra.tar -`.
+//!
+//! * `::` separates lists, and braces expand as in Python's package `braceexpand`.
+//! * `pipe:` and a usual command is the address that the command reads. No command is run.
+//! * `*` and `?` are wildcards: the names are known after the folder is listed.
+//! * All tars of a list are below one folder of one store, which is opened like any remote.
+
+use super::packing::Packing;
+use super::place::{Location, is_web, without_query};
+use super::wildcards::{is_pattern, matches};
+use super::{braces, pipes};
+use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::index::check_basename;
+use crate::store::redact;
+use std::collections::HashSet;
+
+pub use super::braces::NAMES_MAX;
+
+/// Most names with a wildcard in a list, since each is compared with every file of the folder.
+const PATTERNS_MAX: usize = 1000;
+
+/// Tars of a data set, in the order of their list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardNames {
+    /// Address of the longest folder that all tars have in common: a remote without a slash at its end (but for `/`).
+    pub root: String,
+    /// Paths of the tars below `root`.
+    pub names: Names,
+}
+
+/// Paths of tars below a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// All of them. They differ from each other.
+    Listed(Vec<String>),
+    /// Paths of which at least one has a wildcard. [`matching`] makes the list, from all files below the folder.
+    Patterns(Vec<String>),
+}
+
+/// Returns the tars of a `remote`; `None` if it is not a list of tars but the folder of a data set.
+///
+/// A list has an entry whose name ends like a tar's, or one that starts with `pipe:`. A folder whose name ends in `.tar`
+/// needs a slash at its end to be one.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] for braces without counterpart, more than [`NAMES_MAX`] names, pipes of other commands, names
+/// that are no tars, are used twice, or are in several places; [`ErrorKind::Unsupported`] for addresses with a query and
+/// for compressions that cannot be read.
+pub fn shard_names(list: &str) -> Result<Option<ShardNames>> {
+    let has_pipe = list.split("::").any(|part| part.starts_with(PIPE));
+    let urls = match expand(list, NAMES_MAX) {
+        Ok(urls) => urls,
+        // A folder may have any name.
+        Err(_) if !has_pipe && !["tar", "tgz"].iter().any(|end| list.contains(end)) => return Ok(None),
+        Err(e) => return Err(e.with("remote", redact(list))),
+    };
+    if !has_pipe && !urls.iter().any(|url| !matches!(Packing::of(without_query(url).0), Ok(None))) {
+        return Ok(None);
+    }
+    let urls = urls.into_iter().map(read_by_pipe).collect::<Result<Vec<_>>>()?;
+    urls.iter().try_for_each(|url| check(url))?;
+    let locations = urls.iter().map(|url| Location::parse(url)).collect::<Result<Vec<_>>>()?;
+    let common = common_folders(&locations)?;
+    let Some(first) = locations.first() else { return Ok(None) };
+    let root = first.folder(common);
+    let names = locations.iter().map(|location| location.name(common)).collect::<Result<Vec<_>>>()?;
+    names.iter().try_for_each(|name| check_name(name))?;
+    // A web server's names have no wildcard: `check` rejects those.
+    let patterns = if is_web(&root) { 0 } else { names.iter().filter(|name| is_pattern(name)).count() };
+    if patterns > PATTERNS_MAX {
+        return Err(Error::config(format!(
+            "more than {PATTERNS_MAX} names have a wildcard: use wildcards in place of braces"
+        )));
+    }
+    let names = if patterns > 0 { Names::Patterns(names) } else { Names::Listed(unique(names)?) };
+    Ok(Some(ShardNames { root, names }))
+}
+
+/// Returns the tars of [`Names::Patterns`], given the paths of all files below the folder: for each pattern the files
+/// that match it, sorted, and each name without a wildcard as it is.
+///
+/// # Errors
+///
+/// [`ErrorKind::NotFound`] for a pattern that no file matches; [`ErrorKind::Config`] if a file matches twice.
+pub fn matching(patterns: &[String], files: &[String]) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for pattern in patterns {
+        if !is_pattern(pattern) {
+            names.push(pattern.clone());
+            continue;
+        }
+        let mut found: Vec<_> = files.iter().filter(|file| matches(pattern, file)).cloned().collect();
+        if found.is_empty() {
+            let message = "no file matches the pattern, in which * and ? are wildcards within one part of a path";
+            return Err(Error::new(ErrorKind::NotFound, message).with("pattern", pattern));
+        }
+        found.sort_unstable();
+        found.iter().try_for_each(|name| check_name(name))?;
+        names.append(&mut found);
+    }
+    if names.len() > NAMES_MAX {
+        return Err(Error::config(format!("more than {NAMES_MAX} files match: make several streams")));
+    }
+    unique(names)
+}
+
+/// Start of an entry that is a command.
+const PIPE: &str = "pipe:";
+
+fn expand(list: &str, names_max: usize) -> Result<Vec<String>> {
+    let mut urls = Vec::new();
+    for part in list.split("::") {
+        urls.append(&mut braces::expand(part, names_max - urls.len())?);
+    }
+    Ok(urls)
+}
+
+fn read_by_pipe(url: String) -> Result<String> {
+    match url.strip_prefix(PIPE) {
+        Some(command) => pipes::address(command),
+        None => Ok(url),
+    }
+}
+
+/// Checks that `url` is the address of a tar.
+fn check(url: &str) -> Result<()> {
+    let shown = || redact(url);
+    let (path, has_query) = without_query(url);
+    if url.is_empty() {
+        return Err(Error::config("a list of tars has an empty entry: check its :: and the commas in its braces"));
+    }
+    if url.contains("${") {
+        return Err(Error::config("${...} is not replaced: write its value").with("tar", shown()));
+    }
+    if Packing::of(path).context("tar", shown)?.is_none() {
+        let message = "the list has tars and this, which is none: a tar's name ends in .tar, .tar.gz or the like";
+        return Err(Error::config(message).with("entry", shown()));
+    }
+    if has_query {
+        let message = "an address with a query, such as a presigned one, cannot be read: use the store's own scheme, such \
+                       as s3://, gs://, azure:// or hf://, with its credentials, or the address without the query";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("tar", shown()));
+    }
+    if is_web(url) && is_pattern(url) {
+        let message = "a web server has no listing: write braces, such as {000..146}, in place of *";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("tar", shown()));
+    }
+    if path.split('/').any(|part| part == "**") {
+        return Err(Error::config("** is not a wildcard: write one * for each folder").with("tar", shown()));
+    }
+    Ok(())
+}
+
+/// Applies the rules for the file names of an index, so that each tar can be a file of the cache.
+fn check_name(name: &str) -> Result<()> {
+    check_basename(name).map_err(|e| e.of_kind(ErrorKind::Config).hinting("a tar's address cannot have such a part"))
+}
+
+/// Returns the number of folders that all have in common.
+fn common_folders(locations: &[Location<'_>]) -> Result<usize> {
+    let Some(first) = locations.first() else { return Ok(0) };
+    let mut common = first.plain_folders();
+    for location in locations {
+        if location.place != first.place {
+            let shown = |location: &Location<'_>| match location.place {
+                "" | "/" => location.folder(0),
+                place => redact(place).into_owned(),
+            };
+            let message = "the tars of a list are in two places: make one stream for each";
+            return Err(Error::config(message).with("place", shown(first)).with("place", shown(location)));
+        }
+        let folders = location.parts[..location.plain_folders()].iter().zip(&first.parts[..common]);
+        common = folders.take_while(|(a, b)| a == b).count();
+    }
+    Ok(common)
+}
+
+fn unique(names: Vec<String>) -> Result<Vec<String>> {
+    let mut seen = HashSet::with_capacity(names.len());
+    match names.iter().find(|name| !seen.insert(name.as_str())) {
+        Some(name) => Err(Error::config(
+            "a tar is in the list twice: remove one, and use `repeat` of a stream for samples that are seen more often",
+        )
+        .with("tar", name)),
+        None => Ok(names),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(list: &str) -> (String, Vec<String>) {
+        match shard_names(list).expect(list).expect(list) {
+            ShardNames { root, names: Names::Listed(names) } => (root, names),
+            ShardNames { names: Names::Patterns(patterns), .. } => panic!("{list}: {patterns:?}"),
+        }
+    }
+
+    #[test]
+    fn tars_are_names_below_their_common_folder() {
+        for (list, root, names) in [
+            ("s3://b/t/x-{00..02}.tar", "s3://b/t", &["x-00.tar", "x-01.tar", "x-02.tar"] as &[&str]),
+            ("s3://b/{a,b}/x.tar", "s3://b", &["a/x.tar", "b/x.tar"]),
+            ("s3://b/t/{a,b}/{0..1}.tgz", "s3://b/t", &["a/0.tgz", "a/1.tgz", "b/0.tgz", "b/1.tgz"]),
+            ("s3://b/t/b.tar::s3://b/t/a.tar", "s3://b/t", &["b.tar", "a.tar"]),
+            ("s3://b/t/b.tar::s3://b/tt/a.tar", "s3://b", &["t/b.tar", "tt/a.tar"]),
+            ("s3://b/t/b.tar::s3://b/t/u/a.tar", "s3://b/t", &["b.tar", "u/a.tar"]),
+            ("s3://b/t/u/b.tar::s3://b/t/a.tar", "s3://b/t", &["u/b.tar", "a.tar"]),
+            ("s3://b/x.tar", "s3://b", &["x.tar"]),
+            ("/data/x.tar", "/data", &["x.tar"]),
+            ("/x.tar", "/", &["x.tar"]),
+            ("//data//./x.tar", "/data", &["x.tar"]),
+            ("x.tar.gz", ".", &["x.tar.gz"]),
+            ("./x.tar::y.tar", ".", &["x.tar", "y.tar"]),
+            ("../a/x.tar", "../a", &["x.tar"]),
+            ("file:///data/x.tar::/data/y.tar", "/data", &["x.tar", "y.tar"]),
+            ("file://localhost/data/x.tar", "/data", &["x.tar"]),
+            ("https://h:81/a%20b/x%20y.tar", "https://h:81/a%20b", &["x y.tar"]),
+            ("http://h/x{0..1}.tar", "http://h", &["x0.tar", "x1.tar"]),
+            ("hf://datasets/o/n/x.tar", "hf://datasets/o/n", &["x.tar"]),
+            ("hf://datasets/o/n@refs/pr/1/t/x.tar", "hf://datasets/o/n@refs/pr/1/t", &["x.tar"]),
+            ("azure://a.blob.core.windows.net/c/x.tar", "azure://a.blob.core.windows.net/c", &["x.tar"]),
+            ("azure://c@a/x.tar", "azure://c@a", &["x.tar"]),
+            ("azure-dl://c/x.tar", "azure-dl://c", &["x.tar"]),
+            ("oci://b@n/t/x.tar", "oci://b@n/t", &["x.tar"]),
+            ("dbfs:/Volumes/a/b/c/x.tar", "dbfs:/Volumes/a/b/c", &["x.tar"]),
+            ("sftp://me:secret@h:22/t/x.tar", "sftp://me:secret@h:22/t", &["x.tar"]),
+            ("pipe:aws s3 cp s3://b/t/{0..1}.tar - || true", "s3://b/t", &["0.tar", "1.tar"]),
+            ("pipe:curl -s -L https://h/t/0.tar::https://h/t/1.tar", "https://h/t", &["0.tar", "1.tar"]),
+            ("pipe:cat /data/0.tar", "/data", &["0.tar"]),
+            ("/data/\\{a\\}.tar", "/data", &["{a}.tar"]),
+            ("/data/{a}.tar", "/data", &["{a}.tar"]),
+        ] {
+            let (found_root, found) = listed(list);
+            assert_eq!((found_root.as_str(), found), (root, names.iter().map(|n| (*n).to_owned()).collect()), "{list}");
+        }
+    }
+
+    #[test]
+    fn the_folder_of_a_data_set_is_not_a_list_of_tars() {
+        for remote in [
+            "",
+            "data",
+            "/data/train",
+            "s3://b/train",
+            "s3://b/train/",
+            "s3://b/{a,b}",
+            "/data/x.tar/",
+            "/data/{x",
+            "/data/{0..99999999999}",
+            "/data/a::b",
+            "https://h/get?file=x.tar",
+            "me:secret@h:/x",
+            "s3://b/x.tar.d",
+        ] {
+            assert_eq!(shard_names(remote).expect(remote), None, "{remote}");
+        }
+    }
+
+    #[test]
+    fn wildcards_are_left_to_a_listing() {
+        for (list, root, patterns) in [
+            ("s3://b/t/*.tar", "s3://b/t", &["*.tar"] as &[&str]),
+            ("/data/{a,b}/*.tar", "/data", &["a/*.tar", "b/*.tar"]),
+            ("/data/*/x?.tar", "/data", &["*/x?.tar"]),
+            ("/data/a/x.tar::/data/a/b*/y.tar", "/data/a", &["x.tar", "b*/y.tar"]),
+        ] {
+            let names = Names::Patterns(patterns.iter().map(|n| (*n).to_owned()).collect());
+            assert_eq!(shard_names(list).expect(list), Some(ShardNames { root: root.to_owned(), names }), "{list}");
+        }
+        let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let files = texts(&["b/2.tar", "index.json", "b/1.tar", "a/1.tar", "a/1.tar.idx"]);
+        let names = |patterns: &[&str]| matching(&texts(patterns), &files);
+        assert_eq!(names(&["b/*.tar", "x.tar", "a/?.tar"]).expect("found"), ["b/1.tar", "b/2.tar", "x.tar", "a/1.tar"]);
+        assert_eq!(names(&["c/*.tar"]).expect_err("none").kind(), ErrorKind::NotFound);
+        let e = names(&["b/*.tar", "*/1.tar"]).expect_err("twice");
+        assert!(e.to_string().contains("twice") && e.to_string().contains("b/1.tar"), "{e}");
+    }
+
+    #[test]
+    fn the_lists_share_the_bound_of_their_names() {
+        assert_eq!(expand("{0..3}::{0..3}", 8).expect("as many as allowed").len(), 8);
+        let e = expand("{0..3}::{0..3}", 7).expect_err("one more");
+        assert!(e.to_string().contains("more names"), "{e}");
+    }
+
+    #[test]
+    fn a_wrong_list_names_the_entry_and_the_change() {
+        for (list, kind, says) in [
+            ("s3://a/x.tar::s3://b/x.tar", ErrorKind::Config, "one stream for each (place s3://a, place s3://b)"),
+            ("s3://a/x.tar::gs://a/x.tar", ErrorKind::Config, "place gs://a"),
+            ("s3://a/x.tar::/data/x.tar", ErrorKind::Config, "place s3://a, place /)"),
+            ("x.tar::/data/x.tar", ErrorKind::Config, "place ., place /)"),
+            ("hf://datasets/o/n/x.tar::hf://datasets/o/m/x.tar", ErrorKind::Config, "place hf://datasets/o/m"),
+            ("sftp://me:secret@h/x.tar::sftp://h/x.tar", ErrorKind::Config, "place sftp://...@h"),
+            ("/data/{0..2}.tar::/data/1.tar", ErrorKind::Config, "twice: remove one, and use `repeat` of a stream"),
+            ("/data/x.tar::file:///data/x.tar", ErrorKind::Config, "(tar x.tar)"),
+            ("s3://b/x.tar::s3://b/y.zip", ErrorKind::Config, "this, which is none"),
+            ("s3://b/x.tar::s3://b/train", ErrorKind::Config, "(entry s3://b/train)"),
+            ("s3://b/x.tar::", ErrorKind::Config, "empty entry"),
+            ("pipe:cat /data/x", ErrorKind::Config, "(entry /data/x)"),
+            ("pipe:zcat /data/x.tar.gz", ErrorKind::Config, "a pipe is not run"),
+            ("pipe:aws s3 cp s3://b/${NAME}.tar -", ErrorKind::Config, "a pipe is not run"),
+            ("s3://b/${NAME}.tar", ErrorKind::Config, "${...} is not replaced"),
+            ("https://h/x.tar?sig=secret", ErrorKind::Unsupported, "presigned"),
+            ("https://h/x.tar#secret", ErrorKind::Unsupported, "presigned"),
+            ("s3://b/x.tar?versionId=secret", ErrorKind::Unsupported, "(tar s3://b/x.tar)"),
+            ("https://h/*.tar", ErrorKind::Unsupported, "no listing"),
+            ("https://h/a%2Fb.tar", ErrorKind::Unsupported, "%2F"),
+            ("/data/**/x.tar", ErrorKind::Config, "** is not a wildcard"),
+            ("/data/x.tar.xz", ErrorKind::Unsupported, ".tar.gz, .tar.zst"),
+            ("file:data/x.tar", ErrorKind::Config, "three slashes"),
+            ("s3://x.tar", ErrorKind::Config, "whole bucket"),
+            ("s3://b//x.tar", ErrorKind::Config, "no two in a row"),
+            ("a/x.tar::a/../b/x.tar", ErrorKind::Config, "not a plain path"),
+            ("/data/x\n.tar", ErrorKind::Config, "control characters"),
+            ("/data/x-{0..1.tar", ErrorKind::Config, "no counterpart"),
+            ("/data/x-{0..99999999}.tar", ErrorKind::Config, "more names"),
+            ("/data/{0..2000}/*.tar", ErrorKind::Config, "have a wildcard"),
+        ] {
+            let e = shard_names(list).expect_err(list);
+            assert_eq!(e.kind(), kind, "{list}: {e}");
+            assert!(e.to_string().contains(says) && !e.to_string().contains("secret"), "{list}: {e}");
+        }
+    }
+}
