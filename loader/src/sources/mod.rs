@@ -9,12 +9,14 @@
 //! ```
 //!
 //! * [`names`]: the addresses of tars as WebDataset's users write them, to one folder and names below it. `braces`
-//!   expands braces, `pipes` finds the address in a command of `pipes_table`, `place` splits addresses, `wildcards` matches names of a
-//!   listing, `packing` has the extensions of tars.
+//!   expands braces, `pipes` finds the address in a command of `pipes_table`, `place` splits addresses, `wildcards`
+//!   matches names of a listing, `packing` has the extensions of tars.
+//! * [`counts`]: numbers of samples of tars, from the files that other programs leave next to them.
 //!
 //! All of it is pure: texts and bytes in, values out. The catalog asks the stores.
 
 mod braces;
+pub mod counts;
 pub mod names;
 mod packing;
 mod pipes;

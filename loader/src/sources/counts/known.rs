@@ -1,0 +1,52 @@
+//! Facts about a tar that a file next to it has.
+
+use crate::error::{Error, Result};
+use crate::format::json;
+use serde_json::{Map, Value as Json};
+
+/// Facts about one tar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Number of its samples.
+    pub samples: u64,
+    /// Its size in bytes, where the file has it.
+    pub bytes: Option<u64>,
+}
+
+/// Facts about the tar of a path or address, as a file has it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) path: String,
+    pub(super) known: Known,
+}
+
+/// Most samples of a tar. One takes at least a block of 512 bytes, so more would be a file of 500 TB.
+const SAMPLES_MAX: u64 = 1 << 40;
+
+impl Entry {
+    pub(super) fn new(path: &str, samples: u64) -> Self {
+        Self { path: path.to_owned(), known: Known { samples, bytes: None } }
+    }
+}
+
+/// Parses a JSON object.
+pub(super) fn object(bytes: &[u8]) -> Result<Map<String, Json>> {
+    match json::parse(bytes)? {
+        Json::Object(map) => Ok(map),
+        _ => Err(Error::format("a JSON object is expected")),
+    }
+}
+
+/// Reads a number of samples, which some programs write as a text or as a float.
+pub(super) fn samples(value: &Json) -> Result<u64> {
+    let number = match value {
+        Json::Number(number) => number.as_u64().or_else(|| {
+            let float =
+                number.as_f64().filter(|float| (0.0..SAMPLES_MAX as f64).contains(float) && float.fract() == 0.0);
+            float.map(|float| float as u64)
+        }),
+        Json::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    number.filter(|number| *number <= SAMPLES_MAX).ok_or_else(|| Error::format("a number of samples is expected"))
+}
