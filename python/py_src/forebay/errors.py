@@ -105,7 +105,7 @@ class FullError(Error, OSError):
 
 
 class StateError(Error, ValueError):
-    """A checkpoint does not belong to this loader's plan."""
+    """A checkpoint does not belong to this loader's plan, or its folder to this save."""
 
     kind = "state"
 

@@ -8,6 +8,7 @@ import torch.distributed.checkpoint as dcp  # noqa: E402
 from test_ranks import run  # noqa: E402
 from torch.distributed.checkpoint.api import CheckpointException  # noqa: E402
 from torch.distributed.checkpoint.default_planner import DefaultSavePlanner  # noqa: E402
+from torch.distributed.checkpoint.planner import SavePlanner  # noqa: E402
 
 import forebay as fb  # noqa: E402
 from forebay import checkpoint  # noqa: E402
@@ -211,6 +212,32 @@ def test_a_writer_with_a_step_is_for_one_save(place):
         assert_equal(found, state())
 
 
+@pytest.fixture
+def caching(monkeypatch):
+    """Planner that caches its plans, which torch keeps for all later planners."""
+    for name in [name for name in vars(SavePlanner) if name.startswith("_cached")]:
+        monkeypatch.setattr(SavePlanner, name, {})
+    return DefaultSavePlanner(enable_plan_caching=True)
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_plans_that_are_cached_do_not_spoil_the_folder_of_an_unfinished_save(place, caching, is_cached):
+    def save(step):
+        dcp.save(state(), storage_writer=StorageWriter(f"{place}/{step}"), planner=caching)
+
+    if is_cached:
+        save(1)
+    dcp.save(state(), storage_writer=StorageWriter(f"{place}/2"))
+    fb.remove_files([f"{place}/2/commit.json"])
+    with pytest.raises(CheckpointException, match="remove it by forebay.checkpoint.remove"):
+        save(2)
+    assert not checkpoint.steps(f"{place}/2")
+    checkpoint.remove(f"{place}/2")
+    if is_cached:
+        save(2)
+        assert_equal(loaded(f"{place}/2"), state())
+
+
 def test_other_numbers_of_ranks_load_their_shards(place, tmp_path):
     common = """
         import torch.distributed.checkpoint as dcp
@@ -259,7 +286,7 @@ def test_a_rank_that_fails_leaves_no_checkpoint(place, tmp_path):
         parts.PartWriter._append = write
         found["latest"] = str(checkpoint.latest(url))
         dcp.save({f"rank-{rank}": torch.ones(10)}, storage_writer=StorageWriter(f"{url}/1"))
-        found["again"] = sorted(checkpoint.latest(url).parts)
+        found["again"] = sorted(name.rpartition("/")[2] for name in checkpoint.latest(url).parts)
     """
     again = [".metadata", "__0_0.distcp", "__1_0.distcp"]
     assert run(body, tmp_path, place, 2) == [{"failed": {"1": "no room here"}, "latest": "None", "again": again}] * 2

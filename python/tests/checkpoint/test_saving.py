@@ -10,6 +10,10 @@ import pytest
 
 import forebay as fb
 from forebay import checkpoint
+from forebay.checkpoint import saving
+from forebay.checkpoint.folder import Folder
+from forebay.checkpoint.formats import FORMATS
+from forebay.checkpoint.group import Alone
 from forebay.checkpoint.saving import Saving
 
 torch = pytest.importorskip("torch")
@@ -214,6 +218,75 @@ def test_an_address_that_names_no_folder_is_an_error_and_not_an_absent_checkpoin
     ):
         with pytest.raises(fb.ConfigError, match="has to be that of a folder"):
             call(url)
+
+
+@pytest.mark.parametrize("was_saved", [False, True])
+def test_of_two_jobs_that_save_to_one_folder_the_last_to_begin_has_a_whole_checkpoint(place, was_saved):
+    url = f"{place}/last"
+    if was_saved:
+        checkpoint.save(state(0), url)
+    first, second = (
+        saving.Writer(Folder(url, overwrite=True), Alone(), state(number), True, FORMATS["torch"]) for number in (1, 2)
+    )
+    starts = [writer._folder.begin() for writer in (first, second)]
+    parts = [writer._write(start) for writer, start in ((second, starts[1]), (first, starts[0]))]
+    with pytest.raises(fb.StateError, match="another save to .*/last has begun"):
+        first._folder.commit(parts[1:])
+    second._folder.commit(parts[:1])
+    assert equal(checkpoint.load(url), state(2))
+
+
+def test_a_checkpoint_without_a_token_loads_and_is_replaced(place):
+    url = f"{place}/last"
+    checkpoint.save(state(1), url)
+    # As versions before wrote it.
+    write(f"{url}/begun.json", b'{"format": "forebay checkpoint", "version": 1}')
+    assert equal(checkpoint.latest(place).load(), state(1))
+    checkpoint.save(state(2), url, overwrite=True)
+    assert equal(checkpoint.load(url), state(2))
+    fb.remove_files([f"{url}/commit.json"])
+    write(f"{url}/begun.json", b'{"format": "forebay checkpoint", "version": 1}')
+    checkpoint.save(state(3), url)
+    assert equal(checkpoint.load(url), state(3))
+
+
+def test_a_refused_save_leaves_nothing_and_does_not_disturb_another_one(place):
+    url = f"{place}/last"
+    checkpoint.save(state(1), url)
+    saves = saving.Writer(Folder(url, overwrite=True), Alone(), state(2), True, FORMATS["torch"])
+    start = saves._folder.begin()
+    with pytest.raises(fb.ConfigError, match="is a checkpoint already"):
+        checkpoint.save(state(3), url)
+    saves._folder.commit([saves._write(start)])
+    assert equal(checkpoint.load(url), state(2)) and len(list(fb.list_files(f"{url}/"))) == 3
+
+
+def test_what_a_save_leaves_that_was_killed_at_its_start_is_removed(place):
+    write(f"{place}/1/begun-{'0' * 32}.json", b"{}")
+    assert checkpoint.steps(place) == [] and checkpoint.remove_incomplete(place, age=0) == [f"{place}/1"]
+    assert list(fb.list_files(f"{place}/")) == []
+
+
+@pytest.mark.parametrize("right", ["remove_files", "token_of"])
+def test_a_save_needs_no_right_to_remove_or_to_read(place, monkeypatch, right):
+    from forebay.checkpoint import marks
+
+    def denied(*_, **__):
+        raise fb.AccessError("denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(marks, right, denied)
+        checkpoint.save(state(1), f"{place}/1")
+    assert equal(checkpoint.latest(place).load(), state(1))
+
+
+def test_a_save_whose_parts_are_removed_meanwhile_fails(place):
+    writer = saving.Writer(Folder(f"{place}/1"), Alone(), state(), True, FORMATS["torch"])
+    part = writer._write(writer._folder.begin())
+    assert checkpoint.remove_incomplete(place, age=0) == [f"{place}/1"]
+    with pytest.raises(fb.StateError, match="or the folder was removed"):
+        writer._folder.commit([part])
+    assert checkpoint.steps(place) == []
 
 
 def test_arguments_are_checked(tmp_path):

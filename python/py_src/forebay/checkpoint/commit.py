@@ -16,13 +16,10 @@ from ..files import StoreOptions
 from ..files import open as open_file
 from ..files.stores import url_of
 
-__all__ = ["BEGUN", "BLOCK", "COMMIT", "HASH", "Commit", "Part", "begin", "folder_of", "parse", "plain", "read", "write"]
+__all__ = ["BLOCK", "COMMIT", "FORMAT", "HASH", "VERSION", "Commit", "Part", "folder_of", "parse", "plain", "read", "write"]
 
 COMMIT = "commit.json"
 """Name of the file that makes a folder a checkpoint."""
-
-BEGUN = "begun.json"
-"""Name of the file that marks a folder as that of a checkpoint, whole or not."""
 
 BLOCK = 8 << 20
 """Bytes of a block, which has its own digest. It is also one request, so that a range is verified as it arrives."""
@@ -30,7 +27,8 @@ BLOCK = 8 << 20
 HASH = "xxh3_128"
 """Hash of a block: it detects damage at the speed of memory, and is no protection against an attacker."""
 
-_FORMAT, _VERSION = "forebay checkpoint", 1
+FORMAT, VERSION = "forebay checkpoint", 1
+"""Format that the files of a checkpoint state, and its version."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,8 @@ def _other_key(value: Any) -> str | None:
 def write(url: str, commit: Commit, store: StoreOptions | None) -> None:
     """Makes the folder `url` a checkpoint."""
     body = {
-        "format": _FORMAT,
-        "version": _VERSION,
+        "format": FORMAT,
+        "version": VERSION,
         "step": commit.step,
         "time": commit.time.isoformat(),
         "hash": HASH,
@@ -121,12 +119,6 @@ def write(url: str, commit: Commit, store: StoreOptions | None) -> None:
     }
     with open_file(f"{url}/{COMMIT}", "wb", store=store) as file:
         file.write(json.dumps(body | {"digest": _digest(body)}, indent=1).encode())
-
-
-def begin(url: str, store: StoreOptions | None) -> None:
-    """Marks the folder `url` as that of a checkpoint."""
-    with open_file(f"{url}/{BEGUN}", "wb", store=store) as file:
-        file.write(json.dumps({"format": _FORMAT, "version": _VERSION}).encode())
 
 
 def read(url: str, store: StoreOptions | None) -> Commit:
@@ -153,11 +145,11 @@ def parse(file: str, text: bytes) -> Commit:
     """Returns the commit that is the content of `file`. It raises what `read` does."""
     try:
         body = json.loads(text)
-        if body["format"] != _FORMAT:
+        if body["format"] != FORMAT:
             raise ValueError(f"the format is {body['format']!r}")
-        if body["version"] != _VERSION:
+        if body["version"] != VERSION:
             raise UnsupportedError(
-                f"{file} has version {body['version']} of the format, and this release reads version {_VERSION}: use the "
+                f"{file} has version {body['version']} of the format, and this release reads version {VERSION}: use the "
                 "release that saved it, or a newer one"
             )
         recorded = body.pop("digest")

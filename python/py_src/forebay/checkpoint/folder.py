@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..arguments import flag, whole
-from ..errors import ChecksumError, ConfigError, Error, FormatError, NotFoundError
+from ..errors import AccessError, ChecksumError, ConfigError, Error, FormatError, NotFoundError, StateError
 from ..files import StoreOptions
-from . import commit, retention
+from . import commit, marks, retention
 from .commit import Commit, Part
 
 __all__ = ["Folder", "state_of"]
@@ -50,7 +50,7 @@ class Folder:
         self.metadata = commit.plain("metadata", metadata)
         self.overwrite, self.store = flag("overwrite", overwrite), store
         self.keep = None if keep is None else whole("keep", keep, least=1)
-        self._replaces = False
+        self._is_first, self._token = False, ""
         if self.keep is not None and (not self.parent or self.parent.endswith(":/")):
             raise ConfigError(f"keep removes older checkpoints next to {self.url}: save to a folder inside of another one")
 
@@ -58,23 +58,63 @@ class Folder:
         """Prepares the folder for its parts.
 
         Returns:
-            Start of their names. A checkpoint that is replaced stays whole until the commit, so new parts have other names.
+            Start of their names, which is empty in a new folder. In another one it differs for each save: a checkpoint that is
+            replaced stays whole until the commit, and an unfinished save may be that of a job that still runs.
 
         Raises:
             ConfigError: It is a checkpoint, and `overwrite` is not set.
+            StateError: Another save has begun at the same time.
         """
-        self._replaces = False
-        found = retention.find(self.url, self.store)
+        token = self._token = secrets.token_hex(16)
+        marks.announce(self.url, token, self.store)
+        try:
+            self._is_first = self._names(self._find()) == {marks.name_of(token)}
+            marks.begin(self.url, token, self.store)
+        finally:
+            marks.withdraw(self.url, token, self.store)
+        if self._is_first:
+            return ""
+        # Nothing is removed that a later save has written: it is not in this list, or the token has changed.
+        found = self._find()
+        self._check_is_last()
         if found is not None:
-            if found.has_commit and not self.overwrite:
-                raise ConfigError(f"{self.url} is a checkpoint already: save to another URL, or pass overwrite=True")
-            if found.has_commit and (old := self._committed()) is not None:
-                retention.clear_all_but(found, {commit.COMMIT, commit.BEGUN, *old.parts}, self.store)
-                self._replaces = True
-                return f"{secrets.token_hex(4)}/"
+            self._clear(found)
+        return f"{token[:8]}/"
+
+    def _clear(self, found: retention.Found) -> None:
+        """Removes what unfinished saves have left."""
+        old = self._committed() if found.has_commit else None
+        if old is None:
             retention.clear(found, self.store)
-        commit.begin(self.url, self.store)
-        return ""
+        else:
+            retention.clear_all_but(found, {commit.COMMIT, marks.BEGUN, *old.parts}, self.store)
+
+    def _find(self) -> retention.Found | None:
+        """Lists the folder. It raises ConfigError for a checkpoint that may not be replaced."""
+        found = retention.find(self.url, self.store)
+        if found is not None and found.has_commit and not self.overwrite:
+            raise ConfigError(f"{self.url} is a checkpoint already: save to another URL, or pass overwrite=True")
+        return found
+
+    def _names(self, found: retention.Found | None) -> set[str]:
+        """Returns the names of the commit and the marks of the folder."""
+        places = [file.url.rpartition("/") for file in (found.files if found is not None else [])]
+        return {
+            name for folder, _, name in places if folder == self.url and (name == commit.COMMIT or marks.is_mark(name))
+        }
+
+    def _check_is_last(self) -> None:
+        """Raises StateError if this save is not the one that began last."""
+        try:
+            last = marks.token_of(self.url, self.store)
+        except AccessError:
+            # A job may have the right to write alone, and its parts are in the store by now.
+            return
+        if last != self._token:
+            raise StateError(
+                f"another save to {self.url} has begun, or the folder was removed: let one save at a time use a folder, and "
+                "remove no unfinished saves of jobs that run"
+            )
 
     def _committed(self) -> Commit | None:
         """Returns the commit of the checkpoint that is replaced; None if it is damaged."""
@@ -93,7 +133,11 @@ class Folder:
         return [each for each in retention.inside(self.parent, found) if each.url != self.url]
 
     def commit(self, parts: Iterable[Part]) -> Commit:
-        """Makes the folder a checkpoint, and removes what it replaces and those that `keep` leaves no room for."""
+        """Makes the folder a checkpoint, and removes what it replaces and those that `keep` leaves no room for.
+
+        Raises:
+            StateError: Another save has begun, or the folder was removed. The parts are gone, or will be.
+        """
         named = {part.name: part for part in parts}
         others = [] if self.keep is None else self._others()
         time = datetime.datetime.now(datetime.timezone.utc)
@@ -101,12 +145,18 @@ class Folder:
             # It is the newest one also where the clock of another machine was ahead.
             time = max(time, max(whole_ones) + datetime.timedelta(microseconds=1))
         done = Commit(self.step, time, named, self.data, self.metadata)
+        self._check_is_last()
         commit.write(self.url, done, self.store)
         try:
-            if self._replaces and (found := retention.find(self.url, self.store)) is not None:
-                retention.clear_all_but(found, {commit.COMMIT, commit.BEGUN, *named}, self.store)
+            found = None if self._is_first else retention.find(self.url, self.store)
+            # After the list, so that it has no parts of a later save.
+            self._check_is_last()
+            if found is not None:
+                retention.clear_all_but(found, {commit.COMMIT, marks.BEGUN, *named}, self.store)
             if self.keep is not None:
                 retention.remove_oldest(others, self.keep - 1, self.store)
+        except StateError:
+            raise
         except Error as error:
             # The checkpoint is whole, so training continues.
             _log.warning("what %s replaces cannot be removed: %s", self.url, error)

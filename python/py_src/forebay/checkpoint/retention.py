@@ -15,8 +15,9 @@ from ..arguments import seconds, whole
 from ..errors import ChecksumError, FormatError, NotFoundError, UnsupportedError
 from ..files import File, StoreOptions, list_files, load_files, remove_files
 from . import commit
-from .commit import BEGUN, COMMIT, Commit, folder_of
+from .commit import COMMIT, Commit, folder_of
 from .loading import Checkpoint
+from .marks import BEGUN, is_mark
 
 __all__ = [
     "Found",
@@ -74,7 +75,7 @@ def survey(prefix: str, store: StoreOptions | None, *, reads: bool = True) -> li
     prefix = folder_of("prefix", prefix)
     files = list(list_files(f"{prefix}/", store=store))
     places = [file.url.rpartition("/") for file in files]
-    found = {folder: Found(folder) for folder, _, name in places if name in (BEGUN, COMMIT)}
+    found = {folder: Found(folder) for folder, _, name in places if name == COMMIT or is_mark(name)}
     for file, (folder, _, name) in zip(files, places):
         # A file belongs to the nearest folder above it.
         while folder not in found and len(folder) > len(prefix):

@@ -126,6 +126,7 @@ def save(
 
     Raises:
         ConfigError: An argument is wrong, or the folder is a checkpoint and `overwrite` is not set.
+        StateError: Another save to the folder has begun since, or the folder was removed.
         AccessError, NetworkError, FullError: The store does not take it.
     """
     global _behind

@@ -157,10 +157,17 @@ class StorageWriter(filesystem.FileSystemWriter):
         return [dataclasses.replace(plan, storage_data=_Names(self._root, name)) for plan, name in zip(plans, names)]
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
-        if self._folder.overwrite and getattr(planner, "_enable_plan_caching", False):
-            raise ConfigError(
-                "a planner with enable_plan_caching repeats the names of files, and overwrite needs other ones: use one of both"
-            )
+        if getattr(planner, "_enable_plan_caching", False):
+            if self._folder.overwrite:
+                raise ConfigError(
+                    "a planner with enable_plan_caching repeats the names of files, and overwrite needs other ones: use one of both"
+                )
+            # The names are those of an earlier save, and only the coordinator has those of this one.
+            if self._root or plan.storage_data.root:
+                raise ConfigError(
+                    f"a planner with enable_plan_caching repeats the names of files, and {self.path} needs other ones after a save "
+                    "that was not finished: remove it by forebay.checkpoint.remove before the job starts, or cache no plans"
+                )
         done: Future[list[WriteResult]] = Future()
         done.set_result(self._write(plan, planner) if plan.items else [])
         return done

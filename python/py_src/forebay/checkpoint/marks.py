@@ -1,0 +1,72 @@
+"""Marks of the saves that begin in a folder.
+
+`begun.json` has the token of the save that began last, which alone may commit. A save compares it with its own token before it
+commits, and again afterwards: a save that begins in between removes the parts of the one before it, so that one must fail.
+Only a conditional write would close the gap between the first comparison and the commit, which may replace a commit there.
+
+Saves that begin at the same time must not write to the same parts. So a save announces itself, by a file with its token in the
+name, before it lists the folder, and withdraws that file after `begun.json` is written: of any two, one finds a file of the
+other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+
+from ..errors import AccessError, NotFoundError
+from ..files import StoreOptions, remove_files
+from ..files import open as open_file
+from .commit import FORMAT, VERSION
+
+__all__ = ["BEGUN", "announce", "begin", "is_mark", "name_of", "token_of", "withdraw"]
+
+BEGUN = "begun.json"
+"""Name of the file that marks a folder as that of a checkpoint, whole or not."""
+
+_MARK = re.compile(r"begun(-[0-9a-f]+)?\.json")
+
+
+def is_mark(name: str) -> bool:
+    """Returns true for the name of a file that this module writes."""
+    return _MARK.fullmatch(name) is not None
+
+
+def name_of(token: str) -> str:
+    """Returns the name of the file that announces the save with the token."""
+    return f"begun-{token}.json"
+
+
+def announce(url: str, token: str, store: StoreOptions | None) -> None:
+    """Writes the file that the other saves to the folder `url` will find."""
+    _write(f"{url}/{name_of(token)}", token, store)
+
+
+def begin(url: str, token: str, store: StoreOptions | None) -> None:
+    """Makes the save with the token the last one that has begun in the folder `url`."""
+    _write(f"{url}/{BEGUN}", token, store)
+
+
+def withdraw(url: str, token: str, store: StoreOptions | None) -> None:
+    """Removes the file of `announce`. Where removals are denied it stays, and has no effect."""
+    with contextlib.suppress(AccessError):
+        remove_files([f"{url}/{name_of(token)}"], store=store)
+
+
+def token_of(url: str, store: StoreOptions | None) -> str | None:
+    """Returns the token of the save that began last in the folder `url`; None if there is none."""
+    try:
+        with open_file(f"{url}/{BEGUN}", "rb", store=store) as file:
+            text = file.read()
+    except NotFoundError:
+        return None
+    try:
+        return json.loads(text)["token"]
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _write(file: str, token: str, store: StoreOptions | None) -> None:
+    with open_file(file, "wb", store=store) as opened:
+        opened.write(json.dumps({"format": FORMAT, "version": VERSION, "token": token}).encode())
