@@ -336,15 +336,28 @@ def test_a_save_continues_after_an_interrupt_of_its_wait():
     may_end = threading.Event()
     saving = Saving(lambda: may_end.wait() and "saved")
     main = threading.main_thread().ident
+    interrupts = []
+
+    def raise_once(*_):
+        interrupts.append(1)
+        if len(interrupts) == 1:
+            raise KeyboardInterrupt
 
     def interrupt():
-        while not is_waiting(sys._current_frames()[main]):
-            pass
-        signal.pthread_kill(main, signal.SIGINT)
+        # A signal just before the wait does not end it, so there are several.
+        while not interrupts:
+            if is_waiting(sys._current_frames()[main]):
+                signal.pthread_kill(main, signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
-        threading.Thread(target=interrupt).start()
-        saving.wait()
+    before = signal.signal(signal.SIGINT, raise_once)
+    sender = threading.Thread(target=interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            sender.start()
+            saving.wait()
+        sender.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     # The interpreter waits for the threads that are alive for it.
     alive = [thread.name for thread in threading.enumerate() if thread.is_alive()]
     assert "forebay-checkpoint" in alive and not saving.is_done
