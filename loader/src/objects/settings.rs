@@ -64,6 +64,9 @@ pub fn settings_from_json(json: &str) -> Result<StoreConfig> {
         download_timeout: timeout.map_err(|_| Error::config("the timeout must be a number of seconds above 0"))?,
         ..StoreConfig::default()
     };
+    // A writer of shards has several files in flight, and here one object may be all that is written: with fewer parts, a
+    // latency of 50 ms would be most of the time of a fast link.
+    config.upload_bytes = config.uploads_in_flight * config.upload_part_bytes;
     if let Some(bytes) = settings.part_bytes {
         let bytes =
             usize::try_from(bytes).map_err(|_| Error::config("the part size is beyond this machine's memory"))?;
@@ -104,6 +107,16 @@ mod tests {
         assert_eq!((s3.region.as_deref(), s3.anonymous), (Some("eu-north-1"), true));
         assert_eq!((config.part_bytes, config.upload_part_bytes), (5 << 20, 5 << 20));
         assert!(settings_from_json("{}").expect("valid").s3.is_none(), "read when a bucket is opened");
+    }
+
+    #[test]
+    fn one_object_may_have_as_many_parts_in_flight_as_there_are_requests() {
+        for json in ["{}", r#"{"part_bytes": 5242880}"#] {
+            let config = settings_from_json(json).expect("valid");
+            assert!(config.upload_bytes >= config.uploads_in_flight * config.upload_part_bytes, "{json}");
+        }
+        let config = settings_from_json(r#"{"part_bytes": 1073741824}"#).expect("valid");
+        assert_eq!(config.upload_bytes, 4 << 30, "of large parts, fewer");
     }
 
     #[test]
