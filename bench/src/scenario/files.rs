@@ -55,17 +55,18 @@ pub(crate) struct FilesArgs {
 const SCRIPT: (&str, &str) = ("load.py", include_str!("../../scripts/store/load.py"));
 
 /// Clients, by their names in `load.py`.
-const CLIENTS: [&str; 6] = [
+const CLIENTS: [&str; 7] = [
     "forebay",
     "s3torchconnector",
-    S3TORCHCONNECTOR_THREADS,
+    "s3torchconnector, threads",
     "boto3, threads",
     "s3fs",
     "multi-storage-client, Rust, threads",
+    "LitData, raw",
 ];
 
-/// Client that has no streams.
-const S3TORCHCONNECTOR_THREADS: &str = "s3torchconnector, threads";
+/// Clients that have no streams.
+const WITHOUT_STREAMS: [&str; 2] = ["s3torchconnector, threads", "LitData, raw"];
 
 /// Task of every client.
 struct Task {
@@ -107,8 +108,8 @@ pub(crate) fn run(args: &FilesArgs) -> Result<Report> {
     let serving = Serving { threads: args.clients.server_threads, ..Serving::default() };
     let server = Server::embedded(&args.data, serving)?;
     for task in &tasks {
-        for client in CLIENTS.into_iter().filter(|client| task.kind != "members" || *client != S3TORCHCONNECTOR_THREADS)
-        {
+        let is_able = |client: &&str| task.kind != "members" || !WITHOUT_STREAMS.contains(client);
+        for client in CLIENTS.into_iter().filter(is_able) {
             let settings = json!({
                 "task": task.kind, "prefix": task.prefix, "threads": args.threads, "workers": task.workers,
                 "batch_size": task.batch_size,
