@@ -3,12 +3,15 @@
 //! Opening a catalogue fetches every stream's `index.json` (or reads the cached one and compares it), opens its cache
 //! directory and numbers all shards in the order of the streams. No shard is read.
 
+mod index_origin;
 mod open;
 mod store_set;
 mod stream;
+mod tars;
 
 use crate::cache::{CacheGroup, check_limit, disk_bytes};
 use crate::config::LoaderConfig;
+use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
 use crate::format::{Layout, Shard};
 use crate::order::{DataSetShape, ShardId};
@@ -26,7 +29,7 @@ pub(crate) use stream::{IndexedStream, Stream};
 pub(crate) struct Catalog {
     streams: Vec<Stream>,
     shape: DataSetShape,
-    /// Distinct layouts of all shards, usually one.
+    /// Distinct layouts of all shards, usually one, with the columns that are read.
     layouts: Vec<Arc<Layout>>,
     /// Index into `layouts` of each shard.
     layout_of: Vec<u16>,
@@ -48,7 +51,9 @@ impl Catalog {
         let opener = Opener { config, stats, topology, network, outside, stores: StoreSet::default() };
         let opened = opener.open_all()?;
         check_cache_limit(config.cache_limit, &opened)?;
-        Self::assemble(opened, config.cache_limit, config.allow_unsafe_types, stats)
+        let mut catalog = Self::assemble(opened, config.cache_limit, config.allow_unsafe_types, stats)?;
+        catalog.project(config.fields.as_deref());
+        Ok(catalog)
     }
 
     /// Opens the cache directories of streams whose indexes have been read. They hold at most `cache_limit` bytes
@@ -88,6 +93,16 @@ impl Catalog {
             }
         }
         Ok(Self { streams, shape, layouts, layout_of })
+    }
+
+    /// Reduces layouts of which some samples lack columns to the columns of `fields`.
+    fn project(&mut self, fields: Option<&[(String, FieldSpec)]>) {
+        let wanted = fields.map(|fields| fields.iter().flat_map(|(_, field)| field.columns()).collect::<Vec<_>>());
+        for layout in &mut self.layouts {
+            if let Some(projected) = layout.projected(wanted.as_deref()) {
+                *layout = Arc::new(projected);
+            }
+        }
     }
 
     /// Samples per shard and stream.

@@ -24,6 +24,7 @@ use crate::config::LoaderConfig;
 use crate::decode::FieldPlan;
 use crate::delivery::{Delivery, HostDelivery};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Layout, ShardFormat};
 use crate::order::Resume;
 use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
 use crate::state::State;
@@ -169,7 +170,10 @@ impl Loader {
             layout = layout.with_room(sample_bytes, slot_bytes_max);
         }
         let layout = Arc::new(layout);
-        let use_indexes = fields.iter().map(|fields| fields.has_pictures()).collect();
+        let has_trailer = |layout: &Arc<Layout>| layout.format == ShardFormat::Mds;
+        let use_indexes =
+            fields.iter().zip(catalog.layouts()).map(|(fields, layout)| fields.has_pictures() && has_trailer(layout));
+        let use_indexes = use_indexes.collect();
         let open = Arc::new(OpenShards::new(catalog.clone(), use_indexes, &config, &stats));
         Ok(Self {
             planner,

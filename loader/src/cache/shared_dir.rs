@@ -25,6 +25,8 @@ const UNKNOWN: u8 = u8::MAX;
 #[derive(Debug)]
 pub(super) struct SharedDir {
     pub(super) path: PathBuf,
+    /// Folder of the shards: the same one, unless they are read in another place.
+    files: PathBuf,
     /// The process that made this value; a forked child must not use it.
     process: u32,
     pub(super) shards: Arc<ShardSet>,
@@ -139,7 +141,7 @@ impl SharedDir {
     ///
     /// `Stale` when another data set of this process uses the directory with different shards; errors of the file
     /// system.
-    pub(super) fn join(path: &Path, shards: Arc<ShardSet>) -> Result<Arc<Self>> {
+    pub(super) fn join(path: &Path, files: Option<&Path>, shards: Arc<ShardSet>) -> Result<Arc<Self>> {
         let failed = |e| Error::from_io(e, "the cache directory cannot be used").with("directory", path.display());
         let meta = std::fs::metadata(path).map_err(failed)?;
         if !meta.is_dir() {
@@ -164,12 +166,12 @@ impl SharedDir {
             }
             return Ok(dir);
         }
-        let dir = Arc::new(Self::new(std::path::absolute(path).map_err(failed)?, shards, watch.clone()));
+        let dir = Arc::new(Self::new(std::path::absolute(path).map_err(failed)?, files, shards, watch.clone()));
         dirs.insert((meta.dev(), meta.ino()), Arc::downgrade(&dir));
         Ok(dir)
     }
 
-    fn new(path: PathBuf, shards: Arc<ShardSet>, watch: Arc<Watch>) -> Self {
+    fn new(path: PathBuf, files: Option<&Path>, shards: Arc<ShardSet>, watch: Arc<Watch>) -> Self {
         let below: BTreeSet<&str> = shards.names().filter_map(|n| n.rfind('/').map(|at| &n[..=at])).collect();
         let below = below.into_iter().map(|prefix| (path.join(prefix), prefix.to_owned()));
         let folders = std::iter::once((path.clone(), String::new())).chain(below).collect();
@@ -179,6 +181,7 @@ impl SharedDir {
             open: Mutex::new(HashMap::new()),
             shards,
             locks: Mutex::new(DirLocks::new(&path)),
+            files: files.map_or_else(|| path.clone(), Path::to_owned),
             path,
             admission: Mutex::new(()),
             watch,
@@ -220,7 +223,7 @@ impl SharedDir {
 
     /// Returns the path of `file`.
     pub(super) fn path_of(&self, file: &FileInfo) -> PathBuf {
-        self.path.join(&*file.basename)
+        self.files.join(&*file.basename)
     }
 
     /// Returns the last known state of `shard` on disk, which is read now if it is not known.

@@ -17,6 +17,8 @@ use std::time::Duration;
 pub(crate) struct StreamCacheConfig {
     /// The stream's directory on local disk (`local/split`).
     pub(crate) dir: PathBuf,
+    /// Folder of the shards, if they are read where they are and the directory has the index alone.
+    pub(crate) files: Option<PathBuf>,
     /// All shards of the stream's index.
     pub(crate) shards: Arc<ShardSet>,
     /// Absent shards can be fetched. Without a remote nothing is ever deleted.
@@ -104,7 +106,7 @@ impl StreamCache {
                     .with("directory", config.dir.display())
             })?;
         }
-        let dir = SharedDir::join(&config.dir, config.shards.clone())?;
+        let dir = SharedDir::join(&config.dir, config.files.as_deref(), config.shards.clone())?;
         let counters = CacheCounters {
             published: stats.counter("cache_published"),
             published_bytes: stats.counter("cache_published_bytes"),

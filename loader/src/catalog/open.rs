@@ -1,12 +1,16 @@
 //! Opening of a loader's streams: their indexes are fetched, or read from the cache and compared.
 
+use super::index_origin::{Document, IndexOrigin};
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
+use super::tars::Tars;
 use crate::cache::{IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, record_remote, stale};
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::index::{INDEX_BYTES_MAX, describe_folder, is_document};
+use crate::format::index::describe_folder;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index, Shard};
+use crate::sources::names::matching;
+use crate::sources::{Names, ShardNames, shard_names};
 use crate::stats::Stats;
 use crate::store::{Outside, Remote, Simulation, StoreConfig, ThreadStart, is_url, local_folder, redact};
 use crate::sync::{Arc, scope};
@@ -72,6 +76,11 @@ impl Opener<'_> {
     }
 
     fn open(&self, stream: &StreamConfig) -> Result<IndexedStream> {
+        if let Some(remote) = &stream.remote
+            && let Some(list) = shard_names(remote)?
+        {
+            return self.open_tars(stream, list).context("stream", || redact(remote));
+        }
         let stream = &absolute(stream);
         let split = stream.split.as_deref().unwrap_or("");
         let name = match &stream.remote {
@@ -82,14 +91,12 @@ impl Opener<'_> {
     }
 
     fn open_named(&self, stream: &StreamConfig, name: &str) -> Result<IndexedStream> {
-        let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
-        let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
-        let remote = match stream.remote {
-            Some(_) => Some(self.stores.open(name, self.store_config(stream), self.stats, &self.network.clock)?),
-            None => None,
+        let opened = |folder: PathBuf, remote| {
+            let place = Place { name, folder, files: None, remote };
+            self.opened(stream, place, &Document)
         };
-        let opened = |folder, remote| self.opened(stream, name, folder, remote, validate_hash);
-        let Some(remote) = remote else { return opened(cache_folder(stream, name)?, None) };
+        let Some(_) = stream.remote else { return opened(cache_folder(stream, name)?, None) };
+        let remote = self.remote(stream, name)?;
         if let (None, Some(folder)) = (&stream.local, local_folder(name)) {
             // A folder on this machine is read in place, unless its shards must be unpacked.
             if !folder.join(INDEX_BASENAME).exists() {
@@ -103,45 +110,71 @@ impl Opener<'_> {
         opened(cache_folder(stream, name)?, Some(remote))
     }
 
-    /// Reads the index of `folder`, fetched from `remote` if necessary.
-    fn opened(
-        &self,
-        stream: &StreamConfig,
-        name: &str,
-        folder: PathBuf,
-        remote: Option<Remote>,
-        validate_hash: Option<HashAlgo>,
-    ) -> Result<IndexedStream> {
+    /// Opens a stream of tars.
+    fn open_tars(&self, stream: &StreamConfig, list: ShardNames) -> Result<IndexedStream> {
+        if stream.split.as_deref().is_some_and(|split| !split.is_empty()) {
+            return Err(Error::config("`split` is a folder of a data set: write it into the addresses of the tars"));
+        }
+        let stream = &absolute(&StreamConfig { remote: Some(list.root), ..stream.clone() });
+        let name = stream.remote.as_deref().unwrap_or("");
+        let config = self.store_config(stream);
+        let (described, names) = match list.names {
+            Names::Listed(names) => (names.join("\n"), names),
+            Names::Patterns(patterns) => {
+                let found = self.stores.list(name, config.clone(), self.stats, &self.network.clock)?;
+                (patterns.join("\n"), matching(&patterns, &found)?)
+            }
+        };
+        let tars = Tars { names };
+        // Each list has its own folder: the numbers of its shards follow from its index.
+        let cache = match &stream.local {
+            Some(local) => local.clone(),
+            None => default_local(&format!("{name}\n{described}"))?,
+        };
+        let remote = Some(self.remote(stream, name)?);
+        let files = local_folder(name).filter(|_| stream.local.is_none() && tars.are_plain());
+        self.opened(stream, Place { name, folder: cache, files, remote }, &tars)
+    }
+
+    fn remote(&self, stream: &StreamConfig, name: &str) -> Result<Remote> {
+        self.stores.open(name, self.store_config(stream), self.stats, &self.network.clock)
+    }
+
+    /// Reads the index of a stream, fetched from `origin` if necessary.
+    fn opened(&self, stream: &StreamConfig, place: Place<'_>, origin: &dyn IndexOrigin) -> Result<IndexedStream> {
+        let Place { name, folder, files, remote } = place;
+        let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
+        let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
         let mut fetch = || match &remote {
-            Some(remote) => match remote.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document) {
-                Ok((bytes, _)) => Ok(bytes),
-                Err(e) if e.kind() == ErrorKind::NotFound => {
+            Some(remote) => match origin.fetch(remote) {
+                Err(e) if e.kind() == ErrorKind::NotFound && origin.compares() => {
                     Err(local_folder(name).map_or(e, |folder| no_index(&folder)))
                 }
-                Err(e) => Err(e),
+                fetched => fetched,
             },
             None => Err(Error::internal("an index was fetched without a remote")),
         };
         let shown = redact(name);
         // The same folder may have many names.
-        let origin = local_folder(name)
+        let resolved = local_folder(name)
             .map_or_else(|| shown.clone().into_owned(), |folder| resolve(&folder).display().to_string());
         let source = IndexSource {
             dir: &folder,
-            remote: &origin,
-            compares: true,
-            parse: &|bytes| Index::parse(bytes, &format!("{shown}/{INDEX_BASENAME}")),
+            remote: &resolved,
+            compares: origin.compares(),
+            parse: &|bytes| origin.parse(bytes, &shown),
             fetch: if remote.is_some() { Some(&mut fetch) } else { None },
         };
         let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
         let installed = source.install(&self.network.clock, WaitPolicy::new(&|| false, stall_timeout))?;
+        let remote = remote.filter(|_| files.is_none());
         let is_hashed = |shard: &Shard| shard.files().all(|pair| pair.stored().hashes.algos().next().is_some());
         let has_hashes = installed.index.shards.iter().all(is_hashed);
         if let (Some(_), Some(remote)) = (&installed.other_remote, &remote) {
             if !has_hashes && !has_same_shard(&installed.index, &folder, remote)? {
-                return Err(stale(&folder.join(INDEX_BASENAME), &origin));
+                return Err(stale(&folder.join(INDEX_BASENAME), &resolved));
             }
-            record_remote(&folder, &origin);
+            record_remote(&folder, &resolved);
         }
         if let Some(why) = installed.unchecked {
             self.stats.note(format!("the cached index of {shown} is used unchecked: {why}"));
@@ -150,9 +183,10 @@ impl Opener<'_> {
             name: shown.into_owned(),
             cache: StreamCacheConfig {
                 dir: folder,
+                files,
                 shards: Arc::new(ShardSet::new(Arc::new(installed.index))),
                 has_remote: remote.is_some(),
-                remote: remote.as_ref().filter(|_| !has_hashes).map(|_| origin),
+                remote: remote.as_ref().filter(|_| !has_hashes).map(|_| resolved),
                 keep_zip: stream.keep_zip.unwrap_or(self.config.keep_zip),
                 clock: self.network.clock.clone(),
                 ..StreamCacheConfig::default()
@@ -164,6 +198,18 @@ impl Opener<'_> {
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
         })
     }
+}
+
+/// Places of a stream's index and shards.
+struct Place<'a> {
+    /// Name of the remote, with secrets.
+    name: &'a str,
+    /// Folder of the index, and of the shards if they are not read in place.
+    folder: PathBuf,
+    /// Folder of the shards that are read in place.
+    files: Option<PathBuf>,
+    /// Remote of the index, and of shards that are not read in place.
+    remote: Option<Remote>,
 }
 
 /// Returns the error for a remote folder on this machine that has no index.
@@ -247,7 +293,17 @@ fn resolve(path: &Path) -> PathBuf {
 
 /// Returns the remote of `stream` with its split, and the folder for its index and shards. A remote that is a folder on
 /// this machine is that folder, unless its shards must be unpacked.
+///
+/// # Errors
+///
+/// `Unsupported` for a list of tars.
 pub(crate) fn location_of(stream: &StreamConfig) -> Result<(Option<String>, PathBuf)> {
+    if let Some(remote) = &stream.remote
+        && shard_names(remote)?.is_some()
+    {
+        let message = "a list of tars is read by a Loader alone";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("remote", redact(remote)));
+    }
     let stream = &absolute(stream);
     let Some(remote) = &stream.remote else { return Ok((None, cache_folder(stream, "")?)) };
     let name = join(remote, stream.split.as_deref().unwrap_or(""));

@@ -20,18 +20,34 @@ impl StoreSet {
     ///
     /// As [`Stores::new`] and [`Stores::open`].
     pub(crate) fn open(&self, remote: &str, config: StoreConfig, stats: &Arc<Stats>, clock: &Clock) -> Result<Remote> {
+        self.stores(config, stats, clock)?.open(remote)
+    }
+
+    /// Returns the paths of all files below `remote`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stores::new`], [`Stores::open_destination`] and [`Destination::list_all`](crate::store::Destination::list_all).
+    pub(crate) fn list(
+        &self,
+        remote: &str,
+        config: StoreConfig,
+        stats: &Arc<Stats>,
+        clock: &Clock,
+    ) -> Result<Vec<String>> {
+        let files = self.stores(config, stats, clock)?.open_destination(remote)?.list_all("")?;
+        Ok(files.into_iter().map(|file| file.key).collect())
+    }
+
+    fn stores(&self, config: StoreConfig, stats: &Arc<Stats>, clock: &Clock) -> Result<Stores> {
         let key = (config.download_retry, config.download_timeout);
         let mut all = self.0.lock();
         let known = all.iter().find(|(known, _)| *known == key).map(|(_, stores)| stores.clone());
-        let stores = match known {
-            Some(stores) => stores,
-            None => {
-                let stores = Stores::new(config, stats, clock.clone())?;
-                all.push((key, stores.clone()));
-                stores
-            }
-        };
-        drop(all);
-        stores.open(remote)
+        if let Some(stores) = known {
+            return Ok(stores);
+        }
+        let stores = Stores::new(config, stats, clock.clone())?;
+        all.push((key, stores.clone()));
+        Ok(stores)
     }
 }

@@ -111,6 +111,24 @@ pub enum FieldSpec {
     },
 }
 
+impl FieldSpec {
+    /// Columns that the field reads.
+    pub fn columns(&self) -> Vec<&str> {
+        match self {
+            Self::Image { column, .. }
+            | Self::Mask { column, .. }
+            | Self::Scalar { column, .. }
+            | Self::Tokens { column, .. }
+            | Self::Length { column, .. }
+            | Self::Array { column, .. }
+            | Self::Text { column }
+            | Self::Bytes { column }
+            | Self::Json { column } => vec![column],
+            Self::Joint { fields } => fields.iter().flat_map(|(_, field)| field.columns()).collect(),
+        }
+    }
+}
+
 fn uint8() -> DType {
     DType::UInt8
 }

@@ -29,6 +29,8 @@ pub struct Scratch {
     pub(super) spans: Vec<Span>,
     /// Bytes that differ from the sample's, such as unescaped JSON strings.
     pub(super) side: Vec<u8>,
+    /// Per column, a number that splitting needs.
+    pub(super) ranks: Vec<usize>,
 }
 
 /// Place of a column's bytes.

@@ -3,7 +3,7 @@
 use super::columns::{Column, SampleColumns, Scratch};
 use super::encoding::Encoding;
 use super::mds::{self, OmittedColumn};
-use super::{jsonl, xsv};
+use super::{jsonl, tar, xsv};
 use crate::error::{Error, Result};
 use std::ops::Range;
 
@@ -25,6 +25,11 @@ pub enum ShardFormat {
         separator: String,
         /// Text after every row; never empty.
         newline: String,
+    },
+    /// Files in a tar archive, several per sample; offsets by its headers.
+    Tar {
+        /// Columns that some samples lack.
+        optional: Vec<String>,
     },
 }
 
@@ -59,12 +64,13 @@ impl ShardFormat {
             Self::Xsv { kind: XsvKind::Xsv, .. } => "xsv",
             Self::Xsv { kind: XsvKind::Csv, .. } => "csv",
             Self::Xsv { kind: XsvKind::Tsv, .. } => "tsv",
+            Self::Tar { .. } => "tar",
         }
     }
 
     /// Returns true if the offsets are in a separate `.meta` file.
     pub fn is_split(&self) -> bool {
-        !matches!(self, Self::Mds)
+        matches!(self, Self::Jsonl { .. } | Self::Xsv { .. })
     }
 }
 
@@ -131,6 +137,13 @@ impl Layout {
         self.columns.iter().position(|column| column.name == name)
     }
 
+    /// Returns the layout with the columns that a loader of the columns `wanted` reads, or of all without that; `None` if
+    /// it is this one. Only tar files have columns that some samples lack, and names for one of several columns.
+    pub fn projected(&self, wanted: Option<&[&str]>) -> Option<Self> {
+        let ShardFormat::Tar { optional } = &self.format else { return None };
+        Some(tar::projected(self, optional, wanted))
+    }
+
     /// Returns the bytes before and after the value of column `column` in every sample; `None` if they depend on the
     /// sample. A reader can then read the value into its destination, and the rest elsewhere.
     ///
@@ -166,7 +179,7 @@ impl Layout {
     }
 
     fn mds_columns(&self) -> Option<&[Column]> {
-        (!self.format.is_split()).then_some(&*self.columns)
+        (self.format == ShardFormat::Mds).then_some(&*self.columns)
     }
 
     /// Splits a sample without the columns `omitted`, which become empty.
@@ -184,11 +197,12 @@ impl Layout {
         scratch.side.clear();
         match (&self.format, omitted) {
             (ShardFormat::Mds, omitted) => mds::split(&self.columns, sample, omitted, scratch)?,
-            (_, [_, ..]) => return Err(Error::internal("a column of a text format was omitted")),
+            (_, [_, ..]) => return Err(Error::internal("a column of another format than MDS was omitted")),
             (ShardFormat::Jsonl { newline }, []) => jsonl::split(&self.columns, newline, sample, scratch)?,
             (ShardFormat::Xsv { separator, newline, .. }, []) => {
                 xsv::split(&self.columns, separator, newline, sample, scratch)?;
             }
+            (ShardFormat::Tar { optional }, []) => tar::split(&self.columns, optional, sample, scratch)?,
         }
         Ok(SampleColumns::new(sample, scratch))
     }

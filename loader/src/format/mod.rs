@@ -1,9 +1,10 @@
-//! The file formats of MosaicML `streaming`, byte for byte: index, shards, encodings, compression, hashes.
+//! The file formats: index, shards, encodings, compression, hashes. Those of MosaicML `streaming` are the same byte for byte;
+//! [`tar`] has WebDataset's.
 //!
 //! ```text
 //!   index.json --Index::parse--> Index { shards: [Shard { layout: Arc<Layout>, files, samples, .. }] }
 //!                                           |
-//!        small bytes at the front of one file (Shard::table_file, Shard::table_bytes)
+//!                      Shard::table_file, read where it is (ReadAt)
 //!                                           |
 //!                              Shard::offsets --> OffsetTable::range(i)      range of sample i in the data file
 //!                                                        |
@@ -13,7 +14,7 @@
 //! ```
 //!
 //! Every format goes through these four steps, so that the pipeline handles all in the same way: MDS keeps its offsets
-//! at the front of the shard, JSONL and XSV in a separate `.meta` file.
+//! at the front of the shard, JSONL and XSV in a separate `.meta` file; those of a tar file are found by its headers.
 //!
 //! After the last sample of an MDS shard there may be a [`trailer`] with an index of its values.
 //!
@@ -34,7 +35,7 @@
 //! let index = Index::parse(&std::fs::read(folder.path().join("index.json"))?, "index.json")?;
 //! let shard = &index.shards[0];
 //! let file = std::fs::read(folder.path().join(&*shard.raw_data.basename))?;
-//! let (start, len) = shard.offsets(&file[..shard.table_bytes() as usize])?.range(1)?;
+//! let (start, len) = shard.offsets(&file[..])?.range(1)?;
 //! let mut scratch = Scratch::default();
 //! let columns = shard.layout.split(&file[start as usize..][..len as usize], &mut scratch)?;
 //! assert_eq!(Encoding::Int.decode(columns.get(0))?, Value::Int(6));
@@ -54,7 +55,9 @@ pub mod json;
 mod jsonl;
 pub mod layout;
 mod mds;
+mod read_at;
 mod table;
+pub mod tar;
 pub mod trailer;
 pub mod writer;
 mod xsv;
@@ -66,6 +69,7 @@ pub use hash::HashAlgo;
 pub use index::{Digests, FileInfo, FilePair, INDEX_BASENAME, Index, Shard};
 pub use layout::{Layout, ShardFormat, XsvKind};
 pub use mds::OmittedColumn;
+pub use read_at::ReadAt;
 pub use table::{OffsetTable, offset_table};
 pub use trailer::{Trailer, TrailerWriter};
 pub use writer::Writer;

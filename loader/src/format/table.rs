@@ -7,6 +7,12 @@ use crate::error::{Error, Result};
 pub struct OffsetTable {
     /// One more than there are samples; never decreasing; the last is the end of the samples.
     offsets: Box<[u32]>,
+    /// Ends of the samples, if there are other data between them.
+    ends: Option<Box<[u32]>>,
+    /// Bytes of the unit of both.
+    unit: u32,
+    /// Bytes of the data file, whose last unit may be incomplete.
+    data_bytes: u64,
 }
 
 /// Encodes the table of a shard whose samples have these sizes in bytes and start at offset `first` of the data file.
@@ -83,12 +89,40 @@ impl OffsetTable {
         if end > data_bytes || (end < data_bytes && !may_have_trailer) {
             return wrong(offsets.len() - 1, format!("the samples end at {end} in a file of {data_bytes} bytes"));
         }
-        Ok(Self { offsets })
+        Ok(Self { offsets, ends: None, unit: 1, data_bytes })
+    }
+
+    /// Makes a table of samples at `ranges`, in blocks of `block` bytes of a data file of `data_bytes` bytes. The ranges are in
+    /// the file, and each begins at or after the end of the one before.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for a file of more blocks than can be counted.
+    pub(super) fn of_blocks(ranges: &[(u64, u64)], block: u32, data_bytes: u64) -> Result<Self> {
+        let number = |block| {
+            u32::try_from(block)
+                .map_err(|_| Error::format(format!("a file of {data_bytes} bytes is too large for a shard")))
+        };
+        let end = ranges.last().map_or(0, |range| range.1);
+        let offsets = ranges.iter().map(|range| range.0).chain([end]).map(number).collect::<Result<Box<_>>>()?;
+        let has_gaps = ranges.windows(2).any(|pair| pair[0].1 < pair[1].0);
+        let ends = ranges.iter().map(|range| number(range.1));
+        let ends = if has_gaps { Some(ends.collect::<Result<Box<_>>>()?) } else { None };
+        Ok(Self { offsets, ends, unit: block, data_bytes })
     }
 
     /// End of the last sample in the data file.
     pub fn end(&self) -> u64 {
-        self.offsets[self.len()].into()
+        self.byte(self.offsets[self.len()])
+    }
+
+    fn byte(&self, units: u32) -> u64 {
+        (u64::from(units) * u64::from(self.unit)).min(self.data_bytes)
+    }
+
+    /// End of sample `i`, which exists.
+    fn end_of(&self, i: usize) -> u32 {
+        self.ends.as_ref().map_or_else(|| self.offsets[i + 1], |ends| ends[i])
     }
 
     /// Number of samples.
@@ -107,23 +141,25 @@ impl OffsetTable {
     ///
     /// [`crate::ErrorKind::NotFound`] if there is no such sample.
     pub fn range(&self, i: usize) -> Result<(u64, u32)> {
-        match (self.offsets.get(i), i.checked_add(1).and_then(|next| self.offsets.get(next))) {
-            (Some(&start), Some(&end)) => Ok((start.into(), end - start)),
-            _ => Err(Error::new(
-                crate::ErrorKind::NotFound,
-                format!("sample {i} does not exist in a shard of {} samples", self.len()),
-            )),
+        if i < self.len() {
+            let (start, end) = (self.byte(self.offsets[i]), self.byte(self.end_of(i)));
+            // Readers of both formats reject longer samples.
+            return Ok((start, u32::try_from(end - start).unwrap_or(u32::MAX)));
         }
+        Err(Error::new(
+            crate::ErrorKind::NotFound,
+            format!("sample {i} does not exist in a shard of {} samples", self.len()),
+        ))
     }
 
     /// Bytes of memory that the table takes.
     pub fn memory_bytes(&self) -> usize {
-        self.offsets.len() * 4
+        (self.offsets.len() + self.ends.as_ref().map_or(0, |ends| ends.len())) * 4
     }
 
     /// Bytes of the longest sample.
     pub fn sample_bytes_max(&self) -> u32 {
-        self.offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+        (0..self.len()).map(|i| (self.end_of(i) - self.offsets[i]).saturating_mul(self.unit)).max().unwrap_or(0)
     }
 }
 

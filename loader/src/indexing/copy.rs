@@ -105,7 +105,7 @@ impl IndexedCopy {
 
     fn copy(&self, shard: &Shard) -> Result<(Shard, CopiedShard)> {
         let raw = self.read(shard)?;
-        let table = shard.offsets(&raw)?;
+        let table = shard.offsets(&*raw)?;
         let mut samples = Samples { shard, report: CopiedShard::default(), bytes: Vec::new(), sizes: Vec::new() };
         for i in 0..table.len() {
             let (start, bytes) = table.range(i)?;

@@ -120,7 +120,7 @@ impl<'a, R: FnMut(&FileInfo) -> FoundFile> ShardCheck<'a, R> {
         if let Some(raw) = raw
             && std::ptr::eq(pair.raw, self.shard.table_file())
         {
-            self.noted(file, self.shard.offsets(&raw).map_err(|e| e.message().to_owned()));
+            self.noted(file, self.shard.offsets(&*raw).map_err(|e| e.message().to_owned()));
         }
     }
 

@@ -1,7 +1,7 @@
 //! A single shard on local disk.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{FileInfo, Layout, Shard};
+use crate::format::{FileInfo, Layout, Shard, ShardFormat};
 use crate::io::read_up_to_at;
 use crate::sync::Arc;
 use rustix::fs::{Mode, OFlags};
@@ -41,6 +41,10 @@ impl SingleShard {
             return Err(Error::new(ErrorKind::NotFound, "there is no such sample in the shard")
                 .with("sample", index)
                 .with("samples", samples));
+        }
+        if matches!(self.shard.layout.format, ShardFormat::Tar { .. }) {
+            let message = "a tar file has no table of its samples: read it as a data set, with a Loader";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("path", self.data.display()));
         }
         let table = open(&self.table)?;
         let mut pair = [0; 8];

@@ -51,6 +51,10 @@ fn config_map(settings: &ShardSettings<'_>) -> Map<String, Json> {
                 put("separator", separator.as_str().into());
             }
         }
+        ShardFormat::Tar { optional } => {
+            put("column_names", names.into());
+            put("column_optional", optional.clone().into());
+        }
     }
     map
 }

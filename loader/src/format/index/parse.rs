@@ -13,7 +13,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::columns::Column;
 use crate::format::layout::{Layout, ShardFormat, XsvKind, text_column};
 use crate::format::table::OffsetTable;
-use crate::format::{Compression, Encoding, HashAlgo, json};
+use crate::format::{Compression, Encoding, HashAlgo, json, tar};
 
 /// Length limits of Linux for a path and for a name in it, in bytes.
 const PATH_BYTES_MAX: usize = 4095;
@@ -143,6 +143,7 @@ fn check_files(shard: &Shard) -> Result<()> {
     if shard.layout.format.is_split() && shard.raw_meta.is_none() {
         return wrong("raw_meta", format!("the format {} keeps its offsets in a file", shard.layout.format.name()));
     }
+    let is_tar = matches!(shard.layout.format, ShardFormat::Tar { .. });
     for (pair, field) in shard.files().zip(if shard.raw_meta.is_some() { ["meta", "data"] } else { ["data"; 2] }) {
         match (shard.compression, pair.zip) {
             (None, Some(_)) => return wrong(&format!("zip_{field}"), "a zip file without a compression".into()),
@@ -151,7 +152,7 @@ fn check_files(shard: &Shard) -> Result<()> {
             }
             _ => {}
         }
-        if pair.raw.bytes > u64::from(u32::MAX) {
+        if pair.raw.bytes > u64::from(u32::MAX) && !is_tar {
             let bytes = pair.raw.bytes;
             return wrong(
                 &format!("raw_{field}.bytes"),
@@ -165,7 +166,7 @@ fn check_files(shard: &Shard) -> Result<()> {
             return wrong(&format!("zip_{field}.bytes"), format!("{zip} bytes, compressed, are too many for {raw}"));
         }
     }
-    let table_bytes = OffsetTable::bytes(shard.samples);
+    let table_bytes = if is_tar { tar::bytes_min(shard.samples) } else { OffsetTable::bytes(shard.samples) };
     if table_bytes > shard.table_file().bytes {
         let (samples, bytes) = (shard.samples, shard.table_file().bytes);
         return wrong("samples", format!("{samples} samples do not fit in a file of {bytes} bytes"));
@@ -219,8 +220,13 @@ fn layout(object: &JsonObject<'_>) -> Result<Layout> {
             only(&TEXT_KEYS, &["column_names", "column_encodings"])?;
             xsv(object, if format == "csv" { XsvKind::Csv } else { XsvKind::Tsv })?
         }
+        "tar" => {
+            only(&["column_names", "column_optional"], &[])?;
+            tar_files(object)?
+        }
         _ => {
-            let what = format!("the format {} is not one of mds, json, xsv, csv, tsv", Brief(object.get("format")?));
+            let what =
+                format!("the format {} is not one of mds, json, xsv, csv, tsv, tar", Brief(object.get("format")?));
             return Err(Error::new(ErrorKind::Unsupported, what).with("field", "format"));
         }
     };
@@ -286,6 +292,13 @@ fn xsv(object: &JsonObject<'_>, kind: XsvKind) -> Result<Layout> {
     let columns = names.into_iter().zip(encodings).map(text_column).collect::<Result<_>>();
     let columns = columns.map_err(|e| e.of_kind(ErrorKind::Format).with("field", "column_encodings"))?;
     Ok(Layout { format: ShardFormat::Xsv { kind, separator, newline }, columns })
+}
+
+/// Columns of a tar file; their encodings follow from their names.
+fn tar_files(object: &JsonObject<'_>) -> Result<Layout> {
+    let columns = object.texts("column_names")?.into_iter().map(|name| Column::new(name, tar::encoding_of(name)));
+    let optional = object.texts("column_optional")?.into_iter().map(str::to_owned).collect();
+    Ok(Layout { format: ShardFormat::Tar { optional }, columns: columns.collect() })
 }
 
 /// Rejects a path that leaves the index's directory, or that the cache uses for its own files.

@@ -6,8 +6,10 @@ use super::digests::Digests;
 use crate::error::{Context, Result};
 use crate::format::compress::Compression;
 use crate::format::hash::HashAlgo;
-use crate::format::layout::Layout;
+use crate::format::layout::{Layout, ShardFormat};
+use crate::format::read_at::ReadAt;
 use crate::format::table::OffsetTable;
+use crate::format::tar;
 
 /// The index's file name.
 pub const INDEX_BASENAME: &str = "index.json";
@@ -109,24 +111,33 @@ impl Shard {
         self.raw_meta.as_deref().unwrap_or(&self.raw_data)
     }
 
-    /// Bytes to read from the front of [`table_file`](Self::table_file) for [`offsets`](Self::offsets).
+    /// Bytes of the offset table at the front of [`table_file`](Self::table_file), in formats that have one.
     pub fn table_bytes(&self) -> u64 {
         OffsetTable::bytes(self.samples)
     }
 
-    /// Parses the offset table from the first [`table_bytes`](Self::table_bytes) bytes (or more) of
-    /// [`table_file`](Self::table_file).
+    /// Reads the places of the samples from `file`, which is the shard's [`table_file`](Self::table_file).
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] with file and field, if the table is truncated or contradicts the index.
-    pub fn offsets(&self, front: &[u8]) -> Result<OffsetTable> {
+    /// [`crate::ErrorKind::Format`] with file and field, if the file is truncated or contradicts the index; errors of its
+    /// storage.
+    pub fn offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {
+        let offsets = match self.layout.format {
+            ShardFormat::Tar { .. } => tar::offsets(file, self.samples),
+            _ => self.parse_offsets(file),
+        };
+        offsets.context("file", || &self.table_file().basename)
+    }
+
+    fn parse_offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {
+        let mut front = vec![0; usize::try_from(self.table_bytes().min(file.bytes())).unwrap_or(usize::MAX)];
+        file.read_at(&mut front, 0)?;
         // In a split format the samples are in the other file, which has no table before them.
         let (first_min, may_have_trailer) = match self.raw_meta {
             Some(_) => (0, false),
             None => (self.table_bytes(), true),
         };
-        OffsetTable::parse(front, self.samples, first_min, self.raw_data.bytes, may_have_trailer)
-            .context("file", || &self.table_file().basename)
+        OffsetTable::parse(&front, self.samples, first_min, self.raw_data.bytes, may_have_trailer)
     }
 }

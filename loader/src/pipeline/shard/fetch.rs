@@ -94,7 +94,7 @@ impl ShardFetch<'_> {
         }
         // Without hashes, a file of the right size may still be anything: only a shard gets a name.
         if let Some(with_table) = files.last() {
-            shard.offsets(&with_table.raw)?;
+            shard.offsets(&*with_table.raw)?;
         }
         Ok(FetchedShard { files, raw_bytes: shard.raw_bytes() })
     }

@@ -5,7 +5,7 @@ use crate::catalog::Catalog;
 use crate::decode::{Row, StoredColumn};
 use crate::error::{Context, Error, Result};
 use crate::format::trailer::TRAILER_BYTES_MAX;
-use crate::format::{Layout, OffsetTable, Shard, Trailer};
+use crate::format::{Layout, OffsetTable, ReadAt, Shard, Trailer};
 use crate::io::{ShardFile, read_exact_at};
 use crate::order::ShardId;
 use crate::stats::{Counter, Stats};
@@ -95,7 +95,17 @@ impl OpenShard {
     }
 }
 
-/// Reads the offset table of `shard`, which is open.
+impl ReadAt for cache::OpenFile {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        read_exact_at(&*self.file, into, offset)
+    }
+}
+
+/// Reads the places of the samples of `shard`, which is open.
 ///
 /// # Errors
 ///
@@ -103,10 +113,7 @@ impl OpenShard {
 pub(crate) fn read_offsets(shard: &Shard, open: &cache::OpenFiles) -> Result<OffsetTable> {
     // The data file is the first, the file with the table the last; for MDS they are the same.
     let Some(front) = open.files.last() else { return Err(Error::internal("a shard without files")) };
-    let bytes = usize::try_from(shard.table_bytes().min(front.bytes)).unwrap_or(usize::MAX);
-    let mut table = vec![0; bytes];
-    read_exact_at(&*front.file, &mut table, 0).context("file", || front.path.display())?;
-    shard.offsets(&table)
+    shard.offsets(front).context("path", || front.path.display())
 }
 
 /// Opens shards of one catalogue.
@@ -148,7 +155,7 @@ impl ShardOpener {
             file: data.file.clone(),
             table,
             trailer,
-            layout: shard.layout.clone(),
+            layout: self.catalog.layouts()[layout_number].clone(),
             layout_number,
             is_mapped: self.use_mmap,
             extension: OnceLock::new(),

@@ -1,0 +1,35 @@
+//! Origin of a stream's index: the document of a data set. [`tars`](super::tars) has another.
+
+use crate::error::Result;
+use crate::format::index::{INDEX_BYTES_MAX, is_document};
+use crate::format::{INDEX_BASENAME, Index};
+use crate::store::Remote;
+
+/// Origin of a stream's index.
+pub(super) trait IndexOrigin {
+    /// True if a cached index has to equal the remote one. Otherwise it is used as it is.
+    fn compares(&self) -> bool;
+
+    /// Fetches the index from `remote`, or makes it.
+    fn fetch(&self, remote: &Remote) -> Result<Vec<u8>>;
+
+    /// Parses the index of the remote `name`.
+    fn parse(&self, bytes: &[u8], name: &str) -> Result<Index>;
+}
+
+/// `index.json` of a data set.
+pub(super) struct Document;
+
+impl IndexOrigin for Document {
+    fn compares(&self) -> bool {
+        true
+    }
+
+    fn fetch(&self, remote: &Remote) -> Result<Vec<u8>> {
+        remote.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document).map(|(bytes, _)| bytes)
+    }
+
+    fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
+        Index::parse(bytes, &format!("{name}/{INDEX_BASENAME}"))
+    }
+}

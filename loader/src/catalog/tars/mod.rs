@@ -1,0 +1,79 @@
+//! Tars of a list as the shards of a stream.
+//!
+//! Their index is a part of the folder's `index.json`, where `python -m forebay.index` has made one. Otherwise `index` reads
+//! all of them once, as [`RemoteFile`](remote_file::RemoteFile)s. It stays in the stream's folder on local disk.
+
+mod index;
+mod remote_file;
+
+use super::index_origin::{Document, IndexOrigin};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{INDEX_BASENAME, Index, ShardFormat};
+use crate::sources::Packing;
+use crate::store::Remote;
+use index::index_of;
+use std::collections::HashMap;
+
+/// Tars by their names: their entries in the folder's `index.json`, or else the result of a pass over all of them.
+pub(super) struct Tars {
+    pub(super) names: Vec<String>,
+}
+
+impl IndexOrigin for Tars {
+    fn compares(&self) -> bool {
+        // The names are compared instead, and each file's size when it is fetched.
+        false
+    }
+
+    fn fetch(&self, remote: &Remote) -> Result<Vec<u8>> {
+        let index = match Document.fetch(remote) {
+            Ok(bytes) => self.entries(&bytes),
+            // Some stores answer a request for an absent object with an error of permission.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) => None,
+            Err(e) => return Err(e),
+        };
+        let index = match index {
+            Some(index) => index,
+            None => self.count(remote)?,
+        };
+        Ok(index.to_json().into_bytes())
+    }
+
+    fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
+        let index = Document.parse(bytes, name)?;
+        if stored_names(&index).eq(self.names.iter().map(String::as_str)) {
+            return Ok(index);
+        }
+        Err(Error::format("the index is of other tars").with("tars", self.names.len()))
+    }
+}
+
+impl Tars {
+    /// True if no tar has to be unpacked.
+    pub(super) fn are_plain(&self) -> bool {
+        self.names.iter().all(|name| matches!(Packing::of(name), Ok(Some(Packing::Plain))))
+    }
+
+    /// Returns the entries of the tars in the folder's index, if it has them all.
+    fn entries(&self, index: &[u8]) -> Option<Index> {
+        let index =
+            Index::parse(index, INDEX_BASENAME).inspect_err(|e| log::warn!("the index is not used: {e}")).ok()?;
+        let numbers: HashMap<&str, usize> = stored_names(&index).zip(0..).collect();
+        let entries = self.names.iter().map(|name| {
+            let shard = &index.shards[*numbers.get(name.as_str())?];
+            matches!(shard.layout.format, ShardFormat::Tar { .. }).then(|| shard.clone())
+        });
+        Some(Index { shards: entries.collect::<Option<_>>()? })
+    }
+
+    fn count(&self, remote: &Remote) -> Result<Index> {
+        let all = self.names.len();
+        log::info!("{all} tars have no index: each is read once to count its samples");
+        index_of(remote, &self.names, &|done| log::debug!("{done} of {all} tars are counted"))
+    }
+}
+
+/// Names of the shards' files in the store.
+fn stored_names(index: &Index) -> impl Iterator<Item = &str> {
+    index.shards.iter().map(|shard| &*shard.zip_data.as_ref().unwrap_or(&shard.raw_data).basename)
+}

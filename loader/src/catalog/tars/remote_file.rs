@@ -1,0 +1,72 @@
+//! Object of a store that is read from front to back, with jumps.
+
+use crate::error::{Error, Result};
+use crate::format::ReadAt;
+use crate::store::{FetchRequest, Peek, Remote, Version};
+use std::cell::RefCell;
+
+/// Bytes that are fetched at once. A reader that jumps farther skips the bytes between.
+const WINDOW_BYTES: u64 = 8 << 20;
+
+/// Bytes that are fetched with the length.
+const FRONT_BYTES: usize = 256 << 10;
+
+/// Object of a store, of which one window is in memory.
+pub(super) struct RemoteFile<'a> {
+    remote: &'a Remote,
+    key: &'a str,
+    bytes: u64,
+    version: Option<Version>,
+    window: RefCell<Window>,
+}
+
+struct Window {
+    start: u64,
+    content: Vec<u8>,
+}
+
+impl<'a> RemoteFile<'a> {
+    /// Opens the object `key` of `remote`.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store.
+    pub(super) fn open(remote: &'a Remote, key: &'a str) -> Result<Self> {
+        let (sender, receiver) = crossbeam::channel::bounded(1);
+        remote.peek(key, FRONT_BYTES, move |outcome| drop(sender.send(outcome)))?;
+        let ended = |_| Err(Error::internal("a request of a file's length has no outcome"));
+        let Peek { front, len, version } = receiver.recv().unwrap_or_else(ended)?;
+        Ok(Self { remote, key, bytes: len, version, window: RefCell::new(Window { start: 0, content: front }) })
+    }
+
+    /// Bytes of the object.
+    pub(super) fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    fn fetch(&self, start: u64, bytes: u64) -> Result<Vec<u8>> {
+        let request = FetchRequest::try_new(self.key, bytes)?;
+        let request = FetchRequest { start, object_len: Some(self.bytes), version: self.version.clone(), ..request };
+        Ok(self.remote.fetch(request)?.wait()?.into())
+    }
+}
+
+impl ReadAt for RemoteFile<'_> {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        let end = offset.saturating_add(into.len() as u64);
+        if end > self.bytes {
+            return Err(Error::format(format!("the file ends at byte {} of {end}", self.bytes)));
+        }
+        let mut window = self.window.borrow_mut();
+        if offset < window.start || end > window.start + window.content.len() as u64 {
+            let bytes = WINDOW_BYTES.max(into.len() as u64).min(self.bytes - offset);
+            *window = Window { start: offset, content: self.fetch(offset, bytes)? };
+        }
+        into.copy_from_slice(&window.content[(offset - window.start) as usize..][..into.len()]);
+        Ok(())
+    }
+}

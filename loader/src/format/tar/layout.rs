@@ -1,0 +1,76 @@
+//! Columns of an archive: a column for each field, and one for the key.
+
+use super::samples::FieldCounts;
+use crate::error::{Error, Result};
+use crate::format::columns::Column;
+use crate::format::encoding::Encoding;
+use crate::format::layout::{Layout, ShardFormat};
+
+/// Column with the sample's key.
+pub const KEY: &str = "__key__";
+
+/// Most fields of the samples of an archive. There are more only where file names with dots are taken for fields.
+const FIELDS_MAX: usize = 1_000;
+
+/// Returns the encoding of the files of `field`: by the last part of the name, as WebDataset decodes them.
+pub fn encoding_of(field: &str) -> Encoding {
+    match field.rsplit('.').next().unwrap_or(field) {
+        KEY => Encoding::Str,
+        "jpg" | "jpeg" => Encoding::Jpeg,
+        "png" => Encoding::Png,
+        "txt" | "text" | "transcript" => Encoding::Str,
+        "cls" | "cls2" | "class" | "count" | "index" | "inx" | "id" => Encoding::StrInt,
+        "json" | "jsn" => Encoding::Json,
+        _ => Encoding::Bytes,
+    }
+}
+
+/// Fields of a column, as in "jpg;png": its value is the first of them that a sample has.
+pub(in crate::format) fn alternatives(name: &str) -> impl Iterator<Item = &str> {
+    name.split(';')
+}
+
+impl Layout {
+    /// Makes the layout of archives whose samples have the fields `counts`. Fields that some of the samples lack are
+    /// optional.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for more fields than a data set has.
+    pub fn tar(counts: &FieldCounts) -> Result<Self> {
+        if counts.fields.len() > FIELDS_MAX {
+            let (found, some) = (counts.fields.len(), counts.fields.keys().take(5).cloned().collect::<Vec<_>>());
+            return Err(Error::format(format!(
+                "{found} fields, such as {}: a field is the part of a file's name after the first dot, so the keys of the \
+                 samples may not contain dots",
+                some.join(", ")
+            )));
+        }
+        let names = [KEY].into_iter().chain(counts.fields.keys().map(String::as_str));
+        let columns = names.map(|name| Column::new(name, encoding_of(name))).collect();
+        let optional = counts.fields.iter().filter(|(_, samples)| **samples < counts.samples);
+        Ok(Self { format: ShardFormat::Tar { optional: optional.map(|(field, _)| field.clone()).collect() }, columns })
+    }
+}
+
+/// Returns the layout with the columns `wanted` alone, none of them optional; without `wanted`, with those that every sample
+/// has. A name may be several, as in "jpg;png". The layout stays as it is if it has none of these, so that an error can name
+/// its columns.
+pub(in crate::format) fn projected(layout: &Layout, optional: &[String], wanted: Option<&[&str]>) -> Layout {
+    let known = |name: &str| layout.columns.iter().find(|column| column.name == name);
+    let found = |name: &&str| {
+        let encodings: Vec<&Encoding> = alternatives(name).filter_map(known).map(|column| &column.encoding).collect();
+        let first = *encodings.first()?;
+        // Pictures of several formats are read as bytes, by their own headers.
+        let encoding = if encodings.iter().all(|other| *other == first) { first.clone() } else { Encoding::Bytes };
+        Some(Column::new(*name, encoding))
+    };
+    let columns = match wanted {
+        None => layout.columns.iter().filter(|column| !optional.contains(&column.name)).cloned().map(Some).collect(),
+        Some(wanted) => wanted.iter().map(found).collect::<Vec<_>>(),
+    };
+    match columns.into_iter().collect::<Option<Vec<_>>>() {
+        Some(columns) => Layout { format: ShardFormat::Tar { optional: Vec::new() }, columns },
+        None => layout.clone(),
+    }
+}

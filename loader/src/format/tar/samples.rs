@@ -1,0 +1,114 @@
+//! Samples of an archive: groups of files with one key.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::BLOCK;
+use super::member::Members;
+use super::name::key_and_field;
+use crate::error::{Error, Result};
+use crate::format::read_at::ReadAt;
+use crate::format::table::OffsetTable;
+
+/// Most bytes of one sample.
+const SAMPLE_BYTES_MAX: u64 = u32::MAX as u64;
+
+/// Most samples of an archive.
+const SAMPLES_MAX: usize = u32::MAX as usize;
+
+/// A sample, without the contents of its files.
+#[derive(Debug, Default)]
+struct Sample {
+    key: Vec<u8>,
+    /// From its first header to the end of its last file.
+    range: Range<u64>,
+    fields: Vec<String>,
+}
+
+/// Fields of an archive's samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldCounts {
+    /// Number of samples.
+    pub samples: u64,
+    /// Number of samples with each field.
+    pub fields: BTreeMap<String, u64>,
+}
+
+/// Counts the samples of `archive`, and those with each field.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] with the offset for a file that is no tar file or a damaged one, and with the key for a
+/// sample with two files of one field.
+pub fn count_fields<R: ReadAt + ?Sized>(archive: &R) -> Result<FieldCounts> {
+    let mut counts = FieldCounts::default();
+    for_each(archive, |sample| {
+        counts.samples += 1;
+        for field in sample.fields.drain(..) {
+            *counts.fields.entry(field).or_default() += 1;
+        }
+        Ok(())
+    })?;
+    Ok(counts)
+}
+
+/// Returns the places of the samples of `archive`, of which the index declares `samples`.
+pub(crate) fn offsets<R: ReadAt + ?Sized>(archive: &R, samples: u64) -> Result<OffsetTable> {
+    // Each has at least one header, which bounds the memory by the archive's size.
+    let mut ranges = Vec::with_capacity(samples.min(archive.bytes() / BLOCK) as usize);
+    for_each(archive, |sample| {
+        ranges.push((sample.range.start / BLOCK, sample.range.end.div_ceil(BLOCK)));
+        Ok(())
+    })?;
+    if ranges.len() as u64 != samples {
+        let found = ranges.len();
+        return Err(Error::format(format!("the archive has {found} samples where the index declares {samples}"))
+            .with("field", "samples"));
+    }
+    OffsetTable::of_blocks(&ranges, BLOCK as u32, archive.bytes())
+}
+
+/// Least bytes of an archive of `samples` samples.
+pub(in crate::format) fn bytes_min(samples: u64) -> u64 {
+    samples.saturating_mul(BLOCK)
+}
+
+/// Calls `use_sample` for every sample of `archive`.
+fn for_each<R: ReadAt + ?Sized>(archive: &R, mut use_sample: impl FnMut(&mut Sample) -> Result<()>) -> Result<()> {
+    let mut members = Members::of_archive(archive);
+    let mut sample = Sample::default();
+    let mut samples = 0;
+    let mut end = |sample: &mut Sample| {
+        samples += 1;
+        if samples > SAMPLES_MAX || sample.range.end - sample.range.start > SAMPLE_BYTES_MAX {
+            return Err(about(
+                Error::format("a sample of more than 4 GiB, or more than 4 billion of them"),
+                &sample.key,
+            ));
+        }
+        use_sample(sample)
+    };
+    while let Some(member) = members.next()? {
+        let Some((key, field)) = key_and_field(&member.name).filter(|_| member.is_file) else { continue };
+        if sample.fields.is_empty() || sample.key != key {
+            if !sample.fields.is_empty() {
+                end(&mut sample)?;
+            }
+            sample.key.clear();
+            sample.key.extend_from_slice(key);
+            sample.fields.clear();
+            sample.range.start = member.start;
+        }
+        if sample.fields.contains(&field) {
+            return Err(about(Error::format("a sample has two files of one field"), key).with("field", field));
+        }
+        sample.fields.push(field);
+        sample.range.end = member.end;
+    }
+    if sample.fields.is_empty() { Ok(()) } else { end(&mut sample) }
+}
+
+/// Adds the key of a sample to `error`.
+pub(super) fn about(error: Error, key: &[u8]) -> Error {
+    error.with("key", String::from_utf8_lossy(&key[..key.len().min(200)]))
+}

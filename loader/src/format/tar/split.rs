@@ -1,0 +1,56 @@
+//! Bytes of a sample to its columns.
+
+use super::layout::{KEY, alternatives};
+use super::member::Members;
+use super::name::key_and_field;
+use super::samples::about;
+use crate::error::{Error, Result};
+use crate::format::columns::{Column, Scratch, Span};
+
+/// Splits `sample` into `columns`, of which those in `optional` may be absent: they are then empty.
+pub(in crate::format) fn split(
+    columns: &[Column],
+    optional: &[String],
+    sample: &[u8],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let Scratch { spans, side, ranks } = scratch;
+    spans.resize(columns.len(), Span::Sample(0..0));
+    // Place among its column's names of the file that was found; the first one has priority.
+    ranks.clear();
+    ranks.resize(columns.len(), usize::MAX);
+    let mut members = Members::of_part(sample);
+    let mut key = 0..0;
+    while let Some(member) = members.next()? {
+        let Some((name, field)) = key_and_field(&member.name).filter(|_| member.is_file) else { continue };
+        if key.is_empty() {
+            let start = side.len();
+            side.extend_from_slice(name);
+            key = start..side.len();
+        }
+        for (i, column) in columns.iter().enumerate() {
+            let rank = alternatives(&column.name).position(|name| name == field);
+            let Some(rank) = rank.filter(|rank| *rank < ranks[i]) else { continue };
+            ranks[i] = rank;
+            let start = member.content.0 as usize;
+            let stored = start..start + member.content.1 as usize;
+            spans[i] = match &member.sparse {
+                None => Span::Sample(stored),
+                Some(map) => {
+                    let start = side.len();
+                    map.expand(&sample[stored], side);
+                    Span::Side(start..side.len())
+                }
+            };
+        }
+    }
+    for (i, column) in columns.iter().enumerate() {
+        if column.name == KEY {
+            spans[i] = Span::Side(key.clone());
+        } else if ranks[i] == usize::MAX && !optional.contains(&column.name) {
+            let error = Error::format("the sample has no file of this field").with("column", &column.name);
+            return Err(about(error, &side[key]));
+        }
+    }
+    Ok(())
+}
