@@ -23,6 +23,7 @@ use open::Opener;
 pub(crate) use open::location_of;
 pub(crate) use store_set::StoreSet;
 pub(crate) use stream::{IndexedStream, Stream};
+pub use tars::TarSet;
 
 /// All streams of a loader.
 #[derive(Debug)]

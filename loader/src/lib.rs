@@ -66,7 +66,7 @@
 //!   the calling thread and fetches shards ahead with one thread.
 //! * [`indexing`]: indexes after the samples of a shard, which let a crop skip the rest of a picture.
 //! * [`objects`]: objects of stores as they are, by their URLs; [`output`]: remote folders as destinations of a writer.
-//! * [`sources`]: data sets without an `index.json`, such as lists of tars.
+//! * [`sources`]: data sets without an `index.json`, such as lists of tars; [`TarSet`] makes one for them.
 //! * [`verify`]: comparison of a data set's files with its index, and their repair.
 
 pub mod batch;
@@ -96,6 +96,7 @@ pub mod topology;
 pub mod verify;
 pub mod worker;
 
+pub use catalog::TarSet;
 pub use config::LoaderConfig;
 pub use error::{Error, ErrorKind, Result};
 pub use loader::{Loader, Next};

@@ -1,10 +1,14 @@
 //! Row indexes of JPEGs for Python: the trailer of a shard, and copies of data sets with row indexes.
 
 use crate::enter;
+use crate::outside::Outside;
 use forebay_loader::decode::jpeg;
 use forebay_loader::format::writer::{trailer_of, trailer_that_fits};
-use forebay_loader::format::{Column, Encoding, Layout, ShardFormat};
+use forebay_loader::format::{Column, Encoding, Index, Layout, ShardFormat};
 use forebay_loader::indexing;
+use forebay_loader::objects::settings_from_json;
+use forebay_loader::sources::shard_names;
+use forebay_loader::store::StoreConfig;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
@@ -67,4 +71,62 @@ impl IndexedCopy {
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         enter::enter(py, || self.0.finish().map(drop))
     }
+}
+
+/// Tars of a list, to make an index of them.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct TarSet(forebay_loader::TarSet);
+
+#[pymethods]
+impl TarSet {
+    /// Opens the tars of `list` with the stores' settings, as JSON.
+    #[new]
+    fn new(py: Python<'_>, list: String, settings: String, outside: Option<Py<Outside>>) -> PyResult<Self> {
+        let outside = Outside::stores(outside.as_ref());
+        enter::enter(py, || {
+            let config = StoreConfig { outside, ..settings_from_json(&settings)? };
+            forebay_loader::TarSet::of_list(&list, config).map(Self)
+        })
+    }
+
+    /// Address of the folder of the tars.
+    #[getter]
+    fn root(&self) -> &str {
+        self.0.root()
+    }
+
+    /// Paths of the tars below it.
+    #[getter]
+    fn names(&self) -> Vec<String> {
+        self.0.names().to_vec()
+    }
+
+    /// Reads tar `number`; callable on any thread. Returns an index of it alone, as JSON, and its number of samples.
+    fn entry(&self, py: Python<'_>, number: usize) -> PyResult<(String, u64)> {
+        enter::enter(py, || {
+            let index = Index { shards: vec![self.0.entry(number)?] };
+            Ok((index.to_json(), index.samples()))
+        })
+    }
+}
+
+/// Returns true if a remote is a list of tars, or was meant as one.
+#[pyfunction]
+pub(crate) fn is_tar_list(remote: &str) -> bool {
+    !matches!(shard_names(remote), Ok(None))
+}
+
+/// Returns one index of all shards of `indexes`, which are JSON.
+#[pyfunction]
+pub(crate) fn join_indexes(py: Python<'_>, indexes: Vec<String>) -> PyResult<String> {
+    enter::enter(py, || {
+        let mut all = Index::default();
+        for index in indexes {
+            all.shards.append(&mut Index::parse(index.as_bytes(), "an index")?.shards);
+        }
+        // Checked as a whole: names are unique.
+        let text = all.to_json();
+        Index::parse(text.as_bytes(), "the index")?;
+        Ok(text)
+    })
 }

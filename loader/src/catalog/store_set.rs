@@ -27,7 +27,7 @@ impl StoreSet {
     ///
     /// # Errors
     ///
-    /// As [`Stores::new`], [`Stores::open_destination`] and [`Destination::list_all`](crate::store::Destination::list_all).
+    /// As [`Stores::new`] and [`Stores::keys_below`].
     pub(crate) fn list(
         &self,
         remote: &str,
@@ -35,8 +35,7 @@ impl StoreSet {
         stats: &Arc<Stats>,
         clock: &Clock,
     ) -> Result<Vec<String>> {
-        let files = self.stores(config, stats, clock)?.open_destination(remote)?.list_all("")?;
-        Ok(files.into_iter().map(|file| file.key).collect())
+        self.stores(config, stats, clock)?.keys_below(remote)
     }
 
     fn stores(&self, config: StoreConfig, stats: &Arc<Stats>, clock: &Clock) -> Result<Stores> {

@@ -61,6 +61,15 @@ impl Stores {
         Ok(Remote::new(self.threads.clone(), source, name, keys))
     }
 
+    /// Lists the keys of all objects below the folder `remote`.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_destination`](Self::open_destination) and [`Destination::list_all`].
+    pub fn keys_below(&self, remote: &str) -> Result<Vec<String>> {
+        Ok(self.open_destination(remote)?.list_all("")?.into_iter().map(|entry| entry.key).collect())
+    }
+
     /// Opens a remote folder that objects are written to, listed and removed in: the schemes of [`open`](Self::open) but
     /// for `http(s)://`. On the hub, data sets can only be listed. Sends no request yet.
     ///

@@ -1,11 +1,13 @@
-"""Row indexes for existing data: `python -m forebay.index SOURCE OUT`.
+"""Indexes for existing data: `python -m forebay.index TARS` and `python -m forebay.index SOURCE OUT`.
 
-Copies an MDS data set from one folder to another, shard by shard, and appends to each shard the positions of the rows
+With tar files it writes the index.json that a loader needs next to them, and nothing else. With an MDS data set it writes a copy with
+row indexes: copies the data set from one folder to another, shard by shard, and appends to each shard the positions of the rows
 of every JPEG, 0.2 to 0.3 % of its bytes. With them `forebay.Loader` skips the parts above and right of a crop; the
 pixels are the same. Samples, their shards and their order do not change, and other readers, such as MosaicML streaming,
 ignore the index. Sizes and hashes in the copy's index.json are new. A cache therefore treats the copy as another data
 set, and a checkpoint of the original must be loaded with `strict=False`.
 
+    python -m forebay.index "s3://bucket/train-{000..146}.tar"
     python -m forebay.index data/train data/train-indexed
     python -m forebay.index --transcode data/train data/train-indexed
 
@@ -27,8 +29,9 @@ from .arguments import folder
 from .command import positive
 from .errors import Error
 from .progress import show
+from .tar_index import TarReport, index_tars
 
-__all__ = ["Report", "index"]
+__all__ = ["Report", "TarReport", "index", "index_tars"]
 
 
 @dataclass
@@ -100,12 +103,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m forebay.index", description=__doc__.split("\n\n")[1], formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("source", help="folder with index.json and MDS shards")
-    parser.add_argument("out", help="folder for the copy, new or empty")
+    parser.add_argument("source", help="tar files, or a folder with index.json and MDS shards")
+    parser.add_argument("out", nargs="?", help="for MDS: folder for the copy, new or empty; for tars: folder for index.json [default: theirs]")
+    parser.add_argument("--overwrite", action="store_true", help="for tars: replace an index")
     parser.add_argument("--transcode", action="store_true", help="rewrite progressive JPEGs as baseline, without loss")
-    parser.add_argument("--threads", type=positive, help="shards at a time [default: the CPUs of this process]")
+    parser.add_argument("--threads", type=positive, help="shards at a time [default: the CPUs of this process; 16 tars]")
     given = parser.parse_args(arguments)
     start = time.monotonic()
+    if _forebay.is_tar_list(given.source):
+        return _index_tars(given)
+    if given.out is None:
+        parser.error("the data set needs a folder for its copy, as a second argument")
 
     def progress(report: Report, shards: int) -> None:
         rate = report.sample_bytes / 1e6 / max(time.monotonic() - start, 1e-9)
@@ -124,6 +132,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if report.indexed < report.jpegs:
         print("the others are damaged, progressive (use --transcode), or of a rare kind")
+    return 0
+
+
+def _index_tars(given: argparse.Namespace) -> int:
+    def progress(report: TarReport, tars: int) -> None:
+        show(f"{report.tars} of {tars} tars, {report.samples} samples", is_last=report.tars == tars)
+
+    try:
+        report = index_tars(given.source, given.out, overwrite=given.overwrite, threads=given.threads, progress=progress)
+    except Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"{report.url}: {report.tars} tars, {report.samples} samples")
     return 0
 
 

@@ -1,60 +1,139 @@
-//! Index of tars without one: a pass over all of them, which finds their samples and fields.
+//! Index of tars without one: from what other files have about them, or by a pass over all of them.
 
+use super::known::{fields_of, known_counts, lengths};
+use super::parallel::in_parallel;
 use super::remote_file::RemoteFile;
+use crate::clock::Clock;
 use crate::error::{Context, Error, Result};
 use crate::format::tar::{FieldCounts, count_fields};
 use crate::format::{Compression, Digests, FileInfo, HashAlgo, Index, Layout, Shard};
-use crate::sources::Packing;
-use crate::store::Remote;
-use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, scope};
-
-/// Tars that are read at the same time: enough to hide a store's latency.
-const TARS_AT_ONCE: usize = 16;
+use crate::sources::counts::Known;
+use crate::sources::names::matching;
+use crate::sources::{Names, Packing, ShardNames, shard_names};
+use crate::stats::Stats;
+use crate::store::{Remote, StoreConfig, Stores, redact};
+use crate::sync::{Arc, AtomicUsize, Ordering};
 
 /// Most bytes of a compressed tar, which is read as a whole.
 const PACKED_BYTES_MAX: usize = 4 << 30;
 
-/// Reads the tars `names` of `remote`, and returns an index with an entry for each, in their order. `done` is called after
-/// each with the number of tars that have been read.
-///
-/// # Errors
-///
-/// [`crate::ErrorKind::Format`] for a tar that cannot be read, with its name; errors of the store.
-pub(super) fn index_of(remote: &Remote, names: &[String], done: &(dyn Fn(usize) + Sync)) -> Result<Index> {
-    let (next, read) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let found: Vec<Mutex<Option<CountedTar>>> = names.iter().map(|_| Mutex::new(None)).collect();
-    let work = || -> Result<()> {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(name) = names.get(number) else { return Ok(()) };
-            // After a failure the others stop at their next tar.
-            let counted = CountedTar::read(remote, name).context("tar", || name);
-            let counted = counted.inspect_err(|_| next.store(names.len(), Ordering::Relaxed))?;
-            *found[number].lock() = Some(counted);
-            done(read.fetch_add(1, Ordering::Relaxed) + 1);
-        }
-    };
-    scope(|scope| {
-        let threads: Vec<_> = (0..TARS_AT_ONCE.min(names.len())).map(|_| scope.spawn(work)).collect();
-        let panicked = |_| Err(Error::internal("the pass over the tars panicked"));
-        threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect::<Result<Vec<()>>>()
-    })?;
-    let counted: Option<Vec<CountedTar>> = found.into_iter().map(|tar| tar.lock().take()).collect();
-    let counted = counted.ok_or_else(|| Error::internal("a tar was not read"))?;
-    let mut shards: Vec<Shard> = Vec::with_capacity(names.len());
-    let hashes: Arc<[HashAlgo]> = Arc::new([]);
-    for (name, tar) in names.iter().zip(counted) {
-        let layout = Layout::tar(&tar.counts).context("tar", || name)?;
-        let layout = match shards.last() {
-            Some(last) if *last.layout == layout => last.layout.clone(),
-            _ => Arc::new(layout),
-        };
-        shards.push(tar.entry(name, layout, hashes.clone()));
-    }
-    Ok(Index { shards })
+/// Tars of a remote folder, to make an index of them.
+pub struct TarSet {
+    remote: Remote,
+    root: String,
+    names: Vec<String>,
+    /// Tars whose samples other files count.
+    known: Vec<Option<CountedTar>>,
+    hashes: Arc<[HashAlgo]>,
 }
 
-/// Tar that has been read.
+impl TarSet {
+    /// Opens the tars `names` of `remote`, whose address is `root`, and reads what other files have about them.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for a file that is no tar file, with its name; errors of the store.
+    pub(crate) fn open(remote: &Remote, root: &str, names: &[String]) -> Result<Self> {
+        let are_plain = names.iter().all(|name| matches!(Packing::of(name), Ok(Some(Packing::Plain))));
+        // The bytes of an unpacked tar are known only when it has been read.
+        let known = if are_plain { known_counts(remote, root, names)? } else { vec![None; names.len()] };
+        let known = by_known(remote, names, &known)?;
+        let (root, names) = (root.to_owned(), names.to_vec());
+        Ok(Self { remote: remote.clone(), root, names, known, hashes: Arc::new([]) })
+    }
+
+    /// Opens the tars of `list`, such as `s3://bucket/train-{000..146}.tar`, with separate fetch threads.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] for a text that is no list of tars; as [`Stores::new`] and [`Stores::open`]; errors of the
+    /// store; [`crate::ErrorKind::Format`] for a file that is no tar file, with its name.
+    pub fn of_list(list: &str, config: StoreConfig) -> Result<Self> {
+        let ShardNames { root, names } = shard_names(list)?.ok_or_else(|| {
+            Error::config("no list of tars: their names end in .tar, .tar.gz or the like").with("list", redact(list))
+        })?;
+        let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;
+        let names = match names {
+            Names::Listed(names) => names,
+            Names::Patterns(patterns) => matching(&patterns, &stores.keys_below(&root)?)?,
+        };
+        Self::open(&stores.open(&root)?, &root, &names)
+    }
+
+    /// Address of their folder.
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// Paths of the tars below their folder.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Returns true if the entry of tar `number` is made without reading it.
+    pub fn is_known(&self, number: usize) -> bool {
+        self.known[number].is_some()
+    }
+
+    /// Returns the entry of tar `number` in the index. The tar is read, unless other files have its number of samples.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for a file that is no tar file, with its name; errors of the store.
+    pub fn entry(&self, number: usize) -> Result<Shard> {
+        let name = &self.names[number];
+        let made = || {
+            let counted = match &self.known[number] {
+                Some(known) => known.clone(),
+                None => CountedTar::read(&self.remote, name)?,
+            };
+            Ok(counted.entry(name, Layout::tar(&counted.counts)?.into(), self.hashes.clone()))
+        };
+        made().context("tar", || name)
+    }
+
+    /// Returns an index of all tars. `done` is called after each that has been read, with their number.
+    ///
+    /// # Errors
+    ///
+    /// As [`entry`](Self::entry).
+    pub(super) fn index(&self, done: &(dyn Fn(usize) + Sync)) -> Result<Index> {
+        let read = AtomicUsize::new(0);
+        let numbers: Vec<usize> = (0..self.names.len()).collect();
+        let mut shards = in_parallel(&numbers, |number| {
+            let entry = self.entry(*number)?;
+            if !self.is_known(*number) {
+                done(read.fetch_add(1, Ordering::Relaxed) + 1);
+            }
+            Ok(entry)
+        })?;
+        for number in 1..shards.len() {
+            if shards[number].layout == shards[number - 1].layout {
+                shards[number].layout = shards[number - 1].layout.clone();
+            }
+        }
+        Ok(Index { shards })
+    }
+}
+
+/// Returns the tars of `known` numbers of samples, with the fields of the first of them.
+fn by_known(remote: &Remote, names: &[String], known: &[Option<Known>]) -> Result<Vec<Option<CountedTar>>> {
+    let with_samples = known.iter().zip(names).find_map(|(known, name)| Some((known.filter(|k| k.samples > 0)?, name)));
+    let Some((first, name)) = with_samples else { return Ok(vec![None; names.len()]) };
+    let fields = fields_of(remote, name, first.samples).context("tar", || name)?;
+    let is_unsized = |known: &Option<Known>| known.is_some_and(|known| known.bytes.is_none());
+    let unsized_names = names.iter().zip(known).filter(|(_, known)| is_unsized(known)).map(|(name, _)| name.as_str());
+    let mut lengths = lengths(remote, &unsized_names.collect::<Vec<_>>())?.into_iter();
+    let tar = |known: &Option<Known>| {
+        let known = (*known)?;
+        let raw_bytes = known.bytes.or_else(|| lengths.next())?;
+        Some(CountedTar { counts: fields.of_samples(known.samples), raw_bytes, packed: None })
+    };
+    Ok(known.iter().map(tar).collect())
+}
+
+/// Tar with its samples.
+#[derive(Clone)]
 struct CountedTar {
     counts: FieldCounts,
     raw_bytes: u64,

@@ -1,9 +1,12 @@
 //! Tars of a list as the shards of a stream.
 //!
-//! Their index is a part of the folder's `index.json`, where `python -m forebay.index` has made one. Otherwise `index` reads
-//! all of them once, as [`RemoteFile`](remote_file::RemoteFile)s. It stays in the stream's folder on local disk.
+//! Their index is a part of the folder's `index.json`, where `python -m forebay.index` has made one. Otherwise `index` makes it,
+//! and it stays in the stream's folder on local disk: `known` has the samples that files of other programs count, and the
+//! other tars are read once, as [`RemoteFile`](remote_file::RemoteFile)s.
 
 mod index;
+mod known;
+mod parallel;
 mod remote_file;
 
 use super::index_origin::{Document, IndexOrigin};
@@ -11,11 +14,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{INDEX_BASENAME, Index, ShardFormat};
 use crate::sources::Packing;
 use crate::store::Remote;
-use index::index_of;
+pub use index::TarSet;
 use std::collections::HashMap;
 
 /// Tars by their names: their entries in the folder's `index.json`, or else the result of a pass over all of them.
 pub(super) struct Tars {
+    /// Address of their folder, with secrets.
+    pub(super) root: String,
+    /// Paths below it.
     pub(super) names: Vec<String>,
 }
 
@@ -67,9 +73,15 @@ impl Tars {
     }
 
     fn count(&self, remote: &Remote) -> Result<Index> {
-        let all = self.names.len();
-        log::info!("{all} tars have no index: each is read once to count its samples");
-        index_of(remote, &self.names, &|done| log::debug!("{done} of {all} tars are counted"))
+        let set = TarSet::open(remote, &self.root, &self.names)?;
+        let all = (0..self.names.len()).filter(|number| !set.is_known(*number)).count();
+        if all > 0 {
+            log::warn!(
+                "{all} tars have no index and are read once to count their samples; `python -m forebay.index` makes one that \
+                 is kept next to them"
+            );
+        }
+        set.index(&|done| log::info!("{done} of {all} tars are counted"))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Object of a store that is read from front to back, with jumps.
 
+use super::known::peek;
 use crate::error::{Error, Result};
 use crate::format::ReadAt;
 use crate::store::{FetchRequest, Peek, Remote, Version};
@@ -32,10 +33,7 @@ impl<'a> RemoteFile<'a> {
     ///
     /// Errors of the store.
     pub(super) fn open(remote: &'a Remote, key: &'a str) -> Result<Self> {
-        let (sender, receiver) = crossbeam::channel::bounded(1);
-        remote.peek(key, FRONT_BYTES, move |outcome| drop(sender.send(outcome)))?;
-        let ended = |_| Err(Error::internal("a request of a file's length has no outcome"));
-        let Peek { front, len, version } = receiver.recv().unwrap_or_else(ended)?;
+        let Peek { front, len, version } = peek(remote, key, FRONT_BYTES)?;
         Ok(Self { remote, key, bytes: len, version, window: RefCell::new(Window { start: 0, content: front }) })
     }
 

@@ -59,11 +59,11 @@ impl Layout {
 pub(in crate::format) fn projected(layout: &Layout, optional: &[String], wanted: Option<&[&str]>) -> Layout {
     let known = |name: &str| layout.columns.iter().find(|column| column.name == name);
     let found = |name: &&str| {
-        let encodings: Vec<&Encoding> = alternatives(name).filter_map(known).map(|column| &column.encoding).collect();
-        let first = *encodings.first()?;
-        // Pictures of several formats are read as bytes, by their own headers.
-        let encoding = if encodings.iter().all(|other| *other == first) { first.clone() } else { Encoding::Bytes };
-        Some(Column::new(*name, encoding))
+        alternatives(name).find_map(known)?;
+        let mut encodings = alternatives(name).map(encoding_of);
+        // Pictures of several formats are read as bytes, by their own headers. Any of the fields may occur.
+        let first = encodings.next()?;
+        Some(Column::new(*name, if encodings.all(|other| other == first) { first } else { Encoding::Bytes }))
     };
     let columns = match wanted {
         None => layout.columns.iter().filter(|column| !optional.contains(&column.name)).cloned().map(Some).collect(),

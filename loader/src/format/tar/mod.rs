@@ -28,7 +28,7 @@ mod tests;
 
 pub(super) use layout::projected;
 pub use layout::{KEY, encoding_of};
-pub use samples::{FieldCounts, count_fields};
+pub use samples::{FieldCounts, count_fields, front_fields};
 pub(super) use samples::{bytes_min, offsets};
 pub(super) use split::split;
 

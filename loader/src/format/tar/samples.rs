@@ -34,6 +34,41 @@ pub struct FieldCounts {
     pub fields: BTreeMap<String, u64>,
 }
 
+impl FieldCounts {
+    fn add(&mut self, fields: Vec<String>) {
+        self.samples += 1;
+        for field in fields {
+            *self.fields.entry(field).or_default() += 1;
+        }
+    }
+
+    /// Returns the counts of `samples` samples that have the same fields: those that all samples have here, and optional ones.
+    pub fn of_samples(&self, samples: u64) -> Self {
+        let count = |n: u64| if n == self.samples { samples } else { n.min(samples.saturating_sub(1)) };
+        Self { samples, fields: self.fields.iter().map(|(field, n)| (field.clone(), count(*n))).collect() }
+    }
+}
+
+/// Counts the whole samples at the `front` of an archive that is cut off there.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] for a front that is not one of a tar file.
+pub fn front_fields(front: &[u8]) -> Result<FieldCounts> {
+    let (mut counts, mut last) = (FieldCounts::default(), None);
+    let counted = for_each(Members::of_part(front), |sample| {
+        // The last one may have more files.
+        if let Some(fields) = last.replace(std::mem::take(&mut sample.fields)) {
+            counts.add(fields);
+        }
+        Ok(())
+    });
+    match counted {
+        Err(e) if counts.samples == 0 && last.is_none() && front.len() < BLOCK as usize => Err(e),
+        _ => Ok(counts),
+    }
+}
+
 /// Counts the samples of `archive`, and those with each field.
 ///
 /// # Errors
@@ -42,11 +77,8 @@ pub struct FieldCounts {
 /// sample with two files of one field.
 pub fn count_fields<R: ReadAt + ?Sized>(archive: &R) -> Result<FieldCounts> {
     let mut counts = FieldCounts::default();
-    for_each(archive, |sample| {
-        counts.samples += 1;
-        for field in sample.fields.drain(..) {
-            *counts.fields.entry(field).or_default() += 1;
-        }
+    for_each(Members::of_archive(archive), |sample| {
+        counts.add(std::mem::take(&mut sample.fields));
         Ok(())
     })?;
     Ok(counts)
@@ -56,7 +88,7 @@ pub fn count_fields<R: ReadAt + ?Sized>(archive: &R) -> Result<FieldCounts> {
 pub(crate) fn offsets<R: ReadAt + ?Sized>(archive: &R, samples: u64) -> Result<OffsetTable> {
     // Each has at least one header, which bounds the memory by the archive's size.
     let mut ranges = Vec::with_capacity(samples.min(archive.bytes() / BLOCK) as usize);
-    for_each(archive, |sample| {
+    for_each(Members::of_archive(archive), |sample| {
         ranges.push((sample.range.start / BLOCK, sample.range.end.div_ceil(BLOCK)));
         Ok(())
     })?;
@@ -73,9 +105,11 @@ pub(in crate::format) fn bytes_min(samples: u64) -> u64 {
     samples.saturating_mul(BLOCK)
 }
 
-/// Calls `use_sample` for every sample of `archive`.
-fn for_each<R: ReadAt + ?Sized>(archive: &R, mut use_sample: impl FnMut(&mut Sample) -> Result<()>) -> Result<()> {
-    let mut members = Members::of_archive(archive);
+/// Calls `use_sample` for every sample of `members`.
+fn for_each<R: ReadAt + ?Sized>(
+    mut members: Members<'_, R>,
+    mut use_sample: impl FnMut(&mut Sample) -> Result<()>,
+) -> Result<()> {
     let mut sample = Sample::default();
     let mut samples = 0;
     let mut end = |sample: &mut Sample| {

@@ -1,0 +1,113 @@
+//! Samples of tars by the files that other programs have written next to them.
+
+use super::parallel::in_parallel;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::tar::{FieldCounts, count_fields, front_fields};
+use crate::sources::counts::{FILE_BYTES_MAX, Known, TarFormat, set_files, tar_files};
+use crate::store::{Peek, Remote};
+
+/// Lengths of files that are requested at the same time.
+const LENGTHS_AT_ONCE: usize = 256;
+
+/// Bytes of a tar whose first samples show its fields: at first, and at most.
+const FRONT_BYTES: usize = 256 << 10;
+const FRONT_BYTES_MAX: usize = 256 << 20;
+
+/// Returns the numbers of samples of the tars `names` in `remote`, whose address is `root`; `None` for those that no file
+/// has. A file that cannot be read is not used.
+///
+/// # Errors
+///
+/// Errors of the store, but for files that do not exist.
+pub(super) fn known_counts(remote: &Remote, root: &str, names: &[String]) -> Result<Vec<Option<Known>>> {
+    let mut all: Vec<Option<Known>> = vec![None; names.len()];
+    let sets = set_files(names);
+    let found = in_parallel(&sets, |set| {
+        let found = document(remote, &set.file)?.and_then(|bytes| usable(set.read(&bytes, root, names)));
+        Ok(found.unwrap_or_default())
+    })?;
+    for set in found {
+        all.iter_mut().zip(set).for_each(|(known, found)| *known = known.or(found));
+    }
+    let Some(first) = all.iter().position(Option::is_none) else { return Ok(all) };
+    let mut format: Option<TarFormat> = None;
+    for probe in tar_files(&names[first]) {
+        if document(remote, &probe.file)?.is_some_and(|bytes| usable(probe.read(&bytes)).is_some()) {
+            format = Some(probe.format);
+            break;
+        }
+    }
+    let Some(format) = format else { return Ok(all) };
+    let unknown: Vec<usize> = (0..names.len()).filter(|number| all[*number].is_none()).collect();
+    let found = in_parallel(&unknown, |number| {
+        let Some(file) = format.file_of(&names[*number]) else { return Ok(None) };
+        Ok(document(remote, &file.file)?.and_then(|bytes| usable(file.read(&bytes))))
+    })?;
+    unknown.into_iter().zip(found).for_each(|(number, known)| all[number] = known);
+    Ok(all)
+}
+
+/// Returns the lengths of the files `names`.
+///
+/// # Errors
+///
+/// Errors of the store; `Unsupported` where a server does not report lengths.
+pub(super) fn lengths(remote: &Remote, names: &[&str]) -> Result<Vec<u64>> {
+    let mut all = vec![0; names.len()];
+    for (chunk, lengths) in names.chunks(LENGTHS_AT_ONCE).zip(all.chunks_mut(LENGTHS_AT_ONCE)) {
+        let (sender, receiver) = crossbeam::channel::bounded(chunk.len());
+        for (number, name) in chunk.iter().enumerate() {
+            let sender = sender.clone();
+            remote.peek(name, 1, move |outcome| drop(sender.send((number, outcome))))?;
+        }
+        drop(sender);
+        for _ in 0..chunk.len() {
+            let (number, outcome) =
+                receiver.recv().map_err(|_| Error::internal("a request of a file's length has no outcome"))?;
+            lengths[number] = outcome?.len;
+        }
+    }
+    Ok(all)
+}
+
+/// Returns the fields of the first samples of the tar `name`, as if all its `samples` samples were like them.
+///
+/// # Errors
+///
+/// Errors of the store; `Format` for a file that is no tar file.
+pub(super) fn fields_of(remote: &Remote, name: &str, samples: u64) -> Result<FieldCounts> {
+    let mut bytes = FRONT_BYTES;
+    let front = loop {
+        let Peek { front, len, .. } = peek(remote, name, bytes)?;
+        if front.len() as u64 == len {
+            break count_fields(&front)?;
+        }
+        let fields = front_fields(&front)?;
+        if fields.samples > 0 || bytes >= FRONT_BYTES_MAX {
+            break fields;
+        }
+        bytes *= 8;
+    };
+    Ok(front.of_samples(samples))
+}
+
+/// Fetches the first `bytes` of a file, and its length.
+pub(super) fn peek(remote: &Remote, key: &str, bytes: usize) -> Result<Peek> {
+    let (sender, receiver) = crossbeam::channel::bounded(1);
+    remote.peek(key, bytes, move |outcome| drop(sender.send(outcome)))?;
+    receiver.recv().unwrap_or_else(|_| Err(Error::internal("a request of a file's length has no outcome")))
+}
+
+/// Fetches a small file; `None` if it does not exist. Some stores then answer with an error of permission.
+fn document(remote: &Remote, key: &str) -> Result<Option<Vec<u8>>> {
+    match remote.get_small(key, FILE_BYTES_MAX as usize) {
+        Ok((bytes, _)) => Ok(Some(bytes)),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission | ErrorKind::Format) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Logs the reason why a file is not used.
+fn usable<T>(read: Result<T>) -> Option<T> {
+    read.inspect_err(|e| log::warn!("numbers of samples are not used: {e}")).ok()
+}

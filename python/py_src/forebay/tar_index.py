@@ -1,0 +1,136 @@
+"""Indexes of tars, for `python -m forebay.index` and for programs."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from . import _forebay, remotes
+from .arguments import text, whole
+from .errors import ConfigError, NotFoundError
+from .files import StoreOptions
+from .files import open as open_file
+
+__all__ = ["TarReport", "index_tars"]
+
+_NAME = "index.json"
+
+_AT_ONCE = 16
+"""Tars that are read at the same time: enough to hide a store's latency."""
+
+
+@dataclass
+class TarReport:
+    """Figures of an index of tars."""
+
+    url: str
+    """Address of the index."""
+    tars: int = 0
+    """Tars in the index."""
+    samples: int = 0
+    """Samples in all of them."""
+
+
+def index_tars(
+    tars: str,
+    out: str | None = None,
+    *,
+    overwrite: bool = False,
+    threads: int | None = None,
+    store: StoreOptions | None = None,
+    progress: Callable[[TarReport, int], None] | None = None,
+) -> TarReport:
+    """Makes an index of WebDataset's tar files, with the number of samples of each.
+
+    A loader of these tars then starts at once, on every machine; without an index it makes one in its cache, and reads all tars for
+    it. Tars whose numbers of samples are in a file of wids, Energon, OpenCLIP, timm, DALI or img2dataset next to them are not read.
+    A run that was stopped continues where it was when it is started again.
+
+    Args:
+        tars: Addresses: braces, wildcards and `::` as in WebDataset, such as "s3://bucket/train-{000..146}.tar".
+        out: Folder for index.json. None: the folder that all tars have in common, where loaders look for it.
+        overwrite: Replace an index that exists.
+        threads: Tars that are read at the same time. None: 16.
+        store: Options of the store.
+        progress: Function that is called after each tar with the report so far and the number of tars.
+
+    Returns:
+        The figures of the index.
+
+    Raises:
+        ConfigError: `tars` is no list of tars, or there is an index already.
+        FormatError: A tar is damaged.
+        Error: One of the store.
+    """
+    if threads is not None:
+        whole("threads", threads, least=1)
+    tar_set = _forebay.TarSet(text("tars", tars), (store or StoreOptions())._settings(), remotes.served())
+    url = f"{(tar_set.root if out is None else os.fspath(out)).rstrip('/')}/{_NAME}"
+    if not overwrite and _exists(url, store):
+        raise ConfigError(f"{url} exists: pass overwrite=True (--overwrite) to replace it, or another folder")
+    names = tar_set.names
+    report = TarReport(url)
+    entries: dict[str, str] = {}
+    with _kept(tar_set) as (known, keep):
+        missing = []
+        for number, name in enumerate(names):
+            if name in known:
+                entries[name], samples = known[name]
+                report.tars, report.samples = report.tars + 1, report.samples + samples
+            else:
+                missing.append(number)
+        pool = ThreadPoolExecutor(threads or _AT_ONCE, "forebay-index")
+        try:
+            numbers = {pool.submit(tar_set.entry, number): number for number in missing}
+            for done in as_completed(numbers):
+                entry, samples = done.result()
+                name = names[numbers[done]]
+                entries[name] = entry
+                keep.write(json.dumps([name, entry, samples]) + "\n")
+                report.tars, report.samples = report.tars + 1, report.samples + samples
+                if progress is not None:
+                    progress(report, len(names))
+        finally:
+            pool.shutdown(cancel_futures=True)
+        with open_file(url, "wb", store=store) as file:
+            file.write(_forebay.join_indexes([entries[name] for name in names]).encode())
+    return report
+
+
+def _exists(url: str, store: StoreOptions | None) -> bool:
+    try:
+        with open_file(url, "rb", store=store) as file:
+            file.read(1)
+    except NotFoundError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _kept(tar_set: _forebay.TarSet) -> Iterator[tuple[dict[str, tuple[str, int]], IO[str]]]:
+    """Yields the entries of an earlier run that was stopped, and a file for those of this run, which is removed at the end."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    folder = (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "forebay" / "indexing"
+    folder.mkdir(parents=True, exist_ok=True)
+    names = "\n".join([tar_set.root, *tar_set.names])
+    path = folder / f"{hashlib.blake2b(names.encode(), digest_size=16).hexdigest()}.jsonl"
+    known: dict[str, tuple[str, int]] = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            # The last line may be cut off.
+            with contextlib.suppress(ValueError):
+                name, entry, samples = json.loads(line)
+                known[name] = (entry, samples)
+    with path.open("a", buffering=1) as keep:
+        if known:
+            # After a line that may be cut off.
+            keep.write("\n")
+        yield known, keep
+    path.unlink(missing_ok=True)
