@@ -213,6 +213,7 @@ fn remedy_of_limit(errno: i32) -> Option<&'static str> {
         libc::ENFILE => Some("this machine has too many open files, raise its limit (sysctl fs.file-max)"),
         libc::ENOSPC => Some("free space on the disk, or inodes if there is space (df and df -i show both)"),
         libc::EDQUOT => Some("free space or files of the user's quota, or raise the quota"),
+        libc::EFBIG => Some("raise the limit of a file's size (ulimit -f), or use a file system with larger files"),
         _ => None,
     }
 }
@@ -298,6 +299,7 @@ mod tests {
             (libc::ENFILE, "fs.file-max"),
             (libc::ENOSPC, "df -i"),
             (libc::EDQUOT, "quota"),
+            (libc::EFBIG, "ulimit -f"),
         ] {
             let e = Error::from_io(std::io::Error::from_raw_os_error(errno), "a file cannot be written");
             assert_eq!(e.kind(), ErrorKind::Full);

@@ -26,10 +26,11 @@ impl KeyForm {
             let shown: String = key.chars().take(80).flat_map(char::escape_default).collect();
             let why = match self {
                 Self::Path => {
-                    "a key must be a relative path of at most 1024 bytes without empty, '.' or '..' parts or control characters"
+                    "a key must be a relative path of at most 1024 bytes without empty, '.' or '..' parts, backslashes or \
+                     control characters"
                 }
                 Self::Object => {
-                    "a key must have at most 1024 bytes, without '.' or '..' between slashes and without control characters"
+                    "a key must have at most 1024 bytes, without '.' or '..' between slashes, backslashes or control characters"
                 }
             };
             return Err(Error::config(why).with("key", shown));

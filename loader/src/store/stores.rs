@@ -97,7 +97,8 @@ impl Stores {
             Place::Http(_) => {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
-                    "web servers have no common way to write: use the store's own scheme, such as s3://, or a folder",
+                    "web servers have no common way to write, list or remove files: use the store's own scheme, such as s3://, \
+                     or a folder",
                 ));
             }
             Place::S3(bucket) => {
