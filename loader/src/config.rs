@@ -33,7 +33,7 @@ const PREFETCH_MAX: u32 = 31;
 options! {
     /// One directory of shards, remote and local, and its weight in the mix.
     pub struct StreamConfig {
-        /// URL (`s3://`, `http://`, `https://`, `file://`) or path of the shards. None: all shards are in `local`.
+        /// URL or path of the shards' folder, or tar files, such as `s3://bucket/train-{000..146}.tar`. None: `local` has them.
         pub remote: Option<String> = None,
         /// Folder that holds the shards, or will. None: a stable folder in the user's cache directory.
         pub local: Option<PathBuf> = None,

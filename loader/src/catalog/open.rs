@@ -76,10 +76,14 @@ impl Opener<'_> {
     }
 
     fn open(&self, stream: &StreamConfig) -> Result<IndexedStream> {
-        if let Some(remote) = &stream.remote
+        // Tars of this machine are read in place, whichever of the two names them.
+        let listed = stream.remote.as_deref().or(stream.local.as_deref().and_then(Path::to_str));
+        if let Some(remote) = listed
             && let Some(list) = shard_names(remote)?
         {
-            return self.open_tars(stream, list).context("stream", || redact(remote));
+            let local = stream.local.clone().filter(|_| stream.remote.is_some());
+            let stream = StreamConfig { local, ..stream.clone() };
+            return self.open_tars(&stream, list).context("stream", || redact(remote));
         }
         let stream = &absolute(stream);
         let split = stream.split.as_deref().unwrap_or("");

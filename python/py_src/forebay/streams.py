@@ -22,7 +22,7 @@ class Stream:
     """
 
     remote: str | os.PathLike[str] | None = None
-    """URL (`s3://`, `http://`, `https://`, `file://`) or path of the shards. None: all shards are in `local`."""
+    """URL or path of the shards' folder, or tar files, such as `s3://bucket/train-{000..146}.tar`. None: `local` has them."""
     local: str | os.PathLike[str] | None = None
     """Folder that holds the shards, or will. None: a stable folder in the user's cache directory."""
     split: str | None = None

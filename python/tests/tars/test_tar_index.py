@@ -1,0 +1,143 @@
+"""Indexes of tars: made by a command, by other programs' files, or by the first loader."""
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+import forebay as fb
+from forebay import _forebay
+from forebay.index import index_tars, main
+
+COUNTS = (3, 5, 2)
+
+
+@pytest.fixture
+def tars(tmp_path, monkeypatch):
+    """Folder with tars of 3, 5 and 2 samples, and an empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "tars"
+    folder.mkdir()
+    for number, count in enumerate(COUNTS):
+        write(folder / f"{number}.tar", number, count)
+    return folder
+
+
+def write(path, number, count):
+    with tarfile.open(path, "w") as tar:
+        for sample in range(count):
+            for field, content in {"cls": b"%d" % sample, "txt": b"text"}.items():
+                info = tarfile.TarInfo(f"{number}-{sample}.{field}")
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+
+
+def keys(remote, **options):
+    loader = fb.Loader(remote=remote, batch_size=1, fields={"key": fb.Text("__key__")}, **options)
+    return [batch["key"][0] for batch in loader]
+
+
+EXPECTED = [f"{number}-{sample}" for number, count in enumerate(COUNTS) for sample in range(count)]
+
+
+def test_the_command_writes_an_index_that_loaders_use(tars, capsys):
+    assert main([f"{tars}/{{0..2}}.tar"]) == 0
+    assert capsys.readouterr().out == f"{tars}/index.json: 3 tars, 10 samples\n"
+    index = json.loads((tars / "index.json").read_text())
+    assert [shard["samples"] for shard in index["shards"]] == list(COUNTS)
+    assert keys(f"{tars}/{{0..2}}.tar") == EXPECTED
+    # The entries are used, not the tars: a wrong number is an error when the tar is opened.
+    index["shards"][1]["samples"] = 4
+    (tars / "index.json").write_text(json.dumps(index))
+    with pytest.raises(fb.FormatError, match=r"has 5 samples where the index declares 4.*1\.tar"):
+        keys(f"{tars}/{{1..2}}.tar")
+
+
+def test_an_index_is_replaced_only_if_asked(tars, capsys):
+    report = index_tars(f"{tars}/{{0..1}}.tar")
+    assert (report.tars, report.samples) == (2, 8)
+    with pytest.raises(fb.ConfigError, match="overwrite"):
+        index_tars(f"{tars}/{{0..2}}.tar")
+    assert main([f"{tars}/{{0..2}}.tar"]) == 1 and "--overwrite" in capsys.readouterr().err
+    assert index_tars(f"{tars}/*.tar", overwrite=True).samples == 10
+    assert index_tars(f"{tars}/*.tar", str(tars.parent / "elsewhere")).url == f"{tars.parent}/elsewhere/index.json"
+    assert (tars.parent / "elsewhere/index.json").read_bytes() == (tars / "index.json").read_bytes()
+
+
+def test_a_stopped_command_continues(tars, monkeypatch):
+    write(tars / "1.tar", 1, 0)
+    (tars / "1.tar").write_bytes(b"damaged")
+    with pytest.raises(fb.FormatError, match=r"1\.tar"):
+        index_tars(f"{tars}/{{0..2}}.tar", threads=1)
+    kept = list((tars.parent / "cache/forebay/indexing").iterdir())
+    assert len(kept) == 1
+    # As after kill -9 within a line.
+    with kept[0].open("a") as file:
+        file.write('["2.tar", "cut')
+    write(tars / "1.tar", 1, 5)
+    # Tars of the first run are not read again.
+    (tars / "0.tar").rename(tars / "0.moved")
+    seen = []
+    report = index_tars(f"{tars}/{{0..2}}.tar", progress=lambda report, tars: seen.append((report.tars, tars)))
+    assert (report.tars, report.samples, seen) == (3, 10, [(2, 3), (3, 3)])
+    assert not kept[0].exists()
+    (tars / "0.moved").rename(tars / "0.tar")
+    assert keys(f"{tars}/{{0..2}}.tar") == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("sizes.json", json.dumps({f"{number}.tar": count for number, count in enumerate(COUNTS)})),
+        ("{}.idx", "v1.2 {count}\n" + "cls 512 1 x.cls\n"),
+        ("{}_stats.json", '{{"successes": {count}}}'),
+    ],
+)
+def test_files_of_other_programs_save_the_pass(tars, file, content, caplog):
+    if "{}" in file:
+        for number, count in enumerate(COUNTS):
+            text = content.replace("cls 512 1 x.cls\n", "cls 512 1 x.cls\n" * count) if file.endswith("idx") else content
+            (tars / file.format(number)).write_text(text.format(count=count))
+    else:
+        (tars / file).write_text(content)
+    assert keys(f"{tars}/{{0..2}}.tar") == EXPECTED
+    assert "are read once" not in caplog.text
+
+
+def test_a_wrong_number_of_another_program_is_an_error(tars):
+    (tars / "sizes.json").write_text(json.dumps({"0.tar": 3, "1.tar": 6, "2.tar": 2}))
+    with pytest.raises(fb.FormatError, match=r"has 5 samples where the index declares 6.*1\.tar"):
+        keys(f"{tars}/{{0..2}}.tar")
+
+
+def test_the_first_loader_keeps_the_index_it_makes(tars, caplog):
+    assert keys(f"{tars}/?.tar") == EXPECTED
+    assert "3 tars have no index and are read once" in caplog.text
+    made = list((tars.parent / "cache/forebay").glob("*/index.json"))
+    assert len(made) == 1 and not (tars / "index.json").exists()
+    before = made[0].stat().st_mtime_ns
+    assert keys(f"{tars}/?.tar") == EXPECTED and made[0].stat().st_mtime_ns == before
+    # Tars in a folder need no other: both names are read in place.
+    loader = fb.Loader(local=f"{tars}/{{0..2}}.tar", batch_size=5, fields={"key": fb.Text("__key__")})
+    assert [key for batch in loader for key in batch["key"]] == EXPECTED
+
+
+def test_a_tar_that_was_replaced_is_an_error(tars):
+    assert keys(f"{tars}/{{0..2}}.tar") == EXPECTED
+    write(tars / "1.tar", 1, 50)
+    with pytest.raises(fb.Error, match=r"1\.tar"):
+        keys(f"{tars}/{{0..2}}.tar")
+
+
+def test_the_command_reports_a_missing_tar(tars):
+    program = "import sys; from forebay.index import main; sys.exit(main(sys.argv[1:]))"
+    ended = subprocess.run([sys.executable, "-c", program, f"{tars}/none-{{0..2}}.tar"], capture_output=True, text=True)
+    assert ended.returncode == 1 and "none-" in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_lists_are_recognised():
+    for remote, expected in [("a/{0..2}.tar", True), ("a.tgz", True), ("pipe:cat a.tar", True), ("a", False), ("s3://b/a/", False)]:
+        assert _forebay.is_tar_list(remote) == expected
