@@ -84,6 +84,11 @@ impl Catalog {
         let (mut layouts, mut layout_of): (Vec<Arc<Layout>>, Vec<u16>) = Default::default();
         for stream in &streams {
             for shard in &stream.index.shards {
+                if shard.samples == 0 {
+                    // Nothing is read of it: an empty tar has no fields.
+                    layout_of.push(0);
+                    continue;
+                }
                 // Shards of one index share their layout, so the last layout nearly always matches.
                 let known = layouts.iter().rposition(|l| Arc::ptr_eq(l, &shard.layout) || **l == *shard.layout);
                 let known = known.unwrap_or_else(|| {

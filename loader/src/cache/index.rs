@@ -13,9 +13,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::index::{INDEX_BASENAME, INDEX_BYTES_MAX, describe_folder};
 use crate::io::read_regular;
 use crate::sync::AtomicBool;
-use rustix::fs::{XattrFlags, fsetxattr, getxattr, setxattr};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, XattrFlags};
+use rustix::fs::{fsetxattr, getxattr, setxattr, utimensat};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Index of a directory.
 #[derive(Debug)]
@@ -31,13 +33,24 @@ pub(crate) struct InstalledIndex<T> {
     pub(crate) other_remote: Option<String>,
 }
 
+/// Condition for the use of a cached index where there is a remote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CachedIndex {
+    /// Its bytes equal the remote ones, if those can be fetched.
+    Compared,
+    /// The directory does not belong to another remote: the remote has no such file, or one that may differ.
+    OfRemote,
+    /// Any.
+    Trusted,
+}
+
 /// Index of one directory, cached and remote.
 pub(crate) struct IndexSource<'a, 'f, T> {
     pub(crate) dir: &'a Path,
     /// Name of the remote.
     pub(crate) remote: &'a str,
-    /// Compare the bytes of a cached index with the remote one, if that can be fetched.
-    pub(crate) compares: bool,
+    /// Condition for the use of a cached index.
+    pub(crate) cached: CachedIndex,
     /// Parser. Bytes that it rejects are never kept.
     pub(crate) parse: &'a dyn Fn(&[u8]) -> Result<T>,
     /// Returns the remote index and is called at most once; `None` for streams without a remote.
@@ -68,6 +81,7 @@ impl<T> IndexSource<'_, '_, T> {
         let is_created = std::fs::create_dir_all(dir).is_ok();
         let watch = Watch::new();
         let mut wait = policy.start(clock);
+        let mut changed = changed_at(dir);
         let folder = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
         let lock = loop {
             let version = watch.version(&folder);
@@ -81,6 +95,11 @@ impl<T> IndexSource<'_, '_, T> {
                 break lock;
             }
             let what = || format!("{}, which another process fetches from {}", self.path().display(), self.remote);
+            let now = changed_at(dir);
+            if now != changed {
+                // The other process makes progress.
+                (changed, wait) = (now, policy.start(clock));
+            }
             watch.wait(version, wait.remaining(what)?);
         };
         let fetched = self.fetch.map_or_else(|| Err(Error::internal("no remote")), |fetch| fetch());
@@ -117,6 +136,10 @@ impl<T> IndexSource<'_, '_, T> {
     fn cached(&mut self) -> Result<Option<InstalledIndex<T>>> {
         let path = self.path();
         let Some(bytes) = read(&path)? else { return Ok(None) };
+        // Also for an index of other shards: those of the other remote may have the same names.
+        if self.cached == CachedIndex::OfRemote && other_than(&path, self.remote).is_some() {
+            return Err(stale(&path, self.remote));
+        }
         let index = match (self.parse)(&bytes) {
             Ok(index) => index,
             Err(e) if self.fetch.is_some() => {
@@ -126,7 +149,7 @@ impl<T> IndexSource<'_, '_, T> {
             Err(e) => return Err(e),
         };
         let (mut unchecked, mut other_remote) = (None, None);
-        if self.compares
+        if self.cached == CachedIndex::Compared
             && let Some(fetch) = &mut self.fetch
         {
             let recorded = recorded_remote(&path);
@@ -199,6 +222,18 @@ pub(crate) fn stale(path: &Path, remote: &str) -> Error {
         Some(recorded) => error.with("filled_from", recorded),
         None => error,
     }
+}
+
+/// Shows processes that wait for the index of `dir` that its fetch makes progress.
+pub(crate) fn show_progress(dir: &Path) {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    // Without permission they wait for the time limit alone.
+    let _ = utimensat(CWD, dir, &Timestamps { last_access: now, last_modification: now }, AtFlags::empty());
+}
+
+/// Returns the time of the last change of `dir`, or of its progress.
+fn changed_at(dir: &Path) -> Option<SystemTime> {
+    std::fs::metadata(dir).and_then(|meta| meta.modified()).ok()
 }
 
 /// Removes folders that were created for an index that then could not be fetched, the innermost first. A folder that is

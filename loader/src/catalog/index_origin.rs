@@ -7,11 +7,11 @@ use crate::store::Remote;
 
 /// Origin of a stream's index.
 pub(super) trait IndexOrigin {
-    /// True if a cached index has to equal the remote one. Otherwise it is used as it is.
+    /// True if a cached index has to equal the remote one. Otherwise it only has to be of that remote.
     fn compares(&self) -> bool;
 
-    /// Fetches the index from `remote`, or makes it.
-    fn fetch(&self, remote: &Remote) -> Result<Vec<u8>>;
+    /// Fetches the index from `remote`, or makes it. A fetch of many parts calls `progress` after each, on any thread.
+    fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>>;
 
     /// Parses the index of the remote `name`.
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index>;
@@ -25,7 +25,7 @@ impl IndexOrigin for Document {
         true
     }
 
-    fn fetch(&self, remote: &Remote) -> Result<Vec<u8>> {
+    fn fetch(&self, remote: &Remote, _: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
         remote.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document).map(|(bytes, _)| bytes)
     }
 

@@ -4,7 +4,9 @@ use super::index_origin::{Document, IndexOrigin};
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
 use super::tars::Tars;
-use crate::cache::{IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, record_remote, stale};
+use crate::cache::{
+    CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, record_remote, show_progress, stale,
+};
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::describe_folder;
@@ -150,7 +152,7 @@ impl Opener<'_> {
         let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
         let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
         let mut fetch = || match &remote {
-            Some(remote) => match origin.fetch(remote) {
+            Some(remote) => match origin.fetch(remote, &|| show_progress(&folder)) {
                 Err(e) if e.kind() == ErrorKind::NotFound && origin.compares() => {
                     Err(local_folder(name).map_or(e, |folder| no_index(&folder)))
                 }
@@ -165,7 +167,7 @@ impl Opener<'_> {
         let source = IndexSource {
             dir: &folder,
             remote: &resolved,
-            compares: origin.compares(),
+            cached: if origin.compares() { CachedIndex::Compared } else { CachedIndex::OfRemote },
             parse: &|bytes| origin.parse(bytes, &shown),
             fetch: if remote.is_some() { Some(&mut fetch) } else { None },
         };

@@ -1,6 +1,6 @@
 //! Data set of a worker process, as plain memory.
 
-use crate::cache::{IndexSource, ShardSet, StreamCacheConfig, WaitPolicy};
+use crate::cache::{CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy};
 use crate::catalog::{IndexedStream, location_of};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, StreamConfig, read};
@@ -202,7 +202,7 @@ impl StreamLocation {
         let source = IndexSource {
             dir: &self.dir,
             remote: &remote,
-            compares: false,
+            cached: CachedIndex::Trusted,
             parse: &parse,
             fetch: if self.has_remote() { Some(&mut fetch) } else { None },
         };

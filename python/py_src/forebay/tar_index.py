@@ -119,7 +119,9 @@ def _kept(tar_set: _forebay.TarSet) -> Iterator[tuple[dict[str, tuple[str, int]]
     cache = os.environ.get("XDG_CACHE_HOME", "")
     folder = (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "forebay" / "indexing"
     folder.mkdir(parents=True, exist_ok=True)
-    names = "\n".join([tar_set.root, *tar_set.names])
+    # The same names in another folder are other tars.
+    root = tar_set.root if _forebay.is_url(tar_set.root) else os.path.abspath(tar_set.root)
+    names = "\n".join([root, *tar_set.names])
     path = folder / f"{hashlib.blake2b(names.encode(), digest_size=16).hexdigest()}.jsonl"
     known: dict[str, tuple[str, int]] = {}
     if path.exists():

@@ -1,6 +1,8 @@
 //! The index of a directory.
 
 use super::*;
+use crate::cache::claim::DirectoryLock;
+use crate::sync::{AtomicU32, Mutex};
 
 /// Installs the index of `dir`, which `fetch` returns for the remote `remote`; `None` for no remote.
 pub(super) fn install(
@@ -10,7 +12,7 @@ pub(super) fn install(
     policy: WaitPolicy<'_>,
 ) -> Result<(Vec<u8>, Option<ErrorKind>)> {
     let parse = |bytes: &[u8]| Index::parse(bytes, "index.json");
-    let source = IndexSource { dir, remote, compares: true, parse: &parse, fetch };
+    let source = IndexSource { dir, remote, cached: CachedIndex::Compared, parse: &parse, fetch };
     let installed = source.install(&Clock::system(), policy)?;
     assert!(installed.index.shards.is_empty());
     Ok((installed.bytes, installed.unchecked.map(|e| e.kind())))
@@ -46,6 +48,42 @@ fn the_index_is_fetched_once_and_a_changed_remote_is_named() {
 }
 
 #[test]
+fn a_wait_for_the_index_lasts_as_long_as_its_fetch_makes_progress() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let parse = |bytes: &[u8]| Index::parse(bytes, "index.json");
+    for makes_progress in [true, false] {
+        let lock = Mutex::new(Some(DirectoryLock::try_lock(dir).unwrap().expect("no other process has it")));
+        let clock = Clock::manual();
+        let checks = AtomicU32::new(0);
+        // Called once for each check of the directory.
+        let step = || {
+            let number = checks.fetch_add(1, Ordering::Relaxed);
+            clock.advance(Duration::from_secs(6));
+            if makes_progress {
+                let time = std::time::UNIX_EPOCH + Duration::from_secs(u64::from(number));
+                let times = std::fs::FileTimes::new().set_modified(time);
+                std::fs::File::open(dir).unwrap().set_times(times).unwrap();
+            }
+            if number == 5 {
+                drop(lock.lock().take());
+            }
+            false
+        };
+        let mut fetch = || Ok(EMPTY.to_vec());
+        let fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>> = Some(&mut fetch);
+        let source = IndexSource { dir, remote: "s3://b", cached: CachedIndex::OfRemote, parse: &parse, fetch };
+        let installed = source.install(&clock, WaitPolicy::new(&step, Duration::from_secs(10)));
+        if makes_progress {
+            assert_eq!(installed.unwrap().bytes, EMPTY);
+            std::fs::remove_file(dir.join(INDEX_BASENAME)).unwrap();
+        } else {
+            assert_eq!(installed.unwrap_err().kind(), ErrorKind::Timeout);
+        }
+    }
+}
+
+#[test]
 fn a_file_has_its_attributes_before_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
@@ -76,7 +114,7 @@ fn an_index_that_another_stream_fetched_meanwhile_is_compared_too() {
             install(dir, "s3://a", Some(&mut fetch), long_wait())
         });
         start.recv().unwrap();
-        let waiting = crate::sync::Mutex::new(waiting);
+        let waiting = Mutex::new(waiting);
         let stop = || {
             let _ = waiting.lock().send(());
             false

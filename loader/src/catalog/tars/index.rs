@@ -81,27 +81,34 @@ impl TarSet {
     ///
     /// [`crate::ErrorKind::Format`] for a file that is no tar file, with its name; errors of the store.
     pub fn entry(&self, number: usize) -> Result<Shard> {
+        self.entry_with(number, &|| ())
+    }
+
+    /// Returns [`entry`](Self::entry), and calls `progress` for each part that is read.
+    fn entry_with(&self, number: usize, progress: &dyn Fn()) -> Result<Shard> {
         let name = &self.names[number];
         let made = || {
             let counted = match &self.known[number] {
                 Some(known) => known.clone(),
-                None => CountedTar::read(&self.remote, name)?,
+                None => CountedTar::read(&self.remote, name, progress)?,
             };
             Ok(counted.entry(name, Layout::tar(&counted.counts)?.into(), self.hashes.clone()))
         };
         made().context("tar", || name)
     }
 
-    /// Returns an index of all tars. `done` is called after each that has been read, with their number.
+    /// Returns an index of all tars. `done` is called after each that has been read, with their number, and `progress` after
+    /// each part of one.
     ///
     /// # Errors
     ///
     /// As [`entry`](Self::entry).
-    pub(super) fn index(&self, done: &(dyn Fn(usize) + Sync)) -> Result<Index> {
+    pub(super) fn index(&self, done: &(dyn Fn(usize) + Sync), progress: &(dyn Fn() + Sync)) -> Result<Index> {
         let read = AtomicUsize::new(0);
         let numbers: Vec<usize> = (0..self.names.len()).collect();
         let mut shards = in_parallel(&numbers, |number| {
-            let entry = self.entry(*number)?;
+            let entry = self.entry_with(*number, progress)?;
+            progress();
             if !self.is_known(*number) {
                 done(read.fetch_add(1, Ordering::Relaxed) + 1);
             }
@@ -142,7 +149,7 @@ struct CountedTar {
 }
 
 impl CountedTar {
-    fn read(remote: &Remote, name: &str) -> Result<Self> {
+    fn read(remote: &Remote, name: &str, progress: &dyn Fn()) -> Result<Self> {
         match Packing::of(name)? {
             Some(Packing::Compressed(compression)) => {
                 let packed = remote.get_small(name, PACKED_BYTES_MAX)?.0;
@@ -151,7 +158,7 @@ impl CountedTar {
                 Ok(Self { counts: count_fields(&*raw)?, raw_bytes: raw.len() as u64, packed })
             }
             _ => {
-                let file = RemoteFile::open(remote, name)?;
+                let file = RemoteFile::open(remote, name, progress)?;
                 Ok(Self { counts: count_fields(&file)?, raw_bytes: file.len(), packed: None })
             }
         }
@@ -192,5 +199,28 @@ mod tests {
         for (name, raw) in [("a/0.tar.gz", "a/0.tar"), ("0.tgz", "0.tar"), ("0.TAR.zst", "0.TAR")] {
             assert_eq!(unpacked_name(name), raw);
         }
+    }
+
+    #[test]
+    fn a_pass_shows_its_progress_within_each_tar() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["0.tar", "1.tar"] {
+            let mut tar = tar::Builder::new(std::fs::File::create(folder.path().join(name)).unwrap());
+            let content = vec![0; 1 << 20];
+            let mut header = tar::Header::new_ustar();
+            header.set_size(content.len() as u64);
+            tar.append_data(&mut header, "0.bin", &*content).unwrap();
+            tar.finish().unwrap();
+        }
+        let list = format!("{}/{{0,1}}.tar", folder.path().display());
+        let set = TarSet::of_list(&list, StoreConfig::default()).unwrap();
+        let parts = AtomicUsize::new(0);
+        let count = || {
+            parts.fetch_add(1, Ordering::Relaxed);
+        };
+        let index = set.index(&|_| (), &count).unwrap();
+        assert_eq!(index.shards.len(), 2);
+        // For each tar one after the end of its front, and one at its end.
+        assert_eq!(parts.load(Ordering::Relaxed), 4);
     }
 }

@@ -31,8 +31,8 @@ impl IndexOrigin for Tars {
         false
     }
 
-    fn fetch(&self, remote: &Remote) -> Result<Vec<u8>> {
-        let index = match Document.fetch(remote) {
+    fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
+        let index = match Document.fetch(remote, progress) {
             Ok(bytes) => self.entries(&bytes),
             // Some stores answer a request for an absent object with an error of permission.
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) => None,
@@ -40,7 +40,7 @@ impl IndexOrigin for Tars {
         };
         let index = match index {
             Some(index) => index,
-            None => self.count(remote)?,
+            None => self.count(remote, progress)?,
         };
         Ok(index.to_json().into_bytes())
     }
@@ -72,7 +72,7 @@ impl Tars {
         Some(Index { shards: entries.collect::<Option<_>>()? })
     }
 
-    fn count(&self, remote: &Remote) -> Result<Index> {
+    fn count(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Index> {
         let set = TarSet::open(remote, &self.root, &self.names)?;
         let all = (0..self.names.len()).filter(|number| !set.is_known(*number)).count();
         if all > 0 {
@@ -81,7 +81,7 @@ impl Tars {
                  is kept next to them"
             );
         }
-        set.index(&|done| log::info!("{done} of {all} tars are counted"))
+        set.index(&|done| log::info!("{done} of {all} tars are counted"), progress)
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) struct RemoteFile<'a> {
     bytes: u64,
     version: Option<Version>,
     window: RefCell<Window>,
+    /// Called after each request.
+    progress: &'a dyn Fn(),
 }
 
 struct Window {
@@ -32,9 +34,10 @@ impl<'a> RemoteFile<'a> {
     /// # Errors
     ///
     /// Errors of the store.
-    pub(super) fn open(remote: &'a Remote, key: &'a str) -> Result<Self> {
+    pub(super) fn open(remote: &'a Remote, key: &'a str, progress: &'a dyn Fn()) -> Result<Self> {
         let Peek { front, len, version } = peek(remote, key, FRONT_BYTES)?;
-        Ok(Self { remote, key, bytes: len, version, window: RefCell::new(Window { start: 0, content: front }) })
+        let window = RefCell::new(Window { start: 0, content: front });
+        Ok(Self { remote, key, bytes: len, version, window, progress })
     }
 
     /// Bytes of the object.
@@ -45,7 +48,9 @@ impl<'a> RemoteFile<'a> {
     fn fetch(&self, start: u64, bytes: u64) -> Result<Vec<u8>> {
         let request = FetchRequest::try_new(self.key, bytes)?;
         let request = FetchRequest { start, object_len: Some(self.bytes), version: self.version.clone(), ..request };
-        Ok(self.remote.fetch(request)?.wait()?.into())
+        let content = self.remote.fetch(request)?.wait()?.into();
+        (self.progress)();
+        Ok(content)
     }
 }
 
