@@ -62,6 +62,7 @@ const ENTRANTS: &[Entrant] = &[
         ..CROPS
     },
     Entrant { id: "forebay-indexed", name: "forebay (row index)", module: "forebay", form: "mds-indexed", ..CROPS },
+    Entrant { id: "forebay-tar", name: "forebay (tar)", module: "forebay", form: "tar", also: &[Work::Bytes], ..CROPS },
     Entrant { id: "dali-files", name: "DALI (files)", module: "dali", form: "files", ..CROPS },
     Entrant { id: "dali-tar", name: "DALI (tar)", module: "dali", form: "tar", ..CROPS },
     Entrant {
