@@ -144,6 +144,10 @@ def _index_tars(given: argparse.Namespace) -> int:
     except Error as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("stopped: the same command continues where this one was", file=sys.stderr, flush=True)
+        # An exit would wait for the tars that are read at the moment.
+        os._exit(130)
     print(f"{report.url}: {report.tars} tars, {report.samples} samples")
     return 0
 

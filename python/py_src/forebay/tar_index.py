@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -19,6 +21,8 @@ from .files import StoreOptions
 from .files import open as open_file
 
 __all__ = ["TarReport", "index_tars"]
+
+_log = logging.getLogger("forebay")
 
 _NAME = "index.json"
 
@@ -75,6 +79,10 @@ def index_tars(
     url = f"{(tar_set.root if out is None else os.fspath(out)).rstrip('/')}/{_NAME}"
     if not overwrite and _exists(url, store):
         raise ConfigError(f"{url} exists: pass overwrite=True (--overwrite) to replace it, or another folder")
+    if url.startswith(("http://", "https://")):
+        # Before the pass: its writing would fail at the end.
+        message = f"{url} cannot be written, since web servers have no common way for it: pass a folder or a bucket as `out`"
+        raise ConfigError(message)
     names = tar_set.names
     report = TarReport(url)
     entries: dict[str, str] = {}
@@ -98,7 +106,8 @@ def index_tars(
                 if progress is not None:
                     progress(report, len(names))
         finally:
-            pool.shutdown(cancel_futures=True)
+            # A read in flight ends by itself: after an interrupt nothing waits for it.
+            pool.shutdown(wait=False, cancel_futures=True)
         with open_file(url, "wb", store=store) as file:
             file.write(_forebay.join_indexes([entries[name] for name in names]).encode())
     return report
@@ -115,10 +124,12 @@ def _exists(url: str, store: StoreOptions | None) -> bool:
 
 @contextlib.contextmanager
 def _kept(tar_set: _forebay.TarSet) -> Iterator[tuple[dict[str, tuple[str, int]], IO[str]]]:
-    """Yields the entries of an earlier run that was stopped, and a file for those of this run, which is removed at the end."""
+    """Yields the entries of an earlier run that was stopped, and a file for those of this run, which is removed at the end.
+
+    Where the cache folder cannot be written, a stopped run starts again.
+    """
     cache = os.environ.get("XDG_CACHE_HOME", "")
     folder = (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "forebay" / "indexing"
-    folder.mkdir(parents=True, exist_ok=True)
     # The same names in another folder are other tars.
     root = tar_set.root if _forebay.is_url(tar_set.root) else os.path.abspath(tar_set.root)
     names = "\n".join([root, *tar_set.names])
@@ -130,7 +141,14 @@ def _kept(tar_set: _forebay.TarSet) -> Iterator[tuple[dict[str, tuple[str, int]]
             with contextlib.suppress(ValueError):
                 name, entry, samples = json.loads(line)
                 known[name] = (entry, samples)
-    with path.open("a", buffering=1) as keep:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = path.open("a", buffering=1)
+    except OSError as error:
+        _log.warning("a run that is stopped cannot be continued: %s", error)
+        yield known, io.StringIO()
+        return
+    with file as keep:
         if known:
             # After a line that may be cut off.
             keep.write("\n")

@@ -1,8 +1,14 @@
 """Indexes of tars in caches: of which tars they are, and what they are used for."""
 
+import contextlib
+import http.server
 import io
 import json
+import signal
+import subprocess
+import sys
 import tarfile
+import threading
 
 import pytest
 
@@ -65,3 +71,70 @@ def test_a_stopped_run_is_not_continued_in_another_folder(tmp_path, monkeypatch)
     assert tar_index.index_tars("set/{0..1}.tar").samples == 10
     index = json.loads((tmp_path / "b/set/index.json").read_text())
     assert [shard["samples"] for shard in index["shards"]] == [5, 5]
+
+
+def test_an_index_that_cannot_be_written_is_an_error_before_the_tars_are_read():
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            requested.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *_):
+            pass
+
+    requested = []
+    with serving(Server) as address, pytest.raises(fb.Error) as caught:
+        tar_index.index_tars(f"{address}/{{0..9}}.tar")
+    assert isinstance(caught.value, fb.ConfigError) and "pass a folder or a bucket as `out`" in str(caught.value)
+    assert requested and not any(path.endswith(".tar") for path in requested)
+
+
+def test_tars_are_indexed_without_a_cache_folder_that_can_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert tar_index.index_tars(str(write_tar(tmp_path / "0.tar", range(3)))).samples == 3
+
+
+def test_an_interrupt_ends_the_command_although_a_tar_is_read(tmp_path):
+    is_reading, may_end = threading.Event(), threading.Event()
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            if self.path.endswith(".tar"):
+                is_reading.set()
+                may_end.wait()
+            self.send_error(404)
+
+        def log_message(self, *_):
+            pass
+
+    # Background processes of a shell ignore an interrupt, and so do their children.
+    code = "import signal, sys; from forebay import index; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code += "; sys.exit(index.main(sys.argv[1:]))"
+    with serving(Server) as address:
+        arguments = [sys.executable, "-c", code, f"{address}/{{0..3}}.tar", str(tmp_path / "out")]
+        process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+        try:
+            is_reading.wait()
+            process.send_signal(signal.SIGINT)
+            # While the tars are still read.
+            _, messages = process.communicate()
+        finally:
+            process.kill()
+            may_end.set()
+    assert process.returncode == 130 and "the same command continues" in messages
+
+
+@contextlib.contextmanager
+def serving(handler):
+    """Runs a web server and yields its address."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
