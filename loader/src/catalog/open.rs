@@ -131,7 +131,7 @@ impl Opener<'_> {
                 (patterns.join("\n"), matching(&patterns, &found)?)
             }
         };
-        let tars = Tars { root: name.to_owned(), names };
+        let tars = Tars { root: name.to_owned(), folder: local_folder(name), names };
         // Each list has its own folder: the numbers of its shards follow from its index.
         let cache = match &stream.local {
             Some(local) => local.clone(),

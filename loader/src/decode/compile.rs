@@ -184,7 +184,15 @@ impl FieldPlan {
     fn find_column(&self, name: &str) -> Result<(usize, &Column)> {
         self.columns.iter().enumerate().find(|(_, c)| c.name == name).ok_or_else(|| {
             let known: Vec<_> = self.columns.iter().map(|c| c.name.as_str()).collect();
-            Error::config("the data set has no such column").with("column", name).with("columns", known.join(", "))
+            let plain = |name: &str| name.replace(' ', "").to_lowercase();
+            let message = match name.split(';').find_map(|name| known.iter().find(|known| plain(known) == plain(name)))
+            {
+                Some(meant) => {
+                    format!("the data set has no such column, but `{meant}`: write it like that, without spaces")
+                }
+                None => "the data set has no such column".to_owned(),
+            };
+            Error::config(message).with("column", name).with("columns", known.join(", "))
         })
     }
 }

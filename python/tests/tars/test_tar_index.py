@@ -1,5 +1,6 @@
 """Indexes of tars: made by a command, by other programs' files, or by the first loader."""
 
+import gzip
 import io
 import json
 import subprocess
@@ -125,11 +126,26 @@ def test_the_first_loader_keeps_the_index_it_makes(tars, caplog):
     assert [key for batch in loader for key in batch["key"]] == EXPECTED
 
 
-def test_a_tar_that_was_replaced_is_an_error(tars):
+@pytest.mark.parametrize("has_index", [False, True])
+def test_tars_of_this_machine_that_were_replaced_are_counted_again(tars, has_index, caplog):
+    if has_index:
+        index_tars(f"{tars}/{{0..2}}.tar")
     assert keys(f"{tars}/{{0..2}}.tar") == EXPECTED
     write(tars / "1.tar", 1, 50)
-    with pytest.raises(fb.Error, match=r"1\.tar"):
-        keys(f"{tars}/{{0..2}}.tar")
+    assert len(keys(f"{tars}/{{0..2}}.tar")) == 55
+    assert ("replace it with --overwrite" in caplog.text) == has_index
+
+
+def test_a_tar_that_is_in_the_list_twice_is_an_error(tars):
+    (tars / "1.tar.gz").write_bytes(gzip.compress((tars / "1.tar").read_bytes()))
+    with pytest.raises(fb.ConfigError, match=r"compressed.*1\.tar"):
+        keys(f"{tars}/1.tar::{tars}/1.tar.gz")
+
+
+def test_a_column_that_is_written_differently_is_named(tars):
+    for column in ("CLS", "json; cls"):
+        with pytest.raises(fb.ConfigError, match="no such column, but `cls`"):
+            fb.Loader(remote=f"{tars}/0.tar", batch_size=1, fields={"x": fb.Scalar(column)})
 
 
 def test_the_command_reports_a_missing_tar(tars):

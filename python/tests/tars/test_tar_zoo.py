@@ -77,7 +77,7 @@ def test_a_compressed_tar_has_the_samples_of_the_tar(zoo, name):
 
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_a_tar_of_python_has_the_samples_that_webdataset_reads(tmp_path, file_format):
-    names = ["plain", "with space", "ünïcode/日本", f"{'d' * 100}/{'n' * 92}", "./dot/name", "/root/name", "a.b/c.d/e"]
+    names = ["plain", "with space", "ünïcode/日本", f"{'d' * 100}/{'n' * 92}", "./dot/name", "/somewhere/name", "a.b/c.d/e"]
     if file_format != "ustar":
         names += ["long/" * 60 + "name", "ü" * 120, f"{'x' * 250}/{'y' * 250}", "equals=sign"]
     path = tmp_path / "made.tar"

@@ -13,6 +13,7 @@ use crate::sources::{Names, Packing, ShardNames, shard_names};
 use crate::stats::Stats;
 use crate::store::{Remote, StoreConfig, Stores, redact};
 use crate::sync::{Arc, AtomicUsize, Ordering};
+use std::collections::HashSet;
 
 /// Most bytes of a compressed tar, which is read as a whole.
 const PACKED_BYTES_MAX: usize = 4 << 30;
@@ -34,6 +35,13 @@ impl TarSet {
     ///
     /// [`crate::ErrorKind::Format`] for a file that is no tar file, with its name; errors of the store.
     pub(crate) fn open(remote: &Remote, root: &str, names: &[String]) -> Result<Self> {
+        let mut raw_names = HashSet::new();
+        let twice = names.iter().map(|name| raw_name(name)).find(|name| !raw_names.insert(name.clone()));
+        if let Some(name) = twice {
+            let message =
+                "a tar is in the list as it is and compressed, or compressed in two ways: leave one of them out";
+            return Err(Error::config(message).with("tar", name));
+        }
         let are_plain = names.iter().all(|name| matches!(Packing::of(name), Ok(Some(Packing::Plain))));
         // The bytes of an unpacked tar are known only when it has been read.
         let known = if are_plain { known_counts(remote, root, names)? } else { vec![None; names.len()] };
@@ -166,17 +174,13 @@ impl CountedTar {
 
     fn entry(&self, name: &str, layout: Arc<Layout>, hashes: Arc<[HashAlgo]>) -> Shard {
         let info = |basename: &str, bytes| FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };
-        let raw_name = match self.packed {
-            Some(_) => unpacked_name(name),
-            None => name.to_owned(),
-        };
         Shard {
             layout,
             samples: self.counts.samples,
             compression: self.packed.map(|(compression, _)| compression),
             hashes,
             size_limit: None,
-            raw_data: info(&raw_name, self.raw_bytes),
+            raw_data: info(&raw_name(name), self.raw_bytes),
             zip_data: self.packed.map(|(_, bytes)| info(name, bytes)),
             raw_meta: None,
             zip_meta: None,
@@ -184,8 +188,11 @@ impl CountedTar {
     }
 }
 
-/// Name of an unpacked tar in the cache: "a.tar" for "a.tar.gz" and for "a.tgz".
-fn unpacked_name(name: &str) -> String {
+/// Name of a tar in the cache: "a.tar" for "a.tar", "a.tar.gz" and "a.tgz".
+fn raw_name(name: &str) -> String {
+    if matches!(Packing::of(name), Ok(Some(Packing::Plain))) {
+        return name.to_owned();
+    }
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     if stem.to_ascii_lowercase().ends_with(".tar") { stem.to_owned() } else { format!("{stem}.tar") }
 }
@@ -196,8 +203,8 @@ mod tests {
 
     #[test]
     fn a_compressed_tar_is_unpacked_under_the_name_without_its_compression() {
-        for (name, raw) in [("a/0.tar.gz", "a/0.tar"), ("0.tgz", "0.tar"), ("0.TAR.zst", "0.TAR")] {
-            assert_eq!(unpacked_name(name), raw);
+        for (name, raw) in [("a/0.tar.gz", "a/0.tar"), ("0.tar", "0.tar"), ("0.tgz", "0.tar"), ("0.TAR.zst", "0.TAR")] {
+            assert_eq!(raw_name(name), raw);
         }
     }
 

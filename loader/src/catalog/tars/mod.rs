@@ -16,11 +16,14 @@ use crate::sources::Packing;
 use crate::store::Remote;
 pub use index::TarSet;
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 /// Tars by their names: their entries in the folder's `index.json`, or else the result of a pass over all of them.
 pub(super) struct Tars {
     /// Address of their folder, with secrets.
     pub(super) root: String,
+    /// That folder, if it is on this machine.
+    pub(super) folder: Option<PathBuf>,
     /// Paths below it.
     pub(super) names: Vec<String>,
 }
@@ -48,7 +51,7 @@ impl IndexOrigin for Tars {
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
         let index = Document.parse(bytes, name)?;
         if stored_names(&index).eq(self.names.iter().map(String::as_str)) {
-            return Ok(index);
+            return self.check_sizes(&index).map(|()| index);
         }
         Err(Error::format("the index is of other tars").with("tars", self.names.len()))
     }
@@ -69,7 +72,27 @@ impl Tars {
             let shard = &index.shards[*numbers.get(name.as_str())?];
             matches!(shard.layout.format, ShardFormat::Tar { .. }).then(|| shard.clone())
         });
-        Some(Index { shards: entries.collect::<Option<_>>()? })
+        let entries = Index { shards: entries.collect::<Option<_>>()? };
+        let checked = self.check_sizes(&entries);
+        checked.inspect_err(|e| log::warn!("{INDEX_BASENAME} is not used; replace it with --overwrite: {e}")).ok()?;
+        Some(entries)
+    }
+
+    /// Compares the sizes of tars of this machine, which may have been replaced. Those of other tars are compared when they
+    /// are fetched.
+    fn check_sizes(&self, index: &Index) -> Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        for file in index.shards.iter().flat_map(|shard| shard.files()).map(|pair| pair.stored()) {
+            let found = std::fs::metadata(folder.join(&*file.basename)).map(|found| found.len());
+            // An absent tar is an error when it is opened.
+            if let Ok(found) = found
+                && found != file.bytes
+            {
+                let message = format!("a tar has {found} bytes where the index declares {}", file.bytes);
+                return Err(Error::format(message).with("tar", &file.basename));
+            }
+        }
+        Ok(())
     }
 
     fn count(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Index> {
