@@ -345,6 +345,7 @@ HUGE = {
     "a sparse file of 8 GB": extension(b"x", records(GNU__sparse__size=str(8 << 30), GNU__sparse__map="0,1")) + member("s.x", b"1"),
     "long names without end": extension(b"L", b"n.x\0") * 20_000,
     "records without end": extension(b"x", records(path="n.x")) * 20_000,
+    "many pieces": extension(b"x", records(GNU__sparse__size="9", GNU__sparse__map=",".join(["0,0"] * 200_000))) + member("s.x", b"1"),
 }
 
 

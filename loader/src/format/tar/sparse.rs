@@ -105,14 +105,11 @@ impl Records {
             b"GNU.sparse.name" => self.name = Some(value.to_vec()),
             b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.bytes = Some(number(value)?),
             b"GNU.sparse.offset" | b"GNU.sparse.numbytes" => {
-                let numbers = self.numbers.get_or_insert_default();
-                // Twice as many as pieces.
-                if numbers.len() / 2 < PIECES_MAX {
-                    numbers.push(number(value)?);
-                }
+                // The bound of the records is one of their numbers; that of the pieces is checked by `add`.
+                self.numbers.get_or_insert_default().push(number(value)?);
             }
             b"GNU.sparse.map" => {
-                let numbers = value.split(|byte| *byte == b',').take(2 * PIECES_MAX).map(number);
+                let numbers = value.split(|byte| *byte == b',').map(number);
                 self.numbers = Some(if value.is_empty() { Vec::new() } else { numbers.collect::<Result<_>>()? });
             }
             b"GNU.sparse.major" => self.is_in_content = number(value)? == 1,

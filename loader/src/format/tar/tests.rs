@@ -156,3 +156,19 @@ fn an_index_of_tars_is_written_and_read() {
     assert_eq!(crate::format::Index::parse(index.to_json().as_bytes(), "index.json").unwrap(), index);
     assert_eq!(index.shards[0].offsets(&*bytes).unwrap().len(), 2);
 }
+
+#[test]
+fn a_sparse_file_of_too_many_pieces_is_an_error_and_not_cut() {
+    for pieces in [1 << 16, (1 << 16) + 1] {
+        let mut builder = Builder::new(Vec::new());
+        let map = vec!["0,0"; pieces].join(",");
+        let records = [("GNU.sparse.size", &b"1"[..]), ("GNU.sparse.map", map.as_bytes())];
+        builder.append_pax_extensions(records).unwrap();
+        add(&mut builder, EntryType::Regular, "a.x", b"");
+        let counted = count_fields(&*builder.into_inner().unwrap()).map(|counts| counts.samples);
+        match counted {
+            Ok(samples) => assert_eq!((samples, pieces), (1, 1 << 16)),
+            Err(error) => assert!(pieces > 1 << 16 && error.to_string().contains("more than 65536 pieces"), "{error}"),
+        }
+    }
+}
