@@ -12,11 +12,12 @@ use crate::sources::names::matching;
 use crate::sources::{Names, Packing, ShardNames, shard_names};
 use crate::stats::Stats;
 use crate::store::{Remote, StoreConfig, Stores, redact};
-use crate::sync::{Arc, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use std::collections::HashSet;
 
-/// Most bytes of a compressed tar, which is read as a whole.
+/// Most bytes of a compressed tar, and of the same tar when it is unpacked.
 const PACKED_BYTES_MAX: usize = 4 << 30;
+const RAW_BYTES_MAX: u64 = 8 << 30;
 
 /// Tars of a remote folder, to make an index of them.
 pub struct TarSet {
@@ -26,6 +27,8 @@ pub struct TarSet {
     /// Tars whose samples other files count.
     known: Vec<Option<CountedTar>>,
     hashes: Arc<[HashAlgo]>,
+    /// Locked while a compressed tar is in memory, which is read as a whole: one at a time.
+    unpacking: Mutex<()>,
 }
 
 impl TarSet {
@@ -47,7 +50,7 @@ impl TarSet {
         let known = if are_plain { known_counts(remote, root, names)? } else { vec![None; names.len()] };
         let known = by_known(remote, names, &known)?;
         let (root, names) = (root.to_owned(), names.to_vec());
-        Ok(Self { remote: remote.clone(), root, names, known, hashes: Arc::new([]) })
+        Ok(Self { remote: remote.clone(), root, names, known, hashes: Arc::new([]), unpacking: Mutex::new(()) })
     }
 
     /// Opens the tars of `list`, such as `s3://bucket/train-{000..146}.tar`, with separate fetch threads.
@@ -98,9 +101,9 @@ impl TarSet {
         let made = || {
             let counted = match &self.known[number] {
                 Some(known) => known.clone(),
-                None => CountedTar::read(&self.remote, name, progress)?,
+                None => CountedTar::read(&self.remote, name, &self.unpacking, progress)?,
             };
-            Ok(counted.entry(name, Layout::tar(&counted.counts)?.into(), self.hashes.clone()))
+            Ok(counted.entry(name, Layout::tar(&counted.counts).into(), self.hashes.clone()))
         };
         made().context("tar", || name)
     }
@@ -157,11 +160,13 @@ struct CountedTar {
 }
 
 impl CountedTar {
-    fn read(remote: &Remote, name: &str, progress: &dyn Fn()) -> Result<Self> {
+    fn read(remote: &Remote, name: &str, unpacking: &Mutex<()>, progress: &dyn Fn()) -> Result<Self> {
         match Packing::of(name)? {
             Some(Packing::Compressed(compression)) => {
+                let _alone = unpacking.lock();
                 let packed = remote.get_small(name, PACKED_BYTES_MAX)?.0;
-                let raw = compression.decompress_all(&packed, u64::MAX)?;
+                let raw = compression.decompress_all(&packed, RAW_BYTES_MAX)?;
+                progress();
                 let packed = Some((compression, packed.len() as u64));
                 Ok(Self { counts: count_fields(&*raw)?, raw_bytes: raw.len() as u64, packed })
             }

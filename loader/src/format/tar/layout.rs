@@ -1,16 +1,12 @@
 //! Columns of an archive: a column for each field, and one for the key.
 
 use super::samples::FieldCounts;
-use crate::error::{Error, Result};
 use crate::format::columns::Column;
 use crate::format::encoding::Encoding;
 use crate::format::layout::{Layout, ShardFormat};
 
 /// Column with the sample's key.
 pub const KEY: &str = "__key__";
-
-/// Most fields of the samples of an archive. There are more only where file names with dots are taken for fields.
-const FIELDS_MAX: usize = 1_000;
 
 /// Returns the encoding of the files of `field`: by the last part of the name, as WebDataset decodes them.
 pub fn encoding_of(field: &str) -> Encoding {
@@ -33,23 +29,11 @@ pub(in crate::format) fn alternatives(name: &str) -> impl Iterator<Item = &str> 
 impl Layout {
     /// Makes the layout of archives whose samples have the fields `counts`. Fields that some of the samples lack are
     /// optional.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::ErrorKind::Format`] for more fields than a data set has.
-    pub fn tar(counts: &FieldCounts) -> Result<Self> {
-        if counts.fields.len() > FIELDS_MAX {
-            let (found, some) = (counts.fields.len(), counts.fields.keys().take(5).cloned().collect::<Vec<_>>());
-            return Err(Error::format(format!(
-                "{found} fields, such as {}: a field is the part of a file's name after the first dot, so the keys of the \
-                 samples may not contain dots",
-                some.join(", ")
-            )));
-        }
+    pub fn tar(counts: &FieldCounts) -> Self {
         let names = [KEY].into_iter().chain(counts.fields.keys().map(String::as_str));
         let columns = names.map(|name| Column::new(name, encoding_of(name))).collect();
         let optional = counts.fields.iter().filter(|(_, samples)| **samples < counts.samples);
-        Ok(Self { format: ShardFormat::Tar { optional: optional.map(|(field, _)| field.clone()).collect() }, columns })
+        Self { format: ShardFormat::Tar { optional: optional.map(|(field, _)| field.clone()).collect() }, columns }
     }
 }
 

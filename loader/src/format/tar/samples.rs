@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::BLOCK;
 use super::member::Members;
 use super::name::key_and_field;
+use super::{BLOCK, KEY};
 use crate::error::{Error, Result};
 use crate::format::read_at::ReadAt;
 use crate::format::table::OffsetTable;
 
 /// Most bytes of one sample.
 const SAMPLE_BYTES_MAX: u64 = u32::MAX as u64;
+
+/// Most fields of the samples of an archive. There are more only where file names with dots are taken for fields.
+const FIELDS_MAX: usize = 1_000;
 
 /// Most samples of an archive.
 const SAMPLES_MAX: usize = u32::MAX as usize;
@@ -35,11 +38,15 @@ pub struct FieldCounts {
 }
 
 impl FieldCounts {
-    fn add(&mut self, fields: Vec<String>) {
+    fn add(&mut self, fields: Vec<String>) -> Result<()> {
         self.samples += 1;
         for field in fields {
             *self.fields.entry(field).or_default() += 1;
         }
+        if self.fields.len() > FIELDS_MAX {
+            return Err(too_many_fields(self.fields.keys()));
+        }
+        Ok(())
     }
 
     /// Returns the counts of `samples` samples that have the same fields: those that all samples have here, and optional ones.
@@ -59,7 +66,7 @@ pub fn front_fields(front: &[u8]) -> Result<FieldCounts> {
     let counted = for_each(Members::of_part(front), |sample| {
         // The last one may have more files.
         if let Some(fields) = last.replace(std::mem::take(&mut sample.fields)) {
-            counts.add(fields);
+            counts.add(fields)?;
         }
         Ok(())
     });
@@ -77,10 +84,7 @@ pub fn front_fields(front: &[u8]) -> Result<FieldCounts> {
 /// sample with two files of one field.
 pub fn count_fields<R: ReadAt + ?Sized>(archive: &R) -> Result<FieldCounts> {
     let mut counts = FieldCounts::default();
-    for_each(Members::of_archive(archive), |sample| {
-        counts.add(std::mem::take(&mut sample.fields));
-        Ok(())
-    })?;
+    for_each(Members::of_archive(archive), |sample| counts.add(std::mem::take(&mut sample.fields)))?;
     Ok(counts)
 }
 
@@ -133,13 +137,25 @@ fn for_each<R: ReadAt + ?Sized>(
             sample.fields.clear();
             sample.range.start = member.start;
         }
-        if sample.fields.contains(&field) {
+        if sample.fields.contains(&field) || field == KEY {
             return Err(about(Error::format("a sample has two files of one field"), key).with("field", field));
+        }
+        if sample.fields.len() == FIELDS_MAX {
+            return Err(about(too_many_fields(sample.fields.iter()), key));
         }
         sample.fields.push(field);
         sample.range.end = member.end;
     }
     if sample.fields.is_empty() { Ok(()) } else { end(&mut sample) }
+}
+
+/// Error for more fields than a data set has, of which `fields` are some.
+fn too_many_fields<'a>(fields: impl Iterator<Item = &'a String>) -> Error {
+    let some = fields.take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
+    Error::format(format!(
+        "more than {FIELDS_MAX} fields, such as {some}: a field is the part of a file's name after the first dot, so the keys of \
+         the samples may not contain dots"
+    ))
 }
 
 /// Adds the key of a sample to `error`.

@@ -29,7 +29,7 @@ const TWO: [(&str, &[u8]); 5] = [
 /// Values of the columns `wanted` of every sample; `__key__` for all columns that every sample has.
 fn values(bytes: &[u8], wanted: Option<&[&str]>) -> crate::Result<Vec<Vec<String>>> {
     let counts = count_fields(bytes)?;
-    let layout = Layout::tar(&counts)?.projected(wanted).unwrap();
+    let layout = Layout::tar(&counts).projected(wanted).unwrap();
     let table = offsets(bytes, counts.samples)?;
     let mut scratch = Scratch::default();
     (0..table.len())
@@ -50,7 +50,7 @@ fn files_with_one_key_are_a_sample() {
         counts.fields.clone().into_iter().map(|(field, n)| format!("{field} {n}")).collect::<Vec<_>>(),
         ["cls 2", "jpg 1", "png 1", "txt 1"]
     );
-    let layout = Layout::tar(&counts).unwrap();
+    let layout = Layout::tar(&counts);
     let ShardFormat::Tar { optional } = &layout.format else { panic!("a tar") };
     assert_eq!(optional, &["jpg", "png", "txt"]);
     let encodings: Vec<_> = layout.columns.iter().map(|column| (&*column.name, column.encoding.clone())).collect();
@@ -82,7 +82,7 @@ fn a_sample_without_a_requested_field_is_an_error_with_its_key() {
     assert_eq!(error.kind(), ErrorKind::Format);
     assert!(error.to_string().contains("column txt") && error.to_string().contains("key a/0"), "{error}");
     // An unknown column leaves all of them, for the error of the fields.
-    let layout = Layout::tar(&count_fields(&*archive(&TWO)).unwrap()).unwrap();
+    let layout = Layout::tar(&count_fields(&*archive(&TWO)).unwrap());
     assert_eq!(layout.projected(Some(&["cls", "absent;gone"])), Some(layout.clone()));
     assert!(layout.split(&archive(&TWO)[..2048], &mut Scratch::default()).is_ok(), "optional columns may be absent");
 }
@@ -132,13 +132,18 @@ fn damaged_archives_are_rejected_with_the_offset() {
     }
     let twice = archive(&[("0.txt", b"1"), ("0.TXT", b"2")]);
     assert!(count_fields(&*twice).unwrap_err().to_string().contains("two files of one field"));
+    let dotted: Vec<String> = (0..1001).map(|number| format!("0.{number}.jpg")).collect();
+    let dotted = archive(&dotted.iter().map(|name| (&**name, &b"x"[..])).collect::<Vec<_>>());
+    assert!(count_fields(&*dotted).unwrap_err().to_string().contains("keys of the samples may not contain dots"));
+    let key = archive(&[("0.__key__", b"1")]);
+    assert!(count_fields(&*key).unwrap_err().to_string().contains("field __key__"));
     assert!(offsets(&*whole, 3).unwrap_err().to_string().contains("2 samples where the index declares 3"));
 }
 
 #[test]
 fn an_index_of_tars_is_written_and_read() {
     let bytes = archive(&TWO);
-    let layout = Layout::tar(&count_fields(&*bytes).unwrap()).unwrap();
+    let layout = Layout::tar(&count_fields(&*bytes).unwrap());
     let file =
         crate::format::FileInfo { basename: "a.tar".into(), bytes: bytes.len() as u64, hashes: Default::default() };
     let shard = Shard {
