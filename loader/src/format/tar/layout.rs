@@ -1,12 +1,10 @@
 //! Columns of an archive: a column for each field, and one for the key.
 
+use super::name::KEY;
 use super::samples::FieldCounts;
 use crate::format::columns::Column;
 use crate::format::encoding::Encoding;
 use crate::format::layout::{Layout, ShardFormat};
-
-/// Column with the sample's key.
-pub const KEY: &str = "__key__";
 
 /// Returns the encoding of the files of `field`: by the last part of the name, as WebDataset decodes them.
 pub fn encoding_of(field: &str) -> Encoding {

@@ -26,8 +26,9 @@ mod split;
 #[cfg(test)]
 mod tests;
 
+pub use layout::encoding_of;
 pub(super) use layout::projected;
-pub use layout::{KEY, encoding_of};
+pub use name::KEY;
 pub use samples::{FieldCounts, count_fields, front_fields};
 pub(super) use samples::{bytes_min, offsets};
 pub(super) use split::split;

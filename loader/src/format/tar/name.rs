@@ -1,5 +1,8 @@
 //! Key and field of a file, as WebDataset divides its name.
 
+/// Column with the sample's key.
+pub const KEY: &str = "__key__";
+
 /// Key and field of the file `name`: "train/0007" and "seg.png" of "train/0007.seg.PNG". `None` for files that belong to no
 /// sample: those without a field, hidden ones, and those that describe the data set, such as `__meta__/...`.
 pub(super) fn key_and_field(name: &[u8]) -> Option<(&[u8], String)> {

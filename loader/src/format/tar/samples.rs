@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::BLOCK;
 use super::member::Members;
-use super::name::key_and_field;
-use super::{BLOCK, KEY};
+use super::name::{KEY, key_and_field};
 use crate::error::{Error, Result};
 use crate::format::read_at::ReadAt;
 use crate::format::table::OffsetTable;

@@ -1,8 +1,8 @@
 //! Bytes of a sample to its columns.
 
-use super::layout::{KEY, alternatives};
+use super::layout::alternatives;
 use super::member::Members;
-use super::name::key_and_field;
+use super::name::{KEY, key_and_field};
 use super::samples::about;
 use crate::error::{Error, Result};
 use crate::format::columns::{Column, Scratch, Span};
