@@ -81,8 +81,8 @@ class Loader:
     The documentation has guides to all of this: the loader, fields, order, checkpoints, GPU, tuning, troubleshooting.
 
     Args:
-        remote: URL (`s3://`, `gs://`, `https://` and others) or path of the shards' folder, or WebDataset's tar files, such as
-            "s3://bucket/train-{000..146}.tar"; in place of `streams`.
+        remote: URL (`s3://`, `gs://`, `https://` and others) or path of the shards' folder, or WebDataset's tar
+            files, such as "s3://bucket/train-{000..146}.tar"; in place of `streams`.
         split: Sub-folder, such as "train"; also of the streams that have none.
         streams: Several sources with their shares.
         local: Folder for the shards. None: a stable folder in the user's cache directory. Alone: it has all shards.

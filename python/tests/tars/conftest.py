@@ -50,7 +50,9 @@ def served(tmp_path):
 def stored_tars(bucket, bucket_environment):
     """URL of the same set in the bucket."""
     prefix = f"tars-{next(_prefixes)}"
+    # Other tests of the same server have requests that it rejects.
+    rejected = len(bucket.rejected)
     for number, body in enumerate(set_of_tars()):
         bucket.objects[f"{prefix}/train-{number:03}.tar"] = body
     yield f"s3://bucket/{prefix}/{braces()}"
-    assert bucket.rejected == []
+    assert bucket.rejected[rejected:] == []
