@@ -1,5 +1,6 @@
 //! Origin of a stream's index: the document of a data set. [`tars`](super::tars) has another.
 
+use crate::cache::CachedIndex;
 use crate::error::Result;
 use crate::format::index::{INDEX_BYTES_MAX, is_document};
 use crate::format::{INDEX_BASENAME, Index};
@@ -7,8 +8,8 @@ use crate::store::Remote;
 
 /// Origin of a stream's index.
 pub(super) trait IndexOrigin {
-    /// True if a cached index has to equal the remote one. Otherwise it only has to be of that remote.
-    fn compares(&self) -> bool;
+    /// Condition for the use of a cached index.
+    fn cached(&self) -> CachedIndex;
 
     /// Fetches the index from `remote`, or makes it. A fetch of many parts calls `progress` after each, on any thread.
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>>;
@@ -21,8 +22,8 @@ pub(super) trait IndexOrigin {
 pub(super) struct Document;
 
 impl IndexOrigin for Document {
-    fn compares(&self) -> bool {
-        true
+    fn cached(&self) -> CachedIndex {
+        CachedIndex::Compared
     }
 
     fn fetch(&self, remote: &Remote, _: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {

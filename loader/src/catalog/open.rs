@@ -11,8 +11,7 @@ use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::describe_folder;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index, Shard};
-use crate::sources::names::matching;
-use crate::sources::{Names, ShardNames, shard_names};
+use crate::sources::{ShardNames, shard_names};
 use crate::stats::Stats;
 use crate::store::{Outside, Remote, Simulation, StoreConfig, ThreadStart, is_url, local_folder, redact};
 use crate::sync::{Arc, scope};
@@ -123,14 +122,9 @@ impl Opener<'_> {
         }
         let stream = &absolute(&StreamConfig { remote: Some(list.root), ..stream.clone() });
         let name = stream.remote.as_deref().unwrap_or("");
-        let config = self.store_config(stream);
-        let (described, names) = match list.names {
-            Names::Listed(names) => (names.join("\n"), names),
-            Names::Patterns(patterns) => {
-                let found = self.stores.list(name, config.clone(), self.stats, &self.network.clock)?;
-                (patterns.join("\n"), matching(&patterns, &found)?)
-            }
-        };
+        let described = list.names.listed().join("\n");
+        let files = || self.stores.list(name, self.store_config(stream), self.stats, &self.network.clock);
+        let names = list.names.found(files)?;
         let tars = Tars { root: name.to_owned(), folder: local_folder(name), names };
         // Each list has its own folder: the numbers of its shards follow from its index.
         let cache = match &stream.local {
@@ -153,7 +147,7 @@ impl Opener<'_> {
         let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
         let mut fetch = || match &remote {
             Some(remote) => match origin.fetch(remote, &|| show_progress(&folder)) {
-                Err(e) if e.kind() == ErrorKind::NotFound && origin.compares() => {
+                Err(e) if e.kind() == ErrorKind::NotFound && origin.cached() == CachedIndex::Compared => {
                     Err(local_folder(name).map_or(e, |folder| no_index(&folder)))
                 }
                 fetched => fetched,
@@ -167,7 +161,7 @@ impl Opener<'_> {
         let source = IndexSource {
             dir: &folder,
             remote: &resolved,
-            cached: if origin.compares() { CachedIndex::Compared } else { CachedIndex::OfRemote },
+            cached: origin.cached(),
             parse: &|bytes| origin.parse(bytes, &shown),
             fetch: if remote.is_some() { Some(&mut fetch) } else { None },
         };

@@ -37,6 +37,26 @@ pub enum Names {
     Patterns(Vec<String>),
 }
 
+impl Names {
+    /// Names and patterns as the list has them.
+    pub fn listed(&self) -> &[String] {
+        let (Self::Listed(names) | Self::Patterns(names)) = self;
+        names
+    }
+
+    /// Returns all tars. `files` returns the paths of all files below the folder, and is called for patterns alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`matching`]; those of `files`.
+    pub fn found(self, files: impl FnOnce() -> Result<Vec<String>>) -> Result<Vec<String>> {
+        match self {
+            Self::Listed(names) => Ok(names),
+            Self::Patterns(patterns) => matching(&patterns, &files()?),
+        }
+    }
+}
+
 /// Returns the tars of a `remote`; `None` if it is not a list of tars but the folder of a data set.
 ///
 /// A list has an entry whose name ends like a tar's, or one that starts with `pipe:`. A folder whose name ends in `.tar`

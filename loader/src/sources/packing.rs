@@ -55,6 +55,11 @@ impl Packing {
             None => Ok(None),
         }
     }
+
+    /// Returns true if the name is that of a tar that is read in place.
+    pub fn is_plain(name: &str) -> bool {
+        matches!(Self::of(name), Ok(Some(Self::Plain)))
+    }
 }
 
 #[cfg(test)]

@@ -6,10 +6,9 @@ use super::remote_file::RemoteFile;
 use crate::clock::Clock;
 use crate::error::{Context, Error, Result};
 use crate::format::tar::{FieldCounts, count_fields};
-use crate::format::{Compression, Digests, FileInfo, HashAlgo, Index, Layout, Shard};
+use crate::format::{Compression, Digests, FileInfo, HashAlgo, Index, Layout, ReadAt, Shard};
 use crate::sources::counts::Known;
-use crate::sources::names::matching;
-use crate::sources::{Names, Packing, ShardNames, shard_names};
+use crate::sources::{Packing, ShardNames, shard_names};
 use crate::stats::Stats;
 use crate::store::{Remote, StoreConfig, Stores, redact};
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
@@ -45,7 +44,7 @@ impl TarSet {
                 "a tar is in the list as it is and compressed, or compressed in two ways: leave one of them out";
             return Err(Error::config(message).with("tar", name));
         }
-        let are_plain = names.iter().all(|name| matches!(Packing::of(name), Ok(Some(Packing::Plain))));
+        let are_plain = names.iter().all(|name| Packing::is_plain(name));
         // The bytes of an unpacked tar are known only when it has been read.
         let known = if are_plain { known_counts(remote, root, names)? } else { vec![None; names.len()] };
         let known = by_known(remote, names, &known)?;
@@ -64,10 +63,7 @@ impl TarSet {
             Error::config("no list of tars: their names end in .tar, .tar.gz or the like").with("list", redact(list))
         })?;
         let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;
-        let names = match names {
-            Names::Listed(names) => names,
-            Names::Patterns(patterns) => matching(&patterns, &stores.keys_below(&root)?)?,
-        };
+        let names = names.found(|| stores.keys_below(&root))?;
         Self::open(&stores.open(&root)?, &root, &names)
     }
 
@@ -172,7 +168,7 @@ impl CountedTar {
             }
             _ => {
                 let file = RemoteFile::open(remote, name, progress)?;
-                Ok(Self { counts: count_fields(&file)?, raw_bytes: file.len(), packed: None })
+                Ok(Self { counts: count_fields(&file)?, raw_bytes: file.bytes(), packed: None })
             }
         }
     }
@@ -195,7 +191,7 @@ impl CountedTar {
 
 /// Name of a tar in the cache: "a.tar" for "a.tar", "a.tar.gz" and "a.tgz".
 fn raw_name(name: &str) -> String {
-    if matches!(Packing::of(name), Ok(Some(Packing::Plain))) {
+    if Packing::is_plain(name) {
         return name.to_owned();
     }
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);

@@ -10,6 +10,7 @@ mod parallel;
 mod remote_file;
 
 use super::index_origin::{Document, IndexOrigin};
+use crate::cache::CachedIndex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{INDEX_BASENAME, Index, ShardFormat};
 use crate::sources::Packing;
@@ -29,9 +30,9 @@ pub(super) struct Tars {
 }
 
 impl IndexOrigin for Tars {
-    fn compares(&self) -> bool {
+    fn cached(&self) -> CachedIndex {
         // The names are compared instead, and each file's size when it is fetched.
-        false
+        CachedIndex::OfRemote
     }
 
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
@@ -60,7 +61,7 @@ impl IndexOrigin for Tars {
 impl Tars {
     /// True if no tar has to be unpacked.
     pub(super) fn are_plain(&self) -> bool {
-        self.names.iter().all(|name| matches!(Packing::of(name), Ok(Some(Packing::Plain))))
+        self.names.iter().all(|name| Packing::is_plain(name))
     }
 
     /// Returns the entries of the tars in the folder's index, if it has them all.

@@ -40,11 +40,6 @@ impl<'a> RemoteFile<'a> {
         Ok(Self { remote, key, bytes: len, version, window, progress })
     }
 
-    /// Bytes of the object.
-    pub(super) fn len(&self) -> u64 {
-        self.bytes
-    }
-
     fn fetch(&self, start: u64, bytes: u64) -> Result<Vec<u8>> {
         let request = FetchRequest::try_new(self.key, bytes)?;
         let request = FetchRequest { start, object_len: Some(self.bytes), version: self.version.clone(), ..request };

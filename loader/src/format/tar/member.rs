@@ -28,7 +28,7 @@ pub(super) struct Member {
     pub(super) end: u64,
     /// Offset and bytes of its stored content.
     pub(super) content: (u64, u64),
-    /// Where that content belongs, for files that are stored without their zeros.
+    /// Places of that content in the file, for files that are stored without their zeros.
     pub(super) sparse: Option<SparseMap>,
     /// False for directories, links and devices.
     pub(super) is_file: bool,
