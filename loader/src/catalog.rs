@@ -5,6 +5,7 @@
 
 mod index_origin;
 mod open;
+mod sample_files;
 mod store_set;
 mod stream;
 mod tars;
@@ -159,10 +160,10 @@ impl Catalog {
         self.raw_bytes() / self.shape.num_samples().max(1)
     }
 
-    /// Bytes of the largest shard, stored and unpacked together.
+    /// Bytes of memory for the fetch of the largest shard, stored and unpacked together.
     pub(crate) fn shard_bytes_max(&self) -> u64 {
         let shards = self.streams.iter().flat_map(|s| &s.index.shards);
-        shards.map(|s| s.raw_bytes() + s.zip_bytes().unwrap_or(0)).max().unwrap_or(0)
+        shards.map(Shard::fetch_bytes).max().unwrap_or(0)
     }
 }
 

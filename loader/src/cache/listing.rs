@@ -19,7 +19,8 @@ const LIST_BUFFER_BYTES: usize = 32 << 10;
 pub(super) struct Listing {
     /// Per shard, one bit for each of its files: raw first, then compressed.
     pub(super) files: Vec<u8>,
-    /// Bytes of all files of the cache: by the index, and remaining `.tmp` files by their size.
+    /// Bytes of all files of the cache: by the index, and remaining `.tmp` files by their size, as files whose size
+    /// the index estimates.
     pub(super) bytes: u64,
     /// Shards with remaining `.tmp` files.
     pub(super) unfinished: HashSet<u32>,
@@ -64,9 +65,12 @@ pub(super) fn list(dir: &SharedDir) -> Result<Listing> {
     Ok(listing)
 }
 
-/// Returns the size of the file at `place` of `shard`.
+/// Returns the size of the file at `place` of `shard`, which is on disk.
 pub(super) fn file_bytes(dir: &SharedDir, shard: u32, place: u8) -> u64 {
-    files_of(&dir.shards[shard as usize]).nth(place.into()).map_or(0, |f| f.bytes)
+    let files = &dir.shards[shard as usize];
+    let Some(file) = files_of(files).nth(place.into()) else { return 0 };
+    let found = || std::fs::metadata(dir.path_of(file)).map(|meta| meta.len()).ok();
+    if files.is_estimated() { found().unwrap_or(file.bytes) } else { file.bytes }
 }
 
 /// Returns the bytes of `shard`'s files that `listing` lacks; compressed files count only `with_zip`.

@@ -64,7 +64,7 @@ impl StreamCache {
             Err(e) => return Err(e.with("shard", shard)),
         };
         let bytes = opened.len();
-        if bytes == file.bytes {
+        if self.dir.shards[shard as usize].accepts(file, bytes) {
             return Ok(Some(OpenFile { path, file: Arc::new(opened), bytes }));
         }
         if self.has_remote() {

@@ -248,8 +248,9 @@ impl SharedDir {
     /// Checks on disk which of the shard's groups of files are complete.
     pub(super) fn refresh_present(&self, shard: u32) -> u8 {
         let files = &self.shards[shard as usize];
-        let is_there =
-            |file| std::fs::metadata(self.path_of(file)).is_ok_and(|meta| meta.is_file() && meta.len() == file.bytes);
+        let is_there = |file| {
+            std::fs::metadata(self.path_of(file)).is_ok_and(|meta| meta.is_file() && files.accepts(file, meta.len()))
+        };
         let has_zip = files.zip_data.is_some() && zip_files(files).all(is_there);
         let bits = if raw_files(files).all(is_there) { RAW } else { 0 } | if has_zip { ZIP } else { 0 };
         self.set_present(shard, bits);

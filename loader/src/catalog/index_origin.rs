@@ -1,4 +1,5 @@
-//! Origin of a stream's index: the document of a data set. [`tars`](super::tars) has another.
+//! Origin of a stream's index: the document of a data set. [`tars`](super::tars) and [`sample_files`](super::sample_files) have
+//! others.
 
 use crate::cache::CachedIndex;
 use crate::error::Result;
@@ -10,6 +11,9 @@ use crate::store::Remote;
 pub(super) trait IndexOrigin {
     /// Condition for the use of a cached index.
     fn cached(&self) -> CachedIndex;
+
+    /// True if the shards of a remote on this machine are read where they are.
+    fn reads_in_place(&self) -> bool;
 
     /// Fetches the index from `remote`, or makes it. A fetch of many parts calls `progress` after each, on any thread.
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>>;
@@ -24,6 +28,11 @@ pub(super) struct Document;
 impl IndexOrigin for Document {
     fn cached(&self) -> CachedIndex {
         CachedIndex::Compared
+    }
+
+    fn reads_in_place(&self) -> bool {
+        // The folder is opened as the cache itself, unless shards must be unpacked.
+        false
     }
 
     fn fetch(&self, remote: &Remote, _: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {

@@ -1,6 +1,7 @@
 //! Opening of a loader's streams: their indexes are fetched, or read from the cache and compared.
 
 use super::index_origin::{Document, IndexOrigin};
+use super::sample_files::SampleFiles;
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
 use super::tars::Tars;
@@ -11,7 +12,7 @@ use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::describe_folder;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index, Shard};
-use crate::sources::{ShardNames, shard_names};
+use crate::sources::{FileKind, ShardNames, shard_names};
 use crate::stats::Stats;
 use crate::store::{Outside, Remote, Simulation, StoreConfig, ThreadStart, is_url, local_folder, redact};
 use crate::sync::{Arc, scope};
@@ -77,14 +78,14 @@ impl Opener<'_> {
     }
 
     fn open(&self, stream: &StreamConfig) -> Result<IndexedStream> {
-        // Tars of this machine are read in place, whichever of the two names them.
+        // Files of this machine are read in place where that is possible, whichever of the two names them.
         let listed = stream.remote.as_deref().or(stream.local.as_deref().and_then(Path::to_str));
         if let Some(remote) = listed
             && let Some(list) = shard_names(remote)?
         {
             let local = stream.local.clone().filter(|_| stream.remote.is_some());
             let stream = StreamConfig { local, ..stream.clone() };
-            return self.open_tars(&stream, list).context("stream", || redact(remote));
+            return self.open_listed(&stream, list).context("stream", || redact(remote));
         }
         let stream = &absolute(stream);
         let split = stream.split.as_deref().unwrap_or("");
@@ -115,25 +116,30 @@ impl Opener<'_> {
         opened(cache_folder(stream, name)?, Some(remote))
     }
 
-    /// Opens a stream of tars.
-    fn open_tars(&self, stream: &StreamConfig, list: ShardNames) -> Result<IndexedStream> {
+    /// Opens a stream of listed files.
+    fn open_listed(&self, stream: &StreamConfig, list: ShardNames) -> Result<IndexedStream> {
         if stream.split.as_deref().is_some_and(|split| !split.is_empty()) {
-            return Err(Error::config("`split` is a folder of a data set: write it into the addresses of the tars"));
+            return Err(Error::config("`split` is a folder of a data set: write it into the addresses of the files"));
         }
         let stream = &absolute(&StreamConfig { remote: Some(list.root), ..stream.clone() });
         let name = stream.remote.as_deref().unwrap_or("");
         let described = list.names.listed().join("\n");
-        let files = || self.stores.list(name, self.store_config(stream), self.stats, &self.network.clock);
-        let names = list.names.found(files)?;
-        let tars = Tars { root: name.to_owned(), folder: local_folder(name), names };
+        let entries = || self.stores.list(name, self.store_config(stream), self.stats, &self.network.clock);
+        let origin: Box<dyn IndexOrigin> = match list.kind {
+            FileKind::Tar => {
+                let keys = || Ok(entries()?.into_iter().map(|entry| entry.key).collect());
+                Box::new(Tars { root: name.to_owned(), folder: local_folder(name), names: list.names.found(keys)? })
+            }
+            FileKind::Sample => Box::new(SampleFiles { names: list.names, list: &entries }),
+        };
         // Each list has its own folder: the numbers of its shards follow from its index.
         let cache = match &stream.local {
             Some(local) => local.clone(),
             None => default_local(&format!("{name}\n{described}"))?,
         };
         let remote = Some(self.remote(stream, name)?);
-        let files = local_folder(name).filter(|_| stream.local.is_none() && tars.are_plain());
-        self.opened(stream, Place { name, folder: cache, files, remote }, &tars)
+        let files = local_folder(name).filter(|_| stream.local.is_none() && origin.reads_in_place());
+        self.opened(stream, Place { name, folder: cache, files, remote }, &*origin)
     }
 
     fn remote(&self, stream: &StreamConfig, name: &str) -> Result<Remote> {
@@ -296,12 +302,12 @@ fn resolve(path: &Path) -> PathBuf {
 ///
 /// # Errors
 ///
-/// `Unsupported` for a list of tars.
+/// `Unsupported` for a list of files.
 pub(crate) fn location_of(stream: &StreamConfig) -> Result<(Option<String>, PathBuf)> {
     if let Some(remote) = &stream.remote
         && shard_names(remote)?.is_some()
     {
-        let message = "a list of tars is read by a Loader alone";
+        let message = "a list of files is read by a Loader alone";
         return Err(Error::new(ErrorKind::Unsupported, message).with("remote", redact(remote)));
     }
     let stream = &absolute(stream);

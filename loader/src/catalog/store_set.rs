@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::stats::Stats;
-use crate::store::{Remote, StoreConfig, Stores};
+use crate::store::{Entry, Remote, StoreConfig, Stores};
 use crate::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,19 +23,19 @@ impl StoreSet {
         self.stores(config, stats, clock)?.open(remote)
     }
 
-    /// Returns the paths of all files below `remote`.
+    /// Returns all files below `remote`.
     ///
     /// # Errors
     ///
-    /// As [`Stores::new`] and [`Stores::keys_below`].
+    /// As [`Stores::new`] and [`Stores::files_below`].
     pub(crate) fn list(
         &self,
         remote: &str,
         config: StoreConfig,
         stats: &Arc<Stats>,
         clock: &Clock,
-    ) -> Result<Vec<String>> {
-        self.stores(config, stats, clock)?.keys_below(remote)
+    ) -> Result<Vec<Entry>> {
+        self.stores(config, stats, clock)?.files_below(remote)
     }
 
     fn stores(&self, config: StoreConfig, stats: &Arc<Stats>, clock: &Clock) -> Result<Stores> {

@@ -16,6 +16,8 @@
 //! Every format goes through these four steps, so that the pipeline handles all in the same way: MDS keeps its offsets
 //! at the front of the shard, JSONL and XSV in a separate `.meta` file; those of a tar file are found by its headers.
 //!
+//! A shard with a [`recipe`] has no file in the store: it becomes an MDS file when it enters the cache.
+//!
 //! After the last sample of an MDS shard there may be a [`trailer`] with an index of its values.
 //!
 //! ```
@@ -56,6 +58,7 @@ mod jsonl;
 pub mod layout;
 mod mds;
 mod read_at;
+pub mod recipe;
 mod table;
 pub mod tar;
 pub mod trailer;
@@ -70,6 +73,7 @@ pub use index::{Digests, FileInfo, FilePair, INDEX_BASENAME, Index, Shard};
 pub use layout::{Layout, ShardFormat, XsvKind};
 pub use mds::OmittedColumn;
 pub use read_at::ReadAt;
+pub use recipe::Recipe;
 pub use table::{OffsetTable, offset_table};
 pub use trailer::{Trailer, TrailerWriter};
 pub use writer::Writer;

@@ -1,14 +1,15 @@
-//! Data sets that have no `index.json`: the list of their shards, from the texts that people have.
+//! Data sets that have no `index.json`: the list of their files, from the texts that people have.
 //!
 //! ```text
 //!   "s3://b/train-{000..146}.tar"        names: braces --> pipes --> place and common folder
 //!        |                                                              |
-//!        +---- shard_names ----> ShardNames { root: "s3://b", names: ["train-000.tar", ..] }
+//!        +---- shard_names ----> ShardNames { kind: Tar, root: "s3://b", names: ["train-000.tar", ..] }
 //!                                             |                          |
 //!                                      opened as a remote         keys below it
 //! ```
 //!
-//! * [`names`]: the addresses of tars as WebDataset's users write them, to one folder and names below it. `braces`
+//! * [`FileKind`]: the kinds of files, by their extensions; a list has files of one kind.
+//! * [`names`]: the addresses of files as WebDataset's users write them, to one folder and names below it. `braces`
 //!   expands braces, `pipes` finds the address in a command of `pipes_table`, `place` splits addresses, `wildcards`
 //!   matches names of a listing, `packing` has the extensions of tars.
 //! * [`counts`]: numbers of samples of tars, from the files that other programs leave next to them.
@@ -17,6 +18,8 @@
 
 mod braces;
 pub mod counts;
+mod extension;
+mod kind;
 pub mod names;
 mod packing;
 mod pipes;
@@ -24,5 +27,6 @@ mod pipes_table;
 mod place;
 mod wildcards;
 
+pub use kind::FileKind;
 pub use names::{Names, ShardNames, shard_names};
 pub use packing::Packing;

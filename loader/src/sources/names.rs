@@ -1,11 +1,11 @@
-//! Lists of tars as WebDataset's users write them: `s3://b/train-{000..146}.tar::pipe:aws s3 cp s3://b/extra.tar -`.
+//! Lists of files as WebDataset's users write them: `s3://b/train-{000..146}.tar::pipe:aws s3 cp s3://b/extra.tar -`.
 //!
 //! * `::` separates lists, and braces expand as in Python's package `braceexpand`.
 //! * `pipe:` and a usual command is the address that the command reads. No command is run.
 //! * `*` and `?` are wildcards: the names are known after the folder is listed.
-//! * All tars of a list are below one folder of one store, which is opened like any remote.
+//! * All files of a list are of one kind, and below one folder of one store, which is opened like any remote.
 
-use super::packing::Packing;
+use super::kind::FileKind;
 use super::place::{Location, is_web, without_query};
 use super::wildcards::{is_pattern, matches};
 use super::{braces, pipes};
@@ -19,16 +19,18 @@ pub use super::braces::NAMES_MAX;
 /// Most names with a wildcard in a list, since each is compared with every file of the folder.
 const PATTERNS_MAX: usize = 1000;
 
-/// Tars of a data set, in the order of their list.
+/// Files of a data set, in the order of their list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardNames {
-    /// Address of the longest folder that all tars have in common: a remote without a slash at its end (but for `/`).
+    /// Kind of all files.
+    pub kind: FileKind,
+    /// Address of the longest folder that all files have in common: a remote without a slash at its end (but for `/`).
     pub root: String,
-    /// Paths of the tars below `root`.
+    /// Paths of the files below `root`.
     pub names: Names,
 }
 
-/// Paths of tars below a folder.
+/// Paths of files below a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Names {
     /// All of them. They differ from each other.
@@ -44,7 +46,7 @@ impl Names {
         names
     }
 
-    /// Returns all tars. `files` returns the paths of all files below the folder, and is called for patterns alone.
+    /// Returns all files of the list. `files` returns the paths of all files below the folder, and is called for patterns alone.
     ///
     /// # Errors
     ///
@@ -57,29 +59,33 @@ impl Names {
     }
 }
 
-/// Returns the tars of a `remote`; `None` if it is not a list of tars but the folder of a data set.
+/// Returns the files of a `remote`; `None` if it is not a list of files but the folder of a data set.
 ///
-/// A list has an entry whose name ends like a tar's, or one that starts with `pipe:`. A folder whose name ends in `.tar`
-/// needs a slash at its end to be one.
+/// A list has an entry whose name ends like that of a [`FileKind`], or one that starts with `pipe:`, which reads a tar. A folder
+/// whose name ends in `.tar` needs a slash at its end to be one.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Config`] for braces without counterpart, more than [`NAMES_MAX`] names, pipes of other commands, names
-/// that are no tars, are used twice, or are in several places; [`ErrorKind::Unsupported`] for addresses with a query and
+/// that are of another kind, are used twice, or are in several places; [`ErrorKind::Unsupported`] for addresses with a query and
 /// for compressions that cannot be read.
 pub fn shard_names(list: &str) -> Result<Option<ShardNames>> {
     let has_pipe = list.split("::").any(|part| part.starts_with(PIPE));
     let urls = match expand(list, NAMES_MAX) {
         Ok(urls) => urls,
         // A folder may have any name.
-        Err(_) if !has_pipe && !["tar", "tgz"].iter().any(|end| list.contains(end)) => return Ok(None),
+        Err(_) if !has_pipe && !FileKind::is_hinted(list) => return Ok(None),
         Err(e) => return Err(e.with("remote", redact(list))),
     };
-    if !has_pipe && !urls.iter().any(|url| !matches!(Packing::of(without_query(url).0), Ok(None))) {
-        return Ok(None);
-    }
+    let kind = match urls.iter().find_map(|url| FileKind::of(without_query(url).0).transpose()) {
+        _ if has_pipe => FileKind::Tar,
+        Some(Ok(kind)) => kind,
+        // `check` names the entry.
+        Some(Err(_)) => FileKind::Tar,
+        None => return Ok(None),
+    };
     let urls = urls.into_iter().map(read_by_pipe).collect::<Result<Vec<_>>>()?;
-    urls.iter().try_for_each(|url| check(url))?;
+    urls.iter().try_for_each(|url| check(url, kind))?;
     let locations = urls.iter().map(|url| Location::parse(url)).collect::<Result<Vec<_>>>()?;
     let common = common_folders(&locations)?;
     let Some(first) = locations.first() else { return Ok(None) };
@@ -94,10 +100,10 @@ pub fn shard_names(list: &str) -> Result<Option<ShardNames>> {
         )));
     }
     let names = if patterns > 0 { Names::Patterns(names) } else { Names::Listed(unique(names)?) };
-    Ok(Some(ShardNames { root, names }))
+    Ok(Some(ShardNames { kind, root, names }))
 }
 
-/// Returns the tars of [`Names::Patterns`], given the paths of all files below the folder: for each pattern the files
+/// Returns the files of [`Names::Patterns`], given the paths of all files below the folder: for each pattern the files
 /// that match it, sorted, and each name without a wildcard as it is.
 ///
 /// # Errors
@@ -143,38 +149,41 @@ fn read_by_pipe(url: String) -> Result<String> {
     }
 }
 
-/// Checks that `url` is the address of a tar.
-fn check(url: &str) -> Result<()> {
-    let shown = || redact(url);
+/// Checks that `url` is the address of a file of `kind`.
+fn check(url: &str, kind: FileKind) -> Result<()> {
+    let (shown, noun) = (|| redact(url), kind.noun());
     let (path, has_query) = without_query(url);
     if url.is_empty() {
-        return Err(Error::config("a list of tars has an empty entry: check its :: and the commas in its braces"));
+        return Err(Error::config("a list of files has an empty entry: check its :: and the commas in its braces"));
     }
     if url.contains("${") {
-        return Err(Error::config("${...} is not replaced: write its value").with("tar", shown()));
+        return Err(Error::config("${...} is not replaced: write its value").with(noun, shown()));
     }
-    if Packing::of(path).context("tar", shown)?.is_none() {
-        let message = "the list has tars and this, which is none: a tar's name ends in .tar, .tar.gz or the like";
+    if FileKind::of(path).context(noun, shown)? != Some(kind) {
+        let extensions = kind.extensions();
+        let message =
+            format!("the list has {noun}s and this, which is none: the name of a {noun} ends in {extensions}");
         return Err(Error::config(message).with("entry", shown()));
     }
     if has_query {
         let message = "an address with a query, such as a presigned one, cannot be read: use the store's own scheme, such \
                        as s3://, gs://, azure:// or hf://, with its credentials, or the address without the query";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("tar", shown()));
+        return Err(Error::new(ErrorKind::Unsupported, message).with(noun, shown()));
     }
     if is_web(url) && is_pattern(url) {
         let message = "a web server has no listing: write braces, such as {000..146}, in place of *";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("tar", shown()));
+        return Err(Error::new(ErrorKind::Unsupported, message).with(noun, shown()));
     }
     if path.split('/').any(|part| part == "**") {
-        return Err(Error::config("** is not a wildcard: write one * for each folder").with("tar", shown()));
+        return Err(Error::config("** is not a wildcard: write one * for each folder").with(noun, shown()));
     }
     Ok(())
 }
 
-/// Applies the rules for the file names of an index, so that each tar can be a file of the cache.
+/// Applies the rules for the file names of an index, so that each file can be one of the cache.
 fn check_name(name: &str) -> Result<()> {
-    check_basename(name).map_err(|e| e.of_kind(ErrorKind::Config).hinting("a tar's address cannot have such a part"))
+    check_basename(name)
+        .map_err(|e| e.of_kind(ErrorKind::Config).hinting("the address of a file cannot have such a part"))
 }
 
 /// Returns the number of folders that all have in common.
@@ -187,7 +196,7 @@ fn common_folders(locations: &[Location<'_>]) -> Result<usize> {
                 "" | "/" => location.folder(0),
                 place => redact(place).into_owned(),
             };
-            let message = "the tars of a list are in two places: make one stream for each";
+            let message = "the files of a list are in two places: make one stream for each";
             return Err(Error::config(message).with("place", shown(first)).with("place", shown(location)));
         }
         let folders = location.parts[..location.plain_folders()].iter().zip(&first.parts[..common]);
@@ -200,9 +209,9 @@ fn unique(names: Vec<String>) -> Result<Vec<String>> {
     let mut seen = HashSet::with_capacity(names.len());
     match names.iter().find(|name| !seen.insert(name.as_str())) {
         Some(name) => Err(Error::config(
-            "a tar is in the list twice: remove one, and use `repeat` of a stream for samples that are seen more often",
+            "a file is in the list twice: remove one, and use `repeat` of a stream for samples that are seen more often",
         )
-        .with("tar", name)),
+        .with("file", name)),
         None => Ok(names),
     }
 }
@@ -213,8 +222,8 @@ mod tests {
 
     fn listed(list: &str) -> (String, Vec<String>) {
         match shard_names(list).expect(list).expect(list) {
-            ShardNames { root, names: Names::Listed(names) } => (root, names),
-            ShardNames { names: Names::Patterns(patterns), .. } => panic!("{list}: {patterns:?}"),
+            ShardNames { kind: FileKind::Tar, root, names: Names::Listed(names) } => (root, names),
+            other => panic!("{list}: {other:?}"),
         }
     }
 
@@ -280,6 +289,17 @@ mod tests {
     }
 
     #[test]
+    fn a_list_has_files_of_one_kind() {
+        let found = shard_names("/data/{a,b}/0.JPG::/data/a/1.png").unwrap().unwrap();
+        assert_eq!((found.kind, &*found.root), (FileKind::Sample, "/data"));
+        assert_eq!(found.names.listed(), ["a/0.JPG", "b/0.JPG", "a/1.png"]);
+        for list in ["/data/0.jpg::/data/0.tar", "/data/0.jpg::/data/x"] {
+            let e = shard_names(list).unwrap_err();
+            assert!(e.to_string().contains("the list has files and this, which is none"), "{e}");
+        }
+    }
+
+    #[test]
     fn wildcards_are_left_to_a_listing() {
         for (list, root, patterns) in [
             ("s3://b/t/*.tar", "s3://b/t", &["*.tar"] as &[&str]),
@@ -288,7 +308,8 @@ mod tests {
             ("/data/a/x.tar::/data/a/b*/y.tar", "/data/a", &["x.tar", "b*/y.tar"]),
         ] {
             let names = Names::Patterns(patterns.iter().map(|n| (*n).to_owned()).collect());
-            assert_eq!(shard_names(list).expect(list), Some(ShardNames { root: root.to_owned(), names }), "{list}");
+            let found = shard_names(list).expect(list).expect(list);
+            assert_eq!((found.kind, &*found.root, found.names), (FileKind::Tar, root, names), "{list}");
         }
         let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let files = texts(&["b/2.tar", "index.json", "b/1.tar", "a/1.tar", "a/1.tar.idx"]);
@@ -316,7 +337,7 @@ mod tests {
             ("hf://datasets/o/n/x.tar::hf://datasets/o/m/x.tar", ErrorKind::Config, "place hf://datasets/o/m"),
             ("sftp://me:secret@h/x.tar::sftp://h/x.tar", ErrorKind::Config, "place sftp://...@h"),
             ("/data/{0..2}.tar::/data/1.tar", ErrorKind::Config, "twice: remove one, and use `repeat` of a stream"),
-            ("/data/x.tar::file:///data/x.tar", ErrorKind::Config, "(tar x.tar)"),
+            ("/data/x.tar::file:///data/x.tar", ErrorKind::Config, "(file x.tar)"),
             ("s3://b/x.tar::s3://b/y.zip", ErrorKind::Config, "this, which is none"),
             ("s3://b/x.tar::s3://b/train", ErrorKind::Config, "(entry s3://b/train)"),
             ("s3://b/x.tar::", ErrorKind::Config, "empty entry"),

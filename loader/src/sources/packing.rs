@@ -1,5 +1,6 @@
 //! Names of tars: their extensions, and the compression that these declare.
 
+use super::extension::ends_with;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Compression;
 
@@ -36,18 +37,13 @@ impl Packing {
     ///
     /// [`ErrorKind::Unsupported`] for a tar of another compression.
     pub fn of(name: &str) -> Result<Option<Self>> {
-        // Extensions are in ASCII, and the position of one cannot be inside another character.
-        let ends_with = |extension: &str| {
-            let start = name.len().checked_sub(extension.len()).and_then(|at| name.get(at..));
-            start.is_some_and(|end| end.eq_ignore_ascii_case(extension))
-        };
-        if let Some((_, compression)) = EXTENSIONS.iter().find(|(extension, _)| ends_with(extension)) {
+        if let Some((_, compression)) = EXTENSIONS.iter().find(|(extension, _)| ends_with(name, extension)) {
             return Ok(Some(match compression {
                 None => Self::Plain,
                 Some(name) => Self::Compressed(Compression::parse(name)?),
             }));
         }
-        match UNREADABLE.iter().find(|extension| ends_with(extension)) {
+        match UNREADABLE.iter().find(|extension| ends_with(name, extension)) {
             Some(extension) => Err(Error::new(
                 ErrorKind::Unsupported,
                 format!("{extension} cannot be read: pack the tars as .tar, .tar.gz, .tar.zst, .tar.bz2 or .tar.br"),

@@ -1,4 +1,4 @@
-//! Addresses of tars, split into the place that a remote names and the path of the file in it.
+//! Addresses of files, split into the place that a remote names and the path of the file in it.
 
 use super::wildcards::is_pattern;
 use crate::error::{Error, ErrorKind, Result};
@@ -43,7 +43,7 @@ impl<'a> Location<'a> {
     ///
     /// [`ErrorKind::Config`] if it names no file.
     pub(super) fn parse(url: &'a str) -> Result<Self> {
-        let reject = |why: &str| Err(Error::config(why.to_owned()).with("tar", redact(url)));
+        let reject = |why: &str| Err(Error::config(why.to_owned()).with("file", redact(url)));
         let Some(server) = server_at(url) else {
             let path = match url.strip_prefix("file:") {
                 None => url,
@@ -63,11 +63,11 @@ impl<'a> Location<'a> {
         };
         let mut slashes = url[server..].match_indices('/').map(|(at, _)| server + at);
         let Some(end) = slashes.nth(place_parts(url, &url[server..]) - 1) else {
-            return reject("this is a whole bucket or server: add the path of a tar");
+            return reject("this is a whole bucket or server: add the path of a file");
         };
         let parts: Vec<_> = url[end + 1..].split('/').collect();
         if parts.contains(&"") {
-            return reject("the path of a tar has no slash at its start or end and no two in a row");
+            return reject("the path of a file has no slash at its start or end and no two in a row");
         }
         Ok(Self { place: &url[..end], parts })
     }
@@ -99,7 +99,7 @@ impl<'a> Location<'a> {
         let decoded = percent_decode_str(&path).decode_utf8().map(Cow::into_owned);
         decoded.ok().filter(|decoded| decoded.matches('/').count() == path.matches('/').count()).ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "an address must be in UTF-8 and without %2F: rename the file")
-                .with("tar", &path)
+                .with("file", &path)
         })
     }
 }

@@ -4,7 +4,7 @@ use super::address::redact;
 use super::azure::{AzureProtocol, AzureSettings, AzureTarget};
 use super::config::StoreConfig;
 use super::dbfs::{DbfsProtocol, DbfsSettings, DbfsTarget};
-use super::destination::{Destination, FileTarget, Target};
+use super::destination::{Destination, Entry, FileTarget, Target};
 use super::file::FileSource;
 use super::gcs::{EmulatorTarget, GcsProtocol, GcsSettings};
 use super::hf::{HfProtocol, HfSettings, HfTarget};
@@ -61,13 +61,13 @@ impl Stores {
         Ok(Remote::new(self.threads.clone(), source, name, keys))
     }
 
-    /// Lists the keys of all objects below the folder `remote`.
+    /// Lists all objects below the folder `remote`.
     ///
     /// # Errors
     ///
     /// As [`open_destination`](Self::open_destination) and [`Destination::list_all`].
-    pub fn keys_below(&self, remote: &str) -> Result<Vec<String>> {
-        Ok(self.open_destination(remote)?.list_all("")?.into_iter().map(|entry| entry.key).collect())
+    pub fn files_below(&self, remote: &str) -> Result<Vec<Entry>> {
+        self.open_destination(remote)?.list_all("")
     }
 
     /// Opens a remote folder that objects are written to, listed and removed in: the schemes of [`open`](Self::open) but

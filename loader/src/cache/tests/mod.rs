@@ -44,17 +44,7 @@ fn file(name: &str, bytes: u64) -> FileInfo {
 }
 
 fn shard(data: FileInfo) -> Shard {
-    Shard {
-        layout: Layout::mds([]).unwrap().into(),
-        samples: 0,
-        compression: None,
-        hashes: Arc::new([]),
-        size_limit: None,
-        raw_data: data,
-        zip_data: None,
-        raw_meta: None,
-        zip_meta: None,
-    }
+    Shard::new(Layout::mds([]).unwrap().into(), 0, data)
 }
 
 /// `count` shards of `bytes` bytes, with compressed files of half the size when `zip`.

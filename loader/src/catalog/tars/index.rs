@@ -8,7 +8,7 @@ use crate::error::{Context, Error, Result};
 use crate::format::tar::{FieldCounts, count_fields};
 use crate::format::{Compression, Digests, FileInfo, HashAlgo, Index, Layout, ReadAt, Shard};
 use crate::sources::counts::Known;
-use crate::sources::{Packing, ShardNames, shard_names};
+use crate::sources::{FileKind, Packing, ShardNames, shard_names};
 use crate::stats::Stats;
 use crate::store::{Remote, StoreConfig, Stores, redact};
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
@@ -59,11 +59,13 @@ impl TarSet {
     /// [`crate::ErrorKind::Config`] for a text that is no list of tars; as [`Stores::new`] and [`Stores::open`]; errors of the
     /// store; [`crate::ErrorKind::Format`] for a file that is no tar file, with its name.
     pub fn of_list(list: &str, config: StoreConfig) -> Result<Self> {
-        let ShardNames { root, names } = shard_names(list)?.ok_or_else(|| {
+        let tars = shard_names(list)?.filter(|list| list.kind == FileKind::Tar);
+        let ShardNames { root, names, .. } = tars.ok_or_else(|| {
             Error::config("no list of tars: their names end in .tar, .tar.gz or the like").with("list", redact(list))
         })?;
         let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;
-        let names = names.found(|| stores.keys_below(&root))?;
+        let keys = || Ok(stores.files_below(&root)?.into_iter().map(|entry| entry.key).collect());
+        let names = names.found(keys)?;
         Self::open(&stores.open(&root)?, &root, &names)
     }
 
@@ -175,16 +177,12 @@ impl CountedTar {
 
     fn entry(&self, name: &str, layout: Arc<Layout>, hashes: Arc<[HashAlgo]>) -> Shard {
         let info = |basename: &str, bytes| FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };
+        let raw_data = info(&raw_name(name), self.raw_bytes);
         Shard {
-            layout,
-            samples: self.counts.samples,
             compression: self.packed.map(|(compression, _)| compression),
             hashes,
-            size_limit: None,
-            raw_data: info(&raw_name(name), self.raw_bytes),
             zip_data: self.packed.map(|(_, bytes)| info(name, bytes)),
-            raw_meta: None,
-            zip_meta: None,
+            ..Shard::new(layout, self.counts.samples, raw_data)
         }
     }
 }

@@ -35,6 +35,10 @@ impl IndexOrigin for Tars {
         CachedIndex::OfRemote
     }
 
+    fn reads_in_place(&self) -> bool {
+        self.names.iter().all(|name| Packing::is_plain(name))
+    }
+
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
         let index = match Document.fetch(remote, progress) {
             Ok(bytes) => self.entries(&bytes),
@@ -59,11 +63,6 @@ impl IndexOrigin for Tars {
 }
 
 impl Tars {
-    /// True if no tar has to be unpacked.
-    pub(super) fn are_plain(&self) -> bool {
-        self.names.iter().all(|name| Packing::is_plain(name))
-    }
-
     /// Returns the entries of the tars in the folder's index, if it has them all.
     fn entries(&self, index: &[u8]) -> Option<Index> {
         let index =

@@ -132,6 +132,7 @@ fn shard(entry: &Json, previous: Option<&Shard>) -> Result<Shard> {
         raw_meta: if split { file(&object, "raw_meta")?.map(Box::new) } else { None },
         zip_meta: if split { file(&object, "zip_meta")?.map(Box::new) } else { None },
         layout,
+        recipe: None,
     };
     check_files(&shard)?;
     Ok(shard)

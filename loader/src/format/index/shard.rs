@@ -8,6 +8,7 @@ use crate::format::compress::Compression;
 use crate::format::hash::HashAlgo;
 use crate::format::layout::{Layout, ShardFormat};
 use crate::format::read_at::ReadAt;
+use crate::format::recipe::Recipe;
 use crate::format::table::OffsetTable;
 use crate::format::tar;
 
@@ -48,6 +49,8 @@ pub struct Shard {
     pub raw_meta: Option<Box<FileInfo>>,
     /// Compressed file with the offsets, if the shard is compressed.
     pub zip_meta: Option<Box<FileInfo>>,
+    /// Origin of the data file, if it is not in the store.
+    pub recipe: Option<Box<Recipe>>,
 }
 
 /// File of a shard. Small, because an index may list a hundred thousand.
@@ -85,6 +88,32 @@ impl Index {
 }
 
 impl Shard {
+    /// Returns the entry of a shard of one uncompressed file without hashes.
+    pub fn new(layout: Arc<Layout>, samples: u64, raw_data: FileInfo) -> Self {
+        Self {
+            layout,
+            samples,
+            compression: None,
+            hashes: Arc::new([]),
+            size_limit: None,
+            raw_data,
+            zip_data: None,
+            raw_meta: None,
+            zip_meta: None,
+            recipe: None,
+        }
+    }
+
+    /// Returns true if the sizes of its files in the index are estimates.
+    pub fn is_estimated(&self) -> bool {
+        self.recipe.as_ref().is_some_and(|recipe| !recipe.has_exact_size())
+    }
+
+    /// Returns true if a file of `bytes` bytes can be `file`, which is one of its files.
+    pub fn accepts(&self, file: &FileInfo, bytes: u64) -> bool {
+        bytes == file.bytes || self.is_estimated()
+    }
+
     /// Returns the files of the shard: the separate file with the offsets, if there is one, then the data.
     pub fn files(&self) -> impl Iterator<Item = FilePair<'_>> {
         let meta = self.raw_meta.as_deref().map(|raw| FilePair { raw, zip: self.zip_meta.as_deref() });
@@ -99,6 +128,12 @@ impl Shard {
     /// Size of the compressed files in bytes, if there are any.
     pub fn zip_bytes(&self) -> Option<u64> {
         self.files().map(|pair| pair.zip.map(|zip| zip.bytes)).sum()
+    }
+
+    /// Bytes of memory for a fetch: of the raw files, and of the stored bytes that they are made of.
+    pub fn fetch_bytes(&self) -> u64 {
+        let stored = self.recipe.as_ref().map(|recipe| recipe.stored_bytes()).or_else(|| self.zip_bytes());
+        self.raw_bytes().saturating_add(stored.unwrap_or(0))
     }
 
     /// Size of the files in the store, in bytes.
@@ -134,10 +169,10 @@ impl Shard {
         let mut front = vec![0; usize::try_from(self.table_bytes().min(file.bytes())).unwrap_or(usize::MAX)];
         file.read_at(&mut front, 0)?;
         // In a split format the samples are in the other file, which has no table before them.
-        let (first_min, may_have_trailer) = match self.raw_meta {
-            Some(_) => (0, false),
-            None => (self.table_bytes(), true),
+        let (first_min, data_bytes, may_have_trailer) = match self.raw_meta {
+            Some(_) => (0, self.raw_data.bytes, false),
+            None => (self.table_bytes(), file.bytes(), true),
         };
-        OffsetTable::parse(&front, self.samples, first_min, self.raw_data.bytes, may_have_trailer)
+        OffsetTable::parse(&front, self.samples, first_min, data_bytes, may_have_trailer)
     }
 }

@@ -146,17 +146,7 @@ fn an_index_of_tars_is_written_and_read() {
     let layout = Layout::tar(&count_fields(&*bytes).unwrap());
     let file =
         crate::format::FileInfo { basename: "a.tar".into(), bytes: bytes.len() as u64, hashes: Default::default() };
-    let shard = Shard {
-        layout: layout.into(),
-        samples: 2,
-        compression: None,
-        hashes: std::sync::Arc::new([]),
-        size_limit: None,
-        raw_data: file,
-        zip_data: None,
-        raw_meta: None,
-        zip_meta: None,
-    };
+    let shard = Shard::new(layout.into(), 2, file);
     let index = crate::format::Index { shards: vec![shard] };
     assert_eq!(crate::format::Index::parse(index.to_json().as_bytes(), "index.json").unwrap(), index);
     assert_eq!(index.shards[0].offsets(&*bytes).unwrap().len(), 2);

@@ -392,6 +392,7 @@ impl WriterContext {
             zip_data,
             raw_meta: raw_meta.map(Box::new),
             zip_meta: zip_meta.flatten().map(Box::new),
+            recipe: None,
         })
     }
 }

@@ -2,21 +2,19 @@
 //!
 //! Size and hash of every file are compared before its bytes are used, and the table of offsets is checked.
 
+use super::fetch_event::FetchEvent;
+use super::ranges::RangeFetch;
 use crate::cache::{Admission, PublishFile, ResidencyGuard, StreamCache};
 use crate::catalog::Stream;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::{FileInfo, FilePair, HashAlgo, Shard, hash};
+use crate::format::recipe::ObjectRange;
+use crate::format::{FileInfo, FilePair, HashAlgo, Recipe, Shard, hash};
 use crate::io::read_regular;
 use crate::pipeline::run::Run;
 use crate::stats::{Stats, TimeKind};
-use crate::store::{FetchRequest, Fetcher, Length, Progress, Remote, fetch_whole};
+use crate::store::{Fetcher, Length, Remote, fetch_whole};
 use std::borrow::Cow;
 use std::path::PathBuf;
-use std::time::Duration;
-
-/// Interval at which a thread that waits for a download reads its progress and checks for the end of the epoch. Four
-/// times a second, like all waits here: a machine may have thousands of them.
-const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// Origin of a stream's files.
 #[derive(Clone, Copy)]
@@ -25,14 +23,6 @@ pub(crate) enum Origin<'a> {
     Store(&'a Remote),
     /// A fetcher outside of the engine.
     External(&'a dyn Fetcher),
-}
-
-/// Event of a fetch.
-pub(crate) enum FetchEvent<'a> {
-    /// A download's progress was read; `moved` if it has grown since the last event.
-    Bytes { file: &'a FileInfo, progress: Progress, moved: bool },
-    /// A whole file is there.
-    File,
 }
 
 /// Fetches and unpacks shards of one stream.
@@ -69,6 +59,9 @@ impl ShardFetch<'_> {
     /// Errors of the store, `Checksum` for bytes that differ from the recorded hash, `Format` for a shard that cannot
     /// be unpacked or contradicts its index, `Closed` when the run stops.
     pub(crate) fn fetch<'s>(&self, shard: &'s Shard, packed: Option<&[PathBuf]>) -> Result<FetchedShard<'s>> {
+        if let Some(recipe) = &shard.recipe {
+            return self.assemble(shard, recipe);
+        }
         let mut files = Vec::new();
         // The cache lists the data file first, the index the meta file.
         for (i, pair) in shard.files().collect::<Vec<_>>().into_iter().rev().enumerate() {
@@ -99,6 +92,26 @@ impl ShardFetch<'_> {
         Ok(FetchedShard { files, raw_bytes: shard.raw_bytes() })
     }
 
+    /// Makes the data file of `shard` of the objects in `recipe`.
+    fn assemble<'s>(&self, shard: &'s Shard, recipe: &Recipe) -> Result<FetchedShard<'s>> {
+        let Some(Origin::Store(remote)) = self.origin else {
+            return Err(Error::new(ErrorKind::Unsupported, "a shard of several objects needs a store of the engine"));
+        };
+        let stage = self.stats.stage("fetch");
+        let fetch = RangeFetch { remote, run: self.run, file: &shard.raw_data, watch: self.watch };
+        let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
+        stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
+        (self.watch)(FetchEvent::File);
+        let unpack = self.stats.stage("unpack");
+        let assembled = unpack.timed(TimeKind::Busy, || recipe.assemble(&shard.layout, shard.samples, &parts))?;
+        unpack.done(1, assembled.len() as u64);
+        drop(parts);
+        shard.offsets(&*assembled)?;
+        let raw_bytes = assembled.len() as u64;
+        let pair = FilePair { raw: &shard.raw_data, zip: None };
+        Ok(FetchedShard { files: vec![FetchedFile { pair, raw: assembled.into(), zip: None }], raw_bytes })
+    }
+
     /// Fetches a file, again if it does not match its hash: a proxy or a replica may have damaged it. A file with a hash
     /// is also fetched again if it changed on the way, since it may have been replaced by an equal one.
     fn fetch_file(&self, origin: Origin<'_>, file: &FileInfo) -> Result<Vec<u8>> {
@@ -127,20 +140,11 @@ impl ShardFetch<'_> {
     }
 
     fn fetch_from_store(&self, remote: &Remote, file: &FileInfo) -> Result<Vec<u8>> {
-        let mut ticket = remote.fetch(FetchRequest::try_new(&*file.basename, file.bytes)?)?;
-        let mut seen = 0;
-        loop {
-            match ticket.wait_timeout(POLL_EVERY) {
-                // No copy: the buffer is whole and has one owner.
-                Ok(done) => return done.map(Vec::from),
-                Err(waiting) => ticket = waiting,
-            }
-            self.run.check()?;
-            let progress = ticket.progress();
-            let moved = progress.bytes != seen;
-            seen = progress.bytes;
-            (self.watch)(FetchEvent::Bytes { file, progress, moved });
-        }
+        let bytes = Some(file.bytes);
+        let whole = ObjectRange { key: file.basename.clone(), start: 0, bytes: file.bytes, object_bytes: bytes };
+        let fetched = RangeFetch { remote, run: self.run, file, watch: self.watch }.all(&[whole])?;
+        // No copy: the buffer is whole and has one owner.
+        fetched.into_iter().next().map(Vec::from).ok_or_else(|| Error::internal("a fetch without a result"))
     }
 
     fn fetch_externally(&self, fetcher: &dyn Fetcher, file: &FileInfo) -> Result<Vec<u8>> {

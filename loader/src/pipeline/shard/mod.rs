@@ -8,6 +8,8 @@
 //! * `stage`: the threads; `places` limits how many shards are in flight, and how many of them occupy a CPU;
 //! * `source`: cache directories in front of stores: claim, room and publication;
 //! * `fetch`: a shard's files, from the store or from their compressed form on disk, to bytes that can be published;
+//! * `fetch_event`: its progress;
+//! * `ranges`: ranges of stored objects, fetched together;
 //! * `next_use`: the next use of each shard, in this epoch and the one after it, for eviction;
 //! * `status`: the step that each shard in progress has reached, for the report of a stall;
 //! * `open_shard`, `open_shards`: descriptors and tables of open shards, which the sample plane reads from;
@@ -15,11 +17,13 @@
 //! * `janitor`: closes evicted shards and shares room with other processes.
 
 pub(crate) mod fetch;
+pub(crate) mod fetch_event;
 mod janitor;
 mod next_use;
 pub(crate) mod open_shard;
 pub(crate) mod open_shards;
 pub(crate) mod places;
+mod ranges;
 pub(crate) mod residency;
 pub(crate) mod shard_table;
 pub(crate) mod source;

@@ -1,6 +1,7 @@
 //! Shards of a catalogue: on local disk, or fetched there.
 
-use super::fetch::{FetchEvent, Origin, ShardFetch};
+use super::fetch::{Origin, ShardFetch};
+use super::fetch_event::FetchEvent;
 use super::next_use::NextUses;
 use super::open_shards::OpenShards;
 use super::places::{Place, Places, ShardPlane};
@@ -250,7 +251,7 @@ impl ShardSource {
         };
         // Memory first, then room on disk, which is then held only while the files are written.
         status.set(Step::Memory);
-        let _memory = self.budget.reserve(shard.raw_bytes() + shard.zip_bytes().unwrap_or(0))?;
+        let _memory = self.budget.reserve(shard.fetch_bytes())?;
         status.set(Step::Local);
         let work = RefCell::new(None);
         let watch = |event: FetchEvent<'_>| match event {

@@ -1,0 +1,123 @@
+//! Recipes: how the data file of a shard is made of stored objects when it enters the cache.
+//!
+//! ```text
+//!   Recipe::ranges --> one GET for each --> Recipe::assemble --> MDS file --> cache
+//! ```
+//!
+//! The files of some data sets cannot be read as they are, because a sample is not in one place (a row group of Parquet),
+//! is alone in its object (a folder of pictures), or is in a file that is too large for a shard. A source cuts them into
+//! shards, each with a recipe. The file that a recipe makes is MDS, so every reader takes it as any other shard: this
+//! folder has all that is particular to a source, next to the source's own index.
+//!
+//! * `files`: a group of objects, one for each sample;
+//! * `mds`: the file that is made.
+
+mod files;
+mod mds;
+
+pub use files::FileGroup;
+pub use mds::MdsBuilder;
+
+use super::layout::Layout;
+use crate::error::Result;
+use std::sync::Arc;
+
+/// Range of a stored object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectRange {
+    /// Key relative to the remote.
+    pub key: Arc<str>,
+    /// First byte.
+    pub start: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Length that the whole object must have, if it is known.
+    pub object_bytes: Option<u64>,
+}
+
+/// Origin of a shard's data file that is not stored anywhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recipe {
+    /// Objects, each a sample.
+    Files(FileGroup),
+}
+
+impl Recipe {
+    /// Returns the ranges to fetch, in the order in which [`assemble`](Self::assemble) takes their bytes.
+    pub fn ranges(&self) -> Vec<ObjectRange> {
+        match self {
+            Self::Files(group) => group.ranges(),
+        }
+    }
+
+    /// Bytes of all ranges.
+    pub fn stored_bytes(&self) -> u64 {
+        match self {
+            Self::Files(group) => group.stored_bytes(),
+        }
+    }
+
+    /// Makes the data file of `samples` samples of `layout` from the bytes of the ranges.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for bytes that are not what the index declares; [`crate::ErrorKind::Config`] for a file
+    /// of more than 4 GiB.
+    pub fn assemble(&self, layout: &Layout, samples: u64, parts: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
+        let file = match self {
+            Self::Files(group) => group.assemble(layout, parts),
+        };
+        file?.finish(samples)
+    }
+
+    /// Returns true if the index has the exact size of the data file. Otherwise it has an estimate, by which room is
+    /// reserved, and a file of any size is complete, since it has its name only when all its bytes are on the medium.
+    pub fn has_exact_size(&self) -> bool {
+        match self {
+            Self::Files(_) => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::format::{Digests, FileInfo, Scratch, Shard};
+
+    fn group() -> FileGroup {
+        FileGroup { files: vec![("a/0.jpg".into(), 3), ("b".into(), 0)] }
+    }
+
+    #[test]
+    fn the_file_of_a_group_of_objects_is_mds() {
+        let layout = Arc::new(FileGroup::layout().unwrap());
+        let made = Recipe::Files(group()).assemble(&layout, 2, &[&b"xyz"[..], b""]).unwrap();
+        let bytes = group().file_bytes(&layout);
+        assert_eq!(made.len() as u64, bytes, "the index has the exact size");
+        let shard = Shard::new(layout.clone(), 2, FileInfo { basename: "0".into(), bytes, hashes: Digests::default() });
+        let table = shard.offsets(&*made).unwrap();
+        let mut scratch = Scratch::default();
+        for (i, values) in [[&b"xyz"[..], b"a/0.jpg"], [b"", b"b"]].iter().enumerate() {
+            let (start, len) = table.range(i).unwrap();
+            let columns = layout.split(&made[start as usize..][..len as usize], &mut scratch).unwrap();
+            assert_eq!(columns.iter().collect::<Vec<_>>(), values);
+        }
+    }
+
+    #[test]
+    fn another_number_of_samples_than_the_index_declares_is_an_error() {
+        let layout = FileGroup::layout().unwrap();
+        for (samples, parts) in [(3, &[&b"xyz"[..], b""][..]), (2, &[b"xyz"])] {
+            let e = Recipe::Files(group()).assemble(&layout, samples, parts).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Format, "{e}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_another_size_than_its_column_is_an_error() {
+        let layout = Layout::mds([("n".to_owned(), crate::format::Encoding::Int)]).unwrap();
+        let e = MdsBuilder::new(&layout, 0).unwrap().push(&[b"1234567"]).unwrap_err();
+        assert_eq!(e.to_string(), "a value of 7 bytes is in a column of 8 bytes (column n)");
+    }
+}

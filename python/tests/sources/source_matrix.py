@@ -1,0 +1,154 @@
+"""Tests that every source passes: `SourceMatrix` is the base of a class of tests with a fixture `case`."""
+
+import dataclasses
+import io
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+import forebay as fb
+
+SHUFFLED = {"shuffle": True, "shuffle_seed": 7, "num_canonical_nodes": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A data set of a source.
+
+    Attributes:
+        remote: Its address in a folder.
+        stored: The same data set's address in the bucket `bucket`.
+        options: Arguments of the Loader, such as `fields`. They can be pickled.
+        rows: The samples of a batch as tuples. A function of a module, so that it can be pickled.
+        samples: All samples as such tuples, in the order of their numbers. They differ from each other, and their number is a
+            multiple of 16, so that no number of ranks repeats any.
+        object_suffix: End of the keys of the objects that are fetched for samples.
+    """
+
+    remote: str
+    stored: str
+    options: dict
+    rows: Callable
+    samples: list
+    object_suffix: str
+
+
+def opened(case, remote=None, batch_size=8, **more):
+    return fb.Loader(remote=remote or case.remote, batch_size=batch_size, framework="numpy", **case.options, **more)
+
+
+def batches(case, loader):
+    return [case.rows(batch) for batch in loader]
+
+
+def global_batches(case, ranks, remote=None, state=None, epochs=1, **more):
+    """The samples of each step of all ranks, sorted, since their places in it depend on the number of ranks."""
+    parts = []
+    for rank in range(ranks):
+        place = {"rank": rank, "world_size": ranks, "local_rank": rank, "local_world_size": ranks}
+        with opened(case, remote, 8 // ranks, **place, **more) as loader:
+            if state is not None:
+                loader.load_state_dict(state, strict=False)
+            parts.append([batch for _ in range(epochs) for batch in batches(case, loader)])
+    return [sorted(sum(step, [])) for step in zip(*parts, strict=True)]
+
+
+CHILD = """
+import os, pickle, signal, sys
+from source_matrix import SHUFFLED, opened
+case, remote, local, steps, states = pickle.load(sys.stdin.buffer)
+loader = opened(case, remote, local=local, **SHUFFLED)
+for state in states:
+    loader.load_state_dict(state)
+for step, batch in enumerate(loader, 1):
+    pickle.dump((case.rows(batch), loader.state_dict()), sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+    if step == steps:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def killed(case, remote, local, steps, *states):
+    """Batches of a process that is killed after `steps`, and its last state."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
+    given = pickle.dumps((case, remote, local, steps, states))
+    ended = subprocess.run([sys.executable, "-c", CHILD], env=env, input=given, capture_output=True, timeout=120)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    output, found = io.BytesIO(ended.stdout), []
+    while output.tell() < len(ended.stdout):
+        found.append(pickle.load(output))
+    return [batch for batch, _ in found], found[-1][1]
+
+
+def stored_bytes(folder):
+    return sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(folder) for name in names)
+
+
+class SourceMatrix:
+    """Order, resumption and cache of a source. A sub-class has the fixture `case`, whose data set has several shards."""
+
+    CACHE_LIMIT = None
+    """Bytes that hold the index and one shard, but not all shards."""
+
+    def test_an_unshuffled_epoch_has_the_samples_in_their_order(self, case):
+        with opened(case) as loader:
+            assert sum(batches(case, loader), [])[: len(case.samples)] == case.samples
+
+    @pytest.mark.parametrize("algo", ["py1e", "py1br", "py1s", "py2s", "naive"])
+    def test_a_shuffled_epoch_has_each_sample_once(self, case, algo):
+        with opened(case, **{**SHUFFLED, "shuffle_algo": algo}) as loader:
+            for _ in range(2):
+                found = sum(batches(case, loader), [])
+                assert sorted(set(found)) == sorted(case.samples)
+                assert found[: len(case.samples)] != case.samples
+
+    def test_global_batches_are_equal_on_any_number_of_ranks(self, case):
+        whole = global_batches(case, 1, epochs=2, **SHUFFLED)
+        for ranks in (2, 4, 8):
+            assert global_batches(case, ranks, epochs=2, **SHUFFLED) == whole
+
+    @pytest.mark.parametrize("before", [1, 4])
+    def test_a_state_resumes_on_another_number_of_ranks(self, case, before):
+        whole = global_batches(case, before, **SHUFFLED)
+        place = {"rank": 0, "world_size": before, "local_rank": 0, "local_world_size": before}
+        with opened(case, None, 8 // before, **place, **SHUFFLED) as loader:
+            taken = iter(loader)
+            for _ in range(2):
+                next(taken)
+            state = json.loads(json.dumps(loader.state_dict()))
+        for ranks in (1, 2, 8):
+            assert global_batches(case, ranks, None, state, **SHUFFLED) == whole[2:]
+
+    def test_a_killed_process_continues_from_its_last_state_and_its_cache(self, case, bucket_environment, tmp_path):
+        with opened(case, **SHUFFLED) as loader:
+            whole = batches(case, loader)
+        found, state = killed(case, case.stored, tmp_path / "local", 2)
+        assert found == whole[:2]
+        with opened(case, case.stored, local=tmp_path / "local", **SHUFFLED) as loader:
+            loader.load_state_dict(state)
+            assert batches(case, loader) == whole[2:]
+
+    def test_a_bucket_has_the_samples_of_the_folder(self, case, bucket, bucket_environment, tmp_path):
+        with opened(case, **SHUFFLED) as loader:
+            whole = [batches(case, loader) for _ in range(2)]
+        with opened(case, case.stored, local=tmp_path / "local", **SHUFFLED) as loader:
+            assert [batches(case, loader) for _ in range(2)] == whole
+        bucket.seen.clear()
+        with opened(case, case.stored, local=tmp_path / "local", **SHUFFLED) as loader:
+            assert batches(case, loader) == whole[0]
+        fetched = [request.key for request in bucket.seen if request.method == "GET"]
+        assert [key for key in fetched if key.endswith(case.object_suffix)] == []
+
+    def test_a_limited_cache_has_the_samples_of_the_folder(self, case, bucket_environment, tmp_path):
+        with opened(case, **SHUFFLED) as loader:
+            whole = [batches(case, loader) for _ in range(2)]
+        limit = self.CACHE_LIMIT
+        with opened(case, case.stored, local=tmp_path / "local", cache_limit=limit, **SHUFFLED) as loader:
+            assert [batches(case, loader) for _ in range(2)] == whole
+        assert stored_bytes(tmp_path / "local") <= limit
