@@ -41,7 +41,7 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `streams` (required): a list of objects, each with `remote` (null), a URL or path, `local` (null), a folder on
 ///   disk, or both; `split` (null), a sub-folder of both; at most one of `proportion` (null), `repeat` (null) and
 ///   `choose` (null), the weight in the mix; and `download_retry` (null), `download_timeout` (null), `validate_hash`
-///   (null) and `keep_zip` (null) where they are not the loader's.
+///   (null), `keep_zip` (null), `window` (null) and `window_stride` (null) where they are not the loader's.
 /// * `fields` (null): a list of pairs of an output's name and a field, in the outputs' order; null is every column
 ///   under its own name.
 /// * `batch_size` (required): Rows of a batch on each device.
@@ -53,6 +53,8 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `gpu_direct_storage` (false): Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
 /// * `on_error` ("raise"): Reaction to a sample that cannot be read or decoded: "raise", or "skip" to leave it out.
 /// * `max_errors` (0): Samples per epoch and rank that "skip" may leave out.
+/// * `window` (null): Tokens of a sample, in files of token ids. null: a sample is a document.
+/// * `window_stride` (null): Tokens from the start of a window to the start of the next one. null: `window`.
 /// * `allow_unsafe_types` (false): Accept columns of Python pickles; they are delivered as bytes.
 ///
 /// Order, equal on all ranks:

@@ -9,6 +9,7 @@ mod sample_files;
 mod store_set;
 mod stream;
 mod tars;
+mod token_files;
 
 use crate::cache::{CacheGroup, check_limit, disk_bytes};
 use crate::config::LoaderConfig;

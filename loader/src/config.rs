@@ -9,6 +9,7 @@ mod writer;
 
 use crate::decode::field::FieldSpec;
 use crate::error::{Error, Result};
+use crate::format::tokens::Window;
 use crate::store::{is_url, redact};
 use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,10 @@ options! {
         pub validate_hash: Option<String> = None,
         /// Keep compressed shards next to the unpacked ones.
         pub keep_zip: Option<bool> = None,
+        /// Tokens of a sample, in files of token ids. None: a sample is a document.
+        pub window: Option<u32> = None,
+        /// Tokens from the start of a window to the start of the next one. None: `window`.
+        pub window_stride: Option<u32> = None,
     }
 }
 
@@ -156,6 +161,10 @@ options! {
         pub keep_zip: bool = false,
         /// Hash to match when a shard is fetched or unpacked, such as "xxh64". None: the cheapest in the index.
         pub validate_hash: Option<String> = None,
+        /// Tokens of a sample, in files of token ids. None: a sample is a document.
+        pub window: Option<u32> = None,
+        /// Tokens from the start of a window to the start of the next one. None: `window`.
+        pub window_stride: Option<u32> = None,
         /// Total attempts per download.
         pub download_retry: u32 = 2,
         /// Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
@@ -205,6 +214,14 @@ impl LoaderConfig {
         self.fetch_threads.map_or_else(default, |threads| threads as usize)
     }
 
+    /// Returns the windows of `stream`; `None` if its documents are the samples.
+    pub fn window_of(&self, stream: &StreamConfig) -> Option<Window> {
+        let tokens = stream.window.or(self.window)?;
+        // A stride of the loader belongs to the loader's window.
+        let stride = stream.window_stride.or(if stream.window.is_none() { self.window_stride } else { None });
+        Some(Window { tokens, stride: stride.unwrap_or(tokens) })
+    }
+
     /// Checks the arguments, without reading the data.
     ///
     /// # Errors
@@ -213,7 +230,7 @@ impl LoaderConfig {
     pub fn validate(&self) -> Result<()> {
         require(!self.streams.is_empty(), "there is no data: give remote, local or streams")?;
         for (i, stream) in self.streams.iter().enumerate() {
-            stream.validate().map_err(|e| e.with("stream", i))?;
+            stream.validate(self.window).map_err(|e| e.with("stream", i))?;
         }
         require(self.batch_size >= 1, "batch_size is required and must be at least 1")?;
         require(self.prefetch != Some(0), "prefetch must be at least 1 batch")?;
@@ -241,6 +258,7 @@ impl LoaderConfig {
         require(self.threads != Some(0), "threads must be at least 1")?;
         require(self.fetch_threads != Some(0), "fetch_threads must be at least 1")?;
         require(self.sampling_granularity >= 1, "sampling_granularity must be at least 1")?;
+        check_window(self.window, self.window_stride, self.window)?;
         check_download(self.download_retry, self.download_timeout)?;
         require(positive(self.stall_timeout), "stall_timeout must be a positive number of seconds")?;
         require(self.sample_bytes_max >= 1, "sample_bytes_max must be at least 1")?;
@@ -281,8 +299,18 @@ fn check_download(retry: u32, timeout: f64) -> Result<()> {
     require(positive(timeout), "download_timeout must be a positive number of seconds")
 }
 
+fn check_window(tokens: Option<u32>, stride: Option<u32>, tokens_in_use: Option<u32>) -> Result<()> {
+    require(tokens != Some(0), "window must be at least 1 token, or None for documents")?;
+    require(stride != Some(0), "window_stride must be at least 1 token, or None for `window`")?;
+    require(
+        stride.is_none() || tokens_in_use.is_some(),
+        "window_stride is the distance of windows, and there is no window: set `window`, or omit window_stride",
+    )
+}
+
 impl StreamConfig {
-    fn validate(&self) -> Result<()> {
+    /// Checks the arguments; `window` is the loader's.
+    fn validate(&self, window: Option<u32>) -> Result<()> {
         require(self.remote.is_some() || self.local.is_some(), "a stream needs remote, local or both")?;
         if let Some(local) = self.local.as_ref().and_then(|local| local.to_str()).filter(|local| is_url(local)) {
             let message = "`local` is a folder of this machine, and this is a URL: pass it as `remote`";
@@ -295,6 +323,7 @@ impl StreamConfig {
             let is_weight = weight.is_none_or(|w| w.is_finite() && w >= 0.0);
             require(is_weight, &format!("{name} must be a number of at least 0"))?;
         }
+        check_window(self.window, self.window_stride, self.window.or(window))?;
         check_download(self.download_retry.unwrap_or(1), self.download_timeout.unwrap_or(1.0))
     }
 }
@@ -387,7 +416,11 @@ mod tests {
     #[test]
     fn each_bad_argument_is_rejected_with_its_name() {
         type Spoil = fn(&mut LoaderConfig);
-        let cases: [(Spoil, &str); 13] = [
+        let cases: [(Spoil, &str); 17] = [
+            (|c| c.window = Some(0), "window must be at least 1"),
+            (|c| (c.window, c.window_stride) = (Some(8), Some(0)), "window_stride must be at least 1"),
+            (|c| c.window_stride = Some(8), "there is no window"),
+            (|c| c.streams[0].window_stride = Some(8), "there is no window"),
             (|c| c.streams.clear(), "no data"),
             (|c| c.batch_size = 0, "batch_size"),
             (|c| c.prefetch = Some(0), "prefetch"),

@@ -12,6 +12,7 @@ import re
 import tarfile
 
 import fake_cuda
+import megatron_files
 import pytest
 from picture_set import CLASSES, jpeg, write_pictures
 
@@ -72,7 +73,7 @@ def log_settings():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder with the reader's data: `bucket` for a store, JPEG files, and tar files."""
+    """An empty folder with the reader's data: `bucket` for a store, JPEG files, tar files, and Megatron's."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_pictures("bucket/imagenet/train", samples=96, compression="zstd")
@@ -85,6 +86,9 @@ def folder(tmp_path, monkeypatch):
             label = tarfile.TarInfo(f"{number:04}.cls")
             label.size = 1
             tar.addfile(label, io.BytesIO(b"%d" % (number % CLASSES)))
+    for seed, name in enumerate(["corpus", "a", "b"]):
+        pathlib.Path("data").mkdir(exist_ok=True)
+        megatron_files.write(f"data/{name}_text_document", megatron_files.random_documents(seed, 200))
     return tmp_path
 
 

@@ -263,13 +263,13 @@ impl StreamCache {
         let size = |file| std::fs::metadata(self.dir.path_of(file)).ok().map(|meta| meta.len());
         let (file, found) = raw_files(shard_files)
             .map(|file| (file, size(file)))
-            .find(|(file, found)| *found != Some(file.bytes))
+            .find(|(file, found)| !found.is_some_and(|bytes| shard_files.accepts(file, bytes)))
             // All are there by now: the caller checked a moment earlier.
             .unwrap_or((&shard_files.raw_data, None));
         let error = match found {
-            Some(bytes) => {
-                Error::new(ErrorKind::Checksum, wrong_size).with("bytes", bytes).with("expected", file.bytes)
-            }
+            Some(bytes) => Error::new(ErrorKind::Checksum, wrong_size)
+                .with("bytes", bytes)
+                .with("expected", shard_files.disk_bytes(file)),
             None => Error::new(ErrorKind::NotFound, missing),
         };
         error.with("file", self.dir.path_of(file).display()).with("shard", shard)

@@ -1,5 +1,5 @@
-//! Origin of a stream's index: the document of a data set. [`tars`](super::tars) and [`sample_files`](super::sample_files) have
-//! others.
+//! Origin of a stream's index: the document of a data set. [`tars`](super::tars), [`sample_files`](super::sample_files) and
+//! [`token_files`](super::token_files) have others.
 
 use crate::cache::CachedIndex;
 use crate::error::Result;

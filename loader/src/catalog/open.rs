@@ -5,6 +5,7 @@ use super::sample_files::SampleFiles;
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
 use super::tars::Tars;
+use super::token_files::{TokenFiles, check_windows, local_prefix, stamp};
 use crate::cache::{
     CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, record_remote, show_progress, stale,
 };
@@ -48,6 +49,7 @@ impl Opener<'_> {
             })?;
             all.extend(opened);
         }
+        check_windows(self.config, &all)?;
         Ok(all)
     }
 
@@ -80,7 +82,8 @@ impl Opener<'_> {
     fn open(&self, stream: &StreamConfig) -> Result<IndexedStream> {
         // Files of this machine are read in place where that is possible, whichever of the two names them.
         let listed = stream.remote.as_deref().or(stream.local.as_deref().and_then(Path::to_str));
-        if let Some(remote) = listed
+        let prefix = listed.and_then(local_prefix);
+        if let Some(remote) = prefix.as_deref().or(listed)
             && let Some(list) = shard_names(remote)?
         {
             let local = stream.local.clone().filter(|_| stream.remote.is_some());
@@ -123,7 +126,7 @@ impl Opener<'_> {
         }
         let stream = &absolute(&StreamConfig { remote: Some(list.root), ..stream.clone() });
         let name = stream.remote.as_deref().unwrap_or("");
-        let described = list.names.listed().join("\n");
+        let mut described = list.names.listed().join("\n");
         let entries = || self.stores.list(name, self.store_config(stream), self.stats, &self.network.clock);
         let origin: Box<dyn IndexOrigin> = match list.kind {
             FileKind::Tar => {
@@ -131,6 +134,14 @@ impl Opener<'_> {
                 Box::new(Tars { root: name.to_owned(), folder: local_folder(name), names: list.names.found(keys)? })
             }
             FileKind::Sample => Box::new(SampleFiles { names: list.names, list: &entries }),
+            FileKind::Megatron => {
+                let names = list.names.found(|| Ok(entries()?.into_iter().map(|entry| entry.key).collect()))?;
+                let folder = local_folder(name).filter(|_| stream.local.is_none());
+                let window = self.config.window_of(stream);
+                // Files that are written again, and other windows, have another folder.
+                described += &format!("\n{window:?}\n{}", stamp(folder.as_deref(), &names));
+                Box::new(TokenFiles { names, window, is_in_place: folder.is_some() })
+            }
         };
         // Each list has its own folder: the numbers of its shards follow from its index.
         let cache = match &stream.local {

@@ -146,10 +146,10 @@ fn decode_step(
     }
 }
 
-/// Reads a stored array of at least one dimension and one element.
+/// Reads a stored array of at least one dimension and one element; flat arrays, such as documents of tokens, may be empty.
 fn read_array<'a>(kind: &ArrayType, bytes: &'a [u8], shape: &mut Vec<usize>) -> Result<(DType, &'a [u8])> {
     let (dtype, values) = kind.read(bytes, shape).map_err(|e| e.of_kind(ErrorKind::Decode))?;
-    if shape.is_empty() || values.is_empty() {
+    if shape.is_empty() || (values.is_empty() && !kind.is_flat()) {
         return Err(Error::decode("the array has no elements or no dimensions").with("shape", format!("{shape:?}")));
     }
     Ok((dtype, values))

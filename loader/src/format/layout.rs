@@ -3,7 +3,7 @@
 use super::columns::{Column, SampleColumns, Scratch};
 use super::encoding::Encoding;
 use super::mds::{self, OmittedColumn};
-use super::{jsonl, tar, xsv};
+use super::{jsonl, plain, tar, xsv};
 use crate::error::{Error, Result};
 use std::ops::Range;
 
@@ -31,6 +31,8 @@ pub enum ShardFormat {
         /// Columns that some samples lack.
         optional: Vec<String>,
     },
+    /// The bytes of one column and nothing else, such as token ids; no other file has the offsets.
+    Plain,
 }
 
 /// Names of formats of separated values.
@@ -65,6 +67,7 @@ impl ShardFormat {
             Self::Xsv { kind: XsvKind::Csv, .. } => "csv",
             Self::Xsv { kind: XsvKind::Tsv, .. } => "tsv",
             Self::Tar { .. } => "tar",
+            Self::Plain => "plain",
         }
     }
 
@@ -92,6 +95,11 @@ impl Layout {
     pub fn mds(columns: impl IntoIterator<Item = (String, Encoding)>) -> Result<Self> {
         let columns = columns.into_iter().map(|(name, encoding)| Column::new(name, encoding));
         Ok(Self { format: ShardFormat::Mds, columns: sorted(columns.map(Ok))? })
+    }
+
+    /// Makes a layout of samples that are the bytes of one column.
+    pub fn plain(column: &str, encoding: Encoding) -> Self {
+        Self { format: ShardFormat::Plain, columns: vec![Column::new(column, encoding)] }
     }
 
     /// Makes a layout of JSONL with these columns, whose types are `str`, `int` and `float`.
@@ -151,7 +159,10 @@ impl Layout {
     ///
     /// If the layout has no column `column`.
     pub fn around(&self, column: usize) -> Option<(usize, usize)> {
-        mds::around(self.mds_columns()?, column)
+        match self.format {
+            ShardFormat::Plain => Some((0, 0)),
+            _ => mds::around(self.mds_columns()?, column),
+        }
     }
 
     /// Splits the bytes of one sample into its columns. `scratch` is overwritten and can be reused.
@@ -170,12 +181,19 @@ impl Layout {
     ///
     /// If the layout has no column `column`.
     pub fn fixed_place(&self, column: usize, sample_bytes: usize) -> Option<Range<usize>> {
-        mds::fixed_place(self.mds_columns()?, column, sample_bytes)
+        match self.format {
+            // The place is the whole sample, or the sample is damaged.
+            ShardFormat::Plain => self.sample_bytes().filter(|bytes| *bytes <= sample_bytes).map(|bytes| 0..bytes),
+            _ => mds::fixed_place(self.mds_columns()?, column, sample_bytes),
+        }
     }
 
     /// Returns the bytes of every sample, if they are fixed.
     pub fn sample_bytes(&self) -> Option<usize> {
-        mds::fixed_bytes(self.mds_columns()?)
+        match self.format {
+            ShardFormat::Plain => plain::fixed_bytes(&self.columns),
+            _ => mds::fixed_bytes(self.mds_columns()?),
+        }
     }
 
     fn mds_columns(&self) -> Option<&[Column]> {
@@ -197,6 +215,7 @@ impl Layout {
         scratch.side.clear();
         match (&self.format, omitted) {
             (ShardFormat::Mds, omitted) => mds::split(&self.columns, sample, omitted, scratch)?,
+            (ShardFormat::Plain, omitted) => plain::split(&self.columns, sample, omitted, scratch)?,
             (_, [_, ..]) => return Err(Error::internal("a column of another format than MDS was omitted")),
             (ShardFormat::Jsonl { newline }, []) => jsonl::split(&self.columns, newline, sample, scratch)?,
             (ShardFormat::Xsv { separator, newline, .. }, []) => {

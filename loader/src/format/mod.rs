@@ -1,5 +1,5 @@
 //! The file formats: index, shards, encodings, compression, hashes. Those of MosaicML `streaming` are the same byte for byte;
-//! [`tar`] has WebDataset's.
+//! [`tar`] has WebDataset's, [`tokens`] Megatron's.
 //!
 //! ```text
 //!   index.json --Index::parse--> Index { shards: [Shard { layout: Arc<Layout>, files, samples, .. }] }
@@ -16,7 +16,8 @@
 //! Every format goes through these four steps, so that the pipeline handles all in the same way: MDS keeps its offsets
 //! at the front of the shard, JSONL and XSV in a separate `.meta` file; those of a tar file are found by its headers.
 //!
-//! A shard with a [`recipe`] has no file in the store: it becomes an MDS file when it enters the cache.
+//! A shard with a [`recipe`] has no file in the store: it becomes a file, usually MDS, when it enters the cache. A shard with a
+//! [`Slice`](index::Slice) is a range of a file that is read in place.
 //!
 //! After the last sample of an MDS shard there may be a [`trailer`] with an index of its values.
 //!
@@ -57,10 +58,12 @@ pub mod json;
 mod jsonl;
 pub mod layout;
 mod mds;
+mod plain;
 mod read_at;
 pub mod recipe;
 mod table;
 pub mod tar;
+pub mod tokens;
 pub mod trailer;
 pub mod writer;
 mod xsv;

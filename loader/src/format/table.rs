@@ -5,14 +5,25 @@ use crate::error::{Error, Result};
 /// Places of a shard's samples in its data file: checked, so that ranges neither overlap nor leave the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffsetTable {
-    /// One more than there are samples; never decreasing; the last is the end of the samples.
-    offsets: Box<[u32]>,
-    /// Ends of the samples, if there are other data between them.
-    ends: Option<Box<[u32]>>,
-    /// Bytes of the unit of both.
+    places: Places,
+    /// Bytes of the unit of all places.
     unit: u32,
+    /// Byte of the data file from which they count.
+    base: u64,
     /// Bytes of the data file, whose last unit may be incomplete.
     data_bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Places {
+    Listed {
+        /// One more than there are samples; never decreasing; the last is the end of the samples.
+        offsets: Box<[u32]>,
+        /// Ends of the samples, if there are other data between them.
+        ends: Option<Box<[u32]>>,
+    },
+    /// Samples of one size at regular distances, which may overlap. All of them are in the data file.
+    Regular { samples: usize, size: u32, stride: u32 },
 }
 
 /// Encodes the table of a shard whose samples have these sizes in bytes and start at offset `first` of the data file.
@@ -89,7 +100,50 @@ impl OffsetTable {
         if end > data_bytes || (end < data_bytes && !may_have_trailer) {
             return wrong(offsets.len() - 1, format!("the samples end at {end} in a file of {data_bytes} bytes"));
         }
-        Ok(Self { offsets, ends: None, unit: 1, data_bytes })
+        Ok(Self::listed(offsets, None, 1, data_bytes))
+    }
+
+    fn listed(offsets: Box<[u32]>, ends: Option<Box<[u32]>>, unit: u32, data_bytes: u64) -> Self {
+        Self { places: Places::Listed { offsets, ends }, unit, base: 0, data_bytes }
+    }
+
+    /// Makes a table of samples of `sizes` units of `unit` bytes, one after the other from the start of the data file.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for more units than can be counted.
+    pub(super) fn of_units(sizes: &[u32], unit: u32) -> Result<Self> {
+        let mut end = 0_u32;
+        let mut add = |size: &u32| {
+            end = end.checked_add(*size).ok_or_else(|| Error::format("a shard has more than 2^32 tokens"))?;
+            Ok(end)
+        };
+        let offsets: Box<_> = std::iter::once(Ok(0)).chain(sizes.iter().map(&mut add)).collect::<Result<_>>()?;
+        Ok(Self::listed(offsets, None, unit, u64::from(end) * u64::from(unit)))
+    }
+
+    /// Makes a table of `samples` samples of `size` bytes, each `stride` bytes after the one before, in a data file of
+    /// `data_bytes` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for samples that are not in the file, or of more than 4 GiB.
+    pub(super) fn of_windows(samples: u64, size: u64, stride: u64, data_bytes: u64) -> Result<Self> {
+        let last = samples.saturating_sub(1).checked_mul(stride).and_then(|last| last.checked_add(size));
+        let is_inside = samples == 0 || last.is_some_and(|last| last <= data_bytes);
+        let (Ok(size), Ok(count), true) = (u32::try_from(size), usize::try_from(samples), is_inside) else {
+            let error = Error::format("the windows are larger than the file that they are in");
+            return Err(error.with("samples", samples).with("bytes", data_bytes));
+        };
+        // The distance of a single sample has no meaning.
+        let stride = if samples > 1 { u32::try_from(stride) } else { Ok(0) };
+        let stride = stride.map_err(|_| Error::format("the windows have a distance of more than 4 GiB"))?;
+        Ok(Self { places: Places::Regular { samples: count, size, stride }, unit: 1, base: 0, data_bytes })
+    }
+
+    /// Returns the table for a data file of `data_bytes` bytes, in which the samples are `base` bytes later.
+    pub(super) fn shifted(self, base: u64, data_bytes: u64) -> Self {
+        Self { base: self.base.saturating_add(base), data_bytes, ..self }
     }
 
     /// Makes a table of samples at `ranges`, in blocks of `block` bytes of a data file of `data_bytes` bytes. The ranges are in
@@ -108,26 +162,42 @@ impl OffsetTable {
         let has_gaps = ranges.windows(2).any(|pair| pair[0].1 < pair[1].0);
         let ends = ranges.iter().map(|range| number(range.1));
         let ends = if has_gaps { Some(ends.collect::<Result<Box<_>>>()?) } else { None };
-        Ok(Self { offsets, ends, unit: block, data_bytes })
+        Ok(Self::listed(offsets, ends, block, data_bytes))
     }
 
     /// End of the last sample in the data file.
     pub fn end(&self) -> u64 {
-        self.byte(self.offsets[self.len()])
+        self.byte(match &self.places {
+            Places::Listed { offsets, .. } => offsets[offsets.len() - 1].into(),
+            Places::Regular { samples: 0, .. } => 0,
+            Places::Regular { samples, size, stride } => (*samples as u64 - 1) * u64::from(*stride) + u64::from(*size),
+        })
     }
 
-    fn byte(&self, units: u32) -> u64 {
-        (u64::from(units) * u64::from(self.unit)).min(self.data_bytes)
+    fn byte(&self, units: u64) -> u64 {
+        units.saturating_mul(self.unit.into()).saturating_add(self.base).min(self.data_bytes)
     }
 
-    /// End of sample `i`, which exists.
-    fn end_of(&self, i: usize) -> u32 {
-        self.ends.as_ref().map_or_else(|| self.offsets[i + 1], |ends| ends[i])
+    /// Returns the first unit of sample `i`, which exists, and the one after its last.
+    fn units(&self, i: usize) -> (u64, u64) {
+        match &self.places {
+            Places::Listed { offsets, ends } => {
+                let end = ends.as_ref().map_or_else(|| offsets[i + 1], |ends| ends[i]);
+                (offsets[i].into(), end.into())
+            }
+            Places::Regular { size, stride, .. } => {
+                let start = i as u64 * u64::from(*stride);
+                (start, start + u64::from(*size))
+            }
+        }
     }
 
     /// Number of samples.
     pub fn len(&self) -> usize {
-        self.offsets.len() - 1
+        match &self.places {
+            Places::Listed { offsets, .. } => offsets.len() - 1,
+            Places::Regular { samples, .. } => *samples,
+        }
     }
 
     /// Returns true if the shard has no sample.
@@ -142,8 +212,9 @@ impl OffsetTable {
     /// [`crate::ErrorKind::NotFound`] if there is no such sample.
     pub fn range(&self, i: usize) -> Result<(u64, u32)> {
         if i < self.len() {
-            let (start, end) = (self.byte(self.offsets[i]), self.byte(self.end_of(i)));
-            // Readers of both formats reject longer samples.
+            let (start, end) = self.units(i);
+            let (start, end) = (self.byte(start), self.byte(end));
+            // Readers of all formats reject longer samples.
             return Ok((start, u32::try_from(end - start).unwrap_or(u32::MAX)));
         }
         Err(Error::new(
@@ -154,12 +225,19 @@ impl OffsetTable {
 
     /// Bytes of memory that the table takes.
     pub fn memory_bytes(&self) -> usize {
-        (self.offsets.len() + self.ends.as_ref().map_or(0, |ends| ends.len())) * 4
+        match &self.places {
+            Places::Listed { offsets, ends } => (offsets.len() + ends.as_ref().map_or(0, |ends| ends.len())) * 4,
+            Places::Regular { .. } => 0,
+        }
     }
 
     /// Bytes of the longest sample.
     pub fn sample_bytes_max(&self) -> u32 {
-        (0..self.len()).map(|i| (self.end_of(i) - self.offsets[i]).saturating_mul(self.unit)).max().unwrap_or(0)
+        if let Places::Regular { size, .. } = self.places {
+            return if self.is_empty() { 0 } else { size };
+        }
+        let units = (0..self.len()).map(|i| self.units(i)).map(|(start, end)| end - start).max().unwrap_or(0);
+        u32::try_from(units.saturating_mul(self.unit.into())).unwrap_or(u32::MAX)
     }
 }
 
@@ -197,6 +275,27 @@ mod tests {
             assert_eq!(e.context().last().unwrap().1, field, "{words:?} {e}");
             assert_eq!(e.kind(), crate::ErrorKind::Format);
         }
+    }
+
+    #[test]
+    fn windows_overlap_and_stay_in_the_file() {
+        let table = OffsetTable::of_windows(3, 10, 8, 26).unwrap().shifted(100, 1000);
+        assert_eq!([0, 1, 2].map(|i| table.range(i).unwrap()), [(100, 10), (108, 10), (116, 10)]);
+        assert_eq!((table.len(), table.end(), table.sample_bytes_max(), table.memory_bytes()), (3, 126, 10, 0));
+        assert!(table.range(3).is_err());
+        assert!(OffsetTable::of_windows(3, 10, 8, 25).is_err());
+        assert!(OffsetTable::of_windows(u64::MAX, 10, u64::MAX, u64::MAX).is_err());
+        assert_eq!(OffsetTable::of_windows(0, 10, 8, 0).unwrap().end(), 0);
+    }
+
+    #[test]
+    fn samples_are_counted_in_units_from_a_place_in_a_large_file() {
+        let base = 5 << 40;
+        let table = OffsetTable::of_units(&[3, 0, 2], 4).unwrap().shifted(base, base + 100);
+        let ranges = [0, 1, 2].map(|i| table.range(i).unwrap());
+        assert_eq!(ranges, [(base, 12), (base + 12, 0), (base + 12, 8)]);
+        assert_eq!((table.end(), table.sample_bytes_max()), (base + 20, 12));
+        assert!(OffsetTable::of_units(&[u32::MAX, 1], 2).is_err());
     }
 
     #[test]

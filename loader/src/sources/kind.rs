@@ -7,6 +7,15 @@ use crate::error::Result;
 /// Extensions of pictures and other files that are samples.
 const SAMPLES: [&str; 8] = [".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"];
 
+/// Extension of Megatron's files of token ids.
+const BIN: &str = ".bin";
+
+/// Returns the name of the `.idx` file of the `.bin` file `name`.
+pub fn idx_of(name: &str) -> String {
+    let stem = if ends_with(name, BIN) { &name[..name.len() - BIN.len()] } else { name };
+    format!("{stem}.idx")
+}
+
 /// Kind of the files of a list: all of them have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
@@ -14,6 +23,8 @@ pub enum FileKind {
     Tar,
     /// Files that are a sample each.
     Sample,
+    /// Megatron's files of token ids, each with an `.idx` of the same name.
+    Megatron,
 }
 
 impl FileKind {
@@ -26,12 +37,15 @@ impl FileKind {
         if Packing::of(name)?.is_some() {
             return Ok(Some(Self::Tar));
         }
+        if ends_with(name, BIN) {
+            return Ok(Some(Self::Megatron));
+        }
         Ok(SAMPLES.iter().any(|extension| ends_with(name, extension)).then_some(Self::Sample))
     }
 
     /// Returns true if `list` may be meant as a list of files, whatever its form.
     pub(super) fn is_hinted(list: &str) -> bool {
-        ["tar", "tgz"].iter().chain(&SAMPLES).any(|hint| list.contains(hint))
+        ["tar", "tgz", BIN].iter().chain(&SAMPLES).any(|hint| list.contains(hint))
     }
 
     /// Noun for one file, in messages.
@@ -39,6 +53,7 @@ impl FileKind {
         match self {
             Self::Tar => "tar",
             Self::Sample => "file",
+            Self::Megatron => "bin",
         }
     }
 
@@ -47,6 +62,7 @@ impl FileKind {
         match self {
             Self::Tar => ".tar, .tar.gz or the like",
             Self::Sample => ".jpg, .png or the like",
+            Self::Megatron => BIN,
         }
     }
 }

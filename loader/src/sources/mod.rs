@@ -27,6 +27,6 @@ mod pipes_table;
 mod place;
 mod wildcards;
 
-pub use kind::FileKind;
+pub use kind::{FileKind, idx_of};
 pub use names::{Names, ShardNames, shard_names};
 pub use packing::Packing;

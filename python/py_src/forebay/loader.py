@@ -126,6 +126,8 @@ class Loader:
         keep_zip: Keep compressed shards next to the unpacked ones.
         validate_hash: Hash to match when a shard is fetched or unpacked, such as "xxh64". None: the cheapest in the index.
             Shards that are read in place, or are in `local` already, are not checked.
+        window: Tokens of a sample, in files of token ids. None: a sample is a document.
+        window_stride: Tokens from the start of a window to the start of the next one. None: `window`.
         download_retry: Total attempts per download.
         download_timeout: Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
         stall_timeout: Seconds without progress before the next batch fails with an error.
@@ -190,6 +192,8 @@ class Loader:
         cache_limit: ByteSize | None = None,
         keep_zip: bool = False,
         validate_hash: str | None = None,
+        window: Count | None = None,
+        window_stride: Count | None = None,
         download_retry: Count = 2,
         download_timeout: Seconds = 60.0,
         stall_timeout: Seconds = 600.0,

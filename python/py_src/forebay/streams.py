@@ -41,6 +41,10 @@ class Stream:
     """Hash that must match when a shard is downloaded or unpacked, such as "xxh64"."""
     keep_zip: bool | None = None
     """Keep compressed shards next to the unpacked ones."""
+    window: Count | None = None
+    """Tokens of a sample, in files of token ids. None: a sample is a document."""
+    window_stride: Count | None = None
+    """Tokens from the start of a window to the start of the next one. None: `window`."""
 
     def __repr__(self) -> str:
         # An address may have a password or a signature in it.

@@ -126,6 +126,11 @@ fn damaged_xsv_shards_are_errors() {
 }
 
 #[test]
+fn damaged_indexes_of_token_files_are_errors() {
+    run("tokens", targets::tokens, Vec::new());
+}
+
+#[test]
 fn damaged_compressed_files_are_errors() {
     run("compression", targets::compression, Vec::new());
 }

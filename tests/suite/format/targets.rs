@@ -3,6 +3,7 @@
 //!
 //! If two inputs are needed (an index and a file), the first two bytes of the input are the length of the first.
 
+use forebay_loader::format::tokens::{Header, Samples, TokenPart, Window};
 use forebay_loader::format::{Compression, Encoding, Index, Layout, OffsetTable, Scratch, Trailer, XsvKind, json};
 
 /// An index: if it parses, it must be printed and parsed to the same value.
@@ -61,6 +62,37 @@ pub(crate) fn xsv(bytes: &[u8]) {
     let layout = Layout::xsv(XsvKind::Xsv, [("a", "int"), ("b", "str")], "||", "\r\n").expect("two columns");
     let (meta, data) = halves(bytes);
     samples(&layout, meta, data, 0);
+}
+
+/// An `.idx` file of Megatron, whose `.bin` file has 64 bytes. All documents and windows must be in those.
+pub(crate) fn tokens(bytes: &[u8]) {
+    const BIN_BYTES: u64 = 64;
+    let Ok(header) = Header::read(bytes) else { return };
+    let check = |part: &TokenPart| {
+        let Ok(table) = part.places_in_file(bytes, BIN_BYTES) else { return };
+        assert_eq!(table.len() as u64, part.len());
+        for i in 0..table.len() {
+            let (start, len) = table.range(i).expect("a sample of the table");
+            assert!(start + u64::from(len) <= BIN_BYTES);
+        }
+    };
+    let part = |start, tokens, samples| TokenPart {
+        dtype: header.dtype,
+        start: start * header.token_bytes(),
+        bytes: tokens * header.token_bytes(),
+        samples,
+    };
+    if let Ok(tokens) = header.tokens(bytes, BIN_BYTES) {
+        assert!(tokens * header.token_bytes() <= BIN_BYTES);
+        check(&part(0, tokens, Samples::Windows(Window { tokens: 3, stride: 2 })));
+    }
+    if let Ok(cuts) = header.cuts(bytes, BIN_BYTES, 16) {
+        header.check_cuts(&cuts, BIN_BYTES).expect("cuts that were just made");
+        for pair in cuts.windows(2) {
+            let (from, to) = (pair[0], pair[1]);
+            check(&part(from.token, to.token - from.token, Samples::Documents { header, from, to }));
+        }
+    }
 }
 
 /// A compressed file: the first byte selects the compression, the next two are the raw size that the index declares.

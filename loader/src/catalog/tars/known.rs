@@ -92,7 +92,7 @@ pub(super) fn fields_of(remote: &Remote, name: &str, samples: u64) -> Result<Fie
 }
 
 /// Fetches the first `bytes` of a file, and its length.
-pub(super) fn peek(remote: &Remote, key: &str, bytes: usize) -> Result<Peek> {
+pub(in crate::catalog) fn peek(remote: &Remote, key: &str, bytes: usize) -> Result<Peek> {
     let (sender, receiver) = crossbeam::channel::bounded(1);
     remote.peek(key, bytes, move |outcome| drop(sender.send(outcome)))?;
     receiver.recv().unwrap_or_else(|_| Err(Error::internal("a request of a file's length has no outcome")))

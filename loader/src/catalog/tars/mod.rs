@@ -16,6 +16,9 @@ use crate::format::{INDEX_BASENAME, Index, ShardFormat};
 use crate::sources::Packing;
 use crate::store::Remote;
 pub use index::TarSet;
+pub(super) use known::peek;
+pub(super) use parallel::in_parallel;
+pub(super) use remote_file::RemoteFile;
 use std::collections::HashMap;
 use std::path::PathBuf;
 

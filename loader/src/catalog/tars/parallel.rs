@@ -3,11 +3,14 @@
 use crate::error::{Error, Result};
 use crate::sync::{Mutex, scope};
 
-/// Tars that are read at the same time: enough to hide a store's latency.
+/// Files that are read at the same time: enough to hide a store's latency.
 const AT_ONCE: usize = 16;
 
 /// Calls `work` for each of `items` in several threads, and returns the results in their order.
-pub(super) fn in_parallel<I: Sync, T: Send>(items: &[I], work: impl Fn(&I) -> Result<T> + Sync) -> Result<Vec<T>> {
+pub(in crate::catalog) fn in_parallel<I: Sync, T: Send>(
+    items: &[I],
+    work: impl Fn(&I) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
     let next = Mutex::new(items.iter().enumerate());
     let done: Vec<Mutex<Option<T>>> = items.iter().map(|_| Mutex::new(None)).collect();
     let each = &|| -> Result<()> {
@@ -20,7 +23,7 @@ pub(super) fn in_parallel<I: Sync, T: Send>(items: &[I], work: impl Fn(&I) -> Re
     };
     scope(|scope| {
         let threads: Vec<_> = (0..AT_ONCE.min(items.len())).map(|_| scope.spawn(each)).collect();
-        let panicked = |_| Err(Error::internal("a request for tars panicked"));
+        let panicked = |_| Err(Error::internal("a request panicked"));
         threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(panicked))
     })?;
     done.into_iter().map(|item| item.lock().take().ok_or_else(|| Error::internal("no result"))).collect()

@@ -13,7 +13,7 @@ const WINDOW_BYTES: u64 = 8 << 20;
 const FRONT_BYTES: usize = 256 << 10;
 
 /// Object of a store, of which one window is in memory.
-pub(super) struct RemoteFile<'a> {
+pub(in crate::catalog) struct RemoteFile<'a> {
     remote: &'a Remote,
     key: &'a str,
     bytes: u64,
@@ -34,7 +34,7 @@ impl<'a> RemoteFile<'a> {
     /// # Errors
     ///
     /// Errors of the store.
-    pub(super) fn open(remote: &'a Remote, key: &'a str, progress: &'a dyn Fn()) -> Result<Self> {
+    pub(in crate::catalog) fn open(remote: &'a Remote, key: &'a str, progress: &'a dyn Fn()) -> Result<Self> {
         let Peek { front, len, version } = peek(remote, key, FRONT_BYTES)?;
         let window = RefCell::new(Window { start: 0, content: front });
         Ok(Self { remote, key, bytes: len, version, window, progress })

@@ -4,7 +4,10 @@
 //! any dtype, any shape   : u8 dtype | u8 (axes << 2 | s) | axes * width(s) shape | values
 //! fixed dtype, any shape :            u8 (axes << 2 | s) | axes * width(s) shape | values
 //! fixed dtype and shape  :                                                         values
+//! fixed dtype, flat      :                                                         values
 //! ```
+//!
+//! Flat arrays have one axis, as long as there are values. They are in files of token ids alone, never in MDS.
 //!
 //! `s` is 0, 1, 2 or 3 for a shape of u8, u16, u32 or u64, the narrowest that holds the largest dimension.
 
@@ -23,9 +26,16 @@ pub struct ArrayType {
     dtype: Option<DType>,
     /// Only with a dtype.
     shape: Option<Vec<usize>>,
+    /// Arrays of one axis, without a header. Only with a dtype and without a shape.
+    is_flat: bool,
 }
 
 impl ArrayType {
+    /// Arrays of `dtype` with one axis, whose length follows from their bytes.
+    pub fn flat(dtype: DType) -> Self {
+        Self { dtype: Some(dtype), shape: None, is_flat: true }
+    }
+
     /// Parses the text after `ndarray:`, which may be empty.
     pub(super) fn parse(config: &str) -> Result<Self> {
         if config.is_empty() {
@@ -37,7 +47,7 @@ impl ArrayType {
         };
         let dtype = DType::from_name(dtype)
             .ok_or_else(|| Error::config(format!("`{dtype}` is not an element type; write int32, float64 ...")))?;
-        let Some(shape) = shape else { return Ok(Self { dtype: Some(dtype), shape: None }) };
+        let Some(shape) = shape else { return Ok(Self { dtype: Some(dtype), shape: None, is_flat: false }) };
         let shape: Vec<usize> = shape
             .split(',')
             .map(|d| d.trim().parse::<usize>().ok().filter(|&d| d > 0))
@@ -49,7 +59,12 @@ impl ArrayType {
         values_bytes(dtype, &shape)
             .filter(|&bytes| u32::try_from(bytes).is_ok())
             .ok_or_else(|| Error::config("an array of this shape is larger than 4 GiB, the limit of a sample"))?;
-        Ok(Self { dtype: Some(dtype), shape: Some(shape) })
+        Ok(Self { dtype: Some(dtype), shape: Some(shape), is_flat: false })
+    }
+
+    /// True for arrays of one axis without a header.
+    pub fn is_flat(&self) -> bool {
+        self.is_flat
     }
 
     /// Element type, if the column fixes it.
@@ -94,6 +109,9 @@ impl ArrayType {
             }
         }
         match &self.shape {
+            None if self.is_flat => {
+                return Err(Error::config("an array without a header cannot be stored: its column needs a shape"));
+            }
             None => encode_shape(&array.shape, out),
             Some(shape) if *shape == array.shape => {}
             Some(shape) => {
@@ -129,6 +147,10 @@ impl ArrayType {
         let data = match &self.shape {
             Some(fixed) => {
                 shape.extend(fixed);
+                bytes
+            }
+            None if self.is_flat => {
+                shape.push(bytes.len() / dtype.size());
                 bytes
             }
             None => decode_shape(bytes, shape)?,

@@ -55,6 +55,10 @@ fn config_map(settings: &ShardSettings<'_>) -> Map<String, Json> {
             put("column_names", names.into());
             put("column_optional", optional.clone().into());
         }
+        // Its shards are ranges of files, which an index of this kind cannot describe.
+        ShardFormat::Plain => {
+            put("column_names", names.into());
+        }
     }
     map
 }

@@ -15,7 +15,7 @@ pub use digests::Digests;
 pub(super) use emit::{ShardSettings, config};
 pub use folder::describe_folder;
 pub(crate) use parse::check_basename;
-pub use shard::{FileInfo, FilePair, INDEX_BASENAME, INDEX_BYTES_MAX, Index, Shard, VERSION};
+pub use shard::{FileInfo, FilePair, INDEX_BASENAME, INDEX_BYTES_MAX, Index, Shard, Slice, VERSION};
 
 /// Returns true if `bytes` are a whole JSON document, as an index is.
 pub(crate) fn is_document(bytes: &[u8]) -> bool {

@@ -133,6 +133,7 @@ fn shard(entry: &Json, previous: Option<&Shard>) -> Result<Shard> {
         zip_meta: if split { file(&object, "zip_meta")?.map(Box::new) } else { None },
         layout,
         recipe: None,
+        slice: None,
     };
     check_files(&shard)?;
     Ok(shard)

@@ -11,6 +11,7 @@ use crate::format::read_at::ReadAt;
 use crate::format::recipe::Recipe;
 use crate::format::table::OffsetTable;
 use crate::format::tar;
+use crate::format::tokens::TokenPart;
 
 /// The index's file name.
 pub const INDEX_BASENAME: &str = "index.json";
@@ -51,6 +52,19 @@ pub struct Shard {
     pub zip_meta: Option<Box<FileInfo>>,
     /// Origin of the data file, if it is not in the store.
     pub recipe: Option<Box<Recipe>>,
+    /// Range of larger files that the shard is, if those are read where they are.
+    pub slice: Option<Box<Slice>>,
+}
+
+/// Range of files that several shards share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The range, and the places of the samples in it.
+    pub part: TokenPart,
+    /// Bytes of the whole data file.
+    pub data_bytes: u64,
+    /// Bytes of the whole file that has the places, if another one has.
+    pub meta_bytes: u64,
 }
 
 /// File of a shard. Small, because an index may list a hundred thousand.
@@ -101,6 +115,17 @@ impl Shard {
             raw_meta: None,
             zip_meta: None,
             recipe: None,
+            slice: None,
+        }
+    }
+
+    /// Returns the size that `file`, which is one of the shard's files, has on disk: the index has that of the shard's range
+    /// of it.
+    pub fn disk_bytes(&self, file: &FileInfo) -> u64 {
+        match &self.slice {
+            None => file.bytes,
+            Some(slice) if std::ptr::eq(file, &raw const self.raw_data) => slice.data_bytes,
+            Some(slice) => slice.meta_bytes,
         }
     }
 
@@ -111,7 +136,7 @@ impl Shard {
 
     /// Returns true if a file of `bytes` bytes can be `file`, which is one of its files.
     pub fn accepts(&self, file: &FileInfo, bytes: u64) -> bool {
-        bytes == file.bytes || self.is_estimated()
+        bytes == self.disk_bytes(file) || self.is_estimated()
     }
 
     /// Returns the files of the shard: the separate file with the offsets, if there is one, then the data.
@@ -158,9 +183,12 @@ impl Shard {
     /// [`crate::ErrorKind::Format`] with file and field, if the file is truncated or contradicts the index; errors of its
     /// storage.
     pub fn offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {
-        let offsets = match self.layout.format {
-            ShardFormat::Tar { .. } => tar::offsets(file, self.samples),
-            _ => self.parse_offsets(file),
+        let assembled = self.recipe.as_ref().and_then(|recipe| recipe.places_assembled());
+        let offsets = match (&self.slice, assembled, &self.layout.format) {
+            (Some(slice), ..) => slice.part.places_in_file(file, slice.data_bytes),
+            (None, Some(places), _) => places,
+            (None, None, ShardFormat::Tar { .. }) => tar::offsets(file, self.samples),
+            (None, None, _) => self.parse_offsets(file),
         };
         offsets.context("file", || &self.table_file().basename)
     }

@@ -10,15 +10,19 @@
 //! folder has all that is particular to a source, next to the source's own index.
 //!
 //! * `files`: a group of objects, one for each sample;
+//! * `tokens`: a range of a file of token ids, which stays as it is;
 //! * `mds`: the file that is made.
 
 mod files;
 mod mds;
+mod tokens;
 
 pub use files::FileGroup;
 pub use mds::MdsBuilder;
+pub use tokens::TokenRange;
 
 use super::layout::Layout;
+use super::table::OffsetTable;
 use crate::error::Result;
 use std::sync::Arc;
 
@@ -40,6 +44,8 @@ pub struct ObjectRange {
 pub enum Recipe {
     /// Objects, each a sample.
     Files(FileGroup),
+    /// Range of a file of token ids.
+    Tokens(TokenRange),
 }
 
 impl Recipe {
@@ -47,6 +53,7 @@ impl Recipe {
     pub fn ranges(&self) -> Vec<ObjectRange> {
         match self {
             Self::Files(group) => group.ranges(),
+            Self::Tokens(range) => range.ranges(),
         }
     }
 
@@ -54,6 +61,7 @@ impl Recipe {
     pub fn stored_bytes(&self) -> u64 {
         match self {
             Self::Files(group) => group.stored_bytes(),
+            Self::Tokens(range) => range.ranges().iter().map(|range| range.bytes).sum(),
         }
     }
 
@@ -64,17 +72,25 @@ impl Recipe {
     /// [`crate::ErrorKind::Format`] for bytes that are not what the index declares; [`crate::ErrorKind::Config`] for a file
     /// of more than 4 GiB.
     pub fn assemble(&self, layout: &Layout, samples: u64, parts: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
-        let file = match self {
-            Self::Files(group) => group.assemble(layout, parts),
-        };
-        file?.finish(samples)
+        match self {
+            Self::Files(group) => group.assemble(layout, parts)?.finish(samples),
+            Self::Tokens(range) => range.assemble(parts),
+        }
     }
 
     /// Returns true if the index has the exact size of the data file. Otherwise it has an estimate, by which room is
     /// reserved, and a file of any size is complete, since it has its name only when all its bytes are on the medium.
     pub fn has_exact_size(&self) -> bool {
         match self {
-            Self::Files(_) => true,
+            Self::Files(_) | Self::Tokens(_) => true,
+        }
+    }
+
+    /// Returns the places of the samples in the data file, if it does not have them itself.
+    pub(super) fn places_assembled(&self) -> Option<Result<OffsetTable>> {
+        match self {
+            Self::Files(_) => None,
+            Self::Tokens(range) => range.part.places_assembled(),
         }
     }
 }

@@ -393,6 +393,7 @@ impl WriterContext {
             raw_meta: raw_meta.map(Box::new),
             zip_meta: zip_meta.flatten().map(Box::new),
             recipe: None,
+            slice: None,
         })
     }
 }
