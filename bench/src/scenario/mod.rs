@@ -9,6 +9,7 @@ pub(crate) mod dropin;
 pub(crate) mod evict;
 pub(crate) mod ffi;
 pub(crate) mod files;
+mod megatron;
 pub(crate) mod order;
 pub(crate) mod peers;
 pub(crate) mod pipeline;

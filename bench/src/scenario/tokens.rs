@@ -4,8 +4,10 @@
 //! engine through `Loader::next`, by reads and with `mmap`, *pread* with one call per sample, *memcpy* from memory that
 //! contains all shards. For the last two the order is computed beforehand, and each thread fills every n-th batch in the
 //! same buffer: the limit of a program that does nothing else. One group has the tokens as stored, the other
-//! as int64.
+//! as int64. The engine also reads the same tokens from Megatron's files, as windows and as documents; its order of them is
+//! another one, because its shards have other limits.
 
+use super::megatron;
 use super::pipeline::config;
 use super::samples::{Place, Samples};
 use crate::machine::own_cpu_seconds;
@@ -57,6 +59,8 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
     }
     let folder = data.form("mds");
     read_through(&folder)?;
+    let bin = megatron::write(&folder, &data.form("megatron"), data.length)?;
+    read_through(&data.form("megatron"))?;
     let beside = Direct::open(&folder, data.length * 2, args.batch as usize)?;
     let columns = vec![
         Column::new("samples_per_s", "samples/s", 0, Better::Higher).plotted(),
@@ -75,6 +79,11 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
             json!([["x", {"kind": "tokens", "column": "tokens", "length": data.length, "dtype": dtype.to_string()}]]);
         let loader = |mmap| Loader::new(LoaderConfig { mmap, ..config(stream.clone(), &fields, args.batch, threads)? });
         let (loader, mapped) = (loader(false)?, loader(true)?);
+        let of_megatron = |window| {
+            let stream = StreamConfig { remote: Some(bin.display().to_string()), window, ..StreamConfig::default() };
+            Loader::new(config(stream, &fields, args.batch, threads)?)
+        };
+        let (windows, documents) = (of_megatron(Some(data.length as u32))?, of_megatron(None)?);
         let sum_of = |loader| -> Result<Sum> {
             let mut sum = Sum::default();
             drain(loader, |batch| sum.add_batch(batch, dtype))?;
@@ -84,6 +93,12 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
         // Files are mapped during the first epoch, so the second one reads from mappings.
         if sum_of(&mapped)? != sum || sum_of(&mapped)? != sum_of(&loader)? {
             return Err(Error::internal("two ways bring different samples").with("way", "mmap"));
+        }
+        for (name, loader) in [("windows", &windows), ("documents", &documents)] {
+            let found = sum_of(loader)?;
+            if (found.rows, found.unordered) != (sum.rows, sum.unordered) {
+                return Err(Error::internal("two ways bring different samples").with("way", name));
+            }
         }
         for (name, source) in [("pread", Source::Files), ("memcpy", Source::Memory)] {
             if beside.sum(source, dtype)? != sum {
@@ -99,6 +114,8 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
                 }
             };
             keep("forebay", timed(|| drain(&loader, |_| Ok(())))?);
+            keep("forebay, Megatron windows", timed(|| drain(&windows, |_| Ok(())))?);
+            keep("forebay, Megatron documents", timed(|| drain(&documents, |_| Ok(())))?);
             keep("forebay, mmap", timed(|| drain(&mapped, |_| Ok(())))?);
             keep("pread", timed(|| beside.bring(Source::Files, dtype, threads as usize))?);
             keep("limit: memcpy", timed(|| beside.bring(Source::Memory, dtype, threads as usize))?);
@@ -143,6 +160,8 @@ fn drain(loader: &Loader, mut each: impl FnMut(&Batch) -> Result<()>) -> Result<
 struct Sum {
     rows: u64,
     sum: u64,
+    /// Depends on the samples alone.
+    unordered: u64,
 }
 
 impl Sum {
@@ -151,6 +170,7 @@ impl Sum {
         let tokens = row.chunks_exact(dtype.size()).map(|token| u64::from(u16::from_le_bytes([token[0], token[1]])));
         let of_row = tokens.fold(0_u64, |sum, token| sum.wrapping_mul(31).wrapping_add(token));
         self.sum = self.sum.wrapping_add(self.rows.wrapping_mul(of_row));
+        self.unordered = self.unordered.wrapping_add(of_row);
     }
 
     fn add_batch(&mut self, batch: &Batch, dtype: DType) -> Result<()> {
