@@ -24,7 +24,7 @@ use crate::config::LoaderConfig;
 use crate::decode::FieldPlan;
 use crate::delivery::{Delivery, HostDelivery};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Layout, ShardFormat};
+use crate::format::{Encoding, Layout, ShardFormat};
 use crate::order::Resume;
 use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
 use crate::state::State;
@@ -206,6 +206,35 @@ impl Loader {
     /// Samples of the data set, before any weights.
     pub fn samples(&self) -> u64 {
         self.catalog.shape().num_samples()
+    }
+
+    /// Bytes of all samples, unpacked.
+    pub fn bytes(&self) -> u64 {
+        self.catalog.raw_bytes()
+    }
+
+    /// Columns of all samples by name, each with its encoding.
+    ///
+    /// # Errors
+    ///
+    /// `Config` if not all shards have the same columns.
+    pub fn columns(&self) -> Result<Vec<(String, Encoding)>> {
+        let columns = |layout: &Arc<Layout>| {
+            let columns = layout.columns.iter().map(|column| (column.name.clone(), column.encoding.clone()));
+            columns.collect::<Vec<_>>()
+        };
+        let mut all = self.catalog.layouts().iter().map(columns);
+        let first = all.next().unwrap_or_default();
+        match all.find(|other| *other != first) {
+            None => Ok(first),
+            Some(other) => {
+                let names = |columns: &[(String, Encoding)]| {
+                    columns.iter().map(|(name, kind)| format!("{name}: {kind}")).collect::<Vec<_>>().join(", ")
+                };
+                let error = Error::config("not all samples of the data set have the same columns");
+                Err(error.with("columns", names(&first)).with("columns", names(&other)))
+            }
+        }
     }
 
     /// The epoch that the next [`start_epoch`](Self::start_epoch) begins or resumes.

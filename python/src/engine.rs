@@ -15,6 +15,7 @@ use forebay_loader::stats::Snapshot;
 use forebay_loader::sync::{Arc, Mutex, OnceLock, Weak};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use serde_json::json;
 use std::path::PathBuf;
 
 /// Loader of the engine.
@@ -77,6 +78,17 @@ impl Engine {
         let rank = loader.config().world.rank;
         let elsewhere = "a loader belongs to the process that made it: make one in each process";
         Ok(Self { loader: Own::new(Mutex::new(Some(loader)), elsewhere), last: OnceLock::new(), rank })
+    }
+
+    /// Describes the data set as JSON: the number of its samples, their bytes, and name and encoding of each column.
+    fn describe(&self, py: Python<'_>) -> PyResult<String> {
+        enter::enter(py, || {
+            let loader = self.loader()?;
+            let columns = loader.columns()?.into_iter().map(|(name, encoding)| (name, encoding.to_string()));
+            let columns: Vec<_> = columns.collect();
+            let described = json!({"samples": loader.samples(), "bytes": loader.bytes(), "columns": columns});
+            Ok(described.to_string())
+        })
     }
 
     /// Number of batches of a whole epoch.

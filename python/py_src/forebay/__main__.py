@@ -1,4 +1,4 @@
-"""`python -m forebay`: the version, what this machine offers, and the package's commands."""
+"""`python -m forebay`: the version, what this machine offers, and the package's commands; `python -m forebay convert`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .errors import Error
 __all__ = ["main"]
 
 _COMMANDS = (
+    ("python -m forebay convert SOURCE OUT", "writes any data set that a Loader opens as MDS"),
     ("python -m forebay.index SOURCE OUT", "copies a data set and adds row indexes of its JPEGs"),
     ("python -m forebay.verify PLACE", "compares a data set with its index, and repairs a folder from its remote"),
     ("python -m forebay.checkpoint PREFIX", "lists the checkpoints of a run, and removes what unfinished saves have left"),
@@ -30,9 +31,14 @@ _LIBRARIES = (("torch",), ("jax",), ("tensorflow", "tensorflow-cpu"), ("numpy",)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns 0 on success."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == ["convert"]:
+        from .to_mds import main as convert
+
+        return convert(given[1:])
     parser = argparse.ArgumentParser(prog="python -m forebay", description=__doc__)
     parser.add_argument("--version", action="store_true", help="print the version alone")
-    if parser.parse_args(arguments).version:
+    if parser.parse_args(given).version:
         print(__version__)
         return 0
     try:

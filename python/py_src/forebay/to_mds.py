@@ -1,0 +1,376 @@
+"""Conversion to MDS: `python -m forebay convert SOURCE OUT`.
+
+Reads every source that a Loader opens, such as tar files, Megatron's .bin, JSONL, or MDS with another compression, and writes
+the same samples in the same order as MDS. Several processes write parts of the data set, each in a folder below OUT; the index
+of all is written last. A run that was killed continues: parts that are complete are compared with their hashes and kept.
+
+    python -m forebay convert "s3://bucket/train-{000..146}.tar" s3://bucket/train-mds
+    python -m forebay convert data/corpus_text_document data/corpus --window 2049 --window-stride 2048
+    python -m forebay convert data/train data/shuffled --shuffle 1 --compression zstd:3
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from . import _forebay
+from .arguments import byte_size, destination, path, shown, text, whole
+from .command import positive
+from .errors import ConfigError, Error, NotFoundError, StateError
+from .fields import Array, Bytes, Field
+from .files import open as open_file
+from .loader import Loader
+from .progress import show
+from .streams import Stream
+from .verify import verify
+from .writer import MDSWriter
+
+__all__ = ["Report", "convert", "merge_parts"]
+
+_PLAN = "convert.json"
+_INDEX = "index.json"
+
+_PART_SHARDS = 4
+"""Shards of a part, so that few of them are shorter than the limit, and little is repeated after a kill."""
+_PART_BYTES = 256 << 20
+"""Bytes of a part without a limit of shards."""
+_BATCH_ROWS = 256
+_BATCH_BYTES = 8 << 20
+"""Bounds of a batch, several of which are in memory."""
+
+
+@dataclass
+class Report:
+    """Figures of a conversion."""
+
+    samples: int = 0
+    """Samples that are in complete parts."""
+    parts: int = 0
+    """Complete parts."""
+    kept: int = 0
+    """Those of them that an earlier run has written."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Division of a data set into parts, kept in the result while it is written."""
+
+    source: str
+    options: dict[str, Any]
+    """Options of the Loader."""
+    columns: dict[str, str]
+    writer: dict[str, Any]
+    """Options of the MDSWriter."""
+    samples: int
+    parts: int
+    part_batches: int
+    batch_size: int
+
+    @property
+    def part_samples(self) -> int:
+        return self.part_batches * self.batch_size
+
+    def loader(self, threads: int | None) -> Loader:
+        fields: dict[str, Field] = {name: _field(name, kind) for name, kind in self.columns.items()}
+        alone = {"rank": 0, "world_size": 1, "local_rank": 0, "local_world_size": 1}
+        given = {"fields": fields, "framework": "dlpack", "num_canonical_nodes": 1, "threads": threads, **alone}
+        return Loader(**_data(self.source, self.options), batch_size=self.batch_size, **given)
+
+
+def convert(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    columns: Sequence[str] | None = None,
+    compression: str | None = None,
+    hashes: Sequence[str] = ("xxh64",),
+    size_limit: int | str | None = 1 << 26,
+    shuffle: int | None = None,
+    window: int | None = None,
+    window_stride: int | None = None,
+    local: str | os.PathLike[str] | None = None,
+    cache_limit: int | str | None = None,
+    processes: int | None = None,
+    progress: Callable[[Report, int], None] | None = None,
+) -> Report:
+    """Writes the samples of a data set as MDS, in their order.
+
+    Args:
+        source: Data set, as `remote` of a Loader.
+        out: Folder to write to, new, empty, or with what an earlier run has written: a path, or a folder of a store.
+        columns: Columns to write. None: all.
+        compression: As in MDSWriter.
+        hashes: As in MDSWriter. They are compared when a killed run continues.
+        size_limit: As in MDSWriter.
+        shuffle: Seed of the order in which the samples are written, as that of a shuffled Loader. None: their own order.
+        window: As in Loader, for files of token ids.
+        window_stride: As in Loader.
+        local: As in Loader, for a remote source.
+        cache_limit: As in Loader.
+        processes: Processes that read and write. None: the CPUs of this process.
+        progress: Function that is called after each part with the report so far and the number of parts.
+
+    Returns:
+        The figures of all parts.
+
+    Raises:
+        ConfigError: An argument is wrong, or `out` has another conversion or other files.
+        FormatError: A sample is damaged.
+        Error: A store fails; see `forebay.errors` for all kinds.
+    """
+    out = destination("out", out).rstrip("/")
+    if shuffle is not None:
+        whole("shuffle", shuffle)
+    options = {"window": window, "window_stride": window_stride, "cache_limit": byte_size("cache_limit", cache_limit)}
+    options |= {"local": None if local is None else path("local", local)}
+    options |= {} if shuffle is None else {"shuffle": True, "shuffle_seed": shuffle}
+    options = {name: value for name, value in options.items() if value is not None}
+    writer = {"compression": compression, "hashes": list(hashes), "size_limit": byte_size("size_limit", size_limit)}
+    wanted = None if columns is None else [text("columns", name) for name in columns]
+    plan = _plan(path("source", source), options, wanted, writer)
+    missing = _missing(out, plan)
+    report = Report()
+    for number in range(plan.parts):
+        if number not in missing:
+            report.parts, report.kept = report.parts + 1, report.kept + 1
+            report.samples += _samples_of(plan, number)
+    if progress is not None:
+        progress(report, plan.parts)
+    workers = min(len(missing), processes or _forebay.cpu_count())
+    for number in _written(out, plan, missing, workers):
+        report.parts, report.samples = report.parts + 1, report.samples + _samples_of(plan, number)
+        if progress is not None:
+            progress(report, plan.parts)
+    merge_parts(out, [_part(number) for number in range(plan.parts)])
+    return report
+
+
+def merge_parts(out: str, parts: Sequence[str]) -> None:
+    """Writes an index of the shards of all `parts`, which are folders below `out` with an index each, in their order."""
+    shards = []
+    for part in parts:
+        with open_file(f"{out}/{part}/{_INDEX}") as file:
+            for shard in json.load(file)["shards"]:
+                for kind in ("raw_data", "zip_data"):
+                    if shard.get(kind):
+                        shard[kind]["basename"] = f"{part}/{shard[kind]['basename']}"
+                shards.append(shard)
+    _write(f"{out}/{_INDEX}", {"version": 2, "shards": shards})
+
+
+def _plan(source: str, options: dict[str, Any], wanted: list[str] | None, writer: dict[str, Any]) -> _Plan:
+    """Opens the data set, and divides it."""
+    with Loader(**_data(source, options), batch_size=1, framework="dlpack", rank=0, world_size=1) as loader:
+        described = json.loads(loader._engines[0].describe())
+    columns = dict(described["columns"])
+    if wanted is not None:
+        unknown = [name for name in wanted if name not in columns]
+        if unknown:
+            raise ConfigError(f"the data set has no column {unknown[0]!r}, but {', '.join(columns)}")
+        columns = {name: columns[name] for name in wanted}
+    samples, mean = described["samples"], max(1, described["bytes"] // max(1, described["samples"]))
+    batch_size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // mean))
+    part_bytes = _PART_SHARDS * writer["size_limit"] if writer["size_limit"] else _PART_BYTES
+    part_batches = max(1, -(-part_bytes // (mean * batch_size)))
+    parts = -(-samples // (part_batches * batch_size))
+    return _Plan(source, options, columns, writer, samples, parts, part_batches, batch_size)
+
+
+def _data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a Loader of `source`."""
+    return {"streams": [Stream(remote=source, local=options.get("local"))]} | {
+        name: value for name, value in options.items() if name != "local"
+    }
+
+
+def _field(name: str, kind: str) -> Field:
+    """Field with what a writer takes for the encoding `kind`: its stored bytes, or arrays, which have a header in MDS."""
+    is_array = kind.split(":")[0] == "ndarray" and kind.count(":") < 2
+    return Array(name) if is_array else Bytes(name)
+
+
+def _part(number: int) -> str:
+    return f"part.{number:05}"
+
+
+def _samples_of(plan: _Plan, number: int) -> int:
+    return min(plan.part_samples, plan.samples - number * plan.part_samples)
+
+
+def _missing(out: str, plan: _Plan) -> list[int]:
+    """Returns the parts that `out` lacks, or whose files are damaged."""
+    known = _read(f"{out}/{_PLAN}")
+    if known is None:
+        if _read(f"{out}/{_INDEX}") is not None:
+            raise ConfigError(f"{shown(out)} has a data set already: choose another folder, or remove it")
+        _write(f"{out}/{_PLAN}", asdict(plan))
+        return list(range(plan.parts))
+    if known != json.loads(json.dumps(asdict(plan))):
+        raise ConfigError(
+            f"{shown(out)} has the parts of a conversion with another source or other options: continue with the same ones, or "
+            "choose another folder"
+        )
+    return [number for number in range(plan.parts) if not _is_intact(f"{out}/{_part(number)}")]
+
+
+def _is_intact(part: str) -> bool:
+    try:
+        return verify(part).is_intact
+    except NotFoundError:
+        return False
+
+
+def _read(url: str) -> Any:
+    """Returns a document, or None if there is none."""
+    try:
+        with open_file(url) as file:
+            return json.load(file)
+    except NotFoundError:
+        return None
+    except ValueError:
+        raise ConfigError(f"{url} is damaged: remove the folder, and convert again") from None
+
+
+def _write(url: str, document: Any) -> None:
+    if "://" not in url:
+        os.makedirs(os.path.dirname(url) or ".", exist_ok=True)
+    with open_file(url, "wb") as file:
+        file.write(json.dumps(document).encode())
+
+
+def _written(out: str, plan: _Plan, missing: list[int], workers: int) -> Iterator[int]:
+    """Writes the parts `missing` in processes, and yields the number of each when it is complete."""
+    if workers < 2:
+        yield from _write_parts(out, plan, missing, None)
+        return
+    threads = max(1, _forebay.cpu_count() // workers)
+    context = multiprocessing.get_context("spawn")
+    running: dict[Any, Any] = {}
+    try:
+        for number in range(workers):
+            # Parts that follow each other: a process reads on where the last one ended.
+            share = missing[len(missing) * number // workers : len(missing) * (number + 1) // workers]
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=_work, args=(theirs, os.getpid(), out, plan, share, threads))
+            process.start()
+            theirs.close()
+            running[ours] = process
+        while running:
+            for ready in multiprocessing.connection.wait(list(running)):
+                assert isinstance(ready, multiprocessing.connection.Connection)
+                try:
+                    result = ready.recv()
+                except EOFError:
+                    process = running.pop(ready)
+                    process.join()
+                    if process.exitcode:
+                        raise StateError(f"a process of the conversion ended with {process.exitcode}: run it again") from None
+                    continue
+                if isinstance(result, BaseException):
+                    raise result
+                yield result
+    finally:
+        for process in running.values():
+            process.kill()
+            process.join()
+
+
+def _work(results: Any, parent: int, out: str, plan: _Plan, parts: list[int], threads: int) -> None:
+    """Main function of a process: sends the number of each part that is complete, or an error."""
+    # The process ends with its parent, also if that is killed: two runs must not write the same part.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        return
+    try:
+        for number in _write_parts(out, plan, parts, threads):
+            results.send(number)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            results.send(error)
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _write_parts(out: str, plan: _Plan, parts: Sequence[int], threads: int | None) -> Iterator[int]:
+    if not parts:
+        return
+    with plan.loader(threads) as loader:
+        batches: Iterator[dict[str, Any]] = iter(())
+        at = None
+        for number in parts:
+            if number != at:
+                loader._seek(number * plan.part_batches)
+                batches = iter(loader)
+            left = _samples_of(plan, number)
+            writer = MDSWriter(
+                out=f"{out}/{_part(number)}", columns=plan.columns, exist_ok=True, threads=threads, **plan.writer
+            )
+            with writer:
+                while left > 0:
+                    batch = next(batches, None)
+                    if batch is None:
+                        raise StateError("the data set has fewer samples than before: it has changed")
+                    left -= _write_batch(writer, plan, batch, left)
+            at = number + 1
+            yield number
+
+
+def _write_batch(writer: MDSWriter, plan: _Plan, batch: Mapping[str, Any], most: int) -> int:
+    """Writes the samples of a batch, but at most `most`. Returns their number."""
+    names = list(plan.columns)
+    rows = min(most, len(batch[names[0]]))
+    for values in zip(*(batch[name][:rows] for name in names), strict=True):
+        try:
+            writer.write(dict(zip(names, values, strict=True)))
+        except ConfigError as error:
+            raise ConfigError(f"{error}. Columns that MDS cannot store can be left out with `columns`") from None
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns 0 on success."""
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(
+        prog="python -m forebay convert", description=__doc__.split("\n\n", 1)[1], formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("source", help="data set: a folder or URL, tar files, a .bin file, as `remote` of a Loader")
+    parser.add_argument("out", help="folder or URL to write to: new, empty, or of a run that was interrupted")
+    parser.add_argument("--columns", metavar="A,B", help="columns to write [default: all]")
+    parser.add_argument("--compression", help="such as zstd:3 [default: none]")
+    parser.add_argument("--hashes", default="xxh64", metavar="A,B", help="hashes to record [default: xxh64]")
+    parser.add_argument("--size-limit", default="64mb", metavar="SIZE", help="largest raw shard [default: 64mb]")
+    parser.add_argument("--shuffle", type=int, metavar="SEED", help="write in the shuffled order of this seed")
+    parser.add_argument("--window", type=positive, help="tokens of a sample, for files of token ids")
+    parser.add_argument("--window-stride", type=positive, metavar="TOKENS", help="distance of windows [default: --window]")
+    parser.add_argument("--local", help="folder for the shards of a remote source [default: in the user's cache]")
+    parser.add_argument("--cache-limit", metavar="SIZE", help="bytes of that folder [default: no limit]")
+    parser.add_argument("--processes", type=positive, help="processes that read and write [default: the CPUs]")
+    given = vars(parser.parse_args(arguments))
+    for name in ("columns", "hashes"):
+        given[name] = None if given[name] is None else [part for part in given[name].split(",") if part]
+    start = time.monotonic()
+
+    def progress(report: Report, parts: int) -> None:
+        rate = report.samples / max(time.monotonic() - start, 1e-9)
+        line = f"{report.parts} of {parts} parts, {report.samples} samples, {rate:.0f} samples/s"
+        show(f"{line}, {report.kept} parts kept" if report.kept else line, is_last=report.parts == parts)
+
+    try:
+        convert(given.pop("source"), given.pop("out"), progress=progress, **given)
+    except Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,192 @@
+"""`python -m forebay convert`: the samples of any source as MDS."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+
+import megatron_files
+import pytest
+
+import forebay as fb
+from forebay.__main__ import main
+from forebay.to_mds import convert
+from forebay.verify import verify
+
+
+def stored(remote, columns, **options):
+    """All samples in their order, as the stored bytes of their columns."""
+    fields = {name: fb.Bytes(name) for name in columns}
+    with fb.Loader(remote=remote, batch_size=8, fields=fields, framework="numpy", **options) as loader:
+        return [row for batch in loader for row in zip(*(map(bytes, batch[name]) for name in columns), strict=True)]
+
+
+def tokens(remote, **options):
+    with fb.Loader(remote=remote, batch_size=8, framework="numpy", **options) as loader:
+        return [ids.tolist() for batch in loader for ids in batch["tokens"]]
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    """MDS of 1,000 samples in compressed shards of some hundred."""
+    columns = {"n": "int", "blob": "bytes", "array": "ndarray:int16", "fixed": "ndarray:uint8:3"}
+    with fb.MDSWriter(out=tmp_path / "numbers", columns=columns, compression="zstd", size_limit="8kb") as writer:
+        for n in range(1000):
+            array = [n % 5] * (1 + n % 9)
+            blob = bytes([n % 251]) * (n % 50)
+            writer.write({"n": n, "blob": blob, "array": as_array(array, "int16"), "fixed": as_array([n % 7] * 3, "uint8")})
+    return tmp_path / "numbers"
+
+
+def as_array(values, dtype):
+    import numpy
+
+    return numpy.array(values, dtype)
+
+
+COLUMNS = ["n", "blob", "array", "fixed"]
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_mds_has_the_same_samples_in_other_shards(numbers, tmp_path, processes):
+    out = tmp_path / "out"
+    report = convert(numbers, out, size_limit="2kb", compression="gz", hashes=["sha1", "xxh64"], processes=processes)
+    assert report.samples == 1000 and report.kept == 0 and report.parts > 3
+    assert stored(out, COLUMNS) == stored(numbers, COLUMNS)
+    assert verify(out).is_intact
+    index = json.loads((out / "index.json").read_text())
+    assert {(shard["compression"], tuple(shard["hashes"])) for shard in index["shards"]} == {("gz", ("sha1", "xxh64"))}
+
+
+def test_columns_are_chosen(numbers, tmp_path):
+    convert(numbers, tmp_path / "out", columns=["n", "fixed"], processes=1)
+    assert stored(tmp_path / "out", ["n", "fixed"]) == stored(numbers, ["n", "fixed"])
+    with pytest.raises(fb.ConfigError, match="no column 'x', but array, blob, fixed, n"):
+        convert(numbers, tmp_path / "other", columns=["x"])
+
+
+def test_tars_have_their_fields_and_keys(tmp_path):
+    for shard in range(3):
+        with tarfile.open(tmp_path / f"{shard}.tar", "w") as tar:
+            for n in range(40):
+                for field, content in [("cls", b"%d" % (n % 10)), ("bin", bytes([n]) * n), ("txt", b"text %d" % n)]:
+                    info = tarfile.TarInfo(f"{shard}/{n:04}.{field}")
+                    info.size = len(content)
+                    tar.addfile(info, io.BytesIO(content))
+    source, columns = f"{tmp_path}/{{0..2}}.tar", ["__key__", "cls", "bin", "txt"]
+    convert(source, tmp_path / "out", processes=1)
+    expected = stored(source, columns)
+    assert len(expected) == 120 and stored(tmp_path / "out", columns) == expected
+    fields = {"y": fb.Scalar("cls"), "key": fb.Text("__key__")}
+    pairs = []
+    for remote in (source, tmp_path / "out"):
+        with fb.Loader(remote=remote, batch_size=120, fields=fields, framework="numpy") as loader:
+            (batch,) = loader
+        pairs.append((batch["y"].tolist(), batch["key"]))
+    assert pairs[0] == pairs[1]
+
+
+def test_jsonl_has_the_same_values(tmp_path):
+    from forebay.streaming import JSONWriter
+
+    with JSONWriter(out=str(tmp_path / "json"), columns={"n": "int", "x": "float", "s": "str"}, size_limit=2000) as writer:
+        for n in range(300):
+            writer.write({"n": n, "x": n / 3, "s": f'"{n}" \u00e4\n'})
+    convert(tmp_path / "json", tmp_path / "out", processes=1)
+    fields = {"n": fb.Scalar("n"), "x": fb.Scalar("x"), "s": fb.Text("s")}
+    rows = []
+    for remote in ("json", "out"):
+        with fb.Loader(remote=tmp_path / remote, batch_size=7, fields=fields, framework="numpy") as loader:
+            rows.append([(int(n), float(x), s) for b in loader for n, x, s in zip(b["n"], b["x"], b["s"], strict=True)])
+    assert rows[0] == rows[1] and len(rows[0]) == 300
+    assert stored(tmp_path / "out", ["n", "x", "s"]) == stored(tmp_path / "json", ["n", "x", "s"])
+
+
+@pytest.mark.parametrize("options", [{}, {"window": 33, "window_stride": 32}])
+def test_megatron_has_the_same_tokens(tmp_path, options):
+    for seed, name in enumerate("ab"):
+        megatron_files.write(tmp_path / name, megatron_files.random_documents(seed, 200))
+    source = f"{tmp_path}/{{a,b}}.bin"
+    convert(source, tmp_path / "out", size_limit="4kb", processes=2, **options)
+    assert tokens(tmp_path / "out") == tokens(source, **options)
+
+
+def test_a_shuffle_has_each_sample_once_and_is_that_of_the_seed(numbers, tmp_path):
+    whole = stored(numbers, COLUMNS)
+    for out, seed in [("a", 1), ("b", 1), ("c", 2)]:
+        convert(numbers, tmp_path / out, shuffle=seed, size_limit="2kb", processes=1 + (out == "b"))
+    a, b, c = (stored(tmp_path / out, COLUMNS) for out in "abc")
+    assert sorted(a) == sorted(c) == sorted(whole)
+    assert a == b and a != c and a != whole
+    assert a == stored(numbers, COLUMNS, shuffle=True, shuffle_seed=1, num_canonical_nodes=1)
+
+
+def test_a_bucket_is_a_source_and_a_destination(numbers, bucket_environment, bucket, tmp_path):
+    prefix = f"convert-{os.path.basename(tmp_path)}"
+    bucket.objects.update({f"{prefix}/in/{path.name}": path.read_bytes() for path in numbers.iterdir()})
+    convert(f"s3://bucket/{prefix}/in", f"s3://bucket/{prefix}/out", size_limit="4kb", processes=2)
+    assert stored(f"s3://bucket/{prefix}/out", COLUMNS) == stored(numbers, COLUMNS)
+    report = convert(f"s3://bucket/{prefix}/in", f"s3://bucket/{prefix}/out", size_limit="4kb", processes=2)
+    assert report.kept == report.parts
+
+
+KILLED = """
+import os, signal, sys
+from forebay.to_mds import convert
+
+def progress(report, parts):
+    if report.parts == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+convert(sys.argv[1], sys.argv[2], size_limit="2kb", processes=int(sys.argv[3]), progress=progress)
+"""
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_killed_run_continues_with_the_parts_that_are_complete(numbers, tmp_path, processes):
+    out = tmp_path / "out"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    # The output is closed when the last of its processes has ended: those of a killed run end too.
+    command = [sys.executable, "-c", KILLED, str(numbers), str(out), str(processes)]
+    killed = subprocess.run(command, env=env, capture_output=True, timeout=120)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    assert not (out / "index.json").exists()
+    complete = [path.parent for path in out.glob("part.*/index.json")]
+    whole = {path: path.stat().st_mtime_ns for part in complete for path in part.iterdir()}
+    report = convert(numbers, out, size_limit="2kb", processes=2)
+    assert report.kept == len(complete) >= 2 and report.samples == 1000
+    assert {path: path.stat().st_mtime_ns for path in whole} == whole
+    assert stored(out, COLUMNS) == stored(numbers, COLUMNS)
+
+
+def test_a_damaged_part_is_written_again(numbers, tmp_path):
+    out = tmp_path / "out"
+    parts = convert(numbers, out, size_limit="2kb", processes=1).parts
+    shard = sorted((out / "part.00002").glob("*.mds"))[0]
+    shard.write_bytes(shard.read_bytes()[:-1] + b"x")
+    (out / "part.00001" / "index.json").unlink()
+    (out / "index.json").unlink()
+    report = convert(numbers, out, size_limit="2kb", processes=1)
+    assert (report.kept, report.parts) == (parts - 2, parts)
+    assert stored(out, COLUMNS) == stored(numbers, COLUMNS) and verify(out).is_intact
+
+
+def test_another_conversion_or_data_set_in_the_folder_is_an_error(numbers, tmp_path):
+    convert(numbers, tmp_path / "out", size_limit="2kb", processes=1)
+    with pytest.raises(fb.ConfigError, match="another source or other options"):
+        convert(numbers, tmp_path / "out", size_limit="3kb", processes=1)
+    with pytest.raises(fb.ConfigError, match="has a data set already"):
+        convert(tmp_path / "out", numbers)
+
+
+def test_the_command_shows_its_progress(numbers, tmp_path, capsys):
+    assert main(["convert", str(numbers), str(tmp_path / "out"), "--columns", "n,blob", "--processes", "1"]) == 0
+    assert "1 of 1 parts, 1000 samples" in capsys.readouterr().err
+    assert stored(tmp_path / "out", ["n", "blob"]) == stored(numbers, ["n", "blob"])
+    assert main(["convert", str(tmp_path / "absent"), str(tmp_path / "other")]) == 1
+    assert capsys.readouterr().err.startswith("error: ")
+
+
