@@ -8,7 +8,9 @@ use crate::{enter, error};
 use forebay_loader::error::{Error, ErrorKind, Result};
 use forebay_loader::format::HashAlgo;
 use forebay_loader::objects::{self, ObjectListing, ReadLimits};
-use forebay_loader::store::{FetchMemory, FetchRequest, FetchTicket, Peek, StoreConfig, Upload, UploadBuffer, Version};
+use forebay_loader::store::{
+    Expected, FetchMemory, FetchRequest, FetchTicket, Peek, StoreConfig, Upload, UploadBuffer, Version,
+};
 use forebay_loader::sync::{Arc, Mutex};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -72,6 +74,19 @@ impl ObjectStores {
     fn remove(&self, py: Python<'_>, urls: Vec<String>) -> PyResult<()> {
         let objects = enter::enter(py, || self.get())?;
         enter::apart(py, move || objects.remove(urls.iter().map(String::as_str)))
+    }
+
+    /// Stores an object if it has `version`, or if there is none for None; returns false otherwise.
+    fn put_if(&self, py: Python<'_>, url: String, bytes: PyBackedBytes, version: Option<String>) -> PyResult<bool> {
+        let objects = enter::enter(py, || self.get())?;
+        let expected = version.map_or(Expected::Absent, Expected::Version);
+        enter::apart(py, move || objects.put_if(&url, UploadBuffer::from_owner(bytes), expected))
+    }
+
+    /// Version of an object for `put_if`; None if it does not exist.
+    fn version(&self, py: Python<'_>, url: String) -> PyResult<Option<String>> {
+        let objects = enter::enter(py, || self.get())?;
+        enter::apart(py, move || objects.version(&url))
     }
 
     /// Opens an object to read, of which the first `bytes` are fetched at once.

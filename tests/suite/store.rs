@@ -2,6 +2,8 @@
 
 #[path = "store/azure.rs"]
 mod azure;
+#[path = "store/conditional.rs"]
+mod conditional;
 #[path = "store/dbfs.rs"]
 mod dbfs;
 #[path = "store/file.rs"]

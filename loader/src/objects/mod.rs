@@ -6,7 +6,7 @@
 //!                                        v
 //!     list --> ObjectListing        store::Remote, store::Destination
 //!     read --> Reads: a window of objects in flight, in the order of their requests
-//!     read_range, upload, len, remove
+//!     read_range, upload, put_if, version, size, remove
 //! ```
 //!
 //! ```

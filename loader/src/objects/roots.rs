@@ -5,11 +5,11 @@ use crate::clock::Clock;
 use crate::error::{Context as _, Error, Result};
 use crate::stats::Stats;
 use crate::store::{
-    Destination, FetchMemory, FetchRequest, FetchTicket, KeyForm, Peek, Place, Remote, StoreConfig, Stores, Upload,
-    Version, redact, split_object,
+    Destination, Expected, FetchMemory, FetchRequest, FetchTicket, KeyForm, Peek, Place, Remote, StoreConfig, Stores,
+    Upload, Version, redact, split_object,
 };
 use crate::sync::{Arc, Mutex};
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
@@ -104,6 +104,26 @@ impl Objects {
     pub fn upload(&self, url: &str, len_max: Option<u64>) -> Result<Upload> {
         let object = self.object(url)?;
         object.root.upload(&object.key, len_max)
+    }
+
+    /// Stores an object in one request if it is as expected, as [`Destination::put_if`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Destination::put_if`].
+    pub fn put_if(&self, url: &str, bytes: Bytes, expected: Expected) -> Result<bool> {
+        let object = self.object(url)?;
+        object.root.put_if(&object.key, bytes, expected)
+    }
+
+    /// Returns the version of an object for [`put_if`](Self::put_if); `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn version(&self, url: &str) -> Result<Option<String>> {
+        let object = self.object(url)?;
+        object.root.version(&object.key)
     }
 
     /// Starts to fetch the first bytes, the length and the version of an object, as [`Remote::peek`].

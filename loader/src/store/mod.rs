@@ -86,7 +86,7 @@ pub use bytes::Bytes as UploadBuffer;
 pub use bytes::BytesMut as FetchBuffer;
 pub use config::{Simulation, StoreConfig, ThreadStart, Transport};
 pub use dbfs::DbfsSettings;
-pub use destination::{Destination, Entry, Listing, Upload, UploadTicket};
+pub use destination::{Destination, Entry, Expected, Listing, Upload, UploadTicket};
 pub use external::{FetchCommand, FetchQueue, FetchTask};
 pub use fetcher::{FetchStatus, Fetcher};
 pub(crate) use fetcher::{Length, fetch_whole};

@@ -209,9 +209,11 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
 
 fn get(state: &Arc<State>, head: &Parts, key: &str, fault: Option<Fault>) -> Answer {
     state.gets.fetch_add(1, Ordering::Relaxed);
-    let Some(Object { content, len, mut etag, modified, digest }) = state.root.get(key) else {
+    let Some(object) = state.root.get(key) else {
         return problem(state, StatusCode::NOT_FOUND, "NoSuchKey", "the specified key does not exist");
     };
+    let generation = writes::generation(&object);
+    let Object { content, len, mut etag, modified, digest } = object;
     if fault == Some(Fault::OtherETag) {
         etag = "\"another\"".to_owned();
     }
@@ -258,6 +260,7 @@ fn get(state: &Arc<State>, head: &Parts, key: &str, fault: Option<Fault>) -> Ans
     }
     if fault != Some(Fault::NoVersion) {
         builder = builder.header(header::ETAG, etag).header(header::LAST_MODIFIED, date::http(modified));
+        builder = builder.header(writes::GENERATION, generation.to_string());
     }
     if partial && fault != Some(Fault::NoContentRange) {
         let shift = if let Some(Fault::ShiftContentRange(n)) = fault { n } else { 0 };

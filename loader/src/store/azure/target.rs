@@ -4,8 +4,8 @@ use super::protocol::AzureProtocol;
 use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::destination::{
-    Entry, ListRequest, ObjectTag, Page, PartAt, Payload, StoredPart, Target, check_md5, described, object_tag,
-    read_xml, unless_missing, unquoted,
+    Conditional, Entry, Expected, ListRequest, ObjectTag, Page, PartAt, Payload, StoredPart, Target, check_md5,
+    condition, conditional, described, object_tag, read_xml, unless_missing, unquoted,
 };
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Protocol as _, Refusal, Signer};
@@ -24,6 +24,9 @@ const BLOCKS_MAX: u64 = 50_000;
 const WRITE: &str = "to write to the container (the role Storage Blob Data Contributor, or `cw` of a SAS token)";
 const LIST: &str = "to list the container (the role Storage Blob Data Reader, or `l` of a SAS token)";
 const DELETE: &str = "to remove blobs (the role Storage Blob Data Contributor, or `d` of a SAS token)";
+
+/// Headers of a request with a whole blob.
+const PUT: [(&str, &str); 2] = [("x-ms-blob-type", "BlockBlob"), ("content-type", "application/octet-stream")];
 
 /// Folder in a container.
 pub(crate) struct AzureTarget {
@@ -120,10 +123,22 @@ impl Target for AzureTarget {
 
     async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<ObjectTag, Failure> {
         let exchange = (Method::PUT, Some(key), "", WRITE);
-        let headers = [("x-ms-blob-type", "BlockBlob"), ("content-type", "application/octet-stream")];
-        let answer = self.call(context, exchange, payload, &headers).await?;
+        let answer = self.call(context, exchange, payload, &PUT).await?;
         check_md5(&answer, payload)?;
         Ok(object_tag(&answer))
+    }
+
+    async fn put_if(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        payload: &Payload,
+        expected: &Expected,
+    ) -> Result<Conditional, Failure> {
+        let exchange = (Method::PUT, Some(key), "", WRITE);
+        let (name, value) = condition(expected);
+        let headers = [PUT[0], PUT[1], (name, &*value)];
+        conditional(self.call(context, exchange, payload, &headers).await, payload, expected)
     }
 
     /// Names the upload; the service knows of it from the first block. The name keeps blocks apart from those of another

@@ -1,7 +1,7 @@
 //! Reading of responses that several stores have in common.
 
 use super::payload::Payload;
-use super::target::{Entry, ObjectTag};
+use super::target::{Conditional, Entry, Expected, ObjectTag};
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Refusal};
 use crate::{Error, ErrorKind};
@@ -64,6 +64,41 @@ pub(crate) fn unless_missing(
     match answer {
         Err(refusal) if !is_missing(&refusal) => Err(refusal.failure),
         _ => Ok(()),
+    }
+}
+
+/// Codes of rejections of a write because the object is not as expected, also with another status than that of HTTP.
+const NOT_AS_EXPECTED: [&str; 6] =
+    ["BlobAlreadyExists", "ConditionNotMet", "IfMatchFailed", "IfNoneMatchFailed", "NoEtagMatch", "PreconditionFailed"];
+
+/// Codes of stores that have no conditional writes.
+const WITHOUT_CONDITIONS: [&str; 2] = ["NotImplemented", "UnsupportedHeader"];
+
+/// Reads the response to a conditional write. An object that has to have a version and does not exist is another one.
+pub(crate) fn conditional(
+    answer: Result<Answer, Refusal>,
+    payload: &Payload,
+    expected: &Expected,
+) -> Result<Conditional, Failure> {
+    match answer {
+        Ok(answer) => check_md5(&answer, payload).map(|()| Conditional::Stored),
+        Err(refusal) if refusal.failure.error.kind() == ErrorKind::Stale => Ok(Conditional::Other),
+        Err(refusal) if refusal.has_code(&NOT_AS_EXPECTED) => Ok(Conditional::Other),
+        Err(refusal) if refusal.has_code(&WITHOUT_CONDITIONS) => Ok(Conditional::Unsupported),
+        Err(refusal)
+            if matches!(expected, Expected::Version(_)) && refusal.has_code(&["NoSuchKey", "BlobNotFound"]) =>
+        {
+            Ok(Conditional::Other)
+        }
+        Err(refusal) => Err(refusal.failure),
+    }
+}
+
+/// Returns the header of a conditional write, as HTTP has it.
+pub(crate) fn condition(expected: &Expected) -> (&'static str, String) {
+    match expected {
+        Expected::Absent => ("if-none-match", "*".to_owned()),
+        Expected::Version(tag) => ("if-match", format!("\"{tag}\"")),
     }
 }
 

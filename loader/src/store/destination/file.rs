@@ -1,14 +1,16 @@
 //! Folders as destinations.
 
 use super::payload::Payload;
-use super::target::{Entry, ListRequest, ObjectTag, Page, PartAt, StoredPart, Target};
+use super::target::{Conditional, Entry, Expected, ListRequest, ObjectTag, Page, PartAt, StoredPart, Target};
 use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
 use async_trait::async_trait;
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 /// Start and end of the names of files that are being written, which listings leave out.
@@ -51,14 +53,38 @@ impl FileTarget {
         Ok(())
     }
 
-    fn publish(&self, key: &str, temporary: &str) -> io::Result<()> {
+    /// Stores a file by a function that gives the temporary one its name, or returns false.
+    fn put_by(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        payload: &Payload,
+        name: impl FnOnce(&Path, &Path) -> io::Result<bool>,
+    ) -> Result<bool, Failure> {
+        let stored = self.create(context, key).and_then(|temporary| {
+            let stored = self.write(&temporary, 0, payload).and_then(|()| self.publish(key, &temporary, name));
+            if !matches!(stored, Ok(true)) {
+                // The first failure is reported.
+                let _ = fs::remove_file(self.root.join(&temporary));
+            }
+            stored
+        });
+        stored.map_err(|e| failure(e, "the file cannot be written", &self.root.join(key)))
+    }
+
+    fn publish(
+        &self,
+        key: &str,
+        temporary: &str,
+        name: impl FnOnce(&Path, &Path) -> io::Result<bool>,
+    ) -> io::Result<bool> {
         let (temporary, path) = (self.root.join(temporary), self.root.join(key));
         File::open(&temporary)?.sync_all()?;
-        fs::rename(&temporary, &path)?;
-        match path.parent() {
-            Some(folder) => File::open(folder)?.sync_all(),
-            None => Ok(()),
+        if !name(&temporary, &path)? {
+            return Ok(false);
         }
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())?;
+        Ok(true)
     }
 
     fn walk(&self, folder: &str, request: &ListRequest, found: &mut Vec<Entry>) -> io::Result<()> {
@@ -68,8 +94,9 @@ impl FileTarget {
         };
         for entry in entries {
             let entry = entry?;
-            let name =
-                entry.file_name().into_string().map_err(|_| io::Error::other("a file's name is not in UTF-8"))?;
+            let name = entry.file_name().into_string().map_err(|name| {
+                io::Error::other(format!("the name of {folder}{} is not in UTF-8: rename it", name.to_string_lossy()))
+            })?;
             if name.starts_with(TEMPORARY.0) && name.ends_with(TEMPORARY.1) {
                 continue;
             }
@@ -99,6 +126,34 @@ fn failure(error: io::Error, what: &str, path: &Path) -> Failure {
     Failure::permanent(Error::from_io(error, what).with("path", path.display()))
 }
 
+fn rename(from: &Path, to: &Path) -> io::Result<bool> {
+    fs::rename(from, to).map(|()| true)
+}
+
+/// Renames a file if there is none of the new name, or returns false.
+fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        // Not every file system has it.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) if to.try_exists()? => Ok(false),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => rename(from, to),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Returns the version of a file: each write makes another file. `None` if there is none.
+fn version_of(path: &Path) -> io::Result<Option<String>> {
+    match fs::metadata(path) {
+        Ok(meta) => {
+            let (number, seconds, nanoseconds) = (meta.ino(), meta.mtime(), meta.mtime_nsec());
+            Ok(Some(format!("{number}-{seconds}-{nanoseconds}-{}", meta.len())))
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 fn without_missing(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -113,15 +168,29 @@ impl Target for FileTarget {
     }
 
     async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<ObjectTag, Failure> {
-        let written = self.create(context, key).and_then(|temporary| {
-            let written = self.write(&temporary, 0, payload).and_then(|()| self.publish(key, &temporary));
-            written.inspect_err(|_| {
-                // The first failure is reported.
-                let _ = fs::remove_file(self.root.join(&temporary));
-            })
-        });
-        written.map_err(|e| failure(e, "the file cannot be written", &self.root.join(key)))?;
+        self.put_by(context, key, payload, rename)?;
         Ok(None)
+    }
+
+    async fn put_if(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        payload: &Payload,
+        expected: &Expected,
+    ) -> Result<Conditional, Failure> {
+        let is_stored = self.put_by(context, key, payload, |temporary, path| match expected {
+            Expected::Absent => rename_new(temporary, path),
+            // Another writer may replace it between the comparison and the rename.
+            Expected::Version(version) if version_of(path)?.as_ref() != Some(version) => Ok(false),
+            Expected::Version(_) => rename(temporary, path),
+        })?;
+        Ok(if is_stored { Conditional::Stored } else { Conditional::Other })
+    }
+
+    async fn version(&self, _: &ThreadContext, key: &str) -> Result<Option<String>, Failure> {
+        let path = self.root.join(key);
+        version_of(&path).map_err(|e| failure(e, "the file cannot be read", &path))
     }
 
     async fn begin(&self, context: &ThreadContext, key: &str) -> Result<String, Failure> {
@@ -147,7 +216,8 @@ impl Target for FileTarget {
         upload: &str,
         _: &[StoredPart],
     ) -> Result<ObjectTag, Failure> {
-        self.publish(key, upload).map_err(|e| failure(e, "the file cannot be published", &self.root.join(key)))?;
+        self.publish(key, upload, rename)
+            .map_err(|e| failure(e, "the file cannot be published", &self.root.join(key)))?;
         Ok(None)
     }
 

@@ -4,7 +4,8 @@ use super::budget::Budget;
 use super::calls::Calls;
 use super::job::retried;
 use super::listing::Listing;
-use super::target::{Entry, ListRequest, Target};
+use super::payload::Payload;
+use super::target::{Conditional, Entry, Expected, ListRequest, Target};
 use super::upload::{Upload, UploadTicket};
 use crate::Result;
 use crate::error::Context as _;
@@ -87,6 +88,40 @@ impl Destination {
             needed.max(config.upload_part_bytes as u64)
         });
         Upload::start(self.calls.queues(), job, self.budget.clone(), part_bytes, count_max)
+    }
+
+    /// Stores an object in one request if it is as expected, and returns false if it is not. Stores without conditional
+    /// writes store it in any case; a folder compares the version before the write, and nothing in between. After a response
+    /// that was lost, the object may be there although this returns false.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub fn put_if(&self, key: &str, bytes: Bytes, expected: Expected) -> Result<bool> {
+        let job = self.calls.job(key)?;
+        let payload = Payload::new(vec![bytes]);
+        let stored = self.calls.queues().call(async move |context| {
+            let once = async |_| match job.target.put_if(&context, &job.key, &payload, &expected).await? {
+                Conditional::Stored => Ok(true),
+                Conditional::Other => Ok(false),
+                Conditional::Unsupported => job.target.put(&context, &job.key, &payload).await.map(|_| true),
+            };
+            retried(&context, &job, "put", once).await
+        })?;
+        self.calls.wait(stored)
+    }
+
+    /// Returns the version of an object for [`put_if`](Self::put_if); `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub fn version(&self, key: &str) -> Result<Option<String>> {
+        let job = self.calls.job(key)?;
+        let found = self.calls.queues().call(async move |context| {
+            retried(&context, &job, "find", async |_| job.target.version(&context, &job.key).await).await
+        })?;
+        self.calls.wait(found)
     }
 
     /// Lists the objects whose keys start with `prefix`, in the store's order. `is_recursive` includes those in folders;

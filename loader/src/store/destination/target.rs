@@ -83,6 +83,25 @@ pub(crate) struct StoredPart {
     pub(crate) digest: Option<String>,
 }
 
+/// State of an object that a write depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// There is no object.
+    Absent,
+    /// The object has this version, as [`Destination::version`](super::Destination::version) returned it.
+    Version(String),
+}
+
+/// Result of a conditional write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conditional {
+    Stored,
+    /// The object is not as expected, and stays as it is.
+    Other,
+    /// The store has no such writes.
+    Unsupported,
+}
+
 /// Place of a part in its object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PartAt<'a> {
@@ -115,11 +134,28 @@ pub(crate) trait Target: Send + Sync {
         0
     }
 
-    /// Computes the digests that a request with `payload` has, on the caller's thread.
+    /// Computes the digests that a request with `payload` has. It runs on another thread than the exchanges, for which the
+    /// digests of large bodies would take too long.
     fn prepare(&self, _payload: &Payload) {}
 
     /// Stores an object in one request.
     async fn put(&self, context: &ThreadContext, key: &str, payload: &Payload) -> Result<ObjectTag, Failure>;
+
+    /// Stores an object in one request if it is as expected.
+    async fn put_if(
+        &self,
+        _context: &ThreadContext,
+        _key: &str,
+        _payload: &Payload,
+        _expected: &Expected,
+    ) -> Result<Conditional, Failure> {
+        Ok(Conditional::Unsupported)
+    }
+
+    /// Returns the version of an object for [`put_if`](Self::put_if); `None` if it does not exist.
+    async fn version(&self, context: &ThreadContext, key: &str) -> Result<Option<String>, Failure> {
+        Ok(self.find(context, key).await?.map(|entry| entry.etag.unwrap_or_default()))
+    }
 
     /// Begins an upload in parts, and returns its name.
     async fn begin(&self, _context: &ThreadContext, _key: &str) -> Result<String, Failure> {

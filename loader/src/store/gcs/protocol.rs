@@ -4,8 +4,9 @@ use super::account::{Account, metadata_token};
 use super::settings::GcsSettings;
 use crate::store::context::ThreadContext;
 use crate::store::credentials::{Search, TokenCache, is_same_server, refuse_redirect};
+use crate::store::destination::Expected;
 use crate::store::failure::Failure;
-use crate::store::http::{Protocol, Rejected};
+use crate::store::http::{Answer, Protocol, Rejected};
 use crate::store::key::{encode_component, encode_path, encode_prefix, with_slash};
 use crate::store::s3::{BucketProtocol, Right, authorize};
 use crate::store::url::Bucket;
@@ -99,6 +100,19 @@ impl BucketProtocol for GcsProtocol {
 
     fn sends_md5(&self) -> bool {
         true
+    }
+
+    fn condition(&self, expected: &Expected) -> Option<(&'static str, String)> {
+        // Headers of Google may not be mixed with those of a signature of S3.
+        let generation = match expected {
+            Expected::Absent => "0",
+            Expected::Version(generation) => generation,
+        };
+        self.hmac_key().is_none().then(|| ("x-goog-if-generation-match", generation.to_owned()))
+    }
+
+    fn version(&self, answer: &Answer) -> Option<String> {
+        answer.header("x-goog-generation").map(str::to_owned)
     }
 
     fn right(&self, right: Right) -> &'static str {

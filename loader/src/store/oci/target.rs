@@ -4,8 +4,8 @@ use super::protocol::OciProtocol;
 use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::destination::{
-    Entry, ListRequest, ObjectTag, Page, PageMarks, PartAt, Payload, StoredPart, Target, check_md5, described,
-    object_tag, part_tag, read_json, unless_missing, unquoted,
+    Conditional, Entry, Expected, ListRequest, ObjectTag, Page, PageMarks, PartAt, Payload, StoredPart, Target,
+    check_md5, condition, conditional, described, object_tag, part_tag, read_json, unless_missing, unquoted,
 };
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Refusal, Signer};
@@ -77,8 +77,19 @@ impl OciTarget {
     async fn call(
         &self,
         context: &ThreadContext,
+        exchange: (Method, &str, &str),
+        payload: &Payload,
+    ) -> Result<Answer, Refusal> {
+        self.call_with(context, exchange, payload, None).await
+    }
+
+    /// Makes an exchange with a further header.
+    async fn call_with(
+        &self,
+        context: &ThreadContext,
         (method, path, right): (Method, &str, &str),
         payload: &Payload,
+        header: Option<(&'static str, String)>,
     ) -> Result<Answer, Refusal> {
         let outgoing = || {
             let address = format!("{}/{path}", self.signer.protocol.bucket_address());
@@ -92,7 +103,10 @@ impl OciTarget {
                 Method::POST => outgoing = outgoing.with(header::CONTENT_TYPE, "application/json").once(),
                 _ => {}
             }
-            outgoing
+            match &header {
+                Some((name, value)) => outgoing.with(HeaderName::from_static(name), value),
+                None => outgoing,
+            }
         };
         self.signer.call(context, outgoing).await
     }
@@ -131,6 +145,18 @@ impl Target for OciTarget {
         let answer = self.call(context, (Method::PUT, &path, WRITE), payload).await?;
         check_md5(&answer, payload)?;
         Ok(object_tag(&answer))
+    }
+
+    async fn put_if(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        payload: &Payload,
+        expected: &Expected,
+    ) -> Result<Conditional, Failure> {
+        let path = format!("o/{}", encode_component(&self.name(key)));
+        let answer = self.call_with(context, (Method::PUT, &path, WRITE), payload, Some(condition(expected))).await;
+        conditional(answer, payload, expected)
     }
 
     async fn begin(&self, context: &ThreadContext, key: &str) -> Result<String, Failure> {

@@ -3,8 +3,8 @@
 use super::protocol::S3Protocol;
 use crate::store::context::ThreadContext;
 use crate::store::destination::{
-    Entry, ListRequest, ObjectTag, Page, PartAt, Payload, StoredPart, Target, check_md5, described, object_tag,
-    part_tag, read_xml, unless_missing, unquoted,
+    Conditional, Entry, Expected, ListRequest, ObjectTag, Page, PartAt, Payload, StoredPart, Target, check_md5,
+    condition, conditional, described, object_tag, part_tag, read_xml, unless_missing, unquoted,
 };
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Protocol, Refusal, Signer, error_code};
@@ -44,6 +44,16 @@ pub(crate) trait BucketProtocol: Protocol {
     /// Returns the name of the access list of new objects.
     fn acl(&self) -> Option<&str> {
         None
+    }
+
+    /// Returns the header of a write that depends on the object's state; `None` if there is none.
+    fn condition(&self, expected: &Expected) -> Option<(&'static str, String)> {
+        Some(condition(expected))
+    }
+
+    /// Returns the version of the object that a response is about, for `condition`.
+    fn version(&self, answer: &Answer) -> ObjectTag {
+        object_tag(answer)
     }
 
     /// Returns the words for a right: to write, to list or to remove.
@@ -282,6 +292,26 @@ impl<P: BucketProtocol> Target for S3Target<P> {
         let answer = self.call(context, (Method::PUT, Some(key), "", Right::Write), payload).await?;
         check_md5(&answer, payload)?;
         Ok(object_tag(&answer))
+    }
+
+    async fn put_if(
+        &self,
+        context: &ThreadContext,
+        key: &str,
+        payload: &Payload,
+        expected: &Expected,
+    ) -> Result<Conditional, Failure> {
+        let Some((name, value)) = self.protocol().condition(expected) else { return Ok(Conditional::Unsupported) };
+        let exchange = (Method::PUT, Some(key), "", Right::Write);
+        conditional(self.call_with(context, exchange, payload, &[(name, &value)]).await, payload, expected)
+    }
+
+    async fn version(&self, context: &ThreadContext, key: &str) -> Result<Option<String>, Failure> {
+        match self.call(context, (Method::HEAD, Some(key), "", Right::List), &Payload::default()).await {
+            Ok(answer) => Ok(Some(self.protocol().version(&answer).unwrap_or_default())),
+            Err(refusal) if refusal.is_missing() => Ok(None),
+            Err(refusal) => Err(refusal.failure),
+        }
     }
 
     async fn begin(&self, context: &ThreadContext, key: &str) -> Result<String, Failure> {

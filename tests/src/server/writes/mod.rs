@@ -2,11 +2,12 @@
 //! of the client.
 //!
 //! * `s3`, `azure`, `oci`, `dbfs`: one interface each; `hub` only lists. `common` has what they share, `checksum`
-//!   the checksums of S3.
+//!   the checksums of S3, `condition` the writes that depend on an object's state.
 
 mod azure;
 mod checksum;
 mod common;
+mod condition;
 mod dbfs;
 mod hub;
 mod oci;
@@ -23,11 +24,15 @@ use http::StatusCode;
 use http::request::Parts;
 use md5::{Digest as _, Md5};
 
+pub(super) use condition::{GENERATION, generation};
 pub(super) use hub::tree;
 
 /// Answers a request that writes or lists, of the interface that the server has; `None` for another request.
 pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
     if let Some(problem) = digest_problem(state, head, body) {
+        return Some(problem);
+    }
+    if let Some(problem) = condition::problem_of(state, head, key) {
         return Some(problem);
     }
     match state.options.interface {
