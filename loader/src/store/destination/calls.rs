@@ -23,6 +23,7 @@ pub(super) struct Calls {
     name: Arc<str>,
     keys: KeyForm,
     slots: Arc<Semaphore>,
+    digests: Arc<Semaphore>,
     cancel: Arc<Cancel>,
     failed: Arc<Mutex<BTreeSet<&'static str>>>,
 }
@@ -31,7 +32,10 @@ impl Calls {
     pub(super) fn new(threads: Arc<FetchThreads>, target: Arc<dyn Target>, name: &str, keys: KeyForm) -> Self {
         let slots = Arc::new(Semaphore::new(threads.queues.context.config.uploads_in_flight));
         let name = redact(name).into();
-        Self { target, name, keys, slots, threads, cancel: Arc::default(), failed: Arc::default() }
+        // The other CPUs are for the exchanges, and for the caller.
+        let digests = std::thread::available_parallelism().map_or(1, |cpus| cpus.get().div_ceil(2));
+        let digests = Arc::new(Semaphore::new(digests));
+        Self { target, name, keys, slots, digests, threads, cancel: Arc::default(), failed: Arc::default() }
     }
 
     /// Returns a clone whose uploads are cancelled separately.
@@ -66,8 +70,8 @@ impl Calls {
     }
 
     fn unchecked(&self, key: &str) -> Job {
-        let Self { target, name, slots, cancel, failed, .. } = self.clone();
-        Job { target, slots, name, key: key.to_owned(), cancel, failed }
+        let Self { target, name, slots, digests, cancel, failed, .. } = self.clone();
+        Job { target, slots, digests, name, key: key.to_owned(), cancel, failed }
     }
 
     /// Starts to fetch a page of a listing.

@@ -48,10 +48,14 @@ pub(super) async fn run(
         return in_parts(&context, &job, first, &mut parts).await;
     }
     let payload = first.payload;
+    let put = async {
+        prepare(&job, &payload).await;
+        retried(&context, &job, "put", async |_| job.target.put(&context, &job.key, &payload).await).await
+    };
     tokio::select! {
         biased;
         _ = parts.next() => Err(abandoned(&job)),
-        result = retried(&context, &job, "put", async |_| job.target.put(&context, &job.key, &payload).await) => result,
+        result = put => result,
     }
 }
 
@@ -147,6 +151,21 @@ async fn send_parts(
     Ok(stored)
 }
 
+/// Bytes whose digests take less time than another thread's start.
+const SMALL: u64 = 128 << 10;
+
+/// Computes the digests of a request before its attempts.
+async fn prepare(job: &Arc<Job>, payload: &Payload) {
+    if payload.len() < SMALL {
+        return job.target.prepare(payload);
+    }
+    // Never closed.
+    let _place = job.digests.acquire().await;
+    let (job, payload) = (job.clone(), payload.clone());
+    // A digest that is missing is computed where it is needed.
+    let _ = tokio::task::spawn_blocking(move || job.target.prepare(&payload)).await;
+}
+
 async fn send_part(
     context: Rc<ThreadContext>,
     job: Arc<Job>,
@@ -154,6 +173,7 @@ async fn send_part(
     (number, offset): (u32, u64),
     payload: Payload,
 ) -> Result<StoredPart> {
+    prepare(&job, &payload).await;
     let at = PartAt { upload: &upload, number, offset };
     let once = async |_| job.target.put_part(&context, &job.key, at, &payload).await;
     retried(&context, &job, "part", once).await.map_err(|error| error.with("part", number))

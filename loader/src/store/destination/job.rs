@@ -15,6 +15,8 @@ pub(super) struct Job {
     pub(super) target: Arc<dyn Target>,
     /// Bounds the exchanges in flight.
     pub(super) slots: Arc<Semaphore>,
+    /// Bounds the threads that compute digests.
+    pub(super) digests: Arc<Semaphore>,
     /// The destination, for messages.
     pub(super) name: Arc<str>,
     pub(super) key: String,

@@ -70,7 +70,6 @@ impl Upload {
         let is_only = self.parts == 1 && is_last;
         let pieces = if is_only { self.rest.take_all() } else { self.rest.take(bytes) };
         let payload = Payload::reserved(pieces, Some(reservation));
-        job.target.prepare(&payload);
         let sender = self.ticket.parts.as_ref();
         let is_sent = sender.is_some_and(|sender| sender.send(Part { payload, is_last }).is_ok());
         if is_sent { Ok(()) } else { Err(self.ticket.failure()) }
