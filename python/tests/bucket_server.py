@@ -148,7 +148,12 @@ class Handler(BaseHTTPRequestHandler):
     def object_actions(self):
         objects = self.server.objects
         if self.command == "PUT" and not self.query:
-            objects[self.key] = self.body
+            with self.server.lock:
+                problem = self.condition()
+                if not problem:
+                    objects[self.key] = self.body
+            if problem:
+                return self.answer(*problem)
             return self.answer(200, etag=tag(self.body))
         if self.command == "DELETE" and not self.query:
             objects.pop(self.key, None)
@@ -168,6 +173,16 @@ class Handler(BaseHTTPRequestHandler):
         if start > end:
             return self.answer(416, content_range=f"bytes */{len(body)}")
         return self.answer(206, body[start : end + 1], content_range=f"bytes {start}-{end}/{len(body)}", **facts)
+
+    def condition(self):
+        """Returns the status and the body of the rejection of a write whose condition is not met."""
+        there, failed = self.server.objects.get(self.key), (412, b"<Error><Code>PreconditionFailed</Code></Error>")
+        wanted = self.headers.get("if-match")
+        if wanted is not None and there is None:
+            return 404, b"<Error><Code>NoSuchKey</Code></Error>"
+        if wanted is not None and wanted != tag(there):
+            return failed
+        return failed if self.headers.get("if-none-match") == "*" and there is not None else None
 
     def upload_actions(self):
         uploads = self.server.uploads

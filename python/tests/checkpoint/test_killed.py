@@ -49,7 +49,7 @@ class Upload:
 class Stores:
     def __init__(self, stores):
         self.stores = stores
-        self.remove = changes_the_store(stores.remove)
+        self.remove, self.put_if = changes_the_store(stores.remove), changes_the_store(stores.put_if)
 
     def upload(self, *arguments):
         return Upload(self.stores.upload(*arguments))

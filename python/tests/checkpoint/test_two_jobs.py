@@ -20,8 +20,8 @@ URL = "/run/step-1"
 class Store:
     """Store in memory that two jobs use in a given order of their operations.
 
-    Job 0 begins. At each number of operations in `switches` the other job continues, if it has not ended. The comparison of the
-    token and the commit are one operation, which is what conditional writes would make of them.
+    Job 0 begins. At each number of operations in `switches` the other job continues, if it has not ended. Writes of the commit
+    are conditional.
     """
 
     def __init__(self, switches, files):
@@ -70,9 +70,19 @@ class Store:
         return io.BytesIO(self.files[url])
 
     def put(self, url, content):
-        if not url.endswith(f"/{commit.COMMIT}"):
-            self._turn()
+        self._turn()
         self.files[url] = content
+
+    def version(self, url):
+        self._turn()
+        return self.files[url].decode() if url in self.files else None
+
+    def put_if(self, url, content, version):
+        self._turn()
+        is_expected = (self.files[url].decode() if url in self.files else None) == version
+        if is_expected:
+            self.files[url] = content
+        return is_expected
 
     def list(self, prefix, store=None):
         self._turn()
@@ -116,6 +126,7 @@ def run(monkeypatch):
     def run(switches, files, overwrites):
         store = Store(switches, files)
         monkeypatch.setattr(commit, "open_file", store.open)
+        monkeypatch.setattr(commit, "opened", lambda _: store)
         monkeypatch.setattr(marks, "open_file", store.open)
         monkeypatch.setattr(retention, "list_files", store.list)
         for module in (marks, retention):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -11,12 +12,12 @@ from typing import Any
 
 from .._forebay import hex_digest, is_url
 from ..arguments import shown
-from ..errors import ChecksumError, ConfigError, FormatError, NotFoundError, UnsupportedError
+from ..errors import AccessError, ChecksumError, ConfigError, FormatError, NotFoundError, UnsupportedError
 from ..files import StoreOptions
 from ..files import open as open_file
-from ..files.stores import url_of
+from ..files.stores import opened, url_of
 
-__all__ = ["BLOCK", "COMMIT", "FORMAT", "HASH", "VERSION", "Commit", "Part", "folder_of", "parse", "plain", "read", "write"]
+__all__ = ["BLOCK", "COMMIT", "FORMAT", "HASH", "VERSION", "Commit", "Part", "folder_of", "parse", "plain", "read", "text_of", "version_of", "write"]
 
 COMMIT = "commit.json"
 """Name of the file that makes a folder a checkpoint."""
@@ -102,8 +103,8 @@ def _other_key(value: Any) -> str | None:
     return None
 
 
-def write(url: str, commit: Commit, store: StoreOptions | None) -> None:
-    """Makes the folder `url` a checkpoint."""
+def text_of(commit: Commit) -> bytes:
+    """Returns the content of the file."""
     body = {
         "format": FORMAT,
         "version": VERSION,
@@ -117,8 +118,27 @@ def write(url: str, commit: Commit, store: StoreOptions | None) -> None:
         "data": commit.data,
         "metadata": commit.metadata,
     }
-    with open_file(f"{url}/{COMMIT}", "wb", store=store) as file:
-        file.write(json.dumps(body | {"digest": _digest(body)}, indent=1).encode())
+    return json.dumps(body | {"digest": _digest(body)}, indent=1).encode()
+
+
+def version_of(url: str, store: StoreOptions | None) -> str | None:
+    """Returns the version of the commit of the folder `url`; None if there is none."""
+    return opened(store).version(f"{url}/{COMMIT}")
+
+
+def write(url: str, text: bytes, version: str | None, store: StoreOptions | None) -> bool:
+    """Makes the folder `url` a checkpoint if its commit has this version, or if there is none for None.
+
+    Returns:
+        False if it is another one; it stays. Stores without conditional writes replace any.
+    """
+    file = f"{url}/{COMMIT}"
+    if opened(store).put_if(file, text, version):
+        return True
+    # The response to an earlier attempt may have been lost.
+    with contextlib.suppress(AccessError, NotFoundError), open_file(file, "rb", store=store) as written:
+        return written.read() == text
+    return False
 
 
 def read(url: str, store: StoreOptions | None) -> Commit:
@@ -156,11 +176,13 @@ def parse(file: str, text: bytes) -> Commit:
         if (computed := _digest(body)) != recorded:
             raise ChecksumError(f"{file} is damaged: its digest is {computed} and has to be {recorded}")
         parts = [_part(part, int(body["block_bytes"])) for part in body["parts"]]
-        time = datetime.datetime.fromisoformat(body["time"])
-        return Commit(body["step"], time, {part.name: part for part in parts}, body["data"], body["metadata"])
+        time, step = datetime.datetime.fromisoformat(body["time"]), body["step"]
+        if time.tzinfo is None or not (step is None or isinstance(step, int)):
+            raise ValueError(f"the time is {body['time']!r} and the step {step!r}")
+        return Commit(step, time, {part.name: part for part in parts}, body["data"], body["metadata"])
     except (ChecksumError, UnsupportedError):
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise FormatError(f"{file} is not a commit of a checkpoint: {error!r}") from None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..arguments import flag, whole
-from ..errors import AccessError, ChecksumError, ConfigError, Error, FormatError, NotFoundError, StateError
+from ..errors import AccessError, ConfigError, Error, StateError
 from ..files import StoreOptions
 from . import commit, marks, retention
 from .commit import Commit, Part
@@ -17,6 +17,9 @@ from .commit import Commit, Part
 __all__ = ["Folder", "state_of"]
 
 _log = logging.getLogger("forebay")
+
+_ATTEMPTS = 8
+"""Conditional writes of a commit. Each save that began earlier can spoil one."""
 
 
 class Folder:
@@ -77,17 +80,10 @@ class Folder:
         # Nothing is removed that a later save has written: it is not in this list, or the token has changed.
         found = self._find()
         self._check_is_last()
-        if found is not None:
-            self._clear(found)
-        return f"{token[:8]}/"
-
-    def _clear(self, found: retention.Found) -> None:
-        """Removes what unfinished saves have left."""
-        old = self._committed() if found.has_commit else None
-        if old is None:
+        # In a checkpoint, an earlier save may be about to write a commit that replaces it, and needs its parts then.
+        if found is not None and not found.has_commit:
             retention.clear(found, self.store)
-        else:
-            retention.clear_all_but(found, {commit.COMMIT, marks.BEGUN, *old.parts}, self.store)
+        return f"{token[:8]}/"
 
     def _find(self) -> retention.Found | None:
         """Lists the folder. It raises ConfigError for a checkpoint that may not be replaced."""
@@ -116,12 +112,15 @@ class Folder:
                 "remove no unfinished saves of jobs that run"
             )
 
-    def _committed(self) -> Commit | None:
-        """Returns the commit of the checkpoint that is replaced; None if it is damaged."""
-        try:
-            return commit.read(self.url, self.store)
-        except (ChecksumError, FormatError, NotFoundError):
-            return None
+    def _write(self, done: Commit) -> None:
+        """Writes the commit, if no other save has begun, or has committed since this was compared."""
+        text = commit.text_of(done)
+        for _ in range(_ATTEMPTS):
+            version = commit.version_of(self.url, self.store)
+            self._check_is_last()
+            if commit.write(self.url, text, version, self.store):
+                return
+        raise StateError(f"other programs write {commit.COMMIT} of {self.url} all the time: let one save at a time use a folder")
 
     def _others(self) -> list[retention.Found]:
         """Returns the checkpoints next to this one; none if they cannot be read, since all parts are in the store by now."""
@@ -145,8 +144,7 @@ class Folder:
             # It is the newest one also where the clock of another machine was ahead.
             time = max(time, max(whole_ones) + datetime.timedelta(microseconds=1))
         done = Commit(self.step, time, named, self.data, self.metadata)
-        self._check_is_last()
-        commit.write(self.url, done, self.store)
+        self._write(done)
         try:
             found = None if self._is_first else retention.find(self.url, self.store)
             # After the list, so that it has no parts of a later save.

@@ -1,8 +1,10 @@
 """Marks of the saves that begin in a folder.
 
 `begun.json` has the token of the save that began last, which alone may commit. A save compares it with its own token before it
-commits, and again afterwards: a save that begins in between removes the parts of the one before it, so that one must fail.
-Only a conditional write would close the gap between the first comparison and the commit, which may replace a commit there.
+commits, and again afterwards: a save that begins in between may remove the parts of the one before it, so that one must fail.
+The commit is a conditional write: it replaces only the commit that was there at the first comparison, so that no save replaces
+the checkpoint of a later one. A later save that has not committed yet is the gap that stays: the earlier one then replaces the
+checkpoint before. So its parts are not removed until the later save has committed, if the folder was a checkpoint.
 
 Saves that begin at the same time must not write to the same parts. So a save announces itself, by a file with its token in the
 name, before it lists the folder, and withdraws that file after `begun.json` is written: of any two, one finds a file of the
