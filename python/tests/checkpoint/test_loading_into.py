@@ -70,8 +70,8 @@ def test_each_block_is_fetched_once_without_memory_for_more_than_the_ends_of_ten
     blocks = len(next(iter(saved.parts.values())).digests)
     assert blocks > 20
     copied = []
-    finish = parts.Blocks.finish
-    monkeypatch.setattr(parts.Blocks, "finish", lambda *all: copied.append(all[1]) or finish(*all))
+    make = parts.Fetched.__init__
+    monkeypatch.setattr(parts.Fetched, "__init__", lambda *all: copied.append(all[2]) or make(*all))
     before = len(bucket.seen)
     saved.load(into=zeros(weights()))
     # The smallest object has no requests but that for its first block.
@@ -222,13 +222,13 @@ class FakeBlocks:
     def length(self, number):
         return 10
 
+    def has(self, number):
+        return False
+
     def fill(self, number, memory):
         memory[:] = number
         self.active.add(number)
         return FakeRequest(self, number)
-
-    def digest(self, request):
-        return request.number
 
     def compare(self, number, computed):
         if number == self.damaged:
@@ -240,6 +240,9 @@ class FakeRequest:
     def __init__(self, blocks, number):
         self.blocks, self.number = blocks, number
 
+    def digest(self, name):
+        return self.number
+
     def stop(self):
         self.blocks.active.discard(self.number)
 
@@ -248,7 +251,7 @@ def test_a_failed_load_stops_every_request_before_it_raises():
     blocks = FakeBlocks(damaged=3)
     into = torch.zeros(500, dtype=torch.uint8)
     with pytest.raises(fb.ChecksumError):
-        direct.Direct(blocks).fill(targets.Targets().of([(10, into, into)]))
+        direct.Direct(blocks, parts.Buffers()).fill(targets.Targets().of([(10, into, into)]))
     assert into[9] == 1 and into[300] > 3 and not blocks.active
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..files import StoreOptions
 from .commit import Part
-from .parts import Blocks, PartReader, Sequential
+from .parts import Blocks, Buffers, Fetched, Filled, PartReader, Sequential
 from .targets import Target
 
 __all__ = ["Direct", "Opened", "Window", "window"]
@@ -91,10 +91,9 @@ class Direct:
     As a source of a `PartReader` it keeps the blocks that were read until `drop`.
     """
 
-    def __init__(self, blocks: Blocks) -> None:
-        self._blocks = blocks
-        self._kept: dict[int, bytes] = {}
-        self._ahead: dict[int, Any] = {}
+    def __init__(self, blocks: Blocks, buffers: Buffers) -> None:
+        self._blocks, self._buffers = blocks, buffers
+        self._fetched: dict[int, Fetched] = {}
 
     def numbers(self, begin: int, end: int) -> range:
         """Returns the numbers of the blocks that have the bytes from `begin` to `end`."""
@@ -104,20 +103,17 @@ class Direct:
     def start(self, numbers: Iterable[int]) -> None:
         """Requests blocks that will be read."""
         for number in numbers:
-            if number not in self._kept and number not in self._ahead:
-                self._ahead[number] = self._blocks.start(number)
+            if number not in self._fetched:
+                self._fetched[number] = Fetched(self._blocks, number, self._buffers)
 
-    def block(self, number: int) -> bytes:
-        if number not in self._kept:
-            self.start([number])
-            self._kept[number] = self._blocks.finish(number, self._ahead.pop(number))
-        return self._kept[number]
+    def block(self, number: int) -> Any:
+        self.start([number])
+        return self._fetched[number].wait()
 
     def drop(self, before: int) -> None:
         """Drops the blocks before the block `before`."""
-        for blocks in (self._kept, self._ahead):
-            for number in [number for number in blocks if number < before]:
-                del blocks[number]
+        for number in [number for number in self._fetched if number < before]:
+            del self._fetched[number]
 
     def fill(self, targets: Iterable[Target]) -> None:
         """Fetches the bytes of targets, in the order of the part.
@@ -144,18 +140,11 @@ class Direct:
         end = begin + self._blocks.length(number)
         target = opened[0].target
         is_sole = len(opened) == 1 and target.begin <= begin and end <= target.end
-        if not is_sole or number in self._kept or number in self._ahead or number == 0:
-            return _Divided(self._taken(number), opened, begin)
-        return _Filled(self._blocks, number, opened[0], opened[0].memory()[begin - target.begin : end - target.begin])
-
-    def _taken(self, number: int) -> Callable[[], bytes]:
-        """Returns a function that waits for a block, also after `drop`."""
-        if number in self._kept:
-            block = self._kept[number]
-            return lambda: block
-        self.start([number])
-        request = self._ahead.pop(number)
-        return lambda: self._blocks.finish(number, request)
+        fetched = self._fetched.get(number)
+        if not is_sole or fetched is not None or self._blocks.has(number):
+            # The window has it also after `drop`, and nothing else has it if it was not there before.
+            return _Divided(fetched or Fetched(self._blocks, number, self._buffers), opened, begin)
+        return _Direct(self._blocks, number, opened[0], opened[0].memory()[begin - target.begin : end - target.begin])
 
 
 class _Block:
@@ -182,13 +171,11 @@ class _Action(_Block):
 class _Divided(_Block):
     """Block with the bytes of several targets, or with others too."""
 
-    def __init__(self, wait: Callable[[], bytes], opened: list[_Open], begin: int) -> None:
-        self._wait, self._opened, self._begin = wait, opened, begin
+    def __init__(self, fetched: Fetched, opened: list[_Open], begin: int) -> None:
+        self._fetched, self._opened, self._begin = fetched, opened, begin
 
     def receive(self) -> None:
-        import numpy
-
-        block = numpy.frombuffer(self._wait(), numpy.uint8)
+        block = self._fetched.wait()
         for opened in self._opened:
             target = opened.target
             begin, end = max(target.begin, self._begin), min(target.end, self._begin + len(block))
@@ -196,23 +183,22 @@ class _Divided(_Block):
             opened.received()
 
 
-class _Filled(_Block):
+class _Direct(_Block):
     """Block that arrives in the memory of its target."""
 
     def __init__(self, blocks: Blocks, number: int, opened: _Open, memory: Any) -> None:
-        self._blocks, self._number, self._opened = blocks, number, opened
-        self._request = blocks.fill(number, memory)
+        self._opened, self._filled = opened, Filled(blocks, number, memory)
 
     def receive(self) -> None:
         try:
-            self._blocks.compare(self._number, self._blocks.digest(self._request))
+            self._filled.wait()
         except BaseException:
             self.stop()
             raise
         self._opened.received()
 
     def stop(self) -> None:
-        self._request.stop()
+        self._filled.stop()
 
 
 class Opened:
@@ -222,10 +208,10 @@ class Opened:
         NotFoundError, ChecksumError: As `Blocks`.
     """
 
-    def __init__(self, url: str, part: Part, store: StoreOptions | None) -> None:
+    def __init__(self, url: str, part: Part, store: StoreOptions | None, buffers: Buffers | None = None) -> None:
         self.url, self.part = f"{url}/{part.name}", part
         self._blocks = Blocks(url, part, store)
-        self.direct = Direct(self._blocks)
+        self.direct = Direct(self._blocks, buffers or Buffers())
 
     def whole(self) -> PartReader:
         """Returns a file to read from its start to its end."""

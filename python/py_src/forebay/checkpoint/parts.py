@@ -17,10 +17,13 @@ from ..files.stores import opened
 from . import commit
 from .commit import HASH, Part
 
-__all__ = ["Blocks", "BlockSource", "PartReader", "PartWriter", "Sequential"]
+__all__ = ["Blocks", "BlockSource", "Buffers", "Fetched", "Filled", "PartReader", "PartWriter", "Sequential"]
 
 _AHEAD_MAX = 8
 """Blocks that are fetched ahead of sequential reads."""
+
+_FRONT_MAX = 1 << 20
+"""Bytes of a first block that is fetched as its part is opened."""
 
 _KEPT = 3
 """Blocks that stay in memory after they were read: torch returns to the table of a file and to the headers of records."""
@@ -89,9 +92,27 @@ class PartWriter(FileWriter):
 class BlockSource(Protocol):
     """Source of the blocks of a part."""
 
-    def block(self, number: int) -> bytes:
-        """Returns a block, verified."""
+    def block(self, number: int) -> Any:
+        """Returns the bytes of a block, verified."""
         ...
+
+
+class Buffers:
+    """Memory of blocks, which is used again: the first use of fresh memory takes longer than a fast network."""
+
+    def __init__(self) -> None:
+        self._free: list[Any] = []
+
+    def take(self, size: int) -> Any:
+        """Returns an array of at least `size` bytes."""
+        import numpy
+
+        fits = next((at for at, array in enumerate(self._free) if len(array) >= size), None)
+        return numpy.zeros(size, numpy.uint8) if fits is None else self._free.pop(fits)
+
+    def give(self, array: Any) -> None:
+        """Takes an array back, which has no other user."""
+        self._free.append(array)
 
 
 class Blocks:
@@ -104,8 +125,11 @@ class Blocks:
 
     def __init__(self, url: str, part: Part, store: StoreOptions | None) -> None:
         self._url, self._part = f"{url}/{part.name}", part
+        first = min(part.size, part.block_bytes)
+        # A larger block is fetched with the others, into their kind of memory.
+        self._has_front = first <= _FRONT_MAX
         try:
-            self._ranges = opened(store).open(self._url, min(part.size, part.block_bytes))
+            self._ranges = opened(store).open(self._url, first if self._has_front else 1)
         except NotFoundError as error:
             raise NotFoundError(f"{self._url} is missing, which the checkpoint's commit has: load another step") from error
         self._front = self._ranges.front()
@@ -123,30 +147,17 @@ class Blocks:
         """Returns the bytes of a block."""
         return min(self.block_bytes, self._part.size - number * self.block_bytes)
 
-    def start(self, number: int) -> Any:
-        """Requests a block."""
-        if number == 0:
-            return None
-        start = number * self.block_bytes
-        return self._ranges.fetch(start, start + self.length(number))
+    def has(self, number: int) -> bool:
+        """Returns true for a block that has arrived as the part was opened."""
+        return number == 0 and self._has_front
+
+    def front(self) -> bytes:
+        """Returns the block that has arrived as the part was opened."""
+        return self._front
 
     def fill(self, number: int, memory: Any) -> Any:
         """Requests a block into `memory`, an array of numpy of its length."""
         return self._ranges.fill(number * self.block_bytes, memory)
-
-    def finish(self, number: int, request: Any) -> bytes:
-        """Waits for a block and compares its digest.
-
-        Raises:
-            ChecksumError: The block is damaged.
-        """
-        block = self._front if request is None else request.wait()
-        self.compare(number, hex_digest(HASH, block))
-        return block
-
-    def digest(self, request: Any) -> str:
-        """Waits for a block that `fill` has requested, and returns its digest."""
-        return request.digest(HASH)
 
     def compare(self, number: int, computed: str) -> None:
         """Compares the digest of a block with the recorded one.
@@ -162,34 +173,89 @@ class Blocks:
             )
 
 
+class Filled:
+    """Block that is fetched into memory, an array of numpy of its length."""
+
+    def __init__(self, blocks: Blocks, number: int, memory: Any) -> None:
+        self._blocks, self._number, self._request = blocks, number, blocks.fill(number, memory)
+
+    def wait(self) -> None:
+        """Waits for the block, and compares its digest.
+
+        Raises:
+            ChecksumError: The block is damaged.
+        """
+        self._blocks.compare(self._number, self._request.digest(HASH))
+
+    def stop(self) -> None:
+        """Ends the request: nothing is written to the memory after that."""
+        self._request.stop()
+
+
+class Fetched:
+    """Block in a buffer, which is free again when this object is dropped."""
+
+    def __init__(self, blocks: Blocks, number: int, buffers: Buffers) -> None:
+        import numpy
+
+        self._filled: Filled | None = None
+        self._buffers, self._buffer = buffers, None
+        if blocks.has(number):
+            self._bytes = numpy.frombuffer(blocks.front(), numpy.uint8)
+            blocks.compare(number, hex_digest(HASH, blocks.front()))
+        else:
+            self._buffer = buffers.take(blocks.block_bytes)
+            self._bytes = self._buffer[: blocks.length(number)]
+            self._filled = Filled(blocks, number, self._bytes)
+
+    def wait(self) -> Any:
+        """Returns the bytes, verified, as an array of this object.
+
+        Raises:
+            ChecksumError: The block is damaged.
+        """
+        if self._filled is not None:
+            self._filled.wait()
+            self._filled = None
+        return self._bytes
+
+    def __del__(self) -> None:
+        if self._filled is not None:
+            # Nothing may arrive in memory that others use.
+            self._filled.stop()
+        if self._buffer is not None:
+            self._buffers.give(self._buffer)
+
+
 class Sequential:
     """Blocks of a part that is read from its start to its end, with jumps: blocks after the last one are fetched ahead."""
 
     def __init__(self, blocks: Blocks) -> None:
-        self._blocks = blocks
-        self._kept: collections.OrderedDict[int, bytes] = collections.OrderedDict()
-        self._in_flight: dict[int, Any] = {}
+        self._blocks, self._buffers = blocks, Buffers()
+        self._kept: collections.OrderedDict[int, Fetched] = collections.OrderedDict()
+        self._in_flight: dict[int, Fetched] = {}
         self._last, self._ahead = -1, 1
 
-    def block(self, number: int) -> bytes:
+    def block(self, number: int) -> Any:
         if number in self._kept:
             self._kept.move_to_end(number)
-            return self._kept[number]
+            return self._kept[number].wait()
         if number == self._last + 1 or number in self._in_flight:
             self._ahead = min(2 * self._ahead, _AHEAD_MAX)
         else:
             self._in_flight, self._ahead = {}, 0
         for wanted in range(number, min(number + 1 + self._ahead, len(self._blocks))):
             if wanted not in self._in_flight and wanted not in self._kept:
-                self._in_flight[wanted] = self._blocks.start(wanted)
-        block = self._blocks.finish(number, self._in_flight.pop(number))
+                self._in_flight[wanted] = Fetched(self._blocks, wanted, self._buffers)
+        block = self._in_flight.pop(number)
+        block.wait()
         # Blocks that a jump has passed over would stay in memory.
         self._in_flight = {later: request for later, request in self._in_flight.items() if later > number}
         self._last, self._ahead = number, max(self._ahead, 1)
         self._kept[number] = block
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
-        return block
+        return block.wait()
 
 
 class PartReader(io.BufferedIOBase):

@@ -24,6 +24,7 @@ from ..direct import Direct, Opened, Window, window
 from ..into import partly_overwritten
 from ..layout import Layout, NoLayout
 from ..loading import Checkpoint
+from ..parts import Buffers
 from ..targets import Targets
 from .writing import _METADATA
 
@@ -106,9 +107,10 @@ class StorageReader(filesystem.FileSystemReader):
     def _groups(self, pool: ThreadPoolExecutor, files: Sequence[tuple[str, list[ReadItem]]]) -> Iterator[_Group]:
         """Returns the groups of records of all files, which are opened ahead."""
         opened: collections.deque[Any] = collections.deque()
+        buffers = Buffers()
         for at, (_, items) in enumerate(files):
             for name, _ in files[at + len(opened) : at + _FILES]:
-                opened.append(pool.submit(self._start, name))
+                opened.append(pool.submit(self._start, name, buffers))
             file = opened.popleft().result()
             # Ranks with other shards than those of the save read several pieces of one tensor.
             by_record: dict[int, list[ReadItem]] = {}
@@ -119,11 +121,11 @@ class StorageReader(filesystem.FileSystemReader):
             ]
             yield from _groups(records, file)
 
-    def _start(self, name: str) -> Opened:
+    def _start(self, name: str, buffers: Buffers) -> Opened:
         part = self.checkpoint.parts.get(f"{self._root}{name}")
         if part is None:
             raise FormatError(f"the commit of {self.path} lacks {self._root}{name}, which torch's metadata has: load another step")
-        return Opened(self.path, part, self._store)
+        return Opened(self.path, part, self._store, buffers)
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
