@@ -84,9 +84,8 @@ impl Place {
             Self::S3(_) | Self::Gcs(_) | Self::Azure(Container { is_lake: false, .. }) | Self::Oci(_) => {
                 KeyForm::Object
             }
-            Self::File(_) | Self::Http(_) | Self::Azure(_) | Self::Hf(_) | Self::Dbfs(_) | Self::Outside(_) => {
-                KeyForm::Path
-            }
+            Self::File(_) => KeyForm::File,
+            Self::Http(_) | Self::Azure(_) | Self::Hf(_) | Self::Dbfs(_) | Self::Outside(_) => KeyForm::Path,
         }
     }
 

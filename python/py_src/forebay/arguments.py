@@ -235,6 +235,9 @@ def path(name: str, value: Any, what: str = "a path") -> str:
 def folder(name: str, value: Any) -> str:
     """Checks the path of a local folder, and returns it for any working directory."""
     where = path(name, value, "the path of a local folder")
+    if not where:
+        # Otherwise it would be the working directory, where no one looks for files of a variable without a value.
+        raise ConfigError(f'{name} is the path of a folder, and it is empty: pass "." for the working directory')
     if "\0" in where:
         raise ConfigError(f"{name} is a path, which has no null character, but it is {shown(where)}")
     if is_url(where):

@@ -213,6 +213,36 @@ def test_a_file_that_is_missing_is_an_error_and_the_next_in_turn(folder):
     assert [data for _, data in loader] == [b"now", (folder / "02.txt").read_bytes()]
 
 
+def test_files_that_cannot_be_read_leave_the_others(folder):
+    files = [file for file in fb.list_files(prefix(folder), masks="0*.txt")]
+    os.remove(files[3].url)
+    gone = fb.File(f"{folder}/a/../b", 1)
+    loader = fb.load_files([*files[:5], gone, *files[5:]], failed="return")
+    for _ in range(2):
+        found = dict(loader)
+        errors = {url: type(data) for url, data in found.items() if isinstance(data, fb.Error)}
+        assert errors == {files[3].url: fb.NotFoundError, gone.url: fb.ConfigError}
+        assert [len(found[file.url]) for file in files[4:]] == [file.size for file in files[4:]]
+
+
+def test_names_that_only_some_systems_accept_are_files_like_any_other(tmp_path):
+    texts = {"back\\slash": b"1", "new\nline/tab\t": b"22", "x" * 200 + "/" + "y" * 200: b"3", "." * 3: b"4"}
+    deep = "/".join(["z" * 200] * 6)
+    for name, text in (texts | {deep: b"5"}).items():
+        with fb.open(f"{tmp_path}/{name}", "wb") as file:
+            file.write(text)
+    files = fb.list_files(prefix(tmp_path))
+    assert {os.path.relpath(url, tmp_path): data for url, data in fb.load_files(files)} == texts | {deep: b"5"}
+    fb.remove_files(files)
+    assert not fb.list_files(prefix(tmp_path))
+
+
+def test_a_folder_that_is_an_empty_text_is_an_error(folder, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(fb.ConfigError, match="cache is the path of a folder, and it is empty"):
+        fb.load_files(fb.list_files(prefix(folder)), cache="")
+
+
 def test_an_error_of_the_source_of_urls_is_not_the_end(folder):
     def urls():
         yield f"{folder}/01.txt"

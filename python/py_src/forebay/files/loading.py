@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..arguments import byte_size, flag, folder, one_of, several, whole
-from ..errors import ChecksumError, ConfigError, StaleError, StateError
+from ..errors import ChecksumError, ConfigError, Error, StaleError, StateError
 from ..world import World, detect, surroundings
 from .cache import FileCache, is_of_list
 from .listing import File, FileList, GrowingFiles, list_files
@@ -41,11 +41,12 @@ class FileLoader:
         concurrency: int,
         whole_max: int | None,
         cache: FileCache | None,
+        failed: str,
         store: StoreOptions | None,
     ) -> None:
         self._files, self._ordered, self._shuffle, self._seed = files, ordered, shuffle, seed
         self._shard, self._buffer, self._concurrency, self._store = shard, buffer, concurrency, store
-        self._whole_max, self._cache = whole_max, cache
+        self._whole_max, self._cache, self._raises = whole_max, cache, failed == "raise"
         # Rank and number of ranks of the process that this loader was sent from.
         self._sent_world: tuple[int, int] | None = None
         self._begin(epoch)
@@ -91,7 +92,7 @@ class FileLoader:
         workers = getattr(sys.modules.get("torch.utils.data"), "get_worker_info", lambda: None)()
         return (rank, ranks) if workers is None else (rank + ranks * workers.id, ranks * workers.num_workers)
 
-    def __iter__(self) -> Iterator[tuple[str, bytes | None]]:
+    def __iter__(self) -> Iterator[tuple[str, bytes | Error | None]]:
         reads = opened(self._store).reads(self._concurrency, self._buffer)
         order = _permutation(len(self._files), self._seed, self.epoch) if self._shuffle else None
         number_of_share, shares = self._share()
@@ -119,7 +120,12 @@ class FileLoader:
             number, data, *version = read
             place, file, is_left, copy = in_flight.pop(number)
             if not is_left:
-                data = self._checked(file, copy, data, version)
+                try:
+                    data = self._checked(file, copy, data, version)
+                except Error as error:
+                    if self._raises:
+                        raise
+                    data = error
             self._ahead.add(place)
             while first + shares * self._taken in self._ahead:
                 self._ahead.remove(first + shares * self._taken)
@@ -248,6 +254,7 @@ def load_files(
     whole_max: int | None = None,
     cache: str | os.PathLike[str] | None = None,
     cache_limit: int | str | None = None,
+    failed: str = "raise",
     store: StoreOptions | None = None,
 ) -> FileLoader:
     """Reads whole files of stores ahead of their consumer.
@@ -271,6 +278,8 @@ def load_files(
             processes of the node read. It needs the versions of a list. By default there are no copies.
         cache_limit: Bytes of the folder: a number, or a size such as "1tb". Copies that were not used for longest are removed
             to make room. All processes must have the same. By default there is no limit.
+        failed: "raise" raises the error of a file that cannot be read; the file is the first of the next iteration. "return"
+            returns the error in the place of its bytes, and continues.
         store: Settings that differ from the environment's.
 
     Returns:
@@ -278,8 +287,7 @@ def load_files(
         `load_state_dict`.
 
     Raises:
-        ConfigError: An argument is wrong. Iteration raises the store's errors, such as NotFoundError or AccessError; the
-            file that failed is the first of the next iteration.
+        ConfigError: An argument is wrong. Iteration raises the store's errors, such as NotFoundError or AccessError.
     """
     if cache_limit is not None and cache is None:
         raise ConfigError("cache_limit is the limit of a cache: pass the folder of one as well")
@@ -302,6 +310,7 @@ def load_files(
         concurrency=whole("concurrency", concurrency, least=1, below=1 << 16),
         whole_max=None if whole_max is None else whole("whole_max", whole_max),
         cache=None if cache is None else FileCache(folder("cache", cache), byte_size("cache_limit", cache_limit)),
+        failed=one_of("failed", failed, ("raise", "return")),
         store=store,
     )
 
