@@ -1,4 +1,7 @@
-"""Data sets on emulators of stores: read, and written, each compared with a folder's. Started by `stores.sh`."""
+"""Data sets, files and checkpoints on emulators of stores: read and written, and compared with a folder's.
+
+Started by `stores.sh`. `stores.py NAME...` runs some of them: garage, azure, google, amazon.
+"""
 
 from __future__ import annotations
 
@@ -148,6 +151,7 @@ def azure(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
         write_to(f"azure://{ACCOUNT}.blob.core.windows.net/box/written/a b+ü", **key)
         write_to("azure-dl://box/written/lake", AZURE_STORAGE_CONNECTION_STRING=parts)
         files_of(f"azure://{ACCOUNT}.blob.core.windows.net/box/files", **key)
+        checkpoints_of(f"azure://{ACCOUNT}.blob.core.windows.net/box/runs/a b+ü", True, **key)
 
 
 def google(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
@@ -166,6 +170,7 @@ def google(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
         compare(folder, "gs://box/set", STORAGE_EMULATOR_HOST=url)
         write_to("gs://box/written/a b+ü", STORAGE_EMULATOR_HOST=url)
         files_of("gs://box/files", STORAGE_EMULATOR_HOST=url)
+        checkpoints_of("gs://box/runs", False, STORAGE_EMULATOR_HOST=url)
 
 
 def amazon(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
@@ -173,11 +178,17 @@ def amazon(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
     url = f"http://127.0.0.1:{port}"
     script = pathlib.Path(sys.executable).with_name("moto_server")
     with emulator(str(script), "-H", "127.0.0.1", "-p", str(port), url=url):
-        through_s3(url, "us-east-1", ("key", "secret"), folder, files)
+        through_s3(url, "us-east-1", ("key", "secret"), folder, files, is_conditional=True)
 
 
 def through_s3(
-    url: str, region: str, keys: tuple[str, str], folder: pathlib.Path, files: list[pathlib.Path]
+    url: str,
+    region: str,
+    keys: tuple[str, str],
+    folder: pathlib.Path,
+    files: list[pathlib.Path],
+    *,
+    is_conditional: bool,
 ) -> dict[str, str]:
     """Reads the data set from a new bucket of a server of S3, and writes to it. Returns the variables for it."""
     import boto3
@@ -199,6 +210,7 @@ def through_s3(
     compare(folder, "s3://box/set", **variables)
     write_to("s3://box/written/a b+ü", **variables)
     files_of("s3://box/files", **variables)
+    checkpoints_of("s3://box/runs/a b+ü", is_conditional, **variables)
     return variables
 
 
@@ -235,6 +247,72 @@ def files_of(remote: str, **variables: str) -> None:
     print(f"{remote}: files of 40 MiB together, {time.monotonic() - start:.1f} s")
 
 
+CHECKPOINTS = """
+import sys, torch, forebay as fb
+import torch.distributed.checkpoint as dcp
+from forebay import checkpoint
+from forebay.checkpoint.distributed import StorageReader, StorageWriter
+from forebay.checkpoint.folder import Folder
+from forebay.files.stores import opened
+
+run = sys.argv[1]
+
+def state(number):
+    return {"a": torch.arange(6 << 20) + number, "b": torch.full((3,), float(number))}
+
+def is_of(number, found):
+    return all(found[name].equal(tensor) for name, tensor in state(number).items())
+
+for step in range(3):
+    checkpoint.save(state(step), f"{run}/step-{step}", step=step, keep=2)
+assert [found.step for found in checkpoint.steps(run)] == [1, 2]
+checkpoint.save(state(7), f"{run}/step-2", step=2, overwrite=True)
+into = {name: torch.zeros_like(tensor) for name, tensor in state(0).items()}
+checkpoint.latest(run).load(into=into)
+assert is_of(7, into)
+assert len(fb.list_files(f"{run}/step-2/")) == 3, fb.list_files(f"{run}/step-2/")[:]
+
+dcp.save(state(8), storage_writer=StorageWriter(f"{run}/dcp", step=3))
+dcp.load(into, storage_reader=StorageReader(f"{run}/dcp"))
+assert is_of(8, into)
+
+first, second = (Folder(f"{run}/both", step=number) for number in range(2))
+first.begin()
+second.begin()
+second.commit([])
+try:
+    first.commit([])
+except fb.StateError:
+    pass
+else:
+    sys.exit("a save that another one has overtaken is successful")
+assert checkpoint.Checkpoint.open(f"{run}/both").step == 1
+
+checkpoint.retain(run, 1)
+checkpoint.remove(f"{run}/both")
+assert not fb.list_files(f"{run}/"), fb.list_files(f"{run}/")[:]
+
+# The last requests of a save that stops between them.
+place = opened(None)
+assert place.version(f"{run}/x") is None and place.put_if(f"{run}/x", b"1", None)
+version = place.version(f"{run}/x")
+assert place.put_if(f"{run}/x", b"2", version)
+refused = [not place.put_if(f"{run}/x", b"3", other) for other in (None, version)]
+assert len(set(refused)) == 1, refused
+place.remove([f"{run}/x"])
+print(*refused[:1])
+"""
+
+
+def checkpoints_of(remote: str, is_conditional: bool, **variables: str) -> None:
+    """Saves, loads and removes checkpoints. The store has conditional writes, or not."""
+    start = time.monotonic()
+    found = run(CHECKPOINTS, remote, **variables).strip()
+    if found != str(is_conditional):
+        sys.exit(f"{remote}: conditional writes are {found}, and were expected to be {is_conditional}")
+    print(f"{remote}: checkpoints of 300 MiB together, {time.monotonic() - start:.1f} s, conditional writes: {found}")
+
+
 def garage(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
     api, rpc = free_port(), free_port()
     url, name, secret = f"http://127.0.0.1:{api}", "GK31c2f218a2e44f485b94239e", "b8" * 32
@@ -268,7 +346,7 @@ def garage(folder: pathlib.Path, files: list[pathlib.Path]) -> None:
             command("layout", "apply", "--version", "1")
             command("key", "import", "--yes", name, secret)
             command("key", "allow", "--create-bucket", name)
-            keys = through_s3(url, "garage", (name, secret), folder, files)
+            keys = through_s3(url, "garage", (name, secret), folder, files, is_conditional=False)
             wrong = {**keys, "AWS_SECRET_ACCESS_KEY": "c9" * 32}
             refused = subprocess.run(
                 [sys.executable, "-c", EPOCH, "s3://box/set", tempfile.mkdtemp(dir=place)],
@@ -284,8 +362,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary) / "set"
         files = write(folder)
-        for store in (garage, azure, google, amazon):
-            store(folder, files)
+        stores = {store.__name__: store for store in (garage, azure, google, amazon)}
+        for name in sys.argv[1:] or stores:
+            stores[name](folder, files)
 
 
 main()
