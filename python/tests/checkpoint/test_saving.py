@@ -267,6 +267,64 @@ def test_what_a_save_leaves_that_was_killed_at_its_start_is_removed(place):
     assert list(fb.list_files(f"{place}/")) == []
 
 
+def test_what_killed_saves_have_left_of_files_in_a_folder_is_removed(tmp_path):
+    def left(url):
+        """Half of a file, as a process that is killed leaves it."""
+        (tmp_path / url).mkdir(parents=True, exist_ok=True)
+        path = tmp_path / url / ".forebay-0123456789abcdef.tmp"
+        path.write_bytes(b"half")
+        return path
+
+    checkpoint.save(state(1), tmp_path / "1")
+    halves = [left("1"), left("1/0a0b0c0d")]
+    (tmp_path / "other").mkdir()
+    other = left("other")
+    checkpoint.save(state(2), tmp_path / "1", overwrite=True)
+    assert not any(half.exists() for half in halves) and other.exists()
+    begun = saving.Writer(Folder(tmp_path / "2"), Alone(), state(), True, FORMATS["torch"])
+    begun._folder.begin()
+    half = left("2")
+    assert checkpoint.remove_incomplete(tmp_path) == [] and half.exists()
+    assert checkpoint.remove_incomplete(tmp_path, age=0) == [f"{tmp_path}/2"] and not (tmp_path / "2").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"time": "2026-01-01T00:00:00"}, {"time": "now"}, {"step": "1"}, {"parts": [{"name": "../a"}]}, {"block_bytes": 0}],
+)
+def test_a_commit_that_another_program_has_changed_is_an_error(place, change):
+    from forebay.checkpoint import commit
+
+    checkpoint.save(state(1), f"{place}/1", step=1)
+    body = json.loads(read(f"{place}/1/commit.json")) | change
+    body["digest"] = commit._digest({name: value for name, value in body.items() if name != "digest"})
+    write(f"{place}/1/commit.json", json.dumps(body).encode())
+    with pytest.raises(fb.FormatError, match="is not a commit of a checkpoint"):
+        checkpoint.load(f"{place}/1")
+    assert checkpoint.latest(place) is None
+
+
+def test_a_commit_that_was_written_although_the_answer_was_lost_is_no_other_one(place, monkeypatch):
+    from forebay.checkpoint import commit
+
+    class Lossy:
+        def __init__(self, stores):
+            self._stores = stores
+
+        def put_if(self, *arguments):
+            self._stores.put_if(*arguments)
+            return False
+
+        def __getattr__(self, name):
+            return getattr(self._stores, name)
+
+    opened = commit.opened
+    monkeypatch.setattr(commit, "opened", lambda store: Lossy(opened(store)))
+    for number in range(2):
+        checkpoint.save(state(number), f"{place}/1", overwrite=True)
+        assert equal(checkpoint.load(f"{place}/1"), state(number))
+
+
 @pytest.mark.parametrize("right", ["remove_files", "token_of"])
 def test_a_save_needs_no_right_to_remove_or_to_read(place, monkeypatch, right):
     from forebay.checkpoint import marks
