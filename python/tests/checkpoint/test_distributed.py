@@ -12,8 +12,8 @@ from torch.distributed.checkpoint.planner import SavePlanner  # noqa: E402
 
 import forebay as fb  # noqa: E402
 from forebay import checkpoint  # noqa: E402
-from forebay.checkpoint import commit, parts  # noqa: E402
-from forebay.checkpoint.distributed import StorageReader, StorageWriter, writing  # noqa: E402
+from forebay.checkpoint import commit, layout, parts  # noqa: E402
+from forebay.checkpoint.distributed import StorageReader, StorageWriter, reading, writing  # noqa: E402
 
 
 def state():
@@ -46,8 +46,9 @@ def loaded(url, **arguments):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Blocks of 8 KiB, so that a tensor has several."""
+    """Blocks of 8 KiB, so that a tensor has several, and no record that is small."""
     monkeypatch.setattr(commit, "BLOCK", 8192)
+    monkeypatch.setattr(reading, "_SMALL", 0)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -184,6 +185,41 @@ def test_a_file_is_requested_before_the_one_before_it_has_arrived(tmp_path, smal
     assert_equal(found, saved)
     last = len(events) - 1 - events[::-1].index(("arrival", "__0_0.distcp"))
     assert events.index(("request", "__0_1.distcp")) < last
+
+
+def test_tensors_of_small_records_and_of_large_ones_may_share_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(commit, "BLOCK", 1 << 18)
+    large, small = torch.arange(1 << 19), torch.arange(100) + 7
+    saved = {"a": small, "b": large, "c": small + 1, "d": large + 1, "e": small + 2}
+    dcp.save(saved, storage_writer=StorageWriter(tmp_path / "1"))
+    memory = torch.zeros(2 << 19, dtype=torch.int64)
+    found = {
+        "a": memory[:100],
+        "b": memory[50 : 50 + (1 << 19)],
+        "c": memory[1000:1100],
+        "d": memory[500_000 : 500_000 + (1 << 19)],
+        "e": torch.zeros(100, dtype=torch.int64),
+    }
+    dcp.load(found, storage_reader=StorageReader(tmp_path / "1"))
+    assert_equal({"e": found["e"]}, {"e": saved["e"]})
+    # A later record overwrites an earlier one.
+    places = StorageReader(tmp_path / "1").read_metadata().storage_data
+    starts, expected = {"a": 0, "b": 50, "c": 1000, "d": 500_000}, torch.zeros_like(memory)
+    for index in sorted(places, key=lambda index: places[index].offset):
+        if index.fqn in starts:
+            expected[starts[index.fqn] :][: len(saved[index.fqn])] = saved[index.fqn]
+    assert torch.equal(memory, expected)
+
+
+def test_small_records_are_read_without_a_search_for_their_places(tmp_path, monkeypatch):
+    found = []
+    monkeypatch.setattr(reading, "Layout", lambda file: found.append(file) or layout.Layout(file))
+    saved = {"small": torch.ones(1 << 17), "large": torch.ones(1 << 20)}
+    dcp.save(saved, storage_writer=StorageWriter(tmp_path / "1"))
+    into = {name: torch.zeros_like(tensor) for name, tensor in saved.items()}
+    dcp.load(into, storage_reader=StorageReader(tmp_path / "1"))
+    assert_equal(into, saved)
+    assert len(found) == 1
 
 
 def test_prefixes_spread_the_files(place):

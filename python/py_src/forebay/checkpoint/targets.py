@@ -29,7 +29,7 @@ class Targets:
     """Targets of the tensors of one load."""
 
     def __init__(self) -> None:
-        self._earlier = _Ranges()
+        self._earlier, self._expected = _Ranges(), _Ranges()
 
     def of(self, places: Iterable[tuple[int, Any, Any]]) -> list[Target]:
         """Returns the targets of tensors, in the order of the part. Those of the calls before may be in flight: they are
@@ -53,6 +53,15 @@ class Targets:
         for place in made:
             self._earlier.add(place.memory)
         return [place.target() for place in sorted(made, key=lambda place: place.begin)]
+
+
+    def expect(self, into: Any) -> None:
+        """Notes that bytes will arrive in the memory of a tensor."""
+        self._expected.add(_addresses(into))
+
+    def are_expected_in(self, into: Any) -> bool:
+        """Returns true if bytes that were noted are for some of the memory of a tensor."""
+        return self._expected.overlap(_addresses(into))
 
 
 class _Ranges:
@@ -91,8 +100,7 @@ class _Place:
         self._saved, self._into = saved, into.detach()
         self.length = _span(saved)
         self.begin = at + saved.storage_offset() * saved.element_size()
-        start = into.data_ptr() if _is_plain(into) else 0
-        self.memory = range(start, start + _span(into)) if start else range(0)
+        self.memory = _addresses(into) if _is_plain(into) else range(0)
         self.is_alike = bool(self.memory) and _is_alike(saved, into)
 
     def target(self) -> Target:
@@ -113,6 +121,14 @@ class _Place:
             self._into.copy_(saved)
 
         return Target(self.begin, self.begin + self.length, make, done)
+
+
+def _addresses(tensor: Any) -> range:
+    """Returns the addresses of the memory of a tensor, which differ between devices; none if it has no memory of this kind."""
+    import torch
+
+    start = tensor.data_ptr() if tensor.layout is torch.strided and not tensor.is_meta else 0
+    return range(start, start + _span(tensor)) if start else range(0)
 
 
 def _span(tensor: Any) -> int:

@@ -37,6 +37,9 @@ _ENDS = 16
 """Blocks with ends of tensors that are read before the tensors of a group are fetched. Those of two groups are in memory, and
 those of groups before in the window: less than 512 MiB. All other blocks of a group arrive in the tensors."""
 
+_SMALL = 1 << 20
+"""Bytes of a record that is read at once. For a smaller one, finding its places takes longer than copying it."""
+
 _TABLE = 16 << 10
 """Bytes at the end of a record that have its table. torch looks for it in the last 4 KiB, and it has a few records."""
 
@@ -146,8 +149,12 @@ class _Load:
         loaded: list[tuple[ReadItem, Any]] = []
         for record in group.records:
             self._place(group.opened, record, places, loaded)
-        group.opened.direct.request(self._targets.of(places), self._blocks)
+        self._request(group.opened, places)
         self._blocks.then(lambda: self._commit(loaded))
+
+    def _request(self, opened: Opened, places: list[tuple[int, Any, Any]]) -> None:
+        opened.direct.request(self._targets.of(places), self._blocks)
+        places.clear()
 
     def _commit(self, loaded: Iterable[tuple[ReadItem, Any]]) -> None:
         for item, target in loaded:
@@ -165,7 +172,7 @@ class _Load:
         view = opened.table(range(info.offset, info.offset + info.length))
         descriptors = info.transform_descriptors or ()
         is_tensor = items[0].type != LoadItemType.BYTE_IO
-        if is_tensor and not descriptors:
+        if is_tensor and not descriptors and info.length > _SMALL:
             with contextlib.suppress(NoLayout):
                 layout = Layout(view)
                 at = layout.place(layout.object)
@@ -175,6 +182,7 @@ class _Load:
                         target.copy_(piece)
                     else:
                         places.append((info.offset + at, piece, target))
+                        self._targets.expect(target)
                     loaded.append((item, target))
                 return
         view.seek(0)
@@ -184,12 +192,14 @@ class _Load:
             for item in items:
                 self._planner.load_bytes(item, io.BytesIO(content))
             return
-        # Requests in flight may be for the same memory, which this overwrites at once.
-        self._blocks.drain()
-        stream = stream if stream.seekable() else io.BytesIO(stream.read(-1))
-        tensor = torch.load(stream, map_location="cpu", weights_only=True)
+        is_read = not stream.seekable() or info.length <= _SMALL
+        tensor = torch.load(io.BytesIO(stream.read(-1)) if is_read else stream, map_location="cpu", weights_only=True)
         for item in items:
             piece, target = self._pieces(tensor, item)
+            if self._targets.are_expected_in(target):
+                # The copy is later than they are.
+                self._request(opened, places)
+                self._blocks.drain()
             target.copy_(piece)
             loaded.append((item, target))
 
