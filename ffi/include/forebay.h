@@ -316,9 +316,16 @@ void forebay_string_free(char *string);
 //   type of the ids in a column of bytes; `truncate` (false), keep the first ids of a longer sample.
 // * `length`: number of elements of an array along its first dimension; `stored` (null), their type in a column of
 //   bytes, which are counted without it.
-// * `array`: `dtype` (null: the column's).
-// * `text`, `json`, `bytes`: the stored value.
-// * `joint`: `fields`, images and masks as above, which share their random draws.
+// * `array`: `dtype` (null: the column's); `shape` (null: the column's). Columns of bytes are files of numpy.
+// * `text`, `bytes`: the stored value.
+// * `json`: a value inside a document; `path` (null: the document), such as "meta.boxes[0]", or a list of keys and
+//   places; `dtype` (null: "str", "json" for the document), that of numbers, or "json", any value as text; `shape`
+//   (null) of nested lists of numbers, with null for lengths that differ from sample to sample.
+//
+// `scalar`, `array`, `text`, `bytes` and `json` have a `default` (null: none), the value of samples that lack it: a
+// number, "nan", text, or nested lists; bytes are a list of numbers.
+//
+// A field `joint` has `fields`, images and masks as above, which share their random draws.
 //
 // An operation is an object with its `op`; sizes are `[height, width]` in pixels:
 //

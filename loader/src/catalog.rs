@@ -15,7 +15,7 @@ use crate::cache::{CacheGroup, check_limit, disk_bytes};
 use crate::config::LoaderConfig;
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
-use crate::format::{Layout, Shard};
+use crate::format::{ColumnUse, Layout, Shard, ShardFormat};
 use crate::order::{DataSetShape, ShardId};
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
@@ -55,7 +55,7 @@ impl Catalog {
         let opened = opener.open_all()?;
         check_cache_limit(config.cache_limit, &opened)?;
         let mut catalog = Self::assemble(opened, config.cache_limit, config.allow_unsafe_types, stats)?;
-        catalog.project(config.fields.as_deref());
+        catalog.project(config.fields.as_deref())?;
         Ok(catalog)
     }
 
@@ -104,13 +104,37 @@ impl Catalog {
     }
 
     /// Reduces layouts of which some samples lack columns to the columns of `fields`.
-    fn project(&mut self, fields: Option<&[(String, FieldSpec)]>) {
-        let wanted = fields.map(|fields| fields.iter().flat_map(|(_, field)| field.columns()).collect::<Vec<_>>());
+    fn project(&mut self, fields: Option<&[(String, FieldSpec)]>) -> Result<()> {
+        let wanted = fields.map(columns_of);
+        for column in wanted.iter().flatten().filter(|column| column.has_default) {
+            self.check_known(column.name)?;
+        }
         for layout in &mut self.layouts {
             if let Some(projected) = layout.projected(wanted.as_deref()) {
                 *layout = Arc::new(projected);
             }
         }
+        Ok(())
+    }
+
+    /// Reports a column that no shard is known to have: a mistyped name would give every sample the default.
+    fn check_known(&self, name: &str) -> Result<()> {
+        if self.layouts.iter().any(|layout| layout.has_column(name)) {
+            return Ok(());
+        }
+        let mut known: Vec<_> = self.layouts.iter().flat_map(|layout| &layout.columns).map(|c| &*c.name).collect();
+        known.sort_unstable();
+        known.dedup();
+        let known = known.join(", ");
+        // Counts of other programs do not have the fields of all samples.
+        if self.layouts.iter().any(|layout| matches!(layout.format, ShardFormat::Tar { .. })) {
+            log::warn!(
+                "no sample is known to have the column {name}, so the default may replace it in all: columns {known}"
+            );
+            return Ok(());
+        }
+        let message = "the data set has no such column, so all samples would have the field's default";
+        Err(Error::config(message).with("column", name).with("columns", known))
     }
 
     /// Samples per shard and stream.
@@ -166,6 +190,18 @@ impl Catalog {
         let shards = self.streams.iter().flat_map(|s| &s.index.shards);
         shards.map(Shard::fetch_bytes).max().unwrap_or(0)
     }
+}
+
+/// Returns the columns that `fields` read.
+fn columns_of(fields: &[(String, FieldSpec)]) -> Vec<ColumnUse<'_>> {
+    let mut columns: Vec<ColumnUse<'_>> = Vec::new();
+    for (name, has_default) in fields.iter().flat_map(|(_, field)| field.columns()) {
+        match columns.iter_mut().find(|column| column.name == name) {
+            Some(column) => column.has_default &= has_default,
+            None => columns.push(ColumnUse { name, has_default }),
+        }
+    }
+    columns
 }
 
 /// Checks that `limit` holds all indexes and the largest shard.

@@ -86,6 +86,10 @@ def folder(tmp_path, monkeypatch):
             label = tarfile.TarInfo(f"{number:04}.cls")
             label.size = 1
             tar.addfile(label, io.BytesIO(b"%d" % (number % CLASSES)))
+            if number % 3:
+                caption = tarfile.TarInfo(f"{number:04}.json")
+                caption.size = 18
+                tar.addfile(caption, io.BytesIO(b'{"caption": "%03d"}' % number))
     for seed, name in enumerate(["corpus", "a", "b"]):
         pathlib.Path("data").mkdir(exist_ok=True)
         megatron_files.write(f"data/{name}_text_document", megatron_files.random_documents(seed, 200))

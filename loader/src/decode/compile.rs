@@ -1,18 +1,26 @@
-//! Compilation of the user's fields to a [`FieldPlan`]. Everything is checked here, before any thread starts.
+//! Compilation of the user's fields to a [`FieldPlan`]. Everything is checked here, before any thread starts: the operations
+//! of pictures in `ops`, the values of JSON documents in `json`.
+
+mod json;
+mod ops;
 
 use std::sync::Arc;
 
+use super::default::{default_row, type_of};
 use super::draw::FieldDraws;
-use super::field::{FieldSpec, Op, ResizeTo};
-use super::geometry::{PIXELS_MAX, Size, padded, resize_to};
+use super::field::{FieldSpec, Op};
 use super::image::{ImageField, ReadOptions};
+use super::json_value::JsonForm;
 use super::normalise::PictureWriter;
 use super::numeric;
 use super::pixels::Content;
-use super::plan::{FieldPlan, NumberSource, Output, RowShape, Step, TokenSource, Work};
+use super::plan::{ArraySource, FieldPlan, NumberSource, Output, RowShape, Step, Work};
+use super::ragged::elements;
 use crate::error::{Context, Error, Result};
 use crate::format::Column;
 use crate::format::encoding::{DType, Encoding};
+use json::json_value;
+use ops::{CheckedOps, MeanAndStd};
 
 impl FieldPlan {
     /// Compiles `fields` for a data set with `columns`. Without fields every column becomes an output with its own name:
@@ -47,10 +55,45 @@ impl FieldPlan {
         if self.outputs.iter().any(|o| o.name == name) {
             return Err(Error::config("two outputs have the same name").with("field", name));
         }
-        let (column, work, dtype, shape) = self.compile_field(spec, draws).context("field", || name)?;
-        self.outputs.push(Output { name: name.to_owned(), dtype, shape });
-        self.steps.push(Step { column, work });
+        let (column, work, dtype, shape) = match self.absent(spec) {
+            Some((work, dtype, shape)) => (None, work, dtype, shape),
+            None => {
+                let (column, work, dtype, shape) = self.compile_field(spec, draws).context("field", || name)?;
+                (Some(column), work, dtype, shape)
+            }
+        };
+        let output = Output { name: name.to_owned(), dtype, shape };
+        let form = match (&work, spec) {
+            (Work::Json(value), _) => Some(value.form()),
+            (_, FieldSpec::Json { .. }) => Some(&JsonForm::Json),
+            _ => None,
+        };
+        let default = spec.default().map(|default| default_row(default, &output, form)).transpose();
+        let default = default.context("field", || name)?;
+        self.outputs.push(output);
+        self.steps.push(Step { column, work, default });
         Ok(())
+    }
+
+    /// Returns the field `spec` of a layout without its column, if its default has a type: all samples then have it.
+    fn absent(&self, spec: &FieldSpec) -> Option<(Work, DType, RowShape)> {
+        let default = spec.default()?;
+        if spec.columns().iter().any(|(column, _)| self.columns.iter().any(|known| known.name == *column)) {
+            return None;
+        }
+        Some(match spec {
+            FieldSpec::Scalar { dtype, .. } => {
+                let dtype = dtype.unwrap_or_else(|| type_of(default));
+                (Work::Bytes, dtype, RowShape::Fixed(Vec::new()))
+            }
+            FieldSpec::Array { dtype: Some(dtype), shape, .. } => {
+                (Work::Bytes, *dtype, shape.clone().map_or(RowShape::RaggedArray, RowShape::Fixed))
+            }
+            FieldSpec::Text { .. } => (Work::Text, DType::UInt8, RowShape::Text),
+            FieldSpec::Bytes { .. } => (Work::Bytes, DType::UInt8, RowShape::Bytes),
+            FieldSpec::Json { path, dtype, shape, .. } => json_value(path.as_ref(), *dtype, shape.as_deref()).ok()?,
+            _ => return None,
+        })
     }
 
     fn compile_field(&self, spec: &FieldSpec, draws: FieldDraws) -> Result<(usize, Work, DType, RowShape)> {
@@ -71,7 +114,7 @@ impl FieldPlan {
                 };
                 self.compile_picture(column, ops, draws, Content::Labels, ReadOptions::default(), writer)?
             }
-            FieldSpec::Scalar { column, dtype } => {
+            FieldSpec::Scalar { column, dtype, .. } => {
                 let (index, column) = self.find_column(column)?;
                 let source = number_source(column)
                     .ok_or_else(|| unsuitable_column(column, "a Scalar field needs a column of numbers"))?;
@@ -82,8 +125,9 @@ impl FieldPlan {
             FieldSpec::Tokens { column, length, dtype, pad, stored, truncate } => {
                 let (index, column) = self.find_column(column)?;
                 let source = match &column.encoding {
-                    Encoding::Array(kind) => TokenSource::Array(kind.clone()),
-                    Encoding::Bytes => TokenSource::Bytes(stored.ok_or_else(|| {
+                    Encoding::Array(kind) => ArraySource::Array(kind.clone()),
+                    Encoding::Npy => ArraySource::Npy,
+                    Encoding::Bytes => ArraySource::Bytes(stored.ok_or_else(|| {
                         unsuitable_column(column, "a bytes column has no element type: pass e.g. stored=\"uint16\"")
                     })?),
                     _ => return Err(unsuitable_column(column, "a Tokens field needs an ndarray or bytes column")),
@@ -105,32 +149,63 @@ impl FieldPlan {
             FieldSpec::Length { column, stored } => {
                 let (index, column) = self.find_column(column)?;
                 let source = match &column.encoding {
-                    Encoding::Array(kind) => TokenSource::Array(kind.clone()),
-                    Encoding::Bytes => TokenSource::Bytes(stored.unwrap_or(DType::UInt8)),
+                    Encoding::Array(kind) => ArraySource::Array(kind.clone()),
+                    Encoding::Npy => ArraySource::Npy,
+                    Encoding::Bytes => ArraySource::Bytes(stored.unwrap_or(DType::UInt8)),
                     _ => return Err(unsuitable_column(column, "a Length field needs an ndarray or bytes column")),
                 };
                 (index, Work::Length { source }, DType::Int64, RowShape::Fixed(Vec::new()))
             }
-            FieldSpec::Array { column, dtype } => {
+            FieldSpec::Array { column, dtype, shape, default } => {
                 let (index, column) = self.find_column(column)?;
-                let Encoding::Array(kind) = &column.encoding else {
-                    return Err(unsuitable_column(column, "an Array field needs an ndarray column"));
+                let (source, own_dtype, own_shape) = match &column.encoding {
+                    Encoding::Array(kind) => (ArraySource::Array(kind.clone()), kind.dtype(), kind.shape()),
+                    Encoding::Npy | Encoding::Bytes => (ArraySource::Npy, None, None),
+                    _ => {
+                        let message = "an Array field needs a column of arrays: ndarray, or files of numpy";
+                        return Err(unsuitable_column(column, message));
+                    }
                 };
-                let out = dtype.or(kind.dtype()).unwrap_or(DType::UInt8);
-                let shape = match kind.shape() {
-                    Some(shape) => RowShape::Fixed(shape.to_vec()),
-                    None => RowShape::RaggedArray,
-                };
-                (index, Work::Array { kind: kind.clone(), dtype: *dtype }, out, shape)
+                let known = dtype.or(own_dtype);
+                if let (Some(own), Some(shape)) = (own_shape, shape.as_deref())
+                    && own != shape
+                {
+                    return Err(unsuitable_column(column, "`shape` of an Array is not that of the column"));
+                }
+                if known.is_none() && (shape.is_some() || default.is_some()) {
+                    return Err(Error::config("the arrays may have any type: name the `dtype` of the Array"));
+                }
+                let fixed = shape.as_deref().or(own_shape);
+                if let Some(shape) = fixed
+                    && elements(shape).and_then(|n| n.checked_mul(8)).is_none_or(|bytes| bytes > isize::MAX as usize)
+                {
+                    return Err(Error::config("`shape` of an Array is too large").with("shape", format!("{shape:?}")));
+                }
+                let row = fixed.map_or(RowShape::RaggedArray, |shape| RowShape::Fixed(shape.to_vec()));
+                let work = Work::Array { source, dtype: *dtype, shape: shape.clone() };
+                (index, work, known.unwrap_or(DType::UInt8), row)
             }
-            FieldSpec::Text { column } | FieldSpec::Json { column } => {
+            FieldSpec::Text { column, .. } => {
                 let (index, column) = self.find_column(column)?;
                 if !is_text(column) {
                     return Err(unsuitable_column(column, "a Text field needs a column of strings; Bytes takes any"));
                 }
                 (index, Work::Text, DType::UInt8, RowShape::Text)
             }
-            FieldSpec::Bytes { column } => (self.find_column(column)?.0, Work::Bytes, DType::UInt8, RowShape::Bytes),
+            FieldSpec::Json { column, path, dtype, shape, .. } => {
+                let (index, column) = self.find_column(column)?;
+                if !is_text(column) && column.encoding != Encoding::Bytes {
+                    return Err(unsuitable_column(
+                        column,
+                        "a Json field needs a column of JSON documents, text or bytes",
+                    ));
+                }
+                let (work, dtype, shape) = json_value(path.as_ref(), *dtype, shape.as_deref())?;
+                (index, work, dtype, shape)
+            }
+            FieldSpec::Bytes { column, .. } => {
+                (self.find_column(column)?.0, Work::Bytes, DType::UInt8, RowShape::Bytes)
+            }
             FieldSpec::Joint { .. } => return Err(Error::config("a Joint field cannot hold another Joint")),
         })
     }
@@ -261,86 +336,14 @@ fn default_field(column: &Column) -> FieldSpec {
     let name = column.name.clone();
     match column.encoding {
         Encoding::Int | Encoding::Scalar(_) | Encoding::StrInt | Encoding::StrFloat => {
-            FieldSpec::Scalar { column: name, dtype: None }
+            FieldSpec::Scalar { column: name, dtype: None, default: None }
         }
-        Encoding::Array(_) => FieldSpec::Array { column: name, dtype: None },
-        Encoding::Str | Encoding::Json | Encoding::StrDecimal => FieldSpec::Text { column: name },
-        _ => FieldSpec::Bytes { column: name },
-    }
-}
-
-/// Mean and standard deviation per channel.
-type MeanAndStd = ([f32; 3], [f32; 3]);
-
-/// Size that every picture has at least.
-const SIZE_MIN: Size = Size { w: 1, h: 1 };
-
-/// Results of operations whose arguments have been checked.
-struct CheckedOps {
-    /// Size of the result, if it does not depend on the picture.
-    size: Option<Size>,
-    normalise: Option<MeanAndStd>,
-    is_grey: bool,
-}
-
-impl CheckedOps {
-    fn new(ops: &[Op]) -> Result<Self> {
-        let (mut size, mut normalise, mut is_grey) = (None, None, false);
-        for op in ops {
-            if normalise.is_some() {
-                return Err(Error::config("Normalize must be the last operation"));
-            }
-            match op {
-                Op::RandomResizedCrop { size: [h, w], scale, ratio } => {
-                    let is_range = |r: &[f64; 2]| r[0] > 0.0 && r[0] <= r[1] && r[1].is_finite();
-                    if !is_range(scale) || scale[1] > 1.0 || !is_range(ratio) {
-                        return Err(Error::config(
-                            "RandomResizedCrop needs 0 < scale[0] <= scale[1] <= 1 and 0 < ratio[0] <= ratio[1]",
-                        )
-                        .with("scale", format!("{scale:?}"))
-                        .with("ratio", format!("{ratio:?}")));
-                    }
-                    size = Some(Size { w: *w, h: *h });
-                }
-                Op::Resize { size: to } => {
-                    let least = resize_to(size.unwrap_or(SIZE_MIN), *to);
-                    check_size(least)?;
-                    size = match (to, size) {
-                        (ResizeTo::Short(_), None) => None,
-                        _ => Some(least),
-                    };
-                }
-                Op::CenterCrop { size: [h, w] } | Op::RandomCrop { size: [h, w], .. } => {
-                    size = Some(Size { w: *w, h: *h })
-                }
-                Op::Pad { padding } => {
-                    check_size(padded(size.unwrap_or(SIZE_MIN), *padding).size)?;
-                    size = size.map(|size| padded(size, *padding).size);
-                }
-                Op::Grayscale => is_grey = true,
-                Op::RandomHorizontalFlip { p } => {
-                    if !(0.0..=1.0).contains(p) {
-                        return Err(Error::config("RandomHorizontalFlip needs a probability from 0 to 1").with("p", p));
-                    }
-                }
-                Op::Normalize { mean, std } => normalise = Some((*mean, *std)),
-            }
-            if let Some(size) = size {
-                check_size(size)?;
-            }
+        Encoding::Array(_) | Encoding::Npy => {
+            FieldSpec::Array { column: name, dtype: None, shape: None, default: None }
         }
-        Ok(Self { size, normalise, is_grey })
+        Encoding::Str | Encoding::Json | Encoding::StrDecimal => FieldSpec::Text { column: name, default: None },
+        _ => FieldSpec::Bytes { column: name, default: None },
     }
-}
-
-fn check_size(size: Size) -> Result<()> {
-    if !(1..=PIXELS_MAX).contains(&size.pixels()) {
-        return Err(Error::config("a picture's size must be at least 1 x 1 and within the limit")
-            .with("width", size.w)
-            .with("height", size.h)
-            .with("pixels_max", PIXELS_MAX));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

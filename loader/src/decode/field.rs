@@ -3,8 +3,10 @@
 //! The types mirror the JSON document of the bindings: `{"kind": "image", "column": "image", "ops": [...]}`.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::format::encoding::DType;
+use crate::format::json::PathPart;
 
 /// One output, or several that share random draws.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +55,9 @@ pub enum FieldSpec {
         /// Type of the output. Default: the column's.
         #[serde(default)]
         dtype: Option<DType>,
+        /// Number of samples without the column; `"nan"`, `"inf"` and `"-inf"` as text. Without it they are errors.
+        #[serde(default)]
+        default: Option<Value>,
     },
     /// A sequence of token ids of fixed length.
     Tokens {
@@ -81,28 +86,53 @@ pub enum FieldSpec {
         #[serde(default)]
         stored: Option<DType>,
     },
-    /// An `ndarray`: a tensor per batch when the encoding fixes the shape, else a list of arrays.
+    /// An `ndarray`, or numpy's file of one (`.npy`): a tensor per batch when the encoding or `shape` fixes the shape, else a
+    /// list of arrays.
     Array {
-        /// Name of the column.
+        /// The column; `bytes` are read as files of numpy.
         column: String,
-        /// Type of the output. Default: the column's.
+        /// Type of the output. Default: the column's, or the file's.
         #[serde(default)]
         dtype: Option<DType>,
+        /// Shape of every array; another one is an error.
+        #[serde(default)]
+        shape: Option<Vec<usize>>,
+        /// Array of samples without the column, as nested lists; one number fills a fixed shape.
+        #[serde(default)]
+        default: Option<Value>,
     },
     /// A string per sample.
     Text {
         /// Name of the column.
         column: String,
+        /// Text of samples without the column. Without it they are errors.
+        #[serde(default)]
+        default: Option<Value>,
     },
     /// The stored bytes per sample.
     Bytes {
         /// Name of the column.
         column: String,
+        /// Bytes of samples without the column, as a list of numbers. Without it they are errors.
+        #[serde(default)]
+        default: Option<Value>,
     },
-    /// A JSON document per sample, delivered as its text.
+    /// A value inside a JSON document per sample.
     Json {
-        /// Name of the column.
+        /// The column: `json`, text or `bytes`.
         column: String,
+        /// Path to the value, such as `"meta.boxes[0].label"`, or a list of keys and places in lists. Default: the document.
+        #[serde(default)]
+        path: Option<JsonPath>,
+        /// Type of the value. Default: the whole document as JSON, a value inside it as text.
+        #[serde(default)]
+        dtype: Option<JsonType>,
+        /// Lengths of nested lists of numbers, the outermost first; `null` for those that differ from sample to sample.
+        #[serde(default)]
+        shape: Option<Vec<Option<usize>>>,
+        /// Value of samples without the column or the value. Without it they are errors.
+        #[serde(default)]
+        default: Option<Value>,
     },
     /// Fields whose random operations share their draws: a picture and its mask. Each becomes a separate output.
     Joint {
@@ -112,8 +142,8 @@ pub enum FieldSpec {
 }
 
 impl FieldSpec {
-    /// Columns that the field reads.
-    pub fn columns(&self) -> Vec<&str> {
+    /// Columns that the field reads; true for those that a sample may lack.
+    pub fn columns(&self) -> Vec<(&str, bool)> {
         match self {
             Self::Image { column, .. }
             | Self::Mask { column, .. }
@@ -121,12 +151,96 @@ impl FieldSpec {
             | Self::Tokens { column, .. }
             | Self::Length { column, .. }
             | Self::Array { column, .. }
-            | Self::Text { column }
-            | Self::Bytes { column }
-            | Self::Json { column } => vec![column],
+            | Self::Text { column, .. }
+            | Self::Bytes { column, .. }
+            | Self::Json { column, .. } => vec![(column, self.default().is_some())],
             Self::Joint { fields } => fields.iter().flat_map(|(_, field)| field.columns()).collect(),
         }
     }
+
+    /// Value of samples that lack the field's.
+    pub(super) fn default(&self) -> Option<&Value> {
+        match self {
+            Self::Scalar { default, .. }
+            | Self::Array { default, .. }
+            | Self::Text { default, .. }
+            | Self::Bytes { default, .. }
+            | Self::Json { default, .. } => default.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// Path to a value of a JSON document.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a path is text such as \"meta.boxes[0].label\", or a list of keys and places in lists")]
+pub enum JsonPath {
+    /// Keys with dots between them, and places in lists in brackets.
+    Text(String),
+    /// Keys, which may have dots in them, and places in lists.
+    Parts(Vec<JsonPart>),
+}
+
+/// Part of a [`JsonPath`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a part of a path is a key, or a place in a list from 0")]
+pub enum JsonPart {
+    /// Place in a list, from 0.
+    Place(usize),
+    /// Key of an object.
+    Key(String),
+}
+
+impl JsonPath {
+    /// Returns the parts; `None` for text that is no path.
+    pub(super) fn parts(&self) -> Option<Vec<PathPart>> {
+        let Self::Text(text) = self else {
+            let Self::Parts(parts) = self else { return None };
+            let part = |part: &JsonPart| match part {
+                JsonPart::Place(place) => PathPart::Place(*place),
+                JsonPart::Key(key) => PathPart::Key(key.clone()),
+            };
+            return Some(parts.iter().map(part).collect());
+        };
+        let mut parts = Vec::new();
+        for (number, part) in text.split('.').enumerate() {
+            let (key, mut places) = part.split_at(part.find('[').unwrap_or(part.len()));
+            if !key.is_empty() {
+                parts.push(PathPart::Key(key.to_owned()));
+            } else if number > 0 || places.is_empty() {
+                return None;
+            }
+            while !places.is_empty() {
+                let (place, rest) = places.strip_prefix('[')?.split_once(']')?;
+                parts.push(PathPart::Place(place.parse().ok()?));
+                places = rest;
+            }
+        }
+        Some(parts)
+    }
+}
+
+/// Type of a value of a JSON document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "the type of a value of JSON is \"str\", \"json\" or that of a number, such as \"int64\""
+)]
+pub enum JsonType {
+    /// A number, or nested lists of numbers.
+    Number(DType),
+    /// Anything else.
+    Other(JsonText),
+}
+
+/// Type of a value of a JSON document that is delivered as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JsonText {
+    /// The text of a string.
+    Str,
+    /// Any value, as JSON.
+    Json,
 }
 
 fn uint8() -> DType {
@@ -259,6 +373,25 @@ mod tests {
         assert_eq!(fields[2].1, tokens);
         let again: Vec<(String, FieldSpec)> = serde_json::from_str(&serde_json::to_string(&fields).unwrap()).unwrap();
         assert_eq!(again, fields);
+    }
+
+    #[test]
+    fn a_path_is_keys_and_places() {
+        let (key, place) = (|key: &str| PathPart::Key(key.to_owned()), PathPart::Place);
+        for (json, parts) in [
+            (r#""caption""#, Some(vec![key("caption")])),
+            (r#""meta.boxes[0][1].label""#, Some(vec![key("meta"), key("boxes"), place(0), place(1), key("label")])),
+            (r#""[2].0""#, Some(vec![place(2), key("0")])),
+            (r#"["a.b", 0, "c[1]"]"#, Some(vec![key("a.b"), place(0), key("c[1]")])),
+            (r#""""#, None),
+            (r#""a..b""#, None),
+            (r#""a.[0]""#, None),
+            (r#""a[0""#, None),
+            (r#""a[-1]""#, None),
+            (r#""a[0]b""#, None),
+        ] {
+            assert_eq!(serde_json::from_str::<JsonPath>(json).unwrap().parts(), parts, "{json}");
+        }
     }
 
     #[test]

@@ -7,7 +7,9 @@
 //!   image   sniff -> size -> geometry (draws) -> jpeg | png | webp | pil, the region -> resize -> normalise -> row
 //!                  (oriented)                     (-> orientation)
 //!   number, tokens, array     numeric: checked conversion, ragged                                         -> row
+//!   json                      json_value: by its path, then as text, number or array                       -> row
 //!   text, bytes               copied                                                                      -> row
+//!   absent                    default                                                                     -> row
 //! ```
 //!
 //! Everything here is pure: the result is a function of the bytes, the plan and the [`DrawKey`]. A decoder owns its
@@ -35,11 +37,13 @@
 
 mod aligned;
 mod compile;
+mod default;
 pub mod draw;
 pub mod field;
 pub mod geometry;
 mod image;
 pub mod jpeg;
+mod json_value;
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(unused))]
 mod kernel;
 pub mod normalise;
@@ -59,7 +63,7 @@ pub mod webp;
 
 pub use crate::format::encoding::DType;
 pub use draw::{DRAWS_VERSION, DrawKey};
-pub use field::{FieldSpec, Op, PixelLayout, ResizeTo};
+pub use field::{FieldSpec, JsonPart, JsonPath, JsonText, JsonType, Op, PixelLayout, ResizeTo};
 pub use image::PictureCounts;
 pub use normalise::PictureForm;
 pub use plan::{FieldPlan, Output, RowShape, StoredColumn};

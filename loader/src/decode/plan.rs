@@ -1,6 +1,7 @@
 //! Compiled fields of a data set: outputs, and the work per sample.
 
 use super::image::ImageField;
+use super::json_value::JsonValue;
 use super::normalise::PictureForm;
 use super::ragged::elements;
 use crate::format::Column;
@@ -62,11 +63,13 @@ pub(super) enum NumberSource {
     Text(DType),
 }
 
-/// Stored form of tokens.
+/// Stored form of an array or of tokens.
 #[derive(Debug)]
-pub(super) enum TokenSource {
+pub(super) enum ArraySource {
     /// An array.
     Array(ArrayType),
+    /// A file of numpy.
+    Npy,
     /// Elements of this type, without a header.
     Bytes(DType),
 }
@@ -75,11 +78,12 @@ pub(super) enum TokenSource {
 pub(super) enum Work {
     Image(ImageField),
     Scalar { source: NumberSource, dtype: DType },
-    Tokens { source: TokenSource, length: usize, dtype: DType, pad: Option<i64>, truncate: bool },
-    Length { source: TokenSource },
-    Array { kind: ArrayType, dtype: Option<DType> },
+    Tokens { source: ArraySource, length: usize, dtype: DType, pad: Option<i64>, truncate: bool },
+    Length { source: ArraySource },
+    Array { source: ArraySource, dtype: Option<DType>, shape: Option<Vec<usize>> },
     Text,
     Bytes,
+    Json(JsonValue),
 }
 
 impl Work {
@@ -93,18 +97,22 @@ impl Work {
         };
         match self {
             Self::Bytes => true,
-            Self::Array { kind, dtype } => fixed(kind, *dtype),
-            Self::Tokens { source: TokenSource::Array(kind), dtype, .. } => fixed(kind, Some(*dtype)),
-            Self::Tokens { source: TokenSource::Bytes(stored), dtype, .. } => as_stored(*stored, *dtype),
-            Self::Image(_) | Self::Scalar { .. } | Self::Length { .. } | Self::Text => false,
+            Self::Array { source: ArraySource::Array(kind), dtype, .. } => fixed(kind, *dtype),
+            Self::Tokens { source: ArraySource::Array(kind), dtype, .. } => fixed(kind, Some(*dtype)),
+            Self::Tokens { source: ArraySource::Bytes(stored), dtype, .. } => as_stored(*stored, *dtype),
+            Self::Array { .. } | Self::Tokens { source: ArraySource::Npy, .. } => false,
+            Self::Image(_) | Self::Scalar { .. } | Self::Length { .. } | Self::Text | Self::Json(_) => false,
         }
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Step {
-    pub(super) column: usize,
+    /// Number of the column; `None` for a field whose default is the value of all samples of this layout.
+    pub(super) column: Option<usize>,
     pub(super) work: Work,
+    /// Row of samples that lack the value.
+    pub(super) default: Option<Vec<u8>>,
 }
 
 /// The fields of a data set, compiled.
@@ -148,8 +156,9 @@ impl FieldPlan {
     /// Returns the outputs whose rows are a column's stored bytes, and these columns, which no other output needs.
     fn copies(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.steps.iter().enumerate().filter_map(|(output, step)| {
+            let column = step.column?;
             let is_alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
-            (is_alone && step.work.is_copy()).then_some((output, step.column))
+            (is_alone && step.work.is_copy()).then_some((output, column))
         })
     }
 

@@ -2,34 +2,44 @@
 
 use std::sync::Arc;
 
+use super::default;
 use super::draw::DrawKey;
 use super::image::{ImageDecoder, PictureCounts};
+use super::json_value::JsonScratch;
 use super::numeric;
-use super::plan::{FieldPlan, NumberSource, TokenSource, Work};
+use super::plan::{ArraySource, FieldPlan, NumberSource, Step, Work};
 use super::ragged::start_ragged;
 use super::row::Row;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::encoding::{ArrayType, DType};
+use crate::format::encoding::{DType, NpyArray};
 
 /// Decoder of one thread for a [`FieldPlan`]. It keeps its memory from sample to sample: after the largest sample,
 /// JPEGs, numbers, text and bytes allocate nothing here.
 pub struct SampleDecoder {
     plan: Arc<FieldPlan>,
     images: ImageDecoder,
-    /// Shape of the current array.
+    scratch: ValueScratch,
+}
+
+/// Memory for the current array or value of JSON.
+#[derive(Default)]
+struct ValueScratch {
     shape: Vec<usize>,
+    /// Elements that are stored in another order.
+    values: Vec<u8>,
+    json: JsonScratch,
 }
 
 impl FieldPlan {
     /// Makes a decoder for one thread.
     pub fn decoder(self: &Arc<Self>) -> SampleDecoder {
-        SampleDecoder { plan: Arc::clone(self), images: ImageDecoder::default(), shape: Vec::new() }
+        SampleDecoder { plan: Arc::clone(self), images: ImageDecoder::default(), scratch: ValueScratch::default() }
     }
 }
 
 impl SampleDecoder {
-    /// Decodes one sample. `column` returns a column's stored bytes by its number in the index, and is called for the
-    /// plan's columns; `rows` are in the order of [`FieldPlan::outputs`]. After a failure the rows' contents are
+    /// Decodes one sample. `column` returns a column's stored bytes by its number in the index, `None` if the sample lacks
+    /// it, and is called for the plan's columns; `rows` are in the order of [`FieldPlan::outputs`]. After a failure the rows' contents are
     /// unspecified.
     ///
     /// `index` returns the entry of a column in the shard's value index; it may be empty. For a JPEG it is the row
@@ -37,7 +47,7 @@ impl SampleDecoder {
     ///
     /// # Errors
     /// [`crate::ErrorKind::Decode`] or [`crate::ErrorKind::Unsupported`] for a bad sample, with field and column;
-    /// [`crate::ErrorKind::Internal`] for rows and columns that are not the plan's.
+    /// [`crate::ErrorKind::Internal`] for rows that are not the plan's.
     pub fn decode<'c, 'i, 'r>(
         &mut self,
         column: impl Fn(usize) -> Option<&'c [u8]>,
@@ -45,16 +55,22 @@ impl SampleDecoder {
         key: DrawKey,
         rows: impl IntoIterator<Item = Row<'r>>,
     ) -> Result<()> {
-        let Self { plan, images, shape } = self;
-        let mismatch = || Error::internal("the sample does not have the plan's columns and rows");
+        let Self { plan, images, scratch } = self;
+        let mismatch = || Error::internal("the sample does not have the plan's rows");
         let mut rows = rows.into_iter();
         images.start_sample();
         for (step, output) in plan.steps.iter().zip(plan.outputs()) {
-            let bytes = column(step.column).ok_or_else(mismatch)?;
             let mut row = rows.next().ok_or_else(mismatch)?;
-            decode_step(&step.work, bytes, index(step.column), key, &mut row, images, shape)
-                .context("column", || &plan.columns()[step.column].name)
-                .context("field", || &output.name)?;
+            let decoded = match step.column {
+                None => default_of(step).and_then(|value| default::write(value, &mut row)),
+                Some(number) => match (column(number), &row) {
+                    (_, Row::Filled) => Ok(()),
+                    (Some(bytes), _) => decode_step(step, bytes, index(number), key, &mut row, images, scratch),
+                    (None, _) => default_of(step).and_then(|value| default::write(value, &mut row)),
+                }
+                .context("column", || &plan.columns()[number].name),
+            };
+            decoded.context("field", || &output.name)?;
         }
         if rows.next().is_some() { Err(mismatch()) } else { Ok(()) }
     }
@@ -74,7 +90,7 @@ impl SampleDecoder {
         images.start_sample();
         images
             .decode(file, &[], field, key, &mut Row::Fixed(row))
-            .context("column", || &plan.columns()[step.column].name)
+            .context("column", || step.column.map_or("", |column| &plan.columns()[column].name))
             .context("field", || &named.name)
     }
 
@@ -84,20 +100,26 @@ impl SampleDecoder {
     }
 }
 
+/// Returns the row of a sample that lacks the value.
+fn default_of(step: &Step) -> Result<&[u8]> {
+    step.default.as_deref().ok_or_else(|| {
+        Error::decode(
+            "the sample does not have the value: give the field a `default`, or leave such samples out with on_error=\"skip\"",
+        )
+    })
+}
+
 /// Decodes a stored value, with its entry in the shard's value index, into `row`.
 fn decode_step(
-    work: &Work,
+    step: &Step,
     bytes: &[u8],
     index: &[u8],
     key: DrawKey,
     row: &mut Row<'_>,
     images: &mut ImageDecoder,
-    shape: &mut Vec<usize>,
+    scratch: &mut ValueScratch,
 ) -> Result<()> {
-    if let Row::Filled = row {
-        return Ok(());
-    }
-    match work {
+    match &step.work {
         Work::Image(field) => images.decode(bytes, index, field, key, row),
         Work::Scalar { source, dtype } => {
             let out = row.fixed(dtype.size())?;
@@ -107,27 +129,40 @@ fn decode_step(
             }
         }
         Work::Tokens { source, length, dtype, pad, truncate } => {
-            let (from, mut values) = match source {
-                TokenSource::Array(kind) => read_array(kind, bytes, shape)?,
-                TokenSource::Bytes(stored) => (*stored, bytes),
-            };
+            let ValueScratch { shape, values: side, .. } = scratch;
+            let (from, mut values) = read_array(source, bytes, shape, side)?;
             if *truncate {
                 values = &values[..values.len().min(length * from.size())];
             }
             write_tokens(values, from, row.fixed(length * dtype.size())?, *dtype, *pad)
         }
         Work::Length { source } => {
+            let ValueScratch { shape, values: side, .. } = scratch;
             let length = match source {
-                TokenSource::Array(kind) => {
-                    kind.read(bytes, shape).map_err(|e| e.of_kind(ErrorKind::Decode))?;
+                ArraySource::Bytes(stored) => bytes.len() / stored.size(),
+                source => {
+                    read_values(source, bytes, shape, side)?;
                     *shape.first().ok_or_else(|| Error::decode("the array has no dimensions, so it has no length"))?
                 }
-                TokenSource::Bytes(stored) => bytes.len() / stored.size(),
             };
             numeric::fill(length as i64, row.fixed(size_of::<i64>())?, DType::Int64)
         }
-        Work::Array { kind, dtype } => {
-            let (from, values) = read_array(kind, bytes, shape)?;
+        Work::Array { source, dtype, shape: fixed } => {
+            let ValueScratch { shape, values: side, .. } = scratch;
+            let (from, values) = match source {
+                ArraySource::Array(_) => read_array(source, bytes, shape, side)?,
+                // numpy's files may have no dimensions or no elements.
+                source => read_values(source, bytes, shape, side)?,
+            };
+            if let Some(fixed) = fixed
+                && fixed != shape
+            {
+                return Err(Error::decode(
+                    "the array has another shape than the field: leave `shape` out for a list of arrays",
+                )
+                .with("shape", format!("{shape:?}"))
+                .with("expected", format!("{fixed:?}")));
+            }
             let to = dtype.unwrap_or(from);
             let out = match row {
                 Row::Fixed(out) => &mut **out,
@@ -136,6 +171,10 @@ fn decode_step(
             };
             numeric::convert(values, from, out, to)
         }
+        Work::Json(field) => match field.find(bytes)? {
+            Some(value) => field.write(value, row, &mut scratch.json),
+            None => default::write(default_of(step)?, row),
+        },
         Work::Text => {
             if let Err(e) = std::str::from_utf8(bytes) {
                 return Err(Error::decode("the text is not UTF-8").with("byte", e.valid_up_to()));
@@ -147,12 +186,45 @@ fn decode_step(
 }
 
 /// Reads a stored array of at least one dimension and one element; flat arrays, such as documents of tokens, may be empty.
-fn read_array<'a>(kind: &ArrayType, bytes: &'a [u8], shape: &mut Vec<usize>) -> Result<(DType, &'a [u8])> {
-    let (dtype, values) = kind.read(bytes, shape).map_err(|e| e.of_kind(ErrorKind::Decode))?;
-    if shape.is_empty() || (values.is_empty() && !kind.is_flat()) {
+fn read_array<'a>(
+    source: &ArraySource,
+    bytes: &'a [u8],
+    shape: &mut Vec<usize>,
+    side: &'a mut Vec<u8>,
+) -> Result<(DType, &'a [u8])> {
+    let (dtype, values) = read_values(source, bytes, shape, side)?;
+    let may_be_empty = match source {
+        ArraySource::Array(kind) => kind.is_flat(),
+        ArraySource::Npy => false,
+        ArraySource::Bytes(_) => true,
+    };
+    if shape.is_empty() || (values.is_empty() && !may_be_empty) {
         return Err(Error::decode("the array has no elements or no dimensions").with("shape", format!("{shape:?}")));
     }
     Ok((dtype, values))
+}
+
+/// Reads a stored array; `side` is used for elements that are stored in another order.
+fn read_values<'a>(
+    source: &ArraySource,
+    bytes: &'a [u8],
+    shape: &mut Vec<usize>,
+    side: &'a mut Vec<u8>,
+) -> Result<(DType, &'a [u8])> {
+    // A value of a kind that is not supported stays an error of that kind.
+    let of_sample = |e: Error| if e.kind() == ErrorKind::Format { e.of_kind(ErrorKind::Decode) } else { e };
+    match source {
+        ArraySource::Array(kind) => kind.read(bytes, shape).map_err(of_sample),
+        ArraySource::Npy => {
+            let array = NpyArray::read(bytes, shape).map_err(of_sample)?;
+            Ok((array.dtype, array.into_values(shape, side)))
+        }
+        ArraySource::Bytes(stored) => {
+            shape.clear();
+            shape.push(bytes.len() / stored.size());
+            Ok((*stored, bytes))
+        }
+    }
 }
 
 fn write_tokens(values: &[u8], from: DType, out: &mut [u8], dtype: DType, pad: Option<i64>) -> Result<()> {

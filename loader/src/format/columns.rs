@@ -38,6 +38,8 @@ pub struct Scratch {
 pub(super) enum Span {
     Sample(Range<usize>),
     Side(Range<usize>),
+    /// The sample does not have the column.
+    Absent,
 }
 
 /// One sample, divided into columns.
@@ -63,15 +65,21 @@ impl<'a> SampleColumns<'a> {
         self.scratch.spans.is_empty()
     }
 
-    /// Returns the bytes of column `i` of the layout, as its encoding reads them.
+    /// Returns the bytes of column `i` of the layout, as its encoding reads them; none if the sample does not have it.
     ///
     /// # Panics
     ///
     /// If the layout has no column `i`.
     pub fn get(&self, i: usize) -> &'a [u8] {
-        match &self.scratch.spans[i] {
-            Span::Sample(range) => &self.sample[range.clone()],
-            Span::Side(range) => &self.scratch.side[range.clone()],
+        self.find(i).unwrap_or_default()
+    }
+
+    /// Returns the bytes of column `i`; `None` if the sample or the layout does not have it.
+    pub fn find(&self, i: usize) -> Option<&'a [u8]> {
+        match self.scratch.spans.get(i)? {
+            Span::Sample(range) => Some(&self.sample[range.clone()]),
+            Span::Side(range) => Some(&self.scratch.side[range.clone()]),
+            Span::Absent => None,
         }
     }
 

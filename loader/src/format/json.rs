@@ -140,6 +140,66 @@ pub fn scan_list(bytes: &[u8], mut item: impl FnMut(Range<usize>) -> Result<()>)
     scanner.end()
 }
 
+/// Part of the path to a value inside a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathPart {
+    /// Key of an object; digits are the place in a list, too.
+    Key(String),
+    /// Place in a list, from 0.
+    Place(usize),
+}
+
+/// Returns the range of the value at `path` inside `document`, `None` if there is none. The last of two equal keys counts,
+/// as in Python.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] if `document` is not JSON.
+pub fn find(document: &[u8], path: &[PathPart]) -> Result<Option<Range<usize>>> {
+    let mut scanner = Scanner::new(document);
+    let mut found = scanner.value(0)?;
+    scanner.end()?;
+    for part in path {
+        let value = &document[found.clone()];
+        let mut inner = None;
+        match (value.first(), part) {
+            (Some(b'{'), PathPart::Key(name)) => scan_object(value, |key, entry| {
+                if is_string(&value[key], name) {
+                    inner = Some(entry);
+                }
+                Ok(())
+            })?,
+            (Some(b'['), part) => {
+                let place = match part {
+                    PathPart::Key(name) => name.parse().ok(),
+                    PathPart::Place(place) => Some(*place),
+                };
+                let mut items = 0;
+                scan_list(value, |item| {
+                    if place == Some(items) {
+                        inner = Some(item);
+                    }
+                    items += 1;
+                    Ok(())
+                })?;
+            }
+            _ => {}
+        }
+        let Some(inner) = inner else { return Ok(None) };
+        found = found.start + inner.start..found.start + inner.end;
+    }
+    Ok(Some(found))
+}
+
+/// Returns true if the string token `token` has the text `text`.
+fn is_string(token: &[u8], text: &str) -> bool {
+    match &token[1..token.len() - 1] {
+        plain if !plain.contains(&b'\\') => plain == text.as_bytes(),
+        // A key that is no text, such as half of a surrogate pair, is no key of a path.
+        _ => unescape(token).is_ok_and(|unescaped| unescaped == text),
+    }
+}
+
 /// Returns the text of a string token, which includes its quotes.
 ///
 /// # Errors
@@ -341,5 +401,27 @@ mod tests {
         .unwrap();
         assert_eq!(seen, [("a".to_owned(), r#""x\"y""#.to_owned()), ("b".to_owned(), "[1, 2]".to_owned())]);
         assert!(scan_object(b"[]", |_, _| Ok(())).is_err());
+    }
+
+    #[test]
+    fn a_value_is_found_by_its_path() {
+        let text = br#" {"a": {"b.c": [1, {"d": "x"}], "0": 2, "0": 3}, "\u00e9": null, "l": [[], [4, 5]]} "#;
+        let key = |key: &str| PathPart::Key(key.to_owned());
+        for (path, found) in [
+            (vec![], Some(&text[1..text.len() - 1])),
+            (vec![key("a"), key("b.c"), PathPart::Place(1), key("d")], Some(&br#""x""#[..])),
+            (vec![key("a"), key("0")], Some(b"3")),
+            (vec![key("\u{e9}")], Some(b"null")),
+            (vec![key("l"), key("1"), key("0")], Some(b"4")),
+            (vec![key("l"), PathPart::Place(2)], None),
+            (vec![key("l"), key("x")], None),
+            (vec![key("a"), PathPart::Place(0)], None),
+            (vec![key("a"), key("b.c"), key("0"), key("0")], None),
+        ] {
+            assert_eq!(find(text, &path).unwrap().map(|range| &text[range]), found, "{path:?}");
+        }
+        for bad in [&b"{\"a\": 1"[..], b"", b"{} {}", b"{\"a\": 1, \"b\": x}"] {
+            assert!(find(bad, &[key("a")]).is_err());
+        }
     }
 }

@@ -86,6 +86,15 @@ pub struct Layout {
     pub columns: Vec<Column>,
 }
 
+/// Use of a column by the fields of a loader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnUse<'a> {
+    /// Name of the column.
+    pub name: &'a str,
+    /// Every field that reads it has a default for samples without it.
+    pub has_default: bool,
+}
+
 impl Layout {
     /// Makes a layout of MDS with these columns, which the format sorts by name.
     ///
@@ -145,9 +154,17 @@ impl Layout {
         self.columns.iter().position(|column| column.name == name)
     }
 
+    /// Returns true if a field can read the column `name`: in tar files a name for one of several columns, too.
+    pub fn has_column(&self, name: &str) -> bool {
+        match self.format {
+            ShardFormat::Tar { .. } => tar::alternatives(name).any(|name| self.column(name).is_some()),
+            _ => self.column(name).is_some(),
+        }
+    }
+
     /// Returns the layout with the columns that a loader of the columns `wanted` reads, or of all without that; `None` if
     /// it is this one. Only tar files have columns that some samples lack, and names for one of several columns.
-    pub fn projected(&self, wanted: Option<&[&str]>) -> Option<Self> {
+    pub fn projected(&self, wanted: Option<&[ColumnUse<'_>]>) -> Option<Self> {
         let ShardFormat::Tar { optional } = &self.format else { return None };
         Some(tar::projected(self, optional, wanted))
     }

@@ -73,7 +73,7 @@ pub use compress::Compression;
 pub use encoding::{Encoding, Value};
 pub use hash::HashAlgo;
 pub use index::{Digests, FileInfo, FilePair, INDEX_BASENAME, Index, Shard};
-pub use layout::{Layout, ShardFormat, XsvKind};
+pub use layout::{ColumnUse, Layout, ShardFormat, XsvKind};
 pub use mds::OmittedColumn;
 pub use read_at::ReadAt;
 pub use recipe::Recipe;

@@ -8,11 +8,13 @@ Shapes below are those of a batch: N rows, H and W in pixels, C channels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from .arguments import U32, by_name, flag, one_of, real, reals, text, whole, within
+from .arguments import U32, by_name, flag, one_of, real, reals, shown, text, whole, within
 from .convert.ragged import DTYPES
 from .errors import ConfigError
 
@@ -27,6 +29,7 @@ __all__ = [
     "Image",
     "ImageOp",
     "Joint",
+    "Json",
     "Length",
     "Mask",
     "Normalize",
@@ -105,6 +108,32 @@ def _dtype(value: Any) -> str | None:
 def _column(field: Any) -> str:
     """Checks the column of a field."""
     return text(f"column of {type(field).__name__}", field.column, "a column's name")
+
+
+def _default(field: Any) -> dict[str, Any]:
+    """Returns the engine's form of the default of a field, if it has one."""
+    if field.default is None:
+        return {}
+    name = f"default of {type(field).__name__}"
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, (str, bool)) or value is None:
+            return value
+        if isinstance(value, bytes):
+            return list(value)
+        if isinstance(value, Mapping):
+            return {text(f"a key in {name}", key): plain(item) for key, item in value.items()}
+        if hasattr(value, "tolist"):  # An array or a number of numpy or torch.
+            return plain(value.tolist())
+        if isinstance(value, Iterable):
+            return [plain(item) for item in value]
+        if isinstance(value, numbers.Integral):
+            return whole(name, value, -(1 << 63))
+        if isinstance(value, numbers.Real):
+            return float(value) if math.isfinite(value) else str(float(value))
+        raise ConfigError(f"{name} is a number, text, bytes or a list of numbers, but it is {shown(value)}")
+
+    return {"default": plain(field.default)}
 
 
 @by_name()
@@ -355,13 +384,16 @@ class Scalar(Field):
         column: Column with the number.
         dtype: Type of the result, such as "int64" or "float32"; a value out of its range is an error. None: the
             column's type.
+        default: Number of samples without the column, such as tars without a file of this name. None: such a sample is an
+            error.
     """
 
     column: str
     dtype: str | None = None
+    default: float | None = None
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "scalar", "column": _column(self), "dtype": _dtype(self.dtype)}
+        return {"kind": "scalar", "column": _column(self), "dtype": _dtype(self.dtype)} | _default(self)
 
 
 @by_name()
@@ -420,40 +452,112 @@ class Length(Field):
 @by_name()
 @dataclass(frozen=True)
 class Array(Field):
-    """An array: a tensor of shape (N, *shape) if the column's encoding fixes type and shape, else a list of N arrays.
+    """An array: a tensor of shape (N, *shape) if the column's encoding or `shape` fixes the shape, else a list of N arrays.
+
+    Files of numpy (`.npy`) are read with their own type and shape; booleans become "uint8".
 
     Args:
-        column: Column with the array.
-        dtype: Type of the result. None: the column's type.
+        column: Column with the array. Columns of raw bytes are read as files of numpy.
+        dtype: Type of the result. None: the column's or the file's type.
+        shape: Shape of every array. A sample with another one is a `DecodeError`. Files of numpy need `dtype`, too.
+        default: Array of samples without the column; a number fills `shape`. None: such a sample is an error.
     """
 
     column: str
     dtype: str | None = None
+    shape: Sequence[int] | None = None
+    default: Any = None
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "array", "column": _column(self), "dtype": _dtype(self.dtype)}
+        spec = {"kind": "array", "column": _column(self), "dtype": _dtype(self.dtype)}
+        if self.shape is not None:
+            spec["shape"] = [whole("shape of Array", length) for length in _lengths("Array", self.shape)]
+        return spec | _default(self)
 
 
 @by_name()
 @dataclass(frozen=True)
 class Text(Field):
-    """UTF-8 text: a list of N `str`."""
+    """UTF-8 text: a list of N `str`.
+
+    Args:
+        column: Column with the text.
+        default: Text of samples without the column, such as "". None: such a sample is an error.
+    """
 
     column: str
+    default: str | None = None
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "text", "column": _column(self)}
+        return {"kind": "text", "column": _column(self)} | _default(self)
 
 
 @by_name()
 @dataclass(frozen=True)
 class Bytes(Field):
-    """The stored bytes of the column: a list of N `bytes`."""
+    """The stored bytes of the column: a list of N `bytes`.
+
+    Args:
+        column: The column.
+        default: Bytes of samples without the column. None: such a sample is an error.
+    """
 
     column: str
+    default: bytes | None = None
 
     def _spec(self) -> dict[str, Any]:
-        return {"kind": "bytes", "column": _column(self)}
+        return {"kind": "bytes", "column": _column(self)} | _default(self)
+
+
+@by_name()
+@dataclass(frozen=True)
+class Json(Field):
+    """A value inside a JSON document: text, a number, or lists of numbers.
+
+        Json("json", "caption")                                    # a list of N str
+        Json("json", "meta.width", "int64")                        # a tensor of shape (N,)
+        Json("json", "boxes[0]", "float32", shape=(4,))            # a tensor of shape (N, 4)
+        Json("json", "boxes", "float32", shape=(None, 4))          # a list of N arrays
+
+    Args:
+        column: Column with the document: JSON, text or bytes.
+        path: Keys with dots between them, and places in lists in brackets; or a list of both, such as ["a.b", 0], for keys
+            with dots. None: the whole document.
+        dtype: "str" for text, a type such as "int64" for numbers, or "json" for any value as its JSON text. None: "str",
+            and "json" for the whole document.
+        shape: Lengths of nested lists of numbers, the outermost first; None for those that differ from sample to sample.
+        default: Value of samples without the column, without a value at `path`, or with null there; a number fills
+            `shape`. None: such a sample is an error.
+    """
+
+    column: str
+    path: str | Sequence[str | int] | None = None
+    dtype: str | None = None
+    shape: Sequence[int | None] | None = None
+    default: Any = None
+
+    def _spec(self) -> dict[str, Any]:
+        spec: dict[str, Any] = {"kind": "json", "column": _column(self)}
+        if isinstance(self.path, str):
+            spec["path"] = self.path
+        elif isinstance(self.path, Sequence) and not isinstance(self.path, bytes):
+            spec["path"] = [part if isinstance(part, str) else whole("a place in path of Json", part) for part in self.path]
+        elif self.path is not None:
+            raise ConfigError(f"path of Json is text such as 'meta.width', or a list of keys and places, but it is {self.path!r}")
+        if self.dtype is not None:
+            named = "str" if self.dtype is str else self.dtype
+            spec["dtype"] = named if named in ("str", "json") else _dtype(named)
+        if self.shape is not None:
+            lengths = _lengths("Json", self.shape)
+            spec["shape"] = [None if length is None else whole("shape of Json", length) for length in lengths]
+        return spec | _default(self)
+
+
+def _lengths(kind: str, shape: Any) -> Sequence[Any]:
+    """Checks that a shape is a list."""
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
+        raise ConfigError(f"shape of {kind} is a list of lengths, such as (3, 224), but it is {shown(shape)}")
+    return shape
 
 
 class Joint(Field):

@@ -21,8 +21,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("format", &["error"]),
     // It hands shards to threads, by default one per CPU.
     ("format::writer", &["error", "sync", "topology"]),
-    // Columns come with their encodings, and both sides read arrays and raw pictures.
-    ("decode", &["error", "format::encoding", "format::Column"]),
+    // Columns come with their encodings, and both sides read arrays, raw pictures and JSON.
+    ("decode", &["error", "format::encoding", "format::json", "format::Column"]),
     ("topology", &["error"]),
     ("memory", &["topology", "sync", "error"]),
     ("io", &["memory", "topology", "sync", "stats", "error"]),

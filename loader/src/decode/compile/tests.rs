@@ -1,5 +1,6 @@
 use super::*;
 use crate::decode::draw::DrawKey;
+use crate::decode::geometry::{PIXELS_MAX, Size};
 use crate::decode::jpeg::{Subsampling, encode};
 use crate::decode::ragged::read_ragged;
 use crate::decode::row::Row;
@@ -385,4 +386,40 @@ fn a_list_that_is_no_array_of_pictures_is_an_error() {
         assert_eq!(e.kind(), ErrorKind::Decode, "{e}");
         assert!(e.to_string().contains(reason), "{e}");
     }
+}
+
+#[test]
+fn a_sample_without_a_value_has_the_default_of_its_field() {
+    let json = r#"[["n", {"kind": "scalar", "column": "n", "default": -1}],
+        ["f", {"kind": "scalar", "column": "f", "dtype": "float32", "default": "nan"}],
+        ["t", {"kind": "text", "column": "t", "default": "none"}],
+        ["b", {"kind": "bytes", "column": "b", "default": [0, 255]}],
+        ["a", {"kind": "array", "column": "a", "dtype": "uint8", "default": [[1, 2]]}],
+        ["z", {"kind": "array", "column": "a", "dtype": "uint8", "shape": [2], "default": 7}],
+        ["j", {"kind": "json", "column": "j", "path": "x", "dtype": "json", "default": {"k": null}}]]"#;
+    let columns = [
+        column("n", "int"),
+        column("f", "float32"),
+        column("t", "str"),
+        column("b", "bytes"),
+        column("a", "ndarray:uint8"),
+        column("j", "json"),
+    ];
+    let expected = |rows: Vec<Vec<u8>>| {
+        assert_eq!(rows[0], (-1_i64).to_ne_bytes());
+        assert!(f32::from_ne_bytes(rows[1].as_slice().try_into().unwrap()).is_nan());
+        assert_eq!((&rows[2][..], &rows[3][..], &rows[5][..]), (&b"none"[..], &[0, 255][..], &[7, 7][..]));
+        assert_eq!(read_ragged(&rows[4]).unwrap(), (DType::UInt8, vec![1, 2], &[1, 2][..]));
+        assert_eq!(rows[6], br#"{"k":null}"#);
+    };
+    // A sample without the columns, one without the value inside, and a layout without the columns.
+    expected(decode(&compile(json, &columns).unwrap(), &[], 0).unwrap());
+    expected(decode(&compile(json, &[]).unwrap(), &[], 0).unwrap());
+    let plan =
+        compile(r#"[["j", {"kind": "json", "column": "j", "path": "x", "default": "d"}]]"#, &columns[5..]).unwrap();
+    assert_eq!(decode(&plan, &[br#"{"x": "v"}"#], 0).unwrap(), [b"v"]);
+    assert_eq!(decode(&plan, &[b"{}"], 0).unwrap(), [b"d"]);
+    let plan = compile(r#"[["t", {"kind": "text", "column": "t"}]]"#, &columns).unwrap();
+    let e = decode(&plan, &[], 0).unwrap_err();
+    assert!(e.to_string().contains("give the field a `default`") && e.to_string().contains("column t, field t"), "{e}");
 }

@@ -2,7 +2,7 @@
 //!
 //! * [`dtype`](DType) — number types; [`scalar`](Scalar) — single numbers;
 //! * [`value`](Value) — value of a column, borrowed from the sample if possible;
-//! * `ndarray` — arrays; `image` — raw pixels and lists of images.
+//! * `ndarray` — arrays; `npy` — numpy's files; `image` — raw pixels and lists of images.
 //!
 //! Images stay encoded here: `jpeg` and `png` values are files, which `decode` converts to pixels. Pickles stay
 //! pickles.
@@ -10,6 +10,7 @@
 mod dtype;
 mod image;
 mod ndarray;
+mod npy;
 mod scalar;
 mod value;
 
@@ -17,6 +18,7 @@ use std::fmt;
 
 pub use dtype::DType;
 pub use ndarray::ArrayType;
+pub use npy::NpyArray;
 pub use scalar::Scalar;
 pub use value::{Array, Pixels, Value};
 
@@ -58,6 +60,8 @@ pub enum Encoding {
     PngList,
     /// A JSON document.
     Json,
+    /// An array as numpy's `save` writes it. Only files of archives have this encoding.
+    Npy,
     /// A Python pickle: never decoded here.
     Pickle,
     /// An encoding that users registered with the reference under this name, which may be that of another encoding:
@@ -259,6 +263,13 @@ impl Encoding {
                 text => return Err(Error::format(format!("`{}` is not a decimal number", brief(text)))),
             },
             Self::Array(kind) => Value::Array(kind.decode(bytes)?),
+            Self::Npy => {
+                let (mut shape, mut side) = (Vec::new(), Vec::new());
+                let array = NpyArray::read(bytes, &mut shape)?;
+                let dtype = array.dtype;
+                let data = array.into_values(&shape, &mut side).to_vec().into();
+                Value::Array(Array { dtype, shape, data })
+            }
             Self::Pil => Value::Pixels(Pixels::read(bytes)?),
             Self::Jpeg => Value::Jpeg(bytes.into()),
             Self::Png => Value::Png(bytes.into()),
@@ -283,10 +294,16 @@ impl fmt::Display for Encoding {
             Self::Scalar(dtype) => f.write_str(dtype.name()),
             Self::Array(kind) => kind.fmt(f),
             Self::Pickle => f.write_str("pkl"),
+            Self::Npy => f.write_str("npy"),
             Self::Custom(name) => f.write_str(name),
             plain => f.write_str(PLAIN.iter().find(|(_, e)| e == plain).map_or("", |(name, _)| name)),
         }
     }
+}
+
+/// Bytes of an array's values, unless they overflow.
+fn values_bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(dtype.size(), |bytes, &d| bytes.checked_mul(d))
 }
 
 fn text(bytes: &[u8]) -> Result<&str> {

@@ -15,6 +15,7 @@ use std::fmt;
 
 use super::dtype::DType;
 use super::value::Array;
+use super::values_bytes;
 use crate::error::{Error, Result};
 
 /// Upper bound of the axes, which the header counts in six bits.
@@ -180,11 +181,6 @@ impl fmt::Display for ArrayType {
 
 fn truncated(field: &str) -> Error {
     Error::format(format!("an array ends before its {field}"))
-}
-
-/// Bytes of an array's values, unless they overflow.
-fn values_bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
-    shape.iter().try_fold(dtype.size(), |bytes, &d| bytes.checked_mul(d))
 }
 
 fn encode_shape(shape: &[usize], out: &mut Vec<u8>) {

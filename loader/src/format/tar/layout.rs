@@ -4,7 +4,7 @@ use super::name::KEY;
 use super::samples::FieldCounts;
 use crate::format::columns::Column;
 use crate::format::encoding::Encoding;
-use crate::format::layout::{Layout, ShardFormat};
+use crate::format::layout::{ColumnUse, Layout, ShardFormat};
 
 /// Returns the encoding of the files of `field`: by the last part of the name, as WebDataset decodes them.
 pub fn encoding_of(field: &str) -> Encoding {
@@ -15,6 +15,7 @@ pub fn encoding_of(field: &str) -> Encoding {
         "txt" | "text" | "transcript" => Encoding::Str,
         "cls" | "cls2" | "class" | "count" | "index" | "inx" | "id" => Encoding::StrInt,
         "json" | "jsn" => Encoding::Json,
+        "npy" => Encoding::Npy,
         _ => Encoding::Bytes,
     }
 }
@@ -35,24 +36,29 @@ impl Layout {
     }
 }
 
-/// Returns the layout with the columns `wanted` alone, none of them optional; without `wanted`, with those that every sample
-/// has. A name may be several, as in "jpg;png". The layout stays as it is if it has none of these, so that an error can name
-/// its columns.
-pub(in crate::format) fn projected(layout: &Layout, optional: &[String], wanted: Option<&[&str]>) -> Layout {
-    let known = |name: &str| layout.columns.iter().find(|column| column.name == name);
-    let found = |name: &&str| {
-        alternatives(name).find_map(known)?;
-        let mut encodings = alternatives(name).map(encoding_of);
+/// Returns the layout with the columns `wanted` alone, those with a default optional; without `wanted`, with those that every
+/// sample has. A name may be several, as in "jpg;png". The layout stays as it is if it lacks one of these without a default, so
+/// that an error can name its columns.
+pub(in crate::format) fn projected(layout: &Layout, optional: &[String], wanted: Option<&[ColumnUse<'_>]>) -> Layout {
+    let found = |column: &ColumnUse<'_>| {
+        // The index may be made of some samples. Others can have the field.
+        if !column.has_default && !layout.has_column(column.name) {
+            return None;
+        }
+        let mut encodings = alternatives(column.name).map(encoding_of);
         // Pictures of several formats are read as bytes, by their own headers. Any of the fields may occur.
         let first = encodings.next()?;
-        Some(Column::new(*name, if encodings.all(|other| other == first) { first } else { Encoding::Bytes }))
+        let encoding = if encodings.all(|other| other == first) { first } else { Encoding::Bytes };
+        Some(Column::new(column.name, encoding))
     };
     let columns = match wanted {
         None => layout.columns.iter().filter(|column| !optional.contains(&column.name)).cloned().map(Some).collect(),
         Some(wanted) => wanted.iter().map(found).collect::<Vec<_>>(),
     };
+    let with_default = wanted.into_iter().flatten().filter(|column| column.has_default);
+    let optional = with_default.map(|column| column.name.to_owned()).collect();
     match columns.into_iter().collect::<Option<Vec<_>>>() {
-        Some(columns) => Layout { format: ShardFormat::Tar { optional: Vec::new() }, columns },
+        Some(columns) => Layout { format: ShardFormat::Tar { optional }, columns },
         None => layout.clone(),
     }
 }

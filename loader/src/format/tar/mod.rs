@@ -27,7 +27,7 @@ mod split;
 mod tests;
 
 pub use layout::encoding_of;
-pub(super) use layout::projected;
+pub(super) use layout::{alternatives, projected};
 pub use name::KEY;
 pub use samples::{FieldCounts, count_fields, front_fields};
 pub(super) use samples::{bytes_min, offsets};

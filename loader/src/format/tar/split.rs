@@ -7,7 +7,7 @@ use super::samples::about;
 use crate::error::{Error, Result};
 use crate::format::columns::{Column, Scratch, Span};
 
-/// Splits `sample` into `columns`, of which those in `optional` may be absent: they are then empty.
+/// Splits `sample` into `columns`, of which those in `optional` may be absent.
 pub(in crate::format) fn split(
     columns: &[Column],
     optional: &[String],
@@ -15,7 +15,7 @@ pub(in crate::format) fn split(
     scratch: &mut Scratch,
 ) -> Result<()> {
     let Scratch { spans, side, ranks } = scratch;
-    spans.resize(columns.len(), Span::Sample(0..0));
+    spans.resize(columns.len(), Span::Absent);
     // Place among its column's names of the file that was found; the first one has priority.
     ranks.clear();
     ranks.resize(columns.len(), usize::MAX);
@@ -48,8 +48,9 @@ pub(in crate::format) fn split(
         if column.name == KEY {
             spans[i] = Span::Side(key.clone());
         } else if ranks[i] == usize::MAX && !optional.contains(&column.name) {
-            let error = Error::format("the sample has no file of this field").with("column", &column.name);
-            return Err(about(error, &side[key]));
+            let message = "the sample has no file of this field: give the field a `default`, if it takes one, or leave such \
+                           samples out with on_error=\"skip\"";
+            return Err(about(Error::format(message).with("column", &column.name), &side[key]));
         }
     }
     Ok(())

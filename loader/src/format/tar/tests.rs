@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::ErrorKind;
-use crate::format::{Encoding, Layout, Scratch, Shard, ShardFormat};
+use crate::format::{Column, ColumnUse, Encoding, Layout, Scratch, Shard, ShardFormat};
 use ::tar::{Builder, EntryType, Header};
 
 /// Archive of files with names and contents.
@@ -26,10 +26,15 @@ const TWO: [(&str, &[u8]); 5] = [
     ("a/1.txt", b"x"),
 ];
 
+fn required(name: &str) -> ColumnUse<'_> {
+    ColumnUse { name, has_default: false }
+}
+
 /// Values of the columns `wanted` of every sample; `__key__` for all columns that every sample has.
 fn values(bytes: &[u8], wanted: Option<&[&str]>) -> crate::Result<Vec<Vec<String>>> {
     let counts = count_fields(bytes)?;
-    let layout = Layout::tar(&counts).projected(wanted).unwrap();
+    let wanted = wanted.map(|names| names.iter().map(|name| required(name)).collect::<Vec<_>>());
+    let layout = Layout::tar(&counts).projected(wanted.as_deref()).unwrap();
     let table = offsets(bytes, counts.samples)?;
     let mut scratch = Scratch::default();
     (0..table.len())
@@ -83,8 +88,19 @@ fn a_sample_without_a_requested_field_is_an_error_with_its_key() {
     assert!(error.to_string().contains("column txt") && error.to_string().contains("key a/0"), "{error}");
     // An unknown column leaves all of them, for the error of the fields.
     let layout = Layout::tar(&count_fields(&*archive(&TWO)).unwrap());
-    assert_eq!(layout.projected(Some(&["cls", "absent;gone"])), Some(layout.clone()));
+    assert_eq!(layout.projected(Some(&["cls", "absent;gone"].map(required))), Some(layout.clone()));
     assert!(layout.split(&archive(&TWO)[..2048], &mut Scratch::default()).is_ok(), "optional columns may be absent");
+}
+
+#[test]
+fn a_column_with_a_default_may_be_absent_from_a_sample_and_from_all() {
+    let layout = Layout::tar(&count_fields(&*archive(&TWO)).unwrap());
+    let columns = ["txt", "absent;cls2"].map(|name| ColumnUse { name, has_default: true });
+    let layout = layout.projected(Some(&columns)).unwrap();
+    assert_eq!(layout.columns[1], Column::new("absent;cls2", Encoding::Bytes));
+    let (archive, mut scratch) = (archive(&TWO), Scratch::default());
+    let columns = layout.split(&archive[..2048], &mut scratch).unwrap();
+    assert_eq!((columns.find(0), columns.get(0), columns.find(1)), (None, &b""[..], None));
 }
 
 #[test]

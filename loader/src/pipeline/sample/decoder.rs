@@ -131,9 +131,8 @@ impl RowDecoder {
             Some(if sample.has_stored(output) { Row::Filled } else { row })
         });
         let decoder = &mut self.decoders[layout_number];
-        let column = |column| (column < columns.len()).then(|| columns.get(column));
         let index = |column| open.index_entry(task.index, column);
-        let decoded = decoder.decode(column, index, task.draw_key(self.epoch), rows);
+        let decoded = decoder.decode(|column| columns.find(column), index, task.draw_key(self.epoch), rows);
         let counts = decoder.take_picture_counts();
         if counts.row_indexes != RowIndexCounts::default() {
             self.row_indexes_used.add(counts.row_indexes.used);

@@ -1,0 +1,79 @@
+//! Checks of the operations of pictures.
+
+use crate::decode::field::{Op, ResizeTo};
+use crate::decode::geometry::{PIXELS_MAX, Size, padded, resize_to};
+use crate::error::{Error, Result};
+
+/// Mean and standard deviation per channel.
+pub(super) type MeanAndStd = ([f32; 3], [f32; 3]);
+
+/// Size that every picture has at least.
+const SIZE_MIN: Size = Size { w: 1, h: 1 };
+
+/// Results of operations whose arguments have been checked.
+pub(super) struct CheckedOps {
+    /// Size of the result, if it does not depend on the picture.
+    pub(super) size: Option<Size>,
+    pub(super) normalise: Option<MeanAndStd>,
+    pub(super) is_grey: bool,
+}
+
+impl CheckedOps {
+    pub(super) fn new(ops: &[Op]) -> Result<Self> {
+        let (mut size, mut normalise, mut is_grey) = (None, None, false);
+        for op in ops {
+            if normalise.is_some() {
+                return Err(Error::config("Normalize must be the last operation"));
+            }
+            match op {
+                Op::RandomResizedCrop { size: [h, w], scale, ratio } => {
+                    let is_range = |r: &[f64; 2]| r[0] > 0.0 && r[0] <= r[1] && r[1].is_finite();
+                    if !is_range(scale) || scale[1] > 1.0 || !is_range(ratio) {
+                        return Err(Error::config(
+                            "RandomResizedCrop needs 0 < scale[0] <= scale[1] <= 1 and 0 < ratio[0] <= ratio[1]",
+                        )
+                        .with("scale", format!("{scale:?}"))
+                        .with("ratio", format!("{ratio:?}")));
+                    }
+                    size = Some(Size { w: *w, h: *h });
+                }
+                Op::Resize { size: to } => {
+                    let least = resize_to(size.unwrap_or(SIZE_MIN), *to);
+                    check_size(least)?;
+                    size = match (to, size) {
+                        (ResizeTo::Short(_), None) => None,
+                        _ => Some(least),
+                    };
+                }
+                Op::CenterCrop { size: [h, w] } | Op::RandomCrop { size: [h, w], .. } => {
+                    size = Some(Size { w: *w, h: *h })
+                }
+                Op::Pad { padding } => {
+                    check_size(padded(size.unwrap_or(SIZE_MIN), *padding).size)?;
+                    size = size.map(|size| padded(size, *padding).size);
+                }
+                Op::Grayscale => is_grey = true,
+                Op::RandomHorizontalFlip { p } => {
+                    if !(0.0..=1.0).contains(p) {
+                        return Err(Error::config("RandomHorizontalFlip needs a probability from 0 to 1").with("p", p));
+                    }
+                }
+                Op::Normalize { mean, std } => normalise = Some((*mean, *std)),
+            }
+            if let Some(size) = size {
+                check_size(size)?;
+            }
+        }
+        Ok(Self { size, normalise, is_grey })
+    }
+}
+
+fn check_size(size: Size) -> Result<()> {
+    if !(1..=PIXELS_MAX).contains(&size.pixels()) {
+        return Err(Error::config("a picture's size must be at least 1 x 1 and within the limit")
+            .with("width", size.w)
+            .with("height", size.h)
+            .with("pixels_max", PIXELS_MAX));
+    }
+    Ok(())
+}
