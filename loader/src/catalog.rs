@@ -3,6 +3,7 @@
 //! Opening a catalogue fetches every stream's `index.json` (or reads the cached one and compares it), opens its cache
 //! directory and numbers all shards in the order of the streams. No shard is read.
 
+mod cache_folder;
 mod index_origin;
 mod open;
 mod sample_files;

@@ -101,7 +101,15 @@ impl TarSet {
         self.0.names().to_vec()
     }
 
-    /// Reads tar `number`; callable on any thread. Returns an index of it alone, as JSON, and its number of samples.
+    /// Removes the entries that are kept for a run that continues this one.
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        enter::enter(py, || {
+            self.0.end();
+            Ok(())
+        })
+    }
+
+    /// Reads tar `number`, unless an earlier run has read it; callable on any thread. Returns an index of it alone, as JSON, and its number of samples.
     fn entry(&self, py: Python<'_>, number: usize) -> PyResult<(String, u64)> {
         enter::enter(py, || {
             let index = Index { shards: vec![self.0.entry(number)?] };

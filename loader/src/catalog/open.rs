@@ -1,5 +1,6 @@
 //! Opening of a loader's streams: their indexes are fetched, or read from the cache and compared.
 
+use super::cache_folder::default_local;
 use super::index_origin::{Document, IndexOrigin};
 use super::sample_files::SampleFiles;
 use super::store_set::StoreSet;
@@ -359,15 +360,6 @@ fn join(root: &str, split: &str) -> String {
         (false, _) if root.is_empty() => split.to_owned(),
         (false, _) => format!("{folder}/{split}"),
     }
-}
-
-/// Returns the default cache folder of a remote, which is the same every time.
-fn default_local(remote: &str) -> Result<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|p| p.is_absolute());
-    let cache = cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
-    let cache =
-        cache.ok_or_else(|| Error::new(ErrorKind::Config, "there is no home directory to cache in: set `local`"))?;
-    Ok(cache.join("forebay").join(HashAlgo::Xxh3_128.hex(remote.as_bytes())))
 }
 
 #[cfg(test)]

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import io
-import json
-import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO
 
 from . import _forebay, remotes
 from .arguments import text, whole
-from .errors import ConfigError, NotFoundError
+from .errors import AccessError, ConfigError, NotFoundError
 from .files import StoreOptions
 from .files import open as open_file
 
 __all__ = ["TarReport", "index_tars"]
-
-_log = logging.getLogger("forebay")
 
 _NAME = "index.json"
 
@@ -85,31 +76,21 @@ def index_tars(
         raise ConfigError(message)
     names = tar_set.names
     report = TarReport(url)
-    entries: dict[str, str] = {}
-    with _kept(tar_set) as (known, keep):
-        missing = []
-        for number, name in enumerate(names):
-            if name in known:
-                entries[name], samples = known[name]
-                report.tars, report.samples = report.tars + 1, report.samples + samples
-            else:
-                missing.append(number)
-        pool = ThreadPoolExecutor(threads or _AT_ONCE, "forebay-index")
-        try:
-            numbers = {pool.submit(tar_set.entry, number): number for number in missing}
-            for done in as_completed(numbers):
-                entry, samples = done.result()
-                name = names[numbers[done]]
-                entries[name] = entry
-                keep.write(json.dumps([name, entry, samples]) + "\n")
-                report.tars, report.samples = report.tars + 1, report.samples + samples
-                if progress is not None:
-                    progress(report, len(names))
-        finally:
-            # A read in flight ends by itself: after an interrupt nothing waits for it.
-            pool.shutdown(wait=False, cancel_futures=True)
-        with open_file(url, "wb", store=store) as file:
-            file.write(_forebay.join_indexes([entries[name] for name in names]).encode())
+    entries = [""] * len(names)
+    pool = ThreadPoolExecutor(threads or _AT_ONCE, "forebay-index")
+    try:
+        numbers = {pool.submit(tar_set.entry, number): number for number in range(len(names))}
+        for done in as_completed(numbers):
+            entries[numbers[done]], samples = done.result()
+            report.tars, report.samples = report.tars + 1, report.samples + samples
+            if progress is not None:
+                progress(report, len(names))
+    finally:
+        # A read in flight ends by itself: after an interrupt nothing waits for it.
+        pool.shutdown(wait=False, cancel_futures=True)
+    with open_file(url, "wb", store=store) as file:
+        file.write(_forebay.join_indexes(entries).encode())
+    tar_set.end()
     return report
 
 
@@ -117,40 +98,7 @@ def _exists(url: str, store: StoreOptions | None) -> bool:
     try:
         with open_file(url, "rb", store=store) as file:
             file.read(1)
-    except NotFoundError:
+    except (AccessError, NotFoundError):
+        # Some stores answer a request for an absent object with an error of permission. If it is one, writing fails, too.
         return False
     return True
-
-
-@contextlib.contextmanager
-def _kept(tar_set: _forebay.TarSet) -> Iterator[tuple[dict[str, tuple[str, int]], IO[str]]]:
-    """Yields the entries of an earlier run that was stopped, and a file for those of this run, which is removed at the end.
-
-    Where the cache folder cannot be written, a stopped run starts again.
-    """
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    folder = (Path(cache) if os.path.isabs(cache) else Path.home() / ".cache") / "forebay" / "indexing"
-    # The same names in another folder are other tars.
-    root = tar_set.root if _forebay.is_url(tar_set.root) else os.path.abspath(tar_set.root)
-    names = "\n".join([root, *tar_set.names])
-    path = folder / f"{hashlib.blake2b(names.encode(), digest_size=16).hexdigest()}.jsonl"
-    known: dict[str, tuple[str, int]] = {}
-    if path.exists():
-        for line in path.read_text().splitlines():
-            # The last line may be cut off.
-            with contextlib.suppress(ValueError):
-                name, entry, samples = json.loads(line)
-                known[name] = (entry, samples)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = path.open("a", buffering=1)
-    except OSError as error:
-        _log.warning("a run that is stopped cannot be continued: %s", error)
-        yield known, io.StringIO()
-        return
-    with file as keep:
-        if known:
-            # After a line that may be cut off.
-            keep.write("\n")
-        yield known, keep
-    path.unlink(missing_ok=True)

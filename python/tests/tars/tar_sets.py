@@ -190,8 +190,8 @@ class RangeHandler(http.server.SimpleHTTPRequestHandler):
 class Served:
     """Web server of a folder."""
 
-    def __init__(self, folder):
-        handler = functools.partial(RangeHandler, directory=str(folder))
+    def __init__(self, folder, handler=RangeHandler):
+        handler = functools.partial(handler, directory=str(folder))
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_port}"

@@ -1,13 +1,18 @@
 """Indexes of tars: made by a command, by other programs' files, or by the first loader."""
 
+import contextlib
 import gzip
 import io
 import json
+import signal
 import subprocess
 import sys
 import tarfile
+import threading
+import time
 
 import pytest
+from tar_sets import RangeHandler, Served
 
 import forebay as fb
 from forebay import _forebay
@@ -77,16 +82,58 @@ def test_a_stopped_command_continues(tars, monkeypatch):
     assert len(kept) == 1
     # As after kill -9 within a line.
     with kept[0].open("a") as file:
-        file.write('["2.tar", "cut')
+        file.write('\n["2.tar", "cut')
     write(tars / "1.tar", 1, 5)
     # Tars of the first run are not read again.
-    (tars / "0.tar").rename(tars / "0.moved")
-    seen = []
-    report = index_tars(f"{tars}/{{0..2}}.tar", progress=lambda report, tars: seen.append((report.tars, tars)))
-    assert (report.tars, report.samples, seen) == (3, 10, [(2, 3), (3, 3)])
+    whole = (tars / "0.tar").read_bytes()
+    (tars / "0.tar").write_bytes(b"x" * len(whole))
+    report = index_tars(f"{tars}/{{0..2}}.tar")
+    assert (report.tars, report.samples) == (3, 10)
     assert not kept[0].exists()
-    (tars / "0.moved").rename(tars / "0.tar")
+    (tars / "0.tar").write_bytes(whole)
     assert keys(f"{tars}/{{0..2}}.tar") == EXPECTED
+
+
+def test_a_tar_that_was_replaced_after_a_stopped_run_is_read_again(tars):
+    write(tars / "0.tar", 0, 30)
+    whole = (tars / "1.tar").read_bytes()
+    (tars / "1.tar").write_bytes(b"damaged")
+    with pytest.raises(fb.FormatError, match=r"1\.tar"):
+        index_tars(f"{tars}/{{0..2}}.tar", threads=1)
+    write(tars / "0.tar", 0, COUNTS[0])
+    (tars / "1.tar").write_bytes(whole)
+    assert index_tars(f"{tars}/{{0..2}}.tar").samples == 10
+    assert keys(f"{tars}/{{0..2}}.tar") == EXPECTED
+
+
+def test_a_loader_that_was_killed_in_its_pass_continues(tars, caplog):
+    kept = tars.parent / "cache/forebay/indexing"
+    started = threading.Event()
+
+    class KillingHandler(RangeHandler):
+        """Ends the first loader when the other two tars are counted."""
+
+        def do_GET(self):
+            started.wait()
+            if self.path == "/2.tar" and loader.poll() is None:
+                while sum(path.read_text().count("\n") for path in kept.glob("*.jsonl")) < 2:
+                    time.sleep(0.01)
+                loader.kill()
+                loader.wait()
+                return None
+            return super().do_GET()
+
+        do_HEAD = do_GET
+
+    with contextlib.closing(Served(tars, KillingHandler)) as server:
+        remote = f"{server.url}/{{0..2}}.tar"
+        program = f"import forebay as fb; fb.Loader(remote={remote!r}, batch_size=1)"
+        loader = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
+        started.set()
+        assert loader.wait() == -signal.SIGKILL
+        assert keys(remote) == EXPECTED
+    assert "1 tars have no index" in caplog.text
+    assert list(kept.iterdir()) == []
 
 
 @pytest.mark.parametrize(

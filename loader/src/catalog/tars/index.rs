@@ -1,8 +1,10 @@
 //! Index of tars without one: from what other files have about them, or by a pass over all of them.
 
+use super::kept::Kept;
 use super::known::{fields_of, known_counts, lengths};
 use super::parallel::in_parallel;
-use super::remote_file::RemoteFile;
+use super::remote_file::{RemoteFile, peek};
+use crate::catalog::cache_folder::unfinished;
 use crate::clock::Clock;
 use crate::error::{Context, Error, Result};
 use crate::format::tar::{FieldCounts, count_fields};
@@ -13,6 +15,7 @@ use crate::stats::Stats;
 use crate::store::{Remote, StoreConfig, Stores, redact};
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use std::collections::HashSet;
+use std::path::Path;
 
 /// Most bytes of a compressed tar, and of the same tar when it is unpacked.
 const PACKED_BYTES_MAX: usize = 4 << 30;
@@ -25,18 +28,21 @@ pub struct TarSet {
     names: Vec<String>,
     /// Tars whose samples other files count.
     known: Vec<Option<CountedTar>>,
+    /// Tars that were read before.
+    kept: Kept,
     hashes: Arc<[HashAlgo]>,
     /// Locked while a compressed tar is in memory, which is read as a whole: one at a time.
     unpacking: Mutex<()>,
 }
 
 impl TarSet {
-    /// Opens the tars `names` of `remote`, whose address is `root`, and reads what other files have about them.
+    /// Opens the tars `names` of `remote`, whose address is `root`, and reads what other files have about them. Entries of
+    /// tars are kept in the folder `unfinished`, if there is one, until the index is complete.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Format`] for a file that is no tar file, with its name; errors of the store.
-    pub(crate) fn open(remote: &Remote, root: &str, names: &[String]) -> Result<Self> {
+    pub(crate) fn open(remote: &Remote, root: &str, names: &[String], unfinished: Option<&Path>) -> Result<Self> {
         let mut raw_names = HashSet::new();
         let twice = names.iter().map(|name| raw_name(name)).find(|name| !raw_names.insert(name.clone()));
         if let Some(name) = twice {
@@ -48,8 +54,9 @@ impl TarSet {
         // The bytes of an unpacked tar are known only when it has been read.
         let known = if are_plain { known_counts(remote, root, names)? } else { vec![None; names.len()] };
         let known = by_known(remote, names, &known)?;
+        let kept = Kept::open(unfinished, root, names);
         let (root, names) = (root.to_owned(), names.to_vec());
-        Ok(Self { remote: remote.clone(), root, names, known, hashes: Arc::new([]), unpacking: Mutex::new(()) })
+        Ok(Self { remote: remote.clone(), root, names, known, kept, hashes: Arc::new([]), unpacking: Mutex::new(()) })
     }
 
     /// Opens the tars of `list`, such as `s3://bucket/train-{000..146}.tar`, with separate fetch threads.
@@ -66,7 +73,7 @@ impl TarSet {
         let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;
         let keys = || Ok(stores.files_below(&root)?.into_iter().map(|entry| entry.key).collect());
         let names = names.found(keys)?;
-        Self::open(&stores.open(&root)?, &root, &names)
+        Self::open(&stores.open(&root)?, &root, &names, unfinished().ok().as_deref())
     }
 
     /// Address of their folder.
@@ -79,12 +86,13 @@ impl TarSet {
         &self.names
     }
 
-    /// Returns true if the entry of tar `number` is made without reading it.
+    /// Returns true if the entry of tar `number` is made without reading it, if the tar did not change.
     pub fn is_known(&self, number: usize) -> bool {
-        self.known[number].is_some()
+        self.known[number].is_some() || self.kept.get(&self.names[number]).is_some()
     }
 
-    /// Returns the entry of tar `number` in the index. The tar is read, unless other files have its number of samples.
+    /// Returns the entry of tar `number` in the index. The tar is read, unless other files have its number of samples or an
+    /// earlier run, which was stopped, has read it. Entries are kept until [`end`](Self::end).
     ///
     /// # Errors
     ///
@@ -96,14 +104,27 @@ impl TarSet {
     /// Returns [`entry`](Self::entry), and calls `progress` for each part that is read.
     fn entry_with(&self, number: usize, progress: &dyn Fn()) -> Result<Shard> {
         let name = &self.names[number];
+        let entry =
+            |counted: &CountedTar| counted.entry(name, Layout::tar(&counted.counts).into(), self.hashes.clone());
         let made = || {
-            let counted = match &self.known[number] {
-                Some(known) => known.clone(),
-                None => CountedTar::read(&self.remote, name, &self.unpacking, progress)?,
-            };
-            Ok(counted.entry(name, Layout::tar(&counted.counts).into(), self.hashes.clone()))
+            if let Some(known) = &self.known[number] {
+                return Ok(entry(known));
+            }
+            if let Some(kept) = self.kept.get(name)
+                && peek(&self.remote, name, 1)?.len == kept.zip_data.as_ref().unwrap_or(&kept.raw_data).bytes
+            {
+                return Ok(kept.clone());
+            }
+            let read = entry(&CountedTar::read(&self.remote, name, &self.unpacking, progress)?);
+            self.kept.add(name, &read);
+            Ok(read)
         };
         made().context("tar", || name)
+    }
+
+    /// Removes the entries that are kept, since the index is complete.
+    pub fn end(&self) {
+        self.kept.end();
     }
 
     /// Returns an index of all tars. `done` is called after each that has been read, with their number, and `progress` after
@@ -128,6 +149,7 @@ impl TarSet {
                 shards[number].layout = shards[number - 1].layout.clone();
             }
         }
+        self.end();
         Ok(Index { shards })
     }
 }
@@ -207,8 +229,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_pass_shows_its_progress_within_each_tar() {
+    /// Folder of two tars, and of entries that are kept.
+    fn two_tars() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for name in ["0.tar", "1.tar"] {
             let mut tar = tar::Builder::new(std::fs::File::create(folder.path().join(name)).unwrap());
@@ -218,15 +240,45 @@ mod tests {
             tar.append_data(&mut header, "0.bin", &*content).unwrap();
             tar.finish().unwrap();
         }
-        let list = format!("{}/{{0,1}}.tar", folder.path().display());
-        let set = TarSet::of_list(&list, StoreConfig::default()).unwrap();
+        folder
+    }
+
+    fn opened(folder: &Path) -> TarSet {
+        let stores = Stores::new(StoreConfig::default(), &Arc::new(Stats::default()), Clock::system()).unwrap();
+        let root = folder.display().to_string();
+        let names = ["0.tar", "1.tar"].map(str::to_owned);
+        TarSet::open(&stores.open(&root).unwrap(), &root, &names, Some(&folder.join("unfinished"))).unwrap()
+    }
+
+    /// Returns the number of parts that are read for the index.
+    fn parts(set: &TarSet) -> usize {
         let parts = AtomicUsize::new(0);
         let count = || {
             parts.fetch_add(1, Ordering::Relaxed);
         };
         let index = set.index(&|_| (), &count).unwrap();
-        assert_eq!(index.shards.len(), 2);
+        assert_eq!(index.samples(), 2);
+        parts.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_pass_shows_its_progress_within_each_tar() {
         // For each tar one after the end of its front, and one at its end.
-        assert_eq!(parts.load(Ordering::Relaxed), 4);
+        assert_eq!(parts(&opened(two_tars().path())), 4);
+    }
+
+    #[test]
+    fn a_pass_that_was_stopped_continues_with_tars_of_the_same_size() {
+        let folder = two_tars();
+        opened(folder.path()).entry(1).unwrap();
+        let continued = opened(folder.path());
+        assert_eq!([0, 1].map(|number| continued.is_known(number)), [false, true]);
+        assert_eq!(parts(&continued), 3);
+        assert!(!opened(folder.path()).is_known(1), "the index is complete");
+        opened(folder.path()).entry(1).unwrap();
+        let tar = folder.path().join("1.tar");
+        let longer = [std::fs::read(&tar).unwrap(), vec![0; 512]].concat();
+        std::fs::write(&tar, longer).unwrap();
+        assert_eq!(parts(&opened(folder.path())), 4);
     }
 }

@@ -1,17 +1,17 @@
 //! Samples of tars by the files that other programs have written next to them.
 
 use super::parallel::in_parallel;
+use super::remote_file::{RemoteFile, peek};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::tar::{FieldCounts, count_fields, front_fields};
+use crate::format::tar::{FieldCounts, count_fields, first_fields, front_fields};
 use crate::sources::counts::{FILE_BYTES_MAX, Known, TarFormat, set_files, tar_files};
 use crate::store::{Peek, Remote};
 
 /// Lengths of files that are requested at the same time.
 const LENGTHS_AT_ONCE: usize = 256;
 
-/// Bytes of a tar whose first samples show its fields: at first, and at most.
+/// Bytes of a tar whose samples show its fields.
 const FRONT_BYTES: usize = 256 << 10;
-const FRONT_BYTES_MAX: usize = 256 << 20;
 
 /// Returns the numbers of samples of the tars `names` in `remote`, whose address is `root`; `None` for those that no file
 /// has. A file that cannot be read is not used.
@@ -76,26 +76,17 @@ pub(super) fn lengths(remote: &Remote, names: &[&str]) -> Result<Vec<u64>> {
 ///
 /// Errors of the store; `Format` for a file that is no tar file.
 pub(super) fn fields_of(remote: &Remote, name: &str, samples: u64) -> Result<FieldCounts> {
-    let mut bytes = FRONT_BYTES;
-    let front = loop {
-        let Peek { front, len, .. } = peek(remote, name, bytes)?;
-        if front.len() as u64 == len {
-            break count_fields(&front)?;
+    let Peek { front, len, .. } = peek(remote, name, FRONT_BYTES)?;
+    let fields = if front.len() as u64 == len {
+        count_fields(&front)?
+    } else {
+        match front_fields(&front)? {
+            fields if fields.samples > 0 => fields,
+            // The first sample is larger than that. Its headers are enough.
+            _ => first_fields(&RemoteFile::open(remote, name, &|| ())?)?,
         }
-        let fields = front_fields(&front)?;
-        if fields.samples > 0 || bytes >= FRONT_BYTES_MAX {
-            break fields;
-        }
-        bytes *= 8;
     };
-    Ok(front.of_samples(samples))
-}
-
-/// Fetches the first `bytes` of a file, and its length.
-pub(in crate::catalog) fn peek(remote: &Remote, key: &str, bytes: usize) -> Result<Peek> {
-    let (sender, receiver) = crossbeam::channel::bounded(1);
-    remote.peek(key, bytes, move |outcome| drop(sender.send(outcome)))?;
-    receiver.recv().unwrap_or_else(|_| Err(Error::internal("a request of a file's length has no outcome")))
+    Ok(fields.of_samples(samples))
 }
 
 /// Fetches a small file; `None` if it does not exist. Some stores then answer with an error of permission.

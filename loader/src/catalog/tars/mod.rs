@@ -2,13 +2,15 @@
 //!
 //! Their index is a part of the folder's `index.json`, where `python -m forebay.index` has made one. Otherwise `index` makes it,
 //! and it stays in the stream's folder on local disk: `known` has the samples that files of other programs count, and the
-//! other tars are read once, as [`RemoteFile`](remote_file::RemoteFile)s.
+//! other tars are read once, as [`RemoteFile`](remote_file::RemoteFile)s. `kept` has those that a stopped run has read.
 
 mod index;
+mod kept;
 mod known;
 mod parallel;
 mod remote_file;
 
+use super::cache_folder::unfinished;
 use super::index_origin::{Document, IndexOrigin};
 use crate::cache::CachedIndex;
 use crate::error::{Error, ErrorKind, Result};
@@ -16,9 +18,8 @@ use crate::format::{INDEX_BASENAME, Index, ShardFormat};
 use crate::sources::Packing;
 use crate::store::Remote;
 pub use index::TarSet;
-pub(super) use known::peek;
 pub(super) use parallel::in_parallel;
-pub(super) use remote_file::RemoteFile;
+pub(super) use remote_file::{RemoteFile, peek};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -99,7 +100,7 @@ impl Tars {
     }
 
     fn count(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Index> {
-        let set = TarSet::open(remote, &self.root, &self.names)?;
+        let set = TarSet::open(remote, &self.root, &self.names, unfinished().ok().as_deref())?;
         let all = (0..self.names.len()).filter(|number| !set.is_known(*number)).count();
         if all > 0 {
             log::warn!(

@@ -1,6 +1,5 @@
 //! Object of a store that is read from front to back, with jumps.
 
-use super::known::peek;
 use crate::error::{Error, Result};
 use crate::format::ReadAt;
 use crate::store::{FetchRequest, Peek, Remote, Version};
@@ -47,6 +46,13 @@ impl<'a> RemoteFile<'a> {
         (self.progress)();
         Ok(content)
     }
+}
+
+/// Fetches the first `bytes` of a file, and its length.
+pub(in crate::catalog) fn peek(remote: &Remote, key: &str, bytes: usize) -> Result<Peek> {
+    let (sender, receiver) = crossbeam::channel::bounded(1);
+    remote.peek(key, bytes, move |outcome| drop(sender.send(outcome)))?;
+    receiver.recv().unwrap_or_else(|_| Err(Error::internal("a request of a file's length has no outcome")))
 }
 
 impl ReadAt for RemoteFile<'_> {

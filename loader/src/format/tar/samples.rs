@@ -1,7 +1,7 @@
 //! Samples of an archive: groups of files with one key.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use super::BLOCK;
 use super::member::Members;
@@ -15,6 +15,9 @@ const SAMPLE_BYTES_MAX: u64 = u32::MAX as u64;
 
 /// Most fields of the samples of an archive. There are more only where file names with dots are taken for fields.
 const FIELDS_MAX: usize = 1_000;
+
+/// Most bytes of a field's name, which is a column of the index. A long name in an archive may have a megabyte.
+const FIELD_BYTES_MAX: usize = 1_000;
 
 /// Most samples of an archive.
 const SAMPLES_MAX: usize = u32::MAX as usize;
@@ -68,12 +71,26 @@ pub fn front_fields(front: &[u8]) -> Result<FieldCounts> {
         if let Some(fields) = last.replace(std::mem::take(&mut sample.fields)) {
             counts.add(fields)?;
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     });
     match counted {
         Err(e) if counts.samples == 0 && last.is_none() && front.len() < BLOCK as usize => Err(e),
         _ => Ok(counts),
     }
+}
+
+/// Counts the first sample of `archive` alone.
+///
+/// # Errors
+///
+/// As [`count_fields`], up to the header after that sample.
+pub fn first_fields<R: ReadAt + ?Sized>(archive: &R) -> Result<FieldCounts> {
+    let mut counts = FieldCounts::default();
+    for_each(Members::of_archive(archive), |sample| {
+        counts.add(std::mem::take(&mut sample.fields))?;
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(counts)
 }
 
 /// Counts the samples of `archive`, and those with each field.
@@ -84,7 +101,9 @@ pub fn front_fields(front: &[u8]) -> Result<FieldCounts> {
 /// sample with two files of one field.
 pub fn count_fields<R: ReadAt + ?Sized>(archive: &R) -> Result<FieldCounts> {
     let mut counts = FieldCounts::default();
-    for_each(Members::of_archive(archive), |sample| counts.add(std::mem::take(&mut sample.fields)))?;
+    for_each(Members::of_archive(archive), |sample| {
+        counts.add(std::mem::take(&mut sample.fields)).map(ControlFlow::Continue)
+    })?;
     Ok(counts)
 }
 
@@ -94,7 +113,7 @@ pub(crate) fn offsets<R: ReadAt + ?Sized>(archive: &R, samples: u64) -> Result<O
     let mut ranges = Vec::with_capacity(samples.min(archive.bytes() / BLOCK) as usize);
     for_each(Members::of_archive(archive), |sample| {
         ranges.push((sample.range.start / BLOCK, sample.range.end.div_ceil(BLOCK)));
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     })?;
     if ranges.len() as u64 != samples {
         let found = ranges.len();
@@ -109,10 +128,10 @@ pub(in crate::format) fn bytes_min(samples: u64) -> u64 {
     samples.saturating_mul(BLOCK)
 }
 
-/// Calls `use_sample` for every sample of `members`.
+/// Calls `use_sample` for every sample of `members`, until it breaks.
 fn for_each<R: ReadAt + ?Sized>(
     mut members: Members<'_, R>,
-    mut use_sample: impl FnMut(&mut Sample) -> Result<()>,
+    mut use_sample: impl FnMut(&mut Sample) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
     let mut sample = Sample::default();
     let mut samples = 0;
@@ -129,8 +148,8 @@ fn for_each<R: ReadAt + ?Sized>(
     while let Some(member) = members.next()? {
         let Some((key, field)) = key_and_field(&member.name).filter(|_| member.is_file) else { continue };
         if sample.fields.is_empty() || sample.key != key {
-            if !sample.fields.is_empty() {
-                end(&mut sample)?;
+            if !sample.fields.is_empty() && end(&mut sample)?.is_break() {
+                return Ok(());
             }
             sample.key.clear();
             sample.key.extend_from_slice(key);
@@ -140,13 +159,16 @@ fn for_each<R: ReadAt + ?Sized>(
         if sample.fields.contains(&field) || field == KEY {
             return Err(about(Error::format("a sample has two files of one field"), key).with("field", field));
         }
+        if field.len() > FIELD_BYTES_MAX {
+            return Err(about(Error::format(format!("a field's name has more than {FIELD_BYTES_MAX} bytes")), key));
+        }
         if sample.fields.len() == FIELDS_MAX {
             return Err(about(too_many_fields(sample.fields.iter()), key));
         }
         sample.fields.push(field);
         sample.range.end = member.end;
     }
-    if sample.fields.is_empty() { Ok(()) } else { end(&mut sample) }
+    if sample.fields.is_empty() { Ok(()) } else { end(&mut sample).map(drop) }
 }
 
 /// Error for more fields than a data set has, of which `fields` are some.

@@ -10,7 +10,7 @@ use crate::format::read_at::ReadAt;
 /// Most pieces of a file.
 const PIECES_MAX: usize = 1 << 16;
 
-/// Most bytes of a sparse file with its zeros: a damaged header could describe any number.
+/// Most bytes of the sparse files of a sample with their zeros: a damaged header could describe any number.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// Places of the stored pieces of a file.
@@ -70,6 +70,14 @@ impl SparseMap {
         }
         if needed > stored {
             return Err(Error::format(format!("a sparse file has {stored} bytes stored of {needed}")));
+        }
+        Ok(())
+    }
+
+    /// Checks that the file, after `before` bytes of others of its sample, is within the bound of one.
+    pub(super) fn check_room(&self, before: usize) -> Result<()> {
+        if (before as u64).saturating_add(self.bytes) > BYTES_MAX {
+            return Err(Error::format(format!("the sparse files of a sample have more than {BYTES_MAX} bytes")));
         }
         Ok(())
     }

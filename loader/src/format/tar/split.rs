@@ -38,6 +38,7 @@ pub(in crate::format) fn split(
                 None => Span::Sample(stored),
                 Some(map) => {
                     let start = side.len();
+                    map.check_room(start).map_err(|e| about(e, name))?;
                     map.expand(&sample[stored], side);
                     Span::Side(start..side.len())
                 }

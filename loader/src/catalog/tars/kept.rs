@@ -1,0 +1,142 @@
+//! Entries of tars that have been read by a run that was stopped, such as by `kill -9`: a line of a file for each.
+
+use crate::format::{HashAlgo, Index, Shard};
+use crate::store::is_url;
+use crate::sync::Mutex;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Most bytes of the file.
+const BYTES_MAX: u64 = 1 << 30;
+
+/// Entries that are kept until the index of all tars is complete.
+pub(super) struct Kept {
+    known: HashMap<String, Shard>,
+    path: Option<PathBuf>,
+    file: Mutex<KeptFile>,
+}
+
+enum KeptFile {
+    /// Opened with the first entry.
+    Closed,
+    Open(File),
+    /// It cannot be written.
+    Failed,
+}
+
+impl Kept {
+    /// Opens the entries of the tars `names` below `root`, in a file of `folder`. Where it cannot be written, a run that is
+    /// stopped starts again.
+    pub(super) fn open(folder: Option<&Path>, root: &str, names: &[String]) -> Self {
+        let path = folder.map(|folder| folder.join(basename(root, names)));
+        let known = path.as_ref().and_then(|path| read(path).ok()).unwrap_or_default();
+        Self { known, path, file: Mutex::new(KeptFile::Closed) }
+    }
+
+    /// Returns the entry of the tar `name` of an earlier run.
+    pub(super) fn get(&self, name: &str) -> Option<&Shard> {
+        self.known.get(name)
+    }
+
+    /// Keeps the entry of the tar `name`.
+    pub(super) fn add(&self, name: &str, entry: &Shard) {
+        let index = Index { shards: vec![entry.clone()] }.to_json();
+        // A line that was cut off comes before the first one. One call writes a whole line, so that processes can share the
+        // file.
+        let line = format!("\n{}", serde_json::json!([name, index]));
+        let mut state = self.file.lock();
+        let written = match (&mut *state, &self.path) {
+            (KeptFile::Failed, _) | (_, None) => return,
+            (KeptFile::Open(file), _) => file.write_all(line.as_bytes()),
+            (KeptFile::Closed, Some(path)) => open(path).and_then(|mut file| {
+                file.write_all(line.as_bytes())?;
+                *state = KeptFile::Open(file);
+                Ok(())
+            }),
+        };
+        if let Err(e) = written {
+            log::warn!("a run that is stopped cannot be continued: {e}");
+            *state = KeptFile::Failed;
+        }
+    }
+
+    /// Removes the file, since the index is complete.
+    pub(super) fn end(&self) {
+        *self.file.lock() = KeptFile::Closed;
+        // If it stays, its entries are compared with the tars before they are used.
+        let _ = self.path.as_ref().map(std::fs::remove_file);
+    }
+}
+
+/// Name of the file. The same names in another folder are other tars.
+fn basename(root: &str, names: &[String]) -> String {
+    let root =
+        if is_url(root) { PathBuf::from(root) } else { std::path::absolute(root).unwrap_or_else(|_| root.into()) };
+    let key = format!("{}\n{}", root.display(), names.join("\n"));
+    format!("{}.jsonl", HashAlgo::Xxh3_128.hex(key.as_bytes()))
+}
+
+fn open(path: &Path) -> std::io::Result<File> {
+    path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+fn read(path: &Path) -> std::io::Result<HashMap<String, Shard>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
+    // The last line may be cut off.
+    Ok(bytes.split(|byte| *byte == b'\n').filter_map(entry).collect())
+}
+
+/// Tar and entry of a line; `None` for a line that is cut off.
+fn entry(line: &[u8]) -> Option<(String, Shard)> {
+    let (name, index): (String, String) = serde_json::from_slice(line).ok()?;
+    let mut shards = Index::parse(index.as_bytes(), "an index").ok()?.shards;
+    (shards.len() == 1).then(|| Some((name, shards.pop()?)))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::tar::count_fields;
+    use crate::format::{Digests, FileInfo, Layout};
+
+    fn shard(name: &str, bytes: u64) -> Shard {
+        let counts = count_fields(&[0_u8; 1024][..]).expect("an empty tar");
+        let raw_data = FileInfo { basename: name.into(), bytes, hashes: Digests::default() };
+        Shard::new(Layout::tar(&counts).into(), 0, raw_data)
+    }
+
+    #[test]
+    fn entries_are_kept_up_to_a_line_that_is_cut_off_and_from_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let names = ["a.tar".to_owned(), "b.tar".to_owned()];
+        let open = |root: &str| Kept::open(Some(&folder.path().join("new")), root, &names);
+        let first = open("/tars");
+        first.add("a.tar", &shard("a.tar", 1024));
+        first.add("b.tar", &shard("b.tar", 2048));
+        let path = first.path.clone().expect("a path");
+        let whole = std::fs::read(&path).expect("kept");
+        std::fs::write(&path, &whole[..whole.len() - 3]).expect("cut off");
+        let second = open("/tars");
+        assert!(second.get("b.tar").is_none());
+        assert_eq!(second.get("a.tar"), Some(&shard("a.tar", 1024)));
+        second.add("b.tar", &shard("b.tar", 4096));
+        let third = open("/tars");
+        assert_eq!(third.get("b.tar").map(|shard| shard.raw_data.bytes), Some(4096));
+        assert!(open("/others").get("a.tar").is_none());
+        third.end();
+        second.end();
+        assert!(!path.exists() && open("/tars").get("a.tar").is_none());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_keeps_nothing() {
+        let kept = Kept::open(Some(Path::new("/proc/none")), "/tars", &[]);
+        kept.add("a.tar", &shard("a.tar", 1024));
+        kept.end();
+        assert!(kept.get("a.tar").is_none());
+    }
+}
