@@ -39,8 +39,9 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// Data and batches:
 ///
 /// * `streams` (required): a list of objects, each with `remote` (null), a URL or path, `local` (null), a folder on
-///   disk, or both; `split` (null), a sub-folder of both; at most one of `proportion` (null), `repeat` (null) and
-///   `choose` (null), the weight in the mix; and `download_retry` (null), `download_timeout` (null), `validate_hash`
+///   disk, or both; `split` (null), a sub-folder of both; `files` (null), "each" or "stem" for files that are samples whatever
+///   their names, and `manifest` (null), a file with a line for each; at most one of `proportion` (null), `repeat` (null)
+///   and `choose` (null), the weight in the mix; and `download_retry` (null), `download_timeout` (null), `validate_hash`
 ///   (null), `keep_zip` (null), `window` (null) and `window_stride` (null) where they are not the loader's.
 /// * `fields` (null): a list of pairs of an output's name and a field, in the outputs' order; null is every column
 ///   under its own name.

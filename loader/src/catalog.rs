@@ -4,9 +4,10 @@
 //! directory and numbers all shards in the order of the streams. No shard is read.
 
 mod cache_folder;
+mod files;
 mod index_origin;
 mod open;
-mod sample_files;
+mod open_listed;
 mod store_set;
 mod stream;
 mod tars;
@@ -16,6 +17,7 @@ use crate::cache::{CacheGroup, check_limit, disk_bytes};
 use crate::config::LoaderConfig;
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
+use crate::format::recipe::{FileColumns, Texts};
 use crate::format::{ColumnUse, Layout, Shard, ShardFormat};
 use crate::order::{DataSetShape, ShardId};
 use crate::stats::Stats;
@@ -57,6 +59,7 @@ impl Catalog {
         check_cache_limit(config.cache_limit, &opened)?;
         let mut catalog = Self::assemble(opened, config.cache_limit, config.allow_unsafe_types, stats)?;
         catalog.project(config.fields.as_deref())?;
+        catalog.check_labels(config.fields.as_deref())?;
         Ok(catalog)
     }
 
@@ -136,6 +139,31 @@ impl Catalog {
         }
         let message = "the data set has no such column, so all samples would have the field's default";
         Err(Error::config(message).with("column", name).with("columns", known))
+    }
+
+    /// Rejects labels that mean other classes in another stream.
+    fn check_labels(&self, fields: Option<&[(String, FieldSpec)]>) -> Result<()> {
+        let is_label = |column: &str| column == FileColumns::LABEL;
+        let is_read = |fields: &[(String, FieldSpec)]| {
+            fields.iter().any(|(_, field)| field.columns().into_iter().any(|(column, _)| is_label(column)))
+        };
+        if !fields.is_none_or(is_read) {
+            return Ok(());
+        }
+        let classes = self.streams.iter().filter_map(|stream| Some((stream, stream.classes()?))).collect::<Vec<_>>();
+        let other = classes.windows(2).find(|pair| pair[0].1 != pair[1].1);
+        let Some([(first, a), (second, b)]) = other else { return Ok(()) };
+        let differs = (0..).find(|n| a.iter().nth(*n) != b.iter().nth(*n)).unwrap_or(0);
+        let shown = |classes: &Texts| classes.iter().nth(differs).unwrap_or("none").to_owned();
+        let message = format!(
+            "two streams have other classes, of which number {differs} is the first that differs, so their labels do not fit: \
+             read the column `class` in place of `label`, or give both the same folders"
+        );
+        Err(Error::config(message)
+            .with("class", shown(a))
+            .with("stream", &first.name)
+            .with("class", shown(b))
+            .with("stream", &second.name))
     }
 
     /// Samples per shard and stream.

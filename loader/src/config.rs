@@ -40,6 +40,10 @@ options! {
         pub local: Option<PathBuf> = None,
         /// Sub-folder of both, such as "train".
         pub split: Option<String> = None,
+        /// Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem.
+        pub files: Option<FilesAre> = None,
+        /// CSV, TSV or JSON-lines file with a line for each file below `remote`, whose other columns the samples have.
+        pub manifest: Option<String> = None,
         /// Share of an epoch, relative to the other streams' proportions.
         pub proportion: Option<f64> = None,
         /// Occurrences of each sample in an epoch: 0.5 takes every second sample.
@@ -59,6 +63,16 @@ options! {
         /// Tokens from the start of a window to the start of the next one. None: `window`.
         pub window_stride: Option<u32> = None,
     }
+}
+
+/// Relation of the files of a stream to its samples.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilesAre {
+    /// Each file is a sample.
+    Each,
+    /// Files whose paths are equal up to the first dot of their names are a sample, with a column for each extension.
+    Stem,
 }
 
 /// Rank of this process in the training job.

@@ -19,7 +19,7 @@ mod shard_plane;
 mod tests;
 
 use crate::batch::Batch;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Stream};
 use crate::config::LoaderConfig;
 use crate::decode::FieldPlan;
 use crate::delivery::{Delivery, HostDelivery};
@@ -201,6 +201,13 @@ impl Loader {
     /// The arguments.
     pub fn config(&self) -> &LoaderConfig {
         &self.config
+    }
+
+    /// Names of the classes of each stream, at the numbers of their labels; `None` for one whose samples are no files in
+    /// folders.
+    pub fn classes(&self) -> Vec<Option<Vec<String>>> {
+        let of_stream = |stream: &Stream| Some(stream.classes()?.iter().map(str::to_owned).collect());
+        self.catalog.streams().iter().map(of_stream).collect()
     }
 
     /// Samples of the data set, before any weights.

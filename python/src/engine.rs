@@ -101,6 +101,11 @@ impl Engine {
         enter::enter(py, || self.loader()?.batches_from(sample_in_epoch))
     }
 
+    /// Names of the classes of each stream.
+    fn classes(&self, py: Python<'_>) -> PyResult<Vec<Option<Vec<String>>>> {
+        enter::enter(py, || Ok(self.loader()?.classes()))
+    }
+
     /// Epoch that the next `start` runs.
     #[getter]
     fn epoch(&self, py: Python<'_>) -> PyResult<u64> {

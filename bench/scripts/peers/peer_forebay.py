@@ -8,7 +8,7 @@ def versions():
     return {"forebay": fb.__version__, "torch": torch.__version__}
 
 
-COLUMNS = {"tar": ("jpg", "cls")}
+COLUMNS = {"tar": ("jpg", "cls"), "files": ("file", "label")}
 """Columns of the picture and its class, where they have other names than in MDS."""
 
 

@@ -26,7 +26,7 @@ const UNKNOWN: u8 = u8::MAX;
 pub(super) struct SharedDir {
     pub(super) path: PathBuf,
     /// Folder of the shards: the same one, unless they are read in another place.
-    files: PathBuf,
+    pub(super) files: PathBuf,
     /// The process that made this value; a forked child must not use it.
     process: u32,
     pub(super) shards: Arc<ShardSet>,
@@ -248,6 +248,10 @@ impl SharedDir {
     /// Checks on disk which of the shard's groups of files are complete.
     pub(super) fn refresh_present(&self, shard: u32) -> u8 {
         let files = &self.shards[shard as usize];
+        if self.is_assembled(files) {
+            self.set_present(shard, RAW);
+            return RAW;
+        }
         let is_there = |file| {
             std::fs::metadata(self.path_of(file)).is_ok_and(|meta| meta.is_file() && files.accepts(file, meta.len()))
         };
@@ -255,6 +259,12 @@ impl SharedDir {
         let bits = if raw_files(files).all(is_there) { RAW } else { 0 } | if has_zip { ZIP } else { 0 };
         self.set_present(shard, bits);
         bits
+    }
+
+    /// Returns true if the data file of `shard` exists nowhere: its samples are put together from files that are read where
+    /// they are.
+    pub(super) fn is_assembled(&self, shard: &Shard) -> bool {
+        shard.recipe.is_some() && self.files != self.path
     }
 
     /// Returns the free bytes that the file system has for this user; `None` if it does not report any.

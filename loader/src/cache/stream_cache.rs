@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering, Weak};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Settings of a [`StreamCache`].
@@ -158,6 +158,17 @@ impl StreamCache {
     /// Returns true if absent shards can be fetched.
     pub(crate) fn has_remote(&self) -> bool {
         self.config.has_remote
+    }
+
+    /// Returns the directory of the index.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.dir.path
+    }
+
+    /// Returns the folder of the files that the samples of `shard` are put together from when they are read; `None` for a
+    /// shard that has a data file, or will.
+    pub(crate) fn folder_of_files(&self, shard: u32) -> Option<&Path> {
+        self.dir.shards.get(shard as usize).filter(|shard| self.dir.is_assembled(shard)).map(|_| &*self.dir.files)
     }
 
     /// Lets reads of the shards fill the page cache: for data that fits there and is read again every epoch.

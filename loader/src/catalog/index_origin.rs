@@ -1,4 +1,4 @@
-//! Origin of a stream's index: the document of a data set. [`tars`](super::tars), [`sample_files`](super::sample_files) and
+//! Origin of a stream's index: the document of a data set. [`tars`](super::tars), [`files`](super::files) and
 //! [`token_files`](super::token_files) have others.
 
 use crate::cache::CachedIndex;
@@ -20,6 +20,11 @@ pub(super) trait IndexOrigin {
 
     /// Parses the index of the remote `name`.
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index>;
+
+    /// Returns the part of an index that is the same for every copy of the data set.
+    fn identity<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        bytes
+    }
 }
 
 /// `index.json` of a data set.

@@ -2,11 +2,9 @@
 
 use super::cache_folder::default_local;
 use super::index_origin::{Document, IndexOrigin};
-use super::sample_files::SampleFiles;
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
-use super::tars::Tars;
-use super::token_files::{TokenFiles, check_windows, local_prefix, stamp};
+use super::token_files::check_windows;
 use crate::cache::{
     CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, record_remote, show_progress, stale,
 };
@@ -14,7 +12,7 @@ use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::describe_folder;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index, Shard};
-use crate::sources::{FileKind, ShardNames, shard_names};
+use crate::sources::shard_names;
 use crate::stats::Stats;
 use crate::store::{Outside, Remote, Simulation, StoreConfig, ThreadStart, is_url, local_folder, redact};
 use crate::sync::{Arc, scope};
@@ -55,7 +53,7 @@ impl Opener<'_> {
     }
 
     /// Store settings for `stream`.
-    fn store_config(&self, stream: &StreamConfig) -> StoreConfig {
+    pub(super) fn store_config(&self, stream: &StreamConfig) -> StoreConfig {
         let (world, fetch_threads) = (self.config.world, self.config.fetch_threads_on(self.topology));
         StoreConfig {
             fetch_threads,
@@ -81,26 +79,42 @@ impl Opener<'_> {
     }
 
     fn open(&self, stream: &StreamConfig) -> Result<IndexedStream> {
-        // Files of this machine are read in place where that is possible, whichever of the two names them.
-        let listed = stream.remote.as_deref().or(stream.local.as_deref().and_then(Path::to_str));
-        let prefix = listed.and_then(local_prefix);
-        if let Some(remote) = prefix.as_deref().or(listed)
-            && let Some(list) = shard_names(remote)?
-        {
-            let local = stream.local.clone().filter(|_| stream.remote.is_some());
-            let stream = StreamConfig { local, ..stream.clone() };
-            return self.open_listed(&stream, list).context("stream", || redact(remote));
+        let named = stream.remote.as_deref().unwrap_or("local");
+        if let Some(opened) = self.open_files_of(stream).context("stream", || redact(named))? {
+            return Ok(opened);
         }
         let stream = &absolute(stream);
-        let split = stream.split.as_deref().unwrap_or("");
-        let name = match &stream.remote {
-            Some(remote) => join(remote, split),
-            None => join(&stream.local.as_deref().unwrap_or(Path::new("")).display().to_string(), split),
-        };
+        let name = name_of(stream);
         self.open_named(stream, &name).context("stream", || redact(&name))
     }
 
+    /// Opens the folder `name`: of a data set with an `index.json`, or of files that have a known kind.
     fn open_named(&self, stream: &StreamConfig, name: &str) -> Result<IndexedStream> {
+        if let Some(folder) = local_folder(name) {
+            let listed = if folder.is_dir() && !folder.join(INDEX_BASENAME).exists() {
+                self.open_folder(stream, name)?
+            } else {
+                None
+            };
+            return listed.map_or_else(|| self.open_data_set(stream, name), Ok);
+        }
+        if let Some(kept) = self.open_kept_list(stream, name)? {
+            return Ok(kept);
+        }
+        match self.open_data_set(stream, name) {
+            // Some stores answer a request for an absent object with an error of permission.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) => {
+                match self.open_folder(stream, name) {
+                    Ok(Some(listed)) => Ok(listed),
+                    Err(several) if several.kind() == ErrorKind::Config => Err(several),
+                    Ok(None) | Err(_) => Err(e),
+                }
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_data_set(&self, stream: &StreamConfig, name: &str) -> Result<IndexedStream> {
         let opened = |folder: PathBuf, remote| {
             let place = Place { name, folder, files: None, remote };
             self.opened(stream, place, &Document)
@@ -120,46 +134,17 @@ impl Opener<'_> {
         opened(cache_folder(stream, name)?, Some(remote))
     }
 
-    /// Opens a stream of listed files.
-    fn open_listed(&self, stream: &StreamConfig, list: ShardNames) -> Result<IndexedStream> {
-        if stream.split.as_deref().is_some_and(|split| !split.is_empty()) {
-            return Err(Error::config("`split` is a folder of a data set: write it into the addresses of the files"));
-        }
-        let stream = &absolute(&StreamConfig { remote: Some(list.root), ..stream.clone() });
-        let name = stream.remote.as_deref().unwrap_or("");
-        let mut described = list.names.listed().join("\n");
-        let entries = || self.stores.list(name, self.store_config(stream), self.stats, &self.network.clock);
-        let origin: Box<dyn IndexOrigin> = match list.kind {
-            FileKind::Tar => {
-                let keys = || Ok(entries()?.into_iter().map(|entry| entry.key).collect());
-                Box::new(Tars { root: name.to_owned(), folder: local_folder(name), names: list.names.found(keys)? })
-            }
-            FileKind::Sample => Box::new(SampleFiles { names: list.names, list: &entries }),
-            FileKind::Megatron => {
-                let names = list.names.found(|| Ok(entries()?.into_iter().map(|entry| entry.key).collect()))?;
-                let folder = local_folder(name).filter(|_| stream.local.is_none());
-                let window = self.config.window_of(stream);
-                // Files that are written again, and other windows, have another folder.
-                described += &format!("\n{window:?}\n{}", stamp(folder.as_deref(), &names));
-                Box::new(TokenFiles { names, window, is_in_place: folder.is_some() })
-            }
-        };
-        // Each list has its own folder: the numbers of its shards follow from its index.
-        let cache = match &stream.local {
-            Some(local) => local.clone(),
-            None => default_local(&format!("{name}\n{described}"))?,
-        };
-        let remote = Some(self.remote(stream, name)?);
-        let files = local_folder(name).filter(|_| stream.local.is_none() && origin.reads_in_place());
-        self.opened(stream, Place { name, folder: cache, files, remote }, &*origin)
-    }
-
-    fn remote(&self, stream: &StreamConfig, name: &str) -> Result<Remote> {
+    pub(super) fn remote(&self, stream: &StreamConfig, name: &str) -> Result<Remote> {
         self.stores.open(name, self.store_config(stream), self.stats, &self.network.clock)
     }
 
     /// Reads the index of a stream, fetched from `origin` if necessary.
-    fn opened(&self, stream: &StreamConfig, place: Place<'_>, origin: &dyn IndexOrigin) -> Result<IndexedStream> {
+    pub(super) fn opened(
+        &self,
+        stream: &StreamConfig,
+        place: Place<'_>,
+        origin: &dyn IndexOrigin,
+    ) -> Result<IndexedStream> {
         let Place { name, folder, files, remote } = place;
         let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
         let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
@@ -211,7 +196,7 @@ impl Opener<'_> {
             },
             remote,
             index_bytes: installed.bytes.len() as u64,
-            digest: HashAlgo::Xxh3_64.hex(&installed.bytes),
+            digest: HashAlgo::Xxh3_64.hex(origin.identity(&installed.bytes)),
             validate_hash,
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
         })
@@ -219,15 +204,15 @@ impl Opener<'_> {
 }
 
 /// Places of a stream's index and shards.
-struct Place<'a> {
+pub(super) struct Place<'a> {
     /// Name of the remote, with secrets.
-    name: &'a str,
+    pub(super) name: &'a str,
     /// Folder of the index, and of the shards if they are not read in place.
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
     /// Folder of the shards that are read in place.
-    files: Option<PathBuf>,
+    pub(super) files: Option<PathBuf>,
     /// Remote of the index, and of shards that are not read in place.
-    remote: Option<Remote>,
+    pub(super) remote: Option<Remote>,
 }
 
 /// Returns the error for a remote folder on this machine that has no index.
@@ -260,7 +245,7 @@ fn has_same_shard(index: &Index, folder: &Path, remote: &Remote) -> Result<bool>
 
 /// Returns `stream` with absolute paths: the working directory may change while the loader lives, and the default cache
 /// folder follows from the name of the remote.
-fn absolute(stream: &StreamConfig) -> StreamConfig {
+pub(super) fn absolute(stream: &StreamConfig) -> StreamConfig {
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let mut stream = stream.clone();
     stream.local = stream.local.map(absolute);
@@ -341,8 +326,17 @@ pub(crate) fn location_of(stream: &StreamConfig) -> Result<(Option<String>, Path
     Ok((Some(name), folder))
 }
 
+/// Returns the name of the folder that `stream` names, with its split.
+pub(super) fn name_of(stream: &StreamConfig) -> String {
+    let split = stream.split.as_deref().unwrap_or("");
+    match &stream.remote {
+        Some(remote) => join(remote, split),
+        None => join(&stream.local.as_deref().unwrap_or(Path::new("")).display().to_string(), split),
+    }
+}
+
 /// Returns the folder for the index and shards of `stream`, whose remote with its split is called `name`.
-fn cache_folder(stream: &StreamConfig, name: &str) -> Result<PathBuf> {
+pub(super) fn cache_folder(stream: &StreamConfig, name: &str) -> Result<PathBuf> {
     let root = match &stream.local {
         Some(local) => local.clone(),
         None => default_local(name)?,

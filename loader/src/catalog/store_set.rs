@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::stats::Stats;
-use crate::store::{Entry, Remote, StoreConfig, Stores};
+use crate::store::{Destination, Remote, StoreConfig, Stores};
 use crate::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,19 +23,19 @@ impl StoreSet {
         self.stores(config, stats, clock)?.open(remote)
     }
 
-    /// Returns all files below `remote`.
+    /// Returns the folder `remote` for listings.
     ///
     /// # Errors
     ///
-    /// As [`Stores::new`] and [`Stores::files_below`].
-    pub(crate) fn list(
+    /// As [`Stores::new`] and [`Stores::open_destination`].
+    pub(crate) fn open_destination(
         &self,
         remote: &str,
         config: StoreConfig,
         stats: &Arc<Stats>,
         clock: &Clock,
-    ) -> Result<Vec<Entry>> {
-        self.stores(config, stats, clock)?.files_below(remote)
+    ) -> Result<Destination> {
+        self.stores(config, stats, clock)?.open_destination(remote)
     }
 
     fn stores(&self, config: StoreConfig, stats: &Arc<Stats>, clock: &Clock) -> Result<Stores> {

@@ -2,6 +2,7 @@
 
 use crate::cache::{CacheGroup, StreamCache, StreamCacheConfig};
 use crate::error::{Error, Result};
+use crate::format::recipe::Texts;
 use crate::format::{Encoding, HashAlgo, Index};
 use crate::stats::Stats;
 use crate::store::Remote;
@@ -22,6 +23,13 @@ pub(crate) struct Stream {
     pub(crate) download_retry: u32,
     /// Digest of the index, for checkpoints.
     pub(crate) index_digest: String,
+}
+
+impl Stream {
+    /// Names of the classes of its samples, at the numbers of their labels, if they are files in folders.
+    pub(crate) fn classes(&self) -> Option<&Texts> {
+        self.index.shards.first()?.recipe.as_ref()?.classes()
+    }
 }
 
 /// Stream whose index has been read.

@@ -223,6 +223,17 @@ impl OffsetTable {
         ))
     }
 
+    /// Returns the sample that starts at byte `offset` of the data file; `None` if none does. Samples are not empty.
+    pub fn sample_at(&self, offset: u64) -> Option<usize> {
+        let start = |i: usize| self.range(i).map_or(u64::MAX, |(start, _)| start);
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if start(middle) < offset { low = middle + 1 } else { high = middle }
+        }
+        (low < self.len() && start(low) == offset).then_some(low)
+    }
+
     /// Bytes of memory that the table takes.
     pub fn memory_bytes(&self) -> usize {
         match &self.places {
@@ -257,6 +268,7 @@ mod tests {
         assert_eq!(table.range(1).unwrap(), (20, 0));
         assert_eq!(table.range(2).unwrap_err().kind(), crate::ErrorKind::NotFound);
         assert!(table.range(usize::MAX).is_err());
+        assert_eq!([0, 16, 18, 20].map(|offset| table.sample_at(offset)), [None, Some(0), None, Some(1)]);
     }
 
     #[test]

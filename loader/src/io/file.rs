@@ -5,7 +5,7 @@ use crate::memory::BLOCK_BYTES;
 use crate::memory::leased::LeasedMap;
 use crate::memory::page_cache::PageCache;
 use crate::sync::{Arc, AtomicBool, AtomicU32, OnceLock, Ordering};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -29,11 +29,14 @@ pub struct DirFeatures {
     direct: AtomicBool,
     /// RWF_NOWAIT has not failed here.
     nowait: AtomicBool,
+    /// RESOLVE_CACHED has not failed here.
+    resolve_cached: AtomicBool,
 }
 
 impl Default for DirFeatures {
     fn default() -> Self {
-        Self { direct: AtomicBool::new(true), nowait: AtomicBool::new(true) }
+        let [direct, nowait, resolve_cached] = [true; 3].map(AtomicBool::new);
+        Self { direct, nowait, resolve_cached }
     }
 }
 
@@ -104,6 +107,35 @@ impl ShardFile {
     /// files; [`ErrorKind::Format`] if it is not a regular file.
     pub fn open(path: impl Into<PathBuf>, features: &Arc<DirFeatures>) -> Result<Self> {
         let path = path.into();
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+        // NONBLOCK: a FIFO in a shard's place must not block the loader; for a regular file it has no effect.
+        let opened = open_retrying(&path, flags | OFlags::NONBLOCK);
+        Self::of_descriptor(path, opened, features)
+    }
+
+    /// Opens a file like [`open`](Self::open) if the kernel has its name in memory; `None` if it would have to be looked up.
+    /// Where the kernel cannot distinguish them (before Linux 5.12, in sandboxes), every file is opened.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_known(path: impl Into<PathBuf>, features: &Arc<DirFeatures>) -> Result<Option<Self>> {
+        let path = path.into();
+        if features.resolve_cached.load(Ordering::Relaxed) {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+            let open = || rustix::fs::openat2(CWD, &path, flags, Mode::empty(), ResolveFlags::CACHED);
+            match rustix::io::retry_on_intr(open) {
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::NOSYS | Errno::INVAL | Errno::PERM | Errno::TOOBIG) => {
+                    features.resolve_cached.store(false, Ordering::Relaxed);
+                }
+                opened => return Self::of_descriptor(path, opened, features).map(Some),
+            }
+        }
+        Self::open(path, features).map(Some)
+    }
+
+    fn of_descriptor(path: PathBuf, opened: rustix::io::Result<OwnedFd>, features: &Arc<DirFeatures>) -> Result<Self> {
         let failed = |errno: Errno| match errno {
             Errno::MFILE | Errno::NFILE => Error::new(
                 ErrorKind::Full,
@@ -112,10 +144,7 @@ impl ShardFile {
             .caused_by(std::io::Error::from(errno)),
             _ => Error::from_io(errno.into(), "a shard cannot be opened"),
         };
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
-        // NONBLOCK: a FIFO in a shard's place must not block the loader; for a regular file it has no effect.
-        let buffered = open_retrying(&path, flags | OFlags::NONBLOCK)
-            .map_err(|errno| failed(errno).with("path", path.display()))?;
+        let buffered = opened.map_err(|errno| failed(errno).with("path", path.display()))?;
         let stat = rustix::fs::fstat(&buffered).map_err(|errno| failed(errno).with("path", path.display()))?;
         if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
             return Err(Error::format("a shard is not a regular file").with("path", path.display()));
@@ -377,6 +406,20 @@ mod tests {
         let fifo = folder.path().join("fifo");
         rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
         assert_eq!(open(fifo).unwrap_err().kind(), ErrorKind::Format);
+    }
+
+    #[test]
+    fn a_file_that_the_kernel_knows_is_opened_and_an_absent_one_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, b"bytes").unwrap();
+        let features = DirFeatures::buffered_only();
+        let opened = ShardFile::open_known(&path, &features).unwrap();
+        assert_eq!(opened.map_or(5, |file| file.len()), 5);
+        features.resolve_cached.store(false, Ordering::Relaxed);
+        assert_eq!(ShardFile::open_known(&path, &features).unwrap().unwrap().len(), 5);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(ShardFile::open_known(&path, &features).unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]

@@ -1,11 +1,9 @@
 //! Kinds of files that a list can name, by their extensions.
 
 use super::extension::ends_with;
+use super::files::{PICTURES, is_picture};
 use super::packing::Packing;
-use crate::error::Result;
-
-/// Extensions of pictures and other files that are samples.
-const SAMPLES: [&str; 8] = [".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"];
+use crate::error::{Error, Result};
 
 /// Extension of Megatron's files of token ids.
 const BIN: &str = ".bin";
@@ -40,12 +38,34 @@ impl FileKind {
         if ends_with(name, BIN) {
             return Ok(Some(Self::Megatron));
         }
-        Ok(SAMPLES.iter().any(|extension| ends_with(name, extension)).then_some(Self::Sample))
+        Ok(is_picture(name).then_some(Self::Sample))
+    }
+
+    /// Returns the kind of a folder's files, of which some are `names`; `None` if none of them has one.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] for files of two kinds, of which the user has to name one.
+    pub fn of_folder(names: &[String]) -> Result<Option<Self>> {
+        let mut found: Option<(Self, &String)> = None;
+        for name in names {
+            // Files in a form that cannot be read are not the folder's only hint, and many programs write `.bin`.
+            let Ok(Some(kind @ (Self::Tar | Self::Sample))) = Self::of(name) else { continue };
+            match found {
+                Some((first, other)) if first != kind => {
+                    let message = "the folder has no index.json, and files of two kinds: name those to read, such as *.tar or \
+                                   **/*.jpg";
+                    return Err(Error::config(message).with("file", other).with("file", name));
+                }
+                _ => found = Some((kind, name)),
+            }
+        }
+        Ok(found.map(|(kind, _)| kind))
     }
 
     /// Returns true if `list` may be meant as a list of files, whatever its form.
     pub(super) fn is_hinted(list: &str) -> bool {
-        ["tar", "tgz", BIN].iter().chain(&SAMPLES).any(|hint| list.contains(hint))
+        ["tar", "tgz", BIN].iter().chain(&PICTURES).any(|hint| list.contains(hint))
     }
 
     /// Noun for one file, in messages.
@@ -64,5 +84,20 @@ impl FileKind {
             Self::Sample => ".jpg, .png or the like",
             Self::Megatron => BIN,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_of_a_folder_is_that_of_its_files() {
+        let kind = |names: &[&str]| FileKind::of_folder(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
+        assert_eq!(kind(&["labels.csv", "a/0.JPEG", "a/1.png"]).unwrap(), Some(FileKind::Sample));
+        assert_eq!(kind(&["0.tar", "1.tar.gz", "sizes.json"]).unwrap(), Some(FileKind::Tar));
+        assert_eq!(kind(&["shard.00000.mds"]).unwrap(), None);
+        let e = kind(&["0.tar", "preview.png"]).unwrap_err();
+        assert!(e.to_string().contains("0.tar") && e.to_string().contains("preview.png"), "{e}");
     }
 }

@@ -12,6 +12,7 @@
 //! * [`names`]: the addresses of files as WebDataset's users write them, to one folder and names below it. `braces`
 //!   expands braces, `pipes` finds the address in a command of `pipes_table`, `place` splits addresses, `wildcards`
 //!   matches names of a listing, `packing` has the extensions of tars.
+//! * [`files`]: files that are samples: those of a folder, their order and their shards.
 //! * [`counts`]: numbers of samples of tars, from the files that other programs leave next to them.
 //!
 //! All of it is pure: texts and bytes in, values out. The catalog asks the stores.
@@ -19,6 +20,7 @@
 mod braces;
 pub mod counts;
 mod extension;
+pub mod files;
 mod kind;
 pub mod names;
 mod packing;
@@ -28,5 +30,5 @@ mod place;
 mod wildcards;
 
 pub use kind::{FileKind, idx_of};
-pub use names::{Names, ShardNames, shard_names};
+pub use names::{Names, ShardNames, sample_names, shard_names};
 pub use packing::Packing;

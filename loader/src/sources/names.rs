@@ -2,7 +2,7 @@
 //!
 //! * `::` separates lists, and braces expand as in Python's package `braceexpand`.
 //! * `pipe:` and a usual command is the address that the command reads. No command is run.
-//! * `*` and `?` are wildcards: the names are known after the folder is listed.
+//! * `*`, `?` and `**` are wildcards: the names are known after the folder is listed.
 //! * All files of a list are of one kind, and below one folder of one store, which is opened like any remote.
 
 use super::kind::FileKind;
@@ -17,7 +17,7 @@ use std::collections::HashSet;
 pub use super::braces::NAMES_MAX;
 
 /// Most names with a wildcard in a list, since each is compared with every file of the folder.
-const PATTERNS_MAX: usize = 1000;
+pub(super) const PATTERNS_MAX: usize = 1000;
 
 /// Files of a data set, in the order of their list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +70,21 @@ impl Names {
 /// that are of another kind, are used twice, or are in several places; [`ErrorKind::Unsupported`] for addresses with a query and
 /// for compressions that cannot be read.
 pub fn shard_names(list: &str) -> Result<Option<ShardNames>> {
+    names_of(list, None)
+}
+
+/// Returns the files of a `remote` that are samples, whatever their names; `None` if it is not a list of files but their
+/// folder.
+///
+/// # Errors
+///
+/// As [`shard_names`].
+pub fn sample_names(list: &str) -> Result<Option<ShardNames>> {
+    names_of(list, Some(FileKind::Sample))
+}
+
+/// Returns the files of a list; those that are not all `of_kind` have the kind of their names.
+fn names_of(list: &str, of_kind: Option<FileKind>) -> Result<Option<ShardNames>> {
     let has_pipe = list.split("::").any(|part| part.starts_with(PIPE));
     let urls = match expand(list, NAMES_MAX) {
         Ok(urls) => urls,
@@ -77,21 +92,28 @@ pub fn shard_names(list: &str) -> Result<Option<ShardNames>> {
         Err(_) if !has_pipe && !FileKind::is_hinted(list) => return Ok(None),
         Err(e) => return Err(e.with("remote", redact(list))),
     };
-    let kind = match urls.iter().find_map(|url| FileKind::of(without_query(url).0).transpose()) {
-        _ if has_pipe => FileKind::Tar,
-        Some(Ok(kind)) => kind,
-        // `check` names the entry.
-        Some(Err(_)) => FileKind::Tar,
-        None => return Ok(None),
+    let kind = match of_kind {
+        Some(kind) if urls.iter().any(|url| is_file(url)) => kind,
+        None if has_pipe => FileKind::Tar,
+        None => match urls.iter().find_map(|url| FileKind::of(without_query(url).0).transpose()) {
+            Some(Ok(kind)) => kind,
+            // `check` names the entry.
+            Some(Err(_)) => FileKind::Tar,
+            None => return Ok(None),
+        },
+        Some(_) => return Ok(None),
     };
     let urls = urls.into_iter().map(read_by_pipe).collect::<Result<Vec<_>>>()?;
-    urls.iter().try_for_each(|url| check(url, kind))?;
+    urls.iter().try_for_each(|url| check(url, kind, of_kind.is_some()))?;
     let locations = urls.iter().map(|url| Location::parse(url)).collect::<Result<Vec<_>>>()?;
     let common = common_folders(&locations)?;
     let Some(first) = locations.first() else { return Ok(None) };
     let root = first.folder(common);
     let names = locations.iter().map(|location| location.name(common)).collect::<Result<Vec<_>>>()?;
-    names.iter().try_for_each(|name| check_name(name))?;
+    match kind {
+        FileKind::Sample => names.iter().try_for_each(|name| check_sample_name(name))?,
+        FileKind::Tar | FileKind::Megatron => names.iter().try_for_each(|name| check_name(name))?,
+    }
     // A web server's names have no wildcard: `check` rejects those.
     let patterns = if is_web(&root) { 0 } else { names.iter().filter(|name| is_pattern(name)).count() };
     if patterns > PATTERNS_MAX {
@@ -118,7 +140,8 @@ pub fn matching(patterns: &[String], files: &[String]) -> Result<Vec<String>> {
         }
         let mut found: Vec<_> = files.iter().filter(|file| matches(pattern, file)).cloned().collect();
         if found.is_empty() {
-            let message = "no file matches the pattern, in which * and ? are wildcards within one part of a path";
+            let message = "no file matches the pattern, in which ** is any number of folders, and * and ? are wildcards \
+                           within one part of a path";
             return Err(Error::new(ErrorKind::NotFound, message).with("pattern", pattern));
         }
         found.sort_unstable();
@@ -149,8 +172,14 @@ fn read_by_pipe(url: String) -> Result<String> {
     }
 }
 
-/// Checks that `url` is the address of a file of `kind`.
-fn check(url: &str, kind: FileKind) -> Result<()> {
+/// Returns true if an entry names files and not a folder: the last part has a wildcard or an extension.
+fn is_file(url: &str) -> bool {
+    let name = url.rsplit('/').next().unwrap_or(url);
+    is_pattern(name) || name.contains('.')
+}
+
+/// Checks that `url` is the address of a file of `kind`, which it is whatever its name if `is_given`.
+fn check(url: &str, kind: FileKind, is_given: bool) -> Result<()> {
     let (shown, noun) = (|| redact(url), kind.noun());
     let (path, has_query) = without_query(url);
     if url.is_empty() {
@@ -159,7 +188,7 @@ fn check(url: &str, kind: FileKind) -> Result<()> {
     if url.contains("${") {
         return Err(Error::config("${...} is not replaced: write its value").with(noun, shown()));
     }
-    if FileKind::of(path).context(noun, shown)? != Some(kind) {
+    if !is_given && FileKind::of(path).context(noun, shown)? != Some(kind) {
         let extensions = kind.extensions();
         let message =
             format!("the list has {noun}s and this, which is none: the name of a {noun} ends in {extensions}");
@@ -174,9 +203,6 @@ fn check(url: &str, kind: FileKind) -> Result<()> {
         let message = "a web server has no listing: write braces, such as {000..146}, in place of *";
         return Err(Error::new(ErrorKind::Unsupported, message).with(noun, shown()));
     }
-    if path.split('/').any(|part| part == "**") {
-        return Err(Error::config("** is not a wildcard: write one * for each folder").with(noun, shown()));
-    }
     Ok(())
 }
 
@@ -184,6 +210,14 @@ fn check(url: &str, kind: FileKind) -> Result<()> {
 fn check_name(name: &str) -> Result<()> {
     check_basename(name)
         .map_err(|e| e.of_kind(ErrorKind::Config).hinting("the address of a file cannot have such a part"))
+}
+
+/// Applies the rules for the paths of samples, which are read where they are or fetched by their keys.
+fn check_sample_name(name: &str) -> Result<()> {
+    if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err(Error::config("the path of a file has an empty part, . or ..: write it without").with("file", name));
+    }
+    Ok(())
 }
 
 /// Returns the number of folders that all have in common.
@@ -300,11 +334,24 @@ mod tests {
     }
 
     #[test]
+    fn files_of_any_name_are_samples_on_request() {
+        let found = sample_names("s3://b/a/**/*.flac::s3://b/a/x.txt").unwrap().unwrap();
+        assert_eq!((found.kind, &*found.root), (FileKind::Sample, "s3://b/a"));
+        assert_eq!(found.names, Names::Patterns(vec!["**/*.flac".to_owned(), "x.txt".to_owned()]));
+        assert_eq!(sample_names("s3://b/a").unwrap(), None);
+        assert_eq!(shard_names("s3://b/a/*.flac").unwrap(), None);
+        let e = sample_names("/data/*/../x.txt").unwrap_err();
+        assert!(e.to_string().contains("*/../x.txt"), "{e}");
+        assert_eq!(sample_names("/data/a b/100%#+.txt").unwrap().unwrap().names.listed(), ["100%#+.txt"]);
+    }
+
+    #[test]
     fn wildcards_are_left_to_a_listing() {
         for (list, root, patterns) in [
             ("s3://b/t/*.tar", "s3://b/t", &["*.tar"] as &[&str]),
             ("/data/{a,b}/*.tar", "/data", &["a/*.tar", "b/*.tar"]),
             ("/data/*/x?.tar", "/data", &["*/x?.tar"]),
+            ("/data/a/**/x.tar", "/data/a", &["**/x.tar"]),
             ("/data/a/x.tar::/data/a/b*/y.tar", "/data/a", &["x.tar", "b*/y.tar"]),
         ] {
             let names = Names::Patterns(patterns.iter().map(|n| (*n).to_owned()).collect());
@@ -350,7 +397,6 @@ mod tests {
             ("s3://b/x.tar?versionId=secret", ErrorKind::Unsupported, "(tar s3://b/x.tar)"),
             ("https://h/*.tar", ErrorKind::Unsupported, "no listing"),
             ("https://h/a%2Fb.tar", ErrorKind::Unsupported, "%2F"),
-            ("/data/**/x.tar", ErrorKind::Config, "** is not a wildcard"),
             ("/data/x.tar.xz", ErrorKind::Unsupported, ".tar.gz, .tar.zst"),
             ("file:data/x.tar", ErrorKind::Config, "three slashes"),
             ("s3://x.tar", ErrorKind::Config, "whole bucket"),

@@ -1,4 +1,5 @@
-//! Wildcards in names: `*` is any text and `?` any character, both within one part of a path.
+//! Wildcards in names: `*` is any text and `?` any character, both within one part of a path. A part `**` is any number of
+//! folders, at the end of a pattern any path.
 
 /// Returns true if `name` has a wildcard.
 pub(super) fn is_pattern(name: &str) -> bool {
@@ -8,11 +9,25 @@ pub(super) fn is_pattern(name: &str) -> bool {
 /// Returns true if `name` matches `pattern`, part by part.
 pub(super) fn matches(pattern: &str, name: &str) -> bool {
     let (mut patterns, mut parts) = (pattern.split('/'), name.split('/'));
+    // As in `part_matches`: only the last ** takes more parts.
+    let mut folders = None;
     loop {
+        let before = parts.clone();
         match (patterns.next(), parts.next()) {
             (None, None) => return true,
+            (Some("**"), _) if patterns.clone().next().is_none() => return before.clone().next().is_some(),
+            (Some("**"), _) => {
+                parts = before;
+                folders = Some((patterns.clone(), parts.clone()));
+            }
             (Some(pattern), Some(part)) if part_matches(pattern, part) => {}
-            _ => return false,
+            _ => {
+                let Some((after, tried)) = &mut folders else { return false };
+                if tried.next().is_none() {
+                    return false;
+                }
+                (patterns, parts) = (after.clone(), tried.clone());
+            }
         }
     }
 }
@@ -67,9 +82,20 @@ mod tests {
             ("x*", "x", true),
             ("", "", true),
             ("a", "a/b", false),
+            ("**/*.jpg", "a.jpg", true),
+            ("**/*.jpg", "b/c/a.jpg", true),
+            ("**/*.jpg", "b/c/a.png", false),
+            ("a/**/b/*.jpg", "a/b/x.jpg", true),
+            ("a/**/b/*.jpg", "a/b/c/b/x.jpg", true),
+            ("a/**/b/*.jpg", "a/b/c/x.jpg", false),
+            ("a/**/**/x", "a/x", true),
+            ("a/**", "a/b/c", true),
+            ("a/**", "a", false),
+            ("**", "a", true),
         ] {
             assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
         }
         assert!(!matches(&"*a".repeat(50), &"a".repeat(49)), "one star more than characters");
+        assert!(!matches(&"**/a/".repeat(50), &"a/".repeat(49)), "one part more");
     }
 }

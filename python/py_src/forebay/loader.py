@@ -416,6 +416,18 @@ class Loader:
         return self._engines[0].batches() - self._engines[0].batches_from(sample) if rest else batch
 
     @property
+    def classes(self) -> list[str] | None:
+        """Names of the classes of a folder of files, each at the number of its `label`. None: there are none.
+
+        Raises:
+            ConfigError: Streams have different classes.
+        """
+        found = [classes for classes in self._engines[0].classes() if classes is not None]
+        if any(classes != found[0] for classes in found):
+            raise ConfigError("the streams have different classes, so a label has no common name: read the column `class`")
+        return found[0] if found else None
+
+    @property
     def batch_size(self) -> int:
         """Rows of a batch on each device."""
         return self._batch.rows

@@ -27,6 +27,10 @@ class Stream:
     """Folder that holds the shards, or will. None: a stable folder in the user's cache directory."""
     split: str | None = None
     """Sub-folder of both, such as "train"."""
+    files: str | None = None
+    """Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem."""
+    manifest: str | os.PathLike[str] | None = None
+    """CSV, TSV or JSON-lines file with a line for each file below `remote`, whose other columns the samples have."""
     proportion: float | None = None
     """Share of an epoch, relative to the other streams' proportions."""
     repeat: float | None = None
@@ -58,4 +62,4 @@ class Stream:
         return checked(_CHECKS, config)
 
 
-_CHECKS = checks(Stream.__annotations__) | {"remote": partial(path, what="a URL or a path"), "split": path}
+_CHECKS = checks(Stream.__annotations__) | {"remote": partial(path, what="a URL or a path"), "split": path, "manifest": path}

@@ -7,7 +7,7 @@ from source_matrix import Case, SourceMatrix, opened
 
 import forebay as fb
 
-FIELDS = {"path": fb.Text("path"), "file": fb.Bytes("file")}
+FIELDS = {"path": fb.Text("path"), "file": fb.Bytes("file"), "class": fb.Text("class"), "label": fb.Scalar("label")}
 
 FILES = {f"{n % 3}/{n:04}.{'jpg' if n % 2 else 'png'}": bytes([n % 251]) * (n * 37 % 4000) for n in range(1120)}
 
@@ -15,7 +15,17 @@ _prefixes = itertools.count()
 
 
 def rows(batch):
-    return list(zip(batch["path"], map(bytes, batch["file"]), strict=True))
+    labels = map(int, batch["label"])
+    return list(zip(batch["path"], map(bytes, batch["file"]), batch["class"], labels, strict=True))
+
+
+def dealt(samples, hands):
+    """The samples in the order of their shards."""
+    return [sample for hand in range(hands) for sample in samples[hand::hands]]
+
+
+def sample(path):
+    return path, FILES[path], path[0], int(path[0])
 
 
 @pytest.fixture(scope="session")
@@ -27,26 +37,44 @@ def folder(tmp_path_factory):
     return root
 
 
-class TestSampleFiles(SourceMatrix):
+class FilesMatrix(SourceMatrix):
     CACHE_LIMIT = 3_000_000
+    NAMES = ""
+    HANDS = 2
+
+    def paths(self):
+        return sorted(FILES)
 
     @pytest.fixture
     def case(self, folder, bucket):
         prefix = f"files-{next(_prefixes)}"
         bucket.objects.update({f"{prefix}/{name}": content for name, content in FILES.items()})
-        names = "/*/*.jpg::{0}/*/*.png"
         return Case(
-            remote=str(folder) + names.format(folder),
-            stored=f"s3://bucket/{prefix}" + names.format(f"s3://bucket/{prefix}"),
+            remote="::".join(f"{folder}{name}" for name in self.NAMES.split("::")),
+            stored="::".join(f"s3://bucket/{prefix}{name}" for name in self.NAMES.split("::")),
             options={"fields": FIELDS},
             rows=rows,
-            samples=sorted((item for item in FILES.items() if item[0].endswith("jpg")))
-            + sorted((item for item in FILES.items() if item[0].endswith("png"))),
+            samples=dealt([sample(path) for path in self.paths()], self.HANDS),
             object_suffix="g",
         )
 
-    def test_an_absent_file_is_named(self, case, folder, tmp_path):
-        (tmp_path / "one").mkdir()
-        (tmp_path / "one" / "0.jpg").write_bytes(b"0")
-        with pytest.raises(FileNotFoundError, match="1.jpg"):
-            opened(case, f"{tmp_path}/one/{{0,1}}.jpg")
+    def test_a_copy_of_the_files_has_the_same_state(self, case, bucket_environment, tmp_path):
+        with opened(case, shuffle=True) as loader:
+            taken = iter(loader)
+            next(taken)
+            state = loader.state_dict()
+        with opened(case, case.stored, local=tmp_path / "local", shuffle=True) as loader:
+            loader.load_state_dict(state)
+
+
+class TestFolder(FilesMatrix):
+    """A folder without names."""
+
+
+class TestPatterns(FilesMatrix):
+    """Lists of patterns."""
+
+    NAMES = "/*/*.jpg::/**/*.png"
+
+    def paths(self):
+        return [path for end in ("jpg", "png") for path in sorted(FILES) if path.endswith(end)]

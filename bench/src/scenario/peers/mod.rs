@@ -63,6 +63,14 @@ const ENTRANTS: &[Entrant] = &[
     },
     Entrant { id: "forebay-indexed", name: "forebay (row index)", module: "forebay", form: "mds-indexed", ..CROPS },
     Entrant { id: "forebay-tar", name: "forebay (tar)", module: "forebay", form: "tar", also: &[Work::Bytes], ..CROPS },
+    Entrant {
+        id: "forebay-folder",
+        name: "forebay (folder)",
+        module: "forebay",
+        form: "files",
+        also: &[Work::Bytes],
+        ..CROPS
+    },
     Entrant { id: "dali-files", name: "DALI (files)", module: "dali", form: "files", ..CROPS },
     Entrant { id: "dali-tar", name: "DALI (tar)", module: "dali", form: "tar", ..CROPS },
     Entrant {

@@ -9,16 +9,18 @@
 //! shards, each with a recipe. The file that a recipe makes is MDS, so every reader takes it as any other shard: this
 //! folder has all that is particular to a source, next to the source's own index.
 //!
-//! * `files`: a group of objects, one for each sample;
+//! * `files`: a group of files that are samples; `texts` has their paths;
 //! * `tokens`: a range of a file of token ids, which stays as it is;
 //! * `mds`: the file that is made.
 
 mod files;
 mod mds;
+mod texts;
 mod tokens;
 
-pub use files::FileGroup;
+pub use files::{FileColumns, FileGroup, Piece, Values, class_of};
 pub use mds::MdsBuilder;
+pub use texts::Texts;
 pub use tokens::TokenRange;
 
 use super::layout::Layout;
@@ -42,8 +44,8 @@ pub struct ObjectRange {
 /// Origin of a shard's data file that is not stored anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recipe {
-    /// Objects, each a sample.
-    Files(FileGroup),
+    /// Files that are samples.
+    Files(Arc<FileGroup>),
     /// Range of a file of token ids.
     Tokens(TokenRange),
 }
@@ -54,6 +56,14 @@ impl Recipe {
         match self {
             Self::Files(group) => group.ranges(),
             Self::Tokens(range) => range.ranges(),
+        }
+    }
+
+    /// Returns the names of the classes of the data set, each at the number of its label, if folders are classes.
+    pub fn classes(&self) -> Option<&Texts> {
+        match self {
+            Self::Files(group) => group.columns.classes(),
+            Self::Tokens(_) => None,
         }
     }
 
@@ -99,40 +109,23 @@ impl Recipe {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
-    use crate::format::{Digests, FileInfo, Scratch, Shard};
-
-    fn group() -> FileGroup {
-        FileGroup { files: vec![("a/0.jpg".into(), 3), ("b".into(), 0)] }
-    }
-
-    #[test]
-    fn the_file_of_a_group_of_objects_is_mds() {
-        let layout = Arc::new(FileGroup::layout().unwrap());
-        let made = Recipe::Files(group()).assemble(&layout, 2, &[&b"xyz"[..], b""]).unwrap();
-        let bytes = group().file_bytes(&layout);
-        assert_eq!(made.len() as u64, bytes, "the index has the exact size");
-        let shard = Shard::new(layout.clone(), 2, FileInfo { basename: "0".into(), bytes, hashes: Digests::default() });
-        let table = shard.offsets(&*made).unwrap();
-        let mut scratch = Scratch::default();
-        for (i, values) in [[&b"xyz"[..], b"a/0.jpg"], [b"", b"b"]].iter().enumerate() {
-            let (start, len) = table.range(i).unwrap();
-            let columns = layout.split(&made[start as usize..][..len as usize], &mut scratch).unwrap();
-            assert_eq!(columns.iter().collect::<Vec<_>>(), values);
-        }
-    }
+    use crate::format::Encoding;
 
     #[test]
     fn another_number_of_samples_than_the_index_declares_is_an_error() {
-        let layout = FileGroup::layout().unwrap();
+        let columns = FileColumns::new([("file".to_owned(), Encoding::Bytes)], [], None).unwrap();
+        let layout = columns.layout().clone();
+        let paths = ["a", "b"].iter().collect();
+        let group = Arc::new(FileGroup { columns: columns.into(), paths, bytes: vec![3, 0], values: Vec::new() });
         for (samples, parts) in [(3, &[&b"xyz"[..], b""][..]), (2, &[b"xyz"])] {
-            let e = Recipe::Files(group()).assemble(&layout, samples, parts).unwrap_err();
+            let e = Recipe::Files(group.clone()).assemble(&layout, samples, parts).unwrap_err();
             assert_eq!(e.kind(), ErrorKind::Format, "{e}");
         }
     }
 
     #[test]
     fn a_value_of_another_size_than_its_column_is_an_error() {
-        let layout = Layout::mds([("n".to_owned(), crate::format::Encoding::Int)]).unwrap();
+        let layout = Layout::mds([("n".to_owned(), Encoding::Int)]).unwrap();
         let e = MdsBuilder::new(&layout, 0).unwrap().push(&[b"1234567"]).unwrap_err();
         assert_eq!(e.to_string(), "a value of 7 bytes is in a column of 8 bytes (column n)");
     }

@@ -16,7 +16,8 @@ use crate::catalog::Catalog;
 use crate::delivery::{Delivery, DirectBatch, DirectFile, DirectStorage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::run::Run;
-use crate::pipeline::sample::read::{LoadedSample, Miss, ReadQueues};
+use crate::pipeline::sample::miss::{LoadedSample, Miss};
+use crate::pipeline::sample::read::ReadQueues;
 use crate::pipeline::shard::open_shard::OpenShard;
 use crate::stats::{Counter, Stage, Stats, TimeKind};
 use crate::sync::{Arc, AtomicBool, AtomicU32, OnceLock, Ordering};
@@ -101,6 +102,7 @@ impl StorageReader {
     pub(crate) fn columns(&self, open: &OpenShard) -> Option<&Arc<DirectColumns>> {
         let is_used = self.refusals.load(Ordering::Relaxed) < REFUSALS_MAX
             && !self.is_full()
+            && open.file().is_some()
             && !DirectShard::of(open).is_refused.load(Ordering::Relaxed);
         self.columns[open.layout_number].as_ref().filter(|_| is_used)
     }
@@ -113,7 +115,10 @@ impl StorageReader {
     fn read(&self, miss: &Miss, rows: &[DirectRow]) -> Result<()> {
         let Miss { batch, row, open, .. } = miss;
         let shard = DirectShard::of(open);
-        let opened = || open.file.open_direct_again().and_then(|file| self.storage.open(file));
+        let opened = || {
+            let file = open.file().ok_or_else(|| Error::internal("a shard without a data file"))?;
+            self.storage.open(file.open_direct_again()?)
+        };
         let file = shard.file.get_or_init(|| opened().inspect_err(|error| self.refuse(miss, error)).ok());
         let Some(file) = file else {
             return Err(Error::new(ErrorKind::Unsupported, "the device does not read this file"));

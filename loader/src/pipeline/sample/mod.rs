@@ -2,7 +2,7 @@
 //!
 //! * `decode`: the decode threads. They read samples that are in the `page_cache`, decode them (`decoder`), and pass
 //!   the others to the read threads.
-//! * `read`: the read threads, which read samples from disk.
+//! * `read`: the read threads, which read samples from disk; `loose_reads`: those of samples with their own files; `miss`: the samples.
 //! * `batch_layout`, `batch_builder`: the layout of a batch and the batch while it is filled.
 //! * `place`: filled batches to the consumer.
 //! * `consumer_memory`: rows of bytes in the consumer's own memory.
@@ -18,6 +18,8 @@ pub(crate) mod batch_layout;
 pub(crate) mod consumer_memory;
 pub(crate) mod decode;
 mod decoder;
+mod loose_reads;
+pub(crate) mod miss;
 pub(crate) mod offload;
 pub(crate) mod page_cache;
 pub(crate) mod place;

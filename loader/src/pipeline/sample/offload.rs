@@ -1,8 +1,9 @@
 //! Work on samples and batches that a device takes over. Batches in host memory have none.
 
 use super::batch_builder::BatchBuilder;
+use super::miss::Miss;
 use super::page_cache::StoredColumns;
-use super::read::{Miss, ReadQueues};
+use super::read::ReadQueues;
 use crate::decode::EncodedPicture;
 use crate::delivery::DeviceRows;
 use crate::error::Result;

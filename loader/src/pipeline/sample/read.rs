@@ -3,15 +3,12 @@
 //! There is one read thread per NUMA node. Only this thread takes the node's read slots, and only for open shards. A
 //! slot always goes to a decode thread, which waits for nothing but work, so slots return without help.
 
-use super::batch_builder::BatchBuilder;
-use super::page_cache::StoredColumns;
-use crate::delivery::RowMemory;
+use super::loose_reads::LooseReads;
+use super::miss::{LoadedSample, Miss};
 use crate::error::Result;
 use crate::io::{Completion, IoConfig, ReadRequest, Reader, reader};
-use crate::memory::{ReadLease, ReadPool, RowMut};
+use crate::memory::ReadPool;
 use crate::pipeline::run::Run;
-use crate::pipeline::schedule::Task;
-use crate::pipeline::shard::open_shard::OpenShard;
 use crate::stats::{Counter, Stage, Stats, TimeKind};
 use crate::sync::{Arc, sleep};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
@@ -23,58 +20,6 @@ const POLL_EVERY: Duration = Duration::from_micros(500);
 
 /// Interval of checks for the end of the run while nothing is in flight.
 const IDLE_POLL_EVERY: Duration = Duration::from_millis(100);
-
-/// Sample that is not in the page cache.
-#[derive(Debug)]
-pub(crate) struct Miss {
-    pub(crate) batch: Arc<BatchBuilder>,
-    pub(crate) row: usize,
-    pub(crate) task: Task,
-    /// Memory of its row in each fixed output.
-    pub(crate) rows: Vec<RowMut>,
-    /// The consumer's memory for its row of bytes.
-    pub(crate) consumer: Option<Box<dyn RowMemory>>,
-    pub(crate) open: Arc<OpenShard>,
-    /// Range to read: the sample, or a part of the rest.
-    pub(crate) offset: u64,
-    pub(crate) bytes: usize,
-    /// The rest of a sample of which rows are in place.
-    pub(crate) rest: Option<SampleRest>,
-}
-
-/// A [`Miss`] that was read.
-#[derive(Debug)]
-pub(crate) struct LoadedSample {
-    pub(crate) miss: Miss,
-    /// The range that was read; `None` if there was none.
-    pub(crate) slot: Result<Option<ReadLease>>,
-}
-
-/// Bytes of a sample without its columns whose rows are in place, in the order of the file.
-#[derive(Debug)]
-pub(crate) struct SampleRest {
-    pub(crate) stored: Arc<StoredColumns>,
-    /// Bytes that have been read.
-    pub(crate) bytes: Vec<u8>,
-    /// Ranges of the shard (offset, length) that have yet to be read.
-    pub(crate) ranges: VecDeque<(u64, usize)>,
-}
-
-impl SampleRest {
-    /// Reads from the page cache as far as possible. Returns the range that must be read from disk; `None` when the
-    /// rest is complete.
-    pub(crate) fn read_hot(&mut self, open: &OpenShard) -> Option<(u64, usize)> {
-        while let Some((offset, bytes)) = self.ranges.pop_front() {
-            let start = self.bytes.len();
-            self.bytes.resize(start + bytes, 0);
-            if !open.read_hot(offset, &mut self.bytes[start..]) {
-                self.bytes.truncate(start);
-                return Some((offset, bytes));
-            }
-        }
-        None
-    }
-}
 
 /// Queues through which samples reach the read thread of a NUMA node, and return to its decode threads.
 #[derive(Clone)]
@@ -94,6 +39,8 @@ pub(crate) struct ReadStage {
 struct ReadThread<'a> {
     pool: &'a ReadPool,
     reader: Box<dyn Reader>,
+    /// Reads of samples that have their own files.
+    loose: LooseReads,
     /// Misses that wait for a slot, in order.
     waiting: VecDeque<Miss>,
     /// Misses being read, by token.
@@ -145,6 +92,7 @@ impl<'a> ReadThread<'a> {
         Ok(Self {
             pool,
             reader,
+            loose: LooseReads::new(stage.run.clone(), stats, loaded.clone()),
             waiting: VecDeque::new(),
             in_flight: Vec::new(),
             free: Vec::new(),
@@ -163,11 +111,15 @@ impl<'a> ReadThread<'a> {
             };
             self.unpooled.add(u64::from(slot.piece().is_none()));
             let miss = self.waiting.pop_front().expect("the queue has a front");
+            let Some(file) = miss.open.file().cloned() else {
+                self.loose.submit(miss, slot)?;
+                continue;
+            };
             let token = self.free.pop().unwrap_or_else(|| {
                 self.in_flight.push(None);
                 self.in_flight.len() - 1
             });
-            let (file, offset) = (miss.open.file.clone(), miss.offset);
+            let offset = miss.offset;
             self.in_flight[token] = Some(miss);
             self.reader.submit(ReadRequest { file, offset, into: slot, token: token as u64 })?;
         }

@@ -1,12 +1,13 @@
 //! One open shard: its descriptors, offset table and index.
 
+use super::loose_files::LooseFiles;
 use crate::cache;
 use crate::catalog::Catalog;
 use crate::decode::{Row, StoredColumn};
 use crate::error::{Context, Error, Result};
 use crate::format::trailer::TRAILER_BYTES_MAX;
-use crate::format::{Layout, OffsetTable, ReadAt, Shard, Trailer};
-use crate::io::{ShardFile, read_exact_at};
+use crate::format::{INDEX_BASENAME, Layout, OffsetTable, ReadAt, Recipe, Shard, Trailer};
+use crate::io::{DirFeatures, ShardFile, read_exact_at};
 use crate::order::ShardId;
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, OnceLock};
@@ -16,8 +17,7 @@ use std::io::IoSliceMut;
 /// An open shard, with everything that reading a sample needs.
 #[derive(Debug)]
 pub(crate) struct OpenShard {
-    /// The data file.
-    pub(crate) file: Arc<ShardFile>,
+    data: Data,
     table: OffsetTable,
     /// Index of its samples' values, where the shard has one and a field uses it.
     trailer: Option<Trailer>,
@@ -28,11 +28,41 @@ pub(crate) struct OpenShard {
     is_mapped: bool,
     /// A device's state of the shard, which only the device's own code knows.
     pub(crate) extension: OnceLock<Box<dyn Any + Send + Sync>>,
-    /// The cache's descriptors: the shard's bytes count as used until this is dropped.
-    resident: Arc<cache::OpenFiles>,
+}
+
+/// Bytes of the samples.
+#[derive(Debug)]
+enum Data {
+    File {
+        file: Arc<ShardFile>,
+        /// The cache's descriptors: the shard's bytes count as used until this is dropped.
+        resident: Arc<cache::OpenFiles>,
+    },
+    /// There is no data file.
+    Loose(LooseFiles),
 }
 
 impl OpenShard {
+    /// The data file, if there is one. Otherwise [`read_loose`](Self::read_loose) reads.
+    pub(crate) fn file(&self) -> Option<&Arc<ShardFile>> {
+        match &self.data {
+            Data::File { file, .. } => Some(file),
+            Data::Loose(_) => None,
+        }
+    }
+
+    /// Reads the whole sample at `offset` of a shard without a data file, and waits for the disk.
+    ///
+    /// # Errors
+    ///
+    /// `Stale` for a file that is not as it was listed; errors of the file system.
+    pub(crate) fn read_loose(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        match (&self.data, self.table.sample_at(offset)) {
+            (Data::Loose(files), Some(sample)) => files.read(sample, into),
+            _ => Err(Error::internal("a range that is no sample of loose files")),
+        }
+    }
+
     /// Returns the shard index's entry for the value of sample `index` in `column`; empty where there is none.
     pub(crate) fn index_entry(&self, index: u32, column: usize) -> &[u8] {
         self.trailer.as_ref().map_or(&[], |trailer| trailer.entry(column, index as usize))
@@ -45,12 +75,15 @@ impl OpenShard {
 
     /// Descriptors that it holds open.
     pub(super) fn descriptors(&self) -> usize {
-        self.resident.descriptors()
+        match &self.data {
+            Data::File { resident, .. } => resident.descriptors(),
+            Data::Loose(_) => 0,
+        }
     }
 
     /// True if the shard was evicted since it was opened.
     pub(super) fn is_evicted(&self) -> bool {
-        self.resident.is_evicted()
+        matches!(&self.data, Data::File { resident, .. } if resident.is_evicted())
     }
 
     /// Returns the offset of sample `index` in the data file, and its length.
@@ -61,15 +94,22 @@ impl OpenShard {
 
     /// Prefetches the sample at `offset` into the CPU's caches.
     pub(crate) fn prefetch(&self, (offset, bytes): (u64, usize)) {
-        if self.is_mapped {
-            self.file.prefetch(offset, bytes);
+        if let Data::File { file, .. } = &self.data
+            && self.is_mapped
+        {
+            file.prefetch(offset, bytes);
         }
     }
 
     /// Reads into `into` from the page cache. Returns false, with `into` unspecified, if the page cache does not have
     /// all of it.
     pub(crate) fn read_hot(&self, offset: u64, into: &mut [u8]) -> bool {
-        self.is_mapped && self.file.read_mapped(offset, into) || self.file.read_cached(offset, into)
+        match &self.data {
+            Data::File { file, .. } => {
+                self.is_mapped && file.read_mapped(offset, into) || file.read_cached(offset, into)
+            }
+            Data::Loose(files) => self.table.sample_at(offset).is_some_and(|sample| files.read_hot(sample, into)),
+        }
     }
 
     /// As [`read_hot`](Self::read_hot), with the sample's `column` read into `row` and the bytes before and after it
@@ -82,14 +122,16 @@ impl OpenShard {
         row: &mut Row<'_>,
     ) -> bool {
         let (before, after) = around.split_at_mut(column.before);
+        // Loose files have columns of variable size next to each other, of which none is read in place.
+        let Some(file) = self.file() else { return false };
         match row {
             // The usual case for tokens. One part costs the kernel less than three.
             Row::Fixed(row) if before.is_empty() && after.is_empty() => self.read_hot(offset, row),
             Row::Fixed(row) => {
                 let parts = &mut [IoSliceMut::new(before), IoSliceMut::new(row), IoSliceMut::new(after)];
-                self.file.read_cached_parts(offset, parts)
+                file.read_cached_parts(offset, parts)
             }
-            Row::Sized(row) => self.file.read_cached_around(offset, before, row, after),
+            Row::Sized(row) => file.read_cached_around(offset, before, row, after),
             Row::Var(_) | Row::Filled | Row::Encodable(..) => false,
         }
     }
@@ -124,6 +166,8 @@ pub(super) struct ShardOpener {
     use_indexes: Vec<bool>,
     /// Small samples may be copied from mappings.
     use_mmap: bool,
+    /// Of folders whose files are read where they are.
+    loose_features: Arc<DirFeatures>,
     /// Trailers that were read, and those that could not be used.
     indexes_read: Arc<Counter>,
     indexes_refused: Arc<Counter>,
@@ -134,7 +178,8 @@ impl ShardOpener {
     pub(super) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, use_mmap: bool, stats: &Stats) -> Self {
         let (indexes_read, indexes_refused) =
             (stats.counter("shard_indexes_read"), stats.counter("shard_indexes_refused"));
-        Self { catalog, use_indexes, use_mmap, indexes_read, indexes_refused }
+        let loose_features = DirFeatures::buffered_only();
+        Self { catalog, use_indexes, use_mmap, loose_features, indexes_read, indexes_refused }
     }
 
     /// Opens shard `id`; `None` when it is not on disk.
@@ -144,22 +189,42 @@ impl ShardOpener {
     /// `Format` when its table contradicts the index; errors of the file system.
     pub(super) fn open(&self, id: ShardId) -> Result<Option<OpenShard>> {
         let (stream, local) = self.catalog.locate(id);
-        let Some(resident) = stream.dir.open_shard(local)? else { return Ok(None) };
         let shard = self.catalog.shard(id);
+        let layout_number = self.catalog.layout_of(id);
+        if let Some(folder) = stream.dir.folder_of_files(local) {
+            let Some(Recipe::Files(group)) = shard.recipe.as_deref() else {
+                return Err(Error::internal("a shard without a data file or files"));
+            };
+            let list = stream.dir.folder().join(INDEX_BASENAME);
+            let files = LooseFiles {
+                folder: folder.to_owned(),
+                list,
+                group: group.clone(),
+                features: self.loose_features.clone(),
+            };
+            return Ok(Some(OpenShard {
+                data: Data::Loose(files),
+                table: group.offsets()?,
+                trailer: None,
+                layout: self.catalog.layouts()[layout_number].clone(),
+                layout_number,
+                is_mapped: false,
+                extension: OnceLock::new(),
+            }));
+        }
+        let Some(resident) = stream.dir.open_shard(local)? else { return Ok(None) };
         let Some(data) = resident.files.first() else { return Err(Error::internal("a shard without files")) };
         let table = read_offsets(shard, &resident)?;
-        let layout_number = self.catalog.layout_of(id);
         let uses_index = self.use_indexes.get(layout_number) == Some(&true);
         let trailer = if uses_index { self.read_trailer(data, &table) } else { None };
         Ok(Some(OpenShard {
-            file: data.file.clone(),
+            data: Data::File { file: data.file.clone(), resident: resident.clone() },
             table,
             trailer,
             layout: self.catalog.layouts()[layout_number].clone(),
             layout_number,
             is_mapped: self.use_mmap,
             extension: OnceLock::new(),
-            resident,
         }))
     }
 

@@ -1,0 +1,164 @@
+//! Opening of streams whose index is made of a listing: files by their names, and folders without an `index.json`.
+
+use super::cache_folder::default_local;
+use super::files::{ManifestFile, SampleFiles, first_names, has_list};
+use super::index_origin::IndexOrigin;
+use super::open::{Opener, Place, absolute, cache_folder, name_of};
+use super::stream::IndexedStream;
+use super::tars::Tars;
+use super::token_files::{TokenFiles, local_prefix, stamp};
+use crate::config::{FilesAre, StreamConfig};
+use crate::error::{Error, Result};
+use crate::sources::files::Selection;
+use crate::sources::{FileKind, Names, ShardNames, sample_names, shard_names};
+use crate::store::{Destination, local_folder};
+use std::path::{Path, PathBuf};
+
+/// Names by which the kind of a folder is known.
+const NAMES_SEEN: usize = 1000;
+
+impl Opener<'_> {
+    /// Opens a stream that names files; `None` for one that names a folder of shards.
+    pub(super) fn open_files_of(&self, stream: &StreamConfig) -> Result<Option<IndexedStream>> {
+        // Files of this machine are read in place where that is possible, whichever of the two names them.
+        let local = stream.local.as_deref().and_then(Path::to_str);
+        let Some(named) = stream.remote.as_deref().or(local) else { return Ok(None) };
+        let are_samples = stream.files.is_some() || stream.manifest.is_some();
+        // The name of a folder may look like that of a file.
+        let is_folder = are_samples && local_folder(named).is_some_and(|folder| folder.is_dir());
+        let prefix = if are_samples { None } else { local_prefix(named) };
+        let list = if is_folder {
+            None
+        } else if are_samples {
+            sample_names(named)?
+        } else {
+            shard_names(prefix.as_deref().unwrap_or(named))?
+        };
+        let local = stream.local.clone().filter(|_| stream.remote.is_some());
+        match list {
+            Some(_) if stream.manifest.is_some() => {
+                Err(Error::config("`manifest` names the files, so `remote` is the folder that they are in"))
+            }
+            Some(_) if stream.split.as_deref().is_some_and(|split| !split.is_empty()) => {
+                Err(Error::config("`split` is a folder of a data set: write it into the addresses of the files"))
+            }
+            Some(ShardNames { kind, root, names }) => {
+                let stream = StreamConfig { local, remote: Some(root), ..stream.clone() };
+                self.open_names(&absolute(&stream), kind, names).map(Some)
+            }
+            None if are_samples => {
+                let stream = absolute(&StreamConfig { local, remote: Some(named.to_owned()), ..stream.clone() });
+                let name = name_of(&stream);
+                self.open_samples(&stream, &name, Selection::Any).map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Opens the folder `name` without an `index.json` if its files have a known kind.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a folder with files of several kinds; errors of the store.
+    pub(super) fn open_folder(&self, stream: &StreamConfig, name: &str) -> Result<Option<IndexedStream>> {
+        let names = match local_folder(name) {
+            Some(folder) => first_names(&folder, NAMES_SEEN)?,
+            None => {
+                let mut listing = self.destination(stream, name)?.list("", true)?;
+                listing.next_page()?.unwrap_or_default().into_iter().map(|entry| entry.key).collect()
+            }
+        };
+        let Some(kind) = FileKind::of_folder(&names)? else { return Ok(None) };
+        let local = stream.local.clone().filter(|_| stream.remote.is_some());
+        let stream = StreamConfig { local, ..stream.clone() };
+        match kind {
+            FileKind::Sample => self.open_samples(&stream, name, Selection::Pictures),
+            FileKind::Tar => {
+                let stream = StreamConfig { remote: Some(name.to_owned()), split: None, ..stream };
+                self.open_names(&stream, kind, Names::Patterns(vec!["**/*.tar".to_owned()]))
+            }
+            FileKind::Megatron => return Ok(None),
+        }
+        .map(Some)
+    }
+
+    /// Opens the pictures of the folder `name` if a list of them has been kept.
+    pub(super) fn open_kept_list(&self, stream: &StreamConfig, name: &str) -> Result<Option<IndexedStream>> {
+        let folder = samples_cache(stream, name, &Selection::Pictures.describe())?;
+        if has_list(&folder) { self.open_samples(stream, name, Selection::Pictures).map(Some) } else { Ok(None) }
+    }
+
+    /// Opens the files `names` of the folder that is the remote of `stream`.
+    fn open_names(&self, stream: &StreamConfig, kind: FileKind, names: Names) -> Result<IndexedStream> {
+        let name = stream.remote.as_deref().unwrap_or("");
+        let all = || self.destination(stream, name)?.list_all("");
+        let keys = || Ok(all()?.into_iter().map(|entry| entry.key).collect());
+        let described = names.listed().join("\n");
+        match kind {
+            FileKind::Sample => self.open_samples(stream, name, Selection::Named(names)),
+            FileKind::Tar => {
+                let tars = Tars { root: name.to_owned(), folder: local_folder(name), names: names.found(keys)? };
+                self.open_origin(stream, name, list_cache(stream, name, &described)?, &tars)
+            }
+            FileKind::Megatron => {
+                let names = names.found(keys)?;
+                let folder = local_folder(name).filter(|_| stream.local.is_none());
+                let window = self.config.window_of(stream);
+                // Files that are written again, and other windows, have another folder.
+                let described = format!("{described}\n{window:?}\n{}", stamp(folder.as_deref(), &names));
+                let tokens = TokenFiles { names, window, is_in_place: folder.is_some() };
+                self.open_origin(stream, name, list_cache(stream, name, &described)?, &tokens)
+            }
+        }
+    }
+
+    /// Opens the selected files of the folder `name` as samples.
+    fn open_samples(&self, stream: &StreamConfig, name: &str, selection: Selection) -> Result<IndexedStream> {
+        let by_stem = stream.files == Some(FilesAre::Stem);
+        if by_stem && stream.manifest.is_some() {
+            return Err(Error::config("`manifest` has a line for each sample of one file: leave files=\"stem\" out"));
+        }
+        let open_other = |folder: &str| self.remote(stream, folder);
+        let manifest = stream.manifest.as_deref().map(|name| ManifestFile { name, open: &open_other });
+        let mut described = selection.describe();
+        if by_stem {
+            described.push_str("\nstem");
+        }
+        if let Some(manifest) = &stream.manifest {
+            described.push_str(&format!("\n{manifest}"));
+        }
+        let cache = samples_cache(stream, name, &described)?;
+        let open = || self.destination(stream, name);
+        let files = SampleFiles { selection, by_stem, manifest, root: name, folder: local_folder(name), open: &open };
+        self.open_origin(stream, name, cache, &files)
+    }
+
+    fn open_origin(
+        &self,
+        stream: &StreamConfig,
+        name: &str,
+        folder: PathBuf,
+        origin: &dyn IndexOrigin,
+    ) -> Result<IndexedStream> {
+        let remote = Some(self.remote(stream, name)?);
+        let files = local_folder(name).filter(|_| stream.local.is_none() && origin.reads_in_place());
+        self.opened(stream, Place { name, folder, files, remote }, origin)
+    }
+
+    fn destination(&self, stream: &StreamConfig, name: &str) -> Result<Destination> {
+        self.stores.open_destination(name, self.store_config(stream), self.stats, &self.network.clock)
+    }
+}
+
+/// Returns the folder for the index of a list. Each list has its own: the numbers of its shards follow from its index.
+fn list_cache(stream: &StreamConfig, name: &str, described: &str) -> Result<PathBuf> {
+    stream.local.clone().map_or_else(|| default_local(&format!("{name}\n{described}")), Ok)
+}
+
+/// Returns the folder for the list of samples, and for their shards.
+fn samples_cache(stream: &StreamConfig, name: &str, described: &str) -> Result<PathBuf> {
+    match &stream.local {
+        Some(_) if stream.remote.is_some() => cache_folder(stream, name),
+        _ => default_local(&format!("{name}\n{described}")),
+    }
+}

@@ -1,0 +1,136 @@
+//! Files that are samples and are read where they are.
+//!
+//! Their shard has no data file. Its bytes would follow from the list of files (see [`FileGroup`]), so the sample plane
+//! reads a range of it as of any other shard: [`LooseFiles::read`] opens the files of the sample, reads them to their place
+//! in the slot, and closes them. So no more files are open than are read at the same time.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::recipe::{FileGroup, Piece};
+use crate::io::{DirFeatures, ShardFile, read_exact_at};
+use crate::sync::Arc;
+use std::path::PathBuf;
+
+/// Files of a shard, one or several for each sample.
+#[derive(Debug)]
+pub(crate) struct LooseFiles {
+    pub(super) folder: PathBuf,
+    /// Place of their list.
+    pub(super) list: PathBuf,
+    pub(super) group: Arc<FileGroup>,
+    /// Of the folder, learned from reads.
+    pub(super) features: Arc<DirFeatures>,
+}
+
+impl LooseFiles {
+    /// Fills `into` with the stored bytes of sample `i`.
+    ///
+    /// # Errors
+    ///
+    /// `Stale` for a file that was removed or has another length than when it was listed; errors of the file system.
+    pub(super) fn read(&self, i: usize, into: &mut [u8]) -> Result<()> {
+        self.fill(i, into, |file, place| read_exact_at(file, place, 0).map(|()| true), ShardFile::open).map(drop)
+    }
+
+    /// Fills `into` like [`read`](Self::read) without waiting for a disk. Returns false, with `into` unspecified, if the kernel
+    /// does not have all of it in memory, and on errors, which `read` returns.
+    pub(super) fn read_hot(&self, i: usize, into: &mut [u8]) -> bool {
+        let open = |path: PathBuf, features: &Arc<DirFeatures>| {
+            let known = ShardFile::open_known(path, features)?;
+            known.ok_or_else(|| Error::new(ErrorKind::Io, "the file is not in memory"))
+        };
+        self.fill(i, into, |file, place| Ok(file.read_cached(0, place)), open).unwrap_or(false)
+    }
+
+    /// Fills `into`, as far as `read` returns true.
+    fn fill(
+        &self,
+        i: usize,
+        into: &mut [u8],
+        read: impl Fn(&ShardFile, &mut [u8]) -> Result<bool>,
+        open: impl Fn(PathBuf, &Arc<DirFeatures>) -> Result<ShardFile>,
+    ) -> Result<bool> {
+        let (mut at, mut is_whole) = (0_usize, true);
+        self.group.pieces(i, |piece| {
+            let bytes = match piece {
+                Piece::Bytes(bytes) => bytes.len(),
+                Piece::File { bytes, .. } => usize::try_from(bytes).unwrap_or(usize::MAX),
+            };
+            let end = at.checked_add(bytes).filter(|end| *end <= into.len());
+            let place = end.map(|end| &mut into[at..end]);
+            let place = place.ok_or_else(|| Error::internal("a sample is longer than its range"))?;
+            at += bytes;
+            match piece {
+                Piece::Bytes(bytes) => place.copy_from_slice(bytes),
+                Piece::File { path, bytes } => {
+                    let path = self.folder.join(path);
+                    let file = open(path, &self.features).map_err(unlisted)?;
+                    if file.len() != bytes {
+                        let message = "a file has another length than when its folder was listed: remove the list, so that the \
+                                       next loader makes it again";
+                        return Err(Error::new(ErrorKind::Stale, message)
+                            .with("bytes", file.len())
+                            .with("listed", bytes)
+                            .with("file", file.path().display())
+                            .with("list", self.list.display()));
+                    }
+                    is_whole = is_whole && (place.is_empty() || read(&file, place)?);
+                }
+            }
+            Ok(())
+        })?;
+        if at == into.len() { Ok(is_whole) } else { Err(Error::internal("a sample is shorter than its range")) }
+    }
+}
+
+/// Describes a failure to open a file.
+fn unlisted(error: Error) -> Error {
+    if error.kind() != ErrorKind::NotFound {
+        return error;
+    }
+    Error::new(ErrorKind::Stale, "a file was removed after its folder was listed: make the loader again")
+        .caused_by(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Encoding;
+    use crate::format::recipe::FileColumns;
+
+    #[test]
+    fn a_sample_is_put_together_from_its_file_and_its_values() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("a")).unwrap();
+        std::fs::write(folder.path().join("a/0"), b"content").unwrap();
+        std::fs::write(folder.path().join("a/1"), b"").unwrap();
+        let columns = FileColumns::new([(FileColumns::FILE.to_owned(), Encoding::Bytes)], [], None).unwrap();
+        let (paths, bytes) = (["a/0", "a/1"].iter().collect(), vec![7, 0]);
+        let group = Arc::new(FileGroup { columns: columns.into(), paths, bytes, values: Vec::new() });
+        let table = group.offsets().unwrap();
+        let files = LooseFiles {
+            folder: folder.path().to_owned(),
+            list: folder.path().join("list"),
+            group,
+            features: DirFeatures::buffered_only(),
+        };
+        let expected = [&b"\x07\0\0\0\x03\0\0\0contenta/0"[..], b"\0\0\0\0\x03\0\0\0a/1"];
+        for (i, expected) in expected.iter().enumerate() {
+            let mut into = vec![0; table.range(i).unwrap().1 as usize];
+            files.read(i, &mut into).unwrap();
+            assert_eq!(into, *expected);
+            into.fill(9);
+            // The kernel may not report what it has.
+            assert!(!files.read_hot(i, &mut into) || into == *expected);
+        }
+        let mut into = [0; 18];
+        std::fs::write(folder.path().join("a/0"), b"other content").unwrap();
+        let e = files.read(0, &mut into).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Stale);
+        assert!(["a/0", "bytes 13", "listed 7", "list)"].iter().all(|part| e.to_string().contains(part)), "{e}");
+        assert!(!files.read_hot(0, &mut into));
+        std::fs::remove_file(folder.path().join("a/0")).unwrap();
+        let e = files.read(0, &mut into).unwrap_err();
+        assert!(e.kind() == ErrorKind::Stale && e.to_string().contains("removed"), "{e}");
+        assert!(files.read(0, &mut [0; 17]).is_err(), "a range that is too short");
+    }
+}

@@ -1,0 +1,357 @@
+//! Manifests: CSV, TSV and JSON-lines files with a line for each sample, such as the `metadata.csv` of an image folder.
+//!
+//! One column has the path of the sample's file, the others become columns of the samples. A column whose cells are all
+//! integers, or all numbers, has numbers. Otherwise it has texts.
+
+use super::list::FileList;
+use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::Encoding;
+use crate::format::encoding::DType;
+use crate::format::recipe::{Texts, Values};
+use crate::sources::extension::ends_with;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// Names of the column with the path. The first one that a manifest has is taken.
+const PATH_COLUMNS: [&str; 8] =
+    ["file_name", "path", "filename", "file", "image", "image_path", "filepath", "file_path"];
+
+/// Most columns of a manifest.
+const COLUMNS_MAX: usize = 1000;
+
+/// Form of a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Separated(u8),
+    JsonLines,
+}
+
+/// Column of values, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ValueColumn {
+    /// Name.
+    pub name: String,
+    values: Kept,
+}
+
+/// Values, one for each sample.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kept {
+    Integers(Vec<i64>),
+    /// Bits of floating-point numbers, some of which JSON cannot express.
+    Floats(Vec<u64>),
+    Texts(Texts),
+}
+
+impl ValueColumn {
+    /// Encoding of the values.
+    pub(super) fn encoding(&self) -> Encoding {
+        match self.values {
+            Kept::Integers(_) => Encoding::Int,
+            Kept::Floats(_) => Encoding::Scalar(DType::Float64),
+            Kept::Texts(_) => Encoding::Str,
+        }
+    }
+
+    /// Number of values.
+    pub(super) fn len(&self) -> usize {
+        match &self.values {
+            Kept::Integers(all) => all.len(),
+            Kept::Floats(all) => all.len(),
+            Kept::Texts(all) => all.len(),
+        }
+    }
+
+    /// Returns the values of `samples`, which exist.
+    pub(super) fn select(&self, samples: &[usize]) -> Values {
+        match &self.values {
+            Kept::Integers(all) => Values::Numbers(samples.iter().map(|i| all[*i].to_le_bytes()).collect()),
+            Kept::Floats(all) => Values::Numbers(samples.iter().map(|i| all[*i].to_le_bytes()).collect()),
+            Kept::Texts(all) => Values::Texts(samples.iter().map(|i| all.get(*i)).collect()),
+        }
+    }
+
+    fn new(name: String, cells: Cells) -> Self {
+        let integers = || cells.texts.iter().map(integer).collect::<Option<_>>();
+        let floats = || cells.texts.iter().map(float).collect::<Option<Vec<_>>>();
+        let values = if cells.is_text {
+            Kept::Texts(cells.texts)
+        } else if let Some(integers) = integers() {
+            Kept::Integers(integers)
+        } else if let Some(floats) = floats() {
+            Kept::Floats(floats.into_iter().map(f64::to_bits).collect())
+        } else {
+            Kept::Texts(cells.texts)
+        };
+        Self { name, values }
+    }
+}
+
+/// Returns the integer that `text` is. Texts such as `007` are no numbers, since they would lose zeros.
+fn integer(text: &str) -> Option<i64> {
+    text.parse().ok().filter(|number: &i64| number.to_string() == text)
+}
+
+fn float(text: &str) -> Option<f64> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_padded = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
+    // Rust also takes `+1`, which may be the start of a telephone number.
+    let starts = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') || digits.eq_ignore_ascii_case("nan");
+    if is_padded || !starts { None } else { text.parse().ok() }
+}
+
+/// Cells of a column.
+#[derive(Debug, Default)]
+struct Cells {
+    texts: Texts,
+    /// Some cell is a text although it may look like a number.
+    is_text: bool,
+}
+
+/// Parsed manifest.
+#[derive(Debug)]
+pub struct Manifest {
+    /// Name in messages.
+    name: String,
+    /// Path of each sample's file, as it is written.
+    paths: Texts,
+    /// Line of each sample.
+    lines: Vec<u64>,
+    /// Other columns.
+    pub columns: Vec<ValueColumn>,
+}
+
+impl Manifest {
+    /// Parses the manifest called `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`] for anything else, with the line; [`ErrorKind::Config`] for one without a column of paths.
+    pub fn parse(name: &str, bytes: &[u8]) -> Result<Self> {
+        let parsed = match form_of(name) {
+            Some(Form::Separated(separator)) => separated(bytes, separator),
+            Some(Form::JsonLines) => json_lines(bytes),
+            None => Err(Error::config("the name of a manifest ends in .csv, .tsv or .jsonl")),
+        };
+        let (mut columns, lines) = parsed.context("manifest", || name)?;
+        let path = PATH_COLUMNS.iter().find_map(|known| columns.iter().position(|(name, _)| name == known));
+        let Some(path) = path else {
+            let found: Vec<_> = columns.iter().map(|(name, _)| name.as_str()).collect();
+            let message = format!(
+                "the manifest has no column of paths, which is called {} or the like, but {}",
+                PATH_COLUMNS[..3].join(", "),
+                found.join(", ")
+            );
+            return Err(Error::config(message).with("manifest", name));
+        };
+        let (_, Cells { texts: paths, .. }) = columns.remove(path);
+        let columns = columns.into_iter().map(|(name, cells)| ValueColumn::new(name, cells)).collect();
+        Ok(Self { name: name.to_owned(), paths, lines, columns })
+    }
+
+    /// Returns the numbers of its files in `list`. Paths are relative to `folder`, which is a path below that of the list,
+    /// or begin with `root`, its address.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] for a file that does not exist, with the line.
+    pub fn find(&self, list: &FileList, folder: &str, root: &str) -> Result<Vec<usize>> {
+        let numbers: HashMap<&str, usize> = list.paths.iter().zip(0..).collect();
+        let find = |(path, line): (&str, &u64)| {
+            let below = path.strip_prefix(root).and_then(|path| path.strip_prefix('/'));
+            let plain = |path: &str| path.split('/').filter(|part| *part != ".").collect::<Vec<_>>().join("/");
+            let key = match below {
+                Some(below) => plain(below),
+                None if folder.is_empty() => plain(path),
+                None => format!("{folder}/{}", plain(path)),
+            };
+            numbers.get(key.as_str()).copied().ok_or_else(|| {
+                Error::new(
+                    ErrorKind::NotFound,
+                    "a file of the manifest does not exist: its paths are relative to the manifest",
+                )
+                .with("file", key)
+                .with("line", line)
+                .with("manifest", &self.name)
+            })
+        };
+        let found = self.paths.iter().zip(&self.lines).map(find).collect::<Result<Vec<_>>>()?;
+        if found.is_empty() {
+            return Err(Error::new(ErrorKind::NotFound, "the manifest has no lines").with("manifest", &self.name));
+        }
+        Ok(found)
+    }
+}
+
+fn form_of(name: &str) -> Option<Form> {
+    let known = [
+        (".csv", Form::Separated(b',')),
+        (".tsv", Form::Separated(b'\t')),
+        (".jsonl", Form::JsonLines),
+        (".ndjson", Form::JsonLines),
+    ];
+    known.into_iter().find(|(extension, _)| ends_with(name, extension)).map(|(_, form)| form)
+}
+
+/// Columns by their names, in the order of the file, and the line of each sample.
+type Table = (Vec<(String, Cells)>, Vec<u64>);
+
+fn separated(bytes: &[u8], separator: u8) -> Result<Table> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(bytes);
+    let failed = |e: csv::Error| {
+        let line = e.position().map_or(1, csv::Position::line);
+        Error::format("a line cannot be read").caused_by(e).with("line", line)
+    };
+    let names: Vec<String> = reader.headers().map_err(failed)?.iter().map(str::to_owned).collect();
+    check_names(&names)?;
+    let mut columns: Vec<_> = names.into_iter().map(|name| (name, Cells::default())).collect();
+    let mut lines = Vec::new();
+    let mut record = csv::StringRecord::new();
+    let (mut at, mut line) = (0, 1);
+    while reader.read_record(&mut record).map_err(failed)? {
+        let start = record.position().and_then(|position| usize::try_from(position.byte()).ok()).unwrap_or(at);
+        // A record starts in the middle of a line's end of two characters, where the crate's own number is one less.
+        let start = if bytes.get(start) == Some(&b'\n') { start + 1 } else { start };
+        line += bytes[at..start.max(at)].iter().filter(|byte| **byte == b'\n').count() as u64;
+        at = start.max(at);
+        lines.push(line);
+        columns.iter_mut().zip(&record).for_each(|((_, cells), cell)| cells.texts.push(cell));
+    }
+    Ok((columns, lines))
+}
+
+fn check_names(names: &[String]) -> Result<()> {
+    let repeated = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name));
+    if names.len() > COLUMNS_MAX {
+        return Err(Error::format(format!("the manifest has more than {COLUMNS_MAX} columns")));
+    }
+    match repeated {
+        Some((_, name)) => Err(Error::format("a column name is used twice").with("column", name)),
+        None => Ok(()),
+    }
+}
+
+fn json_lines(bytes: &[u8]) -> Result<Table> {
+    let (mut columns, mut lines): (Vec<(String, Cells)>, Vec<u64>) = Default::default();
+    for (line, text) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
+        if text.trim_ascii().is_empty() {
+            continue;
+        }
+        let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(text)
+            .map_err(|e| Error::format("a line is no JSON object in UTF-8").caused_by(e).with("line", line))?;
+        for name in object.keys() {
+            if columns.iter().any(|(known, _)| known == name) {
+                continue;
+            }
+            if columns.len() == COLUMNS_MAX {
+                return Err(
+                    Error::format(format!("the manifest has more than {COLUMNS_MAX} columns")).with("line", line)
+                );
+            }
+            let mut cells = Cells { is_text: !lines.is_empty(), ..Cells::default() };
+            lines.iter().for_each(|_| cells.texts.push(""));
+            columns.push((name.clone(), cells));
+        }
+        lines.push(line);
+        for (name, cells) in &mut columns {
+            use serde_json::Value;
+            let (text, is_text) = match object.remove(name.as_str()) {
+                None | Some(Value::Null) => (String::new(), true),
+                Some(Value::Bool(yes)) => (u8::from(yes).to_string(), false),
+                Some(Value::Number(number)) => (number.to_string(), false),
+                Some(Value::String(text)) => (text, true),
+                Some(nested) => (nested.to_string(), true),
+            };
+            cells.texts.push(&text);
+            cells.is_text |= is_text;
+        }
+    }
+    Ok((columns, lines))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(paths: &[&str]) -> FileList {
+        let mut list = FileList::default();
+        paths.iter().for_each(|path| list.push(path, 1));
+        list
+    }
+
+    fn kinds(manifest: &Manifest) -> Vec<(&str, String)> {
+        manifest.columns.iter().map(|column| (column.name.as_str(), column.encoding().to_string())).collect()
+    }
+
+    #[test]
+    fn columns_have_the_type_of_all_their_cells() {
+        let csv = b"\xef\xbb\xbfid,file_name,width,score,zip,text,part\n1,0.jpg,640,1e-3,007,\"a, \"\"b\"\"\nc\",1\n2,1.jpg,-5,2,1,,\n";
+        let manifest = Manifest::parse("metadata.CSV", csv).unwrap();
+        let expected =
+            [("id", "int"), ("width", "int"), ("score", "float64"), ("zip", "str"), ("text", "str"), ("part", "str")];
+        assert_eq!(kinds(&manifest), expected.map(|(name, encoding)| (name, encoding.to_owned())));
+        assert_eq!(
+            manifest.columns[1].select(&[1, 0]),
+            Values::Numbers(vec![(-5_i64).to_le_bytes(), 640_i64.to_le_bytes()])
+        );
+        assert_eq!(manifest.columns[2].select(&[0]), Values::Numbers(vec![1e-3_f64.to_le_bytes()]));
+        assert_eq!(manifest.columns[4].select(&[0]), Values::Texts(["a, \"b\"\nc"].iter().collect()));
+        assert_eq!(manifest.find(&list(&["1.jpg", "0.jpg"]), "", "/data").unwrap(), [1, 0]);
+        assert_eq!(manifest.lines, [2, 4], "a cell may have line breaks");
+        let manifest = Manifest::parse("m.csv", b"path,a\r\n0,\"x\ny\"\r\n\r\n1,2\r\n").unwrap();
+        assert_eq!(manifest.lines, [2, 5]);
+    }
+
+    #[test]
+    fn lines_of_json_have_the_types_of_their_values() {
+        let json = br#"{"path": "./a/0.jpg", "n": 1, "x": 1.5, "is": true, "t": "5", "o": {"a": [1]}}
+
+{"path": "s3://b/t/a/1.jpg", "n": 2, "x": 2, "is": false, "t": "6", "late": 7}
+"#;
+        let manifest = Manifest::parse("m.jsonl", json).unwrap();
+        let expected = [("n", "int"), ("x", "float64"), ("is", "int"), ("t", "str"), ("o", "str"), ("late", "str")];
+        assert_eq!(kinds(&manifest), expected.map(|(name, encoding)| (name, encoding.to_owned())));
+        assert_eq!(manifest.columns[4].select(&[0, 1]), Values::Texts([r#"{"a":[1]}"#, ""].iter().collect()));
+        assert_eq!(manifest.columns[5].select(&[0, 1]), Values::Texts(["", "7"].iter().collect()));
+        assert_eq!(manifest.find(&list(&["a/0.jpg", "a/1.jpg"]), "", "s3://b/t").unwrap(), [0, 1]);
+        let e = manifest.find(&list(&["c/a/0.jpg"]), "c", "s3://b/t").unwrap_err();
+        assert!(e.to_string().contains("line 3") && e.to_string().contains("a/1.jpg"), "{e}");
+        assert_eq!(e.kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_is_no_manifest_is_described() {
+        for (name, bytes, says) in [
+            (
+                "m.csv",
+                &b"a,b\n1,2\n"[..],
+                "no column of paths, which is called file_name, path, filename or the like, but a, b",
+            ),
+            ("m.csv", b"path,a\n0.jpg\n", "line 2"),
+            ("m.tsv", b"path\ta\ta\n", "used twice (column a"),
+            ("m.csv", b"path\n\xff\n", "line 2"),
+            ("m.csv", b"", "no column of paths"),
+            ("m.jsonl", b"{\"path\": \"a\"}\n[1]\n", "line 2"),
+            ("m.jsonl", b"{\"path\": \"a\"", "line 1"),
+            ("m.json", b"{}", ".jsonl"),
+        ] {
+            let e = Manifest::parse(name, bytes).unwrap_err();
+            assert!(e.to_string().contains(says), "{name}: {e}");
+        }
+        let empty = Manifest::parse("m.csv", b"path\n").unwrap();
+        assert!(empty.find(&list(&[]), "", "").unwrap_err().to_string().contains("no lines"));
+    }
+
+    #[test]
+    fn numbers_are_those_that_lose_nothing() {
+        for text in ["007", "+1", "", " 1", "1 ", "0x10", "inf", "1_000"] {
+            assert_eq!((integer(text), float(text)), (None, None), "{text}");
+        }
+        assert_eq!((integer("-0"), float("-0")), (None, Some(-0.0)));
+        assert_eq!((float("0.5"), float(".5"), float("1e3")), (Some(0.5), Some(0.5), Some(1e3)));
+        assert!(float("nan").is_some_and(f64::is_nan));
+    }
+}

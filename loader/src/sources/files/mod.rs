@@ -1,0 +1,25 @@
+//! Files that are samples, such as the pictures of a folder.
+//!
+//! ```text
+//!   listing --> FileList --> Selection::choose --> FileSet --> bytes that are kept, FileSet::index --> shards
+//!               paths, bytes     which, in order     + columns                          deal: which file in which
+//! ```
+//!
+//! * `list`: paths with lengths, and their order;
+//! * `selection`: the files of a folder, or those that a list names;
+//! * `manifest`: files by a CSV or JSON-lines file, with more columns;
+//! * `stems`: samples of several files that share the start of their names;
+//! * `set`: the list as it is kept, and the shards that it is divided into;
+//! * `deal`: the order of samples: files of one folder are spread over all shards.
+
+mod deal;
+mod list;
+mod manifest;
+mod selection;
+mod set;
+mod stems;
+
+pub use list::{FileList, PICTURES, is_picture};
+pub use manifest::Manifest;
+pub use selection::Selection;
+pub use set::{FileSet, Folder};

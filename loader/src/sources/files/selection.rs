@@ -1,0 +1,164 @@
+//! Files of a data set among those below its folder.
+
+use super::list::{FileList, is_picture};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sources::names::{Names, PATTERNS_MAX};
+use crate::sources::wildcards::{is_pattern, matches};
+use std::collections::HashMap;
+
+/// Rule that selects files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// All pictures of a folder and of the folders in it, as torchvision's `ImageFolder` finds them.
+    Pictures,
+    /// All files, but for those with a part that starts with a dot.
+    Any,
+    /// Files by their names or patterns.
+    Named(Names),
+}
+
+impl Selection {
+    /// Text that differs for other rules.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Pictures => "pictures".to_owned(),
+            Self::Any => "**".to_owned(),
+            Self::Named(names) => names.listed().join("\n"),
+        }
+    }
+
+    /// Returns the numbers of the selected files of `list`, in the order of the data set.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] for a name or pattern without a file, and for a folder without a picture;
+    /// [`ErrorKind::Config`] for a file that is selected twice, and for pictures both in the folder and in folders of it.
+    pub fn choose(&self, list: &FileList) -> Result<Vec<usize>> {
+        match self {
+            Self::Pictures => pictures(list),
+            Self::Any => any(list),
+            Self::Named(names) => named(names.listed(), list),
+        }
+    }
+}
+
+fn pictures(list: &FileList) -> Result<Vec<usize>> {
+    let mut found: Vec<usize> = (0..list.len()).filter(|number| is_picture(list.paths.get(*number))).collect();
+    list.sort(&mut found);
+    // Those of the folder itself are first.
+    if let (Some(first), Some(last)) = (found.first(), found.last())
+        && !list.paths.get(*first).contains('/')
+        && list.paths.get(*last).contains('/')
+    {
+        let message = "some pictures are in the folder itself and some in folders of it, which would be their classes: name \
+                       those to read with a pattern, such as */* or **/*.jpg";
+        return Err(Error::config(message).with("file", list.paths.get(*first)).with("file", list.paths.get(*last)));
+    }
+    if found.is_empty() {
+        return Err(Error::new(ErrorKind::NotFound, "there is no picture below the folder"));
+    }
+    Ok(found)
+}
+
+fn any(list: &FileList) -> Result<Vec<usize>> {
+    let is_shown = |path: &str| !path.split('/').any(|part| part.starts_with('.'));
+    let mut found: Vec<usize> = (0..list.len()).filter(|number| is_shown(list.paths.get(*number))).collect();
+    if found.is_empty() {
+        return Err(Error::new(ErrorKind::NotFound, "there is no file below the folder"));
+    }
+    list.sort(&mut found);
+    Ok(found)
+}
+
+fn named(names: &[String], list: &FileList) -> Result<Vec<usize>> {
+    let patterns = names.iter().filter(|name| is_pattern(name)).count();
+    if patterns > PATTERNS_MAX {
+        return Err(Error::config(format!(
+            "more than {PATTERNS_MAX} names have a wildcard: use wildcards in place of braces"
+        )));
+    }
+    let numbers: HashMap<&str, usize> = if patterns < names.len() {
+        list.paths.iter().zip(0..).collect()
+    } else {
+        // Not needed: patterns are compared with every file.
+        HashMap::new()
+    };
+    let (mut chosen, mut is_chosen) = (Vec::new(), vec![false; list.len()]);
+    for name in names {
+        let mut found: Vec<usize> = if is_pattern(name) {
+            (0..list.len()).filter(|number| matches(name, list.paths.get(*number))).collect()
+        } else {
+            numbers.get(name.as_str()).copied().into_iter().collect()
+        };
+        if found.is_empty() {
+            let message = if is_pattern(name) {
+                "no file matches the pattern, in which ** is any number of folders, and * and ? are wildcards within one part of \
+                 a path"
+            } else {
+                "a file of the list does not exist"
+            };
+            return Err(Error::new(ErrorKind::NotFound, message).with("file", name));
+        }
+        list.sort(&mut found);
+        for number in &found {
+            if std::mem::replace(&mut is_chosen[*number], true) {
+                let message = "a file is in the list twice: remove one, and use `repeat` of a stream for samples that are seen \
+                               more often";
+                return Err(Error::config(message).with("file", list.paths.get(*number)));
+            }
+        }
+        chosen.append(&mut found);
+    }
+    Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(paths: &[&str]) -> FileList {
+        let mut list = FileList::default();
+        paths.iter().for_each(|path| list.push(path, 1));
+        list
+    }
+
+    fn chosen(selection: &Selection, list: &FileList) -> Result<Vec<String>> {
+        let numbers = selection.choose(list)?;
+        Ok(numbers.into_iter().map(|number| list.paths.get(number).to_owned()).collect())
+    }
+
+    fn patterns(all: &[&str]) -> Selection {
+        Selection::Named(Names::Patterns(all.iter().map(|name| (*name).to_owned()).collect()))
+    }
+
+    #[test]
+    fn the_pictures_of_a_folder_are_sorted_and_other_files_left_out() {
+        let found = chosen(&Selection::Pictures, &list(&["b/1.JPG", "labels.csv", "b/0.png", "a/c/2.webp", "a/x.txt"]));
+        assert_eq!(found.unwrap(), ["a/c/2.webp", "b/0.png", "b/1.JPG"]);
+        assert_eq!(chosen(&Selection::Pictures, &list(&["1.jpg", "0.jpg"])).unwrap(), ["0.jpg", "1.jpg"]);
+        let e = chosen(&Selection::Pictures, &list(&["a/0.jpg", "0.jpg"])).unwrap_err();
+        assert!(e.to_string().contains("a/0.jpg") && e.to_string().contains("*/*"), "{e}");
+        assert_eq!(chosen(&Selection::Pictures, &list(&["a.txt"])).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn hidden_files_are_samples_only_by_their_names() {
+        let list = list(&["b.flac", ".git/x", "a/.DS_Store", "a/c.txt"]);
+        assert_eq!(chosen(&Selection::Any, &list).unwrap(), ["b.flac", "a/c.txt"]);
+        assert_eq!(chosen(&patterns(&["a/.DS_Store"]), &list).unwrap(), ["a/.DS_Store"]);
+    }
+
+    #[test]
+    fn names_and_patterns_are_in_the_order_of_the_list() {
+        let list = list(&["a/2.jpg", "a/1.jpg", "a/b/3.jpg", "x.jpg", "a.jpg"]);
+        let found = |names: &[&str]| chosen(&patterns(names), &list);
+        assert_eq!(found(&["x.jpg", "a/*.jpg"]).unwrap(), ["x.jpg", "a/1.jpg", "a/2.jpg"]);
+        assert_eq!(found(&["**/*.jpg"]).unwrap(), ["a.jpg", "x.jpg", "a/1.jpg", "a/2.jpg", "a/b/3.jpg"]);
+        assert_eq!(found(&["a/**"]).unwrap(), ["a/1.jpg", "a/2.jpg", "a/b/3.jpg"]);
+        for (names, kind) in [(["y.jpg", "x.jpg"], ErrorKind::NotFound), (["x.jpg", "b/*"], ErrorKind::NotFound)] {
+            assert_eq!(found(&names).unwrap_err().kind(), kind);
+        }
+        let e = found(&["a/*", "a/1.jpg"]).unwrap_err();
+        assert!(e.to_string().contains("twice") && e.to_string().contains("a/1.jpg"), "{e}");
+    }
+}

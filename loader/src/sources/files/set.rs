@@ -1,0 +1,264 @@
+//! List of files as it is kept, and its shards.
+
+use super::deal::{dealt, hands, shards};
+use super::list::FileList;
+use super::manifest::ValueColumn;
+use super::stems::Stems;
+use crate::error::{Error, Result};
+use crate::format::recipe::{FileColumns, FileGroup, Texts, class_of};
+use crate::format::{Digests, Encoding, FileInfo, Index, Recipe, Shard};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Version of the document.
+const VERSION: u32 = 1;
+
+/// Start of every such document.
+const START: &[u8] = b"{\"forebay_files\":";
+
+/// Start of the last part of every such document.
+const FOLDERS: &[u8] = b",\"folders\":";
+
+/// Samples of files: the document that is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSet {
+    #[serde(rename = "forebay_files")]
+    version: u32,
+    /// Part of the document, so that a later version divides it into the same shards.
+    hands: usize,
+    /// Names of the columns with the files of a sample.
+    columns: Vec<String>,
+    /// Encodings of these columns.
+    encodings: Vec<String>,
+    /// Paths of all files of the first sample, then of the next one.
+    paths: Texts,
+    /// Length of each file.
+    bytes: Vec<u64>,
+    /// Values of each sample.
+    values: Vec<ValueColumn>,
+    /// Folders that were listed, if they are on this machine. Last, see [`identity`](Self::identity).
+    pub folders: Vec<Folder>,
+}
+
+/// Folder, or file, by which a change is noticed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Folder {
+    /// Path below the folder of the data set.
+    pub path: String,
+    /// Time of the last change in nanoseconds since 1970, as the file system has it.
+    pub changed_ns: i64,
+}
+
+impl FileSet {
+    /// Set of samples of one file each, in their order, with their `values`.
+    pub fn of_files(list: &FileList, numbers: &[usize], values: Vec<ValueColumn>, folders: Vec<Folder>) -> Self {
+        let files = list.select(numbers);
+        let columns = vec![(FileColumns::FILE.to_owned(), encoding_of(&files.paths))];
+        Self::new(files, columns, values, folders)
+    }
+
+    /// Set of samples of several files, in the order of their first ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stems::new`].
+    pub fn of_stems(list: &FileList, numbers: &[usize], folders: Vec<Folder>) -> Result<Self> {
+        let Stems { numbers, columns } = Stems::new(list, numbers)?;
+        Ok(Self::new(list.select(&numbers), columns, Vec::new(), folders))
+    }
+
+    fn new(files: FileList, columns: Vec<(String, Encoding)>, values: Vec<ValueColumn>, folders: Vec<Folder>) -> Self {
+        let FileList { paths, bytes } = files;
+        let all = bytes.iter().copied().fold(0, u64::saturating_add);
+        let (columns, encodings): (Vec<_>, Vec<_>) =
+            columns.into_iter().map(|(name, encoding)| (name, encoding.to_string())).unzip();
+        let hands = hands(bytes.len() / columns.len().max(1), all);
+        Self { version: VERSION, hands, columns, encodings, paths, bytes, values, folders }
+    }
+
+    /// Returns true if `bytes` begin as the document does.
+    pub fn is_start(bytes: &[u8]) -> bool {
+        bytes.starts_with(START)
+    }
+
+    /// Returns the part of a document that is the same wherever the files are: without times.
+    pub fn identity(document: &[u8]) -> &[u8] {
+        // In a path the quotation marks would have backslashes before them.
+        let end = document.windows(FOLDERS.len()).rposition(|part| part == FOLDERS);
+        &document[..end.unwrap_or(document.len())]
+    }
+
+    /// Returns the document.
+    ///
+    /// # Errors
+    ///
+    /// None that can be expected.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|e| Error::internal("a list of files cannot be written").caused_by(e))
+    }
+
+    /// Parses the document.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for anything else.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let set: Self =
+            serde_json::from_slice(bytes).map_err(|e| Error::format("the file is no list of files").caused_by(e))?;
+        let columns = set.columns.len();
+        let is_whole = set.version == VERSION
+            && columns > 0
+            && columns == set.encodings.len()
+            && set.paths.len() == set.bytes.len()
+            && set.paths.len().is_multiple_of(columns)
+            && set.values.iter().all(|values| values.len() == set.paths.len() / columns)
+            && set.hands > 0;
+        if is_whole { Ok(set) } else { Err(Error::format("the list of files has another version, or is not whole")) }
+    }
+
+    /// Returns the index of the shards that the samples are divided into.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] for files that are too large for a sample.
+    pub fn index(&self) -> Result<Index> {
+        let files = self.columns.len();
+        let samples = self.bytes.len() / files.max(1);
+        let encodings = self.encodings.iter().map(|name| Encoding::parse(name)).collect::<Result<Vec<_>>>()?;
+        let fields = self.columns.iter().cloned().zip(encodings);
+        let values = self.values.iter().map(|column| (column.name.clone(), column.encoding()));
+        let columns = FileColumns::new(fields, values, classes(&self.paths))
+            .map_err(|e| e.hinting("rename the column of the manifest"))?;
+        let columns = Arc::new(columns);
+        let of_sample = |sample: usize| sample * files..(sample + 1) * files;
+        let order = dealt(samples, self.hands);
+        let bytes: Vec<u64> = order.iter().map(|sample| self.bytes[of_sample(*sample)].iter().sum()).collect();
+        let shard = |(number, range): (usize, std::ops::Range<usize>)| {
+            let files = || order[range.clone()].iter().flat_map(|sample| of_sample(*sample));
+            let group = FileGroup {
+                columns: columns.clone(),
+                paths: files().map(|file| self.paths.get(file)).collect(),
+                bytes: files().map(|file| self.bytes[file]).collect(),
+                values: self.values.iter().map(|values| values.select(&order[range.clone()])).collect(),
+            };
+            let bytes = group.file_bytes();
+            if bytes > u64::from(u32::MAX) {
+                // Samples of this length are alone in their shards.
+                let message = "a sample has more than 4 GiB: leave the file out with a pattern, or store it in parts";
+                return Err(Error::config(message).with("file", group.paths.get(0)));
+            }
+            let basename = format!("files.{number:05}.mds").into();
+            let raw_data = FileInfo { basename, bytes, hashes: Digests::default() };
+            let shard = Shard::new(columns.layout().clone(), range.len() as u64, raw_data);
+            Ok(Shard { recipe: Some(Box::new(Recipe::Files(group.into()))), ..shard })
+        };
+        let shards = shards(&bytes, self.hands).into_iter().enumerate().map(shard).collect::<Result<_>>()?;
+        Ok(Index { shards })
+    }
+}
+
+/// Returns the sorted first folders of `paths`, if all have one.
+fn classes(paths: &Texts) -> Option<Texts> {
+    let mut classes = paths.iter().map(class_of).collect::<Option<Vec<_>>>()?;
+    classes.sort_unstable();
+    classes.dedup();
+    Some(classes.into_iter().collect())
+}
+
+/// Returns the encoding of a column of these files.
+fn encoding_of(paths: &Texts) -> Encoding {
+    let all = |extensions: &[&str]| {
+        let has = |path: &str| extensions.iter().any(|extension| crate::sources::extension::ends_with(path, extension));
+        paths.iter().all(has)
+    };
+    if all(&[".jpg", ".jpeg"]) {
+        Encoding::Jpeg
+    } else if all(&[".png"]) {
+        Encoding::Png
+    } else {
+        Encoding::Bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(paths: &[&str]) -> FileSet {
+        let mut list = FileList::default();
+        paths.iter().zip(1..).for_each(|(path, bytes)| list.push(path, bytes));
+        FileSet::of_files(&list, &(0..paths.len()).collect::<Vec<_>>(), Vec::new(), Vec::new())
+    }
+
+    fn columns(set: &FileSet) -> Vec<(String, String)> {
+        let index = FileSet::parse(&set.to_bytes().unwrap()).unwrap().index().unwrap();
+        let columns = &index.shards[0].layout.columns;
+        columns.iter().map(|column| (column.name.clone(), column.encoding.to_string())).collect()
+    }
+
+    #[test]
+    fn columns_follow_from_the_files() {
+        let pairs = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+            all.iter().map(|(name, encoding)| ((*name).to_owned(), (*encoding).to_owned())).collect()
+        };
+        let classes = [("class", "str"), ("file", "jpeg"), ("label", "int"), ("path", "str")];
+        assert_eq!(columns(&set(&["a/0.jpg", "b/c/1.JPEG"])), pairs(&classes));
+        assert_eq!(columns(&set(&["0.jpg", "1.png"])), pairs(&[("file", "bytes"), ("path", "str")]));
+        assert_eq!(columns(&set(&["0.png", "a/1.png"])), pairs(&[("file", "png"), ("path", "str")]));
+    }
+
+    #[test]
+    fn the_document_divides_into_the_same_shards_again() {
+        let paths: Vec<String> = (0..3000).map(|n| format!("{}/{n}.jpg", n / 1000)).collect();
+        let set = set(&paths.iter().map(String::as_str).collect::<Vec<_>>());
+        let bytes = set.to_bytes().unwrap();
+        assert!(FileSet::is_start(&bytes));
+        assert_eq!(FileSet::parse(&bytes).unwrap(), set);
+        let index = set.index().unwrap();
+        assert_eq!(index, FileSet::parse(&bytes).unwrap().index().unwrap());
+        assert_eq!((index.shards.len(), index.samples()), (3, 3000));
+        for shard in &index.shards {
+            let Some(Recipe::Files(group)) = shard.recipe.as_deref() else { panic!("no recipe") };
+            let of_class = |class: &str| group.paths.iter().filter(|path| class_of(path) == Some(class)).count();
+            assert!(["0", "1", "2"].iter().all(|class| of_class(class).abs_diff(333) <= 1), "each class has its share");
+        }
+    }
+
+    #[test]
+    fn the_identity_of_a_document_has_no_times() {
+        let mut set = set(&["a/\"folders\":.jpg", "a/,\"folders\":"]);
+        let before = set.to_bytes().unwrap();
+        set.folders = vec![Folder { path: ",\"folders\":[/".to_owned(), changed_ns: 7 }];
+        let after = set.to_bytes().unwrap();
+        assert_ne!(before, after);
+        assert_eq!(FileSet::identity(&before), FileSet::identity(&after));
+        assert!(FileSet::identity(&before).ends_with(b"\"values\":[]"));
+    }
+
+    #[test]
+    fn documents_that_are_not_whole_are_rejected() {
+        let whole = String::from_utf8(set(&["a/0.jpg"]).to_bytes().unwrap()).unwrap();
+        for (from, to) in [
+            ("\"forebay_files\":1", "\"forebay_files\":2"),
+            ("\"hands\":1", "\"hands\":0"),
+            ("[\"a/0.jpg\"]", "[]"),
+            ("[\"a/0.jpg\"]", "[1]"),
+            ("[\"file\"]", "[]"),
+            ("\"hands\"", "\"other\""),
+        ] {
+            assert!(whole.contains(from), "{whole}");
+            let e = FileSet::parse(whole.replace(from, to).as_bytes()).unwrap_err();
+            assert_eq!(e.kind(), crate::ErrorKind::Format, "{from} {to}");
+        }
+        assert!(FileSet::parse(b"").is_err());
+    }
+
+    #[test]
+    fn a_file_above_the_bound_of_a_sample_is_named() {
+        let mut list = FileList::default();
+        list.push("a/0.jpg", 1 << 32);
+        let e = FileSet::of_files(&list, &[0], Vec::new(), Vec::new()).index().unwrap_err();
+        assert!(e.to_string().contains("a/0.jpg") && e.to_string().contains("pattern"), "{e}");
+    }
+}

@@ -1,0 +1,180 @@
+"""Files with a manifest, and samples of several files."""
+
+import csv
+import itertools
+import json
+import os
+
+import numpy as np
+import pytest
+from picture_set import jpeg
+from PIL import Image
+
+import forebay as fb
+
+_prefixes = itertools.count()
+
+ROWS = [
+    {"file_name": f"images/{n}.jpg", "caption": f'a "{n}",\nnext', "width": n, "score": n / 4, "code": f"0{n}"}
+    for n in range(30)
+]
+
+
+@pytest.fixture
+def root(tmp_path):
+    folder = tmp_path / "set"
+    (folder / "images").mkdir(parents=True)
+    for number, row in enumerate(ROWS):
+        (folder / row["file_name"]).write_bytes(jpeg(number))
+    (folder / "images" / "unlisted.jpg").write_bytes(jpeg(99))
+    return folder
+
+
+def write_csv(path, rows, delimiter=","):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, list(rows[0]), delimiter=delimiter)
+        table.writeheader()
+        table.writerows(rows)
+
+
+def write_jsonl(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+WRITERS = {
+    "metadata.csv": write_csv,
+    "metadata.tsv": lambda path, rows: write_csv(path, rows, "\t"),
+    "metadata.jsonl": write_jsonl,
+}
+
+
+def copied(bucket, root):
+    prefix = f"manifest-{next(_prefixes)}"
+    for at, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(at, name)
+            with open(path, "rb") as file:
+                bucket.objects[f"{prefix}/{os.path.relpath(path, root)}"] = file.read()
+    return f"s3://bucket/{prefix}"
+
+
+def opened(remote, manifest=None, **more):
+    stream = fb.Stream(remote=str(remote), manifest=manifest, **more)
+    return fb.Loader(streams=[stream], batch_size=4, framework="numpy")
+
+
+def samples(loader):
+    """Samples by their paths."""
+    found = {}
+    for batch in loader:
+        for row in range(len(batch["path"])):
+            found.setdefault(batch["path"][row], {name: values[row] for name, values in batch.items()})
+    return found
+
+
+def check(found):
+    assert list(found) == [row["file_name"] for row in ROWS]
+    for number, row in enumerate(ROWS):
+        sample = found[row["file_name"]]
+        assert bytes(sample["file"]) == jpeg(number)
+        assert {name: sample[name] for name in ("caption", "width", "score", "code")} == {
+            name: value for name, value in row.items() if name != "file_name"
+        }
+
+
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_columns_of_a_manifest_become_columns_of_the_samples(name, root, bucket, bucket_environment, tmp_path):
+    WRITERS[name](root / name, ROWS)
+    for remote, manifest in [
+        (root, name),
+        (root, root / name),
+        (copied(bucket, root), name),
+        (copied(bucket, root), root / name),
+    ]:
+        with opened(remote, manifest) as loader:
+            check(samples(loader))
+    elsewhere = copied(bucket, root)
+    with opened(root, f"{elsewhere}/{name}") as loader:
+        check(samples(loader))
+
+
+def test_the_order_is_that_of_the_manifest_and_a_file_may_have_several_lines(root):
+    write_jsonl(root / "m.jsonl", [{"path": f"images/{n}.jpg", "caption": str(i)} for i, n in enumerate([3, 1, 3])])
+    with opened(root, "m.jsonl") as loader:
+        batch = next(iter(loader))
+    assert batch["path"][:3] == ["images/3.jpg", "images/1.jpg", "images/3.jpg"]
+    assert batch["caption"][:3] == ["0", "1", "2"]
+
+
+def test_paths_are_relative_to_the_manifest(root):
+    write_csv(root / "images" / "labels.csv", [{"image": "4.jpg", "label": 9}])
+    with opened(root, "images/labels.csv") as loader:
+        batch = next(iter(loader))
+    assert (batch["path"][0], batch["label"][0], batch["class"][0]) == ("images/4.jpg", 9, "images")
+
+
+def test_a_missing_file_is_named_with_its_line(root, bucket, bucket_environment):
+    write_csv(root / "m.csv", [*ROWS, ROWS[0] | {"file_name": "images/none.jpg"}])
+    for remote in (root, copied(bucket, root)):
+        with pytest.raises(FileNotFoundError, match=r"images/none\.jpg.*line 62.*m\.csv"):
+            opened(remote, "m.csv")
+
+
+def test_a_manifest_that_changed_is_read_again(root):
+    write_csv(root / "m.csv", ROWS[:4])
+    with opened(root, root / "m.csv") as loader:
+        assert len(samples(loader)) == 4
+    write_csv(root / "m.csv", ROWS[:8])
+    os.utime(root / "m.csv", (1, 1))
+    with opened(root, root / "m.csv") as loader:
+        assert len(samples(loader)) == 8
+
+
+def test_what_is_no_manifest_is_refused(root):
+    for name, content, says in [
+        ("m.csv", "a,b\n1,2\n", "no column of paths"),
+        ("m.csv", "path,file\nimages/0.jpg,1\n", "used twice|rename"),
+        ("m.csv", "path,a\nimages/0.jpg\n", "line 2"),
+        ("m.jsonl", "[1]\n", "line 1"),
+        ("m.txt", "", r"\.jsonl"),
+    ]:
+        (root / name).write_text(content)
+        with pytest.raises(fb.Error, match=says):
+            opened(root, name)
+    with pytest.raises((fb.Error, FileNotFoundError), match=r"none\.csv"):
+        opened(root, "none.csv")
+    with pytest.raises(fb.ConfigError, match="folder that they are in"):
+        opened(f"{root}/images/*.jpg", "m.csv")
+
+
+def test_files_of_one_stem_are_a_sample(tmp_path, bucket, bucket_environment):
+    root = tmp_path / "pairs"
+    for n in range(10):
+        folder = root / str(n % 2)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{n:04}.jpg").write_bytes(jpeg(n))
+        (folder / f"{n:04}.txt").write_text(f"text {n}")
+        Image.fromarray(np.full((4, 5), n, np.uint8)).save(folder / f"{n:04}.seg.png")
+    fields = {
+        "x": fb.Image("jpg", fb.Resize((8, 8))),
+        "mask": fb.Mask("seg.png", fb.Resize((8, 8))),
+        "text": fb.Text("txt"),
+        "label": fb.Scalar("label"),
+        "path": fb.Text("path"),
+    }
+
+    def read(remote):
+        stream = fb.Stream(remote=remote, files="stem")
+        with fb.Loader(streams=[stream], batch_size=5, framework="numpy", fields=fields) as loader:
+            return [batch for batch in loader]
+
+    for remote in (str(root), copied(bucket, root), f"{root}/*/*.jpg::{root}/*/*.txt::{root}/**/*.seg.png"):
+        batches = read(remote)
+        order = [n for half in (0, 1) for n in range(half, 10, 2)]
+        assert [text for batch in batches for text in batch["text"]] == [f"text {n}" for n in order]
+        assert [int(label) for batch in batches for label in batch["label"]] == [n % 2 for n in order]
+        assert [int(mask[0, 0]) for batch in batches for mask in batch["mask"]] == order
+        assert batches[0]["path"][0] == "0/0000.jpg"
+    (root / "1" / "0003.txt").unlink()
+    with pytest.raises(fb.ConfigError, match=r"no \.txt .*0003"):
+        read(str(root))
