@@ -8,6 +8,8 @@ mod files;
 mod index_origin;
 mod open;
 mod open_listed;
+mod select;
+mod selection;
 mod store_set;
 mod stream;
 mod tars;
@@ -19,13 +21,14 @@ use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
 use crate::format::recipe::{FileColumns, Texts};
 use crate::format::{ColumnUse, Layout, Shard, ShardFormat};
-use crate::order::{DataSetShape, ShardId};
+use crate::order::{DataSetShape, SampleId, ShardId};
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
 use crate::sync::Arc;
 use crate::topology::Topology;
 use open::Opener;
 pub(crate) use open::location_of;
+pub(crate) use select::Selections;
 pub(crate) use store_set::StoreSet;
 pub(crate) use stream::{IndexedStream, Stream};
 pub use tars::TarSet;
@@ -34,7 +37,10 @@ pub use tars::TarSet;
 #[derive(Debug)]
 pub(crate) struct Catalog {
     streams: Vec<Stream>,
+    /// Kept samples per shard and stream.
     shape: DataSetShape,
+    /// True if all samples of all streams are kept.
+    is_whole: bool,
     /// Distinct layouts of all shards, usually one, with the columns that are read.
     layouts: Vec<Arc<Layout>>,
     /// Index into `layouts` of each shard.
@@ -84,9 +90,9 @@ impl Catalog {
             streams.push(stream.context("stream", || &name)?);
             shards += count;
         }
-        let counts: Vec<Vec<u64>> =
-            streams.iter().map(|s| s.index.shards.iter().map(|x| x.samples).collect()).collect();
+        let counts: Vec<Vec<u64>> = streams.iter().map(Stream::counts).collect();
         let shape = DataSetShape::new(&counts)?;
+        let is_whole = streams.iter().all(|stream| stream.selection.is_none());
         let (mut layouts, mut layout_of): (Vec<Arc<Layout>>, Vec<u16>) = Default::default();
         for stream in &streams {
             for shard in &stream.index.shards {
@@ -104,7 +110,7 @@ impl Catalog {
                 layout_of.push(u16::try_from(known).map_err(|_| Error::config("shards of more than 65,536 layouts"))?);
             }
         }
-        Ok(Self { streams, shape, layouts, layout_of })
+        Ok(Self { streams, shape, is_whole, layouts, layout_of })
     }
 
     /// Reduces layouts of which some samples lack columns to the columns of `fields`.
@@ -166,7 +172,7 @@ impl Catalog {
             .with("stream", &second.name))
     }
 
-    /// Samples per shard and stream.
+    /// Kept samples per shard and stream. The order knows no others.
     pub(crate) fn shape(&self) -> &DataSetShape {
         &self.shape
     }
@@ -192,6 +198,17 @@ impl Catalog {
         (&self.streams[stream.index()], shard.0 - self.shape.shards_of(stream).start)
     }
 
+    /// Returns the shard that holds `sample` of the order, and the sample's index in the shard's file; `None` after the
+    /// last sample. This is the only place where a number of the order becomes one of a file.
+    pub(crate) fn locate_sample(&self, sample: SampleId) -> Option<(ShardId, u32)> {
+        let (shard, nth) = self.shape.locate(sample)?;
+        if self.is_whole {
+            return Some((shard, nth));
+        }
+        let (stream, local) = self.locate(shard);
+        Some((shard, stream.index_of(local, nth)))
+    }
+
     /// Returns the entry of `shard` in its index.
     pub(crate) fn shard(&self, shard: ShardId) -> &Shard {
         let (stream, local) = self.locate(shard);
@@ -211,7 +228,8 @@ impl Catalog {
 
     /// Mean bytes of a sample, unpacked.
     pub(crate) fn sample_bytes_mean(&self) -> u64 {
-        self.raw_bytes() / self.shape.num_samples().max(1)
+        let samples = self.streams.iter().map(|stream| stream.index.samples()).sum::<u64>();
+        self.raw_bytes() / samples.max(1)
     }
 
     /// Bytes of memory for the fetch of the largest shard, stored and unpacked together.

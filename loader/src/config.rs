@@ -11,6 +11,7 @@ use crate::decode::field::FieldSpec;
 use crate::error::{Error, Result};
 use crate::format::tokens::Window;
 use crate::store::{is_url, redact};
+use crate::subsets::fraction;
 use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 pub use json::parse_bytes;
 pub(crate) use json::read;
 use options::options;
-pub use options::{ByteSize, OptionInfo, Seconds};
+pub use options::{ByteSize, Fraction, OptionInfo, Seconds, Subset};
 pub use writer::WriterConfig;
 
 /// Default of the largest sample that is read: 1 GiB.
@@ -44,6 +45,12 @@ options! {
         pub files: Option<FilesAre> = None,
         /// CSV, TSV or JSON-lines file with a line for each file below `remote`, whose other columns the samples have.
         pub manifest: Option<String> = None,
+        /// Samples to keep, by number: text such as "0:1000, 5000:6000", a list of numbers, or a file of them.
+        pub subset: Option<Subset> = None,
+        /// Seeded part to keep, such as (0, 0.9) and (0.9, 1): neighbouring parts share no sample and miss none.
+        pub fraction: Option<Fraction> = None,
+        /// Seed of `fraction`. None: 0.
+        pub fraction_seed: Option<u64> = None,
         /// Share of an epoch, relative to the other streams' proportions.
         pub proportion: Option<f64> = None,
         /// Occurrences of each sample in an epoch: 0.5 takes every second sample.
@@ -338,6 +345,9 @@ impl StreamConfig {
             require(is_weight, &format!("{name} must be a number of at least 0"))?;
         }
         check_window(self.window, self.window_stride, self.window.or(window))?;
+        self.fraction.map_or(Ok(()), fraction::check)?;
+        let has_part = self.fraction.is_some() || self.fraction_seed.is_none();
+        require(has_part, "fraction_seed is the seed of fraction, which is not set: pass both, or neither")?;
         check_download(self.download_retry.unwrap_or(1), self.download_timeout.unwrap_or(1.0))
     }
 }

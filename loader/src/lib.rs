@@ -67,6 +67,7 @@
 //! * [`indexing`]: indexes after the samples of a shard, which let a crop skip the rest of a picture.
 //! * [`objects`]: objects of stores as they are, by their URLs; [`output`]: remote folders as destinations of a writer.
 //! * [`sources`]: data sets without an `index.json`, such as lists of tars; [`TarSet`] makes one for them.
+//! * `subsets`: the samples of a stream that a loader keeps.
 //! * [`verify`]: comparison of a data set's files with its index, and their repair.
 
 pub mod batch;
@@ -91,6 +92,7 @@ pub mod sources;
 pub mod state;
 pub mod stats;
 pub mod store;
+mod subsets;
 pub mod sync;
 pub mod topology;
 pub mod verify;

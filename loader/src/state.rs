@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 /// Version of the `forebay` part. It covers the generator of random augmentation as well.
 pub const STATE_VERSION: u32 = 1;
 
+/// Name in [`ForebayState::plan`] of the samples that are kept; absent if all are.
+pub(crate) const SELECTION: &str = "selection";
+
 /// Checkpoint. The first five keys are the reference's, which ignores the rest.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct State {
@@ -51,7 +54,7 @@ impl ForebayState {
     /// The value of argument `name` in `plan` in words.
     fn describe(&self, name: &str) -> &str {
         let value = self.described.get(name).or_else(|| self.plan.get(name));
-        value.map_or("absent", String::as_str)
+        value.map_or(if name == SELECTION { "all samples" } else { "absent" }, String::as_str)
     }
 }
 
@@ -131,6 +134,9 @@ impl State {
                 // Descriptions may be the same for different values.
                 format!("{name} was {was_described} (hash {was}) and is {is_described} (hash {is})")
             });
+        }
+        if let (None, Some(_)) = (then.plan.get(SELECTION), now.plan.get(SELECTION)) {
+            differing.push(format!("{SELECTION} was all samples and is {}", now.describe(SELECTION)));
         }
         let mut compare = |name: &str, then: &str, now: &str| {
             if then != now {

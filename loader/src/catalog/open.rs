@@ -40,7 +40,7 @@ impl Opener<'_> {
         let mut all = Vec::new();
         for group in self.config.streams.chunks(STREAMS_AT_ONCE) {
             let opened = scope(|scope| {
-                let threads: Vec<_> = group.iter().map(|s| scope.spawn(move || self.open(s))).collect();
+                let threads: Vec<_> = group.iter().map(|s| scope.spawn(move || self.open(s)?.selected(s))).collect();
                 threads
                     .into_iter()
                     .map(|t| t.join().unwrap_or_else(|_| Err(Error::internal("opening a stream panicked"))))
@@ -199,6 +199,7 @@ impl Opener<'_> {
             digest: HashAlgo::Xxh3_64.hex(origin.identity(&installed.bytes)),
             validate_hash,
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
+            selection: None,
         })
     }
 }

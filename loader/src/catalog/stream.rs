@@ -1,5 +1,6 @@
 //! Streams: with an index that has been read, and with an open cache directory.
 
+use super::selection::StreamSelection;
 use crate::cache::{CacheGroup, StreamCache, StreamCacheConfig};
 use crate::error::{Error, Result};
 use crate::format::recipe::Texts;
@@ -23,6 +24,8 @@ pub(crate) struct Stream {
     pub(crate) download_retry: u32,
     /// Digest of the index, for checkpoints.
     pub(crate) index_digest: String,
+    /// Samples that the loader keeps; `None`: all.
+    pub(crate) selection: Option<StreamSelection>,
 }
 
 impl Stream {
@@ -48,6 +51,8 @@ pub(crate) struct IndexedStream {
     pub(crate) validate_hash: Option<HashAlgo>,
     /// Total attempts per download.
     pub(crate) download_retry: u32,
+    /// Samples that the loader keeps; `None`: all.
+    pub(crate) selection: Option<StreamSelection>,
 }
 
 impl IndexedStream {
@@ -85,6 +90,7 @@ impl IndexedStream {
             validate_hash: self.validate_hash,
             download_retry: self.download_retry,
             index_digest: self.digest,
+            selection: self.selection,
         })
     }
 }

@@ -6,6 +6,12 @@
 /// A size in bytes; in JSON also text such as `"2gb"`.
 pub type ByteSize = u64;
 
+/// Bounds of a part, from 0 to 1.
+pub type Fraction = (f64, f64);
+
+/// Samples by number, as text such as `"0:1000, 5000:6000"`, or the path of a file of numbers.
+pub type Subset = String;
+
 /// A duration in seconds.
 pub type Seconds = f64;
 

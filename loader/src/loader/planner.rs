@@ -1,13 +1,13 @@
 //! Plans of a loader's epochs.
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Selections};
 use crate::config::LoaderConfig;
 use crate::decode::DRAWS_VERSION;
 use crate::error::Result;
 use crate::format::HashAlgo;
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, Weight, World};
 use crate::pipeline::MakePlan;
-use crate::state::{ForebayState, STATE_VERSION};
+use crate::state::{ForebayState, SELECTION, STATE_VERSION};
 use crate::sync::Arc;
 use std::collections::BTreeMap;
 
@@ -70,16 +70,22 @@ impl Planner {
             plan.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let digests: Vec<&str> = self.catalog.streams().iter().map(|s| s.index_digest.as_str()).collect();
         plan.insert("index".to_owned(), HashAlgo::Xxh3_64.hex(digests.join(",").as_bytes()));
+        let selection = Selections(self.catalog.streams());
+        if let Some(digest) = selection.digest() {
+            plan.insert(SELECTION.to_owned(), digest);
+        }
         let shape = self.catalog.shape();
         let data = format!("{} samples in {} shards", shape.num_samples(), shape.num_shards());
-        let described = [("shard sizes", data), ("weights", describe_weights(&self.order.weights))];
+        let weights = describe_weights(&self.order.weights);
+        let mut described = vec![("shard sizes", data), ("weights", weights)];
+        described.extend(selection.words().map(|words| (SELECTION, words)));
         ForebayState {
             version: STATE_VERSION,
             batch_size: config.batch_size.into(),
             draws_version: DRAWS_VERSION,
             augment_seed: config.augment_seed(),
             plan,
-            described: described.map(|(name, words)| (name.to_owned(), words)).into(),
+            described: described.into_iter().map(|(name, words)| (name.to_owned(), words)).collect(),
         }
     }
 }

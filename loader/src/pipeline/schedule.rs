@@ -16,7 +16,7 @@ use crate::decode::DrawKey;
 use crate::delivery::RowMemory;
 use crate::error::{Error, Result};
 use crate::memory::{BatchPool, RowMut};
-use crate::order::{DataSetShape, PlannedSample, RankOrder, ShardId};
+use crate::order::{PlannedSample, RankOrder, ShardId};
 use crate::stats::{Counter, Stage, TimeKind};
 use crate::sync::{Arc, Mutex};
 use crossbeam::channel::Sender;
@@ -28,20 +28,20 @@ use std::ops::Range;
 pub(crate) struct Task {
     pub(crate) planned: PlannedSample,
     pub(crate) shard: ShardId,
-    /// Number of the sample in its shard.
+    /// Index of the sample in its shard.
     pub(crate) index: u32,
     /// Position among the rank's samples of this run, from 0.
     pub(crate) position: u64,
 }
 
 impl Task {
-    /// Locates `planned` in a data set of this `shape`.
+    /// Locates `planned` in the shards of `catalog`.
     ///
     /// # Errors
     ///
     /// `Internal` for a sample that the data set does not have.
-    pub(crate) fn new(planned: PlannedSample, position: u64, shape: &DataSetShape) -> Result<Self> {
-        let (shard, index) = shape.locate(planned.sample).ok_or_else(|| {
+    pub(crate) fn new(planned: PlannedSample, position: u64, catalog: &Catalog) -> Result<Self> {
+        let (shard, index) = catalog.locate_sample(planned.sample).ok_or_else(|| {
             Error::internal("the plan contains a sample that the data set does not have")
                 .with("sample", planned.sample.0)
         })?;
@@ -198,7 +198,7 @@ impl Scheduler {
                     }
                     let mut tasks = Vec::with_capacity(rows.len());
                     for planned in rows.drain(..) {
-                        tasks.push(Task::new(planned, position, self.catalog.shape())?);
+                        tasks.push(Task::new(planned, position, &self.catalog)?);
                         position += 1;
                     }
                     announced.clear();

@@ -94,7 +94,7 @@ impl DataSet {
     }
 
     /// Opens the data of a loader's `config` to read single samples: fetches the indexes that the streams' folders lack.
-    /// Only the options about streams, downloads and the cache count. An index that is present is used as it is.
+    /// Only the options about streams, downloads and the cache count, and samples have their numbers in whole streams. An index that is present is used as it is.
     ///
     /// # Errors
     ///
@@ -147,6 +147,8 @@ impl DataSet {
                 digest: String::new(),
                 validate_hash: *hash,
                 download_retry: place.download_retry,
+                // Samples have their numbers in the whole stream here.
+                selection: None,
             })
             .collect()
     }

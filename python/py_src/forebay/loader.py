@@ -21,6 +21,7 @@ from .epoch import Epoch
 from .errors import ClosedError, ConfigError, StateError
 from .fields import Field, specs
 from .remotes import outside
+from .selections import Fraction, Subset
 from .streams import Stream
 from .trainer_epochs import EpochSetter, Place, TrainerEpochs, trainer_epoch_of
 from .transform import Transform
@@ -32,7 +33,7 @@ _log = logging.getLogger("forebay")
 
 _on_devices: weakref.WeakSet[Loader] = weakref.WeakSet()
 
-_PYTHON_ONLY = {"remote", "split", "streams", "local", "fields", "transform", "framework", "sharding", "device"}
+_PYTHON_ONLY = {"remote", "split", "subset", "fraction", "fraction_seed", "streams", "local", "fields", "transform", "framework", "sharding", "device"}
 _PYTHON_ONLY |= World.__annotations__.keys()
 """Arguments of `Loader` that this package uses itself. The others are options of the engine under the same names."""
 
@@ -84,6 +85,11 @@ class Loader:
         remote: URL (`s3://`, `gs://`, `https://` and others) or path of the shards' folder, or WebDataset's tar
             files, such as "s3://bucket/train-{000..146}.tar"; in place of `streams`.
         split: Sub-folder, such as "train"; also of the streams that have none.
+        subset: Samples to keep, by number: text such as "0:1000, 5000:6000", a list or array of numbers, or a file of
+            them; also of the streams that have none.
+        fraction: Seeded part to keep, such as (0, 0.9) for training and (0.9, 1) for validation, which share no sample
+            and miss none; also of the streams that have none.
+        fraction_seed: Seed of `fraction`. None: 0.
         streams: Several sources with their shares.
         local: Folder for the shards. None: a stable folder in the user's cache directory. Alone: it has all shards.
         fields: Outputs of a batch by name. None: every column under its own name, numbers, arrays and text
@@ -155,6 +161,9 @@ class Loader:
         *,
         remote: str | os.PathLike[str] | None = None,
         split: str | None = None,
+        subset: Subset | None = None,
+        fraction: Fraction | None = None,
+        fraction_seed: int | None = None,
         streams: Sequence[Stream] | None = None,
         local: str | os.PathLike[str] | None = None,
         fields: Mapping[str, Field] | None = None,
@@ -209,12 +218,15 @@ class Loader:
         """Opens the data set. `help(forebay.Loader)` describes the arguments."""
         options = {name: value for name, value in locals().items() if name in _OPTIONS}
         _refuse_worker()
+        of_streams = {"split": split, "subset": subset, "fraction": fraction, "fraction_seed": fraction_seed}
         if streams is None:
-            sources = [Stream(remote=remote, local=local)._config(split)]
+            sources = [Stream(remote=remote, local=local)._config(**of_streams)]
         elif remote is not None or local is not None:
             raise ConfigError("streams name their own remote and local: give either streams, or remote and local")
         else:
-            sources = _sources(streams, split)
+            sources = _sources(streams, of_streams)
+        if fraction_seed is not None and not any("fraction" in source for source in sources):
+            raise ConfigError("fraction_seed is the seed of fraction, which is not set: pass both, or neither")
         outputs = specs(fields)
         self._single = isinstance(device, str) or not isinstance(device, Sequence)
         devices = _devices([device] if self._single else list(device))
@@ -588,14 +600,14 @@ class Loader:
 _OPTIONS = checks(Loader.__init__.__annotations__, without=_PYTHON_ONLY)
 
 
-def _sources(streams: Any, split: str | None) -> list[dict[str, Any]]:
+def _sources(streams: Any, defaults: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns the engine's form of `streams`."""
     if not isinstance(streams, Sequence) or not all(isinstance(stream, Stream) for stream in streams):
         raise ConfigError(f"streams is a list of forebay.Stream, such as [Stream(remote=...)], but it is {shown(streams)}")
     sources = []
     for place, stream in enumerate(streams):
         with within(f"streams[{place}]"):
-            sources.append(stream._config(split))
+            sources.append(stream._config(**defaults))
     return sources
 
 

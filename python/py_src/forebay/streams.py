@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from .arguments import Count, Seconds, by_name, checked, checks, path, shown
+from .selections import Fraction, Subset, fraction, subset
 
 __all__ = ["Stream"]
 
@@ -19,6 +20,11 @@ class Stream:
 
     At most one of `proportion`, `repeat` and `choose` may be set, and either all streams of a loader have a proportion
     or none has. An option that is None has the loader's value.
+
+    `subset` and `fraction` choose samples before the weights count, and both hold together. Two numbers name a fraction,
+    and not a word such as "train": `split` is a folder that the data set has, and the bounds alone give the size of a
+    part, so (0, 0.8), (0.8, 0.9) and (0.9, 1) make three parts, and (k/5, (k+1)/5) five folds. Sizes are exact. Membership
+    follows from the seed, the sample's number in the stream and the stream's length, and from nothing else.
     """
 
     remote: str | os.PathLike[str] | None = None
@@ -31,6 +37,12 @@ class Stream:
     """Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem."""
     manifest: str | os.PathLike[str] | None = None
     """CSV, TSV or JSON-lines file with a line for each file below `remote`, whose other columns the samples have."""
+    subset: Subset | None = None
+    """Samples to keep, by number: text such as "0:1000, 5000:6000", a list of numbers, or a file of them."""
+    fraction: Fraction | None = None
+    """Seeded part to keep, such as (0, 0.9) and (0.9, 1): neighbouring parts share no sample and miss none."""
+    fraction_seed: int | None = None
+    """Seed of `fraction`. None: 0."""
     proportion: float | None = None
     """Share of an epoch, relative to the other streams' proportions."""
     repeat: float | None = None
@@ -54,12 +66,15 @@ class Stream:
         # An address may have a password or a signature in it.
         return f"Stream({', '.join(f'{name}={shown(value)}' for name, value in asdict(self).items())})"
 
-    def _config(self, split: str | None) -> dict[str, Any]:
-        """Returns the engine's form; `split` is the loader's."""
+    def _config(self, **defaults: Any) -> dict[str, Any]:
+        """Returns the engine's form; `defaults` are the loader's values of options that are None here."""
         config = {name: value for name, value in asdict(self).items() if value is not None}
-        if split is not None:
-            config.setdefault("split", split)
-        return checked(_CHECKS, config)
+        defaults = {name: value for name, value in defaults.items() if value is not None}
+        if "fraction" not in defaults | config:
+            defaults.pop("fraction_seed", None)
+        return checked(_CHECKS, defaults | config)
 
 
-_CHECKS = checks(Stream.__annotations__) | {"remote": partial(path, what="a URL or a path"), "split": path, "manifest": path}
+_OWN = {"remote": partial(path, what="a URL or a path"), "split": path, "manifest": path}
+_OWN |= {"subset": subset, "fraction": fraction}
+_CHECKS = checks(Stream.__annotations__, without=_OWN) | _OWN

@@ -36,6 +36,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Pure. Messages show addresses without their secrets.
     ("sources", &["error", "format", "store::redact"]),
     ("cache", &["io", "memory", "sync", "clock", "stats", "error", "order::ids", "format::hash", "format::index"]),
+    // Pure. The catalog reads the files of numbers.
+    ("subsets", &["error"]),
     // Types that pipeline and loader pass to each other; each may use everything below.
     ("config", BELOW_PIPELINE),
     ("catalog", BELOW_PIPELINE),
@@ -50,12 +52,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 const BELOW_PIPELINE: &[&str] = &[
     "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "sources",
-    "cache", "output", "config", "catalog", "batch", "delivery", "dlpack", "state",
+    "cache", "output", "subsets", "config", "catalog", "batch", "delivery", "dlpack", "state",
 ];
 const BELOW_LOADER: &[&str] = BELOW_PIPELINE;
 const ALL: &[&str] = &[
     "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store", "sources",
-    "cache", "output", "config", "catalog", "batch", "delivery", "dlpack", "state", "pipeline",
+    "cache", "output", "subsets", "config", "catalog", "batch", "delivery", "dlpack", "state", "pipeline",
 ];
 
 /// Parts of a module that most of its other parts must not use, and the parts that may.

@@ -69,7 +69,7 @@ impl PlaceStage {
             "batch {number} lost all its samples; other ranks would wait for it, so sample {} is repeated there",
             planned.sample.0
         );
-        let task = Task::new(planned, batch.first_position, self.catalog.shape())?;
+        let task = Task::new(planned, batch.first_position, &self.catalog)?;
         let rows = batch.reopen()?;
         self.dispatcher.residency.announce_again(task.shard, task.position);
         let (batch, samples) = (batch.clone(), vec![task]);

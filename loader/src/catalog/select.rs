@@ -1,0 +1,61 @@
+//! Selections of a loader's streams.
+
+use super::selection::{StreamSelection, WORDS_BYTES_MAX, shortened};
+use super::stream::{IndexedStream, Stream};
+use crate::config::StreamConfig;
+use crate::error::{Context, Result};
+use crate::format::HashAlgo;
+
+impl IndexedStream {
+    /// Keeps the samples that the arguments of `stream` select.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for numbers that the stream does not have, and for a selection without samples; the errors of files.
+    pub(super) fn selected(mut self, stream: &StreamConfig) -> Result<Self> {
+        let selection = StreamSelection::new(stream, self.cache.shards.index());
+        self.selection = selection.context("stream", || &self.name)?;
+        Ok(self)
+    }
+}
+
+impl Stream {
+    /// Kept samples of each shard.
+    pub(super) fn counts(&self) -> Vec<u64> {
+        let sizes = self.index.shards.iter().map(|shard| shard.samples);
+        match &self.selection {
+            None => sizes.collect(),
+            Some(selection) => sizes.zip(&selection.kept).map(|(size, kept)| kept.count(size)).collect(),
+        }
+    }
+
+    /// Index in shard number `shard` of its kept sample number `nth`.
+    pub(super) fn index_of(&self, shard: u32, nth: u32) -> u32 {
+        self.selection.as_ref().map_or(nth, |selection| selection.kept[shard as usize].index(nth))
+    }
+}
+
+/// Selections of a loader's streams, for checkpoints.
+pub(crate) struct Selections<'a>(pub(crate) &'a [Stream]);
+
+impl Selections<'_> {
+    /// Digest of the kept samples; `None` if all are kept.
+    pub(crate) fn digest(&self) -> Option<String> {
+        let of_stream = |stream: &Stream| stream.selection.as_ref().map_or(String::new(), |s| s.digest.clone());
+        let digests: Vec<String> = self.0.iter().map(of_stream).collect();
+        let is_whole = digests.iter().all(String::is_empty);
+        (!is_whole).then(|| HashAlgo::Xxh3_64.hex(digests.join(",").as_bytes()))
+    }
+
+    /// The arguments in short; `None` if all samples are kept.
+    pub(crate) fn words(&self) -> Option<String> {
+        let number = (0..).zip(self.0).filter_map(|(number, stream)| Some((number, stream.selection.as_ref()?)));
+        let is_one = self.0.len() == 1;
+        let one = |(number, selection): (usize, &StreamSelection)| {
+            let prefix = if is_one { String::new() } else { format!("stream {number}: ") };
+            prefix + &selection.words
+        };
+        let words = number.map(one).collect::<Vec<_>>().join("; ");
+        (!words.is_empty()).then(|| shortened(&words, WORDS_BYTES_MAX))
+    }
+}

@@ -1,0 +1,76 @@
+"""Samples that a stream keeps, in the engine's form."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, Union
+
+from .arguments import U32, path, reals, shown, text, whole
+from .errors import ConfigError
+
+__all__ = ["Fraction", "Subset", "fraction", "subset"]
+
+Fraction = tuple[float, float]
+"""Bounds of a part, from 0 to 1."""
+
+Subset = Union[str, os.PathLike[str], Sequence[int]]
+"""Numbers and ranges as text, the path of a file of them, or numbers: a list, a range, or an array of numpy or torch."""
+
+_SAMPLES_MAX = U32 << 16
+"""Exclusive upper bound of the numbers of samples."""
+
+
+def fraction(name: str, value: Any) -> list[float]:
+    """Checks the bounds of a part."""
+    return reals(name, value, 2)
+
+
+def subset(name: str, value: Any) -> str:
+    """Returns text with numbers and ranges, or the path of a file of them."""
+    what = 'a text such as "0:1000", numbers, or the path of a file of them'
+    if isinstance(value, os.PathLike):
+        return path(name, value)
+    if isinstance(value, str):
+        # A text of digits is no path.
+        return path(name, value) if set(value) - set("0123456789:, \t\n") else text(name, value)
+    if isinstance(value, range) and value.step == 1:
+        return f"{whole(name, value.start)}:{whole(name, value.stop)}" if value else ""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return _of_array(name, value, numpy)
+    if isinstance(value, (bytes, dict)) or not isinstance(value, Iterable):
+        raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
+    if getattr(value, "ndim", 1) != 1:
+        raise ConfigError(f"{name} is an array with one dimension, but it has {value.ndim}")
+    numbers = value.tolist() if hasattr(value, "tolist") else value
+    return _joined(sorted(whole(f"{name}[{place}]", number, below=_SAMPLES_MAX) for place, number in enumerate(numbers)))
+
+
+def _of_array(name: str, array: Any, numpy: Any) -> str:
+    if array.dtype.kind == "b":
+        raise ConfigError(f"{name} is an array of numbers, but this one is a mask: pass numpy.flatnonzero of it, or save it as a file")
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        shape = f"an array of {array.dtype} with {array.ndim} dimensions"
+        raise ConfigError(f"{name} is an array of whole numbers with one dimension, but it is {shape}")
+    if not len(array):
+        return ""
+    array = numpy.sort(array)
+    whole(f"the least of {name}", array[0])
+    whole(f"the largest of {name}", array[-1], below=_SAMPLES_MAX)
+    array = array.astype(numpy.int64)
+    ends = numpy.flatnonzero(numpy.diff(array) != 1)
+    firsts, lasts = array[numpy.append(0, ends + 1)], array[numpy.append(ends, len(array) - 1)]
+    return ",".join(f"{first}:{last + 1}" for first, last in zip(firsts.tolist(), lasts.tolist()))
+
+
+def _joined(numbers: list[int]) -> str:
+    """Returns the ranges of sorted numbers as text."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number:
+            ranges[-1][1] += 1
+        else:
+            ranges.append([number, number + 1])
+    return ",".join(f"{first}:{end}" for first, end in ranges)
