@@ -90,7 +90,12 @@ impl Opener<'_> {
 
     /// Opens the folder `name`: of a data set with an `index.json`, or of files that have a known kind.
     fn open_named(&self, stream: &StreamConfig, name: &str) -> Result<IndexedStream> {
-        if let Some(folder) = local_folder(name) {
+        let folder = local_folder(name);
+        if stream.remote.is_none() && folder.is_none() {
+            // `local` is a path, even one that looks like an address.
+            return self.open_data_set(stream, name);
+        }
+        if let Some(folder) = folder {
             let listed = if folder.is_dir() && !folder.join(INDEX_BASENAME).exists() {
                 self.open_folder(stream, name)?
             } else {
