@@ -212,9 +212,11 @@ fn separated(bytes: &[u8], separator: u8) -> Result<Table> {
     let mut record = csv::StringRecord::new();
     let (mut at, mut line) = (0, 1);
     while reader.read_record(&mut record).map_err(failed)? {
-        let start = record.position().and_then(|position| usize::try_from(position.byte()).ok()).unwrap_or(at);
-        // A record starts in the middle of a line's end of two characters, where the crate's own number is one less.
-        let start = if bytes.get(start) == Some(&b'\n') { start + 1 } else { start };
+        let mut start = record.position().and_then(|position| usize::try_from(position.byte()).ok()).unwrap_or(at);
+        // The crate's position is before empty lines, and between the two characters of a line's end.
+        while matches!(bytes.get(start), Some(b'\r' | b'\n')) {
+            start += 1;
+        }
         line += bytes[at..start.max(at)].iter().filter(|byte| **byte == b'\n').count() as u64;
         at = start.max(at);
         lines.push(line);
