@@ -307,22 +307,37 @@ def test_a_commit_that_another_program_has_changed_is_an_error(place, change):
 def test_a_commit_that_was_written_although_the_answer_was_lost_is_no_other_one(place, monkeypatch):
     from forebay.checkpoint import commit
 
-    class Lossy:
-        def __init__(self, stores):
-            self._stores = stores
-
-        def put_if(self, *arguments):
-            self._stores.put_if(*arguments)
-            return False
-
-        def __getattr__(self, name):
-            return getattr(self._stores, name)
-
     opened = commit.opened
-    monkeypatch.setattr(commit, "opened", lambda store: Lossy(opened(store)))
+    monkeypatch.setattr(commit, "opened", lambda store: Refusing(opened(store), is_written=True))
+    monkeypatch.setattr(commit, "replace", None)
     for number in range(2):
         checkpoint.save(state(number), f"{place}/1", overwrite=True)
         assert equal(checkpoint.load(f"{place}/1"), state(number))
+
+
+def test_a_store_that_refuses_the_version_that_it_names_is_written_to_in_any_case(place, monkeypatch):
+    from forebay.checkpoint import commit
+
+    opened = commit.opened
+    monkeypatch.setattr(commit, "opened", lambda store: Refusing(opened(store), is_written=False))
+    for number in range(2):
+        checkpoint.save(state(number), f"{place}/1", overwrite=True)
+        assert equal(checkpoint.load(f"{place}/1"), state(number))
+
+
+class Refusing:
+    """Stores that refuse all conditional writes. If `is_written`, they write the objects before."""
+
+    def __init__(self, stores, is_written):
+        self._stores, self._is_written = stores, is_written
+
+    def put_if(self, *arguments):
+        if self._is_written:
+            self._stores.put_if(*arguments)
+        return False
+
+    def __getattr__(self, name):
+        return getattr(self._stores, name)
 
 
 @pytest.mark.parametrize("right", ["remove_files", "token_of"])

@@ -62,6 +62,10 @@ fn stores_without_conditions_replace_any_object() {
         assert_eq!(text_of(&rig), "second", "{store:?}");
     }
     let (rig, destination) = Store::S3.open();
+    put(&destination, "k", b"first".to_vec()).expect("stored");
+    assert!(put_if(&destination, "second", Expected::Version(String::new())), "it has no name of a version");
+    assert_eq!(text_of(&rig), "second");
+    let (rig, destination) = Store::S3.open();
     let refusal = Fault::Text(501, Store::S3.rejection("NotImplemented"));
     rig.server.script(Rule::once("PUT", refusal));
     assert!(put_if(&destination, "first", Expected::Absent));

@@ -91,7 +91,7 @@ impl Destination {
     }
 
     /// Stores an object in one request if it is as expected, and returns false if it is not. Stores without conditional
-    /// writes store it in any case; a folder compares the version before the write, and nothing in between. After a response
+    /// writes, or without names of versions, store it in any case; a folder compares the version before the write, and nothing in between. After a response
     /// that was lost, the object may be there although this returns false.
     ///
     /// # Errors
@@ -101,10 +101,19 @@ impl Destination {
         let job = self.calls.job(key)?;
         let payload = Payload::new(vec![bytes]);
         let stored = self.calls.queues().call(async move |context| {
-            let once = async |_| match job.target.put_if(&context, &job.key, &payload, &expected).await? {
-                Conditional::Stored => Ok(true),
-                Conditional::Other => Ok(false),
-                Conditional::Unsupported => job.target.put(&context, &job.key, &payload).await.map(|_| true),
+            let is_unnamed = matches!(&expected, Expected::Version(version) if version.is_empty());
+            let once = async |_| {
+                let target = &job.target;
+                let stored = if is_unnamed {
+                    Conditional::Unsupported
+                } else {
+                    target.put_if(&context, &job.key, &payload, &expected).await?
+                };
+                match stored {
+                    Conditional::Stored => Ok(true),
+                    Conditional::Other => Ok(false),
+                    Conditional::Unsupported => target.put(&context, &job.key, &payload).await.map(|_| true),
+                }
             };
             retried(&context, &job, "put", once).await
         })?;

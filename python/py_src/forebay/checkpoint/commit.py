@@ -17,7 +17,7 @@ from ..files import StoreOptions
 from ..files import open as open_file
 from ..files.stores import opened, url_of
 
-__all__ = ["BLOCK", "COMMIT", "FORMAT", "HASH", "VERSION", "Commit", "Part", "folder_of", "parse", "plain", "read", "text_of", "version_of", "write"]
+__all__ = ["BLOCK", "COMMIT", "FORMAT", "HASH", "VERSION", "Commit", "Part", "folder_of", "parse", "plain", "read", "replace", "text_of", "version_of", "write"]
 
 COMMIT = "commit.json"
 """Name of the file that makes a folder a checkpoint."""
@@ -124,6 +124,12 @@ def text_of(commit: Commit) -> bytes:
 def version_of(url: str, store: StoreOptions | None) -> str | None:
     """Returns the version of the commit of the folder `url`; None if there is none."""
     return opened(store).version(f"{url}/{COMMIT}")
+
+
+def replace(url: str, text: bytes, store: StoreOptions | None) -> None:
+    """Makes the folder `url` a checkpoint, whatever its commit is."""
+    with open_file(f"{url}/{COMMIT}", "wb", store=store) as file:
+        file.write(text)
 
 
 def write(url: str, text: bytes, version: str | None, store: StoreOptions | None) -> bool:

@@ -115,11 +115,16 @@ class Folder:
     def _write(self, done: Commit) -> None:
         """Writes the commit, if no other save has begun, or has committed since this was compared."""
         text = commit.text_of(done)
+        refused: list[str | None] = []
         for _ in range(_ATTEMPTS):
             version = commit.version_of(self.url, self.store)
             self._check_is_last()
+            if version in refused:
+                # A server that refuses the version that it names, such as one behind a proxy that changes entity tags.
+                return commit.replace(self.url, text, self.store)
             if commit.write(self.url, text, version, self.store):
                 return
+            refused.append(version)
         raise StateError(f"other programs write {commit.COMMIT} of {self.url} all the time: let one save at a time use a folder")
 
     def _others(self) -> list[retention.Found]:
