@@ -5,6 +5,7 @@
 
 mod cache_folder;
 mod files;
+mod fronts;
 mod index_origin;
 mod open;
 mod open_listed;

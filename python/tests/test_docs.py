@@ -13,7 +13,9 @@ import tarfile
 
 import fake_cuda
 import megatron_files
+import PIL.Image
 import pytest
+from litdata.streaming import Cache
 from picture_set import CLASSES, jpeg, write_pictures
 
 import forebay as fb
@@ -73,7 +75,7 @@ def log_settings():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder with the reader's data: `bucket` for a store, JPEG files, tar files, and Megatron's."""
+    """An empty folder with the reader's data: `bucket` for a store, JPEG files, tar files, Megatron's, and LitData's chunks."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_pictures("bucket/imagenet/train", samples=96, compression="zstd")
@@ -93,7 +95,18 @@ def folder(tmp_path, monkeypatch):
     for seed, name in enumerate(["corpus", "a", "b"]):
         pathlib.Path("data").mkdir(exist_ok=True)
         megatron_files.write(f"data/{name}_text_document", megatron_files.random_documents(seed, 200))
+    write_litdata("bucket/optimized")
     return tmp_path
+
+
+def write_litdata(folder):
+    pathlib.Path(folder).mkdir(parents=True)
+    chunks = Cache(folder, chunk_size=8)
+    for number in range(20):
+        picture = PIL.Image.open(f"jpegs/{number}.jpg")
+        chunks._add_item(number, {"image": picture, "class": number % CLASSES, "meta": {"box": torch.arange(4)}})
+    chunks.done()
+    chunks.merge()
 
 
 @pytest.fixture

@@ -1,11 +1,16 @@
-//! Origin of a stream's index: the document of a data set. [`tars`](super::tars), [`files`](super::files) and
-//! [`token_files`](super::token_files) have others.
+//! Origin of a stream's index: the document of a data set, ours or LitData's. [`tars`](super::tars), [`files`](super::files)
+//! and [`token_files`](super::token_files) have others.
 
+use super::fronts::{LocalFiles, StoredFiles};
 use crate::cache::CachedIndex;
-use crate::error::Result;
+use crate::error::{Context, Result};
 use crate::format::index::{INDEX_BYTES_MAX, is_document};
-use crate::format::{INDEX_BASENAME, Index};
+use crate::format::litdata::DataSet;
+use crate::format::tokens::Window;
+use crate::format::{HashAlgo, INDEX_BASENAME, Index, ShardFormat};
+use crate::io::read_regular;
 use crate::store::Remote;
+use std::path::PathBuf;
 
 /// Origin of a stream's index.
 pub(super) trait IndexOrigin {
@@ -27,8 +32,16 @@ pub(super) trait IndexOrigin {
     }
 }
 
-/// `index.json` of a data set.
-pub(super) struct Document;
+/// `index.json` of a data set. That of LitData is kept in the form of ours, after a digest of the original.
+#[derive(Default)]
+pub(super) struct Document {
+    /// Folder of the index on local disk.
+    pub(super) folder: PathBuf,
+    /// True if the shards are read there, too.
+    pub(super) is_in_place: bool,
+    /// Windows that are the samples of chunks of tokens, in place of documents.
+    pub(super) window: Option<Window>,
+}
 
 impl IndexOrigin for Document {
     fn cached(&self) -> CachedIndex {
@@ -41,10 +54,35 @@ impl IndexOrigin for Document {
     }
 
     fn fetch(&self, remote: &Remote, _: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
-        remote.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document).map(|(bytes, _)| bytes)
+        let (bytes, _) = remote.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document)?;
+        let Some(chunks) = DataSet::parse(&bytes).context("file", || INDEX_BASENAME)? else { return Ok(bytes) };
+        let head = format!("{{\"litdata\": \"{}\", ", HashAlgo::Xxh3_128.hex(&bytes));
+        // The lengths of the chunks need not be requested again.
+        match read_regular(&self.folder.join(INDEX_BASENAME), INDEX_BYTES_MAX) {
+            Ok(kept) if kept.starts_with(head.as_bytes()) => Ok(kept),
+            _ => Ok([&head, &chunks.index(&StoredFiles(remote))?.to_json()[1..]].concat().into_bytes()),
+        }
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
-        Index::parse(bytes, &format!("{name}/{INDEX_BASENAME}"))
+        let file = format!("{name}/{INDEX_BASENAME}");
+        let chunks = if self.is_in_place { DataSet::parse(bytes).context("file", || &file)? } else { None };
+        let index = match chunks {
+            // The parser has the checks.
+            Some(chunks) => Index::parse(chunks.index(&LocalFiles(&self.folder))?.to_json().as_bytes(), &file)?,
+            None => Index::parse(bytes, &file)?,
+        };
+        match self.window {
+            Some(window) if index.has_tokens() => index.windows(window),
+            _ => Ok(index),
+        }
+    }
+}
+
+/// Returns the digest of an index for checkpoints. Its `bytes` may be another program's, and then differ from place to place.
+pub(super) fn digest(index: &Index, bytes: &[u8]) -> String {
+    match index.shards.first().map(|shard| &shard.layout.format) {
+        Some(ShardFormat::LitData(_)) => HashAlgo::Xxh3_64.hex(index.to_json().as_bytes()),
+        _ => HashAlgo::Xxh3_64.hex(bytes),
     }
 }

@@ -1,7 +1,7 @@
 //! Opening of a loader's streams: their indexes are fetched, or read from the cache and compared.
 
 use super::cache_folder::default_local;
-use super::index_origin::{Document, IndexOrigin};
+use super::index_origin::{Document, IndexOrigin, digest};
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
 use super::token_files::check_windows;
@@ -120,9 +120,11 @@ impl Opener<'_> {
     }
 
     fn open_data_set(&self, stream: &StreamConfig, name: &str) -> Result<IndexedStream> {
-        let opened = |folder: PathBuf, remote| {
+        let opened = |folder: PathBuf, remote: Option<Remote>| {
+            let window = self.config.window_of(stream);
+            let document = Document { folder: folder.clone(), is_in_place: remote.is_none(), window };
             let place = Place { name, folder, files: None, remote };
-            self.opened(stream, place, &Document)
+            self.opened(stream, place, &document)
         };
         let Some(_) = stream.remote else { return opened(cache_folder(stream, name)?, None) };
         let remote = self.remote(stream, name)?;
@@ -187,6 +189,7 @@ impl Opener<'_> {
         if let Some(why) = installed.unchecked {
             self.stats.note(format!("the cached index of {shown} is used unchecked: {why}"));
         }
+        let digest = digest(&installed.index, origin.identity(&installed.bytes));
         Ok(IndexedStream {
             name: shown.into_owned(),
             cache: StreamCacheConfig {
@@ -201,7 +204,7 @@ impl Opener<'_> {
             },
             remote,
             index_bytes: installed.bytes.len() as u64,
-            digest: HashAlgo::Xxh3_64.hex(origin.identity(&installed.bytes)),
+            digest,
             validate_hash,
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
             selection: None,

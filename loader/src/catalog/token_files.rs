@@ -16,7 +16,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::Slice;
 use crate::format::recipe::TokenRange;
 use crate::format::tokens::{Cut, Header, Samples, TokenPart, Window};
-use crate::format::{Digests, FileInfo, INDEX_BASENAME, Index, Layout, Recipe, Shard, ShardFormat};
+use crate::format::{Digests, FileInfo, INDEX_BASENAME, Index, Layout, Recipe, Shard};
 use crate::sources::idx_of;
 use crate::store::{Remote, local_folder};
 use crate::sync::Arc;
@@ -201,10 +201,9 @@ pub(super) fn stamp(folder: Option<&Path>, names: &[String]) -> String {
 /// Checks that options of windows are not given for other files.
 pub(super) fn check_windows(config: &LoaderConfig, opened: &[IndexedStream]) -> Result<()> {
     let has_tokens = |stream: &IndexedStream| {
-        stream.cache.shards.iter().any(|shard| shard.layout.format == ShardFormat::Plain)
-            || stream.cache.shards.is_empty()
+        stream.cache.shards.iter().any(|shard| shard.layout.is_plain()) || stream.cache.shards.is_empty()
     };
-    let message = "window is an option for files of token ids, such as Megatron's .bin, and this stream has none";
+    let message = "window is an option for files of token ids, such as Megatron's .bin and LitData's chunks, and this stream has none";
     for (stream, opened) in config.streams.iter().zip(opened) {
         if stream.window.is_some() && !has_tokens(opened) {
             return Err(Error::config(message).with("stream", &opened.name));
@@ -212,7 +211,7 @@ pub(super) fn check_windows(config: &LoaderConfig, opened: &[IndexedStream]) -> 
     }
     if config.window.is_some() && !opened.iter().any(has_tokens) {
         return Err(Error::config(
-            "window is an option for files of token ids, such as Megatron's .bin, and no stream has any",
+            "window is an option for files of token ids, such as Megatron's .bin and LitData's chunks, and no stream has any",
         ));
     }
     Ok(())

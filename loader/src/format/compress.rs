@@ -7,6 +7,7 @@
 use std::fmt;
 use std::io::{Read, Write};
 
+use super::frames;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Output buffer of the streaming codecs.
@@ -27,10 +28,12 @@ pub enum CompressionAlgo {
     Gzip,
     Snappy,
     Zstd,
+    /// Groups of the items of one of LitData's chunks, by zstd: only read.
+    ChunkFrames,
 }
 
 impl CompressionAlgo {
-    /// All families.
+    /// All families of whole files, which can be written.
     pub const ALL: [Self; 5] = [Self::Brotli, Self::Bzip2, Self::Gzip, Self::Snappy, Self::Zstd];
 
     /// Name, and levels.
@@ -41,6 +44,7 @@ impl CompressionAlgo {
             Self::Gzip => ("gz", Some((0, 9, 9))),
             Self::Snappy => ("snappy", None),
             Self::Zstd => ("zstd", Some((1, 22, 3))),
+            Self::ChunkFrames => ("litdata", None),
         }
     }
 
@@ -60,7 +64,7 @@ impl CompressionAlgo {
             // A copy of 64 bytes takes three.
             Self::Snappy => 22,
             // A block of 128 KiB takes at least four bytes.
-            Self::Zstd => 1 << 15,
+            Self::Zstd | Self::ChunkFrames => 1 << 15,
             // Not bounded usefully.
             Self::Brotli | Self::Bzip2 | Self::Gzip => u64::MAX,
         }
@@ -75,6 +79,9 @@ pub struct Compression {
 }
 
 impl Compression {
+    /// Groups of the items of a chunk.
+    pub(in crate::format) const CHUNK_FRAMES: Self = Self { algo: CompressionAlgo::ChunkFrames, level: None };
+
     /// Parses a family, or a family, a colon and a level without leading zeros.
     ///
     /// # Errors
@@ -93,7 +100,8 @@ impl Compression {
                 ),
             )
         };
-        let algo = CompressionAlgo::ALL.into_iter().find(|algo| algo.name() == name).ok_or_else(unsupported)?;
+        let mut all = CompressionAlgo::ALL.into_iter().chain([CompressionAlgo::ChunkFrames]);
+        let algo = all.find(|algo| algo.name() == name).ok_or_else(unsupported)?;
         let Some(level) = level else { return Ok(Self { algo, level: None }) };
         let (low, high, _) = algo.levels().ok_or_else(unsupported)?;
         // The reference compares whole texts, so `zstd:03` and `zstd:+3` are unknown to it.
@@ -133,6 +141,7 @@ impl Compression {
             }
             CompressionAlgo::Snappy => snap::raw::Encoder::new().compress_vec(raw).map_err(|e| failed(e.into())),
             CompressionAlgo::Zstd => zstd::bulk::compress(raw, level as i32).map_err(failed),
+            CompressionAlgo::ChunkFrames => Err(Error::config("chunks of LitData are read only")),
         }
     }
 
@@ -177,6 +186,7 @@ impl Compression {
     /// Unpacks `packed` into the empty `out`, up to `raw_bytes_max`. Memory grows with the bytes that come out.
     fn unpack(self, packed: &[u8], raw_bytes_max: u64, out: &mut Vec<u8>) -> Result<()> {
         let mut reader: Box<dyn Read + '_> = match self.algo {
+            CompressionAlgo::ChunkFrames => return frames::unpack(packed, raw_bytes_max, out),
             CompressionAlgo::Brotli => Box::new(brotli::Decompressor::new(packed, BUFFER_BYTES)),
             CompressionAlgo::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(packed)),
             CompressionAlgo::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
@@ -215,6 +225,17 @@ impl Compression {
             return Err(Error::format(format!("{packed_bytes} bytes of {self} cannot hold the {raw_bytes} declared")));
         }
         allocate(raw_bytes, out)
+    }
+
+    /// Returns the bytes of the content of a stream that begins with `front`, if the stream declares them there.
+    pub fn content_bytes(self, front: &[u8]) -> Option<u64> {
+        match self.algo {
+            CompressionAlgo::Zstd => zstd::zstd_safe::get_frame_content_size(front).ok().flatten(),
+            CompressionAlgo::Snappy => snap::raw::decompress_len(front).ok().map(|bytes| bytes as u64),
+            CompressionAlgo::Brotli | CompressionAlgo::Bzip2 | CompressionAlgo::Gzip | CompressionAlgo::ChunkFrames => {
+                None
+            }
+        }
     }
 
     fn damaged(self) -> Error {

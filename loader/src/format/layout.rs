@@ -2,8 +2,9 @@
 
 use super::columns::{Column, SampleColumns, Scratch};
 use super::encoding::Encoding;
+use super::litdata::ItemForm;
 use super::mds::{self, OmittedColumn};
-use super::{jsonl, plain, tar, xsv};
+use super::{jsonl, litdata, plain, tar, xsv};
 use crate::error::{Error, Result};
 use std::ops::Range;
 
@@ -33,6 +34,8 @@ pub enum ShardFormat {
     },
     /// The bytes of one column and nothing else, such as token ids; no other file has the offsets.
     Plain,
+    /// Items of LitData's chunks; offsets at the front of the same file.
+    LitData(litdata::Items),
 }
 
 /// Names of formats of separated values.
@@ -68,6 +71,7 @@ impl ShardFormat {
             Self::Xsv { kind: XsvKind::Tsv, .. } => "tsv",
             Self::Tar { .. } => "tar",
             Self::Plain => "plain",
+            Self::LitData(_) => "litdata",
         }
     }
 
@@ -176,10 +180,7 @@ impl Layout {
     ///
     /// If the layout has no column `column`.
     pub fn around(&self, column: usize) -> Option<(usize, usize)> {
-        match self.format {
-            ShardFormat::Plain => Some((0, 0)),
-            _ => mds::around(self.mds_columns()?, column),
-        }
+        if self.is_plain() { Some((0, 0)) } else { mds::around(self.mds_columns()?, column) }
     }
 
     /// Splits the bytes of one sample into its columns. `scratch` is overwritten and can be reused.
@@ -198,23 +199,29 @@ impl Layout {
     ///
     /// If the layout has no column `column`.
     pub fn fixed_place(&self, column: usize, sample_bytes: usize) -> Option<Range<usize>> {
-        match self.format {
+        if self.is_plain() {
             // The place is the whole sample, or the sample is damaged.
-            ShardFormat::Plain => self.sample_bytes().filter(|bytes| *bytes <= sample_bytes).map(|bytes| 0..bytes),
-            _ => mds::fixed_place(self.mds_columns()?, column, sample_bytes),
+            return self.sample_bytes().filter(|bytes| *bytes <= sample_bytes).map(|bytes| 0..bytes);
         }
+        mds::fixed_place(self.mds_columns()?, column, sample_bytes)
     }
 
     /// Returns the bytes of every sample, if they are fixed.
     pub fn sample_bytes(&self) -> Option<usize> {
-        match self.format {
-            ShardFormat::Plain => plain::fixed_bytes(&self.columns),
-            _ => mds::fixed_bytes(self.mds_columns()?),
-        }
+        if self.is_plain() { plain::fixed_bytes(&self.columns) } else { mds::fixed_bytes(self.mds_columns()?) }
     }
 
     fn mds_columns(&self) -> Option<&[Column]> {
         (self.format == ShardFormat::Mds).then_some(&*self.columns)
+    }
+
+    /// Returns true if a sample is the bytes of its one column, such as token ids.
+    pub fn is_plain(&self) -> bool {
+        match &self.format {
+            ShardFormat::Plain => true,
+            ShardFormat::LitData(items) => matches!(items.form, ItemForm::Tokens | ItemForm::Windows { .. }),
+            _ => false,
+        }
     }
 
     /// Splits a sample without the columns `omitted`, which become empty.
@@ -233,12 +240,16 @@ impl Layout {
         match (&self.format, omitted) {
             (ShardFormat::Mds, omitted) => mds::split(&self.columns, sample, omitted, scratch)?,
             (ShardFormat::Plain, omitted) => plain::split(&self.columns, sample, omitted, scratch)?,
+            (ShardFormat::LitData(_), omitted) if self.is_plain() => {
+                plain::split(&self.columns, sample, omitted, scratch)?;
+            }
             (_, [_, ..]) => return Err(Error::internal("a column of another format than MDS was omitted")),
             (ShardFormat::Jsonl { newline }, []) => jsonl::split(&self.columns, newline, sample, scratch)?,
             (ShardFormat::Xsv { separator, newline, .. }, []) => {
                 xsv::split(&self.columns, separator, newline, sample, scratch)?;
             }
             (ShardFormat::Tar { optional }, []) => tar::split(&self.columns, optional, sample, scratch)?,
+            (ShardFormat::LitData(items), []) => litdata::split(&self.columns, items.form, sample, scratch)?,
         }
         Ok(SampleColumns::new(sample, scratch))
     }

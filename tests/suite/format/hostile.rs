@@ -131,6 +131,11 @@ fn damaged_indexes_of_token_files_are_errors() {
 }
 
 #[test]
+fn damaged_chunks_of_litdata_are_errors() {
+    run("litdata", targets::litdata, Vec::new());
+}
+
+#[test]
 fn damaged_compressed_files_are_errors() {
     run("compression", targets::compression, Vec::new());
 }

@@ -3,6 +3,8 @@
 //!
 //! If two inputs are needed (an index and a file), the first two bytes of the input are the length of the first.
 
+use forebay_loader::error::Result;
+use forebay_loader::format::litdata::{DataSet, Fronts};
 use forebay_loader::format::tokens::{Header, Samples, TokenPart, Window};
 use forebay_loader::format::{Compression, Encoding, Index, Layout, OffsetTable, Scratch, Trailer, XsvKind, json};
 
@@ -98,7 +100,7 @@ pub(crate) fn tokens(bytes: &[u8]) {
 /// A compressed file: the first byte selects the compression, the next two are the raw size that the index declares.
 pub(crate) fn compression(bytes: &[u8]) {
     let [pick, low, high, packed @ ..] = bytes else { return };
-    let names = ["br", "bz2", "gz", "snappy", "zstd"];
+    let names = ["br", "bz2", "gz", "snappy", "zstd", "litdata"];
     let compression = Compression::parse(names[usize::from(*pick) % names.len()]).expect("a known name");
     let declared = u64::from(u16::from_le_bytes([*low, *high]));
     let mut out = Vec::new();
@@ -107,6 +109,42 @@ pub(crate) fn compression(bytes: &[u8]) {
         Err(_) => assert!(out.is_empty()),
     }
     assert!(out.capacity() <= usize::from(u16::MAX) + 1, "memory is bounded by what is declared");
+}
+
+/// LitData's document of two chunks of one form, then such a chunk.
+pub(crate) fn litdata(bytes: &[u8]) {
+    struct Files<'a>(&'a [u8]);
+    impl Fronts for Files<'_> {
+        fn fronts(&self, names: &[&str], bytes: usize) -> Result<Vec<(Vec<u8>, u64)>> {
+            let front = &self.0[..self.0.len().min(bytes)];
+            Ok(names.iter().map(|_| (front.to_vec(), self.0.len() as u64)).collect())
+        }
+    }
+    let (document, chunk) = halves(bytes);
+    let Ok(Some(set)) = DataSet::parse(document) else { return };
+    let Ok(index) = set.index(&Files(chunk)) else { return };
+    // As it is kept.
+    let Ok(index) = Index::parse(index.to_json().as_bytes(), "index.json") else { return };
+    for index in [index.windows(Window { tokens: 3, stride: 2 }).ok(), Some(index)].into_iter().flatten() {
+        for shard in &index.shards {
+            let mut raw = chunk.to_vec();
+            if let Some(compression) = shard.compression
+                && compression.decompress(chunk, shard.raw_data.bytes.min(1 << 20), &mut raw).is_err()
+            {
+                continue;
+            }
+            let Ok(table) = shard.offsets(&raw[..]) else { continue };
+            let mut scratch = Scratch::default();
+            for i in 0..table.len() {
+                let (start, len) = table.range(i).expect("a sample of the table");
+                let sample = &raw[start as usize..][..len as usize];
+                let Ok(columns) = shard.layout.split(sample, &mut scratch) else { continue };
+                for (column, bytes) in shard.layout.columns.iter().zip(columns.iter()) {
+                    let _ = column.encoding.decode(bytes);
+                }
+            }
+        }
+    }
 }
 
 fn halves(bytes: &[u8]) -> (&[u8], &[u8]) {

@@ -2,13 +2,11 @@
 
 use super::parallel::in_parallel;
 use super::remote_file::{RemoteFile, peek};
-use crate::error::{Error, ErrorKind, Result};
+use crate::catalog::fronts::peek_all;
+use crate::error::{ErrorKind, Result};
 use crate::format::tar::{FieldCounts, count_fields, first_fields, front_fields};
 use crate::sources::counts::{FILE_BYTES_MAX, Known, TarFormat, set_files, tar_files};
 use crate::store::{Peek, Remote};
-
-/// Lengths of files that are requested at the same time.
-const LENGTHS_AT_ONCE: usize = 256;
 
 /// Bytes of a tar whose samples show its fields.
 const FRONT_BYTES: usize = 256 << 10;
@@ -53,21 +51,7 @@ pub(super) fn known_counts(remote: &Remote, root: &str, names: &[String]) -> Res
 ///
 /// Errors of the store; `Unsupported` where a server does not report lengths.
 pub(super) fn lengths(remote: &Remote, names: &[&str]) -> Result<Vec<u64>> {
-    let mut all = vec![0; names.len()];
-    for (chunk, lengths) in names.chunks(LENGTHS_AT_ONCE).zip(all.chunks_mut(LENGTHS_AT_ONCE)) {
-        let (sender, receiver) = crossbeam::channel::bounded(chunk.len());
-        for (number, name) in chunk.iter().enumerate() {
-            let sender = sender.clone();
-            remote.peek(name, 1, move |outcome| drop(sender.send((number, outcome))))?;
-        }
-        drop(sender);
-        for _ in 0..chunk.len() {
-            let (number, outcome) =
-                receiver.recv().map_err(|_| Error::internal("a request of a file's length has no outcome"))?;
-            lengths[number] = outcome?.len;
-        }
-    }
-    Ok(all)
+    Ok(peek_all(remote, names, 1)?.into_iter().map(|peek| peek.len).collect())
 }
 
 /// Returns the fields of the first samples of the tar `name`, as if all its `samples` samples were like them.

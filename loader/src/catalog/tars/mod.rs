@@ -44,7 +44,7 @@ impl IndexOrigin for Tars {
     }
 
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
-        let index = match Document.fetch(remote, progress) {
+        let index = match Document::default().fetch(remote, progress) {
             Ok(bytes) => self.entries(&bytes),
             // Some stores answer a request for an absent object with an error of permission.
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) => None,
@@ -58,7 +58,7 @@ impl IndexOrigin for Tars {
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
-        let index = Document.parse(bytes, name)?;
+        let index = Document::default().parse(bytes, name)?;
         if stored_names(&index).eq(self.names.iter().map(String::as_str)) {
             return self.check_sizes(&index).map(|()| index);
         }

@@ -4,12 +4,16 @@
 //! any dtype, any shape   : u8 dtype | u8 (axes << 2 | s) | axes * width(s) shape | values
 //! fixed dtype, any shape :            u8 (axes << 2 | s) | axes * width(s) shape | values
 //! fixed dtype and shape  :                                                         values
-//! fixed dtype, flat      :                                                         values
 //! ```
 //!
-//! Flat arrays have one axis, as long as there are values. They are in files of token ids alone, never in MDS.
-//!
 //! `s` is 0, 1, 2 or 3 for a shape of u8, u16, u32 or u64, the narrowest that holds the largest dimension.
+//!
+//! Other data sets have forms that are only read:
+//!
+//! ```text
+//! flat                   :                                                         values, along one axis
+//! typed by words         : u32 dtype | u32 axes | axes * u32 shape               | values
+//! ```
 
 use std::fmt;
 
@@ -27,14 +31,25 @@ pub struct ArrayType {
     dtype: Option<DType>,
     /// Only with a dtype.
     shape: Option<Vec<usize>>,
-    /// Arrays of one axis, without a header. Only with a dtype and without a shape.
-    is_flat: bool,
+    form: Form,
+}
+
+/// Form of a stored array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+enum Form {
+    /// That of MDS.
+    #[default]
+    Mds,
+    /// Elements of a fixed type, along one axis.
+    Flat,
+    /// A header of words, with the number of the type in a table.
+    Words { types: &'static [Option<DType>], is_big_endian: bool },
 }
 
 impl ArrayType {
     /// Arrays of `dtype` with one axis, whose length follows from their bytes.
     pub fn flat(dtype: DType) -> Self {
-        Self { dtype: Some(dtype), shape: None, is_flat: true }
+        Self { dtype: Some(dtype), shape: None, form: Form::Flat }
     }
 
     /// Parses the text after `ndarray:`, which may be empty.
@@ -42,13 +57,14 @@ impl ArrayType {
         if config.is_empty() {
             return Ok(Self::default());
         }
+        let form = Form::Mds;
         let (dtype, shape) = match config.split_once(':') {
             Some((dtype, shape)) => (dtype, Some(shape)),
             None => (config, None),
         };
         let dtype = DType::from_name(dtype)
             .ok_or_else(|| Error::config(format!("`{dtype}` is not an element type; write int32, float64 ...")))?;
-        let Some(shape) = shape else { return Ok(Self { dtype: Some(dtype), shape: None, is_flat: false }) };
+        let Some(shape) = shape else { return Ok(Self { dtype: Some(dtype), shape: None, form }) };
         let shape: Vec<usize> = shape
             .split(',')
             .map(|d| d.trim().parse::<usize>().ok().filter(|&d| d > 0))
@@ -57,15 +73,24 @@ impl ArrayType {
             .ok_or_else(|| {
                 Error::config(format!("`{shape}` is not a shape; write positive numbers as in 3,224,224"))
             })?;
-        values_bytes(dtype, &shape)
-            .filter(|&bytes| u32::try_from(bytes).is_ok())
-            .ok_or_else(|| Error::config("an array of this shape is larger than 4 GiB, the limit of a sample"))?;
-        Ok(Self { dtype: Some(dtype), shape: Some(shape), is_flat: false })
+        Self::fixed(dtype, shape)
+            .ok_or_else(|| Error::config("an array of this shape is larger than 4 GiB, the limit of a sample"))
+    }
+
+    /// Makes the type of arrays of this shape; `None` for one without elements, or of more than 4 GiB.
+    pub(in crate::format) fn fixed(dtype: DType, shape: Vec<usize>) -> Option<Self> {
+        values_bytes(dtype, &shape).filter(|&bytes| bytes > 0 && u32::try_from(bytes).is_ok())?;
+        Some(Self { dtype: Some(dtype), shape: Some(shape), form: Form::Mds })
+    }
+
+    /// Makes the type of arrays with a header of words of 32 bits, the first of which is the number of the type in `types`.
+    pub(in crate::format) fn with_types(types: &'static [Option<DType>], is_big_endian: bool) -> Self {
+        Self { dtype: None, shape: None, form: Form::Words { types, is_big_endian } }
     }
 
     /// True for arrays of one axis without a header.
     pub fn is_flat(&self) -> bool {
-        self.is_flat
+        self.form == Form::Flat
     }
 
     /// Element type, if the column fixes it.
@@ -85,6 +110,9 @@ impl ArrayType {
     }
 
     pub(super) fn encode(&self, array: &Array<'_>, out: &mut Vec<u8>) -> Result<()> {
+        if self.form != Form::Mds {
+            return Err(Error::config("an array of this form cannot be stored: its column needs a shape"));
+        }
         if array.shape.is_empty() {
             return Err(Error::config("an array without axes is a scalar; use a scalar encoding"));
         }
@@ -110,9 +138,6 @@ impl ArrayType {
             }
         }
         match &self.shape {
-            None if self.is_flat => {
-                return Err(Error::config("an array without a header cannot be stored: its column needs a shape"));
-            }
             None => encode_shape(&array.shape, out),
             Some(shape) if *shape == array.shape => {}
             Some(shape) => {
@@ -135,26 +160,14 @@ impl ArrayType {
     ///
     /// [`crate::ErrorKind::Format`] for bytes that end early or do not fill the shape.
     pub fn read<'a>(&self, bytes: &'a [u8], shape: &mut Vec<usize>) -> Result<(DType, &'a [u8])> {
-        let (dtype, bytes) = match self.dtype {
-            Some(dtype) => (dtype, bytes),
-            None => {
-                let (&code, rest) = bytes.split_first().ok_or_else(|| truncated("dtype"))?;
-                let dtype = DType::from_code(code)
-                    .ok_or_else(|| Error::format("the array has an unknown type code").with("code", code))?;
-                (dtype, rest)
-            }
-        };
         shape.clear();
-        let data = match &self.shape {
-            Some(fixed) => {
-                shape.extend(fixed);
-                bytes
-            }
-            None if self.is_flat => {
+        let (dtype, data) = match (self.form, self.dtype) {
+            (Form::Words { types, is_big_endian }, _) => read_words(bytes, types, is_big_endian, shape)?,
+            (Form::Flat, Some(dtype)) => {
                 shape.push(bytes.len() / dtype.size());
-                bytes
+                (dtype, bytes)
             }
-            None => decode_shape(bytes, shape)?,
+            (_, dtype) => self.read_mds(dtype, bytes, shape)?,
         };
         if values_bytes(dtype, shape) != Some(data.len()) {
             return Err(Error::format("the array's shape and bytes do not fit")
@@ -163,6 +176,25 @@ impl ArrayType {
                 .with("bytes", data.len()));
         }
         Ok((dtype, data))
+    }
+
+    fn read_mds<'a>(&self, dtype: Option<DType>, bytes: &'a [u8], shape: &mut Vec<usize>) -> Result<(DType, &'a [u8])> {
+        let (dtype, bytes) = match dtype {
+            Some(dtype) => (dtype, bytes),
+            None => {
+                let (&code, rest) = bytes.split_first().ok_or_else(|| truncated("dtype"))?;
+                let dtype = DType::from_code(code)
+                    .ok_or_else(|| Error::format("the array has an unknown type code").with("code", code))?;
+                (dtype, rest)
+            }
+        };
+        match &self.shape {
+            Some(fixed) => {
+                shape.extend(fixed);
+                Ok((dtype, bytes))
+            }
+            None => Ok((dtype, decode_shape(bytes, shape)?)),
+        }
     }
 }
 
@@ -206,6 +238,27 @@ fn decode_shape<'a>(bytes: &'a [u8], shape: &mut Vec<usize>) -> Result<&'a [u8]>
     let dim = |bytes: &[u8]| bytes.iter().rev().fold(0, |dim: u64, &byte| dim << 8 | u64::from(byte)) as usize;
     shape.extend(dims.chunks_exact(width).map(dim));
     Ok(data)
+}
+
+/// Reads a header of words into `shape`, and returns the type and the bytes after it.
+fn read_words<'a>(
+    bytes: &'a [u8],
+    types: &[Option<DType>],
+    is_big_endian: bool,
+    shape: &mut Vec<usize>,
+) -> Result<(DType, &'a [u8])> {
+    let word = |bytes: &[u8; 4]| if is_big_endian { u32::from_be_bytes(*bytes) } else { u32::from_le_bytes(*bytes) };
+    let (code, rest) = bytes.split_first_chunk::<4>().ok_or_else(|| truncated("dtype"))?;
+    let (axes, rest) = rest.split_first_chunk::<4>().ok_or_else(|| truncated("shape"))?;
+    let (code, axes) = (word(code), word(axes) as usize);
+    let dtype = types.get(code as usize).copied().flatten();
+    let dtype = dtype.ok_or_else(|| Error::format("the array has a type that is not read").with("code", code))?;
+    if axes > AXES_MAX {
+        return Err(Error::format(format!("an array of {axes} axes; at most {AXES_MAX} are read")));
+    }
+    let (dims, data) = rest.split_at_checked(axes * 4).ok_or_else(|| truncated("shape"))?;
+    shape.extend(dims.as_chunks::<4>().0.iter().map(|dim| word(dim) as usize));
+    Ok((dtype, data))
 }
 
 #[cfg(test)]

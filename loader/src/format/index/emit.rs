@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json, json};
 use super::shard::{FileInfo, Index, Shard, VERSION};
 use crate::format::json;
 use crate::format::layout::{Layout, ShardFormat, XsvKind};
+use crate::format::litdata::ItemForm;
 use crate::format::{Compression, HashAlgo, xsv};
 
 /// Settings of a writer, which are in every shard's entry of the index and in every shard's header.
@@ -58,6 +59,16 @@ fn config_map(settings: &ShardSettings<'_>) -> Map<String, Json> {
         // Its shards are ranges of files, which an index of this kind cannot describe.
         ShardFormat::Plain => {
             put("column_names", names.into());
+        }
+        ShardFormat::LitData(items) => {
+            put("column_encodings", items.serializers.clone().into());
+            put("column_names", names.into());
+            put("column_sizes", columns.iter().map(|column| Json::from(column.size)).collect());
+            match items.form {
+                // An index of windows is never read, but identifies them.
+                ItemForm::Windows { stride } => put("items", stride.into()),
+                form => put("items", form.name().into()),
+            };
         }
     }
     map

@@ -12,6 +12,7 @@ use super::shard::{FileInfo, INDEX_BASENAME, Index, Shard, VERSION};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::columns::Column;
 use crate::format::layout::{Layout, ShardFormat, XsvKind, text_column};
+use crate::format::litdata::{self, ItemForm};
 use crate::format::table::OffsetTable;
 use crate::format::{Compression, Encoding, HashAlgo, json, tar};
 
@@ -54,6 +55,10 @@ fn index(bytes: &[u8]) -> Result<Index> {
         }
         Ok(())
     })?;
+    if shards_at.is_none() && litdata::is_document(bytes) {
+        let message = "this is an index of LitData's chunks, which a Loader reads";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
     // Another version may have other entries, so the version is checked before errors in the entries are reported.
     version(version_at.map(|at| json::parse(&bytes[at])).transpose()?.as_ref())?;
     let list = &bytes[shards_at.ok_or_else(|| missing("shards"))?];
@@ -226,9 +231,15 @@ fn layout(object: &JsonObject<'_>) -> Result<Layout> {
             only(&["column_names", "column_optional"], &[])?;
             tar_files(object)?
         }
+        "litdata" => {
+            only(&MDS_KEYS, &["items"])?;
+            litdata_items(object)?
+        }
         _ => {
-            let what =
-                format!("the format {} is not one of mds, json, xsv, csv, tsv, tar", Brief(object.get("format")?));
+            let what = format!(
+                "the format {} is not one of mds, json, xsv, csv, tsv, tar, litdata",
+                Brief(object.get("format")?)
+            );
             return Err(Error::new(ErrorKind::Unsupported, what).with("field", "format"));
         }
     };
@@ -301,6 +312,14 @@ fn tar_files(object: &JsonObject<'_>) -> Result<Layout> {
     let columns = object.texts("column_names")?.into_iter().map(|name| Column::new(name, tar::encoding_of(name)));
     let optional = object.texts("column_optional")?.into_iter().map(str::to_owned).collect();
     Ok(Layout { format: ShardFormat::Tar { optional }, columns: columns.collect() })
+}
+
+/// Columns of LitData's items; their encodings and sizes follow from their serialisers.
+fn litdata_items(object: &JsonObject<'_>) -> Result<Layout> {
+    let texts = |key| -> Result<Vec<String>> { Ok(object.texts(key)?.into_iter().map(str::to_owned).collect()) };
+    let form = ItemForm::from_name(object.text("items")?);
+    let form = form.ok_or_else(|| object.expected("items", "leaves or tokens"))?;
+    litdata::layout(texts("column_names")?, texts("column_encodings")?, form)
 }
 
 /// Rejects a path that leaves the index's directory, or that the cache uses for its own files.

@@ -10,8 +10,8 @@ use crate::format::layout::{Layout, ShardFormat};
 use crate::format::read_at::ReadAt;
 use crate::format::recipe::Recipe;
 use crate::format::table::OffsetTable;
-use crate::format::tar;
 use crate::format::tokens::TokenPart;
+use crate::format::{litdata, tar};
 
 /// The index's file name.
 pub const INDEX_BASENAME: &str = "index.json";
@@ -188,6 +188,9 @@ impl Shard {
             (Some(slice), ..) => slice.part.places_in_file(file, slice.data_bytes),
             (None, Some(places), _) => places,
             (None, None, ShardFormat::Tar { .. }) => tar::offsets(file, self.samples),
+            (None, None, ShardFormat::LitData(items)) => {
+                litdata::offsets(file, self.samples, &self.layout.columns, items.form)
+            }
             (None, None, _) => self.parse_offsets(file),
         };
         offsets.context("file", || &self.table_file().basename)

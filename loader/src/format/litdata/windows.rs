@@ -1,0 +1,65 @@
+//! Windows of tokens as the samples of chunks.
+
+use std::sync::Arc;
+
+use super::items::{ItemForm, Items};
+use super::table_bytes;
+use crate::error::{Error, Result};
+use crate::format::columns::Column;
+use crate::format::encoding::{ArrayType, Encoding};
+use crate::format::index::{Index, Shard};
+use crate::format::layout::{Layout, ShardFormat};
+use crate::format::tokens::Window;
+
+impl Index {
+    /// Returns true for chunks of tokens, whose samples may be windows.
+    pub fn has_tokens(&self) -> bool {
+        let is_tokens = |shard: &Shard| matches!(&shard.layout.format, ShardFormat::LitData(items) if items.form == ItemForm::Tokens);
+        self.shards.first().is_some_and(is_tokens)
+    }
+
+    /// Returns the index of the same chunks of tokens, with windows as samples. The tokens of a chunk after its last whole window
+    /// are left out, as in LitData.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] for other shards, and for a window without tokens or of more than 4 GiB.
+    pub fn windows(&self, window: Window) -> Result<Self> {
+        let mut shards: Vec<Shard> = Vec::with_capacity(self.shards.len());
+        for shard in &self.shards {
+            let layout = Arc::new(window_layout(&shard.layout, window)?);
+            let layout = match shards.last() {
+                Some(last) if last.layout == layout => last.layout.clone(),
+                _ => layout,
+            };
+            let token_bytes = u64::from(layout.columns[0].size.unwrap_or(u32::MAX)) / u64::from(window.tokens);
+            let there = shard.raw_data.bytes.saturating_sub(table_bytes(shard.samples));
+            shards.push(Shard { layout, samples: window.count(there / token_bytes), ..shard.clone() });
+        }
+        Ok(Self { shards })
+    }
+}
+
+fn window_layout(layout: &Layout, window: Window) -> Result<Layout> {
+    let Window { tokens, stride } = window;
+    let (items, column) = match (&layout.format, &*layout.columns) {
+        (ShardFormat::LitData(items), [column]) if items.form == ItemForm::Tokens => (items, column),
+        _ => {
+            return Err(Error::config(
+                "windows are cut from tokens, as in LitData's TokensLoader; here are other samples",
+            ));
+        }
+    };
+    let Encoding::Array(kind) = &column.encoding else {
+        return Err(Error::internal("tokens have another encoding than arrays"));
+    };
+    let window = kind.dtype().and_then(|dtype| ArrayType::fixed(dtype, vec![tokens as usize]));
+    let window = window.filter(|_| stride > 0).ok_or_else(|| {
+        Error::config("a window is at least one token, and at most 4 GiB").with("tokens", tokens).with("stride", stride)
+    })?;
+    let items = Items { form: ItemForm::Windows { stride }, ..items.clone() };
+    Ok(Layout {
+        format: ShardFormat::LitData(items),
+        columns: vec![Column::new(&column.name, Encoding::Array(window))],
+    })
+}
