@@ -5,7 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use forebay_loader::format::Index;
+use forebay_loader::format::{Compression, Index};
 
 use super::{golden, targets};
 
@@ -138,4 +138,34 @@ fn damaged_chunks_of_litdata_are_errors() {
 #[test]
 fn damaged_compressed_files_are_errors() {
     run("compression", targets::compression, Vec::new());
+}
+
+/// Tar files of many tools.
+fn tars() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/tars");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|end| end == "gz"));
+    files.sort();
+    let gzip = Compression::parse("gz").unwrap();
+    files.iter().map(|file| gzip.decompress_all(&std::fs::read(file).unwrap(), 1 << 24).unwrap()).collect()
+}
+
+#[test]
+fn damaged_tars_are_errors() {
+    run("tar", targets::tar, tars());
+}
+
+#[test]
+fn damaged_files_with_numbers_of_samples_are_errors() {
+    run("counts", targets::counts, Vec::new());
+}
+
+#[test]
+fn damaged_lists_of_tars_are_errors() {
+    run("list", targets::list, Vec::new());
+}
+
+#[test]
+fn damaged_arrays_and_documents_are_errors() {
+    run("values", targets::values, Vec::new());
 }

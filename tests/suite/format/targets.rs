@@ -5,8 +5,14 @@
 
 use forebay_loader::error::Result;
 use forebay_loader::format::litdata::{DataSet, Fronts};
+use forebay_loader::format::tar::{count_fields, first_fields, front_fields};
 use forebay_loader::format::tokens::{Header, Samples, TokenPart, Window};
-use forebay_loader::format::{Compression, Encoding, Index, Layout, OffsetTable, Scratch, Trailer, XsvKind, json};
+use forebay_loader::format::{
+    ColumnUse, Compression, Digests, Encoding, FileInfo, Index, Layout, OffsetTable, Scratch, Shard, Trailer, XsvKind,
+    json,
+};
+use forebay_loader::sources::counts::{set_files, tar_files};
+use forebay_loader::sources::{Names, shard_names};
 
 /// An index: if it parses, it must be printed and parsed to the same value.
 pub(crate) fn index(bytes: &[u8]) {
@@ -143,6 +149,87 @@ pub(crate) fn litdata(bytes: &[u8]) {
                     let _ = column.encoding.decode(bytes);
                 }
             }
+        }
+    }
+}
+
+/// A tar file as it is, and with the right checksums in its headers, which damaged ones seldom have.
+pub(crate) fn tar(bytes: &[u8]) {
+    samples_of_tar(bytes);
+    let mut whole = bytes.to_vec();
+    for block in whole.chunks_exact_mut(512).filter(|block| &block[257..262] == b"ustar") {
+        block[148..156].fill(b' ');
+        let sum: u32 = block.iter().copied().map(u32::from).sum();
+        block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    }
+    samples_of_tar(&whole);
+}
+
+/// Reads every sample of a tar file. One that can be counted has as many samples, which can be divided.
+fn samples_of_tar(bytes: &[u8]) {
+    let front = front_fields(bytes);
+    let Ok(counts) = count_fields(bytes) else { return };
+    // Such a name would be a choice of fields.
+    if counts.fields.keys().any(|name| name.contains(';')) {
+        return;
+    }
+    assert!(front.is_ok_and(|front| front.samples <= counts.samples));
+    assert_eq!(first_fields(bytes).expect("counted").samples, counts.samples.min(1));
+    let name = FileInfo { basename: "0.tar".into(), bytes: bytes.len() as u64, hashes: Digests::default() };
+    let shard = Shard::new(Layout::tar(&counts).into(), counts.samples, name);
+    let table = shard.offsets(bytes).expect("counted");
+    let mut scratch = Scratch::default();
+    let with_default = |name| ColumnUse { name, has_default: true };
+    let all: Vec<_> = counts.fields.keys().map(|name| with_default(name)).collect();
+    let optional = shard.layout.projected(Some(&all)).expect("of tars");
+    let mut found = vec![0; all.len()];
+    for i in 0..table.len() {
+        let (start, len) = table.range(i).expect("a sample of the table");
+        let sample = &bytes[start as usize..][..len as usize];
+        match optional.split(sample, &mut scratch) {
+            Ok(columns) => (0..all.len()).for_each(|column| {
+                found[column] += u64::from(columns.find(column).is_some());
+                let _ = optional.columns[column].encoding.decode(columns.get(column));
+            }),
+            // Files without their zeros may need more memory than a sample may have.
+            Err(e) => return assert!(e.to_string().contains("sparse"), "{e}"),
+        }
+    }
+    assert!(found.iter().eq(counts.fields.values()), "{found:?} {counts:?}");
+}
+
+/// A file of another program with numbers of samples: the first byte selects the file.
+pub(crate) fn counts(bytes: &[u8]) {
+    let [pick, text @ ..] = bytes else { return };
+    let names = ["a/0.tar", "a/1.tar", "b/0.tar"].map(str::to_owned);
+    let (sets, tars) = (set_files(&names), tar_files(&names[0]));
+    match usize::from(*pick) % (sets.len() + tars.len()) {
+        number if number < sets.len() => {
+            let read = sets[number].read(text, "s3://bucket/root", &names);
+            assert!(read.is_err() || read.is_ok_and(|known| known.len() == names.len()));
+        }
+        number => drop(tars[number - sets.len()].read(text)),
+    }
+}
+
+/// A list of tars as users write it.
+pub(crate) fn list(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(Some(list)) = shard_names(text) else { return };
+    let (Names::Listed(names) | Names::Patterns(names)) = &list.names;
+    assert!(!names.is_empty() && !list.root.is_empty());
+    for name in names {
+        assert!(name.split('/').all(|part| !matches!(part, "" | "." | "..")), "{name}");
+    }
+}
+
+/// A file of numpy, and a JSON document with a path.
+pub(crate) fn values(bytes: &[u8]) {
+    let _ = Encoding::Npy.decode(bytes);
+    let path = [json::PathPart::Key("a".to_owned()), json::PathPart::Place(1), json::PathPart::Key("0".to_owned())];
+    for parts in 0..=path.len() {
+        if let Ok(Some(found)) = json::find(bytes, &path[..parts]) {
+            json::check(&bytes[found]).expect("a value");
         }
     }
 }
