@@ -545,8 +545,9 @@ enum ForebayStatus forebay_batch_row(const struct ForebayBatch *batch,
                                      size_t *len);
 
 // Opens a data set to read single samples in any order. `config` is that of `forebay_loader_new`; only `streams`,
-// `cache_limit`, `keep_zip`, `validate_hash`, `download_retry` and `download_timeout` count. A stream's index is fetched
-// if its folder has none; shards are fetched and unpacked into the folder when their first sample is read.
+// `cache_limit`, `keep_zip`, `validate_hash`, `download_retry` and `download_timeout` count. Every source of a loader is
+// read, tars among them. Indexes are fetched or made as a loader does; shards are fetched and unpacked into the streams'
+// folders when their first sample is read. A sample has the columns that are stored for it.
 //
 // Threads: any.
 //

@@ -29,8 +29,9 @@ static READERS: Handles<SampleReader> = Handles::new(HandleKind::Reader);
 static SAMPLES: Handles<Vec<ColumnValue>> = Handles::new(HandleKind::Sample);
 
 /// Opens a data set to read single samples in any order. `config` is that of `forebay_loader_new`; only `streams`,
-/// `cache_limit`, `keep_zip`, `validate_hash`, `download_retry` and `download_timeout` count. A stream's index is fetched
-/// if its folder has none; shards are fetched and unpacked into the folder when their first sample is read.
+/// `cache_limit`, `keep_zip`, `validate_hash`, `download_retry` and `download_timeout` count. Every source of a loader is
+/// read, tars among them. Indexes are fetched or made as a loader does; shards are fetched and unpacked into the streams'
+/// folders when their first sample is read. A sample has the columns that are stored for it.
 ///
 /// Threads: any.
 ///
@@ -110,7 +111,8 @@ fn read(reader: &SampleReader, number: u64) -> CallResult<Vec<ColumnValue>> {
     let mut scratch = Scratch::default();
     let columns = layout.split(&bytes[..info.bytes], &mut scratch).context("sample", || number)?;
     let mut values = Vec::with_capacity(layout.columns.len());
-    for (column, stored) in layout.columns.iter().zip(columns.iter()) {
+    for (place, stored) in columns.present() {
+        let column = &layout.columns[place];
         let value = column.encoding.decode(stored).context("column", || &column.name).context("sample", || number)?;
         values.push(ColumnValue::new(&column.name, value, stored)?);
     }

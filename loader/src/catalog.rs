@@ -28,7 +28,6 @@ use crate::store::{Outside, Simulation};
 use crate::sync::Arc;
 use crate::topology::Topology;
 use open::Opener;
-pub(crate) use open::location_of;
 pub(crate) use select::Selections;
 pub(crate) use store_set::StoreSet;
 pub(crate) use stream::{IndexedStream, Stream};
@@ -61,8 +60,7 @@ impl Catalog {
         network: &Simulation,
         outside: Option<Outside>,
     ) -> Result<Self> {
-        let opener = Opener { config, stats, topology, network, outside, stores: StoreSet::default() };
-        let opened = opener.open_all()?;
+        let opened = open_streams(config, stats, topology, network, outside)?;
         check_cache_limit(config.cache_limit, &opened)?;
         let mut catalog = Self::assemble(opened, config.cache_limit, config.allow_unsafe_types, stats)?;
         catalog.project(config.fields.as_deref())?;
@@ -238,6 +236,21 @@ impl Catalog {
         let shards = self.streams.iter().flat_map(|s| &s.index.shards);
         shards.map(Shard::fetch_bytes).max().unwrap_or(0)
     }
+}
+
+/// Opens the streams of `config`, whatever their source: reads their indexes, and fetches or makes those that are not there.
+///
+/// # Errors
+///
+/// As [`Catalog::open`].
+pub(crate) fn open_streams(
+    config: &LoaderConfig,
+    stats: &Arc<Stats>,
+    topology: &Topology,
+    network: &Simulation,
+    outside: Option<Outside>,
+) -> Result<Vec<IndexedStream>> {
+    Opener { config, stats, topology, network, outside, stores: StoreSet::default() }.open_all()
 }
 
 /// Returns the columns that `fields` read.

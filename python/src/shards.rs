@@ -3,7 +3,7 @@
 use crate::enter;
 use crate::values::Decoders;
 use forebay_loader::error::{Error, Result};
-use forebay_loader::format::{self, Scratch, Shard, Value};
+use forebay_loader::format::{self, Layout, Scratch, Shard, Value};
 use forebay_loader::sync::Arc;
 use forebay_loader::worker;
 use pyo3::prelude::*;
@@ -105,17 +105,23 @@ impl Index {
 
     /// Returns the columns of one sample's bytes: name, kind of value, value.
     fn decode<'py>(&self, py: Python<'py>, shard: usize, sample: &[u8]) -> PyResult<Bound<'py, PyList>> {
-        let raise = |e: Error| crate::error::to_python(py, &e);
-        let layout = &self.shard(shard).map_err(raise)?.layout;
-        let mut scratch = Scratch::default();
-        let columns = layout.split(sample, &mut scratch).map_err(raise)?;
-        let out = PyList::empty(py);
-        for (column, bytes) in layout.columns.iter().zip(columns.iter()) {
-            let value = column.encoding.decode(bytes).map_err(|e| raise(e.with("column", &column.name)))?;
-            out.append((&column.name, value.kind(), to_python(py, &value)?))?;
-        }
-        Ok(out)
+        let layout = &self.shard(shard).map_err(|e| crate::error::to_python(py, &e))?.layout;
+        decoded(py, layout, sample)
     }
+}
+
+/// Returns the columns of one sample's bytes: name, kind of value, value.
+pub(crate) fn decoded<'py>(py: Python<'py>, layout: &Layout, sample: &[u8]) -> PyResult<Bound<'py, PyList>> {
+    let raise = |e: Error| crate::error::to_python(py, &e);
+    let mut scratch = Scratch::default();
+    let columns = layout.split(sample, &mut scratch).map_err(raise)?;
+    let out = PyList::empty(py);
+    for (number, bytes) in columns.present() {
+        let column = &layout.columns[number];
+        let value = column.encoding.decode(bytes).map_err(|e| raise(e.with("column", &column.name)))?;
+        out.append((&column.name, value.kind(), to_python(py, &value)?))?;
+    }
+    Ok(out)
 }
 
 /// Samples of one shard, whose files are opened for each read.

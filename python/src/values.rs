@@ -50,8 +50,8 @@ impl Decoders {
         let mut scratch = std::mem::take(&mut *self.scratch.lock());
         let dict = PyDict::new(py);
         let parts = layout.split(bytes, &mut scratch).map_err(raise)?;
-        for (i, ((name, decoder), column)) in columns.iter().zip(&layout.columns).enumerate() {
-            let bytes = parts.get(i);
+        for (i, bytes) in parts.present() {
+            let ((name, decoder), column) = (&columns[i], &layout.columns[i]);
             let value = match decoder {
                 Some(decoder) => decoder.bind(py).call1((PyBytes::new(py, bytes),))?,
                 None => value(py, &column.encoding, bytes, &column.name)?,

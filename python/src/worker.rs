@@ -4,15 +4,16 @@ use crate::enter;
 use crate::fetches::{Fetches, Outside};
 use crate::order::PlanArguments;
 use crate::own::Own;
-use crate::shards::Index;
+use crate::shards::{Index, decoded};
 use crate::values::Decoders;
+use forebay_loader::LoaderConfig;
 use forebay_loader::error::{Error, Result};
 use forebay_loader::order::{EpochPlan, Rank, SampleId, ShardId, Weight, WorkerOrder};
 use forebay_loader::sync::{Arc, Mutex};
 use forebay_loader::worker::{self, DataConfig, Epoch, SampleInfo, SampleReader, StreamLocation};
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyList};
 use std::collections::VecDeque;
 
 /// Downloads a stream's index.json into its local folder, if it is missing. With `fetches`, that queue fetches it, as a
@@ -66,6 +67,23 @@ impl DataSet {
         let indexes = indexes.iter().map(|index| index.inner().clone()).collect();
         enter::enter(py, || worker::DataSet::new(DataConfig::from_json(config)?, indexes)).map(|d| Self(Arc::new(d)))
     }
+
+    /// Opens the streams of a loader's `config`, whatever their source, in the folders that the loader would use.
+    #[staticmethod]
+    fn of_loader(py: Python<'_>, config: String) -> PyResult<Self> {
+        // In a separate thread, so that Ctrl-C works: an index may have to be made.
+        let opened = enter::apart(py, move || {
+            let config = LoaderConfig::from_json(&config)?;
+            config.validate()?;
+            worker::DataSet::of_loader(&config)
+        });
+        opened.map(|data| Self(Arc::new(data)))
+    }
+
+    /// Number of samples in all streams.
+    fn __len__(&self) -> usize {
+        self.0.shape().num_samples() as usize
+    }
 }
 
 /// Reader of a data set's samples in the process that makes it.
@@ -111,6 +129,18 @@ impl Reader {
             }
         };
         self.decoders.sample(py, found.layout, &buffer[..found.bytes])
+    }
+
+    /// Returns the columns of sample `id`: name, kind of value, value; fetches its shard if it is not resident.
+    fn columns<'py>(&self, py: Python<'py>, id: u64) -> PyResult<Bound<'py, PyList>> {
+        let mut buffer = Vec::new();
+        let reader = enter::enter(py, || self.inner().cloned())?;
+        let found = enter::enter(py, || reader.read(SampleId(id), &mut buffer))?;
+        let (buffer, found) = match found {
+            Some(found) => (buffer, found),
+            None => fetch_and_read(py, reader.clone(), SampleId(id), buffer, worker::ATTEMPTS)?,
+        };
+        decoded(py, &reader.layouts()[found.layout], &buffer[..found.bytes])
     }
 
     /// Returns sample `id` if its shard is resident, else None.

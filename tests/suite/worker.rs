@@ -398,5 +398,5 @@ fn a_loader_s_streams_are_read_where_the_loader_reads_them() {
     let absent = vec![stream(Some(name(path("absent"))), None, None)];
     let error = DataSet::of_loader(&LoaderConfig { streams: absent, ..LoaderConfig::default() }).expect_err("no index");
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(error.to_string().contains("stream 0"), "{error}");
+    assert!(error.to_string().contains("/absent"), "{error}");
 }

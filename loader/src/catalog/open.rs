@@ -12,7 +12,6 @@ use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::describe_folder;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index, Shard};
-use crate::sources::shard_names;
 use crate::stats::Stats;
 use crate::store::{Outside, Remote, Simulation, StoreConfig, ThreadStart, is_url, local_folder, redact};
 use crate::sync::{Arc, scope};
@@ -177,6 +176,7 @@ impl Opener<'_> {
         };
         let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
         let installed = source.install(&self.network.clock, WaitPolicy::new(&|| false, stall_timeout))?;
+        let address = remote.as_ref().map(|_| name.to_owned());
         let remote = remote.filter(|_| files.is_none());
         let is_hashed = |shard: &Shard| shard.files().all(|pair| pair.stored().hashes.algos().next().is_some());
         let has_hashes = installed.index.shards.iter().all(is_hashed);
@@ -202,6 +202,7 @@ impl Opener<'_> {
                 clock: self.network.clock.clone(),
                 ..StreamCacheConfig::default()
             },
+            address,
             remote,
             index_bytes: installed.bytes.len() as u64,
             digest,
@@ -301,38 +302,6 @@ fn resolve(path: &Path) -> PathBuf {
         }
     }
     resolved
-}
-
-/// Returns the remote of `stream` with its split, and the folder for its index and shards. A remote that is a folder on
-/// this machine is that folder, unless its shards must be unpacked.
-///
-/// # Errors
-///
-/// `Unsupported` for a list of files.
-pub(crate) fn location_of(stream: &StreamConfig) -> Result<(Option<String>, PathBuf)> {
-    if let Some(remote) = &stream.remote
-        && shard_names(remote)?.is_some()
-    {
-        let message = "a list of files is read by a Loader alone";
-        return Err(Error::new(ErrorKind::Unsupported, message).with("remote", redact(remote)));
-    }
-    let stream = &absolute(stream);
-    let Some(remote) = &stream.remote else { return Ok((None, cache_folder(stream, "")?)) };
-    let name = join(remote, stream.split.as_deref().unwrap_or(""));
-    if let (None, Some(folder)) = (&stream.local, local_folder(&name)) {
-        let file = folder.join(INDEX_BASENAME);
-        let is_packed = match std::fs::read(&file) {
-            Ok(bytes) => {
-                Index::parse(&bytes, &file.display().to_string())?.shards.iter().any(|s| s.compression.is_some())
-            }
-            Err(_) => false,
-        };
-        if !is_packed {
-            return Ok((None, folder));
-        }
-    }
-    let folder = cache_folder(stream, &name)?;
-    Ok((Some(name), folder))
 }
 
 /// Returns the name of the folder that `stream` names, with its split.

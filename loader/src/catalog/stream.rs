@@ -42,6 +42,8 @@ pub(crate) struct IndexedStream {
     pub(crate) name: String,
     /// Source of missing shards, if it is open already; see [`StreamCacheConfig::has_remote`].
     pub(crate) remote: Option<Remote>,
+    /// Address of the source of the shards, with secrets, also if they are read in place.
+    pub(crate) address: Option<String>,
     /// Settings of the cache directory, without those that follow from the other streams.
     pub(crate) cache: StreamCacheConfig,
     pub(crate) index_bytes: u64,

@@ -83,6 +83,12 @@ impl<'a> SampleColumns<'a> {
         }
     }
 
+    /// Iterates over the numbers and bytes of the columns that the sample has.
+    pub fn present(&self) -> impl Iterator<Item = (usize, &'a [u8])> {
+        let this = *self;
+        (0..this.len()).filter_map(move |i| Some((i, this.find(i)?)))
+    }
+
     /// Iterates over the columns' bytes.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> {
         let this = *self;

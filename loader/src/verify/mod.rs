@@ -9,13 +9,14 @@ mod check;
 mod tests;
 
 use crate::cache::{ClaimOutcome, WaitPolicy};
-use crate::catalog::{Catalog, Stream};
+use crate::catalog::{Catalog, Stream, open_streams};
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::INDEX_BYTES_MAX;
 use crate::format::{FileInfo, INDEX_BASENAME, Index, Shard};
 use crate::io::read_regular;
 use crate::pipeline::{Origin, Run, ShardFetch};
+use crate::sources::shard_names;
 use crate::stats::Stats;
 use crate::store::{FetchRequest, Outside, Remote, Simulation, StoreConfig, Stores, local_folder, redact};
 use crate::sync::Arc;
@@ -48,7 +49,7 @@ enum Place {
 }
 
 impl Verification {
-    /// Opens the data set at `place`, a folder or URL with an `index.json`. `remote` is the URL or folder that the
+    /// Opens the data set at `place`, a folder or URL with an `index.json`, or a list of files, such as tars. `remote` is the URL or folder that the
     /// shards of a folder come from; it is required for [`repair`](Self::repair).
     ///
     /// # Errors
@@ -66,6 +67,12 @@ impl Verification {
     /// As [`open`](Self::open).
     pub fn with_outside(place: &str, remote: Option<&str>, outside: Option<Outside>) -> Result<Self> {
         let stats = Arc::new(Stats::new(false));
+        if let Some(list) = shard_names(place)? {
+            if remote.is_some() {
+                return Err(Error::config("files of a list are compared where they are: leave `remote` out"));
+            }
+            return Self::open_listed(place, &list.root, stats, outside);
+        }
         let Some(folder) = local_folder(place) else {
             if remote.is_some() {
                 let message = "files behind a URL cannot be repaired: verify a folder, with its remote";
@@ -81,6 +88,25 @@ impl Verification {
                 let catalog = open_cache(&folder, &index, remote, &stats, outside)?;
                 Place::Cache { folder, catalog }
             }
+        };
+        Ok(Self { index, place, stats })
+    }
+
+    /// Opens listed files, whose index is made if there is none.
+    fn open_listed(list: &str, root: &str, stats: Arc<Stats>, outside: Option<Outside>) -> Result<Self> {
+        let stream = StreamConfig { remote: Some(list.to_owned()), ..StreamConfig::default() };
+        let config = LoaderConfig { streams: vec![stream], ..LoaderConfig::default() };
+        let opened = open_streams(&config, &stats, &Topology::detect()?, &Simulation::default(), outside)?;
+        let stream = opened.into_iter().next().ok_or_else(|| Error::internal("there is no stream"))?;
+        let index = stream.cache.shards.index().clone();
+        if index.shards.iter().any(|shard| shard.recipe.is_some()) {
+            let message = "the files of the list have no index that they could be compared with";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("place", redact(list)));
+        }
+        let place = match (stream.remote, local_folder(root)) {
+            (Some(remote), _) => Place::Remote(remote),
+            (None, Some(folder)) => Place::Folder(std::path::absolute(&folder).unwrap_or(folder)),
+            (None, None) => return Err(Error::internal("a list without a place")),
         };
         Ok(Self { index, place, stats })
     }

@@ -1,16 +1,17 @@
 //! Data set of a worker process, as plain memory.
 
 use crate::cache::{CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy};
-use crate::catalog::{IndexedStream, location_of};
+use crate::catalog::{IndexedStream, open_streams};
 use crate::clock::Clock;
-use crate::config::{LoaderConfig, StreamConfig, read};
-use crate::error::{Context, Error, Result};
+use crate::config::{LoaderConfig, read};
+use crate::error::{Error, Result};
 use crate::format::index::{INDEX_BYTES_MAX, is_document};
-use crate::format::{HashAlgo, INDEX_BASENAME, Index};
+use crate::format::{HashAlgo, INDEX_BASENAME, Index, Recipe, Shard};
 use crate::order::DataSetShape;
 use crate::stats::Stats;
-use crate::store::{Fetcher, Length, StoreConfig, Stores, fetch_whole, local_folder, redact};
+use crate::store::{Fetcher, Length, Simulation, StoreConfig, Stores, fetch_whole, local_folder, redact};
 use crate::sync::Arc;
+use crate::topology::Topology;
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -72,6 +73,8 @@ pub struct DataSet {
     pub(super) config: DataConfig,
     /// Shards of each stream. Made before the workers are forked, so that they share the pages.
     shards: Vec<Arc<ShardSet>>,
+    /// Folder of the shards that are read in place, of each stream.
+    files: Vec<Option<PathBuf>>,
     hashes: Vec<Option<HashAlgo>>,
     shape: DataSetShape,
 }
@@ -89,29 +92,43 @@ impl DataSet {
         let counts: Vec<Vec<u64>> = indexes.iter().map(|i| i.shards.iter().map(|s| s.samples).collect()).collect();
         let hash = |s: &StreamLocation| s.validate_hash.as_ref().map(|name| HashAlgo::parse(name)).transpose();
         let hashes = config.streams.iter().map(hash).collect::<Result<_>>()?;
+        let files = vec![None; indexes.len()];
         let shards = indexes.into_iter().map(|index| Arc::new(ShardSet::new(index))).collect();
-        Ok(Self { shape: DataSetShape::new(&counts)?, config, shards, hashes })
+        Ok(Self { shape: DataSetShape::new(&counts)?, config, shards, files, hashes })
     }
 
-    /// Opens the data of a loader's `config` to read single samples: fetches the indexes that the streams' folders lack.
-    /// Only the options about streams, downloads and the cache count, and samples have their numbers in whole streams. An index that is present is used as it is.
+    /// Opens the data of a loader's `config` to read single samples, from any source that a loader has and in the folders that
+    /// it would use: fetches or makes the indexes that the folders lack. Only the options about streams, downloads and the cache
+    /// count, and samples have their numbers in whole streams.
     ///
     /// # Errors
     ///
     /// `NotFound` for a stream without an index, `Config` for one without samples; the errors of stores and folders.
     pub fn of_loader(config: &LoaderConfig) -> Result<Self> {
-        let open = |stream: &StreamConfig| {
-            let location = StreamLocation::of_loader(stream, config)?;
-            location.install_index(None)?;
-            let file = location.dir.join(INDEX_BASENAME);
-            let bytes = std::fs::read(&file).map_err(|e| Error::from_io(e, "the index cannot be read"));
-            let index = Index::parse(&bytes.context("file", || file.display())?, &file.display().to_string())?;
-            Ok((location, Arc::new(index)))
-        };
-        let opened =
-            config.streams.iter().enumerate().map(|(number, stream)| open(stream).context("stream", || number));
-        let (streams, indexes) = opened.collect::<Result<Vec<_>>>()?.into_iter().unzip();
-        Self::new(DataConfig { streams, cache_limit: config.cache_limit }, indexes)
+        let stats = Arc::new(Stats::new(false));
+        let opened = open_streams(config, &stats, &Topology::detect()?, &Simulation::default(), None)?;
+        let samples = |stream: &IndexedStream| stream.cache.shards.iter().map(|shard| shard.samples).collect();
+        let counts: Vec<Vec<u64>> = opened.iter().map(samples).collect();
+        let (mut streams, mut shards, mut files, mut hashes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        // The remotes end here, with their threads: a process that fetches opens them again.
+        for (stream, options) in opened.into_iter().zip(&config.streams) {
+            // Shards of files that are a sample each are made in the cache: this reader opens one file for a shard.
+            let are_loose = |shard: &Shard| matches!(shard.recipe.as_deref(), Some(Recipe::Files(_)));
+            let in_place = stream.cache.files.filter(|_| !stream.cache.shards.iter().any(are_loose));
+            streams.push(StreamLocation {
+                remote: stream.address.filter(|_| in_place.is_none()),
+                dir: stream.cache.dir,
+                keep_zip: stream.cache.keep_zip,
+                download_retry: stream.download_retry,
+                download_timeout: options.download_timeout.unwrap_or(config.download_timeout),
+                validate_hash: None,
+            });
+            shards.push(stream.cache.shards);
+            files.push(in_place);
+            hashes.push(stream.validate_hash);
+        }
+        let config = DataConfig { streams, cache_limit: config.cache_limit };
+        Ok(Self { config, shards, files, hashes, shape: DataSetShape::new(&counts)? })
     }
 
     /// Samples per shard and stream.
@@ -126,16 +143,18 @@ impl DataSet {
     }
 
     pub(super) fn streams(&self) -> Vec<IndexedStream> {
-        let places = self.config.streams.iter().zip(&self.shards).zip(&self.hashes);
+        let places = self.config.streams.iter().zip(&self.shards).zip(self.files.iter().zip(&self.hashes));
         places
-            .map(|((place, shards), hash)| IndexedStream {
+            .map(|((place, shards), (files, hash))| IndexedStream {
                 name: match &place.remote {
                     Some(remote) => redact(remote).into_owned(),
                     None => place.dir.display().to_string(),
                 },
                 remote: None,
+                address: None,
                 cache: StreamCacheConfig {
                     dir: place.dir.clone(),
+                    files: files.clone(),
                     shards: shards.clone(),
                     has_remote: place.has_remote(),
                     keep_zip: place.keep_zip,
@@ -162,19 +181,6 @@ impl StreamLocation {
     /// `Config` for unknown names and wrong types.
     pub fn from_json(text: &str) -> Result<Self> {
         read(text, "the stream's arguments")
-    }
-
-    /// Location of a stream of a loader's `config`, in the folder that the loader would use.
-    fn of_loader(stream: &StreamConfig, config: &LoaderConfig) -> Result<Self> {
-        let (remote, dir) = location_of(stream)?;
-        Ok(Self {
-            remote,
-            dir,
-            keep_zip: stream.keep_zip.unwrap_or(config.keep_zip),
-            download_retry: stream.download_retry.unwrap_or(config.download_retry),
-            download_timeout: stream.download_timeout.unwrap_or(config.download_timeout),
-            validate_hash: stream.validate_hash.clone().or_else(|| config.validate_hash.clone()),
-        })
     }
 
     /// Fetches `index.json` into the local folder if the folder has none. Of several processes one fetches it and the

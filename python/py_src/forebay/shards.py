@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import _forebay
-from .arguments import folder, text
+from .arguments import folder, path, text
 from .errors import DecodeError, Error, FormatError, NotFoundError, SampleIndexError, _of_system
 from .values import NUMBERS
 
@@ -62,14 +62,22 @@ def _read(path: str, failed: str) -> bytes:
 
 
 class ShardReader(Sequence[dict[str, Any]]):
-    """A local folder of shards (MDS, JSONL, CSV, TSV, XSV) as a sequence of samples.
+    """A data set as a sequence of samples: a folder of shards, or any other that a `Loader` reads.
+
+        reader = ShardReader("data/train")
+        reader = ShardReader("s3://bucket/train-{000..146}.tar")
+        reader[7]["cls"]
 
     A sample is a dict of its columns: numbers, text and bytes in types of Python and numpy, arrays of numpy, raw pixels
     as a Pillow image. JPEG, PNG and pickle columns are returned as the stored bytes. Compressed shards are unpacked in
     memory, and the last one is kept. Hashes are not checked; the loader checks them when it fetches or unpacks a shard.
 
+    Shards behind a URL and files of lists, such as WebDataset's tars, are fetched into the folder that a loader uses without
+    `local`, when their first sample is read; tars in a folder are read in place. A sample has the columns that are stored for it.
+    It is a data set for torch's DataLoader: each worker opens its own reader.
+
     Args:
-        local: Folder with index.json.
+        local: Folder with index.json; the URL of one; or a list of files, as `remote` of a `Loader`.
         split: Sub-folder of `local`.
 
     Raises:
@@ -81,6 +89,12 @@ class ShardReader(Sequence[dict[str, Any]]):
     """
 
     def __init__(self, local: str | os.PathLike[str], split: str | None = None) -> None:
+        self._engine = None
+        place = path("local", local)
+        if _forebay.is_url(place) or _forebay.is_tar_list(place):
+            self._engine = _Engine(place, None if split is None else text("split", split))
+            self._folder, self._total = _forebay.redact(place), len(self._engine)
+            return
         self._folder = os.path.join(folder("local", local), "" if split is None else text("split", split))
         self._index, self.shards = _open_index(os.path.join(self._folder, "index.json"))
         self._starts = []
@@ -109,6 +123,8 @@ class ShardReader(Sequence[dict[str, Any]]):
             number += self._total
         if not 0 <= number < self._total:
             raise SampleIndexError(f"there is no sample {at}: the data set has {self._total} (folder {self._folder})")
+        if self._engine is not None:
+            return _values(self._engine.columns(number), {"sample": str(number)})
         shard = self._shard_of(number)
         offsets, data = self._shard(shard)
         start, length = offsets.range(number - self._starts[shard])
@@ -118,13 +134,7 @@ class ShardReader(Sequence[dict[str, Any]]):
             columns = self._index.decode(shard, sample)
         except Error as error:
             raise _located(type(error), str(error), error.context | place) from None
-        values = {}
-        for name, kind, value in columns:
-            try:
-                values[name] = _value(kind, value)
-            except (ArithmeticError, RecursionError, ValueError) as error:
-                raise _located(DecodeError, f"a value is no {kind}: {error}", {"column": name} | place) from error
-        return values
+        return _values(columns, place)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[i] for i in range(self._total))
@@ -154,6 +164,49 @@ class ShardReader(Sequence[dict[str, Any]]):
             return data
         packed = _read(os.path.join(self._folder, names["zip"]), "a compressed shard cannot be read")
         return self._index.unpack(shard, number, packed)
+
+
+class _Engine:
+    """The engine's reader of a data set. A process that gets it by a fork or as a pickle opens its own.
+
+    Args:
+        remote: As for a `Loader`.
+        split: Likewise.
+    """
+
+    def __init__(self, remote: str, split: str | None) -> None:
+        stream = {"remote": remote} if split is None else {"remote": remote, "split": split}
+        self._config = json.dumps({"streams": [stream], "batch_size": 1})
+        self._data = _forebay.DataSet.of_loader(self._config)
+        self._reader: tuple[int, _forebay.Reader] | None = None
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def columns(self, number: int) -> list[tuple[str, str, Any]]:
+        """Returns name, kind and value of each column of a sample."""
+        if self._reader is None or self._reader[0] != os.getpid():
+            # The data set is plain memory, which a forked process may use.
+            self._reader = os.getpid(), _forebay.Reader(self._data, lambda encoding, is_built_in: None, None)
+        return self._reader[1].columns(number)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_config": self._config}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._config = state["_config"]
+        self._data, self._reader = _forebay.DataSet.of_loader(self._config), None
+
+
+def _values(columns: list[tuple[str, str, Any]], place: dict[str, str]) -> dict[str, Any]:
+    """Returns the values of a sample by name. `place` has the facts about it for an error."""
+    values = {}
+    for name, kind, value in columns:
+        try:
+            values[name] = _value(kind, value)
+        except (ArithmeticError, RecursionError, ValueError) as error:
+            raise _located(DecodeError, f"a value is no {kind}: {error}", {"column": name} | place) from error
+    return values
 
 
 def _located(kind: type[Error], message: str, context: dict[str, str]) -> Error:
