@@ -185,7 +185,7 @@ fn decode_step(
     }
 }
 
-/// Reads a stored array of at least one dimension and one element; flat arrays, such as documents of tokens, may be empty.
+/// Reads a stored array of at least one dimension. Those of numpy have an element at least.
 fn read_array<'a>(
     source: &ArraySource,
     bytes: &'a [u8],
@@ -194,9 +194,9 @@ fn read_array<'a>(
 ) -> Result<(DType, &'a [u8])> {
     let (dtype, values) = read_values(source, bytes, shape, side)?;
     let may_be_empty = match source {
-        ArraySource::Array(kind) => kind.is_flat(),
         ArraySource::Npy => false,
-        ArraySource::Bytes(_) => true,
+        // Lists of other formats.
+        ArraySource::Array(_) | ArraySource::Bytes(_) => true,
     };
     if shape.is_empty() || (values.is_empty() && !may_be_empty) {
         return Err(Error::decode("the array has no elements or no dimensions").with("shape", format!("{shape:?}")));

@@ -50,17 +50,20 @@
 //! pass files to a sink. Input is not trusted: lengths are checked before memory is allocated for them, nesting is
 //! bounded, names cannot leave their directory, and errors contain file and field.
 
+pub mod arrow;
 mod columns;
 pub mod compress;
 pub mod encoding;
 mod frames;
 pub mod hash;
 pub mod index;
+pub mod ipc;
 pub mod json;
 mod jsonl;
 pub mod layout;
 pub mod litdata;
 mod mds;
+pub mod parquet;
 mod plain;
 mod read_at;
 pub mod recipe;

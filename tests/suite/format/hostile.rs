@@ -130,6 +130,25 @@ fn damaged_indexes_of_token_files_are_errors() {
     run("tokens", targets::tokens, Vec::new());
 }
 
+/// Returns the files of `data/parquet` with an extension.
+fn tables(extension: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/parquet");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|found| found == extension));
+    files.sort();
+    files.iter().map(|file| std::fs::read(file).unwrap()).collect()
+}
+
+#[test]
+fn damaged_parquet_files_are_errors() {
+    run("parquet", targets::parquet, tables("parquet"));
+}
+
+#[test]
+fn damaged_arrow_files_are_errors() {
+    run("arrow", targets::arrow, tables("arrow"));
+}
+
 #[test]
 fn damaged_chunks_of_litdata_are_errors() {
     run("litdata", targets::litdata, Vec::new());

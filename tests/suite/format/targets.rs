@@ -4,7 +4,11 @@
 //! If two inputs are needed (an index and a file), the first two bytes of the input are the length of the first.
 
 use forebay_loader::error::Result;
+use forebay_loader::format::arrow::columns;
+use forebay_loader::format::ipc::{self, Batches};
 use forebay_loader::format::litdata::{DataSet, Fronts};
+use forebay_loader::format::parquet::{Footer, Group};
+use forebay_loader::format::recipe::{BatchFile, Recipe, RowBatches, RowFile, RowGroups};
 use forebay_loader::format::tar::{count_fields, first_fields, front_fields};
 use forebay_loader::format::tokens::{Header, Samples, TokenPart, Window};
 use forebay_loader::format::{
@@ -13,6 +17,7 @@ use forebay_loader::format::{
 };
 use forebay_loader::sources::counts::{set_files, tar_files};
 use forebay_loader::sources::{Names, shard_names};
+use std::sync::Arc;
 
 /// An index: if it parses, it must be printed and parsed to the same value.
 pub(crate) fn index(bytes: &[u8]) {
@@ -55,6 +60,56 @@ pub(crate) fn mds(bytes: &[u8]) {
     let pick = |i: usize| encodings[usize::from(bytes.get(i).copied().unwrap_or(0)) % encodings.len()].clone();
     let columns = [("a".to_owned(), pick(0)), ("b".to_owned(), pick(1))];
     samples(&Layout::mds(columns).expect("two columns"), bytes, bytes, 8);
+}
+
+/// A Parquet file: its footer, then all rows of each column that can be delivered.
+pub(crate) fn parquet(bytes: &[u8]) {
+    let len = bytes.len() as u64;
+    let Ok(Footer { schema, groups }) = Footer::parse(bytes, len) else { return };
+    let names = schema.fields().iter().map(|field| vec![field.name().clone()]);
+    for name in names.take(32) {
+        let Ok(columns) = columns(schema.fields(), Some(&name)) else { continue };
+        let leaves: Vec<usize> = columns.iter().flat_map(|column| schema.leaves(&column.path)).collect();
+        let of_leaves = |group: &Group| {
+            let chunks = leaves.iter().map(|leaf| group.chunks.get(*leaf).copied());
+            Some(Group { chunks: chunks.collect::<Option<_>>()?, ..group.clone() })
+        };
+        let Some(groups) = groups.iter().map(of_leaves).collect::<Option<Vec<_>>>() else { continue };
+        let rows = groups.iter().map(|group| group.rows).fold(0, u64::saturating_add);
+        let Ok((layout, columns)) = RowGroups::layout(columns) else { continue };
+        let schema = Arc::new(schema.clone());
+        let file =
+            RowFile { key: "x".into(), bytes: len, schema, columns: columns.into(), leaves: leaves.clone().into() };
+        // More rows than bytes are of a few pages that are repeated: possible, but slow.
+        let rows = 0..rows.min(10_000);
+        let recipe =
+            Recipe::Rows(RowGroups { file: Arc::new(file), first: 0, groups: groups.into(), rows: rows.clone() });
+        let parts = recipe.ranges().into_iter().map(|range| {
+            let start = usize::try_from(range.start).expect("checked by the footer");
+            bytes[start..][..usize::try_from(range.bytes).expect("checked by the footer")].to_vec()
+        });
+        let _ = recipe.assemble(&layout, rows.end, parts.collect());
+    }
+}
+
+/// An Arrow file: the places of its batches, then all rows of each column that can be delivered.
+pub(crate) fn arrow(bytes: &[u8]) {
+    let Ok(Batches { schema, batches }) = ipc::batches(bytes) else { return };
+    let names = schema.fields().iter().map(|field| vec![field.name().clone()]);
+    for (root, name) in names.take(32).enumerate() {
+        let Ok(columns) = columns(schema.fields(), Some(&name)) else { continue };
+        let Ok((layout, columns)) = RowGroups::layout(columns) else { continue };
+        let (key, head, columns) = ("x".into(), Arc::new(schema.clone()), columns.into());
+        let file = BatchFile { key, bytes: bytes.len() as u64, head, columns, roots: [root].into() };
+        let rows = batches.iter().map(|batch| batch.rows).fold(0, u64::saturating_add);
+        let batches = batches.clone().into();
+        let recipe = Recipe::Batches(RowBatches { file: Arc::new(file), batches, first: 0, rows: 0..rows });
+        let parts = recipe.ranges().into_iter().map(|range| {
+            let start = usize::try_from(range.start).expect("checked by the scan");
+            bytes[start..][..usize::try_from(range.bytes).expect("checked by the scan")].to_vec()
+        });
+        let _ = recipe.assemble(&layout, rows, parts.collect());
+    }
 }
 
 /// A JSONL shard: its `.meta` file, then its data.

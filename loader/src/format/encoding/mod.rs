@@ -18,6 +18,7 @@ use std::fmt;
 
 pub use dtype::DType;
 pub use ndarray::ArrayType;
+pub(super) use ndarray::encode_shape as write_shape;
 pub use npy::NpyArray;
 pub use scalar::Scalar;
 pub use value::{Array, Pixels, Value};

@@ -215,7 +215,7 @@ fn truncated(field: &str) -> Error {
     Error::format(format!("an array ends before its {field}"))
 }
 
-fn encode_shape(shape: &[usize], out: &mut Vec<u8>) {
+pub(in crate::format) fn encode_shape(shape: &[usize], out: &mut Vec<u8>) {
     let largest = shape.iter().copied().max().unwrap_or(0) as u64;
     let width_log = match largest {
         0..=0xff => 0u8,

@@ -295,7 +295,7 @@ mod tests {
         let layout = group.columns.layout().clone();
         let names: Vec<_> = layout.columns.iter().map(|column| &*column.name).collect();
         assert_eq!(names, ["caption", "class", "jpg", "label", "path", "txt", "width"]);
-        let made = Recipe::Files(group.clone().into()).assemble(&layout, 2, &CONTENTS).unwrap();
+        let made = Recipe::Files(group.clone().into()).assemble(&layout, 2, CONTENTS.to_vec()).unwrap();
         assert_eq!(made.len() as u64, group.file_bytes());
         let info = FileInfo { basename: "0".into(), bytes: group.file_bytes(), hashes: Digests::default() };
         let table = Shard::new(layout.clone(), 2, info).offsets(&*made).unwrap();
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn the_pieces_of_a_sample_are_its_bytes_in_the_file_that_is_made() {
         let group = group();
-        let made = Recipe::Files(group.clone().into()).assemble(group.columns.layout(), 2, &CONTENTS).unwrap();
+        let made = Recipe::Files(group.clone().into()).assemble(group.columns.layout(), 2, CONTENTS.to_vec()).unwrap();
         let mut joined = Vec::new();
         for i in 0..2 {
             let mut files = group.files(i).zip(&CONTENTS[2 * i..]);

@@ -5,6 +5,9 @@ use crate::format::layout::Layout;
 use crate::format::mds::head_bytes;
 use crate::format::table::{OffsetTable, offset_table};
 
+/// Most bytes of a file, whose offsets have 32 bits.
+const FILE_BYTES_MAX: u64 = u32::MAX as u64;
+
 /// Builder of an MDS file from the stored bytes of its columns' values.
 #[derive(Debug)]
 pub struct MdsBuilder<'a> {
@@ -21,7 +24,7 @@ impl<'a> MdsBuilder<'a> {
     /// [`crate::ErrorKind::Full`] if there is not as much memory.
     pub fn new(layout: &'a Layout, bytes: usize) -> Result<Self> {
         let mut samples = Vec::new();
-        let reserved = samples.try_reserve_exact(bytes);
+        let reserved = samples.try_reserve_exact(bytes.min(FILE_BYTES_MAX as usize));
         reserved.map_err(|_| Error::new(crate::ErrorKind::Full, format!("no memory for a shard of {bytes} bytes")))?;
         Ok(Self { layout, sizes: Vec::new(), bytes: samples })
     }
@@ -33,29 +36,50 @@ impl<'a> MdsBuilder<'a> {
     /// [`crate::ErrorKind::Format`] for a value of another size than the column's, or of more than 4 GiB;
     /// [`crate::ErrorKind::Internal`] for another number of values.
     pub fn push(&mut self, values: &[&[u8]]) -> Result<()> {
-        let columns = &self.layout.columns;
-        if values.len() != columns.len() {
+        if values.len() != self.layout.columns.len() {
             return Err(Error::internal("a sample with another number of values than columns"));
         }
+        self.push_with(|column, out| {
+            out.extend_from_slice(values[column]);
+            Ok(())
+        })
+    }
+
+    /// Adds a sample whose values `append` appends, given the number of the column in the layout. After an error the file
+    /// cannot be used.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push); those of `append`.
+    pub fn push_with(&mut self, mut append: impl FnMut(usize, &mut Vec<u8>) -> Result<()>) -> Result<()> {
+        let columns = &self.layout.columns;
         let start = self.bytes.len();
-        for (column, value) in columns.iter().zip(values) {
-            match column.size {
-                Some(size) if size as usize == value.len() => {}
+        // The sizes of columns of variable size, then all values.
+        let mut head = start;
+        self.bytes.resize(start + head_bytes(columns), 0);
+        for (number, column) in columns.iter().enumerate() {
+            let at = self.bytes.len();
+            append(number, &mut self.bytes)?;
+            let bytes = self.bytes.len() - at;
+            let size = match column.size {
+                Some(size) if size as usize == bytes => continue,
                 Some(size) => {
-                    let message = format!("a value of {} bytes is in a column of {size} bytes", value.len());
+                    let message = format!("a value of {bytes} bytes is in a column of {size} bytes");
                     return Err(Error::format(message).with("column", &column.name));
                 }
-                None => {
-                    let size = u32::try_from(value.len())
-                        .map_err(|_| Error::format("a value has more than 4 GiB").with("column", &column.name))?;
-                    self.bytes.extend(size.to_le_bytes());
-                }
-            }
+                None => u32::try_from(bytes)
+                    .map_err(|_| Error::format("a value has more than 4 GiB").with("column", &column.name))?,
+            };
+            self.bytes[head..head + 4].copy_from_slice(&size.to_le_bytes());
+            head += 4;
         }
-        values.iter().for_each(|value| self.bytes.extend_from_slice(value));
         let size =
             u32::try_from(self.bytes.len() - start).map_err(|_| Error::format("a sample has more than 4 GiB"))?;
         self.sizes.push(size);
+        // `finish` rejects such a file: it need not be made.
+        if self.bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(Error::config("a shard is larger than 4 GiB, the limit of a shard"));
+        }
         Ok(())
     }
 
@@ -70,11 +94,14 @@ impl<'a> MdsBuilder<'a> {
             let found = self.sizes.len();
             return Err(Error::format(format!("{found} samples were found where the index declares {samples}")));
         }
-        let first = OffsetTable::bytes(samples);
-        let mut file = offset_table(&self.sizes, first, &[])?;
-        file.try_reserve_exact(self.bytes.len())
-            .map_err(|_| Error::new(crate::ErrorKind::Full, "no memory for a shard"))?;
-        file.extend_from_slice(&self.bytes);
+        let table = offset_table(&self.sizes, OffsetTable::bytes(samples), &[])?;
+        let (mut file, bytes) = (self.bytes, table.len());
+        let reserved = file.try_reserve_exact(bytes);
+        reserved.map_err(|_| Error::new(crate::ErrorKind::Full, "no memory for a shard"))?;
+        let end = file.len();
+        file.resize(end + bytes, 0);
+        file.copy_within(..end, bytes);
+        file[..bytes].copy_from_slice(&table);
         Ok(file)
     }
 

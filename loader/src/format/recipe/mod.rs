@@ -11,15 +11,22 @@
 //!
 //! * `files`: a group of files that are samples; `texts` has their paths;
 //! * `tokens`: a range of a file of token ids, which stays as it is;
+//! * `rows`: rows of a Parquet file, which [`parquet`](super::parquet) describes;
+//! * `batches`: rows of an Arrow file, which [`ipc`](super::ipc) describes; `table` has what the two have in common;
 //! * `mds`: the file that is made.
 
+mod batches;
 mod files;
 mod mds;
+mod rows;
+mod table;
 mod texts;
 mod tokens;
 
+pub use batches::{BatchFile, RowBatches};
 pub use files::{FileColumns, FileGroup, Piece, Values, class_of};
 pub use mds::MdsBuilder;
+pub use rows::{RowFile, RowGroups};
 pub use texts::Texts;
 pub use tokens::TokenRange;
 
@@ -48,6 +55,10 @@ pub enum Recipe {
     Files(Arc<FileGroup>),
     /// Range of a file of token ids.
     Tokens(TokenRange),
+    /// Rows of a Parquet file.
+    Rows(RowGroups),
+    /// Rows of an Arrow file.
+    Batches(RowBatches),
 }
 
 impl Recipe {
@@ -56,6 +67,8 @@ impl Recipe {
         match self {
             Self::Files(group) => group.ranges(),
             Self::Tokens(range) => range.ranges(),
+            Self::Rows(rows) => rows.ranges(),
+            Self::Batches(rows) => rows.ranges(),
         }
     }
 
@@ -63,7 +76,7 @@ impl Recipe {
     pub fn classes(&self) -> Option<&Texts> {
         match self {
             Self::Files(group) => group.columns.classes(),
-            Self::Tokens(_) => None,
+            Self::Tokens(_) | Self::Rows(_) | Self::Batches(_) => None,
         }
     }
 
@@ -72,6 +85,8 @@ impl Recipe {
         match self {
             Self::Files(group) => group.stored_bytes(),
             Self::Tokens(range) => range.ranges().iter().map(|range| range.bytes).sum(),
+            Self::Rows(rows) => rows.stored_bytes(),
+            Self::Batches(rows) => rows.stored_bytes(),
         }
     }
 
@@ -81,10 +96,17 @@ impl Recipe {
     ///
     /// [`crate::ErrorKind::Format`] for bytes that are not what the index declares; [`crate::ErrorKind::Config`] for a file
     /// of more than 4 GiB.
-    pub fn assemble(&self, layout: &Layout, samples: u64, parts: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
+    pub fn assemble(
+        &self,
+        layout: &Layout,
+        samples: u64,
+        parts: Vec<impl AsRef<[u8]> + Send + 'static>,
+    ) -> Result<Vec<u8>> {
         match self {
-            Self::Files(group) => group.assemble(layout, parts)?.finish(samples),
-            Self::Tokens(range) => range.assemble(parts),
+            Self::Files(group) => group.assemble(layout, &parts)?.finish(samples),
+            Self::Rows(rows) => rows.assemble(layout, parts)?.finish(samples),
+            Self::Batches(rows) => rows.assemble(layout, parts)?.finish(samples),
+            Self::Tokens(range) => range.assemble(&parts),
         }
     }
 
@@ -93,13 +115,14 @@ impl Recipe {
     pub fn has_exact_size(&self) -> bool {
         match self {
             Self::Files(_) | Self::Tokens(_) => true,
+            Self::Rows(_) | Self::Batches(_) => false,
         }
     }
 
     /// Returns the places of the samples in the data file, if it does not have them itself.
     pub(super) fn places_assembled(&self) -> Option<Result<OffsetTable>> {
         match self {
-            Self::Files(_) => None,
+            Self::Files(_) | Self::Rows(_) | Self::Batches(_) => None,
             Self::Tokens(range) => range.part.places_assembled(),
         }
     }
@@ -117,7 +140,7 @@ mod tests {
         let layout = columns.layout().clone();
         let paths = ["a", "b"].iter().collect();
         let group = Arc::new(FileGroup { columns: columns.into(), paths, bytes: vec![3, 0], values: Vec::new() });
-        for (samples, parts) in [(3, &[&b"xyz"[..], b""][..]), (2, &[b"xyz"])] {
+        for (samples, parts) in [(3, vec![&b"xyz"[..], b""]), (2, vec![b"xyz"])] {
             let e = Recipe::Files(group.clone()).assemble(&layout, samples, parts).unwrap_err();
             assert_eq!(e.kind(), ErrorKind::Format, "{e}");
         }

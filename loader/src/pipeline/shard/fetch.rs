@@ -103,9 +103,8 @@ impl ShardFetch<'_> {
         stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
         (self.watch)(FetchEvent::File);
         let unpack = self.stats.stage("unpack");
-        let assembled = unpack.timed(TimeKind::Busy, || recipe.assemble(&shard.layout, shard.samples, &parts))?;
+        let assembled = unpack.timed(TimeKind::Busy, || recipe.assemble(&shard.layout, shard.samples, parts))?;
         unpack.done(1, assembled.len() as u64);
-        drop(parts);
         shard.offsets(&*assembled)?;
         let raw_bytes = assembled.len() as u64;
         let pair = FilePair { raw: &shard.raw_data, zip: None };

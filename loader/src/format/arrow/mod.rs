@@ -1,0 +1,16 @@
+//! Columns of Arrow tables as columns of MDS. Parquet files are read as such tables, too.
+//!
+//! ```text
+//!   schema + names of fields --columns--> TableColumn: path, encoding --Values--> bytes of each row
+//! ```
+//!
+//! * [`columns`]: the columns of a table by their paths, and their encodings;
+//! * `values`: the values of a column; `lists` has arrays of numbers, `json` nested values as documents.
+
+mod columns;
+mod json;
+mod lists;
+mod values;
+
+pub use columns::{TableColumn, columns, is_picture};
+pub use values::Values;

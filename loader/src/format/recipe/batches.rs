@@ -1,0 +1,85 @@
+//! Recipe of a shard of rows of an Arrow file.
+
+use super::table::append_rows;
+use super::{MdsBuilder, ObjectRange};
+use crate::error::{Error, Result};
+use crate::format::arrow::TableColumn;
+use crate::format::ipc::{Batch, TableHead};
+use crate::format::layout::Layout;
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// File whose rows are read, with the columns that are wanted of it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BatchFile {
+    /// Key relative to the remote.
+    pub key: Arc<str>,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Columns of the file.
+    pub head: Arc<TableHead>,
+    /// Columns of the shards, in the order of their layout.
+    pub columns: Arc<[TableColumn]>,
+    /// Numbers of the columns at the root that these need.
+    pub roots: Arc<[usize]>,
+}
+
+/// Rows of neighbouring batches of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowBatches {
+    /// The file.
+    pub file: Arc<BatchFile>,
+    /// The batches.
+    pub batches: Arc<[Batch]>,
+    /// Number of the first batch in the file.
+    pub first: usize,
+    /// The rows, counted from the first of the first batch.
+    pub rows: Range<u64>,
+}
+
+impl RowBatches {
+    /// Estimate of the shard's bytes.
+    pub fn file_bytes(&self, layout: &Layout) -> u64 {
+        MdsBuilder::file_bytes(layout, self.rows.end - self.rows.start, self.stored_bytes())
+    }
+
+    pub(super) fn stored_bytes(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.bytes).fold(0, u64::saturating_add)
+    }
+
+    pub(super) fn ranges(&self) -> Vec<ObjectRange> {
+        let range = |batch: &Batch| ObjectRange {
+            key: self.file.key.clone(),
+            start: batch.start,
+            bytes: batch.bytes,
+            object_bytes: Some(self.file.bytes),
+        };
+        self.batches.iter().map(range).collect()
+    }
+
+    pub(super) fn assemble<'a>(
+        &self,
+        layout: &'a Layout,
+        contents: Vec<impl AsRef<[u8]> + Send + 'static>,
+    ) -> Result<MdsBuilder<'a>> {
+        self.read(layout, contents).map_err(|e| e.with("file", &self.file.key))
+    }
+
+    fn read<'a>(&self, layout: &'a Layout, contents: Vec<impl AsRef<[u8]> + Send + 'static>) -> Result<MdsBuilder<'a>> {
+        let BatchFile { head, columns, roots, .. } = &*self.file;
+        let mut file = MdsBuilder::new(layout, usize::try_from(self.file_bytes(layout)).unwrap_or(usize::MAX))?;
+        let mut first = 0;
+        for ((batch, content), number) in self.batches.iter().zip(contents).zip(self.first..) {
+            let rows = head.read(Bytes::from_owner(content), roots).map_err(|e| e.with("batch", number))?;
+            if rows.num_rows() as u64 != batch.rows {
+                return Err(Error::format("a batch has another number of rows than the index declares"));
+            }
+            let own = self.rows.start.saturating_sub(first)..(self.rows.end - first).min(batch.rows);
+            let place = |e: Error, row: u64| e.with("batch", number).with("row", row);
+            append_rows(&mut file, columns, &rows, own, place)?;
+            first += batch.rows;
+        }
+        Ok(file)
+    }
+}
