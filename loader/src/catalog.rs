@@ -9,10 +9,12 @@ mod fronts;
 mod index_origin;
 mod open;
 mod open_listed;
+mod requests;
 mod select;
 mod selection;
 mod store_set;
 mod stream;
+mod tables;
 mod tars;
 mod token_files;
 

@@ -35,11 +35,11 @@ const PREFETCH_MAX: u32 = 31;
 options! {
     /// One directory of shards, remote and local, and its weight in the mix.
     pub struct StreamConfig {
-        /// URL or path of the shards' folder, or tar files, such as `s3://bucket/train-{000..146}.tar`. None: `local` has them.
+        /// URL or path of the shards' folder, or files, such as `s3://bucket/train-{000..146}.tar`. None: `local` has them.
         pub remote: Option<String> = None,
         /// Folder that holds the shards, or will. None: a stable folder in the user's cache directory.
         pub local: Option<PathBuf> = None,
-        /// Sub-folder of both, such as "train".
+        /// Sub-folder of both, such as "train", or split of a folder of files without an index.
         pub split: Option<String> = None,
         /// Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem.
         pub files: Option<FilesAre> = None,

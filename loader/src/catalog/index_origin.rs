@@ -1,5 +1,5 @@
-//! Origin of a stream's index: the document of a data set, ours or LitData's. [`tars`](super::tars), [`files`](super::files)
-//! and [`token_files`](super::token_files) have others.
+//! Origin of a stream's index: the document of a data set, ours or LitData's. [`tars`](super::tars), [`files`](super::files),
+//! [`token_files`](super::token_files) and [`tables`](super::tables) have others.
 
 use super::fronts::{LocalFiles, StoredFiles};
 use crate::cache::CachedIndex;
@@ -10,6 +10,7 @@ use crate::format::tokens::Window;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index, ShardFormat};
 use crate::io::read_regular;
 use crate::store::Remote;
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// Origin of a stream's index.
@@ -26,9 +27,9 @@ pub(super) trait IndexOrigin {
     /// Parses the index of the remote `name`.
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index>;
 
-    /// Returns the part of an index that is the same for every copy of the data set.
-    fn identity<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        bytes
+    /// Returns the part of an index that is the same for every copy of the data set, by which a checkpoint knows it.
+    fn identity<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        bytes.into()
     }
 }
 

@@ -95,10 +95,13 @@ impl Opener<'_> {
             return self.open_data_set(stream, name);
         }
         if let Some(folder) = folder {
-            let listed = if folder.is_dir() && !folder.join(INDEX_BASENAME).exists() {
-                self.open_folder(stream, name)?
-            } else {
-                None
+            if folder.join(INDEX_BASENAME).exists() {
+                return self.open_data_set(stream, name);
+            }
+            // `split` may be one of the names of files.
+            let listed = match self.open_tables(stream)? {
+                None if folder.is_dir() => self.open_folder(stream, name)?,
+                tables => tables,
             };
             return listed.map_or_else(|| self.open_data_set(stream, name), Ok);
         }
@@ -108,6 +111,9 @@ impl Opener<'_> {
         match self.open_data_set(stream, name) {
             // Some stores answer a request for an absent object with an error of permission.
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) => {
+                if let Some(tables) = self.open_tables(stream)? {
+                    return Ok(tables);
+                }
                 match self.open_folder(stream, name) {
                     Ok(Some(listed)) => Ok(listed),
                     Err(several) if several.kind() == ErrorKind::Config => Err(several),
@@ -189,7 +195,7 @@ impl Opener<'_> {
         if let Some(why) = installed.unchecked {
             self.stats.note(format!("the cached index of {shown} is used unchecked: {why}"));
         }
-        let digest = digest(&installed.index, origin.identity(&installed.bytes));
+        let digest = digest(&installed.index, &origin.identity(&installed.bytes));
         Ok(IndexedStream {
             name: shown.into_owned(),
             cache: StreamCacheConfig {

@@ -5,13 +5,16 @@ use super::files::{ManifestFile, SampleFiles, first_names, has_list};
 use super::index_origin::IndexOrigin;
 use super::open::{Opener, Place, absolute, cache_folder, name_of};
 use super::stream::IndexedStream;
+use super::tables::{TableFiles, TableKind};
 use super::tars::Tars;
 use super::token_files::{TokenFiles, local_prefix, stamp};
 use crate::config::{FilesAre, StreamConfig};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::HashAlgo;
 use crate::sources::files::Selection;
+use crate::sources::folder::{self as tables_in_folder, CARD, CARD_BYTES_MAX, FolderFiles as TablesFound};
 use crate::sources::{FileKind, Names, ShardNames, sample_names, shard_names};
-use crate::store::{Destination, local_folder};
+use crate::store::{Destination, Entry, local_folder};
 use std::path::{Path, PathBuf};
 
 /// Names by which the kind of a folder is known.
@@ -63,10 +66,7 @@ impl Opener<'_> {
     pub(super) fn open_folder(&self, stream: &StreamConfig, name: &str) -> Result<Option<IndexedStream>> {
         let names = match local_folder(name) {
             Some(folder) => first_names(&folder, NAMES_SEEN)?,
-            None => {
-                let mut listing = self.destination(stream, name)?.list("", true)?;
-                listing.next_page()?.unwrap_or_default().into_iter().map(|entry| entry.key).collect()
-            }
+            None => self.first_page(stream, name)?,
         };
         let Some(kind) = FileKind::of_folder(&names)? else { return Ok(None) };
         let local = stream.local.clone().filter(|_| stream.remote.is_some());
@@ -77,9 +77,73 @@ impl Opener<'_> {
                 let stream = StreamConfig { remote: Some(name.to_owned()), split: None, ..stream };
                 self.open_names(&stream, kind, Names::Patterns(vec!["**/*.tar".to_owned()]))
             }
-            FileKind::Megatron => return Ok(None),
+            FileKind::Megatron | FileKind::Parquet | FileKind::Arrow => return Ok(None),
         }
         .map(Some)
+    }
+
+    /// Opens the tables of a split in the folder of `stream`, by their names; `None` if it has none.
+    pub(super) fn open_tables(&self, stream: &StreamConfig) -> Result<Option<IndexedStream>> {
+        let folder = stream.remote.clone().or_else(|| stream.local.as_ref()?.to_str().map(str::to_owned));
+        let Some(root) = folder else { return Ok(None) };
+        let split = stream.split.clone().unwrap_or_default();
+        let local = stream.local.clone().filter(|_| stream.remote.is_some());
+        let stream = StreamConfig { local, split: None, ..stream.clone() };
+        let opened = |root: &str, of: &dyn Fn(&[String]) -> Result<Option<TablesFound>>| {
+            let entries = self.destination(&stream, root)?.list_all("")?;
+            let paths: Vec<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+            let Some(found) = of(&paths)? else { return Ok(None) };
+            let stream = StreamConfig { remote: Some(root.to_owned()), ..stream.clone() };
+            self.open_table_files(&stream, found.kind, Names::Listed(found.names), Some(&entries)).map(Some)
+        };
+        let first = match local_folder(&root) {
+            Some(folder) if !folder.is_dir() => return Ok(None),
+            Some(folder) => first_names(&folder, NAMES_SEEN)?,
+            None => match self.first_page(&stream, &root) {
+                // A store without listings, or without the permission.
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission | ErrorKind::Unsupported) => {
+                    return Ok(None);
+                }
+                first => first?,
+            },
+        };
+        // The listing of a folder of many pictures takes long, and finds no tables.
+        if tables_in_folder::has_tables(&first) {
+            let card = || {
+                let card = self.remote(&stream, &root)?.get_small(CARD, CARD_BYTES_MAX)?.0;
+                Ok(String::from_utf8_lossy(&card).into_owned())
+            };
+            return opened(&root, &|paths| tables_in_folder::files_of(paths, &split, card));
+        }
+        // The hub converts data sets in other formats.
+        match tables_in_folder::converted(&root).filter(|_| matches!(FileKind::of_folder(&first), Ok(None))) {
+            Some(converted) => opened(&converted, &|paths| tables_in_folder::converted_files_of(paths, &split)),
+            None => Ok(None),
+        }
+    }
+
+    /// Opens the tables `names` of the folder that is the remote of `stream`. `known` are the files of that folder, if they have
+    /// been listed.
+    fn open_table_files(
+        &self,
+        stream: &StreamConfig,
+        kind: FileKind,
+        names: Names,
+        known: Option<&[Entry]>,
+    ) -> Result<IndexedStream> {
+        let name = stream.remote.as_deref().unwrap_or("");
+        let kind = if kind == FileKind::Arrow { TableKind::Arrow } else { TableKind::Parquet };
+        let columns = TableFiles::columns_of(self.config.fields.as_deref());
+        let list = || known.map_or_else(|| self.destination(stream, name)?.list_all(""), |known| Ok(known.to_vec()));
+        let listed = (list, known.is_some());
+        let tables = TableFiles::find(kind, names, local_folder(name).as_deref(), listed, columns)?;
+        let variant = tables.variant();
+        // Shards of other columns have another folder.
+        let cache = match &stream.local {
+            Some(local) => local.join(HashAlgo::Xxh3_64.hex(variant.as_bytes())),
+            None => default_local(&format!("{name}\n{variant}"))?,
+        };
+        self.open_origin(stream, name, cache, &tables)
     }
 
     /// Opens the pictures of the folder `name` if a list of them has been kept.
@@ -96,6 +160,7 @@ impl Opener<'_> {
         let described = names.listed().join("\n");
         match kind {
             FileKind::Sample => self.open_samples(stream, name, Selection::Named(names)),
+            FileKind::Parquet | FileKind::Arrow => self.open_table_files(stream, kind, names, None),
             FileKind::Tar => {
                 let tars = Tars { root: name.to_owned(), folder: local_folder(name), names: names.found(keys)? };
                 self.open_origin(stream, name, list_cache(stream, name, &described)?, &tars)
@@ -143,6 +208,12 @@ impl Opener<'_> {
         let remote = Some(self.remote(stream, name)?);
         let files = local_folder(name).filter(|_| stream.local.is_none() && origin.reads_in_place());
         self.opened(stream, Place { name, folder, files, remote }, origin)
+    }
+
+    /// Returns the first names in a listing of the remote folder `name`.
+    fn first_page(&self, stream: &StreamConfig, name: &str) -> Result<Vec<String>> {
+        let page = self.destination(stream, name)?.list("", true)?.next_page()?;
+        Ok(page.unwrap_or_default().into_iter().map(|entry| entry.key).collect())
     }
 
     fn destination(&self, stream: &StreamConfig, name: &str) -> Result<Destination> {

@@ -14,11 +14,21 @@ pub fn idx_of(name: &str) -> String {
     format!("{stem}.idx")
 }
 
+/// Extensions of Parquet files.
+const PARQUET: [&str; 3] = [".parquet", ".parq", ".pq"];
+
+/// Extension of Arrow files.
+const ARROW: [&str; 1] = [".arrow"];
+
 /// Kind of the files of a list: all of them have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// WebDataset's tars, plain or compressed: a shard each.
     Tar,
+    /// Parquet files, whose rows are samples.
+    Parquet,
+    /// Files in Arrow's formats, whose rows are samples.
+    Arrow,
     /// Files that are a sample each.
     Sample,
     /// Megatron's files of token ids, each with an `.idx` of the same name.
@@ -37,6 +47,12 @@ impl FileKind {
         }
         if ends_with(name, BIN) {
             return Ok(Some(Self::Megatron));
+        }
+        if PARQUET.iter().any(|extension| ends_with(name, extension)) {
+            return Ok(Some(Self::Parquet));
+        }
+        if ARROW.iter().any(|extension| ends_with(name, extension)) {
+            return Ok(Some(Self::Arrow));
         }
         Ok(is_picture(name).then_some(Self::Sample))
     }
@@ -65,13 +81,15 @@ impl FileKind {
 
     /// Returns true if `list` may be meant as a list of files, whatever its form.
     pub(super) fn is_hinted(list: &str) -> bool {
-        ["tar", "tgz", BIN].iter().chain(&PICTURES).any(|hint| list.contains(hint))
+        ["tar", "tgz", BIN].iter().chain(&PARQUET).chain(&ARROW).chain(&PICTURES).any(|hint| list.contains(hint))
     }
 
     /// Noun for one file, in messages.
     pub fn noun(self) -> &'static str {
         match self {
             Self::Tar => "tar",
+            Self::Parquet => "Parquet file",
+            Self::Arrow => "Arrow file",
             Self::Sample => "file",
             Self::Megatron => "bin",
         }
@@ -81,6 +99,8 @@ impl FileKind {
     pub(super) fn extensions(self) -> &'static str {
         match self {
             Self::Tar => ".tar, .tar.gz or the like",
+            Self::Parquet => ".parquet",
+            Self::Arrow => ".arrow",
             Self::Sample => ".jpg, .png or the like",
             Self::Megatron => BIN,
         }

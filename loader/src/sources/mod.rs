@@ -13,6 +13,7 @@
 //!   expands braces, `pipes` finds the address in a command of `pipes_table`, `place` splits addresses, `wildcards`
 //!   matches names of a listing, `packing` has the extensions of tars.
 //! * [`files`]: files that are samples: those of a folder, their order and their shards.
+//! * [`folder`]: the files of a data set in a folder that has no index.
 //! * [`counts`]: numbers of samples of tars, from the files that other programs leave next to them.
 //!
 //! All of it is pure: texts and bytes in, values out. The catalog asks the stores.
@@ -21,6 +22,7 @@ mod braces;
 pub mod counts;
 mod extension;
 pub mod files;
+pub mod folder;
 mod kind;
 pub mod names;
 mod packing;

@@ -112,7 +112,7 @@ fn names_of(list: &str, of_kind: Option<FileKind>) -> Result<Option<ShardNames>>
     let names = locations.iter().map(|location| location.name(common)).collect::<Result<Vec<_>>>()?;
     match kind {
         FileKind::Sample => names.iter().try_for_each(|name| check_sample_name(name))?,
-        FileKind::Tar | FileKind::Megatron => names.iter().try_for_each(|name| check_name(name))?,
+        _ => names.iter().try_for_each(|name| check_name(name))?,
     }
     // A web server's names have no wildcard: `check` rejects those.
     let patterns = if is_web(&root) { 0 } else { names.iter().filter(|name| is_pattern(name)).count() };

@@ -32,28 +32,108 @@ pub(super) fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Takes time in the product of the lengths, not exponential in the number of stars: only the last star moves.
+/// Returns true if `name` matches `pattern` of the hub's cards, where `**` is any number of folders or a whole path, and `[...]`
+/// one of some characters.
+pub(super) fn matches_tree(pattern: &str, name: &str) -> bool {
+    let parts: Vec<&str> = name.split('/').collect();
+    // Places in the path up to which the pattern fits.
+    let mut ends = vec![false; parts.len() + 1];
+    ends[0] = true;
+    for pattern in pattern.split('/') {
+        let mut next = vec![false; parts.len() + 1];
+        for at in (0..=parts.len()).filter(|at| ends[*at]) {
+            match parts.get(at) {
+                _ if pattern == "**" => next[at..].fill(true),
+                Some(part) => next[at + 1] |= class_matches(pattern, part),
+                None => {}
+            }
+        }
+        ends = next;
+    }
+    ends[parts.len()]
+}
+
+fn is_in_class(class: &str, c: char) -> bool {
+    let (class, is_other) = class.strip_prefix(['!', '^']).map_or((class, false), |class| (class, true));
+    let mut signs = class.chars().peekable();
+    let mut found = false;
+    while let Some(first) = signs.next() {
+        let mut last = first;
+        let mut range = signs.clone();
+        if range.next() == Some('-')
+            && let Some(end) = range.next()
+        {
+            (last, signs) = (end, range);
+        }
+        found |= (first..=last).contains(&c);
+    }
+    found != is_other
+}
+
+/// Returns true if `part` matches `pattern`.
 fn part_matches(pattern: &str, part: &str) -> bool {
-    let (mut pattern, mut rest) = (pattern.chars(), part.chars());
-    // The pattern after the last star, and the text that it was tried on.
+    let plain = |c| match c {
+        '*' => Token::Any,
+        '?' => Token::One,
+        c => Token::Is(c),
+    };
+    tokens_match(&pattern.chars().map(plain).collect::<Vec<_>>(), part)
+}
+
+/// Returns true if `part` matches `pattern`, which may have classes of characters such as `[0-9]` and `[!ab]`.
+fn class_matches(pattern: &str, part: &str) -> bool {
+    let (mut tokens, mut rest) = (Vec::new(), pattern);
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        tokens.push(match c {
+            '*' => Token::Any,
+            '?' => Token::One,
+            '[' => match rest.split_once(']').filter(|(class, _)| !class.is_empty()) {
+                Some((class, after)) => {
+                    rest = after;
+                    Token::In(class)
+                }
+                None => Token::Is(c),
+            },
+            c => Token::Is(c),
+        });
+    }
+    tokens_match(&tokens, part)
+}
+
+/// Part of a pattern.
+#[derive(Clone, Copy)]
+enum Token<'a> {
+    Any,
+    One,
+    Is(char),
+    In(&'a str),
+}
+
+/// Takes time in the product of the lengths, not exponential in the number of stars: only the last star moves.
+fn tokens_match(pattern: &[Token<'_>], part: &str) -> bool {
+    let (mut at, mut rest) = (0, part.chars());
+    // The place after the last star, and the text that it was tried on.
     let mut star = None;
     loop {
-        let before = (pattern.clone(), rest.clone());
-        match (pattern.next(), rest.next()) {
+        let before = rest.clone();
+        match (pattern.get(at), rest.next()) {
             (None, None) => return true,
-            (Some('*'), _) => {
-                rest = before.1;
-                star = Some((pattern.clone(), rest.clone()));
+            (Some(Token::Any), _) => {
+                rest = before;
+                at += 1;
+                star = Some((at, rest.clone()));
             }
-            (Some('?'), Some(_)) => {}
-            (Some(p), Some(c)) if p == c => {}
+            (Some(Token::One), Some(_)) => at += 1,
+            (Some(Token::Is(wanted)), Some(c)) if *wanted == c => at += 1,
+            (Some(Token::In(class)), Some(c)) if is_in_class(class, c) => at += 1,
             _ => {
                 let Some((after, tried)) = &mut star else { return false };
                 // The star takes one more character.
                 if tried.next().is_none() {
                     return false;
                 }
-                (pattern, rest) = (after.clone(), tried.clone());
+                (at, rest) = (*after, tried.clone());
             }
         }
     }
@@ -62,6 +142,25 @@ fn part_matches(pattern: &str, part: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_patterns_of_cards_reach_into_folders() {
+        for (pattern, name, fits) in [
+            ("data/train-*", "data/train-0.parquet", true),
+            ("data/train-*", "data/x/train-0.parquet", false),
+            ("**", "a/b.parquet", true),
+            ("**/*.parquet", "b.parquet", true),
+            ("a/**/b", "a/b", true),
+            ("a/**/b", "a/x/y/b", true),
+            ("a/**", "b/c", false),
+            ("x[0-3a]-[!b]*", "x2-cd", true),
+            ("x[0-3a]-[!b]*", "x4-cd", false),
+            ("x[0-3a]-[!b]*", "xa-bd", false),
+            ("x[", "x[", true),
+        ] {
+            assert_eq!(matches_tree(pattern, name), fits, "{pattern} {name}");
+        }
+    }
 
     #[test]
     fn a_wildcard_stays_within_its_part_of_a_path() {

@@ -17,6 +17,7 @@ use crate::sources::files::{FileList, FileSet, Folder, Selection};
 use crate::store::{Destination, Remote};
 use manifest::Fetched;
 pub(super) use manifest::ManifestFile;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
@@ -86,8 +87,8 @@ impl IndexOrigin for SampleFiles<'_> {
         set.index().context("remote", || name)
     }
 
-    fn identity<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        FileSet::identity(bytes)
+    fn identity<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        FileSet::identity(bytes).into()
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) fn known_counts(remote: &Remote, root: &str, names: &[String]) -> Res
 /// # Errors
 ///
 /// Errors of the store; `Unsupported` where a server does not report lengths.
-pub(super) fn lengths(remote: &Remote, names: &[&str]) -> Result<Vec<u64>> {
+pub(in crate::catalog) fn lengths(remote: &Remote, names: &[&str]) -> Result<Vec<u64>> {
     Ok(peek_all(remote, names, 1)?.into_iter().map(|peek| peek.len).collect())
 }
 

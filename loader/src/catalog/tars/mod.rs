@@ -18,6 +18,7 @@ use crate::format::{INDEX_BASENAME, Index, ShardFormat};
 use crate::sources::Packing;
 use crate::store::Remote;
 pub use index::TarSet;
+pub(super) use known::lengths;
 pub(super) use parallel::in_parallel;
 pub(super) use remote_file::{RemoteFile, peek};
 use std::collections::HashMap;

@@ -1,0 +1,73 @@
+//! Files of a list, as far as their listing describes them.
+
+use super::TableFiles;
+use super::table::TableKind;
+use crate::catalog::tars::lengths;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sources::Names;
+use crate::store::{Entry, Remote};
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+/// File of a list.
+pub(super) struct FoundFile {
+    pub(super) name: String,
+    /// Bytes, if they are known before a request.
+    pub(super) bytes: Option<u64>,
+    /// Text that another content of this name and size has not; empty if there is none.
+    pub(super) version: String,
+}
+
+impl TableFiles {
+    /// Returns the files of `names`, which are in `folder` if that is on this machine. `list` lists the files of another
+    /// folder; it is called for patterns alone, and if `is_listed`, which means that no request is necessary.
+    ///
+    /// # Errors
+    ///
+    /// As [`Names::found`]; [`ErrorKind::NotFound`] for a file of this machine that does not exist; those of `list`.
+    pub(in crate::catalog) fn find(
+        kind: TableKind,
+        names: Names,
+        folder: Option<&Path>,
+        (list, is_listed): (impl Fn() -> Result<Vec<Entry>>, bool),
+        columns: Option<Vec<String>>,
+    ) -> Result<Self> {
+        let entries = if is_listed || matches!(names, Names::Patterns(_)) { list()? } else { Vec::new() };
+        let entries: HashMap<String, Entry> = entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
+        let names = names.found(|| Ok(entries.keys().cloned().collect()))?;
+        let file = |name: String| match (folder, entries.get(&name)) {
+            (Some(folder), _) => local_file(folder, name),
+            (None, Some(entry)) => Ok(FoundFile { name, ..FoundFile::of(entry) }),
+            (None, None) => Ok(FoundFile { name, bytes: None, version: String::new() }),
+        };
+        Ok(Self { kind, files: names.into_iter().map(file).collect::<Result<_>>()?, columns })
+    }
+}
+
+impl FoundFile {
+    fn of(entry: &Entry) -> Self {
+        let modified = || entry.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let version = entry.etag.clone().or_else(|| modified().map(|at| at.as_nanos().to_string()));
+        Self { name: entry.key.clone(), bytes: Some(entry.size), version: version.unwrap_or_default() }
+    }
+}
+
+/// Returns the bytes of `files`, which are requested where they are not known.
+pub(super) fn sized(remote: &Remote, files: &[FoundFile]) -> Result<Vec<u64>> {
+    let names: Vec<&str> = files.iter().filter(|file| file.bytes.is_none()).map(|file| &*file.name).collect();
+    let mut found = lengths(remote, &names)?.into_iter();
+    Ok(files.iter().map(|file| file.bytes.or_else(|| found.next()).unwrap_or(0)).collect())
+}
+
+fn local_file(folder: &Path, name: String) -> Result<FoundFile> {
+    let path = folder.join(&name);
+    let found = std::fs::metadata(&path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "a file of the list does not exist"),
+        _ => Error::from_io(e, "a file of the list cannot be read"),
+    });
+    let found = found.map_err(|e| e.with("file", path.display()))?;
+    let modified = found.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let version = modified.map_or_else(String::new, |at| at.as_nanos().to_string());
+    Ok(FoundFile { name, bytes: Some(found.len()), version })
+}

@@ -1,0 +1,39 @@
+//! Places of the rows of Arrow files, by a pass over the descriptions of their batches.
+
+use super::files::FoundFile;
+use super::kept::{KeptFile, Maker};
+use super::table::Table;
+use crate::catalog::tars::{RemoteFile, in_parallel};
+use crate::error::{Context, Result};
+use crate::format::ReadAt as _;
+use crate::format::ipc::batches;
+use crate::format::parquet::{Chunk, Group};
+use crate::store::Remote;
+use std::sync::Arc;
+
+/// Scans `files` in `remote`.
+///
+/// # Errors
+///
+/// Errors of the store; those of a file and of the columns, with the file's name.
+pub(super) fn fetch(
+    remote: &Remote,
+    files: &[FoundFile],
+    maker: &mut Maker<'_>,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Vec<KeptFile>> {
+    let scanned = in_parallel(files, |file| {
+        let opened = RemoteFile::open(remote, &file.name, progress)?;
+        Ok((opened.bytes(), batches(&opened).context("file", || &file.name)?))
+    })?;
+    let entry = |(file, (bytes, found)): (&FoundFile, (u64, crate::format::ipc::Batches))| {
+        let group = |batch: crate::format::ipc::Batch| {
+            let (start, bytes) = (batch.start, batch.bytes);
+            let chunk = Chunk { start, bytes, values: batch.rows, compression: 0, unpacked: bytes };
+            Group { rows: batch.rows, bytes, chunks: vec![chunk] }
+        };
+        let groups = found.batches.into_iter().map(group).collect();
+        maker.file(&file.name, bytes, Table::Arrow(Arc::new(found.schema)), groups)
+    };
+    files.iter().zip(scanned).map(entry).collect()
+}

@@ -1,0 +1,184 @@
+//! Division of files into shards. It depends on all columns of the files, not on those that are read, so that the
+//! order of samples and checkpoints stay the same when a loader reads other columns.
+
+use super::kept::{Kept, KeptFile};
+use super::table::Table;
+use crate::error::{Context, Error, Result};
+use crate::format::arrow::TableColumn;
+use crate::format::ipc::Batch;
+use crate::format::parquet::Group;
+use crate::format::recipe::{BatchFile, RowBatches, RowFile, RowGroups};
+use crate::format::{Digests, FileInfo, HashAlgo, Index, Layout, Recipe, Shard};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes up to which neighbouring groups are one shard: a request for less takes as long.
+const COMBINED_BYTES: u64 = 16 << 20;
+
+/// Bytes above which a group is divided. Each part needs the whole stored group, so only groups that are too large for the
+/// memory of a fetch are.
+const GROUP_BYTES_MAX: u64 = 1 << 30;
+
+/// Most parts of a group: more bytes than any writer keeps in memory.
+const PARTS_MAX: u64 = 1 << 12;
+
+/// Returns the index of the shards of all files.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] for a document whose parts do not fit together.
+pub(super) fn index(kept: &Kept) -> Result<Index> {
+    let mut readers: Vec<Reader> = Vec::new();
+    for (table, projection) in kept.projections()? {
+        let (layout, columns) = RowGroups::layout(projection.columns)?;
+        let known = readers.iter().find(|known| *known.layout == layout).map(|known| known.layout.clone());
+        let layout = known.unwrap_or_else(|| Arc::new(layout));
+        readers.push(Reader { table, layout, columns: columns.into(), parts: projection.parts.into() });
+    }
+    let mut shards = Vec::new();
+    for file in &kept.files {
+        let other = || Error::format("the index has a file without a schema").with("file", &file.name);
+        let reader = readers.get(file.schema).ok_or_else(other)?;
+        let opened = reader.open(file);
+        for part in parts(&file.groups).context("file", || &file.name)? {
+            shards.push(shard(file, &opened, &reader.layout, part, shards.len())?);
+        }
+    }
+    Ok(Index { shards })
+}
+
+/// Columns that are read of the files of a schema.
+struct Reader {
+    table: Table,
+    layout: Arc<Layout>,
+    columns: Arc<[TableColumn]>,
+    parts: Arc<[usize]>,
+}
+
+/// File of the shards.
+enum Opened {
+    Parquet(Arc<RowFile>),
+    Arrow(Arc<BatchFile>),
+}
+
+impl Reader {
+    fn open(&self, file: &KeptFile) -> Opened {
+        let (key, bytes) = (Arc::from(&*file.name), file.bytes);
+        let (columns, parts) = (self.columns.clone(), self.parts.clone());
+        match &self.table {
+            Table::Parquet(schema) => {
+                Opened::Parquet(Arc::new(RowFile { key, bytes, schema: schema.clone(), columns, leaves: parts }))
+            }
+            Table::Arrow(head) => {
+                Opened::Arrow(Arc::new(BatchFile { key, bytes, head: head.clone(), columns, roots: parts }))
+            }
+        }
+    }
+}
+
+impl Opened {
+    /// Returns the recipe of `rows` of `groups`, of which the first is number `first`, and an estimate of the shard's bytes.
+    fn recipe(&self, layout: &Layout, first: usize, groups: &[Group], rows: Range<u64>) -> Result<(Recipe, u64)> {
+        match self {
+            Self::Parquet(file) => {
+                let recipe = RowGroups { file: file.clone(), first, groups: groups.into(), rows };
+                let bytes = recipe.file_bytes(layout);
+                Ok((Recipe::Rows(recipe), bytes))
+            }
+            Self::Arrow(file) => {
+                let batch = |group: &Group| {
+                    let [chunk] = group.chunks.as_slice() else { return None };
+                    Some(Batch { start: chunk.start, bytes: chunk.bytes, rows: group.rows })
+                };
+                let batches = groups.iter().map(batch).collect::<Option<Vec<Batch>>>();
+                let batches = batches.ok_or_else(|| Error::format("the index has a batch without its place"))?;
+                let recipe = RowBatches { file: file.clone(), first, batches: batches.into(), rows };
+                let bytes = recipe.file_bytes(layout);
+                Ok((Recipe::Batches(recipe), bytes))
+            }
+        }
+    }
+}
+
+/// Groups of a shard by their numbers, and its rows counted from the first of them.
+#[derive(Debug, PartialEq)]
+struct Part {
+    groups: Range<usize>,
+    rows: Range<u64>,
+}
+
+/// Returns the shards of the groups of a file.
+fn parts(groups: &[Group]) -> Result<Vec<Part>> {
+    let mut parts: Vec<Part> = Vec::new();
+    // Bytes of the last part, if it can have more groups.
+    let mut open: Option<u64> = None;
+    for (number, group) in groups.iter().enumerate() {
+        if group.rows == 0 {
+            open = None;
+            continue;
+        }
+        if let (Some(bytes), Some(last)) = (&mut open, parts.last_mut())
+            && bytes.saturating_add(group.bytes) <= COMBINED_BYTES
+        {
+            *bytes += group.bytes;
+            last.groups.end = number + 1;
+            last.rows.end += group.rows;
+            continue;
+        }
+        let count = group.bytes.div_ceil(GROUP_BYTES_MAX).clamp(1, group.rows);
+        if count > PARTS_MAX {
+            let message =
+                format!("a row group declares {} bytes: the file is damaged, or must be written again", group.bytes);
+            return Err(Error::format(message).with("row_group", number));
+        }
+        // As equal as possible.
+        let at = |part: u64| (u128::from(group.rows) * u128::from(part) / u128::from(count)) as u64;
+        parts.extend((0..count).map(|part| Part { groups: number..number + 1, rows: at(part)..at(part + 1) }));
+        open = (count == 1).then_some(group.bytes);
+    }
+    Ok(parts)
+}
+
+fn shard(file: &KeptFile, opened: &Opened, layout: &Arc<Layout>, part: Part, number: usize) -> Result<Shard> {
+    let Part { groups, rows } = part;
+    let samples = rows.end - rows.start;
+    // Names of other rows differ: a shard of a file that was replaced is never taken for one of the new file.
+    let described = format!("{} {} {groups:?} {rows:?}", file.name, file.bytes);
+    let basename = format!("rows.{number:05}.{}.mds", &HashAlgo::Xxh3_64.hex(described.as_bytes())[..8]);
+    let (recipe, bytes) = opened.recipe(layout, groups.start, &file.groups[groups], rows)?;
+    let raw_data = FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };
+    Ok(Shard { recipe: Some(Box::new(recipe)), ..Shard::new(layout.clone(), samples, raw_data) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn divided(groups: &[(u64, u64)]) -> Vec<(Range<usize>, Range<u64>)> {
+        let groups: Vec<Group> =
+            groups.iter().map(|(rows, bytes)| Group { rows: *rows, bytes: *bytes, chunks: Vec::new() }).collect();
+        parts(&groups).unwrap().into_iter().map(|part| (part.groups, part.rows)).collect()
+    }
+
+    #[test]
+    fn small_groups_are_one_shard_and_others_a_shard_each() {
+        let mib = 1 << 20;
+        let groups = [(10, mib), (5, 14 * mib), (7, 2 * mib), (1, 100 * mib), (2, mib)];
+        assert_eq!(divided(&groups), [(0..2, 0..15), (2..3, 0..7), (3..4, 0..1), (4..5, 0..2)]);
+    }
+
+    #[test]
+    fn a_large_group_is_divided_into_equal_parts_and_an_empty_one_is_none() {
+        assert_eq!(
+            divided(&[(0, 0), (10, 5 << 29), (0, 0), (3, 1)]),
+            [(1..2, 0..3), (1..2, 3..6), (1..2, 6..10), (3..4, 0..3)]
+        );
+        assert_eq!(divided(&[(2, u64::MAX)]), [(0..1, 0..1), (0..1, 1..2)]);
+    }
+
+    #[test]
+    fn a_group_that_declares_more_bytes_than_any_writer_makes_is_an_error() {
+        let e = parts(&[Group { rows: 1 << 60, bytes: 1 << 60, chunks: Vec::new() }]).unwrap_err();
+        assert!(e.to_string().contains("row_group 0"), "{e}");
+    }
+}

@@ -1,0 +1,77 @@
+//! Columns of a file, and those that are read of it.
+
+use crate::error::Result;
+use crate::format::arrow::{TableColumn, columns};
+use crate::format::ipc::TableHead;
+use crate::format::parquet::TableSchema;
+use arrow_schema::Fields;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Format of files with tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::catalog) enum TableKind {
+    Parquet,
+    Arrow,
+}
+
+/// Columns of a file.
+#[derive(Clone)]
+pub(super) enum Table {
+    Parquet(Arc<TableSchema>),
+    Arrow(Arc<TableHead>),
+}
+
+impl Table {
+    pub(super) fn parse(kind: TableKind, bytes: &[u8]) -> Result<Self> {
+        Ok(match kind {
+            TableKind::Parquet => Self::Parquet(Arc::new(TableSchema::parse(bytes)?)),
+            TableKind::Arrow => Self::Arrow(Arc::new(TableHead::parse(bytes)?)),
+        })
+    }
+
+    /// Form in which an index keeps it.
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Parquet(schema) => schema.bytes(),
+            Self::Arrow(head) => head.bytes(),
+        }
+    }
+
+    fn fields(&self) -> &Fields {
+        match self {
+            Self::Parquet(schema) => schema.fields(),
+            Self::Arrow(head) => head.fields(),
+        }
+    }
+
+    /// Returns the numbers of the file's columns that have the values of `column`.
+    fn parts(&self, column: &TableColumn) -> Vec<usize> {
+        match self {
+            Self::Parquet(schema) => schema.leaves(&column.path),
+            Self::Arrow(head) => {
+                let root = column.path.first().and_then(|root| head.fields().find(root));
+                root.map(|(number, _)| number).into_iter().collect()
+            }
+        }
+    }
+}
+
+/// Columns of a file that are read.
+#[derive(Clone)]
+pub(super) struct Projection {
+    pub(super) columns: Vec<TableColumn>,
+    /// Numbers of the file's columns that have their values, in order.
+    pub(super) parts: Vec<usize>,
+}
+
+impl Projection {
+    pub(super) fn new(table: &Table, wanted: Option<&[String]>) -> Result<Self> {
+        let columns = columns(table.fields(), wanted)?;
+        let mut parts: Vec<usize> = columns.iter().flat_map(|column| table.parts(column)).collect();
+        parts.sort_unstable();
+        parts.dedup();
+        Ok(Self { columns, parts })
+    }
+}

@@ -1,0 +1,306 @@
+//! Folders of tables without an index: the files of a data set by their names, as on the Hugging Face hub.
+//!
+//! ```text
+//!   paths of a folder, split --card, or names--> FolderFiles { kind: Parquet, names: ["data/train-00000-of-00002.parquet", ..] }
+//! ```
+//!
+//! * `card`: the file README.md of a data set, which may list configurations and the files of their splits;
+//! * `splits`: the split that a file belongs to, by its path.
+
+mod card;
+mod splits;
+
+use super::kind::FileKind;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::INDEX_BASENAME;
+use std::collections::BTreeMap;
+
+/// Name of the card.
+pub const CARD: &str = "README.md";
+
+/// Longest card that is read.
+pub const CARD_BYTES_MAX: usize = 4 << 20;
+
+/// Start of the folder of a split of which the hub has converted only the first files.
+const PARTIAL: &str = "partial-";
+
+/// Files of a data set in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderFiles {
+    /// Kind of all files.
+    pub kind: FileKind,
+    /// Paths below the folder, in order.
+    pub names: Vec<String>,
+}
+
+/// Returns the files of `split` in a folder with the files `paths`, of which `split` may be a folder; `None` if there are none
+/// that a list could name, or there is an index. `split` can be empty, and `CONFIGURATION/SPLIT`. `card` returns the content of
+/// [`CARD`], and is called if there is one.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] if there are several kinds of files, configurations or splits to choose from, or none of the name; those
+/// of `card`.
+pub fn files_of(paths: &[String], split: &str, card: impl FnOnce() -> Result<String>) -> Result<Option<FolderFiles>> {
+    let split = split.trim_matches('/');
+    let index = if split.is_empty() { INDEX_BASENAME.to_owned() } else { format!("{split}/{INDEX_BASENAME}") };
+    let mut files = data_files(paths);
+    if files.is_empty() || paths.contains(&index) {
+        return Ok(None);
+    }
+    files.sort_unstable();
+    if paths.iter().any(|path| path == CARD)
+        && let Some(names) = card::files_of(&card()?, &files, split)?
+    {
+        return one_kind(names).map(Some);
+    }
+    by_names(&files, split).map(Some)
+}
+
+/// Returns the files of `split` on the hub's branch of converted data sets, which has a folder for each configuration, and in
+/// it one for each split.
+///
+/// # Errors
+///
+/// As [`files_of`].
+pub fn converted_files_of(paths: &[String], split: &str) -> Result<Option<FolderFiles>> {
+    let mut files = data_files(paths);
+    files.sort_unstable();
+    let mut configs: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+    for file in files {
+        if let Some((config, rest)) = file.split_once('/')
+            && let Some((split, _)) = rest.split_once('/')
+        {
+            configs.entry(config).or_default().entry(split).or_default().push(file);
+        }
+    }
+    if configs.is_empty() {
+        return Ok(None);
+    }
+    let split = split.trim_matches('/');
+    let (config, split) = match split.split_once('/') {
+        Some((config, split)) => (config, split),
+        None if configs.contains_key(split) => (split, ""),
+        None => ("", split),
+    };
+    let splits = chosen(&configs, config, "configuration", &|config| format!("{config}/{}", or_train(split)))?;
+    if let Some(part) =
+        splits.keys().find(|known| known.strip_prefix(PARTIAL).is_some_and(|whole| split.is_empty() || whole == split))
+        && !splits.contains_key(split)
+    {
+        let message = format!(
+            "the hub has converted only a part of the data set to Parquet: write split=\"{part}\" to read that part"
+        );
+        return Err(Error::config(message));
+    }
+    let names = chosen(splits, split, "split", &|split| split.to_owned())?;
+    one_kind(names.iter().copied()).map(Some)
+}
+
+/// Returns the address of the converted form of a data set on the hub, `root`; `None` for other addresses, folders and revisions.
+pub fn converted(root: &str) -> Option<String> {
+    let root = root.trim_end_matches('/');
+    let (_, name) = root.strip_prefix("hf://datasets/")?.split_once('/')?;
+    (!name.contains(['/', '@'])).then(|| format!("{root}@refs/convert/parquet"))
+}
+
+fn or_train(split: &str) -> &str {
+    if split.is_empty() { "train" } else { split }
+}
+
+/// Returns the tables among `paths`. Names that start with a dot or an underscore are those of programs.
+fn data_files(paths: &[String]) -> Vec<&str> {
+    paths.iter().map(String::as_str).filter(is_table).collect()
+}
+
+/// Returns true if some of `paths` are tables.
+pub fn has_tables(paths: &[String]) -> bool {
+    paths.iter().map(String::as_str).any(|path| is_table(&path))
+}
+
+fn is_table(path: &&str) -> bool {
+    let is_of_kind = matches!(FileKind::of(path), Ok(Some(FileKind::Parquet | FileKind::Arrow)));
+    is_of_kind && !path.split('/').any(|part| part.starts_with(['.', '_']))
+}
+
+/// Returns the files of `split` by their paths.
+fn by_names(files: &[&str], split: &str) -> Result<FolderFiles> {
+    if let Some(found) = splits::by_split(files).get(split) {
+        return one_kind(found.iter().copied());
+    }
+    // Folders of the name, or of the start of it.
+    let mut ends: Vec<usize> = split.match_indices('/').map(|(at, _)| at).collect();
+    ends.push(split.len());
+    for end in ends.into_iter().rev().filter(|end| *end > 0) {
+        let (folder, rest) = (&split[..end], split[end..].trim_start_matches('/'));
+        let inside = |file: &&&str| file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+        let below: Vec<&str> = files.iter().filter(inside).copied().collect();
+        if !below.is_empty() && rest.is_empty() && splits::is_split(folder) {
+            return one_kind(below);
+        }
+        if !below.is_empty() {
+            let paths: Vec<&str> = below.iter().map(|file| &file[end + 1..]).collect();
+            let found = of_split(&paths, rest)?;
+            return one_kind(found.iter().map(|path| below[paths.iter().position(|p| p == path).unwrap_or(0)]));
+        }
+    }
+    one_kind(of_split(files, split)?)
+}
+
+/// Returns the files of `split`, which is no folder; all files if there are no splits.
+fn of_split<'a>(files: &[&'a str], split: &str) -> Result<Vec<&'a str>> {
+    let splits = splits::by_split(files);
+    if splits.is_empty() && (split.is_empty() || split == "train") {
+        return Ok(files.to_vec());
+    }
+    if splits.is_empty() {
+        let message =
+            "no folder and no file has the name of the split, and there are no other splits: leave `split` out";
+        return Err(Error::config(message).with("split", split));
+    }
+    Ok(chosen(&splits, split, "split", &|split| split.to_owned())?.clone())
+}
+
+/// Returns the value of `name`, or the only one for an empty name. `shown` returns what to write as `split` for a name.
+fn chosen<'a, T>(all: &'a BTreeMap<&str, T>, name: &str, what: &str, shown: &dyn Fn(&str) -> String) -> Result<&'a T> {
+    if let Some(found) = all.get(name) {
+        return Ok(found);
+    }
+    if name.is_empty()
+        && let (Some(only), 1) = (all.values().next(), all.len())
+    {
+        return Ok(only);
+    }
+    if name.is_empty()
+        && what == "configuration"
+        && let Some(default) = all.get("default")
+    {
+        return Ok(default);
+    }
+    let names: Vec<&str> = all.keys().copied().take(40).collect();
+    let example = shown(names.first().copied().unwrap_or_default());
+    let known = names.join(", ");
+    let message = if name.is_empty() {
+        format!("the data set has more than one {what} ({known}): choose one, as in split=\"{example}\"")
+    } else {
+        format!("the data set has no {what} {name}; there are {known}")
+    };
+    Err(Error::new(ErrorKind::Config, message))
+}
+
+/// Checks that all files are of one kind.
+fn one_kind<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<FolderFiles> {
+    let mut found: Option<FolderFiles> = None;
+    for name in names {
+        let Some(kind) = FileKind::of(name)? else { continue };
+        let files = found.get_or_insert_with(|| FolderFiles { kind, names: Vec::new() });
+        if files.kind != kind {
+            let message = "the folder has files of several kinds: write which are meant, such as folder/*.parquet";
+            return Err(Error::config(message).with("file", &files.names[0]).with("file", name));
+        }
+        files.names.push(name.to_owned());
+    }
+    found.ok_or_else(|| Error::config("no file of the data set belongs to the split"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn found(names: &[&str], split: &str) -> Result<Option<FolderFiles>> {
+        files_of(&texts(names), split, || Ok(String::new()))
+    }
+
+    fn names(found: Result<Option<FolderFiles>>) -> Vec<String> {
+        found.unwrap().unwrap().names
+    }
+
+    #[test]
+    fn the_files_of_a_folder_are_the_data_set() {
+        let files = found(&["b.parquet", "a.parquet", "_x.parquet", ".c/d.parquet", "LICENSE"], "").unwrap().unwrap();
+        assert_eq!(files, FolderFiles { kind: FileKind::Parquet, names: texts(&["a.parquet", "b.parquet"]) });
+        assert_eq!(names(found(&["b.parquet", "a.parquet"], "train")), ["a.parquet", "b.parquet"]);
+    }
+
+    #[test]
+    fn a_folder_with_an_index_or_without_data_is_left_to_the_index() {
+        for (files, split) in [
+            (&["index.json", "a.parquet"][..], ""),
+            (&["train/index.json", "a.parquet"], "train"),
+            (&["a.mds", "notes.txt", "a.png"], ""),
+            (&[], ""),
+        ] {
+            assert_eq!(found(files, split).unwrap(), None, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn splits_are_found_by_names() {
+        let files = ["data/train-00000-of-00001.parquet", "data/test-00000-of-00001.parquet", "README.md"];
+        assert_eq!(names(found(&files, "train")), [files[0]]);
+        assert_eq!(names(found(&files, "test")), [files[1]]);
+        let e = found(&files, "").unwrap_err();
+        assert!(e.to_string().contains("more than one split (test, train): choose one, as in split=\"test\""), "{e}");
+        let e = found(&files, "dev").unwrap_err();
+        assert!(e.to_string().contains("no split dev; there are test, train"), "{e}");
+    }
+
+    #[test]
+    fn a_split_may_be_a_folder_and_begin_with_one() {
+        let files = ["en/train/0.parquet", "en/test/0.parquet", "fr/train/0.parquet"];
+        assert_eq!(names(found(&files, "en/train")), ["en/train/0.parquet"]);
+        let named = ["test/b/0.parquet", "test/train.parquet", "x/test/train.parquet", "x/test/0.parquet"];
+        assert_eq!(names(found(&named[..2], "test")), named[..2]);
+        assert_eq!(names(found(&named, "x/test")), [named[3], named[2]]);
+        assert_eq!(names(found(&files, "fr")), ["fr/train/0.parquet"]);
+        assert_eq!(names(found(&files, "train")), ["en/train/0.parquet", "fr/train/0.parquet"]);
+        let files = ["en/train-0.parquet", "en/test-0.parquet"];
+        assert_eq!(names(found(&files, "en/train")), ["en/train-0.parquet"]);
+        assert!(found(&files, "en").unwrap_err().to_string().contains("(test, train)"));
+    }
+
+    #[test]
+    fn several_kinds_of_files_are_an_error_with_one_of_each() {
+        let e = found(&["a.parquet", "b.arrow", "c.png"], "").unwrap_err();
+        assert!(e.to_string().contains("a.parquet") && e.to_string().contains("b.arrow"), "{e}");
+    }
+
+    #[test]
+    fn the_card_lists_the_files() {
+        let card = "---\nlicense: mit\nconfigs:\n- config_name: en\n  data_files:\n  - split: train\n    path: en/*\n  \
+                    - split: test\n    path:\n    - x/0.parquet\n    - \"x/[12].parquet\"\n- config_name: fr\n  \
+                    default: true\n  data_files: fr/**\n---\ntext\n";
+        let files =
+            texts(&["README.md", "en/0.parquet", "x/2.parquet", "x/0.parquet", "x/3.parquet", "fr/a/b.parquet"]);
+        let found = |split: &str| names(files_of(&files, split, || Ok(card.to_owned())));
+        assert_eq!(found("en/train"), ["en/0.parquet"]);
+        assert_eq!(found("en/test"), ["x/0.parquet", "x/2.parquet"]);
+        assert_eq!(found(""), ["fr/a/b.parquet"]);
+        assert_eq!(found("train"), ["fr/a/b.parquet"]);
+        let e = files_of(&files, "en", || Ok(card.to_owned())).unwrap_err();
+        assert!(e.to_string().contains("split=\"en/test\""), "{e}");
+    }
+
+    #[test]
+    fn a_converted_data_set_has_folders_of_configurations_and_splits() {
+        let files = texts(&["en/train/0000.parquet", "en/test/0000.parquet", "fr/partial-train/0000.parquet"]);
+        let found = |split: &str| converted_files_of(&files, split);
+        assert_eq!(names(found("en/train")), ["en/train/0000.parquet"]);
+        assert_eq!(names(found("fr/partial-train")), ["fr/partial-train/0000.parquet"]);
+        for (split, message) in [
+            ("", "more than one configuration (en, fr): choose one, as in split=\"en/train\""),
+            ("en", "more than one split (test, train)"),
+            ("fr/train", "only a part"),
+            ("fr", "only a part"),
+            ("de/train", "no configuration de"),
+        ] {
+            let e = found(split).unwrap_err();
+            assert!(e.to_string().contains(message), "{split}: {e}");
+        }
+        assert_eq!(converted_files_of(&texts(&["x"]), "").unwrap(), None);
+    }
+}
