@@ -6,6 +6,7 @@
 
 packages=(
     accelerate==1.15.0
+    datasets==5.2.0
     jax==0.10.2
     keras==3.15.1
     lightning==2.6.6

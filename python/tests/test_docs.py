@@ -9,6 +9,7 @@ import io
 import logging
 import pathlib
 import re
+import shutil
 import tarfile
 
 import fake_cuda
@@ -24,8 +25,14 @@ torch = pytest.importorskip("torch")
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "python" / "docs").glob("*.md"))]
-STAND_INS = {"s3://bucket/": "bucket/", "https://host/": "bucket/", '"/data/': '"local/'}
+STAND_INS = {"s3://bucket/": "bucket/", "hf://datasets/": "hub/", "https://host/": "bucket/", '"/data/': '"local/'}
 """Addresses on the pages, and the folders used in their place."""
+
+PARQUET = {
+    "pictures.parquet": ["hub/uoft-cs/cifar10/plain_text/train-00000-of-00001.parquet"],
+    "set-0.parquet": ["hub/Salesforce/wikitext/wikitext-2-raw-v1/train-00000-of-00001.parquet", "bucket/tokens/0.parquet"],
+}
+"""Files of `tests/data/parquet`, and their places in the stand-ins."""
 
 LANGUAGES = {"c", "cpp", "sh", "text"}
 """Languages of blocks that are not run here. `tests/suite/ffi/page.rs` runs those of the page about C."""
@@ -96,6 +103,10 @@ def folder(tmp_path, monkeypatch):
         pathlib.Path("data").mkdir(exist_ok=True)
         megatron_files.write(f"data/{name}_text_document", megatron_files.random_documents(seed, 200))
     write_litdata("bucket/optimized")
+    for file, places in PARQUET.items():
+        for place in places:
+            pathlib.Path(place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / "tests/data/parquet" / file, place)
     return tmp_path
 
 

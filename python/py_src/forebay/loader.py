@@ -82,9 +82,10 @@ class Loader:
     The documentation has guides to all of this: the loader, fields, order, checkpoints, GPU, tuning, troubleshooting.
 
     Args:
-        remote: URL (`s3://`, `gs://`, `https://` and others) or path of the shards' folder, or WebDataset's tar
-            files, such as "s3://bucket/train-{000..146}.tar"; in place of `streams`.
-        split: Sub-folder, such as "train"; also of the streams that have none.
+        remote: URL (`s3://`, `gs://`, `https://` and others) or path of the shards' folder, WebDataset's tar files or
+            Parquet, such as "s3://bucket/train-{000..146}.tar", a data set of the hub, or a `datasets.Dataset`; in
+            place of `streams`.
+        split: Sub-folder or split, such as "train"; also of the streams that have none.
         subset: Samples to keep, by number: text such as "0:1000, 5000:6000", a list or array of numbers, or a file of
             them; also of the streams that have none.
         fraction: Seeded part to keep, such as (0, 0.9) for training and (0.9, 1) for validation, which share no sample

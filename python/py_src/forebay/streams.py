@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from .arguments import Count, Seconds, by_name, checked, checks, path, shown
+from .arrow_data import arrow_files, is_dataset
 from .selections import Fraction, Subset, fraction, subset
 
 __all__ = ["Stream"]
@@ -28,11 +29,11 @@ class Stream:
     """
 
     remote: str | os.PathLike[str] | None = None
-    """URL or path of the shards' folder, or tar files, such as `s3://bucket/train-{000..146}.tar`. None: `local` has them."""
+    """URL or path of the shards' folder, or files, such as `s3://bucket/train-{000..146}.tar`. None: `local` has them."""
     local: str | os.PathLike[str] | None = None
     """Folder that holds the shards, or will. None: a stable folder in the user's cache directory."""
     split: str | None = None
-    """Sub-folder of both, such as "train"."""
+    """Sub-folder of both, such as "train", or split of a folder of files without an index."""
     files: str | None = None
     """Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem."""
     manifest: str | os.PathLike[str] | None = None
@@ -64,11 +65,13 @@ class Stream:
 
     def __repr__(self) -> str:
         # An address may have a password or a signature in it.
-        return f"Stream({', '.join(f'{name}={shown(value)}' for name, value in asdict(self).items())})"
+        return f"Stream({', '.join(f'{name}={shown(value)}' for name, value in vars(self).items())})"
 
     def _config(self, **defaults: Any) -> dict[str, Any]:
         """Returns the engine's form; `defaults` are the loader's values of options that are None here."""
-        config = {name: value for name, value in asdict(self).items() if value is not None}
+        config = {name: value for name, value in vars(self).items() if value is not None}
+        if is_dataset(self.remote):
+            config["remote"] = arrow_files(self.remote)
         defaults = {name: value for name, value in defaults.items() if value is not None}
         if "fraction" not in defaults | config:
             defaults.pop("fraction_seed", None)

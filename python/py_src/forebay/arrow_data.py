@@ -1,0 +1,44 @@
+"""Data sets of the library `datasets` that are already on this machine, as lists of their Arrow files."""
+
+from typing import Any
+
+from .errors import ConfigError
+
+# Changes in memory after which the files still have the rows and the columns that remain.
+_HARMLESS = {"replace_schema_metadata", "select", "drop", "remove_column"}
+
+
+def is_dataset(value: Any) -> bool:
+    """Returns True for a `datasets.Dataset`."""
+    return hasattr(value, "cache_files") and hasattr(value, "flatten_indices")
+
+
+def arrow_files(dataset: Any) -> str:
+    """Returns the files of a `datasets.Dataset` as a `remote`.
+
+    Raises:
+        ConfigError: Its rows are not those of its files.
+    """
+    if dataset._indices is not None:
+        raise ConfigError(
+            "the rows of the datasets.Dataset are selected or in another order: pass dataset.flatten_indices(), or pass the "
+            "whole data set with shuffle=True"
+        )
+    table = dataset.data
+    files = []
+    for blocks in getattr(table, "blocks", [[table]]):
+        path = getattr(blocks[0], "path", None)
+        if len(blocks) > 1 or path is None:
+            raise _changed("is in memory, or has columns of several files")
+        changes = {name for name, *_ in blocks[0].replays} - _HARMLESS
+        if changes:
+            raise _changed(f"was changed after its files were written ({', '.join(sorted(changes))})")
+        files.append(path)
+    if not files:
+        raise ConfigError("the datasets.Dataset has no files: it is empty")
+    # Signs with a meaning in lists of files.
+    return "::".join(path.replace("\\", "\\\\").replace("{", "\\{").replace("}", "\\}") for path in files)
+
+
+def _changed(how: str) -> ConfigError:
+    return ConfigError(f"the datasets.Dataset {how}: write it with dataset.save_to_disk(folder), and pass the folder")
