@@ -22,13 +22,24 @@ def build(config):
         fields = {"x": fb.Bytes(image), "y": fb.Scalar(label, dtype="int64")}
     else:
         fields = {"x": fb.Array("tokens")}
+    folder = config[source]
+    # Parquet is unpacked into a cache, everything else is read in place.
+    places = {"remote": folder, "local": f"{folder}-cache"} if source == "parquet" else {"local": folder}
+    if source == "tar":
+        places["local"] += "/*.tar"
     return fb.Loader(
-        local=config[source] + ("/*.tar" if source == "tar" else ""),
+        **places,
         batch_size=config["batch"],
         shuffle=True,
         fields=fields,
         threads=config["workers"],
     )
+
+
+def convert(config):
+    import parquet_files
+
+    parquet_files.write(config)
 
 
 def batches(loader):

@@ -28,6 +28,8 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("peer_ffcv.py", include_str!("../../../scripts/peers/peer_ffcv.py")),
     ("peer_spdl.py", include_str!("../../../scripts/peers/peer_spdl.py")),
     ("peer_dali.py", include_str!("../../../scripts/peers/peer_dali.py")),
+    ("peer_datasets.py", include_str!("../../../scripts/peers/peer_datasets.py")),
+    ("parquet_files.py", include_str!("../../../scripts/peers/parquet_files.py")),
     ("peer_forebay.py", include_str!("../../../scripts/peers/peer_forebay.py")),
 ];
 
@@ -71,6 +73,15 @@ const ENTRANTS: &[Entrant] = &[
         also: &[Work::Bytes],
         ..CROPS
     },
+    Entrant {
+        id: "forebay-parquet",
+        name: "forebay (Parquet)",
+        module: "forebay",
+        form: "parquet",
+        makes_form: true,
+        also: &[Work::Bytes],
+        ..CROPS
+    },
     Entrant { id: "dali-files", name: "DALI (files)", module: "dali", form: "files", ..CROPS },
     Entrant { id: "dali-tar", name: "DALI (tar)", module: "dali", form: "tar", ..CROPS },
     Entrant {
@@ -93,6 +104,15 @@ const ENTRANTS: &[Entrant] = &[
         ..CROPS
     },
     Entrant { id: "litdata", name: "LitData", module: "litdata", form: "litdata", makes_form: true, ..CROPS },
+    Entrant {
+        id: "datasets",
+        name: "Hugging Face datasets",
+        module: "datasets",
+        form: "parquet",
+        makes_form: true,
+        also: &[Work::Bytes],
+        ..CROPS
+    },
     Entrant { id: "webdataset", name: "WebDataset", module: "webdataset", form: "tar", also: &[Work::Bytes], ..CROPS },
     Entrant {
         id: "streaming",
@@ -279,7 +299,7 @@ fn measure(
         "kind": args.work(data), "cpus": cpus, "workers": cpus.len(), "batch": args.batch, "crop": args.crop,
         "length": data.length, "source": entrant.form, "files": data.form("files"), "tar": data.form("tar"),
         "mds": data.form("mds"), "mds-indexed": data.form("mds-indexed"), "litdata": data.form("litdata"),
-        "ffcv": data.form("ffcv"),
+        "ffcv": data.form("ffcv"), "parquet": data.form("parquet"),
     });
     let mut peer = start_somewhere(args, scripts, entrant, &config)?;
     versions.append(&mut peer.versions);
