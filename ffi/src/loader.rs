@@ -50,6 +50,8 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `batch_size` (required): Rows of a batch on each device.
 /// * `drop_last` (false): Leave out a last batch that is not full.
 /// * `mark_repeats` (false): Add a bool output `repeat`, true for rows that only make ranks equally long.
+/// * `sample_ids` (false): Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in
+///   the shard.
 /// * `device_decode` (false): Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
 /// * `share_decode` (false): With `device_decode`, idle decode threads take pictures too; grey levels may vary between
 ///   runs.

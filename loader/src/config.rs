@@ -130,6 +130,8 @@ options! {
         pub drop_last: bool = false,
         /// Add a bool output `repeat`, true for rows that only make ranks equally long.
         pub mark_repeats: bool = false,
+        /// Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in the shard.
+        pub sample_ids: bool = false,
         /// Shuffle samples, differently in each epoch.
         pub shuffle: bool = false,
         /// Seed of the order.
@@ -290,13 +292,12 @@ impl LoaderConfig {
                 "replication must be at least 1 and divide the number of ranks",
             )?;
         }
-        if self.mark_repeats
-            && let Some(fields) = &self.fields
+        for (argument, is_set, output) in
+            [("mark_repeats", self.mark_repeats, "repeat"), ("sample_ids", self.sample_ids, "sample_ids")]
         {
-            require(
-                fields.iter().all(|(name, _)| name != "repeat"),
-                "mark_repeats adds an output called `repeat`: rename the field of that name",
-            )?;
+            let is_taken = self.fields.iter().flatten().any(|(name, _)| name == output);
+            let message = format!("{argument} adds an output called `{output}`: rename the field of that name");
+            require(!(is_set && is_taken), &message)?;
         }
         Ok(())
     }

@@ -160,7 +160,7 @@ impl Loader {
         let (order, world) = plan::order_of(&config)?;
         let planner = Planner::new(catalog.clone(), order, world)?;
         let fields = plan::fields_of(&config, &catalog)?;
-        let mut layout = BatchLayout::new(&fields[0], config.batch_size as usize, config.mark_repeats)?;
+        let mut layout = BatchLayout::new(&fields[0], config.batch_size as usize, plan::marks_of(&config))?;
         let sample_bytes = catalog.sample_bytes_mean();
         // Rows without a fixed shape are about as long as the stored samples.
         let stored_bytes = sample_bytes.saturating_mul(config.batch_size.into());

@@ -6,6 +6,7 @@ use crate::decode::FieldPlan;
 use crate::error::{Error, Result};
 use crate::format::Layout;
 use crate::order::{OrderConfig, Weight, World};
+use crate::pipeline::MarkOutput;
 use crate::sync::Arc;
 
 /// Returns the order's configuration and world.
@@ -35,6 +36,12 @@ pub(super) fn order_of(config: &LoaderConfig) -> Result<(OrderConfig, World)> {
     };
     let ranks_per_node = config.world.local_world_size;
     Ok((order, World { nodes: config.world.nodes(), ranks_per_node, workers_per_rank: 1 }))
+}
+
+/// Returns the outputs that the plan gives.
+pub(super) fn marks_of(config: &LoaderConfig) -> Vec<MarkOutput> {
+    let marks = [(config.mark_repeats, MarkOutput::Repeat), (config.sample_ids, MarkOutput::SampleIds)];
+    marks.into_iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| mark).collect()
 }
 
 /// Compiles the fields for each layout of the data set; all plans have the same outputs.

@@ -65,6 +65,7 @@ pub(crate) use refill::MakePlan;
 pub(crate) use reorder::TakeOutcome;
 pub(crate) use run::Run;
 pub(crate) use sample::batch_layout::BatchLayout;
+pub(crate) use sample::row_marks::MarkOutput;
 pub(crate) use schedule::Pace;
 pub(crate) use shard::fetch::{Origin, ShardFetch};
 pub(crate) use shard::fetch_event::FetchEvent;

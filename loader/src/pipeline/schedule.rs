@@ -9,6 +9,7 @@ use super::reorder::ReorderQueue;
 use super::run::Run;
 use super::sample::batch_builder::{BatchBuilder, MakeExtension};
 use super::sample::batch_layout::BatchLayout;
+use super::sample::row_marks::RowMark;
 use super::shard::residency::Residency;
 use crate::batch::Batch;
 use crate::catalog::Catalog;
@@ -46,6 +47,11 @@ impl Task {
                 .with("sample", planned.sample.0)
         })?;
         Ok(Self { planned, shard, index, position })
+    }
+
+    /// Values of the sample's row that the plan gives.
+    pub(crate) fn mark(&self, catalog: &Catalog) -> RowMark {
+        RowMark::new(self.planned.repeat, self.shard, self.index, catalog)
     }
 
     /// Key of the sample's random draws in `epoch`.
@@ -220,7 +226,7 @@ impl Scheduler {
 
     /// Takes a slot for batch `number` and dispatches its samples in chunks.
     fn begin_batch(&self, number: u64, tasks: Vec<Task>) -> Result<()> {
-        let repeats: Vec<bool> = tasks.iter().map(|t| t.planned.repeat).collect();
+        let marks: Vec<RowMark> = tasks.iter().map(|task| task.mark(&self.catalog)).collect();
         // Slots that a failed device holds may never return.
         let slot = self.batches.take_unless(self.layout.slot_bytes(), || self.run.is_stopped())?;
         let Some(slot) = slot else { return Ok(()) };
@@ -230,7 +236,7 @@ impl Scheduler {
         }
         let first_position = tasks.first().map_or(0, |task| task.position);
         let extension = self.extension.as_ref().map(|make| make());
-        let batch = BatchBuilder::begin((number, first_position), self.layout.clone(), slot, &repeats, extension);
+        let batch = BatchBuilder::begin((number, first_position), self.layout.clone(), slot, &marks, extension);
         let len = self.pace.chunk;
         let ranges: Vec<Range<usize>> =
             (0..tasks.len()).step_by(len).map(|first| first..(first + len).min(tasks.len())).collect();

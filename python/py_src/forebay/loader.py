@@ -33,6 +33,9 @@ _log = logging.getLogger("forebay")
 
 _on_devices: weakref.WeakSet[Loader] = weakref.WeakSet()
 
+_MARKS = {"mark_repeats": "repeat", "sample_ids": "sample_ids"}
+"""Options that add an output, and its name."""
+
 _PYTHON_ONLY = {"remote", "split", "subset", "fraction", "fraction_seed", "streams", "local", "fields", "transform", "framework", "sharding", "device"}
 _PYTHON_ONLY |= World.__annotations__.keys()
 """Arguments of `Loader` that this package uses itself. The others are options of the engine under the same names."""
@@ -104,6 +107,8 @@ class Loader:
         batch_size: Rows of a batch on each device.
         drop_last: Leave out a last batch that is not full.
         mark_repeats: Add a bool output `repeat`, true for rows that only make ranks equally long.
+        sample_ids: Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in the shard.
+            All three count from 0, and the shape is (N, 3).
         shuffle: Shuffle samples, differently in each epoch.
         shuffle_seed: Seed of the order.
         augment_seed: Seed of random crops and flips. None: `shuffle_seed`.
@@ -174,6 +179,7 @@ class Loader:
         batch_size: Count,
         drop_last: bool = False,
         mark_repeats: bool = False,
+        sample_ids: bool = False,
         shuffle: bool = False,
         shuffle_seed: int = 9176,
         augment_seed: int | None = None,
@@ -233,7 +239,8 @@ class Loader:
         devices = _devices([device] if self._single else list(device))
         values = checked(_OPTIONS, options)
         is_full = values["drop_last"] and values["on_error"] == "raise"
-        self._batch = Batch(devices, outputs, values["batch_size"], sharding, is_full, values["mark_repeats"])
+        marks = [name for option, name in _MARKS.items() if values[option]]
+        self._batch = Batch(devices, outputs, values["batch_size"], sharding, is_full, marks)
         self._convert = converter(framework, self._batch)
         self._transform = None if transform is None else Transform(transform)
         self._pid = os.getpid()

@@ -4,6 +4,7 @@
 //! [placed](super::place).
 
 use super::batch_layout::BatchLayout;
+use super::row_marks::RowMark;
 use crate::batch::RowBytes;
 use crate::delivery::OutputLayout;
 use crate::error::{Error, Result};
@@ -67,16 +68,16 @@ pub(crate) struct FilledBatch {
 }
 
 impl BatchBuilder {
-    /// Begins batch `number`, whose first row is at `first_position`, in `slot`, with one entry of `repeats` per row.
+    /// Begins batch `number`, whose first row is at `first_position`, in `slot`, with one entry of `marks` per row.
     pub(crate) fn begin(
         (number, first_position): (u64, u64),
         layout: Arc<BatchLayout>,
         mut slot: BatchSlot,
-        repeats: &[bool],
+        marks: &[RowMark],
         extension: Option<Box<dyn BatchExtension>>,
     ) -> Arc<Self> {
-        let rows = repeats.len();
-        layout.mark_repeats(&mut slot, repeats);
+        let rows = marks.len();
+        layout.mark(&mut slot, marks);
         let lists = layout
             .outputs
             .iter()
@@ -190,13 +191,13 @@ impl BatchBuilder {
         self.outcome.lock().refills
     }
 
-    /// Opens row 0 of an emptied batch for another sample, a repeat. Returns its memory in each fixed output. One row
+    /// Opens row 0 of an emptied batch for another sample, a repeat with the values `mark`. Returns its memory in each fixed output. One row
     /// and one chunk then remain.
     ///
     /// # Errors
     ///
     /// `Internal` while a row is in use.
-    pub(crate) fn reopen(&self) -> Result<Vec<RowMut>> {
+    pub(crate) fn reopen(&self, mark: RowMark) -> Result<Vec<RowMut>> {
         let mut outcome = self.outcome.lock();
         outcome.skipped.retain(|row| *row != 0);
         outcome.refills += 1;
@@ -207,7 +208,7 @@ impl BatchBuilder {
             if !slot.reclaim() {
                 return Err(Error::internal("a batch was reopened before its rows were done"));
             }
-            self.layout.mark_repeats(slot, &[true]);
+            self.layout.mark(slot, &[mark]);
         }
         drop(slot);
         // Relaxed: the count was zero, so no other thread touches it until the new chunk has been sent.

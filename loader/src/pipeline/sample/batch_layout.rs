@@ -3,10 +3,10 @@
 //! The outputs of fixed shape follow each other in one slot of the batch pool, each aligned for any device copy. There
 //! may be room after them for files of pictures that the device decodes and that are longer than their rows.
 
-use crate::decode::{FieldPlan, Output, RowShape};
+use super::row_marks::{MarkOutput, RowMark};
+use crate::decode::{FieldPlan, Output};
 use crate::delivery::OutputLayout;
 use crate::error::{Error, Result};
-use crate::format::encoding::DType;
 use crate::memory::BatchSlot;
 use crate::sync::Arc;
 
@@ -18,9 +18,10 @@ const OUTPUT_ALIGN_BYTES: usize = 256;
 pub(crate) struct BatchLayout {
     /// Name of each output, as batches share it.
     pub(crate) names: Vec<Arc<str>>,
-    /// The outputs, with `repeat` last if there is one.
+    /// The outputs, with `marks` last.
     pub(crate) outputs: Vec<Output>,
-    has_repeat: bool,
+    /// The outputs that the plan gives.
+    marks: Vec<MarkOutput>,
     /// Rows of a full batch.
     rows: usize,
     /// Bytes of all outputs.
@@ -29,24 +30,21 @@ pub(crate) struct BatchLayout {
     pub(crate) room_bytes: usize,
     /// The fixed outputs, in the form that a device gets.
     pub(crate) places: Vec<OutputLayout>,
-    /// Bytes of one row of each fixed output without `repeat`.
+    /// Bytes of one row of each fixed output without `marks`.
     pub(crate) row_bytes: Vec<usize>,
 }
 
 impl BatchLayout {
-    /// Layout of batches of `rows` rows with the outputs of `plan`, and a `repeat` output at the end if `has_repeat` is
-    /// true.
+    /// Layout of batches of `rows` rows with the outputs of `plan`, and `marks` after them.
     ///
     /// # Errors
     ///
     /// `Config` when a batch would not fit into memory addresses.
-    pub(crate) fn new(plan: &FieldPlan, rows: usize, has_repeat: bool) -> Result<Self> {
+    pub(crate) fn new(plan: &FieldPlan, rows: usize, marks: Vec<MarkOutput>) -> Result<Self> {
         let mut outputs = plan.outputs().to_vec();
-        if has_repeat {
-            outputs.push(Output { name: "repeat".to_owned(), dtype: DType::UInt8, shape: RowShape::Fixed(Vec::new()) });
-        }
+        outputs.extend(marks.iter().map(|mark| mark.output()));
         let (mut places, mut bytes) = (Vec::new(), 0usize);
-        for (output, form) in outputs.iter().zip(plan.picture_forms().chain(std::iter::once(None))) {
+        for (output, form) in outputs.iter().zip(plan.picture_forms().chain(std::iter::repeat(None))) {
             let Some(row_bytes) = output.row_bytes() else { continue };
             let all = row_bytes.checked_mul(rows).filter(|all| *all < isize::MAX as usize / 2);
             let too_large = || Error::config("a batch of this output is too large").with("output", &output.name);
@@ -56,7 +54,7 @@ impl BatchLayout {
         }
         let names = outputs.iter().map(|output| output.name.as_str().into()).collect();
         let row_bytes = plan.outputs().iter().filter_map(Output::row_bytes).collect();
-        Ok(Self { names, outputs, has_repeat, rows, bytes, room_bytes: 0, places, row_bytes })
+        Ok(Self { names, outputs, marks, rows, bytes, room_bytes: 0, places, row_bytes })
     }
 
     /// Adds room for files of pictures that are longer than their rows, for samples of `sample_bytes` stored bytes on
@@ -83,18 +81,18 @@ impl BatchLayout {
         self.bytes() + self.room_bytes
     }
 
-    /// Writes the first rows of the `repeat` output, if there is one. No part of the slot may be lent.
-    pub(crate) fn mark_repeats(&self, slot: &mut BatchSlot, repeats: &[bool]) {
-        if let Some(place) = self.places.last().filter(|_| self.has_repeat)
-            && let Some(bytes) = slot.bytes_mut()
-        {
-            for (byte, repeat) in bytes[place.offset..].iter_mut().zip(repeats) {
-                *byte = u8::from(*repeat);
+    /// Writes the first rows of the outputs that the plan gives. No part of the slot may be lent.
+    pub(crate) fn mark(&self, slot: &mut BatchSlot, rows: &[RowMark]) {
+        let places = &self.places[self.row_bytes.len()..];
+        for (mark, place) in self.marks.iter().zip(places) {
+            let Some(bytes) = slot.bytes_mut() else { return };
+            for (row, values) in bytes[place.offset..].chunks_exact_mut(place.row_bytes).zip(rows) {
+                mark.write(row, values);
             }
         }
     }
 
-    /// The decoded fixed outputs: all except `repeat`.
+    /// The decoded fixed outputs: all except those that the plan gives.
     pub(crate) fn decoded_places(&self) -> &[OutputLayout] {
         &self.places[..self.row_bytes.len()]
     }
@@ -112,6 +110,7 @@ impl BatchLayout {
 
     /// True for the output `repeat`.
     pub(crate) fn is_repeat(&self, output: usize) -> bool {
-        self.has_repeat && output + 1 == self.outputs.len()
+        let decoded = self.outputs.len() - self.marks.len();
+        output.checked_sub(decoded).is_some_and(|mark| self.marks[mark] == MarkOutput::Repeat)
     }
 }

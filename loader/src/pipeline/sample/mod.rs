@@ -4,6 +4,7 @@
 //!   the others to the read threads.
 //! * `read`: the read threads, which read samples from disk; `loose_reads`: those of samples with their own files; `miss`: the samples.
 //! * `batch_layout`, `batch_builder`: the layout of a batch and the batch while it is filled.
+//! * `row_marks`: outputs that the plan gives, and not the sample.
 //! * `place`: filled batches to the consumer.
 //! * `consumer_memory`: rows of bytes in the consumer's own memory.
 //! * `offload`: the work that a device takes over, if there is one.
@@ -24,3 +25,4 @@ pub(crate) mod offload;
 pub(crate) mod page_cache;
 pub(crate) mod place;
 pub(crate) mod read;
+pub(crate) mod row_marks;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +29,8 @@ class Batch:
     """Sharding of the arrays, for JAX."""
     is_full: bool = False
     """True if every batch is full: no short last batch, no skipped samples."""
-    has_repeat: bool = False
-    """True if there is the output `repeat`, which marks rows that are repeats."""
+    marks: Sequence[str] = ()
+    """Names of the outputs after those of the fields, such as `repeat`, which marks rows that are repeats."""
 
     @property
     def is_on_host(self) -> bool:
@@ -46,7 +46,7 @@ class Batch:
     def outputs(self) -> list[str]:
         """Names of all outputs; empty without `fields`, where the columns of the data set are the outputs."""
         names = [name for name, _ in self.dtypes()]
-        return [*names, "repeat"] if names and self.has_repeat else names
+        return [*names, *self.marks] if names else names
 
     def require_host(self, owner: str, others: str) -> None:
         """Raises ConfigError if the tensors are on a device; `owner` begins the message, `others` are frameworks."""

@@ -32,7 +32,7 @@ class Sharded:
         batch.require_host("batches for a sharding", '"jax" without sharding')
         self._sharding = _checked(batch.sharding)
         self._rows = batch.rows
-        if not batch.is_full and not batch.has_repeat:
+        if not batch.is_full and "repeat" not in batch.marks:
             raise ConfigError(
                 'batches for a sharding are full: pass drop_last=True (and on_error="raise"), or mark_repeats=True, which fills a '
                 "short batch with repeats and marks them"

@@ -1,0 +1,209 @@
+"""Samples by their identity: in batches, by the number of a step, replayed, and left out."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from loaders import NUMBER, numbers, ordered
+from picture_set import SAMPLES, jpeg
+
+import forebay as fb
+from forebay.__main__ import main
+
+torch = pytest.importorskip("torch")
+
+MIXED = {"shuffle": True, "num_canonical_nodes": 2, "shuffle_seed": 11}
+CROPS = {**NUMBER, "x": fb.Image("image", fb.RandomResizedCrop(16), fb.RandomHorizontalFlip())}
+
+
+def starts(folder):
+    """First number of each shard."""
+    with open(f"{folder}/index.json") as file:
+        sizes = [shard["samples"] for shard in json.load(file)["shards"]]
+    return np.cumsum([0, *sizes])
+
+
+@pytest.mark.parametrize("arguments", [{}, MIXED, {**MIXED, "subset": "5:150"}], ids=["stored", "shuffled", "subset"])
+def test_every_row_has_its_stream_shard_and_index(pictures, arguments):
+    first = starts(pictures)
+    assert len(first) > 4
+    with ordered(pictures, sample_ids=True, **arguments) as loader:
+        for batch in loader:
+            ids = batch["sample_ids"]
+            assert ids.dtype == torch.int64 and tuple(ids.shape) == (len(batch["number"]), 3)
+            stream, shard, index = ids.T.numpy()
+            assert not stream.any()
+            assert (first[shard] + index).tolist() == batch["number"].tolist()
+
+
+def test_ids_name_the_stream_and_come_with_any_framework_and_with_repeats(pictures):
+    streams = [fb.Stream(local=pictures, choose=30), fb.Stream(local=pictures, subset="0:7")]
+    world = {"rank": 1, "local_rank": 1, "world_size": 2, "local_world_size": 2}
+    options = {"sample_ids": True, "mark_repeats": True, "framework": "numpy", "batch_size": 4}
+    with fb.Loader(streams=streams, fields=NUMBER, **options, **world, **MIXED) as loader:
+        batches = list(loader)
+    first = starts(pictures)
+    ids, found, repeats = (np.concatenate([b[name] for b in batches]) for name in ("sample_ids", "number", "repeat"))
+    assert set(ids[:, 0]) == {0, 1} and ids.dtype == np.int64 and repeats.dtype == bool
+    assert (first[ids[:, 1]] + ids[:, 2] == found).all()
+    assert (found[ids[:, 0] == 1] < 7).all()
+
+
+def test_skipped_samples_have_no_id(tmp_path):
+    columns = {"image": "jpeg", "number": "int"}
+    with fb.MDSWriter(out=tmp_path / "set", columns=columns) as writer:
+        for number in range(32):
+            writer.write({"image": b"\xff\xd8" if number % 5 == 2 else jpeg(number), "number": number})
+    fields = {"n": fb.Scalar("number"), "x": fb.Image("image", fb.Resize((8, 8)))}
+    options = {"sample_ids": True, "on_error": "skip", "max_errors": 32, "batch_size": 8, "fields": fields}
+    with fb.Loader(local=tmp_path / "set", **options) as loader:
+        for batch in loader:
+            assert batch["sample_ids"][:, 2].tolist() == batch["n"].tolist()
+            assert all(number % 5 != 2 for number in batch["n"].tolist())
+
+
+def test_a_field_of_that_name_is_rejected(pictures):
+    with pytest.raises(fb.ConfigError, match="sample_ids adds an output called `sample_ids`: rename the field"):
+        fb.Loader(local=pictures, batch_size=4, sample_ids=True, fields={"sample_ids": fb.Scalar("number")})
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_step_is_named_without_reading_it(pictures, tmp_path, ranks):
+    loaders = []
+    for rank in range(ranks):
+        world = {"rank": rank, "local_rank": rank, "world_size": ranks, "local_world_size": ranks}
+        loaders.append(ordered(pictures, sample_ids=True, subset="3:180", batch_size=16 // ranks, **world, **MIXED))
+    for rank, loader in enumerate(loaders):
+        for epoch in range(2):
+            for batch, outputs in enumerate(loader):
+                samples = loader.samples_of(epoch * len(loader) + batch)
+                assert samples == loader.samples_of(batch, epoch=epoch)
+                assert [sample.number for sample in samples] == outputs["number"].tolist()
+                assert [[s.stream, s.shard, s.index] for s in samples] == outputs["sample_ids"].tolist()
+                assert {sample.rank for sample in samples} == {rank}
+    last = loaders[0].samples_of(len(loaders[0]) - 1)
+    assert last[0].file.endswith(".mds") and [sample.row for sample in last] == list(range(len(last)))
+    with pytest.raises(fb.ConfigError, match="there is no such batch"):
+        loaders[0].samples_of(len(loaders[0]), epoch=0)
+    for loader in loaders:
+        loader.close()
+
+
+def test_the_file_of_a_run_names_the_samples_of_all_ranks(pictures, tmp_path, capsys):
+    run = tmp_path / "run.json"
+    delivered = []
+    for rank in range(2):
+        world = {"rank": rank, "local_rank": rank, "world_size": 2, "local_world_size": 2}
+        with ordered(pictures, batch_size=8, **world, **MIXED) as loader:
+            if rank == 1:
+                loader.save_run(run)
+            delivered.append([numbers(loader) for _ in range(2)])
+            steps = len(loader)
+    for epoch, batch in ((0, 0), (0, 5), (1, steps - 1)):
+        assert main(["which", str(run), "--step", str(epoch * steps + batch), "--json"]) == 0
+        samples = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        for rank in range(2):
+            found = [sample["number"] for sample in samples if sample["rank"] == rank]
+            assert found == delivered[rank][epoch][batch]
+    assert main(["which", str(run), "--step", "3", "--epoch", "1", "--rank", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"step {steps + 3}: batch 3 of epoch 1, 8 samples"
+    assert lines[1].startswith("rank 1 row 0: shard.") and f"number {delivered[1][1][3][0]})" in lines[1]
+    alone = subprocess.run(
+        [sys.executable, "-m", "forebay", "which", str(run), "--step", "0"], capture_output=True, text=True, timeout=120
+    )
+    assert alone.returncode == 0 and alone.stdout.startswith("step 0: batch 0 of epoch 0, 16 samples")
+
+
+def test_a_run_of_other_data_or_a_file_of_something_else_is_an_error(pictures, tmp_path, capsys):
+    run = tmp_path / "run.json"
+    with ordered(pictures, batch_size=8, subset="0:50") as loader:
+        loader.save_run(run)
+    document = json.loads(run.read_text())
+    document["config"]["streams"][0]["subset"] = "50:100"
+    run.write_text(json.dumps(document))
+    assert main(["which", str(run), "--step", "0"]) == 1
+    assert "selection was subset" in capsys.readouterr().err
+    for text in ("", "[]", "{}", '{"config": {"streams": [3], "world": {}}, "state": {}}', "\0"):
+        run.write_text(text)
+        assert main(["which", str(run), "--step", "0"]) == 1
+        assert "is not the file of a run" in capsys.readouterr().err
+    assert main(["which", str(tmp_path / "absent.json"), "--step", "0"]) == 1
+
+
+def test_the_file_of_a_run_has_no_secrets(pictures, tmp_path):
+    from forebay.samples import Run
+
+    config = {"streams": [{"remote": "https://me:secret@host/set?token=hidden"}], "world": {"world_size": 1}}
+    Run.save(tmp_path / "run.json", config, {})
+    text = (tmp_path / "run.json").read_text()
+    assert "secret" not in text and "hidden" not in text and "host/set" in text
+
+
+def test_a_step_is_replayed_with_its_crops_while_the_loader_goes_on(pictures):
+    options = {"fields": CROPS, "batch_size": 16, "local": pictures, **MIXED}
+    with fb.Loader(**options) as loader:
+        first, second = [list(loader) for _ in range(2)]
+        running = iter(loader)
+        taken = [next(running)["number"].tolist()]
+        for epoch, batches in enumerate((first, second)):
+            for batch in (0, 7, len(batches) - 1):
+                again = loader.replay(epoch * len(loader) + batch)
+                assert again.keys() == batches[batch].keys()
+                assert all(torch.equal(again[name], batches[batch][name]) for name in again)
+        taken += [batch["number"].tolist() for batch in running]
+    with fb.Loader(**options) as loader:
+        loader.set_epoch(2)
+        assert taken == numbers(loader)
+
+
+def test_steps_are_left_out_on_all_ranks_and_checkpoints_keep_them(pictures):
+    def epochs(count=1, state=None, ranks=2, rank=0, **options):
+        world = {"rank": rank, "local_rank": rank, "world_size": ranks, "local_world_size": ranks}
+        with ordered(pictures, batch_size=16 // ranks, **world, **MIXED, **options) as loader:
+            if state is not None:
+                loader.load_state_dict(state)
+            return [numbers(loader) for _ in range(count)], loader.state_dict()
+
+    for rank in range(2):
+        whole, _ = epochs(2, rank=rank)
+        steps = len(whole[0])
+        poisoned = [0, 4, 5, steps - 1, steps + 2]
+        found, state = epochs(2, rank=rank, skip_steps=poisoned)
+        assert found[0] == [batch for number, batch in enumerate(whole[0]) if number not in (0, 4, 5, steps - 1)]
+        assert found[1] == [batch for number, batch in enumerate(whole[1]) if number != 2]
+        assert state["forebay"]["skipped"] == {"steps": poisoned, "rows": 16}
+
+    # A checkpoint within the epoch, on one rank, without the argument.
+    with ordered(pictures, batch_size=16, **MIXED, skip_steps=[2, 3, 6]) as loader:
+        batches = iter(loader)
+        taken = [next(batches)["number"].tolist() for _ in range(3)]
+        state = json.loads(json.dumps(loader.state_dict()))
+        # The two steps before the third batch count.
+        assert state["sample_in_epoch"] == 5 * 16
+    plain = epochs(1, ranks=1)[0][0]
+    assert taken == [plain[0], plain[1], plain[4]]
+    (rest,), again = epochs(1, state=state, ranks=1)
+    assert rest == [plain[5], *plain[7:]]
+    assert again["forebay"]["skipped"]["steps"] == [2, 3, 6]
+    # Of another size of steps, the numbers mean other samples.
+    with ordered(pictures, batch_size=8, **MIXED) as loader:
+        with pytest.raises(fb.StateError, match="leaves out steps of 16 samples by skip_steps, and a step has 8 here"):
+            loader.load_state_dict(state)
+        loader.load_state_dict(state, strict=False)
+
+
+def test_a_step_that_is_left_out_is_neither_fetched_nor_decoded_and_can_be_replayed(pictures, tmp_path):
+    with ordered(pictures, batch_size=20, skip_steps=range(1, 10)) as loader:
+        assert numbers(loader) == [list(range(20))]
+        assert loader.stats()["counters"]["steps_left_out"] == 9
+        assert loader.stats()["stages"]["decode"]["items"] == 20
+        assert loader.replay(4)["number"].tolist() == list(range(80, 100))
+        assert len(loader) == SAMPLES // 20
+    with ordered(pictures, batch_size=20, skip_steps=range(10)) as loader:
+        assert numbers(loader) == [] and len(numbers(loader)) == 10
+    for wrong in ([-1], ["x"], 5):
+        with pytest.raises(fb.ConfigError, match="skip_steps"):
+            ordered(pictures, skip_steps=wrong)
