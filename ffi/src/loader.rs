@@ -79,6 +79,8 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `batching_method` ("random"): Mix of streams in a batch: "random", "stratified", "per_stream" or
 ///   "device_per_stream".
 /// * `replication` (null): Number of consecutive ranks that get the same samples.
+/// * `skip_steps` (null): Steps to leave out on all ranks: each is the epoch times an epoch's batches, plus the batch.
+///   Checkpoints keep them.
 /// * `world`: this process, `rank` (0) of `world_size` (1), and on its node `local_rank` (0) of `local_world_size` (1).
 ///   The environment is not read.
 ///

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 pub use json::parse_bytes;
 pub(crate) use json::read;
 use options::options;
-pub use options::{ByteSize, Fraction, OptionInfo, Seconds, Subset};
+pub use options::{ByteSize, Fraction, OptionInfo, Seconds, Steps, Subset};
 pub use writer::WriterConfig;
 
 /// Default of the largest sample that is read: 1 GiB.
@@ -156,6 +156,8 @@ options! {
         pub sampling_granularity: u32 = 1,
         /// Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
         pub batching_method: String = "random".into(),
+        /// Steps to leave out on all ranks: each is the epoch times an epoch's batches, plus the batch. Checkpoints keep them.
+        pub skip_steps: Option<Steps> = None,
         /// Rank of this process.
         pub world: WorldConfig = WorldConfig::default(),
         /// Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.

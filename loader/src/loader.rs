@@ -6,6 +6,7 @@
 //! * `plan`: from the configuration to the inputs of the parts;
 //! * `planner`: plans of epochs;
 //! * `position`: position in the epochs, and checkpoints;
+//! * `steps`: the samples of a step, and steps that are left out;
 //! * `negotiate`: optional features of the delivery;
 //! * `pools`: memory pools and threads by NUMA node.
 
@@ -15,6 +16,7 @@ mod planner;
 mod pools;
 mod position;
 mod shard_plane;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -27,7 +29,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Encoding, Layout, ShardFormat};
 use crate::order::Resume;
 use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
-use crate::state::State;
+use crate::state::{ForebayState, State};
 use crate::stats::{Snapshot, Stats, TimeKind};
 use crate::store::{Outside, Simulation};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -35,7 +37,9 @@ use crate::topology::Topology;
 use planner::Planner;
 use pools::Pools;
 use position::Position;
+use std::collections::BTreeSet;
 use std::time::Duration;
+pub use steps::NamedSample;
 
 /// Result of [`Loader::next_within`].
 #[derive(Debug)]
@@ -89,6 +93,8 @@ pub struct Loader {
     /// The pools, made at the start of the first epoch.
     pools: Mutex<Option<Pools>>,
     position: Mutex<Position>,
+    /// Steps that are left out.
+    skip_steps: Mutex<BTreeSet<u64>>,
     /// The process that made the loader. Its threads do not exist in a forked child.
     pid: u32,
 }
@@ -187,6 +193,7 @@ impl Loader {
             topology,
             pools: Mutex::new(None),
             position: Mutex::new(Position::new(0, None)),
+            skip_steps: Mutex::new(steps::of(&config)),
             pid: std::process::id(),
             catalog,
             config,
@@ -253,19 +260,14 @@ impl Loader {
         Ok(self.position()?.next_epoch())
     }
 
-    /// Batches of a whole epoch for this rank, including batches all of whose samples are skipped.
+    /// Batches of a whole epoch for this rank, including batches all of whose samples are skipped
+    /// and steps that are left out.
     ///
     /// # Errors
     ///
     /// `Config` for an impossible order, `Closed` in a forked child.
     pub fn batches(&self) -> Result<u64> {
-        let mut position = self.position()?;
-        if let Some(batches) = position.batches {
-            return Ok(batches);
-        }
-        let batches = self.planner.batches(&self.config, position.resume(), 0)?;
-        position.batches = Some(batches);
-        Ok(batches)
+        steps::batches_of(&mut *self.position()?, &self.planner, &self.config)
     }
 
     /// Batches of an epoch for this rank that is resumed at `sample_in_epoch`.
@@ -315,6 +317,7 @@ impl Loader {
                 predownload: self.predownload(),
                 chunk: self.chunk(threads),
             },
+            left_out: self.left_out(&mut position, plan.epoch())?,
             plan: plan.clone(),
         };
         position.start(plan, Epoch::start(setup)?);
@@ -425,7 +428,11 @@ impl Loader {
     }
 
     fn state_of(&self, position: Resume) -> State {
-        State::new(position, self.planner.forebay_state(&self.config))
+        State::new(position, self.forebay_state())
+    }
+
+    fn forebay_state(&self) -> ForebayState {
+        ForebayState { skipped: self.skipped_steps(), ..self.planner.forebay_state(&self.config) }
     }
 
     /// Makes the next [`start_epoch`](Self::start_epoch) resume at `state`, and ends the current epoch.
@@ -440,6 +447,7 @@ impl Loader {
         } else if let Some(differences) = state.differences(&now) {
             log::warn!("the checkpoint belongs to another plan, which strict=False accepts: {differences}");
         }
+        self.add_skipped_steps(state, strict)?;
         let mut position = self.position()?;
         position.stop();
         *position = Position::new(state.epoch, Some(state.resume()));

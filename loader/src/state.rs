@@ -43,11 +43,30 @@ pub struct ForebayState {
     pub draws_version: u32,
     /// Seed of random augmentation.
     pub augment_seed: u64,
+    /// Steps that the run leaves out.
+    #[serde(default, skip_serializing_if = "SkippedSteps::is_empty")]
+    pub skipped: SkippedSteps,
     /// Arguments that determine the order, each as a short text or a hash.
     pub plan: BTreeMap<String, String>,
     /// Descriptions of the arguments in `plan` that are hashes, for messages. Empty in older checkpoints.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub described: BTreeMap<String, String>,
+}
+
+/// Steps that a run leaves out on all ranks.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct SkippedSteps {
+    /// Numbers of the steps, ascending.
+    pub steps: Vec<u64>,
+    /// Samples of a step on all ranks, on which the numbers depend.
+    pub rows: u64,
+}
+
+impl SkippedSteps {
+    /// True if no step is left out.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
 }
 
 impl ForebayState {
@@ -169,7 +188,16 @@ mod tests {
     fn forebay_state() -> ForebayState {
         let plan = [("shuffle".to_owned(), "true".to_owned())].into();
         let described = BTreeMap::new();
-        ForebayState { version: STATE_VERSION, batch_size: 4, draws_version: 1, augment_seed: 9, plan, described }
+        let skipped = SkippedSteps::default();
+        ForebayState {
+            version: STATE_VERSION,
+            batch_size: 4,
+            draws_version: 1,
+            augment_seed: 9,
+            skipped,
+            plan,
+            described,
+        }
     }
 
     #[test]

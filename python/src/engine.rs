@@ -115,6 +115,14 @@ impl Engine {
         })
     }
 
+    /// Returns the samples of `rank` in batch `batch` of `epoch` as JSON.
+    fn samples_of(&self, py: Python<'_>, epoch: u64, batch: u64, rank: u32) -> PyResult<String> {
+        enter::enter(py, || {
+            let samples = self.loader()?.samples_of(epoch, batch, rank)?;
+            Ok(serde_json::to_string(&samples).expect("plain numbers and text"))
+        })
+    }
+
     /// Starts the next epoch, or resumes the loaded position.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         let loader = enter::enter(py, || self.loader())?;

@@ -40,13 +40,15 @@ def test_every_row_has_its_stream_shard_and_index(pictures, arguments):
 
 def test_ids_name_the_stream_and_come_with_any_framework_and_with_repeats(pictures):
     streams = [fb.Stream(local=pictures, choose=30), fb.Stream(local=pictures, subset="0:7")]
-    world = {"rank": 1, "local_rank": 1, "world_size": 2, "local_world_size": 2}
     options = {"sample_ids": True, "mark_repeats": True, "framework": "numpy", "batch_size": 4}
-    with fb.Loader(streams=streams, fields=NUMBER, **options, **world, **MIXED) as loader:
-        batches = list(loader)
+    batches = []
+    for rank in range(2):
+        world = {"rank": rank, "local_rank": rank, "world_size": 2, "local_world_size": 2}
+        with fb.Loader(streams=streams, fields=NUMBER, **options, **world, **MIXED) as loader:
+            batches += list(loader)
     first = starts(pictures)
     ids, found, repeats = (np.concatenate([b[name] for b in batches]) for name in ("sample_ids", "number", "repeat"))
-    assert set(ids[:, 0]) == {0, 1} and ids.dtype == np.int64 and repeats.dtype == bool
+    assert set(ids[:, 0]) == {0, 1} and ids.dtype == np.int64 and repeats.dtype == bool and repeats.sum() == 1
     assert (first[ids[:, 1]] + ids[:, 2] == found).all()
     assert (found[ids[:, 0] == 1] < 7).all()
 

@@ -12,6 +12,9 @@ pub type Fraction = (f64, f64);
 /// Samples by number, as text such as `"0:1000, 5000:6000"`, or the path of a file of numbers.
 pub type Subset = String;
 
+/// Numbers of steps.
+pub type Steps = Vec<u64>;
+
 /// A duration in seconds.
 pub type Seconds = f64;
 

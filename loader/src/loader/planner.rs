@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::format::HashAlgo;
 use crate::order::{EpochPlan, OrderConfig, Rank, Resume, Weight, World};
 use crate::pipeline::MakePlan;
-use crate::state::{ForebayState, SELECTION, STATE_VERSION};
+use crate::state::{ForebayState, SELECTION, STATE_VERSION, SkippedSteps};
 use crate::sync::Arc;
 use std::collections::BTreeMap;
 
@@ -84,6 +84,7 @@ impl Planner {
             batch_size: config.batch_size.into(),
             draws_version: DRAWS_VERSION,
             augment_seed: config.augment_seed(),
+            skipped: SkippedSteps::default(),
             plan,
             described: described.into_iter().map(|(name, words)| (name.to_owned(), words)).collect(),
         }

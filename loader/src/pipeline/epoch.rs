@@ -10,7 +10,7 @@ use super::sample::consumer_memory::ConsumerMemory;
 use super::sample::decode::DecodeStage;
 use super::sample::offload::Offload;
 use super::sample::place::PlaceStage;
-use super::schedule::{Dispatcher, Pace, Scheduler, StageSender};
+use super::schedule::{Dispatcher, LeftOut, Pace, Scheduler, StageSender};
 use super::shard::open_shards::OpenShards;
 use super::shard::places::ShardPlane;
 use super::shard::residency::Residency;
@@ -29,6 +29,7 @@ use crate::order::{EpochPlan, Rank};
 use crate::stats::Stats;
 use crate::sync::{Arc, Mutex};
 use crossbeam::channel::unbounded;
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// Counters that every epoch reports, used or not.
@@ -36,6 +37,7 @@ const COUNTERS: &[&str] = &[
     "samples_skipped",
     "batches_refilled",
     "batches_unpooled",
+    "steps_left_out",
     "pictures_on_device",
     "pictures_on_engines",
     "pictures_refused",
@@ -69,6 +71,8 @@ pub(crate) struct EpochSetup<'a> {
     pub(crate) ahead: u64,
     pub(crate) shard_plane: ShardPlane,
     pub(crate) pace: Pace,
+    /// Numbers in the epoch of the batches that are left out.
+    pub(crate) left_out: HashSet<u64>,
 }
 
 /// Running epoch. Dropping it ends it as [`end`](Self::end) does.
@@ -122,6 +126,7 @@ impl Epoch {
             stage: stats.stage("schedule"),
             extension: device.as_ref().map(|device| device.extension()),
             batches_unpooled: stats.counter("batches_unpooled"),
+            left_out: LeftOut { batches: setup.left_out, epoch, first_batch, count: stats.counter("steps_left_out") },
         };
         let place = Arc::new(PlaceStage {
             epoch,

@@ -21,7 +21,7 @@ use crate::order::{PlannedSample, RankOrder, ShardId};
 use crate::stats::{Counter, Stage, TimeKind};
 use crate::sync::{Arc, Mutex};
 use crossbeam::channel::Sender;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
 /// A planned sample and its place in the data set.
@@ -169,8 +169,40 @@ pub(crate) struct Pace {
     pub(crate) chunk: usize,
 }
 
+/// Batches that are left out: they count for the position, and nothing of them is read.
+pub(crate) struct LeftOut {
+    /// Their numbers in the epoch.
+    pub(crate) batches: HashSet<u64>,
+    pub(crate) epoch: u64,
+    /// Number of the run's first batch in the epoch.
+    pub(crate) first_batch: u64,
+    /// Counts them.
+    pub(crate) count: Arc<Counter>,
+}
+
+impl LeftOut {
+    /// True for a batch with this number in the run.
+    fn contains(&self, number: u64) -> bool {
+        self.batches.contains(&(self.first_batch + number))
+    }
+
+    /// The batch without rows in place of one of `planned_rows`.
+    fn batch(&self, number: u64, planned_rows: u64) -> Batch {
+        self.count.add(1);
+        Batch { epoch: self.epoch, number: self.first_batch + number, rows: 0, outputs: Vec::new(), planned_rows }
+    }
+}
+
+/// Batch of the window.
+enum Ahead {
+    Tasks(Vec<Task>),
+    /// A batch of this many rows that is left out.
+    LeftOut(u64),
+}
+
 /// Schedule stage.
 pub(crate) struct Scheduler {
+    pub(crate) left_out: LeftOut,
     pub(crate) pace: Pace,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) layout: Arc<BatchLayout>,
@@ -189,9 +221,9 @@ impl Scheduler {
     /// Walks `order` to its end, or until the run stops.
     pub(crate) fn run(&self, mut order: RankOrder) -> Result<()> {
         let Self { pace, stage, .. } = self;
-        let mut window = VecDeque::<Vec<Task>>::new();
+        let mut window = VecDeque::<Ahead>::new();
         let (mut rows, mut announced) = (Vec::new(), Vec::new());
-        let mut position = 0;
+        let (mut position, mut planned_batches) = (0, 0);
         for number in 0.. {
             if !stage.timed(TimeKind::Output, || self.reorder.wait_turn(number)) {
                 return Ok(());
@@ -202,6 +234,12 @@ impl Scheduler {
                         // The last batch is not delivered, so its shards are not announced.
                         break;
                     }
+                    planned_batches += 1;
+                    if self.left_out.contains(planned_batches - 1) {
+                        position += rows.len() as u64;
+                        window.push_back(Ahead::LeftOut(rows.len() as u64));
+                        continue;
+                    }
                     let mut tasks = Vec::with_capacity(rows.len());
                     for planned in rows.drain(..) {
                         tasks.push(Task::new(planned, position, &self.catalog)?);
@@ -210,15 +248,18 @@ impl Scheduler {
                     announced.clear();
                     announced.extend(tasks.iter().map(|task: &Task| (task.shard, task.position)));
                     self.dispatcher.residency.announce(&mut announced);
-                    window.push_back(tasks);
+                    window.push_back(Ahead::Tasks(tasks));
                 }
                 Ok::<_, Error>(())
             })?;
-            let Some(tasks) = window.pop_front() else {
-                self.reorder.end(number);
-                return Ok(());
-            };
-            stage.timed(TimeKind::Busy, || self.begin_batch(number, tasks))?;
+            match window.pop_front() {
+                Some(Ahead::Tasks(tasks)) => stage.timed(TimeKind::Busy, || self.begin_batch(number, tasks))?,
+                Some(Ahead::LeftOut(rows)) => self.reorder.put(number, Ok(self.left_out.batch(number, rows))),
+                None => {
+                    self.reorder.end(number);
+                    return Ok(());
+                }
+            }
             stage.done(1, 0);
         }
         Ok(())

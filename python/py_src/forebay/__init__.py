@@ -14,6 +14,7 @@ from .fields import *  # noqa: F403
 from .fields import __all__ as _fields
 from .files import File, StoreOptions, list_files, load_files, open, remove_files  # noqa: A004
 from .loader import Loader
+from .samples import Sample
 from .shards import ShardReader, read_index
 from .streams import Stream
 from .world import World
@@ -26,6 +27,7 @@ __all__ = [
     "File",
     "Loader",
     "MDSWriter",
+    "Sample",
     "ShardReader",
     "StoreOptions",
     "Stream",

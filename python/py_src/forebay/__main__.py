@@ -12,7 +12,7 @@ import resource
 import sys
 from collections.abc import Iterator, Sequence
 
-from . import __version__, _forebay
+from . import __version__, _forebay, which
 from .errors import Error
 
 __all__ = ["main"]
@@ -22,6 +22,7 @@ _COMMANDS = (
     ("python -m forebay.index SOURCE OUT", "copies a data set and adds row indexes of its JPEGs"),
     ("python -m forebay.verify PLACE", "compares a data set with its index, and repairs a folder from its remote"),
     ("python -m forebay.checkpoint PREFIX", "lists the checkpoints of a run, and removes what unfinished saves have left"),
+    ("python -m forebay which RUN.json --step N", "names the samples of a step of a run"),
     ("python -m forebay.streaming.alias SCRIPT", "runs a script whose `import streaming` means forebay.streaming"),
 )
 
@@ -36,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from .to_mds import main as convert
 
         return convert(given[1:])
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["which"]:
+        return which.main(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m forebay", description=__doc__)
     parser.add_argument("--version", action="store_true", help="print the version alone")
     if parser.parse_args(given).version:

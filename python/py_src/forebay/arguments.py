@@ -29,6 +29,7 @@ __all__ = [
     "OnError",
     "Samples",
     "Seconds",
+    "Steps",
     "by_name",
     "byte_size",
     "checked",
@@ -70,6 +71,8 @@ Samples = int
 """A whole number, at least 1."""
 Seconds = float
 """A positive number of seconds."""
+Steps = Iterable[int]
+"""Numbers of steps."""
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -187,6 +190,11 @@ def seconds(name: str, value: Any) -> float:
     return real(name, value, "a positive number of seconds", least=math.ulp(0.0))
 
 
+def steps(name: str, value: Any) -> list[int]:
+    """Checks numbers of steps."""
+    return [whole(f"{name}[{place}]", step) for place, step in enumerate(several(name, value, "numbers of steps"))]
+
+
 def reals(name: str, value: Any, count: int) -> list[float]:
     """Checks a list of `count` finite numbers."""
     try:
@@ -283,6 +291,7 @@ _CHECKS: dict[str, Check] = {
     "OnError": partial(one_of, choices=("raise", "skip")),
     "Samples": partial(whole, least=1),
     "Seconds": seconds,
+    "Steps": steps,
     "str": text,
     "str | os.PathLike[str]": path,
 }

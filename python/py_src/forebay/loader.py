@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _forebay
-from .arguments import ByteSize, Count, OnError, Samples, Seconds, by_name, checked, checks, shown, whole, within
+from .arguments import ByteSize, Count, OnError, Samples, Seconds, Steps, by_name, checked, checks, shown, whole, within
 from .convert import Batch, converter, replicas
 from .epoch import Epoch
 from .errors import ClosedError, ConfigError, StateError
 from .fields import Field, specs
 from .remotes import outside
+from .samples import Run, Sample, of_engine
 from .selections import Fraction, Subset
 from .streams import Stream
 from .trainer_epochs import EpochSetter, Place, TrainerEpochs, trainer_epoch_of
@@ -121,6 +122,7 @@ class Loader:
         sampling_method: Sampling of stream shares: "balanced" draws again in each epoch, "fixed" draws once.
         sampling_granularity: Samples that are drawn together.
         batching_method: Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
+        skip_steps: Steps to leave out on all ranks: each is the epoch times an epoch's batches, plus the batch. Checkpoints keep them.
         device: Device of the tensors, "cpu", "cuda" or "cuda:0", or a list of devices, which yields a batch for each.
         device_decode: Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
         share_decode: With `device_decode`, idle decode threads take pictures too; grey levels may vary between runs.
@@ -192,6 +194,7 @@ class Loader:
         sampling_method: str = "balanced",
         sampling_granularity: Count = 1,
         batching_method: str = "random",
+        skip_steps: Steps | None = None,
         device: str | Sequence[str] = "cpu",
         device_decode: bool = False,
         share_decode: bool = False,
@@ -223,7 +226,8 @@ class Loader:
         trace: bool = False,
     ) -> None:
         """Opens the data set. `help(forebay.Loader)` describes the arguments."""
-        options = {name: value for name, value in locals().items() if name in _OPTIONS}
+        self._arguments = {name: value for name, value in locals().items() if name != "self"}
+        options = {name: value for name, value in self._arguments.items() if name in _OPTIONS}
         _refuse_worker()
         of_streams = {"split": split, "subset": subset, "fraction": fraction, "fraction_seed": fraction_seed}
         if streams is None:
@@ -265,6 +269,7 @@ class Loader:
             for engine in self._engines:
                 engine.close()
             raise
+        self._config = config
         if devices != ["cpu"]:
             _on_devices.add(self)
         # Serialises threads that take batches, also those of an iterator that a newer one ends. Held while batches are
@@ -539,6 +544,57 @@ class Loader:
         with self._turn:
             self._move(self.epoch, batch * self._samples_per_step)
             self._abandon()
+
+    def samples_of(self, step: int, *, epoch: int | None = None) -> list[Sample]:
+        """Returns the samples of this process in step number `step`, without reading any: `python -m forebay which` in a run.
+
+        The step is that of a run in this world without interruptions. Of several devices, the samples follow each other.
+
+        Args:
+            step: Number of the batch over all epochs, or in `epoch`, from 0.
+            epoch: Epoch of the batch. None: `step` counts from the first epoch on, `len` batches in each.
+
+        Raises:
+            ConfigError: `epoch` has no such batch.
+        """
+        self._check()
+        epoch, batch = self._batch_of(step, epoch)
+        first = self._world.rank * len(self._engines)
+        return of_engine(self._engines[0], epoch, batch, range(first, first + len(self._engines)))
+
+    def replay(self, step: int, *, epoch: int | None = None) -> Any:
+        """Returns the batch of step number `step` again: the same samples, crops and flips, transformed.
+
+        A second loader with the arguments of this one makes it, so this one's position and batches stay, and steps of
+        `skip_steps` are made too. `transform` is called once more.
+
+        Args:
+            step: As in `samples_of`.
+            epoch: As in `samples_of`.
+
+        Raises:
+            ConfigError: `epoch` has no such batch.
+        """
+        self._check()
+        epoch, batch = self._batch_of(step, epoch)
+        with Loader(**self._arguments | {name: getattr(self._world, name) for name in ("rank", "world_size", "local_rank", "local_world_size")} | {"skip_steps": None, "prefetch": 1}) as again:
+            state = json.loads(self._engines[0].state_dict(None, False))
+            state["forebay"].pop("skipped", None)
+            again._load(state | {"epoch": epoch, "sample_in_epoch": batch * self._samples_per_step}, strict=True)
+            return next(iter(again))
+
+    def save_run(self, path: str | os.PathLike[str]) -> None:
+        """Writes the file with which `python -m forebay which` names the samples of any step of this run.
+
+        It has the arguments, the digests of the indexes and the seeds, and no secrets. One rank is enough.
+        """
+        self._check()
+        Run.save(path, self._config, self.state_dict())
+
+    def _batch_of(self, step: int, epoch: int | None) -> tuple[int, int]:
+        """Returns the epoch of a step and the batch in it."""
+        step = whole("step", step)
+        return divmod(step, max(len(self), 1)) if epoch is None else (whole("epoch", epoch), step)
 
     def stats(self) -> dict[str, Any]:
         """Returns the figures of all stages since the loader was made.

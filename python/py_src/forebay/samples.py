@@ -1,0 +1,114 @@
+"""Samples of a step by name, and the file of a run that names them later."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from . import __version__, _forebay
+from ._forebay import redact
+from .arguments import shown
+from .errors import ConfigError
+from .remotes import outside
+
+__all__ = ["Run", "Sample", "of_engine"]
+
+_ON_DEVICES = ("device_decode", "share_decode", "gpu_direct_storage")
+"""Options that need a device, which a run that only names samples does without."""
+
+
+class Sample(NamedTuple):
+    """Sample of a batch."""
+
+    stream: int
+    """Stream, from 0."""
+    shard: int
+    """Shard of the stream, from 0. With `stream` and `index` a row of the output `sample_ids`."""
+    index: int
+    """Index in the shard."""
+    number: int
+    """Number in the stream, as in `subset`."""
+    file: str
+    """File of the shard, below the stream's folder."""
+    rank: int
+    """Rank that gets it."""
+    row: int
+    """Row of that rank's batch, if no sample before it was skipped."""
+    repeat: bool
+    """True if the row only makes ranks equally long."""
+
+
+def of_engine(engine: _forebay.Engine, epoch: int, batch: int, ranks: Iterable[int]) -> list[Sample]:
+    """Returns the samples of `ranks` in a batch."""
+    samples = []
+    for rank in ranks:
+        rows = json.loads(engine.samples_of(epoch, batch, rank))
+        samples += [Sample(rank=rank, row=row, **sample) for row, sample in enumerate(rows)]
+    return samples
+
+
+class Run:
+    """A run, from the file of `Loader.save_run`: its plan without its data.
+
+    Args:
+        path: The file.
+        remote: Address of the data, if it is not that of the file, such as one with a signature.
+
+    Raises:
+        ConfigError: The file is not that of a run.
+        StateError: The data has changed since.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], remote: str | None = None) -> None:
+        document = _read(path)
+        config = dict(document["config"])
+        config["streams"] = [_place(stream, remote) for stream in config["streams"]]
+        config |= dict.fromkeys(_ON_DEVICES, False)
+        self.ranks: int = config["world"]["world_size"]
+        self.engine = _forebay.Engine(json.dumps(config), "cpu", outside(*(s.get("remote") for s in config["streams"])))
+        self.engine.load_state_dict(json.dumps(document["state"]), True)
+        self.steps_per_epoch = self.engine.batches()
+
+    @staticmethod
+    def save(path: str | os.PathLike[str], config: dict[str, Any], state: dict[str, Any]) -> None:
+        """Writes the file of a run of the engine's `config`, without secrets."""
+        streams = [s | {"remote": redact(s["remote"])} if s.get("remote") else s for s in config["streams"]]
+        world = config["world"] | {"rank": 0, "local_rank": 0}
+        document = {"forebay": __version__, "config": config | {"streams": streams, "world": world}, "state": state}
+        # A reader finds the old file or the new one.
+        new = f"{os.fspath(path)}.{os.getpid()}.new"
+        with open(new, "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=1)
+        os.replace(new, path)
+
+    def samples_of(self, step: int, ranks: Iterable[int] | None = None) -> list[Sample]:
+        """Returns the samples of step number `step`, of all ranks or of `ranks`."""
+        epoch, batch = divmod(step, self.steps_per_epoch)
+        return of_engine(self.engine, epoch, batch, range(self.ranks) if ranks is None else ranks)
+
+
+def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{os.fspath(path)} is not the file of a run, which Loader.save_run writes: {error}") from None
+    try:
+        is_run = all(isinstance(document[name], dict) for name in ("config", "state"))
+        is_run = is_run and all(isinstance(stream, dict) for stream in document["config"]["streams"])
+        is_run = is_run and isinstance(document["config"]["world"]["world_size"], int)
+    except (KeyError, TypeError):
+        is_run = False
+    if not is_run:
+        raise ConfigError(f"{os.fspath(path)} is not the file of a run, which Loader.save_run writes: {shown(document)}")
+    return document
+
+
+def _place(stream: dict[str, Any], remote: str | None) -> dict[str, Any]:
+    """Returns a stream that is read on this machine, which may not have the folder of the run's machines."""
+    stream = stream | ({"remote": remote} if remote is not None else {})
+    local = stream.get("local")
+    is_elsewhere = local is not None and stream.get("remote") and not os.path.exists(local)
+    return {name: value for name, value in stream.items() if not (is_elsewhere and name == "local")}
