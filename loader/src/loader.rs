@@ -6,7 +6,7 @@
 //! * `plan`: from the configuration to the inputs of the parts;
 //! * `planner`: plans of epochs;
 //! * `position`: position in the epochs, and checkpoints;
-//! * `steps`: the samples of a step, and steps that are left out;
+//! * `steps`, `step_names`: the samples of a step, and steps that are left out;
 //! * `negotiate`: optional features of the delivery;
 //! * `pools`: memory pools and threads by NUMA node.
 
@@ -16,6 +16,7 @@ mod planner;
 mod pools;
 mod position;
 mod shard_plane;
+mod step_names;
 mod steps;
 #[cfg(test)]
 mod tests;

@@ -144,7 +144,7 @@ def test_the_file_of_a_run_has_no_secrets(pictures, tmp_path):
     assert "secret" not in text and "hidden" not in text and "host/set" in text
 
 
-def test_a_step_is_replayed_with_its_crops_while_the_loader_goes_on(pictures):
+def test_a_step_is_replayed_with_its_crops_while_the_loader_continues(pictures):
     options = {"fields": CROPS, "batch_size": 16, "local": pictures, **MIXED}
     with fb.Loader(**options) as loader:
         first, second = [list(loader) for _ in range(2)]

@@ -566,7 +566,7 @@ class Loader:
         """Returns the batch of step number `step` again: the same samples, crops and flips, transformed.
 
         A second loader with the arguments of this one makes it, so this one's position and batches stay, and steps of
-        `skip_steps` are made too. `transform` is called once more.
+        `skip_steps` are made too. `transform` is called again.
 
         Args:
             step: As in `samples_of`.

@@ -1,7 +1,5 @@
 //! Files of a list, as far as their listing describes them.
 
-use super::TableFiles;
-use super::table::TableKind;
 use crate::catalog::tars::lengths;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sources::Names;
@@ -19,30 +17,26 @@ pub(super) struct FoundFile {
     pub(super) version: String,
 }
 
-impl TableFiles {
-    /// Returns the files of `names`, which are in `folder` if that is on this machine. `list` lists the files of another
-    /// folder; it is called for patterns alone, and if `is_listed`, which means that no request is necessary.
-    ///
-    /// # Errors
-    ///
-    /// As [`Names::found`]; [`ErrorKind::NotFound`] for a file of this machine that does not exist; those of `list`.
-    pub(in crate::catalog) fn find(
-        kind: TableKind,
-        names: Names,
-        folder: Option<&Path>,
-        (list, is_listed): (impl Fn() -> Result<Vec<Entry>>, bool),
-        columns: Option<Vec<String>>,
-    ) -> Result<Self> {
-        let entries = if is_listed || matches!(names, Names::Patterns(_)) { list()? } else { Vec::new() };
-        let entries: HashMap<String, Entry> = entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
-        let names = names.found(|| Ok(entries.keys().cloned().collect()))?;
-        let file = |name: String| match (folder, entries.get(&name)) {
-            (Some(folder), _) => local_file(folder, name),
-            (None, Some(entry)) => Ok(FoundFile { name, ..FoundFile::of(entry) }),
-            (None, None) => Ok(FoundFile { name, bytes: None, version: String::new() }),
-        };
-        Ok(Self { kind, files: names.into_iter().map(file).collect::<Result<_>>()?, columns })
-    }
+/// Returns the files of `names`, which are in `folder` if that is on this machine. `list` lists the files of another folder; it
+/// is called for patterns alone, and if `is_listed`, which means that no request is necessary.
+///
+/// # Errors
+///
+/// As [`Names::found`]; [`ErrorKind::NotFound`] for a file of this machine that does not exist; those of `list`.
+pub(super) fn find(
+    names: Names,
+    folder: Option<&Path>,
+    (list, is_listed): (impl Fn() -> Result<Vec<Entry>>, bool),
+) -> Result<Vec<FoundFile>> {
+    let entries = if is_listed || matches!(names, Names::Patterns(_)) { list()? } else { Vec::new() };
+    let entries: HashMap<String, Entry> = entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
+    let names = names.found(|| Ok(entries.keys().cloned().collect()))?;
+    let file = |name: String| match (folder, entries.get(&name)) {
+        (Some(folder), _) => local_file(folder, name),
+        (None, Some(entry)) => Ok(FoundFile { name, ..FoundFile::of(entry) }),
+        (None, None) => Ok(FoundFile { name, bytes: None, version: String::new() }),
+    };
+    names.into_iter().map(file).collect()
 }
 
 impl FoundFile {

@@ -21,10 +21,12 @@ use crate::cache::CachedIndex;
 use crate::decode::FieldSpec;
 use crate::error::Result;
 use crate::format::Index;
-use crate::store::Remote;
+use crate::sources::Names;
+use crate::store::{Entry, Remote};
 use files::FoundFile;
 use kept::{Kept, Maker};
 use std::borrow::Cow;
+use std::path::Path;
 pub(super) use table::TableKind;
 
 /// Files with tables of a folder, of which some columns are read.
@@ -36,6 +38,21 @@ pub(super) struct TableFiles {
 }
 
 impl TableFiles {
+    /// Finds the files of `names`, as [`files::find`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`files::find`].
+    pub(super) fn find(
+        kind: TableKind,
+        names: Names,
+        folder: Option<&Path>,
+        list: (impl Fn() -> Result<Vec<Entry>>, bool),
+        columns: Option<Vec<String>>,
+    ) -> Result<Self> {
+        Ok(Self { kind, files: files::find(names, folder, list)?, columns })
+    }
+
     /// Returns the columns that a loader of `fields` reads, each once.
     pub(super) fn columns_of(fields: Option<&[(String, FieldSpec)]>) -> Option<Vec<String>> {
         let columns = fields?.iter().flat_map(|(_, field)| field.columns());

@@ -1,7 +1,7 @@
 //! Nested values as JSON documents, as Python's `json` writes those of `to_pylist`.
 
+use super::arrays::{decimal, flat};
 use super::columns::{is_decimal, is_text, number, value_type};
-use super::values::{decimal, flat};
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
 use arrow_array::cast::AsArray;

@@ -1,7 +1,7 @@
 //! Lists of numbers as arrays: one axis for each level of lists.
 
+use super::arrays::number_bytes;
 use super::columns::{element, number};
-use super::values::number_bytes;
 use crate::error::{Error, Result};
 use crate::format::encoding::{ArrayType, write_shape};
 use arrow_array::cast::AsArray;

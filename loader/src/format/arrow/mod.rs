@@ -7,6 +7,7 @@
 //! * [`columns`]: the columns of a table by their paths, and their encodings;
 //! * `values`: the values of a column; `lists` has arrays of numbers, `json` nested values as documents.
 
+mod arrays;
 mod columns;
 mod json;
 mod lists;

@@ -1,14 +1,14 @@
 //! Values of a column of a table, row by row.
 
-use super::columns::{TableColumn, element, is_decimal, number, value_type};
+use super::arrays::{decimal, flat, number_bytes};
+use super::columns::{TableColumn, element, is_decimal, number};
 use super::json::write_json;
 use super::lists::Lists;
 use crate::error::{Error, Result};
 use crate::format::encoding::Encoding;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    BinaryViewType, ByteArrayType, ByteViewType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
-    GenericBinaryType, GenericStringType, StringViewType,
+    BinaryViewType, ByteArrayType, ByteViewType, GenericBinaryType, GenericStringType, StringViewType,
 };
 use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, GenericByteArray, GenericByteViewArray, RecordBatch,
@@ -119,28 +119,6 @@ impl Kind {
             _ => None,
         }
     }
-}
-
-/// Returns the values of a dictionary that `keys` name.
-pub(super) fn flat(values: &ArrayRef, keys: &dyn Array) -> Result<ArrayRef> {
-    arrow_select::take::take(values, keys, None).map_err(|e| Error::format("a dictionary is damaged").caused_by(e))
-}
-
-/// Returns the bytes of all numbers of `array`, each of `width` bytes.
-pub(super) fn number_bytes(array: &ArrayRef, width: usize) -> Buffer {
-    let data = array.to_data();
-    data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width)
-}
-
-/// Returns a decimal number as text.
-pub(super) fn decimal(array: &ArrayRef, row: usize) -> Option<String> {
-    Some(match value_type(array.data_type()) {
-        DataType::Decimal32(..) => array.as_primitive_opt::<Decimal32Type>()?.value_as_string(row),
-        DataType::Decimal64(..) => array.as_primitive_opt::<Decimal64Type>()?.value_as_string(row),
-        DataType::Decimal128(..) => array.as_primitive_opt::<Decimal128Type>()?.value_as_string(row),
-        DataType::Decimal256(..) => array.as_primitive_opt::<Decimal256Type>()?.value_as_string(row),
-        _ => return None,
-    })
 }
 
 impl Bytes {

@@ -30,7 +30,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Returns the result of `read`. A panic of the library is an error: the file is damaged in a way that it does not expect.
 pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
-    let panicked = |_| Err(Error::format("the file is damaged: its library cannot go on"));
+    let panicked = |_| Err(Error::format("the file is damaged: its library cannot continue"));
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked)
 }
 

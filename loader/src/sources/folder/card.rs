@@ -1,8 +1,8 @@
 //! Configurations in the card of a data set: the YAML document at the front of its README.md.
 
-use super::super::wildcards::matches_tree;
-use super::chosen;
+use super::choice::{chosen, or_train};
 use crate::error::{Error, Result};
+use crate::sources::wildcards::matches_tree;
 use saphyr_parser::{Event, Parser};
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub(super) fn files_of<'a>(card: &str, files: &[&'a str], split: &str) -> Result
     };
     let named: BTreeMap<&str, &Config> = configs.iter().map(|config| (&*config.name, config)).collect();
     let default = configs.iter().find(|known| config.is_empty() && known.is_default);
-    let example = |config: &str| format!("{config}/{}", super::or_train(split));
+    let example = |config: &str| format!("{config}/{}", or_train(split));
     let found = match default {
         Some(found) => found,
         None => chosen(&named, config, "configuration", &example)?,

@@ -5,14 +5,17 @@
 //! ```
 //!
 //! * `card`: the file README.md of a data set, which may list configurations and the files of their splits;
+//! * `choice`: one of several configurations or splits, by its name;
 //! * `splits`: the split that a file belongs to, by its path.
 
 mod card;
+mod choice;
 mod splits;
 
 use super::kind::FileKind;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::INDEX_BASENAME;
+use choice::{chosen, or_train};
 use std::collections::BTreeMap;
 
 /// Name of the card.
@@ -104,10 +107,6 @@ pub fn converted(root: &str) -> Option<String> {
     (!name.contains(['/', '@'])).then(|| format!("{root}@refs/convert/parquet"))
 }
 
-fn or_train(split: &str) -> &str {
-    if split.is_empty() { "train" } else { split }
-}
-
 /// Returns the tables among `paths`. Names that start with a dot or an underscore are those of programs.
 fn data_files(paths: &[String]) -> Vec<&str> {
     paths.iter().map(String::as_str).filter(is_table).collect()
@@ -159,33 +158,6 @@ fn of_split<'a>(files: &[&'a str], split: &str) -> Result<Vec<&'a str>> {
         return Err(Error::config(message).with("split", split));
     }
     Ok(chosen(&splits, split, "split", &|split| split.to_owned())?.clone())
-}
-
-/// Returns the value of `name`, or the only one for an empty name. `shown` returns what to write as `split` for a name.
-fn chosen<'a, T>(all: &'a BTreeMap<&str, T>, name: &str, what: &str, shown: &dyn Fn(&str) -> String) -> Result<&'a T> {
-    if let Some(found) = all.get(name) {
-        return Ok(found);
-    }
-    if name.is_empty()
-        && let (Some(only), 1) = (all.values().next(), all.len())
-    {
-        return Ok(only);
-    }
-    if name.is_empty()
-        && what == "configuration"
-        && let Some(default) = all.get("default")
-    {
-        return Ok(default);
-    }
-    let names: Vec<&str> = all.keys().copied().take(40).collect();
-    let example = shown(names.first().copied().unwrap_or_default());
-    let known = names.join(", ");
-    let message = if name.is_empty() {
-        format!("the data set has more than one {what} ({known}): choose one, as in split=\"{example}\"")
-    } else {
-        format!("the data set has no {what} {name}; there are {known}")
-    };
-    Err(Error::new(ErrorKind::Config, message))
 }
 
 /// Checks that all files are of one kind.

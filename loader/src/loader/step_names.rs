@@ -1,0 +1,102 @@
+//! Methods of the loader for [`steps`](super::steps).
+
+use super::Loader;
+use super::position::Position;
+use super::steps::{NamedSample, batches_of};
+use crate::error::{Error, ErrorKind, Result};
+use crate::order::{Rank, Resume};
+use crate::state::{SkippedSteps, State};
+use std::collections::HashSet;
+
+impl Loader {
+    /// Returns the samples of `rank` in batch `batch` of `epoch`, as in a run of this world without interruptions. Nothing
+    /// is read.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a rank or a batch that does not exist, `Closed` in a forked child.
+    pub fn samples_of(&self, epoch: u64, batch: u64, rank: u32) -> Result<Vec<NamedSample>> {
+        let ranks = self.config.world.world_size;
+        if rank >= ranks {
+            return Err(Error::config("there is no such rank").with("rank", rank).with("ranks", ranks));
+        }
+        let (batches, resume) = {
+            let mut position = self.position()?;
+            (batches_of(&mut position, &self.planner, &self.config)?, position.resume())
+        };
+        if batch >= batches {
+            return Err(Error::config("there is no such batch").with("batch", batch).with("batches", batches));
+        }
+        let resume = resume.map(|resume| Resume { epoch, sample_in_epoch: 0, ..resume });
+        let mut order = self.planner.plan(epoch, resume.as_ref())?.rank(Rank(rank));
+        let mut rows = Vec::new();
+        order.seek(batch);
+        order.next_batch(&mut rows);
+        let mut names = Vec::with_capacity(rows.len());
+        for planned in rows {
+            let located = self.catalog.locate_sample(planned.sample);
+            let (id, index) =
+                located.ok_or_else(|| Error::internal("a plan has a sample that the data set has not"))?;
+            let (stream, shard) = self.catalog.locate(id);
+            let before = &stream.index.shards[..shard as usize];
+            names.push(NamedSample {
+                stream: self.catalog.shape().stream_of(id).0,
+                shard,
+                index,
+                number: before.iter().map(|shard| shard.samples).sum::<u64>() + u64::from(index),
+                file: stream.index.shards[shard as usize].raw_data.basename.to_string(),
+                repeat: planned.repeat,
+            });
+        }
+        Ok(names)
+    }
+
+    /// The batches of `epoch` that are left out.
+    pub(super) fn left_out(&self, position: &mut Position, epoch: u64) -> Result<HashSet<u64>> {
+        let steps = self.skip_steps.lock().clone();
+        if steps.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let batches = batches_of(position, &self.planner, &self.config)?;
+        let first = epoch.saturating_mul(batches);
+        Ok(steps.range(first..first.saturating_add(batches)).map(|step| step - first).collect())
+    }
+
+    /// The steps that are left out, for a checkpoint.
+    pub(super) fn skipped_steps(&self) -> SkippedSteps {
+        let steps = self.skip_steps.lock();
+        SkippedSteps { steps: steps.iter().copied().collect(), rows: self.step_rows() }
+    }
+
+    /// Adds the steps that the run of `state` has left out.
+    ///
+    /// # Errors
+    ///
+    /// `State` if its steps have another number of samples, unless `strict` is false, which drops them with a warning.
+    pub(super) fn add_skipped_steps(&self, state: &State, strict: bool) -> Result<()> {
+        let Some(skipped) = state.forebay.as_ref().map(|forebay| &forebay.skipped).filter(|s| !s.is_empty()) else {
+            return Ok(());
+        };
+        let rows = self.step_rows();
+        if skipped.rows == rows {
+            self.skip_steps.lock().extend(&skipped.steps);
+            return Ok(());
+        }
+        let message = format!(
+            "the checkpoint leaves out steps of {} samples by skip_steps, and a step has {rows} here, so the numbers differ",
+            skipped.rows
+        );
+        if strict {
+            let message = format!("{message}: load with strict=False, and pass skip_steps for steps of {rows}");
+            return Err(Error::new(ErrorKind::State, message));
+        }
+        log::warn!("{message}: they are not left out");
+        Ok(())
+    }
+
+    /// Samples of a step on all ranks.
+    fn step_rows(&self) -> u64 {
+        let ranks = self.config.world.world_size / self.config.replication.unwrap_or(1).max(1);
+        u64::from(self.config.batch_size) * u64::from(ranks)
+    }
+}
