@@ -84,10 +84,10 @@ fn parameter(option: &OptionInfo) -> String {
         None => (kind.as_str(), ""),
     };
     let annotation = match (option.name, kind) {
-        ("remote" | "local" | "ca_file", _) => "str | os.PathLike[str]",
+        ("remote" | "local" | "ca_file" | "manifest", _) => "str | os.PathLike[str]",
         // Blocks of no samples have no order.
         ("shuffle_block_size", _) => "Samples",
-        (_, "String") => "str",
+        (_, "String" | "FilesAre") => "str",
         (_, "f64") => "float",
         (_, "u32") => "Count",
         (_, "u64") => "int",

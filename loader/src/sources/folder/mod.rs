@@ -42,8 +42,8 @@ pub struct FolderFiles {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] if there are several kinds of files, configurations or splits to choose from, or none of the name; those
-/// of `card`.
+/// [`crate::ErrorKind::Config`] if there are several kinds of files, configurations or splits to choose from, or none of the
+/// name; those of `card`.
 pub fn files_of(paths: &[String], split: &str, card: impl FnOnce() -> Result<String>) -> Result<Option<FolderFiles>> {
     let split = split.trim_matches('/');
     let index = if split.is_empty() { INDEX_BASENAME.to_owned() } else { format!("{split}/{INDEX_BASENAME}") };
