@@ -168,7 +168,7 @@ def test_a_part_of_a_commit_is_within_its_folder_and_has_all_digests(tmp_path):
     (part,) = saved.parts.values()
     for changed in ({"name": "../a"}, {"name": "/a"}, {"digests": ()}, {"size": 1 << 40}):
         other = dataclasses.replace(part, **changed)
-        commit.write(saved.url, commit.Commit(1, saved.time, {other.name: other}), None)
+        commit.replace(saved.url, commit.text_of(commit.Commit(1, saved.time, {other.name: other})), None)
         with pytest.raises(fb.FormatError, match="is not a commit of a checkpoint"):
             checkpoint.load(saved.url)
 
