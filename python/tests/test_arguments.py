@@ -181,8 +181,6 @@ def test_a_whole_checkpoint_is_rejected_as_a_state_of_the_loader(pictures):
 
 def test_a_url_that_cannot_be_written_to_is_rejected(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(fb.ConfigError, match="is a URL"):
-        fb.ShardReader("s3://bucket/set")
     refused = {
         "s3:/bucket/set": "two slashes after s3:",
         "tape://host/set": "unknown scheme",
@@ -195,16 +193,37 @@ def test_a_url_that_cannot_be_written_to_is_rejected(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("open_folder", [fb.ShardReader, lambda name: fb.Loader(local=name, batch_size=1)], ids=["reader", "loader"])
-def test_reader_writer_and_loader_agree_on_the_form_of_a_url(open_folder, tmp_path, monkeypatch):
+URLS = ("s3://b/x", "s3:/b/x", "azure-dl://c/x", "HTTP://h", "file:///x", "me:y@h:/x", "//me:y@h/x")
+
+PATHS = ("data", "/data/x://y", "C:/data", "a b:/c", "://x", "data:x", "9p:/x", "git@h:x", "data/a?b=c")
+
+
+def test_a_local_folder_of_a_loader_is_no_url(tmp_path, monkeypatch):
     """The same names are in Rust's `a_name_with_a_scheme_or_a_user_is_an_address`."""
     monkeypatch.chdir(tmp_path)
-    for name in ("s3://b/x", "s3:/b/x", "azure-dl://c/x", "HTTP://h", "file:///x", "me:y@h:/x", "//me:y@h/x"):
+    for name in URLS:
         with pytest.raises(fb.ConfigError, match="is a URL"):
-            open_folder(name)
-    for name in ("data", "/data/x://y", "C:/data", "a b:/c", "://x", "data:x", "9p:/x", "git@h:x", "data/a?b=c"):
+            fb.Loader(local=name, batch_size=1)
+    for name in PATHS:
         with pytest.raises(fb.NotFoundError):
-            open_folder(name)
+            fb.Loader(local=name, batch_size=1)
+
+
+def test_a_reader_opens_urls_as_a_loader_opens_its_remote(tmp_path, monkeypatch):
+    class Opened(Exception):
+        pass
+
+    def engine(remote, split):
+        raise Opened(remote)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("forebay.shards._Engine", engine)
+    for name in URLS:
+        with pytest.raises(Opened):
+            fb.ShardReader(name)
+    for name in PATHS:
+        with pytest.raises(fb.NotFoundError):
+            fb.ShardReader(name)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from . import __version__, _forebay
-from ._forebay import redact
+from . import _forebay
+from ._forebay import __version__, redact
 from .arguments import shown
 from .errors import ConfigError
 from .remotes import outside
