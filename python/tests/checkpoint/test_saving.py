@@ -267,27 +267,6 @@ def test_what_a_save_leaves_that_was_killed_at_its_start_is_removed(place):
     assert list(fb.list_files(f"{place}/")) == []
 
 
-def test_what_killed_saves_have_left_of_files_in_a_folder_is_removed(tmp_path):
-    def left(url):
-        """Half of a file, as a process that is killed leaves it."""
-        (tmp_path / url).mkdir(parents=True, exist_ok=True)
-        path = tmp_path / url / ".forebay-0123456789abcdef.tmp"
-        path.write_bytes(b"half")
-        return path
-
-    checkpoint.save(state(1), tmp_path / "1")
-    halves = [left("1"), left("1/0a0b0c0d")]
-    (tmp_path / "other").mkdir()
-    other = left("other")
-    checkpoint.save(state(2), tmp_path / "1", overwrite=True)
-    assert not any(half.exists() for half in halves) and other.exists()
-    begun = saving.Writer(Folder(tmp_path / "2"), Alone(), state(), True, FORMATS["torch"])
-    begun._folder.begin()
-    half = left("2")
-    assert checkpoint.remove_incomplete(tmp_path) == [] and half.exists()
-    assert checkpoint.remove_incomplete(tmp_path, age=0) == [f"{tmp_path}/2"] and not (tmp_path / "2").exists()
-
-
 @pytest.mark.parametrize(
     "change",
     [{"time": "2026-01-01T00:00:00"}, {"time": "now"}, {"step": "1"}, {"parts": [{"name": "../a"}]}, {"block_bytes": 0}],

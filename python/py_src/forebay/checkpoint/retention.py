@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,6 @@ from .._forebay import is_url
 from ..arguments import seconds, whole
 from ..errors import ChecksumError, FormatError, NotFoundError, UnsupportedError
 from ..files import File, StoreOptions, list_files, load_files, remove_files
-from ..remotes.folder import is_temporary
 from . import commit
 from .commit import COMMIT, Commit, folder_of
 from .loading import Checkpoint
@@ -74,7 +73,7 @@ def survey(prefix: str, store: StoreOptions | None, *, reads: bool = True) -> li
         reads: Read the commits. Without it, none is known to be whole.
     """
     prefix = folder_of("prefix", prefix)
-    files = [*list_files(f"{prefix}/", store=store), *([] if is_url(prefix) else _half_written(prefix))]
+    files = list(list_files(f"{prefix}/", store=store))
     places = [file.url.rpartition("/") for file in files]
     found = {folder: Found(folder) for folder, _, name in places if name == COMMIT or is_mark(name)}
     for file, (folder, _, name) in zip(files, places):
@@ -87,18 +86,6 @@ def survey(prefix: str, store: StoreOptions | None, *, reads: bool = True) -> li
     if reads:
         _read_commits(list(found.values()), store)
     return sorted(found.values(), key=lambda each: (each.time, -1 if each.commit is None else each.commit.step or -1))
-
-
-def _half_written(folder: str) -> Iterator[File]:
-    """Returns the files of a local folder that are being written, or that a killed process has left. Lists lack them."""
-    for place, _, names in os.walk(folder):
-        for name in filter(is_temporary, names):
-            path = os.path.join(place, name)
-            # It may be complete by now.
-            with contextlib.suppress(FileNotFoundError):
-                found = os.stat(path)
-                time = datetime.datetime.fromtimestamp(found.st_mtime, datetime.timezone.utc)
-                yield File(path, found.st_size, None, time)
 
 
 def find(url: str, store: StoreOptions | None) -> Found | None:
