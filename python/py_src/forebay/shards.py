@@ -90,7 +90,7 @@ class ShardReader(Sequence[dict[str, Any]]):
 
     def __init__(self, local: str | os.PathLike[str], split: str | None = None) -> None:
         self._engine = None
-        place = path("local", local)
+        place = path("local", local, "the path of a local folder, or an address")
         if _forebay.is_url(place) or _forebay.is_tar_list(place):
             self._engine = _Engine(place, None if split is None else text("split", split))
             self._folder, self._total = _forebay.redact(place), len(self._engine)
