@@ -341,7 +341,14 @@ fn every_way_of_tokens_delivers_the_same_samples() {
     assert!(tokens(folder.path(), 7).status.success());
     let report = measured("tokens", folder.path(), &["--threads", "2", "--batch", "16", "--rounds", "1"]);
     let names = ["uint16", "int64"].into_iter();
-    let ways = ["forebay", "forebay, mmap", "limit: memcpy", "pread"];
+    let ways = [
+        "forebay",
+        "forebay, Megatron documents",
+        "forebay, Megatron windows",
+        "forebay, mmap",
+        "limit: memcpy",
+        "pread",
+    ];
     let expected = names.flat_map(|group| ways.map(|name| (group.into(), name.into())));
     assert_eq!(rows(&report), expected.collect::<Vec<(String, String)>>());
     for group in ["uint16", "int64"] {

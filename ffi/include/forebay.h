@@ -247,9 +247,9 @@ void forebay_string_free(char *string);
 //   disk, or both; `split` (null), a sub-folder of both; `files` (null), "each" or "stem" for files that are samples whatever
 //   their names, and `manifest` (null), a file with a line for each; `subset` (null), the samples to keep, as text such as
 //   `"0:1000, 5000:6000"` or the path of a file of numbers, and `fraction` (null), a pair such as `[0, 0.9]`, with
-//   `fraction_seed` (null), a seeded part to keep; at most one of `proportion` (null), `repeat` (null) and `choose`
-//   (null), the weight in the mix; and `download_retry` (null), `download_timeout` (null), `validate_hash` (null),
-//   `keep_zip` (null), `window` (null) and `window_stride` (null) where they are not the loader's.
+//   `fraction_seed` (null), a seeded part to keep; at most one of `proportion` (null), `repeat` (null) and
+//   `choose` (null), the weight in the mix; and `download_retry` (null), `download_timeout` (null),
+//   `validate_hash` (null), `keep_zip` (null), `window` (null) and `window_stride` (null) where they are not the loader's.
 // * `fields` (null): a list of pairs of an output's name and a field, in the outputs' order; null is every column
 //   under its own name.
 // * `batch_size` (required): Rows of a batch on each device.
@@ -284,8 +284,7 @@ void forebay_string_free(char *string);
 // * `batching_method` ("random"): Mix of streams in a batch: "random", "stratified", "per_stream" or
 //   "device_per_stream".
 // * `replication` (null): Number of consecutive ranks that get the same samples.
-// * `skip_steps` (null): Steps to leave out on all ranks: each is the epoch times an epoch's batches, plus the batch.
-//   Checkpoints keep them.
+// * `skip_steps` (null): Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
 // * `world`: this process, `rank` (0) of `world_size` (1), and on its node `local_rank` (0) of `local_world_size` (1).
 //   The environment is not read.
 //

@@ -156,7 +156,7 @@ options! {
         pub sampling_granularity: u32 = 1,
         /// Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
         pub batching_method: String = "random".into(),
-        /// Steps to leave out on all ranks: each is the epoch times an epoch's batches, plus the batch. Checkpoints keep them.
+        /// Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
         pub skip_steps: Option<Steps> = None,
         /// Rank of this process.
         pub world: WorldConfig = WorldConfig::default(),

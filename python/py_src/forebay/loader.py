@@ -122,7 +122,7 @@ class Loader:
         sampling_method: Sampling of stream shares: "balanced" draws again in each epoch, "fixed" draws once.
         sampling_granularity: Samples that are drawn together.
         batching_method: Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
-        skip_steps: Steps to leave out on all ranks: each is the epoch times an epoch's batches, plus the batch. Checkpoints keep them.
+        skip_steps: Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
         device: Device of the tensors, "cpu", "cuda" or "cuda:0", or a list of devices, which yields a batch for each.
         device_decode: Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
         share_decode: With `device_decode`, idle decode threads take pictures too; grey levels may vary between runs.

@@ -202,7 +202,8 @@ impl Shard {
         // In a split format the samples are in the other file, which has no table before them.
         let (first_min, data_bytes, may_have_trailer) = match self.raw_meta {
             Some(_) => (0, self.raw_data.bytes, false),
-            None => (self.table_bytes(), file.bytes(), true),
+            // Of other files the front may be there alone.
+            None => (self.table_bytes(), if self.is_estimated() { file.bytes() } else { self.raw_data.bytes }, true),
         };
         OffsetTable::parse(&front, self.samples, first_min, data_bytes, may_have_trailer)
     }
