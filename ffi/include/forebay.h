@@ -324,7 +324,7 @@ void forebay_string_free(char *string);
 //   bytes, which are counted without it.
 // * `array`: `dtype` (null: the column's); `shape` (null: the column's). Columns of bytes are files of numpy.
 // * `text`, `bytes`: the stored value.
-// * `json`: a value inside a document; `path` (null: the document), such as "meta.boxes[0]", or a list of keys and
+// * `json`: a value inside a document; `path` (null: the document), such as `"meta.boxes[0]"`, or a list of keys and
 //   places; `dtype` (null: "str", "json" for the document), that of numbers, or "json", any value as text; `shape`
 //   (null) of nested lists of numbers, with null for lengths that differ from sample to sample.
 //
