@@ -42,7 +42,7 @@ def test_help_has_lines_of_a_readable_width():
     of_loader = shown[: shown.index(" |  Data descriptors defined here:")]
     assert len(of_loader) < 240
     assert [line for line in shown if len(line) > 124] == []
-    assert any("batch_size, drop_last=False" in line for line in of_loader)
+    assert any("drop_last=False, mark_repeats=False" in line for line in of_loader)
 
 
 def test_stats_begin_with_the_bottleneck(pictures):
