@@ -9,6 +9,7 @@ mod fronts;
 mod index_origin;
 mod open;
 mod open_listed;
+mod parallel;
 mod requests;
 mod select;
 mod selection;

@@ -27,8 +27,9 @@ pub(super) trait IndexOrigin {
     /// Parses the index of the remote `name`.
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index>;
 
-    /// Returns the part of an index that is the same for every copy of the data set, by which a checkpoint knows it.
-    fn identity<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    /// Returns the part of an index that is the same for every copy of the data set, by which a checkpoint knows it. The index was
+    /// parsed from `bytes`.
+    fn identity<'a>(&self, _: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         bytes.into()
     }
 }
@@ -78,12 +79,12 @@ impl IndexOrigin for Document {
             _ => Ok(index),
         }
     }
-}
 
-/// Returns the digest of an index for checkpoints. Its `bytes` may be another program's, and then differ from place to place.
-pub(super) fn digest(index: &Index, bytes: &[u8]) -> String {
-    match index.shards.first().map(|shard| &shard.layout.format) {
-        Some(ShardFormat::LitData(_)) => HashAlgo::Xxh3_64.hex(index.to_json().as_bytes()),
-        _ => HashAlgo::Xxh3_64.hex(bytes),
+    fn identity<'a>(&self, index: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        match index.shards.first().map(|shard| &shard.layout.format) {
+            // The bytes may be LitData's, and then differ from place to place.
+            Some(ShardFormat::LitData(_)) => index.to_json().into_bytes().into(),
+            _ => bytes.into(),
+        }
     }
 }

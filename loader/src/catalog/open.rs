@@ -1,7 +1,7 @@
 //! Opening of a loader's streams: their indexes are fetched, or read from the cache and compared.
 
 use super::cache_folder::default_local;
-use super::index_origin::{Document, IndexOrigin, digest};
+use super::index_origin::{Document, IndexOrigin};
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
 use super::token_files::check_windows;
@@ -195,7 +195,7 @@ impl Opener<'_> {
         if let Some(why) = installed.unchecked {
             self.stats.note(format!("the cached index of {shown} is used unchecked: {why}"));
         }
-        let digest = digest(&installed.index, &origin.identity(&installed.bytes));
+        let digest = HashAlgo::Xxh3_64.hex(&origin.identity(&installed.index, &installed.bytes));
         Ok(IndexedStream {
             name: shown.into_owned(),
             cache: StreamCacheConfig {

@@ -8,8 +8,9 @@
 //! `.idx` that has its documents.
 
 use super::index_origin::IndexOrigin;
+use super::parallel::in_parallel;
 use super::stream::IndexedStream;
-use super::tars::{RemoteFile, in_parallel, peek};
+use super::tars::{RemoteFile, peek};
 use crate::cache::CachedIndex;
 use crate::config::LoaderConfig;
 use crate::error::{Context, Error, ErrorKind, Result};

@@ -114,7 +114,7 @@ impl ShardFile {
     }
 
     /// Opens a file like [`open`](Self::open) if the kernel has its name in memory; `None` if it would have to be looked up.
-    /// Where the kernel cannot distinguish them (before Linux 5.12, in sandboxes), every file is opened.
+    /// Kernels that cannot distinguish them (before Linux 5.12, in sandboxes) open every file.
     ///
     /// # Errors
     ///

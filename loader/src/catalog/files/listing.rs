@@ -1,10 +1,11 @@
 //! Listing of a remote folder, by several requests at a time: a page has a thousand objects at most, and only the answer for
 //! one has the start of the next. The folders of the first level are listed in parallel.
 
-use crate::error::{Error, Result};
+use crate::catalog::parallel::in_threads;
+use crate::error::Result;
 use crate::sources::files::FileList;
 use crate::store::Destination;
-use crate::sync::{Mutex, scope};
+use crate::sync::Mutex;
 
 /// Folders that are listed at the same time.
 const LISTINGS: usize = 32;
@@ -21,21 +22,7 @@ pub(super) fn list(remote: &Destination, progress: &(dyn Fn() + Sync)) -> Result
     let all = Mutex::new(FileList::default());
     let mut folders = Vec::new();
     pages(remote, "", false, &all, &mut |folder| folders.push(folder), progress)?;
-    let waiting = Mutex::new(folders.into_iter());
-    let work = || -> Result<()> {
-        loop {
-            let Some(folder) = waiting.lock().next() else { return Ok(()) };
-            let listed = pages(remote, &folder, true, &all, &mut |_| (), progress);
-            // After a failure the others stop at their next folder.
-            listed.inspect_err(|_| waiting.lock().by_ref().for_each(drop))?;
-        }
-    };
-    scope(|scope| {
-        let count = LISTINGS.min(waiting.lock().len());
-        let threads: Vec<_> = (0..count).map(|_| scope.spawn(work)).collect();
-        let panicked = |_| Err(Error::internal("a listing panicked"));
-        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(panicked))
-    })?;
+    in_threads(LISTINGS, &folders, |folder| pages(remote, folder, true, &all, &mut |_| (), progress))?;
     let mut all = all;
     Ok(std::mem::take(all.get_mut()))
 }

@@ -87,7 +87,7 @@ impl IndexOrigin for SampleFiles<'_> {
         set.index().context("remote", || name)
     }
 
-    fn identity<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    fn identity<'a>(&self, _: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         FileSet::identity(bytes).into()
     }
 }

@@ -96,7 +96,7 @@ impl IndexOrigin for TableFiles {
         shards::index(&kept)
     }
 
-    fn identity<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    fn identity<'a>(&self, _: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         // The index has been parsed before.
         Kept::parse(bytes, "").map_or(bytes.into(), |kept| kept.identity().into_bytes().into())
     }

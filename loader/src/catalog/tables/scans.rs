@@ -3,7 +3,8 @@
 use super::files::FoundFile;
 use super::kept::{KeptFile, Maker};
 use super::table::Table;
-use crate::catalog::tars::{RemoteFile, in_parallel};
+use crate::catalog::parallel::in_parallel;
+use crate::catalog::tars::RemoteFile;
 use crate::error::{Context, Result};
 use crate::format::ReadAt as _;
 use crate::format::ipc::batches;

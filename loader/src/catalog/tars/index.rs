@@ -2,9 +2,9 @@
 
 use super::kept::Kept;
 use super::known::{fields_of, known_counts, lengths};
-use super::parallel::in_parallel;
 use super::remote_file::{RemoteFile, peek};
 use crate::catalog::cache_folder::unfinished;
+use crate::catalog::parallel::in_parallel;
 use crate::clock::Clock;
 use crate::error::{Context, Error, Result};
 use crate::format::tar::{FieldCounts, count_fields};

@@ -1,8 +1,8 @@
 //! Samples of tars by the files that other programs have written next to them.
 
-use super::parallel::in_parallel;
 use super::remote_file::{RemoteFile, peek};
 use crate::catalog::fronts::peek_all;
+use crate::catalog::parallel::in_parallel;
 use crate::error::{ErrorKind, Result};
 use crate::format::tar::{FieldCounts, count_fields, first_fields, front_fields};
 use crate::sources::counts::{FILE_BYTES_MAX, Known, TarFormat, set_files, tar_files};

@@ -7,7 +7,6 @@
 mod index;
 mod kept;
 mod known;
-mod parallel;
 mod remote_file;
 
 use super::cache_folder::unfinished;
@@ -19,7 +18,6 @@ use crate::sources::Packing;
 use crate::store::Remote;
 pub use index::TarSet;
 pub(super) use known::lengths;
-pub(super) use parallel::in_parallel;
 pub(super) use remote_file::{RemoteFile, peek};
 use std::collections::HashMap;
 use std::path::PathBuf;

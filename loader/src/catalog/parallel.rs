@@ -7,7 +7,13 @@ use crate::sync::{Mutex, scope};
 const AT_ONCE: usize = 16;
 
 /// Calls `work` for each of `items` in several threads, and returns the results in their order.
-pub(in crate::catalog) fn in_parallel<I: Sync, T: Send>(
+pub(super) fn in_parallel<I: Sync, T: Send>(items: &[I], work: impl Fn(&I) -> Result<T> + Sync) -> Result<Vec<T>> {
+    in_threads(AT_ONCE, items, work)
+}
+
+/// As [`in_parallel`], in up to `threads` threads.
+pub(super) fn in_threads<I: Sync, T: Send>(
+    threads: usize,
     items: &[I],
     work: impl Fn(&I) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
@@ -22,7 +28,7 @@ pub(in crate::catalog) fn in_parallel<I: Sync, T: Send>(
         }
     };
     scope(|scope| {
-        let threads: Vec<_> = (0..AT_ONCE.min(items.len())).map(|_| scope.spawn(each)).collect();
+        let threads: Vec<_> = (0..threads.min(items.len())).map(|_| scope.spawn(each)).collect();
         let panicked = |_| Err(Error::internal("a request panicked"));
         threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(panicked))
     })?;
