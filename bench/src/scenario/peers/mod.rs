@@ -28,6 +28,9 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("peer_ffcv.py", include_str!("../../../scripts/peers/peer_ffcv.py")),
     ("peer_spdl.py", include_str!("../../../scripts/peers/peer_spdl.py")),
     ("peer_dali.py", include_str!("../../../scripts/peers/peer_dali.py")),
+    ("peer_dataio.py", include_str!("../../../scripts/peers/peer_dataio.py")),
+    ("peer_datago.py", include_str!("../../../scripts/peers/peer_datago.py")),
+    ("peer_lancedb.py", include_str!("../../../scripts/peers/peer_lancedb.py")),
     ("peer_datasets.py", include_str!("../../../scripts/peers/peer_datasets.py")),
     ("parquet_files.py", include_str!("../../../scripts/peers/parquet_files.py")),
     ("peer_forebay.py", include_str!("../../../scripts/peers/peer_forebay.py")),
@@ -94,6 +97,15 @@ const ENTRANTS: &[Entrant] = &[
                   the mapped data set",
         ..CROPS
     },
+    Entrant { id: "dataio", name: "dataio-rs (tar)", module: "dataio", form: "tar", ..CROPS },
+    Entrant {
+        id: "datago",
+        name: "datago (files)",
+        module: "datago",
+        form: "files",
+        differs: "datago has no random crop: it resizes whole pictures to the area of the crop, and a batch is a list of them",
+        ..CROPS
+    },
     Entrant { id: "spdl", name: "SPDL", module: "spdl", form: "files", ..CROPS },
     Entrant {
         id: "imagefolder",
@@ -104,6 +116,7 @@ const ENTRANTS: &[Entrant] = &[
         ..CROPS
     },
     Entrant { id: "litdata", name: "LitData", module: "litdata", form: "litdata", makes_form: true, ..CROPS },
+    Entrant { id: "lancedb", name: "LanceDB", module: "lancedb", form: "lancedb", makes_form: true, ..CROPS },
     Entrant {
         id: "datasets",
         name: "Hugging Face datasets",
@@ -299,7 +312,7 @@ fn measure(
         "kind": args.work(data), "cpus": cpus, "workers": cpus.len(), "batch": args.batch, "crop": args.crop,
         "length": data.length, "source": entrant.form, "files": data.form("files"), "tar": data.form("tar"),
         "mds": data.form("mds"), "mds-indexed": data.form("mds-indexed"), "litdata": data.form("litdata"),
-        "ffcv": data.form("ffcv"), "parquet": data.form("parquet"),
+        "ffcv": data.form("ffcv"), "parquet": data.form("parquet"), "lancedb": data.form("lancedb"),
     });
     let mut peer = start_somewhere(args, scripts, entrant, &config)?;
     versions.append(&mut peer.versions);
