@@ -16,6 +16,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 _runs = itertools.count()
 
 
+@pytest.fixture(autouse=True)
+def user_cache(tmp_path, monkeypatch):
+    """Folder for remotes without `local`, which are otherwise kept in the user's cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user cache"))
+    return tmp_path / "user cache"
+
+
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory):
     """Folder of raw shards with SAMPLES JPEGs in several shards."""
