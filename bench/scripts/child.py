@@ -51,7 +51,8 @@ def check(config, x):
     if config["kind"] == "images":
         s = config["crop"]
         assert shape[1:] in ((3, s, s), (s, s, 3)), f"a batch of shape {shape}"
-        assert str(x.dtype).endswith("uint8"), f"a batch of {x.dtype}"
+        dtype = "uint8" if config.get("recipe", "crop") == "crop" else "float32"
+        assert str(x.dtype).endswith(dtype), f"a batch of {x.dtype}"
     else:
         assert shape[1:] == (config["length"],), f"a batch of shape {shape}"
         assert str(x.dtype).rpartition(".")[2] in ("uint16", "int64"), f"a batch of {x.dtype}"
@@ -74,6 +75,8 @@ def main():
         module = importlib.import_module(f"peer_{peer}")
     except ImportError as e:
         return report("skip", reason=f"{type(e).__name__}: {e}")
+    if config.get("recipe", "crop") not in getattr(module, "RECIPES", (config.get("recipe", "crop"),)):
+        return report("skip", reason=f"it lacks operations of the recipe {config['recipe']}")
     try:
         report("ready", versions=module.versions())
         loader = None

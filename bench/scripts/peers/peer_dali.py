@@ -3,9 +3,11 @@
 import glob
 import os
 
+import recipes
 import torch
 from nvidia import dali
 from nvidia.dali import fn, pipeline_def, types
+from nvidia.dali.auto_aug import rand_augment, trivial_augment
 from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 
 
@@ -13,7 +15,49 @@ def versions():
     return {"dali": dali.__version__, "torch": torch.__version__}
 
 
-@pipeline_def
+def augmented(images, config):
+    """Returns the pictures after the operations of the recipe."""
+    recipe, side = config["recipe"], config["crop"]
+    if recipe == "resnet":
+        images = trivial_augment.trivial_augment_wide(images, shape=[side, side])
+    elif recipe == "deit":
+        numbers = {"n": recipes.RAND_AUGMENT["num_ops"], "m": recipes.RAND_AUGMENT["magnitude"]}
+        images = jittered(rand_augment.rand_augment(images, shape=[side, side], **numbers), *recipes.JITTER[recipe])
+    elif recipe == "simclr":
+        if fn.random.coin_flip(probability=recipes.JITTERED, dtype=types.BOOL):
+            images = jittered(images, *recipes.JITTER[recipe])
+        if fn.random.coin_flip(probability=recipes.GREY, dtype=types.BOOL):
+            images = fn.saturation(images, saturation=0.0)
+        if fn.random.coin_flip(probability=recipes.BLURRED, dtype=types.BOOL):
+            sigma = fn.random.uniform(range=recipes.BLUR_SIGMA)
+            images = fn.gaussian_blur(images, window_size=recipes.BLUR_SIDE, sigma=sigma)
+    return images
+
+
+def jittered(images, brightness, contrast, saturation, hue):
+    def around(amount):
+        return fn.random.uniform(range=[1 - amount, 1 + amount])
+
+    degrees = {"hue": fn.random.uniform(range=[-360 * hue, 360 * hue])} if hue else {}
+    factors = {"brightness": around(brightness), "contrast": around(contrast), "saturation": around(saturation)}
+    return fn.color_twist(images, **factors, **degrees)
+
+
+def normalised(images, config):
+    mean, std = [255 * each for each in recipes.MEAN], [255 * each for each in recipes.STD]
+    images = fn.crop_mirror_normalize(images, dtype=types.FLOAT, output_layout="CHW", mean=mean, std=std)
+    if config["recipe"] not in recipes.ERASED:
+        return images
+    is_erased = fn.random.coin_flip(probability=recipes.ERASED[config["recipe"]], dtype=types.BOOL)
+    if is_erased:
+        # Squares of 2 to 33 % of the area, as RandomErasing has on the average of its ratios.
+        side = config["crop"] * fn.random.uniform(range=[0.14, 0.57])
+        anchor = fn.random.uniform(range=[0.0, 0.43], shape=[2]) * config["crop"]
+        images = fn.erase(images, anchor=anchor, shape=fn.stack(side, side), axis_names="HW", fill_value=0)
+    return images
+
+
+@pipeline_def(enable_conditionals=True)
 def crops(config):
     if config["source"] == "tar":
         encoded, label = fn.readers.webdataset(
@@ -35,6 +79,8 @@ def crops(config):
     )
     images = fn.resize(images, size=[config["crop"], config["crop"]], interp_type=types.INTERP_LINEAR)
     images = fn.flip(images, horizontal=fn.random.coin_flip(probability=0.5))
+    if config["recipe"] != "crop":
+        images = normalised(augmented(images, config), config)
     return (images, label) if config["source"] == "files" else (images,)
 
 

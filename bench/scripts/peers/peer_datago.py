@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from datago import DatagoClient
 
+RECIPES = ("crop",)
+
 
 def versions():
     return {"datago": importlib.metadata.version("datago"), "torch": torch.__version__}

@@ -16,7 +16,7 @@ def versions():
 
 def build(config):
     files = sorted(glob.glob(os.path.join(config["parquet"], "*.parquet")))
-    transform = torchpeer.crop_and_flip(config)
+    transform = torchpeer.transform(config)
 
     def sample(row):
         content = row["image"]["bytes"]

@@ -29,6 +29,8 @@ except ImportError as e:
 
 PAGE_BYTES_MIN = 8 << 20  # what DatasetWriter takes by default
 
+RECIPES = ("crop",)
+
 
 def versions():
     ours = {"ffcv": importlib.metadata.version("ffcv"), "numba": numba.__version__}

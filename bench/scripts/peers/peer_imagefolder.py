@@ -16,7 +16,7 @@ def read(path):
 
 def build(config):
     more = {"loader": read} if config["kind"] == "bytes" else {}
-    dataset = ImageFolder(config["files"], torchpeer.crop_and_flip(config), **more)
+    dataset = ImageFolder(config["files"], torchpeer.transform(config), **more)
     return torchpeer.loader(dataset, config, shuffle=True)
 
 

@@ -34,7 +34,7 @@ class Epochs:
     def __init__(self, config):
         self.config, self.epoch = config, 0
         self.table = lancedb.connect(config["lancedb"]).open_table("train")
-        self.rows = Rows(torchpeer.crop_and_flip(config))
+        self.rows = Rows(torchpeer.transform(config))
 
     def __iter__(self):
         workers = self.config["workers"]

@@ -28,7 +28,7 @@ class Images(StreamingDataset):
 
 
 def build(config):
-    dataset = Images(torchpeer.crop_and_flip(config), input_dir=config["litdata"], shuffle=True)
+    dataset = Images(torchpeer.transform(config), input_dir=config["litdata"], shuffle=True)
     return torchpeer.loader(dataset, config, cls=StreamingDataLoader)
 
 

@@ -14,6 +14,8 @@ try:
 except RuntimeError as e:
     raise ImportError("SPDL needs FFmpeg's shared libraries (apt-get install ffmpeg)") from e
 
+RECIPES = ("crop",)
+
 
 def versions():
     return {"spdl": importlib.metadata.version("spdl"), "torch": torch.__version__}

@@ -34,7 +34,7 @@ def versions():
 def build(config):
     common = {"local": config["mds"], "remote": None, "shuffle": True, "batch_size": config["batch"]}
     if config["kind"] != "tokens":
-        dataset = Images(torchpeer.crop_and_flip(config), **common)
+        dataset = Images(torchpeer.transform(config), **common)
     else:
         dataset = Tokens(**common)
     if config["kind"] == "bytes":

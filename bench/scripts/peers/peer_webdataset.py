@@ -13,7 +13,7 @@ def versions():
 
 def build(config):
     shards = sorted(glob.glob(os.path.join(config["tar"], "*.tar")))
-    transform = torchpeer.crop_and_flip(config)
+    transform = torchpeer.transform(config)
     dataset = wds.WebDataset(shards, shardshuffle=len(shards), workersplitter=wds.split_by_worker).shuffle(1000)
     if transform is None:
         dataset = dataset.to_tuple("jpg", "cls").map_tuple(None, int)

@@ -1,22 +1,13 @@
 """Transform and DataLoader of the peers that run in torch's DataLoader."""
 
+import recipes
 import torch
 from torch.utils.data import DataLoader
 
 
-def crop_and_flip(config):
-    """torchvision's random resized crop and flip on a PIL image, as a uint8 tensor (channels first); None for bytes."""
-    if config["kind"] == "bytes":
-        return None
-    from torchvision import transforms
-
-    return transforms.Compose(
-        [
-            transforms.RandomResizedCrop(config["crop"]),
-            transforms.RandomHorizontalFlip(),
-            transforms.PILToTensor(),
-        ]
-    )
+def transform(config):
+    """torchvision's operations on a PIL image, as a tensor (channels first); None for bytes."""
+    return None if config["kind"] == "bytes" else recipes.torchvision_transform(config)
 
 
 def loader(dataset, config, cls=DataLoader, **more):

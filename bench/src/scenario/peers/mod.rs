@@ -5,6 +5,8 @@
 //! after it measure the rates. The CPU set is the process's affinity; loaders use one worker or thread per CPU in
 //! it. The table includes the load of other processes on those CPUs, because it spoils a run.
 
+mod entrants;
+
 use super::child::{self, Epoch, First, Peer, Watch};
 use crate::folder::make_whole;
 use crate::machine::{busy_seconds, cpus_allowed};
@@ -12,16 +14,18 @@ use crate::python::Scripts;
 use crate::report::{Better, Column, Report, Row, Skipped, median};
 use crate::synth::{DataSet, Kind, read_through};
 use clap::Args;
+use entrants::{ENTRANTS, Entrant, Recipe, Work};
 use forebay_loader::{Error, ErrorKind, Result};
-use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const SCRIPTS: &[(&str, &str)] = &[
     child::SCRIPT,
+    ("recipes.py", include_str!("../../../scripts/peers/recipes.py")),
     ("torchpeer.py", include_str!("../../../scripts/peers/torchpeer.py")),
     ("peer_imagefolder.py", include_str!("../../../scripts/peers/peer_imagefolder.py")),
+    ("peer_albumentations.py", include_str!("../../../scripts/peers/peer_albumentations.py")),
     ("peer_webdataset.py", include_str!("../../../scripts/peers/peer_webdataset.py")),
     ("peer_streaming.py", include_str!("../../../scripts/peers/peer_streaming.py")),
     ("peer_litdata.py", include_str!("../../../scripts/peers/peer_litdata.py")),
@@ -36,119 +40,6 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("peer_forebay.py", include_str!("../../../scripts/peers/peer_forebay.py")),
 ];
 
-/// Loader that can be measured.
-struct Entrant {
-    /// Name on the command line.
-    id: &'static str,
-    /// Name in the table.
-    name: &'static str,
-    /// Module: `peer_<module>.py`.
-    module: &'static str,
-    /// Form of the data set that it reads: a folder.
-    form: &'static str,
-    /// True if its module makes that form from `files` on first use. Otherwise `synth` makes it.
-    makes_form: bool,
-    /// Kinds of work besides crops.
-    also: &'static [Work],
-    /// Difference of its work from the others', as a sentence; empty for none.
-    differs: &'static str,
-}
-
-/// Defaults: a loader of crops.
-const CROPS: Entrant = Entrant { id: "", name: "", module: "", form: "", makes_form: false, also: &[], differs: "" };
-
-const ENTRANTS: &[Entrant] = &[
-    Entrant {
-        id: "forebay",
-        name: "forebay",
-        module: "forebay",
-        form: "mds",
-        also: &[Work::Bytes, Work::Tokens],
-        ..CROPS
-    },
-    Entrant { id: "forebay-indexed", name: "forebay (row index)", module: "forebay", form: "mds-indexed", ..CROPS },
-    Entrant { id: "forebay-tar", name: "forebay (tar)", module: "forebay", form: "tar", also: &[Work::Bytes], ..CROPS },
-    Entrant {
-        id: "forebay-folder",
-        name: "forebay (folder)",
-        module: "forebay",
-        form: "files",
-        also: &[Work::Bytes],
-        ..CROPS
-    },
-    Entrant {
-        id: "forebay-parquet",
-        name: "forebay (Parquet)",
-        module: "forebay",
-        form: "parquet",
-        makes_form: true,
-        also: &[Work::Bytes],
-        ..CROPS
-    },
-    Entrant { id: "dali-files", name: "DALI (files)", module: "dali", form: "files", ..CROPS },
-    Entrant { id: "dali-tar", name: "DALI (tar)", module: "dali", form: "tar", ..CROPS },
-    Entrant {
-        id: "ffcv",
-        name: "FFCV",
-        module: "ffcv",
-        form: "ffcv",
-        makes_form: true,
-        differs: "FFCV resizes with OpenCV's INTER_AREA, its first batch waits for numba's compiler, and its memory includes \
-                  the mapped data set",
-        ..CROPS
-    },
-    Entrant { id: "dataio", name: "dataio-rs (tar)", module: "dataio", form: "tar", ..CROPS },
-    Entrant {
-        id: "datago",
-        name: "datago (files)",
-        module: "datago",
-        form: "files",
-        differs: "datago has no random crop: it resizes whole pictures to the area of the crop, and a batch is a list of them",
-        ..CROPS
-    },
-    Entrant { id: "spdl", name: "SPDL", module: "spdl", form: "files", ..CROPS },
-    Entrant {
-        id: "imagefolder",
-        name: "ImageFolder",
-        module: "imagefolder",
-        form: "files",
-        also: &[Work::Bytes],
-        ..CROPS
-    },
-    Entrant { id: "litdata", name: "LitData", module: "litdata", form: "litdata", makes_form: true, ..CROPS },
-    Entrant { id: "lancedb", name: "LanceDB", module: "lancedb", form: "lancedb", makes_form: true, ..CROPS },
-    Entrant {
-        id: "datasets",
-        name: "Hugging Face datasets",
-        module: "datasets",
-        form: "parquet",
-        makes_form: true,
-        also: &[Work::Bytes],
-        ..CROPS
-    },
-    Entrant { id: "webdataset", name: "WebDataset", module: "webdataset", form: "tar", also: &[Work::Bytes], ..CROPS },
-    Entrant {
-        id: "streaming",
-        name: "MosaicML streaming",
-        module: "streaming",
-        form: "mds",
-        also: &[Work::Bytes, Work::Tokens],
-        ..CROPS
-    },
-];
-
-/// Work of the loaders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Work {
-    /// Decode JPEGs, crop, flip.
-    Images,
-    /// Deliver JPEG files as stored.
-    Bytes,
-    /// Deliver arrays as stored.
-    Tokens,
-}
-
 /// Arguments of `peers`.
 #[derive(Debug, Args)]
 pub(crate) struct PeersArgs {
@@ -161,6 +52,9 @@ pub(crate) struct PeersArgs {
     /// Deliver the JPEG files as they are, neither decoded nor cropped
     #[arg(long)]
     undecoded: bool,
+    /// Operations on each picture
+    #[arg(long, value_enum, default_value = "crop")]
+    recipe: Recipe,
     /// Loaders, in this order [default: all that read such data]
     #[arg(long, value_name = "ID,...", value_delimiter = ',', value_parser = ENTRANTS.iter().map(|e| e.id).collect::<Vec<_>>())]
     only: Vec<String>,
@@ -273,7 +167,8 @@ fn title(args: &PeersArgs, data: &DataSet) -> String {
         Work::Images => {
             let crop = args.crop;
             format!(
-                "{samples} JPEGs of {kb:.0} kB, random-resized-crop {crop} + flip, uint8, batches of {batch}, cached"
+                "{samples} JPEGs of {kb:.0} kB, random-resized-crop {crop} + flip, {}, batches of {batch}, cached",
+                args.recipe.description()
             )
         }
         Work::Tokens => {
@@ -309,7 +204,7 @@ fn measure(
     versions: &mut BTreeMap<String, String>,
 ) -> Result<()> {
     let config = json!({
-        "kind": args.work(data), "cpus": cpus, "workers": cpus.len(), "batch": args.batch, "crop": args.crop,
+        "kind": args.work(data), "recipe": args.recipe, "cpus": cpus, "workers": cpus.len(), "batch": args.batch, "crop": args.crop,
         "length": data.length, "source": entrant.form, "files": data.form("files"), "tar": data.form("tar"),
         "mds": data.form("mds"), "mds-indexed": data.form("mds-indexed"), "litdata": data.form("litdata"),
         "ffcv": data.form("ffcv"), "parquet": data.form("parquet"), "lancedb": data.form("lancedb"),
