@@ -12,6 +12,8 @@
 //!   absent                    default                                                                     -> row
 //! ```
 //!
+//! [`picture_ops`] has further operations on the pixels of a picture, as functions of slices.
+//!
 //! Everything here is pure: the result is a function of the bytes, the plan and the [`DrawKey`]. A decoder owns its
 //! memory and its libraries' state, and keeps both from sample to sample. Bytes are not trusted: any damage ends in an
 //! [`Error`](crate::Error) that describes it, and memory is bounded by
@@ -49,6 +51,7 @@ mod kernel;
 pub mod normalise;
 pub mod numeric;
 mod orientation;
+pub mod picture_ops;
 mod pil;
 pub mod pixels;
 mod plan;

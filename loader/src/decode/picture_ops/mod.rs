@@ -1,0 +1,78 @@
+//! Operations on decoded pictures, as torchvision's transforms do them to a PIL image.
+//!
+//! ```text
+//! points     look-up tables: brightness, contrast, posterize, solarize, invert, equalize, autocontrast; a run is one pass
+//! colour     saturation, grayscale, hue
+//! blur       Gaussian blurs, torchvision's and Pillow's
+//! sharpness  a blend with a smoothed copy
+//! warp       affine and perspective transforms, rotation; matrices has their parameters
+//! borders    flips, borders, cuts, erased boxes
+//! kernel     inner loops, each compiled for the vectors that a machine may have; all give the same bits
+//! ```
+//!
+//! A picture is a slice of [`Shape::bytes`] bytes: rows without gaps, the channels of a pixel next to each other.
+//! Parameters are those of the Python functions, already drawn. Results are Pillow's own, which rounds differently from
+//! operation to operation: a single precision product in a blend, a truncation there, a division by 13 elsewhere. Each
+//! file names its source in Pillow or torchvision. No operation fails, and none allocates once its [`Scratch`] has the
+//! size of the pictures.
+
+mod blur;
+mod borders;
+mod colour;
+mod kernel;
+mod matrices;
+mod points;
+mod sharpness;
+mod warp;
+
+pub use blur::{box_gaussian_blur, gaussian_blur};
+pub use borders::{Padding, Sides, crop, erase, flip_horizontal, flip_vertical, pad};
+pub use colour::{grayscale, hue, saturation};
+pub use matrices::{Rotation, affine_matrix, perspective_coefficients};
+pub use points::{Histogram, PointOp, Tables, points};
+pub use sharpness::sharpness;
+pub use warp::{Sampling, affine, perspective, rotate};
+
+/// Size of a picture and its number of channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Columns, at least 1.
+    pub width: usize,
+    /// Rows, at least 1.
+    pub height: usize,
+    /// Bytes of a pixel: 1 (grey) or 3 (red, green, blue).
+    pub channels: usize,
+}
+
+impl Shape {
+    /// Returns the shape of a picture of `width` by `height` pixels.
+    pub fn new(width: usize, height: usize, channels: usize) -> Self {
+        debug_assert!(channels == 1 || channels == 3, "grey or colours");
+        Self { width, height, channels }
+    }
+
+    /// Bytes of a row.
+    pub fn row_bytes(self) -> usize {
+        self.width * self.channels
+    }
+
+    /// Bytes of the picture.
+    pub fn bytes(self) -> usize {
+        self.row_bytes() * self.height
+    }
+}
+
+/// Memory of one thread for operations that need more than the picture. It grows to the largest picture.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    bytes: Vec<u8>,
+    floats: Vec<f32>,
+    sums: Vec<u32>,
+    /// Weights of a convolution along x and along y.
+    weights: [Vec<f32>; 2],
+    /// Starts of the rows that a convolution adds up.
+    starts: Vec<usize>,
+}
+
+#[cfg(test)]
+mod tests;
