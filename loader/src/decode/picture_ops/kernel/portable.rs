@@ -5,8 +5,9 @@
 
 pub(super) use super::samples::{bicubic_row, bilinear_row, fixed_row, nearest_row};
 
-/// Pixels of a block: a row of each channel's bytes, from which vectors are made.
-const BLOCK: usize = 64;
+/// Pixels of a block, whose channels are split into rows of bytes: so many that a vector is not read while the smaller
+/// stores that it is made of are in flight.
+const BLOCK: usize = 512;
 
 /// Truncates a value from 0 to 255. Others are clipped; not-a-number is 0.
 #[inline(always)]
@@ -50,6 +51,24 @@ fn luma([r, g, b]: [u8; 3]) -> u8 {
     ((19_595 * u32::from(r) + 38_470 * u32::from(g) + 7_471 * u32::from(b) + 0x8000) >> 16) as u8
 }
 
+/// Runs `change` on a row of bytes for each channel, with all blocks of pixels one after the other.
+#[inline(always)]
+fn each_block(pixels: &mut [u8], change: impl Fn([&mut [u8]; 3])) {
+    let mut planes = [[0; BLOCK]; 3];
+    for block in pixels.chunks_mut(3 * BLOCK) {
+        let pixels = block.as_chunks_mut::<3>().0;
+        let len = pixels.len();
+        let [r, g, b] = planes.each_mut().map(|plane| &mut plane[..len]);
+        for (((r, g), b), pixel) in r.iter_mut().zip(&mut *g).zip(&mut *b).zip(&*pixels) {
+            [*r, *g, *b] = *pixel;
+        }
+        change([&mut *r, &mut *g, &mut *b]);
+        for (((r, g), b), pixel) in r.iter().zip(g).zip(b).zip(pixels) {
+            *pixel = [*r, *g, *b];
+        }
+    }
+}
+
 #[inline(always)]
 pub(super) fn luma_sum(pixels: &[u8]) -> u64 {
     // The sum of a block fits 32 bits.
@@ -59,62 +78,31 @@ pub(super) fn luma_sum(pixels: &[u8]) -> u64 {
 
 #[inline(always)]
 pub(super) fn grayscale(pixels: &mut [u8]) {
-    pixels.as_chunks_mut::<3>().0.iter_mut().for_each(|pixel| *pixel = [luma(*pixel); 3]);
+    each_block(pixels, |[r, g, b]| {
+        for ((r, g), b) in r.iter_mut().zip(g).zip(b) {
+            let luma = luma([*r, *g, *b]);
+            (*r, *g, *b) = (luma, luma, luma);
+        }
+    });
 }
 
 #[inline(always)]
 pub(super) fn saturate(pixels: &mut [u8], factor: f32) {
-    for pixel in pixels.as_chunks_mut::<3>().0 {
-        let luma = luma(*pixel);
-        *pixel = pixel.map(|value| blended(luma, value, factor));
-    }
-}
-
-/// The three channels of some pixels.
-struct Planes([[u8; BLOCK]; 3]);
-
-impl Planes {
-    #[inline(always)]
-    fn read(pixels: &[u8; 3 * BLOCK]) -> Self {
-        let mut planes = [[0; BLOCK]; 3];
-        let [r, g, b] = &mut planes;
-        for (((r, g), b), pixel) in r.iter_mut().zip(g).zip(b).zip(pixels.as_chunks::<3>().0) {
-            [*r, *g, *b] = *pixel;
+    each_block(pixels, |[r, g, b]| {
+        for ((r, g), b) in r.iter_mut().zip(g).zip(b) {
+            let luma = luma([*r, *g, *b]);
+            [*r, *g, *b] = [*r, *g, *b].map(|value| blended(luma, value, factor));
         }
-        Self(planes)
-    }
-
-    #[inline(always)]
-    fn write(&self, pixels: &mut [u8; 3 * BLOCK]) {
-        let [r, g, b] = &self.0;
-        for (((r, g), b), pixel) in r.iter().zip(g).zip(b).zip(pixels.as_chunks_mut::<3>().0) {
-            *pixel = [*r, *g, *b];
-        }
-    }
+    });
 }
 
 #[inline(always)]
 pub(super) fn turn_hue(pixels: &mut [u8], shift: u8) {
-    let (blocks, rest) = pixels.as_chunks_mut::<{ 3 * BLOCK }>();
-    for block in blocks {
-        turn_block(block, shift);
-    }
-    if !rest.is_empty() {
-        let mut block = [0; 3 * BLOCK];
-        block[..rest.len()].copy_from_slice(rest);
-        turn_block(&mut block, shift);
-        rest.copy_from_slice(&block[..rest.len()]);
-    }
-}
-
-#[inline(always)]
-fn turn_block(pixels: &mut [u8; 3 * BLOCK], shift: u8) {
-    let mut planes = Planes::read(pixels);
-    let [reds, greens, blues] = &mut planes.0;
-    for ((r, g), b) in reds.iter_mut().zip(greens).zip(blues) {
-        [*r, *g, *b] = turned([*r, *g, *b], shift);
-    }
-    planes.write(pixels);
+    each_block(pixels, |[r, g, b]| {
+        for ((r, g), b) in r.iter_mut().zip(g).zip(b) {
+            [*r, *g, *b] = turned([*r, *g, *b], shift);
+        }
+    });
 }
 
 /// Largest whole number up to a value from 0 to 255, in floating point.
@@ -251,7 +239,8 @@ pub(super) fn convolve_rows(values: &[f32], starts: &[usize], weights: &[f32], o
                 *sum += (before + after) * weight;
             }
         }
-        out.iter_mut().zip(sums).for_each(|(out, sum)| *out = nearest(sum));
+        let bytes = sums.map(nearest);
+        out.copy_from_slice(&bytes[..out.len()]);
     }
 }
 
@@ -289,17 +278,21 @@ pub(super) fn box_row(source: &[u8], filter: &BoxFilter, channels: usize, out: &
         for tap in 1..=taps {
             sums.iter_mut().zip(at(tap)).for_each(|(sum, value)| *sum += u16::from(*value));
         }
-        for (((out, sum), before), after) in out.iter_mut().zip(sums).zip(at(0)).zip(at(taps + 1)) {
-            *out = filter.apply(u32::from(sum), u32::from(*before) + u32::from(*after));
+        let mut bytes = [0; SUMS];
+        for (((byte, sum), before), after) in bytes.iter_mut().zip(sums).zip(at(0)).zip(at(taps + 1)) {
+            *byte = filter.apply(u32::from(sum), u32::from(*before) + u32::from(*after));
         }
+        out.copy_from_slice(&bytes[..out.len()]);
     }
 }
 
 #[inline(always)]
 pub(super) fn box_rows([before, last, after]: [&[u8]; 3], filter: &BoxFilter, sums: &mut [u32], out: &mut [u8]) {
-    let rows = before.iter().zip(last).zip(after);
-    for ((((before, last), after), sum), out) in rows.zip(sums).zip(out) {
-        *sum = *sum + u32::from(*last) - u32::from(*before);
-        *out = filter.apply(*sum, u32::from(*before) + u32::from(*after));
+    let len = out.len();
+    let (before, last, after, sums) = (&before[..len], &last[..len], &after[..len], &mut sums[..len]);
+    for i in 0..len {
+        let sum = sums[i] + u32::from(last[i]) - u32::from(before[i]);
+        sums[i] = sum;
+        out[i] = filter.apply(sum, u32::from(before[i]) + u32::from(after[i]));
     }
 }

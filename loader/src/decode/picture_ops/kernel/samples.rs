@@ -85,7 +85,7 @@ impl Places {
 
 /// Writes the pixels of a block, given by channels.
 #[inline(always)]
-fn write(planes: &[[u8; BLOCK]; 3], is_inside: &[bool; BLOCK], channels: usize, fill: [u8; 3], out: &mut [u8]) {
+fn write<const CHANNELS: usize>(planes: &[[u8; BLOCK]; 3], is_inside: &[bool; BLOCK], fill: [u8; 3], out: &mut [u8]) {
     let mut planes = *planes;
     for (plane, fill) in planes.iter_mut().zip(fill) {
         for (value, is_inside) in plane.iter_mut().zip(is_inside) {
@@ -93,7 +93,7 @@ fn write(planes: &[[u8; BLOCK]; 3], is_inside: &[bool; BLOCK], channels: usize, 
         }
     }
     let [r, g, b] = &planes;
-    if channels == 1 {
+    if CHANNELS == 1 {
         out.copy_from_slice(&r[..out.len()]);
     } else {
         for (((pixel, r), g), b) in out.as_chunks_mut::<3>().0.iter_mut().zip(r).zip(g).zip(b) {
@@ -114,9 +114,17 @@ fn bytes<const N: usize>(source: &[u8], at: usize) -> [u8; N] {
 
 #[inline(always)]
 pub(super) fn bilinear_row(source: &[u8], shape: Shape, map: &Map, y: usize, fill: [u8; 3], out: &mut [u8]) {
-    let Shape { width, height, channels } = shape;
+    match shape.channels {
+        1 => bilinear::<1>(source, shape, map, y, fill, out),
+        _ => bilinear::<3>(source, shape, map, y, fill, out),
+    }
+}
+
+#[inline(always)]
+fn bilinear<const CHANNELS: usize>(source: &[u8], shape: Shape, map: &Map, y: usize, fill: [u8; 3], out: &mut [u8]) {
+    let Shape { width, height, .. } = shape;
     let (right, bottom, row_bytes) = (width as i32 - 1, height as i32 - 1, shape.row_bytes() as u32);
-    for (block, out) in out.chunks_mut(BLOCK * channels).enumerate() {
+    for (block, out) in out.chunks_mut(BLOCK * CHANNELS).enumerate() {
         let mut places = Places::new(shape, map, block * BLOCK, y);
         let mut starts = [[0_u32; BLOCK]; 2];
         for i in 0..BLOCK {
@@ -125,7 +133,7 @@ pub(super) fn bilinear_row(source: &[u8], shape: Shape, map: &Map, y: usize, fil
             let is_between = (places.y[i] >= 0) & (places.y[i] < bottom);
             places.dx[i] = if (places.x[i] >= 0) & (places.x[i] < right) { places.dx[i] } else { 0.0 };
             places.dy[i] = if is_between { places.dy[i] } else { 0.0 };
-            let start = y as u32 * row_bytes + x as u32 * channels as u32;
+            let start = y as u32 * row_bytes + x as u32 * CHANNELS as u32;
             starts[0][i] = start;
             starts[1][i] = start + if is_between { row_bytes } else { 0 };
         }
@@ -135,11 +143,11 @@ pub(super) fn bilinear_row(source: &[u8], shape: Shape, map: &Map, y: usize, fil
             for row in 0..2 {
                 let pixels = u64::from_le_bytes(bytes(source, starts[row][i] as usize));
                 corners[2 * row][i] = pixels as u32;
-                corners[2 * row + 1][i] = (pixels >> (8 * channels)) as u32;
+                corners[2 * row + 1][i] = (pixels >> (8 * CHANNELS)) as u32;
             }
         }
         let mut planes = [[0; BLOCK]; 3];
-        for (channel, plane) in planes.iter_mut().enumerate().take(channels) {
+        for (channel, plane) in planes.iter_mut().enumerate().take(CHANNELS) {
             for i in 0..BLOCK {
                 let [a, b, c, d] = [0, 1, 2, 3].map(|j| ((corners[j][i] >> (8 * channel)) & 255) as i32);
                 let above = f64::from(a) + f64::from(b - a) * places.dx[i];
@@ -150,7 +158,7 @@ pub(super) fn bilinear_row(source: &[u8], shape: Shape, map: &Map, y: usize, fil
                 plane[i] = value as u8;
             }
         }
-        write(&planes, &places.is_inside, channels, fill, out);
+        write::<CHANNELS>(&planes, &places.is_inside, fill, out);
     }
 }
 
@@ -165,9 +173,17 @@ fn cubic([a, b, c, d]: [f64; 4], distance: f64) -> f64 {
 
 #[inline(always)]
 pub(super) fn bicubic_row(source: &[u8], shape: Shape, map: &Map, y: usize, fill: [u8; 3], out: &mut [u8]) {
-    let Shape { width, height, channels } = shape;
+    match shape.channels {
+        1 => bicubic::<1>(source, shape, map, y, fill, out),
+        _ => bicubic::<3>(source, shape, map, y, fill, out),
+    }
+}
+
+#[inline(always)]
+fn bicubic<const CHANNELS: usize>(source: &[u8], shape: Shape, map: &Map, y: usize, fill: [u8; 3], out: &mut [u8]) {
+    let Shape { width, height, .. } = shape;
     let (right, bottom, row_bytes) = (width as i32 - 1, height as i32 - 1, shape.row_bytes());
-    for (block, out) in out.chunks_mut(BLOCK * channels).enumerate() {
+    for (block, out) in out.chunks_mut(BLOCK * CHANNELS).enumerate() {
         let places = Places::new(shape, map, block * BLOCK, y);
         let mut pixels = [[[0_u32; BLOCK]; 4]; 4];
         for i in 0..BLOCK {
@@ -175,26 +191,30 @@ pub(super) fn bicubic_row(source: &[u8], shape: Shape, map: &Map, y: usize, fill
             for row in 0..4 {
                 let start = (y + row as i32).clamp(0, bottom) as usize * row_bytes;
                 if x >= 0 && x + 3 <= right {
-                    let taps = u128::from_le_bytes(bytes(source, start + x as usize * channels));
+                    let taps = u128::from_le_bytes(bytes(source, start + x as usize * CHANNELS));
                     for tap in 0..4 {
-                        pixels[row][tap][i] = (taps >> (8 * channels * tap)) as u32;
+                        pixels[row][tap][i] = (taps >> (8 * CHANNELS * tap)) as u32;
                     }
                 } else {
                     for tap in 0..4 {
                         let x = (x + tap as i32).clamp(0, right) as usize;
-                        pixels[row][tap][i] = u32::from_le_bytes(bytes(source, start + x * channels));
+                        pixels[row][tap][i] = u32::from_le_bytes(bytes(source, start + x * CHANNELS));
                     }
                 }
             }
         }
         let mut planes = [[0; BLOCK]; 3];
-        for (channel, plane) in planes.iter_mut().enumerate().take(channels) {
+        for (channel, plane) in planes.iter_mut().enumerate().take(CHANNELS) {
+            // Along x, then along y.
+            let mut sums = [[0.0; BLOCK]; 4];
+            for (sums, [a, b, c, d]) in sums.iter_mut().zip(&pixels) {
+                for i in 0..BLOCK {
+                    let value = |pixels: &[u32; BLOCK]| f64::from(((pixels[i] >> (8 * channel)) & 255) as i32);
+                    sums[i] = cubic([value(a), value(b), value(c), value(d)], places.dx[i]);
+                }
+            }
             for i in 0..BLOCK {
-                let rows = [0, 1, 2, 3].map(|row| {
-                    let taps = [0, 1, 2, 3].map(|tap| ((pixels[row][tap][i] >> (8 * channel)) & 255) as i32);
-                    cubic(taps.map(f64::from), places.dx[i])
-                });
-                let value = cubic(rows, places.dy[i]);
+                let value = cubic([sums[0][i], sums[1][i], sums[2][i], sums[3][i]], places.dy[i]);
                 let value = if value > 0.0 { value } else { 0.0 };
                 let value = if value < 255.0 { value } else { 255.0 };
                 // SAFETY: the value is from 0 to 255.
@@ -202,7 +222,7 @@ pub(super) fn bicubic_row(source: &[u8], shape: Shape, map: &Map, y: usize, fill
                 plane[i] = value as u8;
             }
         }
-        write(&planes, &places.is_inside, channels, fill, out);
+        write::<CHANNELS>(&planes, &places.is_inside, fill, out);
     }
 }
 
@@ -212,9 +232,16 @@ pub(super) fn nearest_row(source: &[u8], shape: Shape, map: &Map, y: usize, fill
     let (right, bottom) = (width as f64, height as f64);
     for (block, out) in out.chunks_mut(BLOCK * channels).enumerate() {
         let [xs, ys] = map.places(block * BLOCK, y);
-        for ((x, y), pixel) in xs.iter().zip(ys).zip(out.chunks_exact_mut(channels)) {
-            let is_inside = *x >= 0.0 && *x < right && y >= 0.0 && y < bottom;
-            let from = if is_inside { &source[(y as usize * width + *x as usize) * channels..] } else { &fill[..] };
+        // The number of the pixel, or the one after the last.
+        let mut numbers = [(width * height) as u32; BLOCK];
+        for i in 0..BLOCK {
+            let is_inside = (xs[i] >= 0.0) & (xs[i] < right) & (ys[i] >= 0.0) & (ys[i] < bottom);
+            let (x, y) = if is_inside { (xs[i], ys[i]) } else { (0.0, 0.0) };
+            let number = floor(y) as u32 * width as u32 + floor(x) as u32;
+            numbers[i] = if is_inside { number } else { numbers[i] };
+        }
+        for (number, pixel) in numbers.iter().zip(out.chunks_exact_mut(channels)) {
+            let from = source.get(*number as usize * channels..).filter(|rest| !rest.is_empty()).unwrap_or(&fill);
             pixel.copy_from_slice(&from[..channels]);
         }
     }
