@@ -1,11 +1,15 @@
 //! Compilation of the user's fields to a [`FieldPlan`]. Everything is checked here, before any thread starts: the operations
-//! of pictures in `ops`, the values of JSON documents in `json`.
+//! of pictures in `ops`, the values of JSON documents in `json`. `drawn` describes what a field does to one sample.
 
+mod drawn;
 mod json;
 mod ops;
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
+use super::augment::{Augment, Grayscale, Operation};
 use super::default::{default_row, type_of};
 use super::draw::FieldDraws;
 use super::field::{FieldSpec, Op};
@@ -19,6 +23,7 @@ use super::ragged::elements;
 use crate::error::{Context, Error, Result};
 use crate::format::Column;
 use crate::format::encoding::{DType, Encoding};
+pub use drawn::drawn;
 use json::json_value;
 use ops::{CheckedOps, MeanAndStd};
 
@@ -223,8 +228,13 @@ impl FieldPlan {
     ) -> Result<(usize, Work, DType, RowShape)> {
         let CheckedOps { size, normalise, is_grey } = CheckedOps::new(ops)?;
         let writer = writer(normalise)?;
-        if is_grey && content == Content::Labels {
-            return Err(Error::config("a Mask holds labels: Grayscale would change them"));
+        if content == Content::Labels {
+            check_labels(ops)?;
+        }
+        for op in ops {
+            if let Op::RandomErasing(erasing) = op {
+                erasing.check(writer.dtype().is_float())?;
+            }
         }
         let (index, column) = self.find_column(column)?;
         use Encoding::{Bytes, Custom, Jpeg, JpegArray, JpegList, Pil, PilList, Png, PngList};
@@ -247,7 +257,8 @@ impl FieldPlan {
             ));
         }
         let shape = size.map_or(RowShape::RaggedArray, |size| RowShape::Fixed(writer.shape(size)));
-        let (dtype, encoding, ops) = (writer.dtype(), column.encoding.clone(), ops.to_vec());
+        let (dtype, encoding) = (writer.dtype(), column.encoding.clone());
+        let (ops, is_grey) = grey_last(ops, is_grey);
         Ok((
             index,
             Work::Image(ImageField { encoding, content, ops, size, draws, writer, is_grey, reading }),
@@ -272,23 +283,35 @@ impl FieldPlan {
     }
 }
 
+/// Rejects operations that labels cannot follow. Those that only change colours leave labels as they are.
+fn check_labels(ops: &[Op]) -> Result<()> {
+    ops.iter().try_for_each(|op| match op {
+        Op::Grayscale => Err(Error::config("a Mask holds labels: Grayscale would change them")),
+        Op::RandomErasing(_) => Err(Error::config("a Mask holds labels: RandomErasing would change them")),
+        Op::Augment(augment) => augment.check_labels(),
+        _ => Ok(()),
+    })
+}
+
+/// Returns the operations, and true if the luma is computed while the row is written. With augmentations `Grayscale` is one
+/// of them, since the order counts.
+fn grey_last(ops: &[Op], is_grey: bool) -> (Vec<Op>, bool) {
+    if !is_grey || !ops.iter().any(|op| matches!(op, Op::Augment(_))) {
+        return (ops.to_vec(), is_grey);
+    }
+    let augmented = |op: &Op| match op {
+        Op::Grayscale => Op::Augment(Augment::Grayscale(Grayscale {})),
+        op => op.clone(),
+    };
+    (ops.iter().map(augmented).collect(), false)
+}
+
 /// Rejects fields of a Joint with different random operations: a mask would show another part of the scene than its
 /// picture.
 fn check_joint(fields: &[(String, FieldSpec)]) -> Result<()> {
     let drawn = |spec: &FieldSpec| match spec {
-        // Sizes and deterministic operations may differ.
-        FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. } => ops
-            .iter()
-            .filter_map(|op| match *op {
-                Op::RandomResizedCrop { scale, ratio, .. } => {
-                    Some(Op::RandomResizedCrop { size: [0, 0], scale, ratio })
-                }
-                Op::RandomCrop { .. } | Op::RandomHorizontalFlip { .. } => Some(op.clone()),
-                Op::Resize { .. } | Op::CenterCrop { .. } | Op::Pad { .. } | Op::Grayscale | Op::Normalize { .. } => {
-                    None
-                }
-            })
-            .collect(),
+        // Sizes and deterministic operations may differ, and so may those that only change colours.
+        FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. } => ops.iter().filter_map(drawn_part).collect(),
         _ => Vec::new(),
     };
     let Some(((_, first), others)) = fields.split_first() else { return Ok(()) };
@@ -298,6 +321,37 @@ fn check_joint(fields: &[(String, FieldSpec)]) -> Result<()> {
         )
         .with("field", name)),
         None => Ok(()),
+    }
+}
+
+/// Returns the arguments of an operation that the places of pixels depend on; `None` if they do not depend on draws.
+fn drawn_part(op: &Op) -> Option<Value> {
+    let part = match *op {
+        Op::RandomResizedCrop { scale, ratio, .. } => Op::RandomResizedCrop { size: [0, 0], scale, ratio },
+        Op::RandomCrop { .. } | Op::RandomHorizontalFlip { .. } => op.clone(),
+        Op::Augment(ref augment) if augment.moves() => op.clone(),
+        Op::Resize { .. }
+        | Op::CenterCrop { .. }
+        | Op::Pad { .. }
+        | Op::Grayscale
+        | Op::Normalize { .. }
+        | Op::RandomErasing(_)
+        | Op::Augment(_) => return None,
+    };
+    let mut part = serde_json::to_value(part).unwrap_or_default();
+    remove_sampling(&mut part);
+    Some(part)
+}
+
+/// Removes the arguments in which a mask may differ from its picture: the filter, and the colour outside.
+fn remove_sampling(value: &mut Value) {
+    match value {
+        Value::Object(arguments) => {
+            arguments.retain(|name, _| name != "interpolation" && name != "fill");
+            arguments.values_mut().for_each(remove_sampling);
+        }
+        Value::Array(values) => values.iter_mut().for_each(remove_sampling),
+        _ => {}
     }
 }
 

@@ -51,14 +51,49 @@ impl FieldDraws {
 
     /// Returns the numbers for the `occurrence`-th operation of one kind in the field's list.
     pub fn of(self, key: DrawKey, operation: RandomOp, occurrence: u32) -> Draws {
+        self.numbered(key, operation as u32, occurrence)
+    }
+
+    fn numbered(self, key: DrawKey, operation: u32, occurrence: u32) -> Draws {
         let absorbed = mix(mix(self.key ^ key.epoch) ^ u64::from(key.stream));
         Draws {
             key: [absorbed as u32, (absorbed >> 32) as u32],
             // The low half of the last word is the block number.
-            counter: [key.draw as u32, (key.draw >> 32) as u32, operation as u32, occurrence << BLOCK_BITS],
+            counter: [key.draw as u32, (key.draw >> 32) as u32, operation, occurrence << BLOCK_BITS],
             block: [0; 4],
             used: 4,
         }
+    }
+
+    /// Returns the draws of a part with a key that differs from those of other numbers.
+    fn part(self, number: u32) -> Self {
+        Self { key: mix(self.key ^ mix(u64::from(number))) }
+    }
+}
+
+/// Draws of one operation of a field for one sample. Operations inside of it have their own, by their places.
+#[derive(Clone, Copy, Debug)]
+pub struct OpDraws {
+    field: FieldDraws,
+    key: DrawKey,
+}
+
+impl OpDraws {
+    /// Returns the draws of the `occurrence`-th operation of the kind `number` in the list of a field. Other kinds do not
+    /// count, so that an operation that is added does not change the draws of the others.
+    pub fn new(field: FieldDraws, key: DrawKey, number: u32, occurrence: u32) -> Self {
+        Self { field: field.part(number).part(occurrence), key }
+    }
+
+    /// Returns the draws of the operation at a place inside of this one.
+    pub fn part(self, place: u32) -> Self {
+        Self { field: self.field.part(place), ..self }
+    }
+
+    /// Returns the operation's numbers, from the first on.
+    pub fn numbers(self) -> Draws {
+        // No operation of `RandomOp` has the number 0.
+        self.field.numbered(self.key, 0, 0)
     }
 }
 
@@ -102,6 +137,55 @@ impl Draws {
     pub fn below(&mut self, n: u32) -> u32 {
         let (low, high) = (u64::from(self.word()), u64::from(self.word()));
         ((u128::from(high << 32 | low) * u128::from(n)) >> 64) as u32
+    }
+
+    /// Fills `places` with its indices in an order of which all are equally probable. It has at most 256 places.
+    pub fn shuffle(&mut self, places: &mut [u8]) {
+        for (index, place) in places.iter_mut().enumerate() {
+            *place = index as u8;
+        }
+        for end in (1..places.len()).rev() {
+            places.swap(end, self.below(end as u32 + 1) as usize);
+        }
+    }
+
+    /// Normally distributed, mean 0 and deviation 1.
+    pub fn normal(&mut self) -> f64 {
+        // Box and Muller's. From 1 on down, since the logarithm of 0 is infinite.
+        let (radius, turn) = (1.0 - self.unit(), self.unit());
+        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * turn).cos()
+    }
+
+    /// Two normally distributed numbers of single precision, from a word each.
+    pub fn normals(&mut self) -> (f32, f32) {
+        const STEP: f32 = 1.0 / (1 << 24) as f32;
+        // From 1 on down, since the logarithm of 0 is infinite.
+        let radius = 1.0 - (self.word() >> 8) as f32 * STEP;
+        let turn = std::f32::consts::TAU * ((self.word() >> 8) as f32 * STEP);
+        let radius = (-2.0 * radius.ln()).sqrt();
+        (radius * turn.cos(), radius * turn.sin())
+    }
+
+    /// Gamma-distributed with this shape, above 0, and scale 1.
+    pub fn gamma(&mut self, shape: f64) -> f64 {
+        if shape < 1.0 {
+            // Of the next larger shape, reduced; the lower bound keeps sums of results above 0.
+            let power = (1.0 - self.unit()).powf(1.0 / shape);
+            return (self.gamma(shape + 1.0) * power).max(f64::MIN_POSITIVE);
+        }
+        // Marsaglia and Tsang, "A simple method for generating gamma variables", 2000. A try succeeds with more than
+        // 95 %, so the bound is never reached, but a loop has one.
+        let d = shape - 1.0 / 3.0;
+        let c = 1.0 / (9.0 * d).sqrt();
+        for _ in 0..64 {
+            let x = self.normal();
+            let v = (1.0 + c * x).powi(3);
+            let u = 1.0 - self.unit();
+            if v > 0.0 && u.ln() < 0.5 * x * x + d - d * v + d * v.ln() {
+                return d * v;
+            }
+        }
+        d
     }
 }
 
@@ -182,5 +266,40 @@ mod tests {
         }
         assert!((sum / 16_000.0 - 0.5).abs() < 0.01, "{sum}");
         assert!(counts.iter().all(|&n| (850..1150).contains(&n)), "{counts:?}");
+    }
+
+    #[test]
+    fn operations_and_their_parts_have_different_numbers() {
+        let key = DrawKey { epoch: 1, stream: 0, draw: 7 };
+        let of = |number, occurrence| OpDraws::new(FieldDraws::new(1, "x"), key, number, occurrence);
+        let mut seen = std::collections::HashSet::new();
+        for number in 0..9 {
+            for occurrence in 0..9 {
+                let draws = of(number, occurrence);
+                assert_eq!(draws.numbers().word(), of(number, occurrence).numbers().word());
+                assert!(seen.insert(draws.numbers().unit().to_bits()));
+                assert!((0..9).all(|place| seen.insert(draws.part(place).numbers().unit().to_bits())));
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_each_distribution_have_its_mean_and_deviation() {
+        let mut draws = OpDraws::new(FieldDraws::new(1, "x"), DrawKey::default(), 0, 0).numbers();
+        let mut moments = |draw: &mut dyn FnMut(&mut Draws) -> f64| {
+            let values: Vec<f64> = (0..20_000).map(|_| draw(&mut draws)).collect();
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
+            (mean, variance)
+        };
+        let near = |(mean, variance): (f64, f64), expected: f64, spread: f64| {
+            (mean - expected).abs() < 0.03 * spread.sqrt() && (variance / spread - 1.0).abs() < 0.1
+        };
+        assert!(near(moments(&mut Draws::normal), 0.0, 1.0));
+        assert!(near(moments(&mut |draws| f64::from(draws.normals().0)), 0.0, 1.0));
+        assert!(near(moments(&mut |draws| f64::from(draws.normals().1)), 0.0, 1.0));
+        for shape in [0.2, 1.0, 5.5] {
+            assert!(near(moments(&mut |draws| draws.gamma(shape)), shape, shape), "{shape}");
+        }
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! The types mirror the JSON document of the bindings: `{"kind": "image", "column": "image", "ops": [...]}`.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use super::augment::{Augment, RandomErasing};
 use crate::format::encoding::DType;
 use crate::format::json::PathPart;
 
@@ -16,7 +18,7 @@ pub enum FieldSpec {
     Image {
         /// Name of the column.
         column: String,
-        /// Operations in order; `Normalize` last.
+        /// Operations in order; `Normalize` last, or before `RandomErasing`.
         #[serde(default)]
         ops: Vec<Op>,
         /// `uint8`: grey levels. A float type: grey levels / 255, then `Normalize`.
@@ -275,7 +277,7 @@ pub enum ResizeTo {
 
 /// Operation on a picture. Names, parameters and distributions are torchvision's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(remote = "Self", tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Op {
     /// Cuts a random box and resizes it.
     RandomResizedCrop {
@@ -329,6 +331,42 @@ pub enum Op {
         /// Per channel, above 0.
         std: [f32; 3],
     },
+    /// Replaces a box of the row. After all others.
+    RandomErasing(RandomErasing),
+    /// Changes the pixels. In a document it has the name of its operation, as those above.
+    #[serde(skip)]
+    Augment(Augment),
+}
+
+/// Names of the operations of [`Op`] in documents. All others are augmentations.
+const OWN_NAMES: [&str; 9] = [
+    "random_resized_crop",
+    "resize",
+    "center_crop",
+    "pad",
+    "random_crop",
+    "grayscale",
+    "random_horizontal_flip",
+    "normalize",
+    "random_erasing",
+];
+
+impl<'de> Deserialize<'de> for Op {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let is_own = value.get("op").is_none_or(|name| OWN_NAMES.iter().any(|own| name == own));
+        let parsed = if is_own { Self::deserialize(value) } else { Augment::deserialize(value).map(Self::Augment) };
+        parsed.map_err(D::Error::custom)
+    }
+}
+
+impl Serialize for Op {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Augment(augment) => augment.serialize(serializer),
+            own => Self::serialize(own, serializer),
+        }
+    }
 }
 
 fn crop_scale() -> [f64; 2] {
@@ -373,6 +411,27 @@ mod tests {
         assert_eq!(fields[2].1, tokens);
         let again: Vec<(String, FieldSpec)> = serde_json::from_str(&serde_json::to_string(&fields).unwrap()).unwrap();
         assert_eq!(again, fields);
+    }
+
+    #[test]
+    fn every_operation_has_one_name_in_documents() {
+        let json = r#"[{"op": "pad", "padding": [1, 2, 3, 4]}, {"op": "grayscale"}, {"op": "random_erasing"},
+            {"op": "random_crop", "size": [3, 4]}, {"op": "random_horizontal_flip"}, {"op": "color_jitter", "hue": [-0.1, 0.1]},
+            {"op": "random_apply", "transforms": [{"op": "random_choice", "transforms": [{"op": "random_horizontal_flip"},
+                {"op": "grayscale"}]}], "p": 0.3}, {"op": "aug_mix"}, {"op": "auto_augment", "policy": "svhn"}]"#;
+        let ops: Vec<Op> = serde_json::from_str(json).unwrap();
+        assert_eq!(ops.iter().filter(|op| matches!(op, Op::Augment(_))).count(), 4);
+        let again: Vec<Op> = serde_json::from_str(&serde_json::to_string(&ops).unwrap()).unwrap();
+        assert_eq!(again, ops);
+        for (json, problem) in [
+            (r#"{"op": "random_hue"}"#, "unknown variant `random_hue`"),
+            (r#"{"op": "color_jitter", "colour": 1}"#, "unknown field `colour`"),
+            (r#"{"op": "resize", "side": 1}"#, "unknown field `side`"),
+            (r#"{"size": 1}"#, "missing field `op`"),
+        ] {
+            let e = serde_json::from_str::<Op>(json).unwrap_err();
+            assert!(e.to_string().contains(problem), "{e}");
+        }
     }
 
     #[test]

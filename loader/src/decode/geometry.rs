@@ -6,52 +6,12 @@
 
 use super::draw::{DrawKey, Draws, FieldDraws, RandomOp};
 use super::field::{Op, ResizeTo};
+pub use super::size::{Region, Size};
 use crate::error::{Error, Result};
 
 /// Upper bound of the pixels of a source picture and of a resized one, because a small file can claim a huge picture.
 /// Pillow's own limit: 512 MiB of RGB. A thread that decodes a progressive JPEG needs up to 16 bytes per pixel.
 pub const PIXELS_MAX: u64 = 178_956_970;
-
-/// Width and height in pixels, both at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Size {
-    /// Columns.
-    pub w: u32,
-    /// Rows.
-    pub h: u32,
-}
-
-impl Size {
-    /// Returns the number of pixels.
-    pub fn pixels(self) -> u64 {
-        u64::from(self.w) * u64::from(self.h)
-    }
-}
-
-/// An integer box inside a picture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Region {
-    /// Left column.
-    pub x: u32,
-    /// Top row.
-    pub y: u32,
-    /// Columns, at least 1.
-    pub w: u32,
-    /// Rows, at least 1.
-    pub h: u32,
-}
-
-impl Region {
-    /// Returns the region that covers the whole picture.
-    pub fn all(size: Size) -> Self {
-        Self { x: 0, y: 0, w: size.w, h: size.h }
-    }
-
-    /// Its size.
-    pub fn size(self) -> Size {
-        Size { w: self.w, h: self.h }
-    }
-}
 
 /// Reduced size at which a JPEG is decoded: its blocks of 8 x 8 pixels become blocks of 8, 4, 2 or 1 in each direction.
 /// A pixel is the mean of the stored pixels that it replaces; subsampled colours are reduced by less.
@@ -183,54 +143,93 @@ impl Stage {
     }
 }
 
-/// Resolves `ops` for a picture of `size` into `stages`, which is cleared first and holds at least one stage
-/// afterwards.
-///
-/// # Errors
-/// A result of more than [`PIXELS_MAX`] pixels.
-pub fn resolve(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey, stages: &mut Vec<Stage>) -> Result<()> {
-    stages.clear();
-    let mut stage = Stage::identity(size);
-    let (mut crops, mut flips) = (0, 0);
-    for op in ops {
+/// Stages of a picture under construction: operations are folded into as few as possible.
+pub(super) struct Fold<'a> {
+    /// Stages that are complete.
+    stages: &'a mut Vec<Stage>,
+    stage: Stage,
+    draws: FieldDraws,
+    key: DrawKey,
+    /// Random crops and flips so far.
+    crops: u32,
+    flips: u32,
+}
+
+impl<'a> Fold<'a> {
+    /// Starts with a picture of `size`. `stages` is empty.
+    pub(super) fn new(size: Size, draws: FieldDraws, key: DrawKey, stages: &'a mut Vec<Stage>) -> Self {
+        Self { stages, stage: Stage::identity(size), draws, key, crops: 0, flips: 0 }
+    }
+
+    /// Size of the picture after the operations so far.
+    pub(super) fn size(&self) -> Size {
+        self.stage.output()
+    }
+
+    /// Adds an operation. Those that are not about geometry change nothing.
+    ///
+    /// # Errors
+    /// A picture that is too small for its crop, or a result of more than [`PIXELS_MAX`] pixels.
+    pub(super) fn add(&mut self, op: &Op) -> Result<()> {
+        let Self { stages, stage, draws, key, crops, flips } = self;
         let current = stage.output();
         match op {
             Op::RandomResizedCrop { size, scale, ratio } => {
-                let region = resized_crop(current, *scale, *ratio, draws, key, crops);
-                crops += 1;
+                let region = resized_crop(current, *scale, *ratio, *draws, *key, *crops);
+                *crops += 1;
                 if !stage.then_crop(region) {
-                    stages.push(stage);
-                    stage = Stage::identity(current);
+                    stages.push(*stage);
+                    *stage = Stage::identity(current);
                     stage.then_crop(region);
                 }
-                resize(&mut stage, stages, Size { h: size[0], w: size[1] });
+                resize(stage, stages, Size { h: size[0], w: size[1] });
             }
-            Op::Resize { size } => resize(&mut stage, stages, resize_to(current, *size)),
+            Op::Resize { size } => resize(stage, stages, resize_to(current, *size)),
             Op::CenterCrop { size } => {
-                keep(&mut stage, stages, center(current, Size { h: size[0], w: size[1] }));
+                keep(stage, stages, center(current, Size { h: size[0], w: size[1] }));
             }
-            Op::Pad { padding } => keep(&mut stage, stages, padded(current, *padding)),
+            Op::Pad { padding } => keep(stage, stages, padded(current, *padding)),
             Op::RandomCrop { size: [h, w], padding, pad_if_needed } => {
-                keep(&mut stage, stages, padded(current, *padding));
-                let draws = draws.of(key, RandomOp::Crop, crops);
-                crops += 1;
+                keep(stage, stages, padded(current, *padding));
+                let draws = draws.of(*key, RandomOp::Crop, *crops);
+                *crops += 1;
                 let window = random_window(stage.output(), Size { w: *w, h: *h }, *pad_if_needed, draws)?;
-                keep(&mut stage, stages, window);
+                keep(stage, stages, window);
             }
             Op::RandomHorizontalFlip { p } => {
-                stage.flip ^= draws.of(key, RandomOp::HorizontalFlip, flips).unit() < *p;
-                flips += 1;
+                stage.flip ^= draws.of(*key, RandomOp::HorizontalFlip, *flips).unit() < *p;
+                *flips += 1;
             }
-            Op::Grayscale | Op::Normalize { .. } => {}
+            Op::Grayscale | Op::Normalize { .. } | Op::RandomErasing(_) | Op::Augment(_) => {}
         }
-        if stage.resized.pixels().max(stage.output().pixels()) > PIXELS_MAX {
-            return Err(Error::decode("the picture would be resized to more pixels than the limit allows")
-                .with("width", stage.resized.w)
-                .with("height", stage.resized.h)
-                .with("pixels_max", PIXELS_MAX));
-        }
+        check_pixels(stage.resized)?;
+        check_pixels(stage.output())
     }
-    stages.push(stage);
+
+    /// Ends the stage, since something else follows after which the picture has `size`. Returns the number of complete
+    /// stages, at least one.
+    pub(super) fn end_stage(&mut self, size: Size) -> Result<usize> {
+        check_pixels(size)?;
+        if self.stages.is_empty() || self.stage != Stage::identity(self.size()) {
+            self.stages.push(self.stage);
+        }
+        self.stage = Stage::identity(size);
+        Ok(self.stages.len())
+    }
+
+    /// Ends the last stage.
+    pub(super) fn finish(self) {
+        self.stages.push(self.stage);
+    }
+}
+
+fn check_pixels(size: Size) -> Result<()> {
+    if size.pixels() > PIXELS_MAX {
+        return Err(Error::decode("the picture would be resized to more pixels than the limit allows")
+            .with("width", size.w)
+            .with("height", size.h)
+            .with("pixels_max", PIXELS_MAX));
+    }
     Ok(())
 }
 
@@ -350,14 +349,15 @@ fn resized_crop(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::steps::{Steps, resolve};
 
     const SIZE: Size = Size { w: 500, h: 375 };
 
     fn stages(ops: &[Op], size: Size, draw: u64) -> Vec<Stage> {
-        let mut out = Vec::new();
+        let mut steps = Steps::default();
         let key = DrawKey { epoch: 0, stream: 0, draw };
-        resolve(ops, size, FieldDraws::new(1, "x"), key, &mut out).unwrap();
-        out
+        resolve(ops, size, FieldDraws::new(1, "x"), key, &mut steps).unwrap();
+        steps.stages
     }
 
     fn rrc() -> Op {
@@ -391,7 +391,8 @@ mod tests {
         assert_eq!(windows(&crop([30, 28], [0; 4], false), small), expected(0..=4, 0..=2));
         assert_eq!(windows(&crop([30, 40], [0; 4], true), small), expected(-8..=0, 0..=2));
         let key = DrawKey { epoch: 0, stream: 0, draw: 0 };
-        let too_small = resolve(&crop([33, 8], [0; 4], false), small, FieldDraws::new(1, "x"), key, &mut Vec::new());
+        let mut steps = Steps::default();
+        let too_small = resolve(&crop([33, 8], [0; 4], false), small, FieldDraws::new(1, "x"), key, &mut steps);
         assert!(too_small.unwrap_err().to_string().contains("smaller than its random crop"));
     }
 
@@ -481,7 +482,7 @@ mod tests {
 
     #[test]
     fn a_resize_beyond_the_limit_is_rejected() {
-        let mut out = Vec::new();
+        let mut out = Steps::default();
         let op = [Op::Resize { size: ResizeTo::Short(100_000) }];
         let e = resolve(&op, SIZE, FieldDraws::new(0, ""), DrawKey::default(), &mut out).unwrap_err();
         assert!(e.to_string().contains("pixels_max 178956970"), "{e}");

@@ -1,8 +1,9 @@
 //! Decoding of one picture: size, stages, region, resize, normalise, row.
 
+use super::augment::Augmenter;
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
-use super::geometry::{PIXELS_MAX, Region, Scale, Size, Stage, resolve};
+use super::geometry::{PIXELS_MAX, Region, Scale, Size};
 use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
 use super::normalise::PictureWriter;
 use super::orientation::Orientation;
@@ -10,6 +11,7 @@ use super::pixels::{Content, Pixels, interleaved, release};
 use super::ragged::{elements, read_ragged, start_ragged};
 use super::resize::Resizer;
 use super::row::{EncodedPicture, Row};
+use super::steps::{Steps, erasures, resolve};
 use super::{pil, png, webp};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::encoding::Encoding;
@@ -38,6 +40,13 @@ pub(super) struct ImageField {
     pub reading: ReadOptions,
 }
 
+impl ImageField {
+    /// Returns true if operations change pixels between the resize and the row, or the row.
+    pub(super) fn is_augmented(&self) -> bool {
+        self.ops.iter().any(|op| matches!(op, Op::Augment(_) | Op::RandomErasing(_)))
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Format {
     Jpeg,
@@ -60,7 +69,8 @@ struct File<'a> {
 pub(super) struct ImageDecoder {
     jpeg: Decoder,
     resizer: Resizer,
-    stages: Vec<Stage>,
+    steps: Steps,
+    augmenter: Augmenter,
     source: Pixels,
     /// Result of a step if another step follows.
     between: Pixels,
@@ -176,8 +186,8 @@ impl ImageDecoder {
                 Error::decode(message).with("sizes", format!("{}x{} and {}x{}", other.w, other.h, size.w, size.h))
             );
         }
-        resolve(&field.ops, size, field.draws, key, &mut self.stages)?;
-        if let (Row::Encodable(out, taker, output), [stage]) = (&mut *row, &self.stages[..])
+        resolve(&field.ops, size, field.draws, key, &mut self.steps)?;
+        if let (Row::Encodable(out, taker, output), [stage]) = (&mut *row, &self.steps.stages[..])
             && matches!(format, Format::Jpeg)
             && field.content == Content::Colours
             && !field.is_grey
@@ -189,7 +199,7 @@ impl ImageDecoder {
         }
         let filter = field.content.filter();
         let may_scale = field.reading.scaled_decode && matches!(format, Format::Jpeg);
-        let scale = if may_scale { Scale::of(&self.stages[0]) } else { Scale::Full };
+        let scale = if may_scale { Scale::of(&self.steps.stages[0]) } else { Scale::Full };
         let file = File { bytes, index, format, stored_size, orientation };
         match self.decode_source(&file, field, scale) {
             // A lossless JPEG cannot be decoded at a reduced size.
@@ -201,8 +211,8 @@ impl ImageDecoder {
                 self.counts.scaled += u64::from(scale != Scale::Full);
             }
         }
-        for i in 1..self.stages.len() {
-            let output = self.stages[i - 1].output();
+        for i in 1..self.steps.stages.len() {
+            let output = self.steps.stages[i - 1].output();
             let stride = output.w as usize * 3;
             let out = self.between.start(Region::all(output), 3);
             self.resizer.run(&self.source, |y, row| {
@@ -210,9 +220,10 @@ impl ImageDecoder {
                 out.iter_mut().zip(interleaved(row)).for_each(|(out, pixel)| *out = pixel);
             });
             std::mem::swap(&mut self.source, &mut self.between);
-            self.resizer.plan(&self.stages[i], filter);
+            self.augmenter.run(self.steps.after(i - 1), field.content, &mut self.source, &mut self.between);
+            self.resizer.plan(&self.steps.stages[i], filter);
         }
-        let output = self.stages[self.stages.len() - 1].output();
+        let output = self.steps.stages[self.steps.stages.len() - 1].output();
         let out = match row {
             Row::Fixed(out) | Row::Encodable(out, ..) => {
                 if out.len() != field.writer.bytes(output) {
@@ -233,6 +244,9 @@ impl ImageDecoder {
             let row = if field.is_grey { [luma(row, grey); 3] } else { row };
             field.writer.write(out, output, y, row);
         });
+        for erasure in erasures(&field.ops, output, field.draws, key) {
+            field.writer.replace(out, output, erasure.region, erasure.values());
+        }
         Ok(())
     }
 
@@ -249,7 +263,7 @@ impl ImageDecoder {
     fn decode_source(&mut self, file: &File<'_>, field: &ImageField, scale: Scale) -> Result<()> {
         let &File { stored_size, orientation, .. } = file;
         let (grid, size) = (orientation.grid(stored_size, scale), scale.size(stored_size));
-        let needed = self.resizer.plan_reduced(&self.stages[0], field.content.filter(), grid);
+        let needed = self.resizer.plan_reduced(&self.steps.stages[0], field.content.filter(), grid);
         self.decode_region(file, field, scale, orientation.stored(needed, size))?;
         if !orientation.is_stored() {
             orientation.apply(&self.source, size, needed, &mut self.between);

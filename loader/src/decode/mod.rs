@@ -4,8 +4,9 @@
 //! FieldSpec (JSON) --compile, once--> FieldPlan --decoder(), per thread--> SampleDecoder
 //!                                         |                                    | per sample
 //!                                     outputs: name, dtype, shape              v
-//!   image   sniff -> size -> geometry (draws) -> jpeg | png | webp | pil, the region -> resize -> normalise -> row
-//!                  (oriented)                     (-> orientation)
+//!   image   sniff -> size -> steps (draws) -> jpeg | png | webp | pil, the region -> resize -> normalise -> row
+//!                  (oriented)  |               (-> orientation)                     |   ^
+//!                              '- geometry: stages; augment: actions                '---'  pixels, actions, resize
 //!   number, tokens, array     numeric: checked conversion, ragged                                         -> row
 //!   json                      json_value: by its path, then as text, number or array                       -> row
 //!   text, bytes               copied                                                                      -> row
@@ -38,6 +39,7 @@
 //! ```
 
 mod aligned;
+pub mod augment;
 mod compile;
 mod default;
 pub mod draw;
@@ -61,10 +63,13 @@ pub mod resize;
 mod rgb;
 mod row;
 mod sample;
+mod size;
+pub mod steps;
 pub mod vectors;
 pub mod webp;
 
 pub use crate::format::encoding::DType;
+pub use compile::drawn;
 pub use draw::{DRAWS_VERSION, DrawKey};
 pub use field::{FieldSpec, JsonPart, JsonPath, JsonText, JsonType, Op, PixelLayout, ResizeTo};
 pub use image::PictureCounts;

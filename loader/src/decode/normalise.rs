@@ -3,7 +3,7 @@
 use half::f16;
 
 use super::field::PixelLayout;
-use super::geometry::Size;
+use super::geometry::{Region, Size};
 use super::pixels::interleaved;
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
@@ -115,6 +115,42 @@ impl PictureWriter {
                 let table = &self.halves[c];
                 move |level| table[usize::from(level)].to_ne_bytes()
             }),
+        }
+    }
+
+    /// Replaces `region` of a picture of `size` by `value`, which returns the next value of a channel: all of one channel
+    /// by rows, then those of the next. They are written as they are, not normalised. Labels stay.
+    pub(super) fn replace(&self, out: &mut [u8], size: Size, region: Region, mut value: impl FnMut(usize) -> f32) {
+        let Some(layout) = self.layout else { return };
+        match self.dtype {
+            DType::UInt8 => replace_each(layout, out, size, region, |c| [value(c) as u8]),
+            DType::Float32 => replace_each(layout, out, size, region, |c| value(c).to_ne_bytes()),
+            DType::BFloat16 => replace_each(layout, out, size, region, |c| bfloat16(value(c)).to_ne_bytes()),
+            _ => replace_each(layout, out, size, region, |c| f16::from_f32(value(c)).to_bits().to_ne_bytes()),
+        }
+    }
+}
+
+/// Replaces the elements of a box. `element` returns a channel's next one.
+fn replace_each<const BYTES: usize>(
+    layout: PixelLayout,
+    out: &mut [u8],
+    size: Size,
+    region: Region,
+    mut element: impl FnMut(usize) -> [u8; BYTES],
+) {
+    let (w, h) = (size.w as usize, size.h as usize);
+    let (left, top, columns, rows) = (region.x as usize, region.y as usize, region.w as usize, region.h as usize);
+    let out = out.as_chunks_mut::<BYTES>().0;
+    for c in 0..3 {
+        for y in top..top + rows {
+            for x in left..left + columns {
+                let place = match layout {
+                    PixelLayout::Nchw => (c * h + y) * w + x,
+                    PixelLayout::Nhwc => (y * w + x) * 3 + c,
+                };
+                out[place] = element(c);
+            }
         }
     }
 }

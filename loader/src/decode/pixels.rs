@@ -79,6 +79,12 @@ impl Pixels {
         &self.bytes[..region.w as usize * region.h as usize * 3]
     }
 
+    /// The pixels, to be changed.
+    pub(super) fn rgb_mut(&mut self) -> &mut [u8] {
+        let region = self.region();
+        &mut self.bytes[..region.w as usize * region.h as usize * 3]
+    }
+
     /// Returns the bytes from pixel (`x`, `y`) of the whole picture to the end of the memory, at least [`PAD`] more
     /// than the pixels.
     pub(super) fn from(&self, x: u32, y: u32) -> &[u8] {

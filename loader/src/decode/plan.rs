@@ -129,10 +129,11 @@ impl FieldPlan {
         self.steps.iter().any(|step| matches!(step.work, Work::Image(_)))
     }
 
-    /// Returns the form of each output's pictures, if all are colours of one size.
+    /// Returns the form of each output's pictures, if all are colours of one size, cropped and resized but not changed
+    /// otherwise.
     pub fn picture_forms(&self) -> impl Iterator<Item = Option<PictureForm>> + '_ {
         self.steps.iter().map(|step| match &step.work {
-            Work::Image(field) if !field.is_grey => field.writer.form(field.size?),
+            Work::Image(field) if !field.is_grey && !field.is_augmented() => field.writer.form(field.size?),
             _ => None,
         })
     }

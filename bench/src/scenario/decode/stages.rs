@@ -12,12 +12,13 @@ use super::groups;
 use super::work::{Choices, DecodeArgs, FIELD, Picture, SEED, Way, key, row, thread_cpu_seconds};
 use crate::report::{Better, Column, Report, Row, Skipped};
 use forebay_loader::decode::draw::FieldDraws;
-use forebay_loader::decode::geometry::{Filter, Region, Stage, resolve};
+use forebay_loader::decode::geometry::{Filter, Region, Stage};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
 use forebay_loader::decode::jpeg::{JpegStage, PartialDecoder};
 use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
+use forebay_loader::decode::steps::{Steps, resolve};
 use forebay_loader::decode::{DType, Op, PixelLayout};
 use forebay_loader::{Error, Result};
 use serde_json::{Value, json};
@@ -106,9 +107,9 @@ fn plan<'a>(picture: &'a Picture, draw: u64, ops: &Value) -> Result<Work<'a>> {
     let ops: Vec<Op> =
         serde_json::from_value(ops.clone()).map_err(|e| Error::internal("operations are the engine's").caused_by(e))?;
     let size = Decoder::default().size(&picture.file)?;
-    let mut stages = Vec::new();
-    resolve(&ops, size, FieldDraws::new(SEED, FIELD), key(draw), &mut stages)?;
-    let [stage] = stages[..] else { return Err(Error::internal("operations that are one stage")) };
+    let mut steps = Steps::default();
+    resolve(&ops, size, FieldDraws::new(SEED, FIELD), key(draw), &mut steps)?;
+    let [stage] = steps.stages[..] else { return Err(Error::internal("operations that are one stage")) };
     let region = Resizer::default().plan(&stage, Filter::Bilinear);
     Ok(Work { picture, draw, stage, region })
 }

@@ -5,9 +5,10 @@ use clap::Args;
 use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use forebay_loader::decode::draw::FieldDraws;
-use forebay_loader::decode::geometry::{Region, Scale, Size, resolve};
+use forebay_loader::decode::geometry::{Region, Scale, Size};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, RowIndexer, Turbo};
 use forebay_loader::decode::pixels::Pixels;
+use forebay_loader::decode::steps::{Steps, resolve};
 use forebay_loader::decode::{self, DrawKey, FieldPlan, FieldSpec, Op};
 use forebay_loader::{Error, Result, format};
 use rustix::time::{ClockId, clock_gettime};
@@ -156,9 +157,9 @@ fn whole(size: Size, _: u64) -> Result<Region> {
 /// Returns a box as torchvision's RandomResizedCrop draws it.
 fn random_box(size: Size, draw: u64) -> Result<Region> {
     let crop = Op::RandomResizedCrop { size: [224, 224], scale: [0.08, 1.0], ratio: [0.75, 4.0 / 3.0] };
-    let mut stages = Vec::new();
-    resolve(&[crop], size, FieldDraws::new(SEED, FIELD), key(draw), &mut stages)?;
-    Ok(stages[0].crop)
+    let mut steps = Steps::default();
+    resolve(&[crop], size, FieldDraws::new(SEED, FIELD), key(draw), &mut steps)?;
+    Ok(steps.stages[0].crop)
 }
 
 /// Seed of the random operations.

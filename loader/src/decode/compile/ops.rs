@@ -1,5 +1,6 @@
 //! Checks of the operations of pictures.
 
+use crate::decode::augment::Operation;
 use crate::decode::field::{Op, ResizeTo};
 use crate::decode::geometry::{PIXELS_MAX, Size, padded, resize_to};
 use crate::error::{Error, Result};
@@ -15,15 +16,22 @@ pub(super) struct CheckedOps {
     /// Size of the result, if it does not depend on the picture.
     pub(super) size: Option<Size>,
     pub(super) normalise: Option<MeanAndStd>,
+    /// True if `Grayscale` is among them, and nothing after it changes colours.
     pub(super) is_grey: bool,
 }
 
 impl CheckedOps {
     pub(super) fn new(ops: &[Op]) -> Result<Self> {
         let (mut size, mut normalise, mut is_grey) = (None, None, false);
+        let mut erases = false;
         for op in ops {
-            if normalise.is_some() {
-                return Err(Error::config("Normalize must be the last operation"));
+            match op {
+                Op::RandomErasing(_) => erases = true,
+                _ if erases => return Err(Error::config("RandomErasing must be after all other operations")),
+                _ if normalise.is_some() => {
+                    return Err(Error::config("Normalize must be the last operation, except for RandomErasing"));
+                }
+                _ => {}
             }
             match op {
                 Op::RandomResizedCrop { size: [h, w], scale, ratio } => {
@@ -59,6 +67,12 @@ impl CheckedOps {
                     }
                 }
                 Op::Normalize { mean, std } => normalise = Some((*mean, *std)),
+                // Its arguments depend on the type of the row.
+                Op::RandomErasing(_) => {}
+                Op::Augment(augment) => {
+                    augment.check()?;
+                    size = size.filter(|_| augment.keeps_size());
+                }
             }
             if let Some(size) = size {
                 check_size(size)?;

@@ -1,0 +1,167 @@
+//! Actions: operations on pixels whose numbers have been drawn.
+//!
+//! The arguments are those of torchvision's functions of the same name, so that a picture can be compared with
+//! torchvision's for the same numbers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::decode::picture_ops::{Rotation, Shape};
+use crate::decode::size::Size;
+
+/// Resampling of moved pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Interpolation {
+    /// The pixel that is nearest.
+    #[default]
+    Nearest,
+    /// A blend of two by two pixels.
+    Bilinear,
+    /// A blend of four by four pixels.
+    Bicubic,
+}
+
+/// Resampling, and the colour outside of the picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Sampling {
+    /// The filter.
+    pub interpolation: Interpolation,
+    /// Red, green and blue; a mask has the first.
+    pub fill: [u8; 3],
+}
+
+/// Operation with its numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Action {
+    /// Mirrors left and right.
+    HorizontalFlip,
+    /// Mirrors top and bottom.
+    VerticalFlip,
+    /// Rotates about a point, counter-clockwise.
+    Rotate {
+        /// Degrees.
+        angle: f64,
+        /// True if the picture grows to hold all of its pixels.
+        expand: bool,
+        /// Column and row; `None` is the middle.
+        center: Option<[f64; 2]>,
+        /// Resampling.
+        #[serde(flatten)]
+        sampling: Sampling,
+    },
+    /// Rotates clockwise, scales, shears and moves.
+    Affine {
+        /// Degrees.
+        angle: f64,
+        /// Columns and rows.
+        translate: [f64; 2],
+        /// Factor.
+        scale: f64,
+        /// Degrees, along columns and along rows.
+        shear: [f64; 2],
+        /// Column and row; `None` is the middle.
+        center: Option<[f64; 2]>,
+        /// Resampling.
+        #[serde(flatten)]
+        sampling: Sampling,
+    },
+    /// Moves the corners.
+    Perspective {
+        /// Corners of the result, from the upper left one clockwise: column and row.
+        endpoints: [[f64; 2]; 4],
+        /// From a place in the result to one in the picture.
+        coefficients: [f64; 8],
+        /// Resampling.
+        #[serde(flatten)]
+        sampling: Sampling,
+    },
+    /// Blends with black.
+    AdjustBrightness {
+        /// Share of the picture.
+        factor: f64,
+    },
+    /// Blends with the mean of its luma.
+    AdjustContrast {
+        /// Share of the picture.
+        factor: f64,
+    },
+    /// Blends with its luma.
+    AdjustSaturation {
+        /// Share of the picture.
+        factor: f64,
+    },
+    /// Turns the hues.
+    AdjustHue {
+        /// Turns, from -0.5 to 0.5.
+        factor: f64,
+    },
+    /// Blends with a smoothed picture.
+    AdjustSharpness {
+        /// Share of the picture.
+        factor: f64,
+    },
+    /// Replaces the colours by their luma.
+    RgbToGrayscale,
+    /// Replaces every level by 255 minus it.
+    Invert,
+    /// Keeps the upper bits of every level.
+    Posterize {
+        /// Bits, at most 8.
+        bits: u8,
+    },
+    /// Inverts levels from a threshold on.
+    Solarize {
+        /// The lowest level that is inverted.
+        threshold: f64,
+    },
+    /// Stretches the levels of each channel to 0 to 255.
+    Autocontrast,
+    /// Makes the levels of each channel equally frequent.
+    Equalize,
+    /// Convolves with a Gaussian kernel.
+    GaussianBlur {
+        /// Columns and rows, odd.
+        kernel_size: [u32; 2],
+        /// Standard deviation, pixels.
+        sigma: f64,
+    },
+    /// Starts a mixture: keeps the picture, and its share.
+    StartMixture {
+        /// Weight of the picture.
+        weight: f64,
+    },
+    /// Adds the picture, as changed since the start, to the mixture, and returns to the kept picture.
+    AddToMixture {
+        /// Weight of the changed picture.
+        weight: f64,
+    },
+    /// Replaces the picture by the mixture.
+    EndMixture,
+}
+
+impl Action {
+    /// Returns true if it moves pixels.
+    pub fn moves(&self) -> bool {
+        matches!(
+            self,
+            Self::HorizontalFlip
+                | Self::VerticalFlip
+                | Self::Rotate { .. }
+                | Self::Affine { .. }
+                | Self::Perspective { .. }
+        )
+    }
+
+    /// Returns the size of the result for a picture of `size`.
+    pub fn output(&self, size: Size) -> Size {
+        match self {
+            Self::Rotate { angle, expand: true, center, .. } => {
+                let shape = Shape::new(size.w as usize, size.h as usize, 3);
+                let turned = Rotation::new(shape, *angle, true, *center).output(shape);
+                Size { w: turned.width as u32, h: turned.height as u32 }
+            }
+            _ => size,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Application of actions to pixels.
+
+use super::action::{Action, Interpolation, Sampling};
+use crate::decode::picture_ops as ops;
+use crate::decode::picture_ops::{PointOp, Rotation, Scratch, Shape};
+use crate::decode::pixels::{Content, Pixels, fit};
+use crate::decode::size::{Region, Size};
+
+/// Applies the actions of one picture after the other, in one thread. It keeps its memory.
+#[derive(Default)]
+pub(crate) struct Augmenter {
+    scratch: Scratch,
+    /// Point operations that follow each other: one pass over the pixels.
+    points: Vec<PointOp>,
+    mixture: Mixture,
+}
+
+/// Picture that a mixture started from, and the sum of those that were added.
+#[derive(Default)]
+struct Mixture {
+    start: Vec<u8>,
+    sum: Vec<f32>,
+}
+
+impl Augmenter {
+    /// Applies `actions` to `picture`, a whole picture; of labels only those that move pixels. `spare` is memory for
+    /// results.
+    pub(crate) fn run(&mut self, actions: &[Action], content: Content, picture: &mut Pixels, spare: &mut Pixels) {
+        let applies = |action: &&Action| content == Content::Colours || action.moves();
+        for action in actions.iter().filter(applies) {
+            if let Some(point) = point(action) {
+                self.points.push(point);
+                continue;
+            }
+            self.apply_points(picture);
+            self.apply(action, content, picture, spare);
+        }
+        self.apply_points(picture);
+    }
+
+    fn apply_points(&mut self, picture: &mut Pixels) {
+        if !self.points.is_empty() {
+            ops::points(shape(picture), picture.rgb_mut(), &self.points);
+            self.points.clear();
+        }
+    }
+
+    fn apply(&mut self, action: &Action, content: Content, picture: &mut Pixels, spare: &mut Pixels) {
+        let shape = shape(picture);
+        let pixels = picture.rgb_mut();
+        match action {
+            Action::HorizontalFlip => ops::flip_horizontal(shape, pixels),
+            Action::VerticalFlip => ops::flip_vertical(shape, pixels),
+            Action::AdjustSaturation { factor } => ops::saturation(shape, pixels, *factor),
+            Action::AdjustHue { factor } => ops::hue(shape, pixels, *factor),
+            Action::AdjustSharpness { factor } => ops::sharpness(shape, pixels, *factor, &mut self.scratch),
+            Action::RgbToGrayscale => ops::grayscale(shape, pixels),
+            Action::GaussianBlur { kernel_size, sigma } => {
+                let kernel = kernel_size.map(|side| side as usize);
+                ops::gaussian_blur(shape, pixels, kernel, [*sigma; 2], &mut self.scratch);
+            }
+            Action::Rotate { angle, expand, center, sampling } => {
+                let rotation = Rotation::new(shape, *angle, *expand, *center);
+                let to = rotation.output(shape);
+                let (filter, fill) = filter(*sampling, content);
+                ops::rotate(pixels, shape, &rotation, filter, fill, start(spare, to), &mut self.scratch);
+                std::mem::swap(picture, spare);
+            }
+            Action::Affine { angle, translate, scale, shear, center, sampling } => {
+                let middle = [shape.width as f64 * 0.5, shape.height as f64 * 0.5];
+                let matrix = ops::affine_matrix(center.unwrap_or(middle), *angle, *translate, *scale, *shear);
+                let (filter, fill) = filter(*sampling, content);
+                ops::affine(pixels, shape, &matrix, filter, fill, start(spare, shape), shape, &mut self.scratch);
+                std::mem::swap(picture, spare);
+            }
+            Action::Perspective { coefficients, sampling, .. } => {
+                let (filter, fill) = filter(*sampling, content);
+                ops::perspective(pixels, shape, coefficients, filter, fill, start(spare, shape), shape);
+                std::mem::swap(picture, spare);
+            }
+            Action::StartMixture { weight } => self.mixture.start(pixels, *weight as f32),
+            Action::AddToMixture { weight } => self.mixture.add(pixels, *weight as f32),
+            Action::EndMixture => self.mixture.end(pixels),
+            Action::AdjustBrightness { .. }
+            | Action::AdjustContrast { .. }
+            | Action::Invert
+            | Action::Posterize { .. }
+            | Action::Solarize { .. }
+            | Action::Autocontrast
+            | Action::Equalize => {}
+        }
+    }
+}
+
+impl Mixture {
+    fn start(&mut self, pixels: &[u8], weight: f32) {
+        fit(&mut self.start, pixels.len(), 0);
+        fit(&mut self.sum, pixels.len(), 0.0);
+        self.start[..pixels.len()].copy_from_slice(pixels);
+        self.sum.iter_mut().zip(pixels).for_each(|(sum, level)| *sum = weight * f32::from(*level));
+    }
+
+    fn add(&mut self, pixels: &mut [u8], weight: f32) {
+        self.sum.iter_mut().zip(&*pixels).for_each(|(sum, level)| *sum += weight * f32::from(*level));
+        pixels.copy_from_slice(&self.start[..pixels.len()]);
+    }
+
+    /// Writes the sum without its fraction, as torchvision does.
+    fn end(&mut self, pixels: &mut [u8]) {
+        pixels.iter_mut().zip(&self.sum).for_each(|(level, sum)| *level = *sum as u8);
+    }
+}
+
+/// Returns the point operation of an action that is one.
+fn point(action: &Action) -> Option<PointOp> {
+    Some(match *action {
+        Action::AdjustBrightness { factor } => PointOp::Brightness(factor),
+        Action::AdjustContrast { factor } => PointOp::Contrast(factor),
+        Action::Invert => PointOp::Invert,
+        Action::Posterize { bits } => PointOp::Posterize(bits),
+        Action::Solarize { threshold } => PointOp::Solarize(threshold),
+        Action::Autocontrast => PointOp::AutoContrast,
+        Action::Equalize => PointOp::Equalize,
+        _ => return None,
+    })
+}
+
+fn shape(picture: &Pixels) -> Shape {
+    let region = picture.region();
+    Shape::new(region.w as usize, region.h as usize, 3)
+}
+
+/// Makes room for a whole picture.
+fn start(pixels: &mut Pixels, shape: Shape) -> &mut [u8] {
+    pixels.start(Region::all(Size { w: shape.width as u32, h: shape.height as u32 }), 3)
+}
+
+/// Returns the filter and the colour outside. Labels are never blended.
+fn filter(sampling: Sampling, content: Content) -> (ops::Sampling, [u8; 3]) {
+    let filter = match sampling.interpolation {
+        _ if content == Content::Labels => ops::Sampling::Nearest,
+        Interpolation::Nearest => ops::Sampling::Nearest,
+        Interpolation::Bilinear => ops::Sampling::Bilinear,
+        Interpolation::Bicubic => ops::Sampling::Bicubic,
+    };
+    (filter, sampling.fill)
+}

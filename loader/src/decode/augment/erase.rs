@@ -1,0 +1,123 @@
+//! Random erasing: a box of the finished row, after `Normalize`.
+
+use serde::{Deserialize, Serialize};
+
+use super::operation::{check_range, check_within};
+use crate::decode::draw::{Draws, OpDraws};
+use crate::decode::size::{Region, Size};
+use crate::error::{Error, Result};
+
+/// Replaces a random box of the row by a value, or by noise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RandomErasing {
+    /// The probability.
+    #[serde(default = "half")]
+    pub p: f64,
+    /// Smallest and largest fraction of the picture's area.
+    #[serde(default = "shares")]
+    pub scale: [f64; 2],
+    /// Smallest and largest height / width of the box.
+    #[serde(default = "ratios")]
+    pub ratio: [f64; 2],
+    /// Value per channel, in the units of the row; `None` is normally distributed noise.
+    #[serde(default = "zeros")]
+    pub value: Option<[f32; 3]>,
+}
+
+fn half() -> f64 {
+    0.5
+}
+
+fn shares() -> [f64; 2] {
+    [0.02, 0.33]
+}
+
+fn ratios() -> [f64; 2] {
+    [0.3, 3.3]
+}
+
+fn zeros() -> Option<[f32; 3]> {
+    Some([0.0; 3])
+}
+
+/// Box of one row to be erased, and the noise for it.
+#[derive(Clone, Debug)]
+pub struct Erasure {
+    /// The box.
+    pub region: Region,
+    /// Value per channel; `None` is noise.
+    pub value: Option<[f32; 3]>,
+    noise: Draws,
+}
+
+impl RandomErasing {
+    /// Number of its kind, as those of the table of operations.
+    const NUMBER: u32 = 100;
+
+    /// Checks the arguments. `is_float` is false for rows of grey levels.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Config`] for an argument outside of its range, and for noise in grey levels.
+    pub(in crate::decode) fn check(&self, is_float: bool) -> Result<()> {
+        check_within("RandomErasing", "p", self.p, 0.0, 1.0)?;
+        check_range("RandomErasing", "scale", self.scale, 0.0, 1.0)?;
+        check_range("RandomErasing", "ratio", self.ratio, 1e-6, 1e6)?;
+        let is_level = |value: &f32| (0.0..=255.0).contains(value) && value.fract() == 0.0;
+        match self.value {
+            Some(value) if value.iter().all(|v| v.is_finite()) && (is_float || value.iter().all(is_level)) => Ok(()),
+            Some(value) => {
+                let message = "RandomErasing needs a finite `value`, and for pictures of type uint8 a grey level";
+                Err(Error::config(message).with("value", format!("{value:?}")))
+            }
+            None if is_float => Ok(()),
+            None => Err(Error::config(
+                "the noise of RandomErasing has no grey levels: add Normalize, pass a float dtype, or pass a `value`",
+            )),
+        }
+    }
+
+    /// Draws the box of the `occurrence`-th erasing of a list, as torchvision does: an area uniform in `scale`, a ratio
+    /// log-uniform in `ratio`, ten tries, else nothing.
+    pub(in crate::decode) fn draw(&self, draws: impl Fn(u32) -> OpDraws, size: Size) -> Option<Erasure> {
+        let draws = draws(Self::NUMBER);
+        let mut numbers = draws.numbers();
+        if numbers.unit() >= self.p {
+            return None;
+        }
+        let area = size.pixels() as f64;
+        for _ in 0..10 {
+            let erased = area * numbers.uniform(self.scale[0], self.scale[1]);
+            let ratio = numbers.uniform(self.ratio[0].ln(), self.ratio[1].ln()).exp();
+            let h = (erased * ratio).sqrt().round_ties_even();
+            let w = (erased / ratio).sqrt().round_ties_even();
+            if h < f64::from(size.h) && w < f64::from(size.w) {
+                let (h, w) = (h as u32, w as u32);
+                let y = numbers.below(size.h - h + 1);
+                let x = numbers.below(size.w - w + 1);
+                return Some(Erasure {
+                    region: Region { x, y, w, h },
+                    value: self.value,
+                    noise: draws.part(0).numbers(),
+                });
+            }
+        }
+        None
+    }
+}
+
+impl Erasure {
+    /// Returns the values of the box, channel by channel and row by row.
+    pub(in crate::decode) fn values(self) -> impl FnMut(usize) -> f32 {
+        let Self { value, mut noise, .. } = self;
+        let mut second = None;
+        move |channel| match value {
+            Some(value) => value[channel],
+            None => second.take().unwrap_or_else(|| {
+                let (first, other) = noise.normals();
+                second = Some(other);
+                first
+            }),
+        }
+    }
+}

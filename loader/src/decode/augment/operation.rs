@@ -1,0 +1,79 @@
+//! Interface of the operations: each draws the actions of one picture.
+
+use super::action::Action;
+use crate::decode::draw::OpDraws;
+use crate::decode::size::Size;
+use crate::error::{Error, Result};
+
+/// Operation on the pixels of a picture.
+pub trait Operation {
+    /// Checks the arguments, before any picture is decoded.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Config`] for an argument outside of its range.
+    fn check(&self) -> Result<()>;
+
+    /// Draws the numbers for one picture, and adds the actions that they select.
+    fn draw(&self, draws: OpDraws, script: &mut Script);
+
+    /// Returns true if it may move pixels, so that labels must move with them.
+    fn moves(&self) -> bool {
+        false
+    }
+
+    /// Returns true if every picture keeps its size.
+    fn keeps_size(&self) -> bool {
+        true
+    }
+
+    /// Returns an error if labels cannot follow it.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Config`] for an operation that blends pictures.
+    fn check_labels(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Actions of one picture in order, and the size that it has after them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    /// The actions.
+    pub actions: Vec<Action>,
+    /// Size after the last action.
+    pub size: Size,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self { actions: Vec::new(), size: Size { w: 1, h: 1 } }
+    }
+}
+
+impl Script {
+    /// Adds an action.
+    pub(super) fn push(&mut self, action: Action) {
+        self.size = action.output(self.size);
+        self.actions.push(action);
+    }
+}
+
+/// Checks that `value` of the argument `name` is within `least` and `most`.
+pub(super) fn check_within(operation: &str, name: &'static str, value: f64, least: f64, most: f64) -> Result<()> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let range = if most == f64::MAX { format!("at least {least}") } else { format!("from {least} to {most}") };
+    Err(Error::config(format!("{operation} needs `{name}` {range}")).with(name, value))
+}
+
+/// Checks a range of numbers: both ends within `least` and `most`, and in order.
+pub(super) fn check_range(operation: &str, name: &'static str, range: [f64; 2], least: f64, most: f64) -> Result<()> {
+    check_within(operation, name, range[0], least, most)?;
+    check_within(operation, name, range[1], least, most)?;
+    if range[0] > range[1] {
+        let message = format!("{operation} needs `{name}` as the smallest and the largest value");
+        return Err(Error::config(message).with(name, format!("{range:?}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! Steps of a field for one sample, described for people and tests.
+
+use serde_json::{Value, json};
+
+use super::grey_last;
+use super::ops::CheckedOps;
+use crate::decode::augment::Erasure;
+use crate::decode::draw::{DrawKey, FieldDraws};
+use crate::decode::field::FieldSpec;
+use crate::decode::geometry::{Region, Stage, Window};
+use crate::decode::size::Size;
+use crate::decode::steps::{Steps, erasures, resolve};
+use crate::error::{Error, Result};
+
+/// Returns the steps of the field `spec` for a picture of `size`, with the numbers that are drawn for `key`: an object
+/// for each crop with its resize, for each action and for each erased box. `name` is that of the field, or of its Joint.
+///
+/// # Errors
+/// [`crate::ErrorKind::Config`]: a field without operations, arguments outside of their range.
+/// [`crate::ErrorKind::Decode`]: a picture that is too small, or becomes too large.
+pub fn drawn(spec: &FieldSpec, name: &str, augment_seed: u64, key: DrawKey, size: Size) -> Result<Vec<Value>> {
+    let (FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. }) = spec else {
+        return Err(Error::config("only an Image or a Mask has operations").with("field", name));
+    };
+    let (ops, _) = grey_last(ops, CheckedOps::new(ops)?.is_grey);
+    let mut steps = Steps::default();
+    let draws = FieldDraws::new(augment_seed, name);
+    resolve(&ops, size, draws, key, &mut steps)?;
+    let mut described = Vec::new();
+    for (number, stage) in steps.stages.iter().enumerate() {
+        described.push(describe(stage));
+        for action in steps.after(number) {
+            described.push(serde_json::to_value(action).unwrap_or_default());
+        }
+    }
+    let output = steps.stages.last().map_or(size, Stage::output);
+    for Erasure { region: Region { x, y, w, h }, value, .. } in erasures(&ops, output, draws, key) {
+        described.push(json!({"action": "erase", "i": y, "j": x, "h": h, "w": w, "value": value}));
+    }
+    Ok(described)
+}
+
+/// Boxes are top, left, height and width; sizes are height and width.
+fn describe(stage: &Stage) -> Value {
+    let Stage { crop: Region { x, y, w, h }, resized, window, flip } = *stage;
+    let Window { x: left, y: top, size } = window;
+    json!({
+        "crop": [y, x, h, w],
+        "resized": [resized.h, resized.w],
+        "window": [top, left, size.h, size.w],
+        "flip": flip,
+    })
+}

@@ -1,0 +1,42 @@
+//! Sizes of pictures, and boxes in them.
+
+/// Width and height in pixels, both at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Size {
+    /// Columns.
+    pub w: u32,
+    /// Rows.
+    pub h: u32,
+}
+
+impl Size {
+    /// Returns the number of pixels.
+    pub fn pixels(self) -> u64 {
+        u64::from(self.w) * u64::from(self.h)
+    }
+}
+
+/// An integer box inside a picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Region {
+    /// Left column.
+    pub x: u32,
+    /// Top row.
+    pub y: u32,
+    /// Columns, at least 1.
+    pub w: u32,
+    /// Rows, at least 1.
+    pub h: u32,
+}
+
+impl Region {
+    /// Returns the region that covers the whole picture.
+    pub fn all(size: Size) -> Self {
+        Self { x: 0, y: 0, w: size.w, h: size.h }
+    }
+
+    /// Its size.
+    pub fn size(self) -> Size {
+        Size { w: self.w, h: self.h }
+    }
+}

@@ -1,0 +1,139 @@
+//! Steps of a field's operations for one picture: stages, and the actions between them.
+
+use super::augment::{Action, Augment, Erasure, Operation, RandomErasing, Script};
+use super::draw::{DrawKey, FieldDraws, OpDraws};
+use super::field::Op;
+use super::geometry::{Fold, Stage};
+use super::size::Size;
+use crate::error::Result;
+
+/// Steps of one picture. It keeps its memory.
+#[derive(Debug, Default)]
+pub struct Steps {
+    /// The stages, at least one after [`resolve`]. A stage follows the last action.
+    pub stages: Vec<Stage>,
+    /// For each stage the number of the actions before the next one.
+    bounds: Vec<usize>,
+    script: Script,
+}
+
+impl Steps {
+    /// Returns the actions after stage number `stage`, before the next one.
+    pub fn after(&self, stage: usize) -> &[Action] {
+        let first = if stage == 0 { 0 } else { self.bounds[stage - 1] };
+        &self.script.actions[first..self.bounds[stage]]
+    }
+}
+
+/// Resolves `ops` for a picture of `size` into `steps`, which is cleared first.
+///
+/// Operations that crop, resize and mirror are folded into stages. Those that follow an augmentation become another stage.
+///
+/// # Errors
+/// A picture that is too small for its crop, or a result of more than [`PIXELS_MAX`](super::geometry::PIXELS_MAX) pixels.
+pub fn resolve(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey, steps: &mut Steps) -> Result<()> {
+    let Steps { stages, bounds, script } = steps;
+    stages.clear();
+    bounds.clear();
+    script.actions.clear();
+    let mut fold = Fold::new(size, draws, key, stages);
+    for (place, op) in ops.iter().enumerate() {
+        let Op::Augment(augment) = op else {
+            fold.add(op)?;
+            continue;
+        };
+        script.size = fold.size();
+        let before = script.actions.len();
+        augment.draw(augment.draws(draws, key, occurrence(&ops[..place], augment)), script);
+        if script.actions.len() > before {
+            let ended = fold.end_stage(script.size)?;
+            bounds.truncate(ended - 1);
+            bounds.resize(ended - 1, before);
+            bounds.push(script.actions.len());
+        }
+    }
+    fold.finish();
+    bounds.resize(stages.len(), script.actions.len());
+    Ok(())
+}
+
+/// Number of the operations of the same kind before `augment`.
+fn occurrence(before: &[Op], augment: &Augment) -> u32 {
+    let is_same = |op: &&Op| matches!(op, Op::Augment(other) if other.number() == augment.number());
+    before.iter().filter(is_same).count() as u32
+}
+
+/// Returns the boxes that the erasings of `ops` draw for a row of `size`.
+pub fn erasures(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey) -> impl Iterator<Item = Erasure> {
+    let erasing = |op: &Op| if let Op::RandomErasing(erasing) = op { Some(erasing.clone()) } else { None };
+    let drawn = move |(occurrence, erasing): (u32, RandomErasing)| {
+        erasing.draw(|number| OpDraws::new(draws, key, number, occurrence), size)
+    };
+    (0..).zip(ops.iter().filter_map(erasing)).filter_map(drawn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::geometry::Region;
+
+    const SIZE: Size = Size { w: 50, h: 40 };
+
+    fn ops(json: &str) -> Vec<Op> {
+        serde_json::from_str(json).unwrap()
+    }
+
+    fn steps(ops: &[Op], draw: u64) -> Steps {
+        let mut steps = Steps::default();
+        let key = DrawKey { epoch: 0, stream: 0, draw };
+        resolve(ops, SIZE, FieldDraws::new(1, "x"), key, &mut steps).unwrap();
+        steps
+    }
+
+    fn counts(steps: &Steps) -> Vec<usize> {
+        (0..steps.stages.len()).map(|stage| steps.after(stage).len()).collect()
+    }
+
+    #[test]
+    fn actions_are_between_the_stages_and_a_stage_is_last() {
+        let invert = r#"{"op": "random_invert", "p": 1}"#;
+        let crop = r#"{"op": "center_crop", "size": [8, 9]}"#;
+        let big = r#"{"op": "center_crop", "size": [20, 20]}"#;
+        let small = r#"{"op": "center_crop", "size": [4, 4]}"#;
+        let never = r#"{"op": "random_invert", "p": 0}"#;
+        for (list, expected) in [
+            (vec![], vec![0]),
+            (vec![never], vec![0]),
+            (vec![invert], vec![1, 0]),
+            (vec![crop, invert, invert], vec![2, 0]),
+            (vec![crop, invert, never, crop, invert], vec![2, 0]),
+            (vec![crop, invert, never, small, invert], vec![1, 1, 0]),
+            (vec![invert, crop, big], vec![1, 0, 0]),
+            (vec![crop, big, invert], vec![0, 1, 0]),
+            (vec![invert, invert, crop], vec![2, 0]),
+        ] {
+            let steps = steps(&ops(&format!("[{}]", list.join(","))), 0);
+            assert_eq!(counts(&steps), expected, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn steps_keep_nothing_of_the_picture_before() {
+        let ops = ops(r#"[{"op": "random_invert", "p": 0.5}, {"op": "random_equalize", "p": 0.5}]"#);
+        let mut used = Steps::default();
+        for draw in 0..20 {
+            let key = DrawKey { epoch: 0, stream: 0, draw };
+            resolve(&ops, SIZE, FieldDraws::new(1, "x"), key, &mut used).unwrap();
+            let fresh = steps(&ops, draw);
+            assert_eq!((&used.stages, &used.bounds, &used.script), (&fresh.stages, &fresh.bounds, &fresh.script));
+        }
+    }
+
+    #[test]
+    fn what_follows_a_rotation_has_the_size_that_it_drew() {
+        let json = r#"[{"op": "random_rotation", "degrees": [90, 90], "expand": true}, {"op": "random_horizontal_flip", "p": 1}]"#;
+        let steps = steps(&ops(json), 0);
+        let turned = Size { w: 40, h: 50 };
+        assert_eq!((steps.stages[1].crop, steps.stages[1].flip), (Region::all(turned), true));
+    }
+}
