@@ -17,6 +17,7 @@
 mod borrowed;
 mod capsule;
 mod codec;
+mod drawing;
 mod engine;
 mod enter;
 mod error;
@@ -43,6 +44,8 @@ mod _forebay {
 
     #[pymodule_export]
     use super::codec::{compress, compressions, decompress, hashes, hex_digest, offset_table};
+    #[pymodule_export]
+    use super::drawing::drawn_operations;
     #[pymodule_export]
     use super::engine::{Engine, Ragged, StartedEpoch};
     #[pymodule_export]

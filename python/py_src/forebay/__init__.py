@@ -14,6 +14,8 @@ from .fields import *  # noqa: F403
 from .fields import __all__ as _fields
 from .files import File, StoreOptions, list_files, load_files, open, remove_files  # noqa: A004
 from .loader import Loader
+from .operations import *  # noqa: F403
+from .operations import __all__ as _operations
 from .samples import Sample
 from .shards import ShardReader, read_index
 from .streams import Stream
@@ -24,6 +26,7 @@ from .writer import MDSWriter
 __all__ = [
     *_errors,
     *_fields,
+    *_operations,
     "File",
     "Loader",
     "MDSWriter",

@@ -283,7 +283,7 @@ class Image(Field):
 
     Args:
         column: Column with the encoded picture or pictures.
-        *ops: Operations in this order. `Normalize` must be the last.
+        *ops: Operations in this order. `Normalize` must be the last, before any `RandomErasing`.
         dtype: "uint8", "float32", "float16" or "bfloat16". None: "float32" with `Normalize`, else "uint8".
         layout: "NCHW" or "NHWC"; `x.permute(0, 3, 1, 2)` of the latter is torch's channels_last, without a copy.
         tolerant: Decode damaged and truncated JPEG files as far as libjpeg-turbo can, with the rest mostly grey, and
@@ -345,7 +345,8 @@ class Mask(Field):
 
     Args:
         column: Column with PNG files of one channel (grey or palette), or raw pixels of mode L or P.
-        *ops: Operations in this order, without `Normalize` and `Grayscale`. In a `Joint` they use the random draws of the picture.
+        *ops: Operations in this order, without `Normalize`, `Grayscale` and `RandomErasing`. In a `Joint` they use the random
+            draws of the picture, and operations that only change colours may be left out.
         dtype: Integer type that can represent 255. Stored values are not changed.
     """
 

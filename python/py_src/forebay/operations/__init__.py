@@ -1,0 +1,49 @@
+"""Augmentation: operations on the pixels of a picture after its first crop and resize.
+
+Names, arguments and distributions are those of `torchvision.transforms.v2`, and the pixels are those that it gives for
+pictures of Pillow. The engine draws and applies them in its decode threads.
+"""
+
+from .by_chance import (
+    RandomAdjustSharpness,
+    RandomAutocontrast,
+    RandomEqualize,
+    RandomGrayscale,
+    RandomInvert,
+    RandomPosterize,
+    RandomSolarize,
+    RandomVerticalFlip,
+)
+from .colour import ColorJitter, GaussianBlur
+from .compose import RandomApply, RandomChoice, RandomOrder
+from .drawn import drawn
+from .erase import RandomErasing
+from .from_torchvision import from_torchvision
+from .geometric import RandomAffine, RandomPerspective, RandomRotation
+from .policies import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
+
+__all__ = [
+    "AugMix",
+    "AutoAugment",
+    "ColorJitter",
+    "GaussianBlur",
+    "RandAugment",
+    "RandomAdjustSharpness",
+    "RandomAffine",
+    "RandomApply",
+    "RandomAutocontrast",
+    "RandomChoice",
+    "RandomEqualize",
+    "RandomErasing",
+    "RandomGrayscale",
+    "RandomInvert",
+    "RandomOrder",
+    "RandomPerspective",
+    "RandomPosterize",
+    "RandomRotation",
+    "RandomSolarize",
+    "RandomVerticalFlip",
+    "TrivialAugmentWide",
+    "drawn",
+    "from_torchvision",
+]

@@ -1,0 +1,82 @@
+"""Compositions: operations that draw which others are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..arguments import by_name, real, reals, shown, within
+from ..errors import ConfigError
+from ..fields import CenterCrop, ImageOp, Normalize, Pad, RandomCrop, RandomResizedCrop, Resize
+from .erase import RandomErasing
+
+__all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
+
+_OUTSIDE = (CenterCrop, Normalize, Pad, RandomCrop, RandomErasing, RandomResizedCrop, Resize)
+"""Operations that are part of decoding, or of writing the row."""
+
+
+def _inner(composition: Any) -> list[dict[str, Any]]:
+    name, transforms = type(composition).__name__, composition.transforms
+    if isinstance(transforms, ImageOp) or not isinstance(transforms, Iterable):
+        raise ConfigError(f"transforms of {name} is a list of operations, but it is {shown(transforms)}")
+    specs = []
+    for op in transforms:
+        if not isinstance(op, ImageOp):
+            raise ConfigError(f"{name}: {op!r} is not an operation of forebay, such as ColorJitter(0.4)")
+        if isinstance(op, _OUTSIDE):
+            raise ConfigError(
+                f"{name} cannot hold {type(op).__name__}, since crops, sizes and what follows Normalize are not drawn together with others: "
+                "put it before or after the composition"
+            )
+        with within(name):
+            specs.append(op._spec())
+    return specs
+
+
+@by_name()
+@dataclass(frozen=True)
+class RandomApply(ImageOp):
+    """Applies all operations of a list, or none.
+
+    Args:
+        transforms: Operations in order.
+        p: Probability of all.
+    """
+
+    transforms: Sequence[ImageOp]
+    p: float = 0.5
+
+    def _spec(self) -> dict[str, Any]:
+        return {"op": "random_apply", "transforms": _inner(self), "p": real("p of RandomApply", self.p)}
+
+
+@by_name()
+@dataclass(frozen=True)
+class RandomChoice(ImageOp):
+    """Applies one operation of a list.
+
+    Args:
+        transforms: The operations.
+        p: Weight of each. None: 1.
+    """
+
+    transforms: Sequence[ImageOp]
+    p: Sequence[float] | None = None
+
+    def _spec(self) -> dict[str, Any]:
+        inner = _inner(self)
+        weights = {} if self.p is None else {"p": reals("p of RandomChoice", self.p, len(inner))}
+        return {"op": "random_choice", "transforms": inner} | weights
+
+
+@by_name()
+@dataclass(frozen=True)
+class RandomOrder(ImageOp):
+    """Applies all operations of a list, in a drawn order."""
+
+    transforms: Sequence[ImageOp]
+
+    def _spec(self) -> dict[str, Any]:
+        return {"op": "random_order", "transforms": _inner(self)}

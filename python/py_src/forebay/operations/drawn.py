@@ -1,0 +1,52 @@
+"""Numbers that were drawn for a picture."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .._forebay import drawn_operations
+from ..arguments import U32, shown, text, whole
+from ..errors import ConfigError
+from ..fields import Image, Joint, Mask
+
+__all__ = ["drawn"]
+
+
+def drawn(
+    field: Image | Mask,
+    size: tuple[int, int],
+    *,
+    name: str,
+    augment_seed: int,
+    epoch: int = 0,
+    stream: int = 0,
+    draw: int = 0,
+) -> list[dict[str, Any]]:
+    """Returns the steps of a field's operations for one sample, with the numbers that the engine draws.
+
+    A step is a dict. `{"crop": ..., "resized": ..., "window": ..., "flip": ...}` cuts a box, resizes it, keeps a part and
+    mirrors it. Others have the name of a function of torchvision as their `action`, such as `adjust_brightness`, with its
+    arguments.
+
+    Args:
+        field: `Image` or `Mask`.
+        size: (height, width) of the stored picture.
+        name: The field's name in `fields`; for a field of a `Joint` the name of the `Joint`.
+        augment_seed: That of the loader.
+        epoch: The epoch, from 0.
+        stream: The stream's number, from 0.
+        draw: The sample's place in the epoch, before it is distributed to ranks.
+    """
+    if not isinstance(field, (Image, Mask)):
+        what = "the Image or the Mask in the Joint" if isinstance(field, Joint) else "an Image or a Mask"
+        raise ConfigError(f"drawn needs {what}, but the field is {shown(field)}")
+    height, width = size
+    steps = drawn_operations(
+        json.dumps(field._spec()),
+        text("name of drawn", name),
+        whole("augment_seed", augment_seed),
+        (whole("epoch", epoch), whole("stream", stream, 0, U32), whole("draw", draw)),
+        (whole("width", width, 1, U32), whole("height", height, 1, U32)),
+    )
+    return json.loads(steps)

@@ -1,0 +1,46 @@
+"""Random erasing, of the finished row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from ..arguments import by_name, real, reals
+from ..fields import ImageOp
+from .checks import is_one
+
+__all__ = ["RandomErasing"]
+
+
+@by_name()
+@dataclass(frozen=True)
+class RandomErasing(ImageOp):
+    """Replaces a random box of the row, after all other operations: the box of torchvision's distribution.
+
+    Args:
+        p: The probability.
+        scale: Bounds of the box's share of the picture's area.
+        ratio: Bounds of its height divided by its width, drawn on a logarithmic scale.
+        value: One number, or one per channel, in the units of the row: after `Normalize` 0 is the mean. "random" is normally
+            distributed noise per pixel and channel.
+    """
+
+    p: float = 0.5
+    scale: tuple[float, float] = (0.02, 0.33)
+    ratio: tuple[float, float] = (0.3, 3.3)
+    value: Union[float, Sequence[float], str] = 0.0
+
+    def _spec(self) -> dict[str, Any]:
+        value = None
+        if self.value != "random":
+            values = [self.value] if is_one(self.value) else self.value
+            is_list = isinstance(values, Sequence) and len(values) == 1
+            value = [real("value of RandomErasing", values[0])] * 3 if is_list else reals("value of RandomErasing", values, 3)
+        return {
+            "op": "random_erasing",
+            "p": real("p of RandomErasing", self.p),
+            "scale": reals("scale of RandomErasing", self.scale, 2),
+            "ratio": reals("ratio of RandomErasing", self.ratio, 2),
+            "value": value,
+        }
