@@ -1,0 +1,111 @@
+"""Pictures of odd sizes, and torchvision's results for steps of the engine."""
+
+import numpy as np
+import torch
+from PIL import Image
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms.v2 import functional
+
+import forebay as fb
+
+SEED = 11
+"""`augment_seed` of the loaders."""
+
+NAME = "x"
+"""Name of the field."""
+
+SIDES = [1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 48, 61]
+
+
+def pictures(count):
+    """Returns noise, ramps, pictures of one colour and of few levels, of all sizes."""
+    rng = np.random.default_rng(3)
+    for number in range(count):
+        height, width = (int(side) for side in rng.choice(SIDES, 2))
+        kind = number % 4
+        if kind == 0:
+            yield rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+        elif kind == 1:
+            small = Image.fromarray(rng.integers(0, 256, (3, 3, 3), dtype=np.uint8))
+            yield np.asarray(small.resize((width, height), Image.Resampling.BICUBIC))
+        elif kind == 2:
+            yield np.full((height, width, 3), rng.integers(0, 256, 3), np.uint8)
+        else:
+            levels = rng.integers(0, 256, 3)
+            yield rng.choice(levels, (height, width, 3)).astype(np.uint8)
+
+
+def write_odd_pictures(folder, count):
+    """Writes a data set of them with labels, and returns its folder and the pictures."""
+    made = list(pictures(count))
+    with fb.MDSWriter(out=str(folder), columns={"image": "png", "label": "png", "number": "int"}) as writer:
+        for number, pixels in enumerate(made):
+            label = Image.fromarray(pixels[:, :, 0])
+            writer.write({"image": Image.fromarray(pixels), "label": label, "number": number})
+    return str(folder), made
+
+
+def augmented(folder, *ops, kind=fb.Image, column="image", **options):
+    """Returns the pixels of each sample as the engine makes them, by the sample's number."""
+    options = {"batch_size": 16, "framework": "numpy", "augment_seed": SEED} | options
+    fields = {NAME: kind(column, *ops), "number": fb.Scalar("number")}
+    with fb.Loader(local=folder, fields=fields, **options) as loader:
+        rows = [pair for batch in loader for pair in zip(batch["number"].tolist(), batch[NAME], strict=True)]
+    return {number: np.array(row) for number, row in rows}
+
+
+def drawn_steps(field, pixels, number, epoch=0):
+    """Returns the steps of a sample that is not shuffled."""
+    return fb.drawn(field, pixels.shape[:2], name=NAME, augment_seed=SEED, epoch=epoch, draw=number)
+
+
+def in_torchvision(picture, steps, is_label=False):
+    """Returns what torchvision makes of a picture of Pillow with the numbers of `steps`."""
+    start = mixture = None
+    for step in steps:
+        arguments = {name: value for name, value in step.items() if name not in ("action", "endpoints")}
+        action = step.get("action")
+        if action is None:
+            picture = _staged(picture, step)
+            continue
+        if "interpolation" in arguments:
+            arguments["interpolation"] = InterpolationMode("nearest" if is_label else arguments["interpolation"])
+            arguments["fill"] = arguments["fill"][:1] if is_label else arguments["fill"]
+        if is_label and action not in ("horizontal_flip", "vertical_flip", "rotate", "affine", "perspective"):
+            continue
+        if action.startswith("adjust_"):
+            picture = getattr(functional, action)(picture, arguments["factor"])
+        elif action == "rgb_to_grayscale":
+            picture = functional.rgb_to_grayscale(picture, num_output_channels=3)
+        elif action == "gaussian_blur":
+            picture = functional.gaussian_blur(picture, arguments["kernel_size"], [arguments["sigma"]] * 2)
+        elif action == "posterize" and arguments["bits"] == 0:
+            picture = Image.new(picture.mode, picture.size)  # Pillow refuses to keep no bits. torchvision has black tensors.
+        elif action == "perspective":
+            picture = functional.perspective(picture, None, None, **arguments)
+        elif action == "start_mixture":
+            start, mixture = picture, arguments["weight"] * functional.pil_to_tensor(picture)
+        elif action == "add_to_mixture":
+            mixture = mixture + arguments["weight"] * functional.pil_to_tensor(picture)
+            picture = start
+        elif action == "end_mixture":
+            picture = functional.to_pil_image(mixture.to(torch.uint8))
+        else:
+            picture = getattr(functional, action)(picture, **arguments)
+    return picture
+
+
+def _staged(picture, stage):
+    """Returns the result of a stage without a resize."""
+    assert stage["resized"] == stage["crop"][2:], "these tests do not resize"
+    top, left, height, width = stage["crop"]
+    picture = picture.crop((left, top, left + width, top + height))
+    top, left, height, width = stage["window"]
+    picture = picture.crop((left, top, left + width, top + height))
+    return functional.horizontal_flip(picture) if stage["flip"] else picture
+
+
+def levels_apart(got, expected):
+    """Returns the largest difference of two pictures of one size, in grey levels."""
+    assert got.shape == expected.shape
+    return int(np.abs(got.astype(int) - expected.astype(int)).max(initial=0))

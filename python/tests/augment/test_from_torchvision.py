@@ -1,0 +1,191 @@
+"""Translation of torchvision's transforms."""
+
+import inspect
+
+import numpy as np
+import pytest
+import torch
+import torchvision.transforms as v1
+from odd_pictures import NAME, SEED, write_odd_pictures
+from torchvision.transforms import InterpolationMode, v2
+
+import forebay as fb
+from forebay.fields import specs
+
+MEAN, STD = fb.IMAGENET_MEAN, fb.IMAGENET_STD
+
+
+def spec(ops):
+    return specs({"x": fb.Image("image", *ops)})[0][1]
+
+
+@pytest.mark.parametrize("of", [v1, v2])
+def test_the_recipe_of_torchvision_s_reference_script_is_translated(of):
+    recipe = of.Compose(
+        [
+            of.RandomResizedCrop(176, interpolation=InterpolationMode.BILINEAR, antialias=True),
+            of.RandomHorizontalFlip(0.5),
+            of.TrivialAugmentWide(interpolation=InterpolationMode.BILINEAR),
+            of.PILToTensor(),
+            of.ConvertImageDtype(torch.float),
+            of.Normalize(mean=MEAN, std=STD),
+            of.RandomErasing(p=0.1),
+        ]
+    )
+    expected = [
+        fb.RandomResizedCrop(176),
+        fb.RandomHorizontalFlip(),
+        fb.TrivialAugmentWide(interpolation="bilinear"),
+        fb.Normalize(MEAN, STD),
+        fb.RandomErasing(0.1),
+    ]
+    assert spec(fb.from_torchvision(recipe)) == spec(expected)
+
+
+@pytest.mark.parametrize("of", [v1, v2])
+def test_every_operation_has_the_arguments_of_its_transform(of):
+    pairs = [
+        (of.Resize(256), fb.Resize(256)),
+        (of.Resize((3, 4)), fb.Resize((3, 4))),
+        (of.CenterCrop(8), fb.CenterCrop(8)),
+        (of.Pad((1, 2)), fb.Pad((1, 2))),
+        (of.RandomCrop(32, padding=(1, 2, 3, 4), pad_if_needed=True), fb.RandomCrop(32, (1, 2, 3, 4), True)),
+        (of.RandomCrop(32, padding=4), fb.RandomCrop(32, 4)),
+        (of.Grayscale(3), fb.Grayscale()),
+        (of.RandomVerticalFlip(0.3), fb.RandomVerticalFlip(0.3)),
+        (of.RandomGrayscale(0.3), fb.RandomGrayscale(0.3)),
+        (of.RandomInvert(0.3), fb.RandomInvert(0.3)),
+        (of.RandomPosterize(3, 0.3), fb.RandomPosterize(3, 0.3)),
+        (of.RandomSolarize(99.5, 0.3), fb.RandomSolarize(99.5, 0.3)),
+        (of.RandomAutocontrast(0.3), fb.RandomAutocontrast(0.3)),
+        (of.RandomEqualize(0.3), fb.RandomEqualize(0.3)),
+        (of.RandomAdjustSharpness(2, 0.3), fb.RandomAdjustSharpness(2, 0.3)),
+        (of.ColorJitter(0.4, (0.5, 0.6), 0, 0.1), fb.ColorJitter(0.4, (0.5, 0.6), 0, 0.1)),
+        (of.GaussianBlur((5, 3), (0.1, 3)), fb.GaussianBlur((5, 3), (0.1, 3))),
+        (of.GaussianBlur(5, 2.0), fb.GaussianBlur(5, 2.0)),
+        (of.RandomRotation(10, expand=True, fill=3), fb.RandomRotation(10, expand=True, fill=3)),
+        (of.RandomAffine(10, (0.1, 0.2), (0.5, 2), 3, fill=(1, 2, 3)), fb.RandomAffine(10, (0.1, 0.2), (0.5, 2), 3, fill=(1, 2, 3))),
+        (of.RandomAffine((0, 9), shear=(1, 2, 3, 4), center=(1, 2)), fb.RandomAffine((0, 9), shear=(1, 2, 3, 4), center=(1, 2))),
+        (of.RandomPerspective(0.3, 0.2, InterpolationMode.NEAREST), fb.RandomPerspective(0.3, 0.2, "nearest")),
+        (of.RandAugment(3, 7, 11), fb.RandAugment(3, 7, 11)),
+        (of.AutoAugment(v1.AutoAugmentPolicy.SVHN), fb.AutoAugment("svhn")),
+        (of.AugMix(2, 4, 1, 0.5, False), fb.AugMix(2, 4, 1, 0.5, False)),
+        (of.RandomApply([of.ColorJitter(0.1), of.RandomInvert()], 0.3), fb.RandomApply([fb.ColorJitter(0.1), fb.RandomInvert()], 0.3)),
+        (of.RandomOrder([of.RandomInvert(), of.RandomEqualize()]), fb.RandomOrder([fb.RandomInvert(), fb.RandomEqualize()])),
+        (of.RandomErasing(0.2, (0.1, 0.2), (1, 2), "random"), fb.RandomErasing(0.2, (0.1, 0.2), (1, 2), "random")),
+        (of.RandomErasing(value=(1, 2, 3)), fb.RandomErasing(value=(1, 2, 3))),
+    ]
+    for theirs, ours in pairs:
+        assert spec(fb.from_torchvision([theirs])) == spec([ours]), theirs
+
+
+def test_a_list_inside_a_choice_stays_one_operation():
+    flips = v2.Compose([v2.RandomHorizontalFlip(), v2.RandomVerticalFlip()])
+    [choice] = fb.from_torchvision(v2.RandomChoice([flips, v2.RandomInvert(1.0)], p=[3, 1]))
+    inner = fb.RandomApply([fb.RandomHorizontalFlip(), fb.RandomVerticalFlip()], 1.0)
+    assert choice == fb.RandomChoice([inner, fb.RandomInvert(1.0)], [0.75, 0.25])
+
+
+def test_a_conversion_to_floats_without_normalisation_gives_floats(tmp_path):
+    folder, made = write_odd_pictures(tmp_path / "set", 4)
+    ops = fb.from_torchvision(v1.Compose([v1.CenterCrop(9), v1.ToTensor()]))
+    with fb.Loader(local=folder, batch_size=4, fields={NAME: fb.Image("image", *ops)}, augment_seed=SEED) as loader:
+        [batch] = loader
+    expected = torch.stack([v1.Compose([v1.ToTensor(), v1.CenterCrop(9)])(pixels.copy()) for pixels in made])
+    assert torch.allclose(batch[NAME], expected, atol=1e-6)
+
+
+def test_every_transform_without_a_translation_is_named():
+    transforms = [v2.ElasticTransform(), v2.RandomInvert(), lambda x: x, v2.Resize(9, interpolation=InterpolationMode.BICUBIC)]
+    with pytest.raises(fb.ConfigError) as caught:
+        fb.from_torchvision(transforms)
+    message = str(caught.value)
+    assert "number 0, ElasticTransform(" in message and "no such operation" in message
+    assert "number 2, <function" in message and "only torchvision's transforms are known" in message
+    assert "number 3, Resize(" in message and "resized by bilinear interpolation" in message
+    assert "number 1" not in message
+
+
+@pytest.mark.parametrize(
+    ("transform", "sentence"),
+    [
+        (v2.RandomResizedCrop(8, antialias=False), "antialias=True"),
+        (v2.Resize(8, max_size=9), "without max_size"),
+        (v2.Pad(1, fill=3), "borders are black"),
+        (v2.Pad(1, padding_mode="edge"), "borders are black"),
+        (v2.Grayscale(1), "three channels"),
+        (v2.ToDtype(torch.float32), "scale=True"),
+        (v2.ToDtype(torch.float16, scale=True), 'pass dtype="float16" to Image'),
+        (v2.MixUp(num_classes=3), "mixes the samples of a batch"),
+        (v2.RandomRotation(3, fill={torch.Tensor: 3, "others": 0}), "give the Mask of a Joint"),
+        (v2.RandomApply([v2.RandomResizedCrop(8)]), "RandomApply cannot hold RandomResizedCrop"),
+    ],
+)
+def test_an_argument_without_a_translation_has_a_reason(transform, sentence):
+    with pytest.raises(fb.ConfigError, match=sentence):
+        fb.from_torchvision(v2.Compose([v2.RandomInvert(), transform]))
+
+
+def test_the_operations_have_the_names_and_defaults_of_torchvision():
+    for name in fb.operations.__all__:
+        ours, theirs = getattr(fb, name), getattr(v2, name, None)
+        if theirs is None:
+            assert name in ("drawn", "from_torchvision")
+            continue
+        parameters = inspect.signature(theirs).parameters
+        for argument in inspect.signature(ours).parameters.values():
+            default = parameters[argument.name].default
+            default = getattr(default, "value", default)
+            assert argument.default == default or (argument.default, default) == (None, 0), (name, argument.name)
+
+
+def test_an_erased_box_is_torchvision_s(tmp_path):
+    folder, made = write_odd_pictures(tmp_path / "set", 60)
+    for dtype, layout in [("float32", "NCHW"), ("float16", "NHWC"), ("bfloat16", "NCHW"), ("uint8", "NHWC")]:
+        value = (9, 0, 255) if dtype == "uint8" else (0.5, -1, 2)
+        erasing = fb.RandomErasing(0.8, value=value)
+        plain, erased = fb.Image("image", dtype=dtype, layout=layout), fb.Image("image", erasing, dtype=dtype, layout=layout)
+        fields = {"plain": plain, NAME: erased}
+        with fb.Loader(local=folder, batch_size=1, fields=fields, augment_seed=SEED) as loader:
+            for number, batch in enumerate(loader):
+                expected = torch.as_tensor(np.asarray(batch["plain"][0]) if dtype == "uint8" else batch["plain"][0])
+                expected = expected.permute(2, 0, 1).clone() if layout == "NHWC" else expected.clone()
+                steps = fb.drawn(erased, made[number].shape[:2], name=NAME, augment_seed=SEED, draw=number)
+                for step in steps:
+                    if step.get("action") == "erase":
+                        v = torch.tensor(step["value"])[:, None, None].to(expected.dtype)
+                        expected = v2.functional.erase(expected, step["i"], step["j"], step["h"], step["w"], v)
+                got = torch.as_tensor(batch[NAME][0])
+                assert torch.equal(got.permute(2, 0, 1) if layout == "NHWC" else got, expected)
+
+
+def test_erased_boxes_have_torchvision_s_distribution():
+    stats = pytest.importorskip("scipy.stats")
+    size, field = (60, 91), fb.Image("image", fb.RandomErasing(1.0))
+    found = [fb.drawn(field, size, name=NAME, augment_seed=1, draw=draw) for draw in range(2000)]
+    ours = [step for steps in found for step in steps if step.get("action") == "erase"]
+    torch.manual_seed(3)
+    theirs = [v2.RandomErasing(1.0).make_params([torch.zeros(3, *size)]) for _ in range(2000)]
+    theirs = [params for params in theirs if params["v"] is not None]
+    for name in "ijhw":
+        assert stats.ks_2samp([box[name] for box in ours], [box[name] for box in theirs]).pvalue > 1e-3
+
+
+def test_noise_is_normally_distributed_in_each_erased_box(tmp_path):
+    stats = pytest.importorskip("scipy.stats")
+    folder = str(tmp_path / "set")
+    with fb.MDSWriter(out=folder, columns={"image": "pil"}) as writer:
+        from PIL import Image
+
+        for _ in range(20):
+            writer.write({"image": Image.new("RGB", (64, 64))})
+    field = fb.Image("image", fb.CenterCrop(64), fb.Normalize((0, 0, 0), (1, 1, 1)), fb.RandomErasing(1.0, (0.2, 0.3), value="random"))
+    with fb.Loader(local=folder, batch_size=20, fields={NAME: field}, augment_seed=SEED) as loader:
+        [batch] = loader
+    boxes = [row[row != 0] for row in batch[NAME]]
+    noise = torch.cat(boxes).numpy()
+    assert len(noise) > 20 * 64 * 64 * 3 * 0.15
+    assert stats.kstest(noise[::7], stats.norm.cdf).pvalue > 1e-3
+    assert not torch.equal(boxes[0][:9], boxes[1][:9])
+    with pytest.raises(fb.ConfigError, match="has no grey levels: add Normalize"):
+        fb.Loader(local=folder, batch_size=2, fields={NAME: fb.Image("image", fb.RandomErasing(value="random"))})
