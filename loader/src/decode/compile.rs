@@ -12,9 +12,10 @@ use serde_json::Value;
 use super::augment::{Augment, Grayscale, Operation};
 use super::default::{default_row, type_of};
 use super::draw::FieldDraws;
-use super::field::{FieldSpec, Op};
+use super::field::{BatchOp, FieldSpec, Op};
 use super::image::{ImageField, ReadOptions};
 use super::json_value::JsonForm;
+use super::mix::{Member, Mix};
 use super::normalise::PictureWriter;
 use super::numeric;
 use super::pixels::Content;
@@ -35,7 +36,7 @@ impl FieldPlan {
     /// [`crate::ErrorKind::Config`]: a column that does not exist or whose encoding does not fit the field, arguments
     /// outside of their range, two outputs of one name; each names the field.
     pub fn compile(fields: Option<&[(String, FieldSpec)]>, columns: &[Column], augment_seed: u64) -> Result<Arc<Self>> {
-        let mut plan = Self { columns: columns.to_vec(), outputs: Vec::new(), steps: Vec::new() };
+        let mut plan = Self { columns: columns.to_vec(), outputs: Vec::new(), steps: Vec::new(), mixes: Vec::new() };
         let by_column = |column: &Column| (column.name.clone(), default_field(column));
         let fields = match fields {
             None => &columns.iter().map(by_column).collect::<Vec<_>>(),
@@ -49,11 +50,43 @@ impl FieldPlan {
                 for (inner, spec) in fields {
                     plan.add_output(inner, spec, draws).context("joint", || name)?;
                 }
+            } else if let FieldSpec::Mix { fields, by, p } = spec {
+                plan.add_mix(fields, by, *p, augment_seed, draws).context("mix", || name)?;
             } else {
                 plan.add_output(name, spec, draws)?;
             }
         }
         Ok(Arc::new(plan))
+    }
+
+    /// Adds the outputs of a `Mix`, each with the draws of its own name, so that its crops are those without the `Mix`.
+    fn add_mix(
+        &mut self,
+        fields: &[(String, FieldSpec)],
+        by: &[BatchOp],
+        p: f64,
+        augment_seed: u64,
+        draws: FieldDraws,
+    ) -> Result<()> {
+        let mut members = Vec::new();
+        for (name, spec) in fields {
+            if !matches!(spec, FieldSpec::Image { .. } | FieldSpec::OneHot { .. }) {
+                return Err(Error::config("a Mix holds Image and OneHot fields").with("field", name));
+            }
+            self.add_output(name, spec, FieldDraws::new(augment_seed, name))?;
+            let (output, work) = (self.outputs.len() - 1, &self.steps[self.steps.len() - 1].work);
+            let picture = match work {
+                Work::Image(field) => Some(field.size.and_then(|size| field.writer.form(size)).ok_or_else(|| {
+                    let message = "the pictures of a Mix need one size: end the operations at a fixed size";
+                    Error::config(message).with("field", name)
+                })?),
+                _ => None,
+            };
+            let picture = picture.map(|form| (form.size, form.layout));
+            members.push(Member { output, dtype: self.outputs[output].dtype, picture });
+        }
+        self.mixes.push(Mix::new(by, p, draws, members)?);
+        Ok(())
     }
 
     fn add_output(&mut self, name: &str, spec: &FieldSpec, draws: FieldDraws) -> Result<()> {
@@ -211,7 +244,23 @@ impl FieldPlan {
             FieldSpec::Bytes { column, .. } => {
                 (self.find_column(column)?.0, Work::Bytes, DType::UInt8, RowShape::Bytes)
             }
-            FieldSpec::Joint { .. } => return Err(Error::config("a Joint field cannot hold another Joint")),
+            FieldSpec::OneHot { column, classes, dtype } => {
+                let (index, column) = self.find_column(column)?;
+                let source = number_source(column)
+                    .ok_or_else(|| unsuitable_column(column, "a OneHot field needs a column of numbers"))?;
+                if !(1..=CLASSES_MAX).contains(classes) || !dtype.is_float() || dtype.size() > 4 {
+                    return Err(Error::config(
+                        "a OneHot field needs at least one class, and a type that pictures can have",
+                    )
+                    .with("classes", classes)
+                    .with("dtype", dtype));
+                }
+                let work = Work::OneHot { source, classes: *classes, dtype: *dtype };
+                (index, work, *dtype, RowShape::Fixed(vec![*classes]))
+            }
+            FieldSpec::Joint { .. } | FieldSpec::Mix { .. } => {
+                return Err(Error::config("a Joint or a Mix cannot hold another one"));
+            }
         })
     }
 
@@ -282,6 +331,9 @@ impl FieldPlan {
         })
     }
 }
+
+/// Upper bound of the classes of a OneHot field: more are a mistake, and would take the memory of the batches.
+const CLASSES_MAX: usize = 1 << 24;
 
 /// Rejects operations that labels cannot follow. Those that only change colours leave labels as they are.
 fn check_labels(ops: &[Op]) -> Result<()> {

@@ -136,6 +136,26 @@ pub enum FieldSpec {
         #[serde(default)]
         default: Option<Value>,
     },
+    /// A class as a row of probabilities: 1 for the class, 0 for the others.
+    OneHot {
+        /// Column with the number of the class, from 0.
+        column: String,
+        /// Number of classes.
+        classes: usize,
+        /// A float type.
+        #[serde(default = "float32")]
+        dtype: DType,
+    },
+    /// Pictures and their classes that are mixed with others of the batch. Each becomes a separate output.
+    Mix {
+        /// The outputs by name: an `Image` of a fixed size or more, and `OneHot` fields.
+        fields: Vec<(String, FieldSpec)>,
+        /// Operations, one of which is drawn for each batch.
+        by: Vec<BatchOp>,
+        /// Probability that a batch is mixed.
+        #[serde(default = "one")]
+        p: f64,
+    },
     /// Fields whose random operations share their draws: a picture and its mask. Each becomes a separate output.
     Joint {
         /// The outputs by name.
@@ -152,11 +172,14 @@ impl FieldSpec {
             | Self::Scalar { column, .. }
             | Self::Tokens { column, .. }
             | Self::Length { column, .. }
+            | Self::OneHot { column, .. }
             | Self::Array { column, .. }
             | Self::Text { column, .. }
             | Self::Bytes { column, .. }
             | Self::Json { column, .. } => vec![(column, self.default().is_some())],
-            Self::Joint { fields } => fields.iter().flat_map(|(_, field)| field.columns()).collect(),
+            Self::Joint { fields } | Self::Mix { fields, .. } => {
+                fields.iter().flat_map(|(_, field)| field.columns()).collect()
+            }
         }
     }
 
@@ -243,6 +266,32 @@ pub enum JsonText {
     Str,
     /// Any value, as JSON.
     Json,
+}
+
+/// Operation on the rows of a batch. Names, parameters and distributions are torchvision's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+pub enum BatchOp {
+    /// Blends every row with the one before it.
+    MixUp {
+        /// Parameter of the Beta distribution of the share.
+        #[serde(default = "one")]
+        alpha: f64,
+    },
+    /// Replaces a box of every picture by that of the one before it.
+    CutMix {
+        /// Parameter of the Beta distribution of the box's area.
+        #[serde(default = "one")]
+        alpha: f64,
+    },
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn float32() -> DType {
+    DType::Float32
 }
 
 fn uint8() -> DType {

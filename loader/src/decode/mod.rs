@@ -50,6 +50,7 @@ pub mod jpeg;
 mod json_value;
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(unused))]
 mod kernel;
+pub mod mix;
 pub mod normalise;
 pub mod numeric;
 mod orientation;
@@ -71,7 +72,7 @@ pub mod webp;
 pub use crate::format::encoding::DType;
 pub use compile::drawn;
 pub use draw::{DRAWS_VERSION, DrawKey};
-pub use field::{FieldSpec, JsonPart, JsonPath, JsonText, JsonType, Op, PixelLayout, ResizeTo};
+pub use field::{BatchOp, FieldSpec, JsonPart, JsonPath, JsonText, JsonType, Op, PixelLayout, ResizeTo};
 pub use image::PictureCounts;
 pub use normalise::PictureForm;
 pub use plan::{FieldPlan, Output, RowShape, StoredColumn};

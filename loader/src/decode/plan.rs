@@ -2,6 +2,7 @@
 
 use super::image::ImageField;
 use super::json_value::JsonValue;
+use super::mix::Mix;
 use super::normalise::PictureForm;
 use super::ragged::elements;
 use crate::format::Column;
@@ -80,6 +81,7 @@ pub(super) enum Work {
     Scalar { source: NumberSource, dtype: DType },
     Tokens { source: ArraySource, length: usize, dtype: DType, pad: Option<i64>, truncate: bool },
     Length { source: ArraySource },
+    OneHot { source: NumberSource, classes: usize, dtype: DType },
     Array { source: ArraySource, dtype: Option<DType>, shape: Option<Vec<usize>> },
     Text,
     Bytes,
@@ -101,7 +103,12 @@ impl Work {
             Self::Tokens { source: ArraySource::Array(kind), dtype, .. } => fixed(kind, Some(*dtype)),
             Self::Tokens { source: ArraySource::Bytes(stored), dtype, .. } => as_stored(*stored, *dtype),
             Self::Array { .. } | Self::Tokens { source: ArraySource::Npy, .. } => false,
-            Self::Image(_) | Self::Scalar { .. } | Self::Length { .. } | Self::Text | Self::Json(_) => false,
+            Self::Image(_)
+            | Self::Scalar { .. }
+            | Self::Length { .. }
+            | Self::OneHot { .. }
+            | Self::Text
+            | Self::Json(_) => false,
         }
     }
 }
@@ -121,6 +128,7 @@ pub struct FieldPlan {
     pub(super) columns: Vec<Column>,
     pub(super) outputs: Vec<Output>,
     pub(super) steps: Vec<Step>,
+    pub(super) mixes: Vec<Mix>,
 }
 
 impl FieldPlan {
@@ -130,9 +138,10 @@ impl FieldPlan {
     }
 
     /// Returns the form of each output's pictures, if all are colours of one size, cropped and resized but not changed
-    /// otherwise.
+    /// otherwise. A batch that is mixed is complete on the host first, so it has none.
     pub fn picture_forms(&self) -> impl Iterator<Item = Option<PictureForm>> + '_ {
         self.steps.iter().map(|step| match &step.work {
+            _ if !self.mixes.is_empty() => None,
             Work::Image(field) if !field.is_grey && !field.is_augmented() => field.writer.form(field.size?),
             _ => None,
         })
@@ -161,6 +170,11 @@ impl FieldPlan {
             let is_alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
             (is_alone && step.work.is_copy()).then_some((output, column))
         })
+    }
+
+    /// Outputs that are mixed in each batch.
+    pub fn mixes(&self) -> &[Mix] {
+        &self.mixes
     }
 
     /// Outputs, in the order of the fields.

@@ -128,6 +128,22 @@ fn decode_step(
                 NumberSource::Text(of) => numeric::parse(bytes, of, out, *dtype),
             }
         }
+        Work::OneHot { source, classes, dtype } => {
+            let mut number = [0; 8];
+            match *source {
+                NumberSource::Binary(from) => numeric::convert(bytes, from, &mut number, DType::Int64)?,
+                NumberSource::Text(of) => numeric::parse(bytes, of, &mut number, DType::Int64)?,
+            }
+            let class = i64::from_ne_bytes(number);
+            let out = row.fixed(classes * dtype.size())?;
+            let place = usize::try_from(class).ok().filter(|class| class < classes).ok_or_else(|| {
+                Error::decode("the class is not among those of the OneHot field: raise its `classes`")
+                    .with("class", class)
+                    .with("classes", classes)
+            })?;
+            out.fill(0);
+            numeric::fill(1, &mut out[place * dtype.size()..][..dtype.size()], *dtype)
+        }
         Work::Tokens { source, length, dtype, pad, truncate } => {
             let ValueScratch { shape, values: side, .. } = scratch;
             let (from, mut values) = read_array(source, bytes, shape, side)?;

@@ -276,8 +276,9 @@ impl Scheduler {
             self.dispatcher.residency.set_dispatched(last.position + 1);
         }
         let first_position = tasks.first().map_or(0, |task| task.position);
+        let key = tasks.first().map_or_else(DrawKey::default, |task| task.draw_key(self.left_out.epoch));
         let extension = self.extension.as_ref().map(|make| make());
-        let batch = BatchBuilder::begin((number, first_position), self.layout.clone(), slot, &marks, extension);
+        let batch = BatchBuilder::begin((number, first_position, key), self.layout.clone(), slot, &marks, extension);
         let len = self.pace.chunk;
         let ranges: Vec<Range<usize>> =
             (0..tasks.len()).step_by(len).map(|first| first..(first + len).min(tasks.len())).collect();

@@ -54,7 +54,8 @@ class Transform:
         if names:
             warnings.warn(
                 f"transform passes a whole batch to {', '.join(names)} of torchvision, which draws once per call, so all samples of a "
-                'batch are augmented alike: call it for each sample, as in torch.stack([augment(x) for x in batch["x"]])',
+                "batch are augmented alike: pass forebay.from_torchvision(...) to Image, or call it for each sample, as in "
+                'torch.stack([augment(x) for x in batch["x"]])',
                 stacklevel=5,
             )
         return result

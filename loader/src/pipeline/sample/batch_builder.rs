@@ -6,6 +6,7 @@
 use super::batch_layout::BatchLayout;
 use super::row_marks::RowMark;
 use crate::batch::RowBytes;
+use crate::decode::DrawKey;
 use crate::delivery::OutputLayout;
 use crate::error::{Error, Result};
 use crate::memory::{BatchSlot, RowMut};
@@ -33,6 +34,8 @@ pub(crate) struct BatchBuilder {
     pub(crate) number: u64,
     /// Position of its first row among the rank's samples of this run, from 0.
     pub(crate) first_position: u64,
+    /// Key of the draws of its first planned sample, from which the batch's are made.
+    pub(crate) key: DrawKey,
     pub(crate) layout: Arc<BatchLayout>,
     /// Rows that the plan has for it.
     pub(crate) rows: usize,
@@ -68,9 +71,9 @@ pub(crate) struct FilledBatch {
 }
 
 impl BatchBuilder {
-    /// Begins batch `number`, whose first row is at `first_position`, in `slot`, with one entry of `marks` per row.
+    /// Begins batch `number`, whose first row is at `first_position` and has `key`, in `slot`, with one entry of `marks` per row.
     pub(crate) fn begin(
-        (number, first_position): (u64, u64),
+        (number, first_position, key): (u64, u64, DrawKey),
         layout: Arc<BatchLayout>,
         mut slot: BatchSlot,
         marks: &[RowMark],
@@ -87,6 +90,7 @@ impl BatchBuilder {
         Arc::new(Self {
             number,
             first_position,
+            key,
             rows,
             slot: Mutex::new(Some(slot)),
             remaining: AtomicUsize::new(rows),

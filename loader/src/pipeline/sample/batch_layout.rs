@@ -4,7 +4,8 @@
 //! may be room after them for files of pictures that the device decodes and that are longer than their rows.
 
 use super::row_marks::{MarkOutput, RowMark};
-use crate::decode::{FieldPlan, Output};
+use crate::decode::mix::{Mix, RowPlace};
+use crate::decode::{DrawKey, FieldPlan, Output};
 use crate::delivery::OutputLayout;
 use crate::error::{Error, Result};
 use crate::memory::BatchSlot;
@@ -32,6 +33,8 @@ pub(crate) struct BatchLayout {
     pub(crate) places: Vec<OutputLayout>,
     /// Bytes of one row of each fixed output without `marks`.
     pub(crate) row_bytes: Vec<usize>,
+    /// Outputs that are mixed in each batch.
+    mixes: Vec<Mix>,
 }
 
 impl BatchLayout {
@@ -54,7 +57,7 @@ impl BatchLayout {
         }
         let names = outputs.iter().map(|output| output.name.as_str().into()).collect();
         let row_bytes = plan.outputs().iter().filter_map(Output::row_bytes).collect();
-        Ok(Self { names, outputs, marks, rows, bytes, room_bytes: 0, places, row_bytes })
+        Ok(Self { names, outputs, marks, rows, bytes, room_bytes: 0, places, row_bytes, mixes: plan.mixes().to_vec() })
     }
 
     /// Adds room for files of pictures that are longer than their rows, for samples of `sample_bytes` stored bytes on
@@ -90,6 +93,21 @@ impl BatchLayout {
                 mark.write(row, values);
             }
         }
+    }
+
+    /// Mixes the rows `kept` of a batch in its memory. `key` is that of its first sample.
+    pub(crate) fn mix(&self, bytes: &mut [u8], kept: &[usize], key: DrawKey) {
+        let place = |output: usize| {
+            let fixed = self.outputs[..output].iter().filter(|output| output.row_bytes().is_some()).count();
+            let OutputLayout { offset, row_bytes, .. } = self.places[fixed];
+            RowPlace { offset, bytes: row_bytes }
+        };
+        self.mixes.iter().for_each(|mix| mix.run(key, kept, bytes, place));
+    }
+
+    /// True if rows are mixed.
+    pub(crate) fn has_mixes(&self) -> bool {
+        !self.mixes.is_empty()
     }
 
     /// The decoded fixed outputs: all except those that the plan gives.

@@ -115,10 +115,13 @@ impl PlaceStage {
         rows: Option<Box<dyn DeviceRows>>,
     ) -> Result<Batch> {
         let layout = &batch.layout;
+        let unfinished = || Error::internal("a batch was finished before its rows were");
+        if layout.has_mixes() {
+            layout.mix(slot.bytes_mut().ok_or_else(unfinished)?, &kept, batch.key);
+        }
         let memory = match rows {
             Some(rows) => rows.deliver(PartialBatch { slot, outputs: &layout.places, rows: &kept })?,
             None => {
-                let unfinished = || Error::internal("a batch was finished before its rows were");
                 if !skipped.is_empty() {
                     close_gaps(layout, &kept, slot.bytes_mut().ok_or_else(unfinished)?);
                 }

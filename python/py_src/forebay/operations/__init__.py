@@ -20,13 +20,18 @@ from .drawn import drawn
 from .erase import RandomErasing
 from .from_torchvision import from_torchvision
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
+from .mix import CutMix, Mix, MixUp, OneHot
 from .policies import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
 
 __all__ = [
     "AugMix",
     "AutoAugment",
     "ColorJitter",
+    "CutMix",
     "GaussianBlur",
+    "Mix",
+    "MixUp",
+    "OneHot",
     "RandAugment",
     "RandomAdjustSharpness",
     "RandomAffine",

@@ -96,7 +96,7 @@ def _translate(transform: Any) -> list[native.ImageOp]:
     if name in _CONVERSIONS:
         return []
     if name in ("MixUp", "CutMix"):
-        raise ConfigError("it mixes the samples of a batch: call it in the loader's transform")
+        raise ConfigError(f"it mixes the samples of a batch: use forebay.Mix(forebay.{name}(...), x=Image(...), y=OneHot(...))")
     make = _MAKERS.get(name)
     if make is None:
         raise ConfigError("there is no such operation: leave it out, or call it in the loader's transform")

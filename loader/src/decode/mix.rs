@@ -1,0 +1,200 @@
+//! Operations on a whole batch: rows that are mixed with those before them, and their labels with them.
+//!
+//! As in torchvision, a row's partner is the row before it, and the last one is that of the first row. So the result
+//! depends on the rows of the batch, and with them on the number of ranks. The numbers are drawn once per batch, from the
+//! key of its first sample.
+
+use half::{bf16, f16};
+
+use super::draw::{DrawKey, Draws, FieldDraws, OpDraws};
+use super::field::{BatchOp, PixelLayout};
+use super::size::{Region, Size};
+use crate::error::{Error, Result};
+use crate::format::encoding::DType;
+
+/// Outputs that are mixed together.
+#[derive(Clone, Debug)]
+pub struct Mix {
+    ops: Vec<BatchOp>,
+    /// Probability that a batch is mixed.
+    p: f64,
+    draws: FieldDraws,
+    members: Vec<Member>,
+}
+
+/// Output that is mixed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Member {
+    /// Its number among the outputs.
+    pub output: usize,
+    /// Element type.
+    pub dtype: DType,
+    /// Size and layout of pictures; `None` for labels, one probability per class.
+    pub picture: Option<(Size, PixelLayout)>,
+}
+
+/// Numbers of one batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mixture {
+    /// Share of the row itself.
+    pub share: f64,
+    /// Box that the partner replaces; `None` for a blend of the whole.
+    pub region: Option<Region>,
+}
+
+/// Memory of an output's rows: offset of the first one, and bytes of each.
+#[derive(Clone, Copy, Debug)]
+pub struct RowPlace {
+    /// Offset of the first row in the batch's memory.
+    pub offset: usize,
+    /// Bytes of a row.
+    pub bytes: usize,
+}
+
+impl Mix {
+    /// Mixes `members` by one of `ops`, with probability `p` per batch.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Config`]: no operation, arguments outside of their range, pictures of different sizes, a blend of
+    /// grey levels.
+    pub fn new(ops: &[BatchOp], p: f64, draws: FieldDraws, members: Vec<Member>) -> Result<Self> {
+        let alphas = ops.iter().map(|op| match *op {
+            BatchOp::MixUp { alpha } | BatchOp::CutMix { alpha } => alpha,
+        });
+        if ops.is_empty() || !(0.0..=1.0).contains(&p) || alphas.into_iter().any(|a| !(1e-3..=1e3).contains(&a)) {
+            return Err(Error::config(
+                "Mix needs MixUp or CutMix, each with an `alpha` from 0.001 to 1000, and a probability `p` from 0 to 1",
+            ));
+        }
+        let mut sizes = members.iter().filter_map(|member| member.picture);
+        let first = sizes.next().ok_or_else(|| Error::config("Mix needs an Image among its fields"))?;
+        if sizes.any(|(size, _)| size != first.0) {
+            return Err(Error::config("the pictures of a Mix need the same size"));
+        }
+        let blends = ops.iter().any(|op| matches!(op, BatchOp::MixUp { .. }));
+        if blends && members.iter().any(|member| !member.dtype.is_float()) {
+            return Err(Error::config(
+                "MixUp needs pictures of a float type: add Normalize, or pass dtype=\"float32\"",
+            ));
+        }
+        Ok(Self { ops: ops.to_vec(), p, draws, members })
+    }
+
+    /// Draws the numbers of the batch whose first sample has `key`; `None` if it is not mixed.
+    pub fn draw(&self, key: DrawKey) -> Option<Mixture> {
+        let mut numbers = OpDraws::new(self.draws, key, NUMBER, 0).numbers();
+        if numbers.unit() >= self.p {
+            return None;
+        }
+        let op = self.ops[numbers.below(self.ops.len() as u32) as usize];
+        let beta = |numbers: &mut Draws, alpha: f64| {
+            let (own, other) = (numbers.gamma(alpha), numbers.gamma(alpha));
+            own / (own + other)
+        };
+        match op {
+            BatchOp::MixUp { alpha } => Some(Mixture { share: beta(&mut numbers, alpha), region: None }),
+            BatchOp::CutMix { alpha } => {
+                let size = self.members.iter().find_map(|member| member.picture)?.0;
+                let half = 0.5 * (1.0 - beta(&mut numbers, alpha)).sqrt();
+                let side = |middle: u32, side: u32| {
+                    let half = (half * f64::from(side)) as u32;
+                    (middle.saturating_sub(half), (middle + half).min(side))
+                };
+                let (left, right) = side(numbers.below(size.w), size.w);
+                let (top, bottom) = side(numbers.below(size.h), size.h);
+                let region = Region { x: left, y: top, w: right - left, h: bottom - top };
+                let share = 1.0 - region.size().pixels() as f64 / size.pixels() as f64;
+                Some(Mixture { share, region: Some(region) })
+            }
+        }
+    }
+
+    /// Mixes the rows `kept` of a batch, ascending, in its memory. `place` returns the rows of an output.
+    pub fn run(&self, key: DrawKey, kept: &[usize], memory: &mut [u8], place: impl Fn(usize) -> RowPlace) {
+        let Some(mixture) = self.draw(key) else { return };
+        let Some((last, _)) = kept.split_last() else { return };
+        let mut partner = Vec::new();
+        for member in &self.members {
+            let RowPlace { offset, bytes } = place(member.output);
+            let start = |row: usize| offset + row * bytes;
+            partner.clear();
+            partner.extend_from_slice(&memory[start(*last)..][..bytes]);
+            // From the last row up, each before its partner changes; the first row's has been kept.
+            for pair in kept.windows(2).rev() {
+                let (before, row) = memory.split_at_mut(start(pair[1]));
+                member.mix(mixture, &mut row[..bytes], &before[start(pair[0])..][..bytes]);
+            }
+            member.mix(mixture, &mut memory[start(kept[0])..][..bytes], &partner);
+        }
+    }
+}
+
+/// Number of the operation in the key of its draws, other than those of a picture's operations.
+const NUMBER: u32 = 200;
+
+impl Member {
+    /// Mixes a row with its partner.
+    fn mix(&self, mixture: Mixture, row: &mut [u8], partner: &[u8]) {
+        match (self.picture, mixture.region) {
+            (Some((size, layout)), Some(region)) => self.cut(region, size, layout, row, partner),
+            _ => self.blend(mixture.share, row, partner),
+        }
+    }
+
+    /// Replaces a box by the partner's.
+    fn cut(&self, region: Region, size: Size, layout: PixelLayout, row: &mut [u8], partner: &[u8]) {
+        // A picture is planes of lines of elements: three of one value per pixel, or one of three.
+        let (planes, values) = match layout {
+            PixelLayout::Nchw => (3, 1),
+            PixelLayout::Nhwc => (1, 3),
+        };
+        let element = values * self.dtype.size();
+        let line = size.w as usize * element;
+        for plane in 0..planes {
+            for y in region.y..region.y + region.h {
+                let start = (plane * size.h as usize + y as usize) * line + region.x as usize * element;
+                let span = start..start + region.w as usize * element;
+                row[span.clone()].copy_from_slice(&partner[span]);
+            }
+        }
+    }
+
+    fn blend(&self, share: f64, row: &mut [u8], partner: &[u8]) {
+        let (own, other) = (share as f32, (1.0 - share) as f32);
+        // Two products and a sum, as torch computes them.
+        let mixed = |a: f32, b: f32| b * other + a * own;
+        match self.dtype {
+            DType::Float16 => {
+                blend_each(
+                    row,
+                    partner,
+                    f16::from_ne_bytes,
+                    |a, b| mixed(a.to_f32(), b.to_f32()),
+                    |v| f16::from_f32(v).to_ne_bytes(),
+                );
+            }
+            DType::BFloat16 => {
+                blend_each(
+                    row,
+                    partner,
+                    bf16::from_ne_bytes,
+                    |a, b| mixed(a.to_f32(), b.to_f32()),
+                    |v| bf16::from_f32(v).to_ne_bytes(),
+                );
+            }
+            _ => blend_each(row, partner, f32::from_ne_bytes, mixed, f32::to_ne_bytes),
+        }
+    }
+}
+
+/// Blends elements of `BYTES` bytes.
+fn blend_each<const BYTES: usize, T>(
+    row: &mut [u8],
+    partner: &[u8],
+    read: impl Fn([u8; BYTES]) -> T,
+    mixed: impl Fn(T, T) -> f32,
+    write: impl Fn(f32) -> [u8; BYTES],
+) {
+    let (row, partner) = (row.as_chunks_mut::<BYTES>().0, partner.as_chunks::<BYTES>().0);
+    row.iter_mut().zip(partner).for_each(|(a, b)| *a = write(mixed(read(*a), read(*b))));
+}

@@ -1,0 +1,103 @@
+"""Mixing of the samples of a batch, with their classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from ..arguments import by_name, real, shown, text, whole, within
+from ..errors import ConfigError
+from ..fields import Field, Image
+
+__all__ = ["CutMix", "Mix", "MixUp", "OneHot"]
+
+
+@by_name()
+@dataclass(frozen=True)
+class MixUp:
+    """Blends every sample of a batch with the one before it; the share is drawn once per batch.
+
+    Args:
+        alpha: Parameter of the Beta distribution of the share.
+    """
+
+    alpha: float = 1.0
+
+
+@by_name()
+@dataclass(frozen=True)
+class CutMix:
+    """Replaces a box of every picture by that of the one before it; the box is drawn once per batch.
+
+    Args:
+        alpha: Parameter of the Beta distribution of the box's area.
+    """
+
+    alpha: float = 1.0
+
+
+@by_name()
+@dataclass(frozen=True)
+class OneHot(Field):
+    """A class as probabilities: a tensor of shape (N, classes), 1 for the class and 0 for the others.
+
+    Args:
+        column: Column with the number of the class, from 0.
+        classes: Number of classes.
+        dtype: "float32", "float16" or "bfloat16".
+    """
+
+    column: str
+    classes: int
+    dtype: str = "float32"
+
+    def _spec(self) -> dict[str, Any]:
+        dtype = str(self.dtype).removeprefix("torch.")
+        if dtype not in ("float32", "float16", "bfloat16"):
+            raise ConfigError(f'dtype of OneHot is "float32", "float16" or "bfloat16", but it is {shown(self.dtype)}')
+        column = text("column of OneHot", self.column, "a column's name")
+        return {"kind": "one_hot", "column": column, "classes": whole("classes of OneHot", self.classes, 1), "dtype": dtype}
+
+
+class Mix(Field):
+    """Pictures and their classes, mixed within each batch, as in torchvision's MixUp and CutMix.
+
+    A sample is mixed with the one before it in the batch, the first with the last. The draws belong to the batch's first
+    sample. So a batch is the same in every run and after a resume on the same number of ranks; another number of ranks
+    makes other batches, and with them other mixtures.
+
+    Args:
+        by: `MixUp`, `CutMix`, or a list of them, of which one is drawn for each batch.
+        p: Probability that a batch is mixed.
+        **fields: Each output's name and its `Image`, of a fixed size and for `MixUp` of a float type, or `OneHot`.
+
+    The outputs are in the batch under their own names, with the crops that they have without the `Mix`.
+    """
+
+    __slots__ = ("by", "fields", "p")
+
+    def __init__(self, by: Union[MixUp, CutMix, Sequence[Union[MixUp, CutMix]]], p: float = 1.0, **fields: Image | OneHot) -> None:
+        for name, field in fields.items():
+            if not isinstance(field, (Image, OneHot)):
+                raise ConfigError(f"Mix: {name} is {field!r}, but only an Image or a OneHot can be mixed")
+        self.by = by
+        self.p = p
+        self.fields = fields
+
+    def __repr__(self) -> str:
+        return f"Mix({self.by!r}, p={self.p!r}, {', '.join(f'{name}={field!r}' for name, field in self.fields.items())})"
+
+    def _spec(self) -> dict[str, Any]:
+        ops = list(self.by) if isinstance(self.by, Sequence) else [self.by]
+        by = []
+        for op in ops:
+            if not isinstance(op, (MixUp, CutMix)):
+                raise ConfigError(f"by of Mix is MixUp, CutMix or a list of them, but it is {shown(self.by)}")
+            name = "mix_up" if isinstance(op, MixUp) else "cut_mix"
+            by.append({"op": name, "alpha": real(f"alpha of {type(op).__name__}", op.alpha)})
+        specs = []
+        for name, field in self.fields.items():
+            with within(name):
+                specs.append([name, field._spec()])
+        return {"kind": "mix", "fields": specs, "by": by, "p": real("p of Mix", self.p)}
