@@ -4,6 +4,10 @@ use std::ops::Range;
 
 use super::encoding::Encoding;
 
+/// Column with the names of the fields that a sample has, one a line. A tar file has it for every sample; MDS where it is
+/// stored, and then the columns that it does not name are absent from the sample.
+pub const FIELDS: &str = "__fields__";
+
 /// A column of a data set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Column {
@@ -40,6 +44,20 @@ pub(super) enum Span {
     Side(Range<usize>),
     /// The sample does not have the column.
     Absent,
+}
+
+impl Scratch {
+    /// Makes those of `columns` absent that [`FIELDS`] of `sample` does not name, if there is such a column.
+    pub(super) fn mark_absent(&mut self, columns: &[Column], sample: &[u8]) {
+        let Some(fields) = columns.iter().position(|column| column.name == FIELDS) else { return };
+        let Span::Sample(place) = self.spans[fields].clone() else { return };
+        for (i, column) in columns.iter().enumerate() {
+            let mut names = sample[place.clone()].split(|byte| *byte == b'\n');
+            if i != fields && !names.any(|name| name == column.name.as_bytes()) {
+                self.spans[i] = Span::Absent;
+            }
+        }
+    }
 }
 
 /// One sample, divided into columns.

@@ -1,6 +1,6 @@
 //! MDS samples: a `u32` size for each column of variable size, then all columns' bytes, both in column order.
 
-use super::columns::{Column, Scratch, Span};
+use super::columns::{Column, FIELDS, Scratch, Span};
 use crate::error::{Error, Result};
 use std::ops::Range;
 
@@ -26,12 +26,23 @@ pub(super) fn fixed_bytes(columns: &[Column]) -> Option<usize> {
     columns.iter().map(|column| column.size.map(|size| size as usize)).sum()
 }
 
+/// Returns true if a sample may lack columns, so that all of its bytes are needed for one of them.
+fn may_lack(columns: &[Column]) -> bool {
+    columns.iter().any(|column| column.name == FIELDS)
+}
+
 pub(super) fn around(columns: &[Column], at: usize) -> Option<(usize, usize)> {
+    if may_lack(columns) {
+        return None;
+    }
     let head = if columns[at].size.is_none() { SIZE_BYTES } else { 0 };
     Some((head + fixed_bytes(&columns[..at])?, fixed_bytes(&columns[at + 1..])?))
 }
 
 pub(super) fn fixed_place(columns: &[Column], at: usize, sample_bytes: usize) -> Option<Range<usize>> {
+    if may_lack(columns) {
+        return None;
+    }
     let size = columns[at].size? as usize;
     let head = head_bytes(columns);
     let start = match fixed_bytes(&columns[..at]) {
@@ -42,7 +53,7 @@ pub(super) fn fixed_place(columns: &[Column], at: usize, sample_bytes: usize) ->
 }
 
 /// Splits `sample` into `columns`, which must cover it exactly. The columns `omitted` are not in `sample`, but their
-/// sizes are; they become empty.
+/// sizes are; they become empty. Columns that the sample does not have are empty in it, or zeros of a fixed size.
 pub(super) fn split(columns: &[Column], sample: &[u8], omitted: &[OmittedColumn], scratch: &mut Scratch) -> Result<()> {
     let head_bytes = head_bytes(columns);
     let mut sizes = sample.get(..head_bytes).unwrap_or_default().chunks_exact(SIZE_BYTES);
@@ -73,6 +84,7 @@ pub(super) fn split(columns: &[Column], sample: &[u8], omitted: &[OmittedColumn]
     if start != sample.len() {
         return Err(Error::format(format!("{} bytes follow the last column", sample.len() - start)));
     }
+    scratch.mark_absent(columns, sample);
     Ok(())
 }
 
@@ -138,6 +150,24 @@ mod tests {
         assert_eq!(one.fixed_place(1, 12), None, "it would end after the sample");
         let two = layout(&[("a", "bytes"), ("b", "int"), ("c", "bytes")]);
         assert_eq!(two.fixed_place(1, 100), None, "it is between two columns of variable size");
+    }
+
+    #[test]
+    fn a_column_that_the_sample_does_not_name_among_its_fields_is_absent() {
+        let layout = layout(&[("__fields__", "str"), ("a", "str"), ("ab", "int"), ("b", "bytes")]);
+        let sample = |fields: &str, a: &[u8], b: &[u8]| {
+            let sizes = [fields.len(), a.len(), b.len()].map(|bytes| u32::try_from(bytes).unwrap().to_le_bytes());
+            [&sizes.concat(), fields.as_bytes(), a, b"12345678", b].concat()
+        };
+        let mut scratch = Scratch::default();
+        for (fields, present) in [("a\nab\nb", [1, 1, 1]), ("ab", [0, 1, 0]), ("b\na", [1, 0, 1]), ("", [0, 0, 0])] {
+            let sample = sample(fields, b"", b"x");
+            let columns = layout.split(&sample, &mut scratch).unwrap();
+            assert_eq!(columns.get(0), fields.as_bytes());
+            assert_eq!([1, 2, 3].map(|i| usize::from(columns.find(i).is_some())), present, "{fields}");
+        }
+        assert_eq!((layout.fixed_place(2, 100), layout.sample_bytes()), (None, None));
+        assert_eq!([0, 1, 2, 3].map(|column| layout.around(column)), [None; 4]);
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub mod trailer;
 pub mod writer;
 mod xsv;
 
-pub use columns::{Column, SampleColumns, Scratch};
+pub use columns::{Column, FIELDS, SampleColumns, Scratch};
 pub use compress::Compression;
 pub use encoding::{Encoding, Value};
 pub use hash::HashAlgo;

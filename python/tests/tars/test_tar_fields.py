@@ -268,6 +268,15 @@ def test_samples_without_a_value_have_the_default_on_every_rank(tmp_path):
         assert gap_rows(remote, ranks, shuffle=True, num_canonical_nodes=1) == gap_rows(remote, shuffle=True, num_canonical_nodes=1)
 
 
+def test_the_names_of_the_fields_of_a_sample_are_a_column(tmp_path):
+    samples = with_gaps()
+    remote = written(tmp_path, samples)
+    assert column(remote, fb.Text("__fields__")) == ["\n".join(fields) for _, fields in samples]
+    (tmp_path / "1.tar").write_bytes(tar([("a", {"__fields__": b""})]) + END)
+    with pytest.raises(fb.FormatError, match="two files of one field.*__fields__"):
+        column(f"{tmp_path}/1.tar", fb.Text("__key__"))
+
+
 def test_a_sample_without_the_field_is_an_error_that_names_its_key(tmp_path):
     remote = written(tmp_path, with_gaps())
     with pytest.raises(fb.FormatError, match='no file of this field: give the field a `default`.*on_error="skip".*column cls, key 000'):

@@ -2,14 +2,14 @@
 
 use super::name::KEY;
 use super::samples::FieldCounts;
-use crate::format::columns::Column;
+use crate::format::columns::{Column, FIELDS};
 use crate::format::encoding::Encoding;
 use crate::format::layout::{ColumnUse, Layout, ShardFormat};
 
 /// Returns the encoding of the files of `field`: by the last part of the name, as WebDataset decodes them.
 pub fn encoding_of(field: &str) -> Encoding {
     match field.rsplit('.').next().unwrap_or(field) {
-        KEY => Encoding::Str,
+        KEY | FIELDS => Encoding::Str,
         "jpg" | "jpeg" => Encoding::Jpeg,
         "png" => Encoding::Png,
         "txt" | "text" | "transcript" => Encoding::Str,
@@ -42,7 +42,7 @@ impl Layout {
 pub(in crate::format) fn projected(layout: &Layout, optional: &[String], wanted: Option<&[ColumnUse<'_>]>) -> Layout {
     let found = |column: &ColumnUse<'_>| {
         // The index may be made of some samples. Others can have the field.
-        if !column.has_default && !layout.has_column(column.name) {
+        if !column.has_default && column.name != FIELDS && !layout.has_column(column.name) {
             return None;
         }
         let mut encodings = alternatives(column.name).map(encoding_of);

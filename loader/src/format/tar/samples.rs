@@ -7,6 +7,7 @@ use super::BLOCK;
 use super::member::Members;
 use super::name::{KEY, key_and_field};
 use crate::error::{Error, Result};
+use crate::format::columns::FIELDS;
 use crate::format::read_at::ReadAt;
 use crate::format::table::OffsetTable;
 
@@ -156,7 +157,7 @@ fn for_each<R: ReadAt + ?Sized>(
             sample.fields.clear();
             sample.range.start = member.start;
         }
-        if sample.fields.contains(&field) || field == KEY {
+        if sample.fields.contains(&field) || field == KEY || field == FIELDS {
             return Err(about(Error::format("a sample has two files of one field"), key).with("field", field));
         }
         if field.len() > FIELD_BYTES_MAX {

@@ -5,7 +5,7 @@ use super::member::Members;
 use super::name::{KEY, key_and_field};
 use super::samples::about;
 use crate::error::{Error, Result};
-use crate::format::columns::{Column, Scratch, Span};
+use crate::format::columns::{Column, FIELDS, Scratch, Span};
 
 /// Splits `sample` into `columns`, of which those in `optional` may be absent.
 pub(in crate::format) fn split(
@@ -21,12 +21,17 @@ pub(in crate::format) fn split(
     ranks.resize(columns.len(), usize::MAX);
     let mut members = Members::of_part(sample);
     let mut key = 0..0;
+    let has_fields = columns.iter().any(|column| column.name == FIELDS);
+    let mut fields = Vec::new();
     while let Some(member) = members.next()? {
         let Some((name, field)) = key_and_field(&member.name).filter(|_| member.is_file) else { continue };
         if key.is_empty() {
             let start = side.len();
             side.extend_from_slice(name);
             key = start..side.len();
+        }
+        if has_fields {
+            fields.push(field.clone());
         }
         for (i, column) in columns.iter().enumerate() {
             let rank = alternatives(&column.name).position(|name| name == field);
@@ -48,6 +53,10 @@ pub(in crate::format) fn split(
     for (i, column) in columns.iter().enumerate() {
         if column.name == KEY {
             spans[i] = Span::Side(key.clone());
+        } else if column.name == FIELDS {
+            let start = side.len();
+            side.extend_from_slice(fields.join("\n").as_bytes());
+            spans[i] = Span::Side(start..side.len());
         } else if ranks[i] == usize::MAX && !optional.contains(&column.name) {
             let message = "the sample has no file of this field: give the field a `default`, if it takes one, or leave such \
                            samples out with on_error=\"skip\"";
