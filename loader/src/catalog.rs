@@ -4,9 +4,11 @@
 //! directory and numbers all shards in the order of the streams. No shard is read.
 
 mod cache_folder;
+mod column_uses;
 mod files;
 mod fronts;
 mod index_origin;
+mod known_columns;
 mod open;
 mod open_listed;
 mod parallel;
@@ -24,12 +26,14 @@ use crate::config::LoaderConfig;
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
 use crate::format::recipe::{FileColumns, Texts};
-use crate::format::{ColumnUse, Layout, Shard, ShardFormat};
+use crate::format::{Layout, Shard, ShardFormat};
 use crate::order::{DataSetShape, SampleId, ShardId};
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
 use crate::sync::Arc;
 use crate::topology::Topology;
+use column_uses::columns_of;
+pub use known_columns::KnownColumn;
 use open::Opener;
 pub(crate) use select::Selections;
 pub(crate) use store_set::StoreSet;
@@ -48,6 +52,8 @@ pub(crate) struct Catalog {
     layouts: Vec<Arc<Layout>>,
     /// Index into `layouts` of each shard.
     layout_of: Vec<u16>,
+    /// The layouts with all columns of the shards.
+    whole_layouts: Vec<Arc<Layout>>,
 }
 
 impl Catalog {
@@ -112,7 +118,7 @@ impl Catalog {
                 layout_of.push(u16::try_from(known).map_err(|_| Error::config("shards of more than 65,536 layouts"))?);
             }
         }
-        Ok(Self { streams, shape, is_whole, layouts, layout_of })
+        Ok(Self { streams, shape, is_whole, whole_layouts: layouts.clone(), layouts, layout_of })
     }
 
     /// Reduces layouts of which some samples lack columns to the columns of `fields`.
@@ -189,6 +195,15 @@ impl Catalog {
         &self.layouts
     }
 
+    /// Columns of the samples, whether fields read them or not.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a column that has two encodings.
+    pub(crate) fn columns(&self) -> Result<Vec<KnownColumn>> {
+        known_columns::known_columns(&self.whole_layouts)
+    }
+
     /// Index of the layout of `shard`.
     pub(crate) fn layout_of(&self, shard: ShardId) -> usize {
         self.layout_of[shard.index()].into()
@@ -254,18 +269,6 @@ pub(crate) fn open_streams(
     outside: Option<Outside>,
 ) -> Result<Vec<IndexedStream>> {
     Opener { config, stats, topology, network, outside, stores: StoreSet::default() }.open_all()
-}
-
-/// Returns the columns that `fields` read.
-fn columns_of(fields: &[(String, FieldSpec)]) -> Vec<ColumnUse<'_>> {
-    let mut columns: Vec<ColumnUse<'_>> = Vec::new();
-    for (name, has_default) in fields.iter().flat_map(|(_, field)| field.columns()) {
-        match columns.iter_mut().find(|column| column.name == name) {
-            Some(column) => column.has_default &= has_default,
-            None => columns.push(ColumnUse { name, has_default }),
-        }
-    }
-    columns
 }
 
 /// Checks that `limit` holds all indexes and the largest shard.

@@ -3,6 +3,7 @@
 //! A [`Loader`] owns the data set's catalogue, the memory pools and the statistics for its whole life, and runs one
 //! epoch at a time. Every method may be called from any thread. No thread starts before the first epoch.
 //!
+//! * `description`: facts about a data set, without a loader;
 //! * `plan`: from the configuration to the inputs of the parts;
 //! * `planner`: plans of epochs;
 //! * `position`: position in the epochs, and checkpoints;
@@ -10,6 +11,7 @@
 //! * `negotiate`: optional features of the delivery;
 //! * `pools`: memory pools and threads by NUMA node.
 
+mod description;
 mod negotiate;
 mod plan;
 mod planner;
@@ -27,7 +29,7 @@ use crate::config::LoaderConfig;
 use crate::decode::FieldPlan;
 use crate::delivery::{Delivery, HostDelivery};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Encoding, Layout, ShardFormat};
+use crate::format::{Layout, ShardFormat};
 use crate::order::Resume;
 use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
 use crate::state::{ForebayState, State};
@@ -35,6 +37,7 @@ use crate::stats::{Snapshot, Stats, TimeKind};
 use crate::store::{Outside, Simulation};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use crate::topology::Topology;
+pub use description::Description;
 use planner::Planner;
 use pools::Pools;
 use position::Position;
@@ -221,35 +224,6 @@ impl Loader {
     /// Samples of the data set, before any weights.
     pub fn samples(&self) -> u64 {
         self.catalog.shape().num_samples()
-    }
-
-    /// Bytes of all samples, unpacked.
-    pub fn bytes(&self) -> u64 {
-        self.catalog.raw_bytes()
-    }
-
-    /// Columns of all samples by name, each with its encoding.
-    ///
-    /// # Errors
-    ///
-    /// `Config` if not all shards have the same columns.
-    pub fn columns(&self) -> Result<Vec<(String, Encoding)>> {
-        let columns = |layout: &Arc<Layout>| {
-            let columns = layout.columns.iter().map(|column| (column.name.clone(), column.encoding.clone()));
-            columns.collect::<Vec<_>>()
-        };
-        let mut all = self.catalog.layouts().iter().map(columns);
-        let first = all.next().unwrap_or_default();
-        match all.find(|other| *other != first) {
-            None => Ok(first),
-            Some(other) => {
-                let names = |columns: &[(String, Encoding)]| {
-                    columns.iter().map(|(name, kind)| format!("{name}: {kind}")).collect::<Vec<_>>().join(", ")
-                };
-                let error = Error::config("not all samples of the data set have the same columns");
-                Err(error.with("columns", names(&first)).with("columns", names(&other)))
-            }
-        }
     }
 
     /// The epoch that the next [`start_epoch`](Self::start_epoch) begins or resumes.

@@ -133,10 +133,10 @@ impl Opener<'_> {
     ) -> Result<IndexedStream> {
         let name = stream.remote.as_deref().unwrap_or("");
         let kind = if kind == FileKind::Arrow { TableKind::Arrow } else { TableKind::Parquet };
-        let columns = TableFiles::columns_of(self.config.fields.as_deref());
         let list = || known.map_or_else(|| self.destination(stream, name)?.list_all(""), |known| Ok(known.to_vec()));
         let listed = (list, known.is_some());
-        let tables = TableFiles::find(kind, names, local_folder(name).as_deref(), listed, columns)?;
+        let fields = self.config.fields.as_deref();
+        let tables = TableFiles::find(kind, names, local_folder(name).as_deref(), listed, fields)?;
         let variant = tables.variant();
         // Shards of other columns have another folder.
         let cache = match &stream.local {

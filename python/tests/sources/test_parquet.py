@@ -105,6 +105,99 @@ def test_a_value_that_cannot_be_delivered_is_an_error_with_its_place(column, fie
         assert next(iter(loader))["x"].tolist() == list(range(30))
 
 
+def test_rows_of_a_folder_are_read_by_their_numbers(tmp_path):
+    for path in DATA.glob("set-*.parquet"):
+        shutil.copy(path, tmp_path)
+    reader = fb.ShardReader(tmp_path)
+    found = [(int(row["id"]), row["text"], tuple(row["tokens"].tolist())) for row in reader]
+    assert found == [sample(n) for n in range(1120)]
+
+
+def with_nulls(count=90):
+    """Rows of all kinds of columns, each null in some of them."""
+    values = {
+        "n": lambda i: i,
+        "x": lambda i: i / 4,
+        "ok": lambda i: i % 2 == 0,
+        "text": lambda i: "t" * (i % 3),
+        "blob": lambda i: bytes([i]) * (i % 4),
+        "ids": lambda i: list(range(1 + i % 5)),
+        "deep": lambda i: None if i % 7 == 3 else {"a": i, "b": None if i % 5 == 2 else f"b{i}"},
+    }
+    return [
+        {"id": i} | {name: None if (i + place) % 4 == 1 else value(i) for place, (name, value) in enumerate(values.items())}
+        for i in range(count)
+    ]
+
+
+NULL_FIELDS = {
+    "id": fb.Scalar("id"),
+    "n": fb.Scalar("n", "int64", default=-1),
+    "x": fb.Scalar("x", "float32", default=-0.5),
+    "ok": fb.Scalar("ok", "uint8", default=7),
+    "text": fb.Text("text", default="none"),
+    "blob": fb.Bytes("blob", default=b"none"),
+    "ids": fb.Array("ids", "int32", default=[-1, -2]),
+    "b": fb.Text("deep.b", default="none"),
+}
+
+
+def null_rows(remote, ranks=1, **more):
+    """The rows of each step of all ranks."""
+    parts = []
+    for rank in range(ranks):
+        place = {"rank": rank, "world_size": ranks, "local_rank": rank, "local_world_size": ranks}
+        with fb.Loader(remote=remote, batch_size=8 // ranks, fields=NULL_FIELDS, framework="numpy", **place, **more) as loader:
+            parts.append([
+                [[np.asarray(batch[name][i]).tolist() if name != "blob" else bytes(batch[name][i]) for name in NULL_FIELDS]
+                 for i in range(len(batch["id"]))] for batch in loader
+            ])
+    return [sorted(sum(step, [])) for step in zip(*parts, strict=True)]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_a_null_has_the_default_of_the_field_on_every_rank(suffix, tmp_path, bucket, bucket_environment):
+    pa, pq, ipc = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow.ipc")
+    whole = with_nulls(96)
+    prefix = f"nulls-{suffix}"
+    for number in range(2):
+        table = pa.Table.from_pylist(whole[48 * number : 48 * (number + 1)])
+        if number:
+            # The second file lacks a column.
+            table = table.drop_columns(["n"])
+        path = tmp_path / f"{number}.{suffix}"
+        if suffix == "parquet":
+            pq.write_table(table, path, row_group_size=10)
+        else:
+            with ipc.new_stream(str(path), table.schema) as writer:
+                writer.write_table(table, max_chunksize=10)
+        bucket.objects[f"{prefix}/{path.name}"] = path.read_bytes()
+    expected = []
+    for row in whole:
+        deep = row["deep"] or {}
+        n = None if row["id"] >= 48 else row["n"]
+        values = [row["id"], n, row["x"], row["ok"], row["text"], row["blob"], row["ids"], deep.get("b")]
+        defaults = [0, -1, -0.5, 7, "none", b"none", [-1, -2], "none"]
+        expected.append([default if value is None else value for value, default in zip(values, defaults, strict=True)])
+    remote = f"{tmp_path}/{{0,1}}.{suffix}"
+    assert sorted(sum(null_rows(remote), [])) == sorted(expected)
+    shuffled = {"shuffle": True, "num_canonical_nodes": 1}
+    steps = null_rows(remote, **shuffled)
+    for ranks in (2, 4):
+        assert null_rows(remote, ranks, **shuffled) == steps
+    assert null_rows(f"s3://bucket/{prefix}/*.{suffix}", **shuffled) == steps
+    for column in ("n", "x"):
+        with pytest.raises(fb.Error, match="null|no such column"):
+            with fb.Loader(remote=remote, batch_size=8, fields={"v": fb.Scalar(column)}) as loader:
+                list(loader)
+    with pytest.raises(fb.DecodeError, match="does not have the value.*column x"):
+        fields = {"n": fb.Scalar("n", default=0), "x": fb.Scalar("x")}
+        with fb.Loader(remote=remote, batch_size=8, fields=fields) as loader:
+            list(loader)
+    with pytest.raises(fb.ConfigError, match="no such column"):
+        fb.Loader(remote=remote, batch_size=8, fields={"v": fb.Scalar("absent", default=0)})
+
+
 @pytest.mark.parametrize("name", ["pyarrow-snappy.parquet", "pyarrow-stream.arrow"])
 def test_a_file_that_is_cut_off_is_an_error_with_its_name(name, tmp_path):
     whole = (DATA / name).read_bytes()

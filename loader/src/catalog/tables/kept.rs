@@ -1,7 +1,7 @@
 //! Index of files with tables as it is kept: of each file the groups of rows and the places of their columns.
 
 use super::files::FoundFile;
-use super::table::{Projection, Table, TableKind};
+use super::table::{Projection, Table, TableKind, Wanted};
 use crate::error::{Context, Error, Result};
 use crate::format::parquet::Group;
 use base64::Engine as _;
@@ -21,6 +21,9 @@ pub(super) struct Kept {
     pub(super) kind: TableKind,
     /// Columns that are read; `None` for all.
     columns: Option<Vec<String>>,
+    /// Those of them that may be absent or null.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    optional: Vec<String>,
     /// Columns of the files, each as base64 of [`Table::bytes`].
     schemas: Vec<String>,
     pub(super) files: Vec<KeptFile>,
@@ -58,26 +61,31 @@ impl Kept {
     }
 
     /// Checks that the document is of `files` and of the columns `wanted`.
-    pub(super) fn check(&self, kind: TableKind, files: &[FoundFile], wanted: Option<&[String]>) -> Result<()> {
+    pub(super) fn check(&self, kind: TableKind, files: &[FoundFile], wanted: &Wanted) -> Result<()> {
         let is_of = |(kept, found): (&KeptFile, &FoundFile)| {
             kept.name == found.name && found.bytes.is_none_or(|bytes| bytes == kept.bytes)
         };
         if self.kind != kind || self.files.len() != files.len() || !self.files.iter().zip(files).all(is_of) {
             return Err(Error::format("the index is of other files").with("files", files.len()));
         }
-        if self.columns.as_deref() != wanted {
+        if self.wanted() != *wanted {
             return Err(Error::format("the index is of other columns"));
         }
         Ok(())
     }
 
+    fn wanted(&self) -> Wanted {
+        Wanted { columns: self.columns.clone(), optional: self.optional.clone() }
+    }
+
     /// Returns the schemas, and the columns that are read of each.
     pub(super) fn projections(&self) -> Result<Vec<(Table, Projection)>> {
+        let wanted = self.wanted();
         let schema = |text: &String| {
             let bytes = BASE64_STANDARD.decode(text);
             let bytes = bytes.map_err(|e| Error::format("a schema in the index is damaged").caused_by(e))?;
             let table = Table::parse(self.kind, &bytes)?;
-            let projection = Projection::new(&table, self.columns.as_deref())?;
+            let projection = Projection::new(&table, &wanted)?;
             Ok((table, projection))
         };
         self.schemas.iter().map(schema).collect()
@@ -100,14 +108,14 @@ impl Kept {
 
 /// Maker of the entries of files.
 pub(super) struct Maker<'a> {
-    wanted: Option<&'a [String]>,
+    wanted: &'a Wanted,
     schemas: Vec<String>,
     /// Schemas by their bytes, each with its number.
     known: HashMap<Vec<u8>, (usize, Projection)>,
 }
 
 impl<'a> Maker<'a> {
-    pub(super) fn new(wanted: Option<&'a [String]>) -> Self {
+    pub(super) fn new(wanted: &'a Wanted) -> Self {
         Self { wanted, schemas: Vec::new(), known: HashMap::new() }
     }
 
@@ -143,6 +151,7 @@ impl<'a> Maker<'a> {
     }
 
     pub(super) fn finish(self, kind: TableKind, files: Vec<KeptFile>) -> Kept {
-        Kept { version: VERSION, kind, columns: self.wanted.map(<[String]>::to_vec), schemas: self.schemas, files }
+        let Wanted { columns, optional } = self.wanted.clone();
+        Kept { version: VERSION, kind, columns, optional, schemas: self.schemas, files }
     }
 }

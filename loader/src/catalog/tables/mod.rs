@@ -16,11 +16,12 @@ mod scans;
 mod shards;
 mod table;
 
+use super::column_uses::columns_of;
 use super::index_origin::IndexOrigin;
 use crate::cache::CachedIndex;
 use crate::decode::FieldSpec;
 use crate::error::Result;
-use crate::format::Index;
+use crate::format::{ColumnUse, Index};
 use crate::sources::Names;
 use crate::store::{Entry, Remote};
 use files::FoundFile;
@@ -28,17 +29,18 @@ use kept::{Kept, Maker};
 use std::borrow::Cow;
 use std::path::Path;
 pub(super) use table::TableKind;
+use table::Wanted;
 
 /// Files with tables of a folder, of which some columns are read.
 pub(super) struct TableFiles {
     kind: TableKind,
     files: Vec<FoundFile>,
-    /// Columns of the loader's fields; `None` for all.
-    columns: Option<Vec<String>>,
+    /// Columns of the loader's fields.
+    wanted: Wanted,
 }
 
 impl TableFiles {
-    /// Finds the files of `names`, as [`files::find`] does.
+    /// Finds the files of `names`, as [`files::find`] does, for a loader of `fields`.
     ///
     /// # Errors
     ///
@@ -48,27 +50,33 @@ impl TableFiles {
         names: Names,
         folder: Option<&Path>,
         list: (impl Fn() -> Result<Vec<Entry>>, bool),
-        columns: Option<Vec<String>>,
+        fields: Option<&[(String, FieldSpec)]>,
     ) -> Result<Self> {
-        Ok(Self { kind, files: files::find(names, folder, list)?, columns })
-    }
-
-    /// Returns the columns that a loader of `fields` reads, each once.
-    pub(super) fn columns_of(fields: Option<&[(String, FieldSpec)]>) -> Option<Vec<String>> {
-        let columns = fields?.iter().flat_map(|(_, field)| field.columns());
-        let mut columns: Vec<String> = columns.map(|(name, _)| name.to_owned()).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        Some(columns)
+        Ok(Self { kind, files: files::find(names, folder, list)?, wanted: wanted(fields) })
     }
 
     /// Text that differs for other columns and for other files, as far as their listing shows that: their shards must be in
     /// another folder.
     pub(super) fn variant(&self) -> String {
-        let columns = self.columns.as_ref().map_or_else(|| "all".to_owned(), |columns| columns.join("\n"));
+        let Wanted { columns, optional } = &self.wanted;
+        let mut columns = columns.as_ref().map_or_else(|| "all".to_owned(), |columns| columns.join("\n"));
+        optional.iter().for_each(|name| columns.push_str(&format!("\noptional {name}")));
         let files = self.files.iter().map(|file| format!("\n{} {:?} {}", file.name, file.bytes, file.version));
         format!("{columns}\n\n{}", files.collect::<String>())
     }
+}
+
+/// Returns the columns that a loader of `fields` reads, each once.
+fn wanted(fields: Option<&[(String, FieldSpec)]>) -> Wanted {
+    let Some(fields) = fields else { return Wanted::default() };
+    let uses = columns_of(fields);
+    let named = |is_wanted: fn(&ColumnUse<'_>) -> bool| {
+        let mut names: Vec<String> =
+            uses.iter().filter(|column| is_wanted(column)).map(|column| column.name.to_owned()).collect();
+        names.sort_unstable();
+        names
+    };
+    Wanted { columns: Some(named(|_| true)), optional: named(|column| column.has_default) }
 }
 
 impl IndexOrigin for TableFiles {
@@ -82,7 +90,7 @@ impl IndexOrigin for TableFiles {
     }
 
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
-        let mut maker = Maker::new(self.columns.as_deref());
+        let mut maker = Maker::new(&self.wanted);
         let files = match self.kind {
             TableKind::Parquet => footers::fetch(remote, &self.files, &mut maker, progress)?,
             TableKind::Arrow => scans::fetch(remote, &self.files, &mut maker, progress)?,
@@ -92,7 +100,7 @@ impl IndexOrigin for TableFiles {
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
         let kept = Kept::parse(bytes, name)?;
-        kept.check(self.kind, &self.files, self.columns.as_deref())?;
+        kept.check(self.kind, &self.files, &self.wanted)?;
         shards::index(&kept)
     }
 

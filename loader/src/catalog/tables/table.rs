@@ -48,6 +48,10 @@ impl Table {
 
     /// Returns the numbers of the file's columns that have the values of `column`.
     fn parts(&self, column: &TableColumn) -> Vec<usize> {
+        if column.path.is_empty() {
+            // It is made of the others.
+            return Vec::new();
+        }
         match self {
             Self::Parquet(schema) => schema.leaves(&column.path),
             Self::Arrow(head) => {
@@ -56,6 +60,15 @@ impl Table {
             }
         }
     }
+}
+
+/// Columns that a loader reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Names; `None` for all.
+    pub(super) columns: Option<Vec<String>>,
+    /// Those with a default, which a file may lack, and whose values may be null.
+    pub(super) optional: Vec<String>,
 }
 
 /// Columns of a file that are read.
@@ -67,8 +80,8 @@ pub(super) struct Projection {
 }
 
 impl Projection {
-    pub(super) fn new(table: &Table, wanted: Option<&[String]>) -> Result<Self> {
-        let columns = columns(table.fields(), wanted)?;
+    pub(super) fn new(table: &Table, wanted: &Wanted) -> Result<Self> {
+        let columns = columns(table.fields(), wanted.columns.as_deref(), &wanted.optional)?;
         let mut parts: Vec<usize> = columns.iter().flat_map(|column| table.parts(column)).collect();
         parts.sort_unstable();
         parts.dedup();

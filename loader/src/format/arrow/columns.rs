@@ -1,6 +1,7 @@
 //! Columns of a table by their paths, and their encodings in MDS.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::columns::FIELDS;
 use crate::format::encoding::{DType, Encoding};
 use arrow_schema::{DataType, Field, Fields};
 
@@ -12,19 +13,20 @@ const AXES_MAX: usize = 32;
 pub struct TableColumn {
     /// Name in the loader: that of the field, or the path of a nested one with dots.
     pub name: String,
-    /// Names of the fields from the root down to the values.
+    /// Names of the fields from the root down to the values; none for the list of a row's columns without a null.
     pub path: Vec<String>,
     /// Encoding in MDS.
     pub encoding: Encoding,
 }
 
-/// Returns the columns `wanted` of a table with `fields`, each once; all fields of the root without that.
+/// Returns the columns `wanted` of a table with `fields`, each once; all fields of the root without that. The table may lack
+/// those that are `optional`, and have nulls in them: with any, the rows have a list of their columns without nulls.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Config`] for a column that the table does not have; [`ErrorKind::Unsupported`] for one whose values cannot be
 /// delivered. Both have its name.
-pub fn columns(fields: &Fields, wanted: Option<&[String]>) -> Result<Vec<TableColumn>> {
+pub fn columns(fields: &Fields, wanted: Option<&[String]>, optional: &[String]) -> Result<Vec<TableColumn>> {
     let named = |name: &str| {
         let found = find(fields, name).ok_or_else(|| absent(fields, name))?;
         column(name, found).map_err(|e| e.with("column", name))
@@ -36,9 +38,13 @@ pub fn columns(fields: &Fields, wanted: Option<&[String]>) -> Result<Vec<TableCo
     };
     let mut columns: Vec<TableColumn> = Vec::new();
     for name in wanted {
-        if !columns.iter().any(|column| column.name == *name) {
+        let is_absent = optional.contains(name) && find(fields, name).is_none();
+        if !is_absent && !columns.iter().any(|column| column.name == *name) {
             columns.push(named(name)?);
         }
+    }
+    if !optional.is_empty() {
+        columns.push(TableColumn { name: FIELDS.to_owned(), path: Vec::new(), encoding: Encoding::Str });
     }
     Ok(columns)
 }
@@ -225,7 +231,7 @@ mod tests {
     }
 
     fn found(fields: Vec<Field>, wanted: &str) -> Result<(Vec<String>, String)> {
-        let columns = columns(&fields.into(), Some(&[wanted.to_owned()]))?;
+        let columns = columns(&fields.into(), Some(&[wanted.to_owned()]), &[])?;
         Ok((columns[0].path.clone(), columns[0].encoding.to_string()))
     }
 
@@ -268,7 +274,7 @@ mod tests {
             assert_eq!(e.kind(), ErrorKind::Unsupported);
             assert!(e.to_string().contains(shown) && e.to_string().contains("column x"), "{e}");
             assert!(found(fields.clone(), "n").is_ok(), "the others can be read");
-            assert!(columns(&fields.into(), None).unwrap_err().to_string().contains("`fields`"));
+            assert!(columns(&fields.into(), None, &[]).unwrap_err().to_string().contains("`fields`"));
         }
     }
 
@@ -281,6 +287,18 @@ mod tests {
         }
         let e = found(fields, "a.x").unwrap_err();
         assert!(e.to_string().contains("there are a.b, a"), "{e}");
+    }
+
+    #[test]
+    fn a_table_may_lack_optional_columns_and_no_others() {
+        let fields = Fields::from(vec![field("a", DataType::Int8)]);
+        let names = |wanted: &[&str], optional: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+            let found = columns(&fields, Some(&owned(wanted)), &owned(optional))?;
+            Ok::<_, Error>(found.into_iter().map(|column| column.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["a", "b"], &["a", "b"]).unwrap(), ["a", FIELDS]);
+        assert!(names(&["a", "b"], &["a"]).unwrap_err().to_string().contains("there are a"));
     }
 
     #[test]

@@ -75,14 +75,19 @@ impl Values {
         Ok(Self { nullable, kind })
     }
 
+    /// Returns true if `row` has no value.
+    pub fn is_null(&self, row: usize) -> bool {
+        self.nullable.iter().any(|array| array.is_null(row))
+    }
+
     /// Appends the value of `row` to `out`, in the column's encoding.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Format`] for a null, and for lists of lists of different lengths.
     pub fn append(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
-        if self.nullable.iter().any(|array| array.is_null(row)) {
-            return Err(Error::format("a value is null"));
+        if self.is_null(row) {
+            return Err(Error::format("a value is null: give the field a `default`, if it takes one"));
         }
         match &self.kind {
             Kind::Bytes(bytes) => out.extend_from_slice(bytes.value(row)),
