@@ -69,6 +69,7 @@ pub(crate) use sample::row_marks::MarkOutput;
 pub(crate) use schedule::Pace;
 pub(crate) use shard::fetch::{Origin, ShardFetch};
 pub(crate) use shard::fetch_event::FetchEvent;
+pub(crate) use shard::loose_files::LooseFiles;
 pub(crate) use shard::open_shard::read_offsets;
 pub(crate) use shard::open_shards::OpenShards;
 pub(crate) use shard::places::ShardPlane;

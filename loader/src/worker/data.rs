@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::config::{LoaderConfig, read};
 use crate::error::{Error, Result};
 use crate::format::index::{INDEX_BYTES_MAX, is_document};
-use crate::format::{HashAlgo, INDEX_BASENAME, Index, Recipe, Shard};
+use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::order::DataSetShape;
 use crate::stats::Stats;
 use crate::store::{Fetcher, Length, Simulation, StoreConfig, Stores, fetch_whole, local_folder, redact};
@@ -112,9 +112,7 @@ impl DataSet {
         let (mut streams, mut shards, mut files, mut hashes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         // The remotes end here, with their threads: a process that fetches opens them again.
         for (stream, options) in opened.into_iter().zip(&config.streams) {
-            // Shards of files that are a sample each are made in the cache: this reader opens one file for a shard.
-            let are_loose = |shard: &Shard| matches!(shard.recipe.as_deref(), Some(Recipe::Files(_)));
-            let in_place = stream.cache.files.filter(|_| !stream.cache.shards.iter().any(are_loose));
+            let in_place = stream.cache.files;
             streams.push(StreamLocation {
                 remote: stream.address.filter(|_| in_place.is_none()),
                 dir: stream.cache.dir,

@@ -3,7 +3,7 @@
 use crate::cache::{AccessTime, OpenFiles};
 use crate::error::Result;
 use crate::format::{OffsetTable, Shard};
-use crate::pipeline::{ShardCost, ShardTable, read_offsets};
+use crate::pipeline::{LooseFiles, ShardCost, ShardTable, read_offsets};
 use crate::sync::Arc;
 
 /// Most bytes of offset tables: thousands of shards, in each of dozens of processes.
@@ -22,22 +22,44 @@ pub(super) struct KnownShard {
     pub(super) offsets: OffsetTable,
     /// Index of its layout in the catalogue.
     pub(super) layout: usize,
-    /// Its descriptors, if they stay open.
-    pub(super) open: Option<Arc<OpenFiles>>,
-    /// Time at which its access time was set, if the descriptors do not stay open.
-    pub(super) access_time: AccessTime,
+    pub(super) data: Data,
+}
+
+/// Bytes of the samples of a shard.
+#[derive(Debug)]
+pub(super) enum Data {
+    /// Descriptors that stay open.
+    Open(Arc<OpenFiles>),
+    /// Files that are opened for each read, with the time at which the access time of the shard was set.
+    Closed(AccessTime),
+    /// Files that are samples.
+    Loose(LooseFiles),
 }
 
 impl KnownShard {
     /// Reads the offsets of `shard`, which is open.
     pub(super) fn read(shard: &Shard, layout: usize, open: Arc<OpenFiles>, keep_open: bool) -> Result<Self> {
         let offsets = read_offsets(shard, &open)?;
-        Ok(Self { offsets, layout, open: keep_open.then_some(open), access_time: AccessTime::default() })
+        let data = if keep_open { Data::Open(open) } else { Data::Closed(AccessTime::default()) };
+        Ok(Self { offsets, layout, data })
+    }
+
+    /// Returns a shard whose samples are `files`.
+    pub(super) fn of_files(files: LooseFiles, layout: usize) -> Result<Self> {
+        Ok(Self { offsets: files.offsets()?, layout, data: Data::Loose(files) })
+    }
+
+    /// Returns true if its files were removed while they stay open.
+    pub(super) fn is_evicted(&self) -> bool {
+        matches!(&self.data, Data::Open(open) if open.is_evicted())
     }
 
     /// Memory and descriptors that it uses.
     pub(super) fn cost(&self) -> ShardCost {
-        let descriptors = self.open.as_ref().map_or(0, |open| open.descriptors());
+        let descriptors = match &self.data {
+            Data::Open(open) => open.descriptors(),
+            Data::Closed(_) | Data::Loose(_) => 0,
+        };
         ShardCost { table_bytes: self.offsets.memory_bytes(), descriptors }
     }
 }

@@ -1,15 +1,15 @@
 //! Reader of samples, which fetches their shards.
 
 use super::data::{DataSet, STALL_TIMEOUT, StreamLocation};
-use super::known_shard::{KnownShard, shard_table};
+use super::known_shard::{Data, KnownShard, shard_table};
 use crate::cache::{AdmitOutcome, ClaimOutcome, ResidencyGuard, WaitPolicy};
 use crate::catalog::{Catalog, StoreSet};
 use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::Layout;
-use crate::io::read_exact_at;
+use crate::io::{DirFeatures, read_exact_at};
 use crate::order::{SampleId, ShardId, StreamId};
-use crate::pipeline::{FetchEvent, Origin, Run, ShardFetch, ShardTable};
+use crate::pipeline::{FetchEvent, LooseFiles, Origin, Run, ShardFetch, ShardTable};
 use crate::stats::Stats;
 use crate::store::{Fetcher, Remote, redact};
 use crate::sync::{Arc, Mutex};
@@ -52,6 +52,8 @@ pub struct SampleReader {
     pub(super) table: ShardTable<KnownShard>,
     /// By stream, the fetcher that is used instead of the engine's store. The last streams may be missing.
     fetchers: Vec<Option<Arc<dyn Fetcher>>>,
+    /// Of folders whose files are read where they are.
+    loose_features: Arc<DirFeatures>,
     /// Opened when the first shard has to be fetched.
     remotes: Mutex<Option<Arc<[Option<Remote>]>>>,
     stats: Arc<Stats>,
@@ -76,6 +78,7 @@ impl SampleReader {
             data,
             catalog,
             fetchers,
+            loose_features: DirFeatures::buffered_only(),
             remotes: Mutex::default(),
             stats,
         })
@@ -249,13 +252,14 @@ impl SampleReader {
             into.resize(bytes, 0);
         }
         let read = |file: &dyn AsFd, into: &mut [u8]| read_exact_at(file.as_fd(), into, offset);
-        match &known.open {
-            Some(open) => read(&*open.files[0].file, &mut into[..bytes])?,
-            None => {
+        match &known.data {
+            Data::Open(open) => read(&*open.files[0].file, &mut into[..bytes])?,
+            Data::Closed(access_time) => {
                 let (stream, local) = self.catalog.locate(id);
-                let Some(file) = stream.dir.open_once(local, &known.access_time)? else { return Ok(None) };
+                let Some(file) = stream.dir.open_once(local, access_time)? else { return Ok(None) };
                 read(&file, &mut into[..bytes])?;
             }
+            Data::Loose(files) => files.read(index as usize, &mut into[..bytes])?,
         }
         Ok(Some(SampleInfo { bytes, layout: known.layout }))
     }
@@ -264,6 +268,12 @@ impl SampleReader {
     fn known(&self, id: ShardId) -> Result<Option<Arc<KnownShard>>> {
         let (stream, local) = self.catalog.locate(id);
         let open = || {
+            let layout = self.catalog.layout_of(id);
+            if let Some(files) = LooseFiles::of(&self.catalog, id, &self.loose_features)? {
+                let known = KnownShard::of_files(files, layout)?;
+                let cost = known.cost();
+                return Ok(Some((known, cost)));
+            }
             // It may have to be unpacked, so it is not opened here. If it is missing, the fetch returns the error.
             if !stream.dir.has_remote() && !stream.dir.is_resident(local) {
                 return Ok(None);
@@ -271,14 +281,13 @@ impl SampleReader {
             let Some(open) = stream.dir.open_shard(local)? else { return Ok(None) };
             // Another process may have a limit, and evict what is open here.
             let keeps_open = self.keeps_open && !stream.dir.is_limited();
-            let known = KnownShard::read(self.catalog.shard(id), self.catalog.layout_of(id), open, keeps_open)?;
+            let known = KnownShard::read(self.catalog.shard(id), layout, open, keeps_open)?;
             let cost = known.cost();
             Ok(Some((known, cost)))
         };
         let known = self.table.get(id, open)?;
         // A shard that was deleted while it was open is fetched again if possible, since other processes may need it too.
-        let is_open = known.as_ref().and_then(|known| known.open.as_ref());
-        if is_open.is_some_and(|open| stream.dir.has_remote() && open.is_evicted()) {
+        if stream.dir.has_remote() && known.as_ref().is_some_and(|known| known.is_evicted()) {
             self.table.close(usize::MAX, |other, _| other == id);
             return self.table.get(id, open);
         }

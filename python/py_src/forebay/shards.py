@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _forebay
 from .arguments import folder, path, text
-from .errors import DecodeError, Error, FormatError, NotFoundError, SampleIndexError, _of_system
+from .errors import DecodeError, Error, FormatError, NotFoundError, SampleIndexError, UnsupportedError, _of_system
 from .values import NUMBERS
 
 __all__ = ["ShardReader", "read_index"]
@@ -73,11 +73,12 @@ class ShardReader(Sequence[dict[str, Any]]):
     memory, and the last one is kept. Hashes are not checked; the loader checks them when it fetches or unpacks a shard.
 
     Shards behind a URL and files of lists, such as WebDataset's tars, are fetched into the folder that a loader uses without
-    `local`, when their first sample is read; tars in a folder are read in place. A sample has the columns that are stored for it.
+    `local`, when their first sample is read; tars, LitData's chunks and loose files in a folder are read in place. A sample has
+    the columns that are stored for it.
     It is a data set for torch's DataLoader: each worker opens its own reader.
 
     Args:
-        local: Folder with index.json; the URL of one; or a list of files, as `remote` of a `Loader`.
+        local: Folder with index.json, or of files such as pictures; the URL of one; or a list of files, as `remote` of a `Loader`.
         split: Sub-folder of `local`.
 
     Raises:
@@ -91,12 +92,20 @@ class ShardReader(Sequence[dict[str, Any]]):
     def __init__(self, local: str | os.PathLike[str], split: str | None = None) -> None:
         self._engine = None
         place = path("local", local, "the path of a local folder, or an address")
-        if _forebay.is_url(place) or _forebay.is_tar_list(place):
-            self._engine = _Engine(place, None if split is None else text("split", split))
-            self._folder, self._total = _forebay.redact(place), len(self._engine)
+        split = None if split is None else text("split", split)
+        if _forebay.is_url(place) or _forebay.is_file_list(place):
+            self._read_by(_Engine(place, split), place)
             return
-        self._folder = os.path.join(folder("local", local), "" if split is None else text("split", split))
-        self._index, self.shards = _open_index(os.path.join(self._folder, "index.json"))
+        self._folder = os.path.join(folder("local", local), split or "")
+        try:
+            self._index, self.shards = _open_index(os.path.join(self._folder, "index.json"))
+        except (FormatError, NotFoundError, UnsupportedError):
+            # A folder of files, or with the index of another program.
+            engine = _engine_of_folder(place, split) if os.path.isdir(place) else None
+            if engine is None:
+                raise
+            self._read_by(engine, self._folder)
+            return
         self._starts = []
         total = 0
         for shard in self.shards:
@@ -105,6 +114,10 @@ class ShardReader(Sequence[dict[str, Any]]):
         self._total = total
         # The open shard: number, offsets, bytes.
         self._open: tuple[int, _forebay.Offsets, memoryview] | None = None
+
+    def _read_by(self, engine: _Engine, place: str) -> None:
+        """Reads samples by `engine`."""
+        self._engine, self._folder, self._total = engine, _forebay.redact(place), len(engine)
 
     def __repr__(self) -> str:
         return f"<forebay.ShardReader, {self._total} samples, {os.path.normpath(self._folder)}>"
@@ -196,6 +209,14 @@ class _Engine:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._config = state["_config"]
         self._data, self._reader = _forebay.DataSet.of_loader(self._config), None
+
+
+def _engine_of_folder(place: str, split: str | None) -> _Engine | None:
+    """Returns the engine's reader of a local folder; None if the engine has none either."""
+    try:
+        return _Engine(place, split)
+    except (FormatError, NotFoundError, UnsupportedError):
+        return None
 
 
 def _values(columns: list[tuple[str, str, Any]], place: dict[str, str]) -> dict[str, Any]:

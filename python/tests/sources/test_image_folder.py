@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 from picture_set import jpeg
+from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import pil_loader
 from torchvision.transforms.functional import center_crop
@@ -110,6 +111,35 @@ def test_files_of_this_machine_are_read_in_place(tmp_path, cache):
         assert len(samples(loader)) == 40
     kept = [os.path.join(at, name) for at, _, names in os.walk(cache) for name in names]
     assert [os.path.basename(path) for path in kept] == ["index.json"]
+
+
+def named(sample):
+    return sample["path"], (sample["file"], sample["label"])
+
+
+def test_samples_are_read_by_their_numbers(place, tmp_path, cache):
+    root = written(tmp_path / "set", NAMES)
+    _, expected = of_torchvision(root)
+    reader = fb.ShardReader(place(root))
+    assert len(reader) == len(expected)
+    assert [named(reader[i]) for i in range(len(reader))] == list(expected.items())
+    assert named(reader[-1]) == named(reader[len(reader) - 1])
+    workers = DataLoader(reader, batch_size=None, num_workers=2, multiprocessing_context="spawn")
+    assert list(map(named, workers)) == list(expected.items())
+
+
+def test_a_file_that_is_read_by_its_number_stays_where_it_is(tmp_path, cache):
+    root = written(tmp_path / "set", [f"{n % 2}/{n}.jpg" for n in range(4)])
+    reader = fb.ShardReader(root)
+    assert reader[3]["path"] == "1/3.jpg"
+    kept = [name for _, _, names in os.walk(cache) for name in names]
+    assert kept == ["index.json"]
+    (root / "0/2.jpg").unlink()
+    (root / "1/1.jpg").write_bytes(b"other")
+    for number, message in ((1, "removed after its folder was listed"), (2, "another length than when its folder was listed")):
+        with pytest.raises(fb.StaleError, match=message):
+            reader[number]
+    assert named(reader[0])[0] == "0/0.jpg"
 
 
 def test_a_folder_is_listed_again_when_a_file_was_added_or_removed(tmp_path):

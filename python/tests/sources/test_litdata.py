@@ -83,6 +83,12 @@ class TestPlainChunks(OfItems):
                 assert sum(map(rows, loader), []) == SAMPLES
         assert not cache.exists() and sorted(path.name for path in folder.iterdir()) == names
 
+    def test_samples_are_read_by_their_numbers(self, case, folder, bucket_environment, cache):
+        for remote in (folder, case.stored):
+            reader = fb.ShardReader(remote)
+            values = (reader[i] for i in range(len(reader)))
+            assert [(int(v["number"]), v["text"], tuple(v["values"].tolist())) for v in values] == SAMPLES
+
     def test_a_state_of_the_folder_resumes_from_the_bucket(self, case, bucket_environment, tmp_path):
         with opened(case) as loader:
             taken = iter(loader)
@@ -300,4 +306,4 @@ def test_rows_in_arrow_files_are_refused(tmp_path):
 def test_other_readers_name_the_loader(tmp_path):
     folder = written(tmp_path / "set", [{"n": n} for n in range(3)], chunk_size=2)
     with pytest.raises(fb.Error, match="LitData's chunks, which a Loader reads"):
-        fb.ShardReader(folder)
+        fb.read_index(folder)

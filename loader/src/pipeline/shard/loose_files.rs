@@ -4,30 +4,57 @@
 //! reads a range of it as of any other shard: [`LooseFiles::read`] opens the files of the sample, reads them to their place
 //! in the slot, and closes them. So no more files are open than are read at the same time.
 
+use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::recipe::{FileGroup, Piece};
+use crate::format::{INDEX_BASENAME, OffsetTable, Recipe};
 use crate::io::{DirFeatures, ShardFile, read_exact_at};
+use crate::order::ShardId;
 use crate::sync::Arc;
 use std::path::PathBuf;
 
 /// Files of a shard, one or several for each sample.
 #[derive(Debug)]
 pub(crate) struct LooseFiles {
-    pub(super) folder: PathBuf,
+    folder: PathBuf,
     /// Place of their list.
-    pub(super) list: PathBuf,
-    pub(super) group: Arc<FileGroup>,
+    list: PathBuf,
+    group: Arc<FileGroup>,
     /// Of the folder, learned from reads.
-    pub(super) features: Arc<DirFeatures>,
+    features: Arc<DirFeatures>,
 }
 
 impl LooseFiles {
+    /// Returns the files of shard `id`; `None` for a shard with a data file. `features` are those of the folder.
+    ///
+    /// # Errors
+    ///
+    /// `Internal` for a shard that has neither.
+    pub(crate) fn of(catalog: &Catalog, id: ShardId, features: &Arc<DirFeatures>) -> Result<Option<Self>> {
+        let (stream, local) = catalog.locate(id);
+        let Some(folder) = stream.dir.folder_of_files(local) else { return Ok(None) };
+        let Some(Recipe::Files(group)) = catalog.shard(id).recipe.as_deref() else {
+            return Err(Error::internal("a shard without a data file or files"));
+        };
+        let list = stream.dir.folder().join(INDEX_BASENAME);
+        Ok(Some(Self { folder: folder.to_owned(), list, group: group.clone(), features: features.clone() }))
+    }
+
+    /// Returns the places of the samples in the data file that the shard would have.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a file of more than 4 GiB.
+    pub(crate) fn offsets(&self) -> Result<OffsetTable> {
+        self.group.offsets()
+    }
+
     /// Fills `into` with the stored bytes of sample `i`.
     ///
     /// # Errors
     ///
     /// `Stale` for a file that was removed or has another length than when it was listed; errors of the file system.
-    pub(super) fn read(&self, i: usize, into: &mut [u8]) -> Result<()> {
+    pub(crate) fn read(&self, i: usize, into: &mut [u8]) -> Result<()> {
         self.fill(i, into, |file, place| read_exact_at(file, place, 0).map(|()| true), ShardFile::open).map(drop)
     }
 

@@ -19,7 +19,7 @@
 pub(crate) mod fetch;
 pub(crate) mod fetch_event;
 mod janitor;
-mod loose_files;
+pub(crate) mod loose_files;
 mod next_use;
 pub(crate) mod open_shard;
 pub(crate) mod open_shards;

@@ -6,7 +6,7 @@ use crate::catalog::Catalog;
 use crate::decode::{Row, StoredColumn};
 use crate::error::{Context, Error, Result};
 use crate::format::trailer::TRAILER_BYTES_MAX;
-use crate::format::{INDEX_BASENAME, Layout, OffsetTable, ReadAt, Recipe, Shard, Trailer};
+use crate::format::{Layout, OffsetTable, ReadAt, Shard, Trailer};
 use crate::io::{DirFeatures, ShardFile, read_exact_at};
 use crate::order::ShardId;
 use crate::stats::{Counter, Stats};
@@ -191,20 +191,10 @@ impl ShardOpener {
         let (stream, local) = self.catalog.locate(id);
         let shard = self.catalog.shard(id);
         let layout_number = self.catalog.layout_of(id);
-        if let Some(folder) = stream.dir.folder_of_files(local) {
-            let Some(Recipe::Files(group)) = shard.recipe.as_deref() else {
-                return Err(Error::internal("a shard without a data file or files"));
-            };
-            let list = stream.dir.folder().join(INDEX_BASENAME);
-            let files = LooseFiles {
-                folder: folder.to_owned(),
-                list,
-                group: group.clone(),
-                features: self.loose_features.clone(),
-            };
+        if let Some(files) = LooseFiles::of(&self.catalog, id, &self.loose_features)? {
             return Ok(Some(OpenShard {
+                table: files.offsets()?,
                 data: Data::Loose(files),
-                table: group.offsets()?,
                 trailer: None,
                 layout: self.catalog.layouts()[layout_number].clone(),
                 layout_number,
