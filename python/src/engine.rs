@@ -6,10 +6,11 @@ use crate::rows::{Row, WithRows};
 use crate::tensor::Tensor;
 use crate::{enter, error};
 use forebay_gpu::{Libraries, open_delivery};
+use forebay_loader::KnownColumn;
 use forebay_loader::batch::{Batch, Output, RowBytes};
 use forebay_loader::config::LoaderConfig;
 use forebay_loader::error::{Error, ErrorKind, Result};
-use forebay_loader::loader::{self, Loader, Next};
+use forebay_loader::loader::{self, Description, Loader, Next};
 use forebay_loader::state::State;
 use forebay_loader::stats::Snapshot;
 use forebay_loader::sync::{Arc, Mutex, OnceLock, Weak};
@@ -80,15 +81,22 @@ impl Engine {
         Ok(Self { loader: Own::new(Mutex::new(Some(loader)), elsewhere), last: OnceLock::new(), rank })
     }
 
-    /// Describes the data set as JSON: the number of its samples, their bytes, and name and encoding of each column.
-    fn describe(&self, py: Python<'_>) -> PyResult<String> {
-        enter::enter(py, || {
-            let loader = self.loader()?;
-            let columns = loader.columns()?.into_iter().map(|(name, encoding)| (name, encoding.to_string()));
-            let columns: Vec<_> = columns.collect();
-            let described = json!({"samples": loader.samples(), "bytes": loader.bytes(), "columns": columns});
-            Ok(described.to_string())
-        })
+    /// Describes the data set of `config` as JSON: the number of its samples, their bytes, its columns, and whether samples may
+    /// have others.
+    #[staticmethod]
+    fn describe(py: Python<'_>, config: String, outside: Option<Py<Outside>>) -> PyResult<String> {
+        let outside = Outside::stores(outside.as_ref());
+        // In a separate thread, so that Ctrl-C works: an index may have to be made.
+        let found = enter::apart(py, move || Description::of(&LoaderConfig::from_json(&config)?, outside))?;
+        let column = |known: &KnownColumn| {
+            let KnownColumn { column, is_optional } = known;
+            let (name, encoding) = (&column.name, column.encoding.to_string());
+            json!({"name": name, "encoding": encoding, "bytes": column.size, "is_optional": is_optional})
+        };
+        let Description { samples, bytes, columns, may_have_more } = found;
+        let columns: Vec<_> = columns.iter().map(column).collect();
+        let described = json!({"samples": samples, "bytes": bytes, "columns": columns, "may_have_more": may_have_more});
+        Ok(described.to_string())
     }
 
     /// Number of batches of a whole epoch.

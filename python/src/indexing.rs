@@ -3,6 +3,7 @@
 use crate::enter;
 use crate::outside::Outside;
 use forebay_loader::decode::jpeg;
+use forebay_loader::format::tar::encoding_of;
 use forebay_loader::format::writer::{trailer_of, trailer_that_fits};
 use forebay_loader::format::{Column, Encoding, Index, Layout, ShardFormat};
 use forebay_loader::indexing;
@@ -118,9 +119,15 @@ impl TarSet {
     }
 }
 
-/// Returns true if a remote is a list of tars, or was meant as one.
+/// Returns the encoding of a field of tar files.
 #[pyfunction]
-pub(crate) fn is_tar_list(remote: &str) -> bool {
+pub(crate) fn tar_encoding(field: &str) -> String {
+    encoding_of(field).to_string()
+}
+
+/// Returns true if a remote is a list of files, or was meant as one.
+#[pyfunction]
+pub(crate) fn is_file_list(remote: &str) -> bool {
     !matches!(shard_names(remote), Ok(None))
 }
 

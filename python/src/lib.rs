@@ -51,7 +51,9 @@ mod _forebay {
     #[pymodule_export]
     use super::fetches::{Fetch, Fetches, is_url, redact, redact_in};
     #[pymodule_export]
-    use super::indexing::{IndexedCopy, TarSet, is_tar_list, join_indexes, jpeg_to_baseline, row_index_trailer};
+    use super::indexing::{
+        IndexedCopy, TarSet, is_file_list, join_indexes, jpeg_to_baseline, row_index_trailer, tar_encoding,
+    };
     #[pymodule_export]
     use super::machine::{cpu_count, describe_machine};
     #[pymodule_export]

@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=positive, help="shards at a time [default: the CPUs of this process; 16 tars]")
     given = parser.parse_args(arguments)
     start = time.monotonic()
-    if _forebay.is_tar_list(given.source):
+    if _forebay.is_file_list(given.source):
         return _index_tars(given)
     if given.out is None:
         parser.error("the data set needs a folder for its copy, as a second argument")

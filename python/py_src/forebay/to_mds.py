@@ -26,13 +26,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import _forebay
-from .arguments import byte_size, destination, path, shown, text, whole
+from .arguments import byte_size, destination, flag, path, shown, text, whole
 from .command import positive
+from .converted_columns import ConvertedColumns
 from .errors import ConfigError, Error, NotFoundError, StateError
-from .fields import Array, Bytes, Field
 from .files import open as open_file
 from .loader import Loader
 from .progress import show
+from .remotes import outside
 from .streams import Stream
 from .verify import verify
 from .writer import MDSWriter
@@ -70,7 +71,7 @@ class _Plan:
     source: str
     options: dict[str, Any]
     """Options of the Loader."""
-    columns: dict[str, str]
+    columns: ConvertedColumns
     writer: dict[str, Any]
     """Options of the MDSWriter."""
     samples: int
@@ -83,9 +84,8 @@ class _Plan:
         return self.part_batches * self.batch_size
 
     def loader(self, threads: int | None) -> Loader:
-        fields: dict[str, Field] = {name: _field(name, kind) for name, kind in self.columns.items()}
         alone = {"rank": 0, "world_size": 1, "local_rank": 0, "local_world_size": 1}
-        given = {"fields": fields, "framework": "dlpack", "num_canonical_nodes": 1, "threads": threads, **alone}
+        given = {"fields": self.columns.fields(), "framework": "dlpack", "num_canonical_nodes": 1, "threads": threads, **alone}
         return Loader(**_data(self.source, self.options), batch_size=self.batch_size, **given)
 
 
@@ -94,6 +94,7 @@ def convert(
     out: str | os.PathLike[str],
     *,
     columns: Sequence[str] | None = None,
+    nulls: bool = False,
     compression: str | None = None,
     hashes: Sequence[str] = ("xxh64",),
     size_limit: int | str | None = 1 << 26,
@@ -110,7 +111,9 @@ def convert(
     Args:
         source: Data set, as `remote` of a Loader.
         out: Folder to write to, new, empty, or with what an earlier run has written: a path, or a folder of a store.
-        columns: Columns to write. None: all.
+        columns: Columns to write. None: all, also those that only some samples have; `__fields__` then has the names of the
+            columns of each sample.
+        nulls: Write nulls of tables as columns that a sample does not have. False: a null is an error.
         compression: As in MDSWriter.
         hashes: As in MDSWriter. They are compared when a killed run continues.
         size_limit: As in MDSWriter.
@@ -139,7 +142,7 @@ def convert(
     options = {name: value for name, value in options.items() if value is not None}
     writer = {"compression": compression, "hashes": list(hashes), "size_limit": byte_size("size_limit", size_limit)}
     wanted = None if columns is None else [text("columns", name) for name in columns]
-    plan = _plan(path("source", source), options, wanted, writer)
+    plan = _plan(path("source", source), options, wanted, flag("nulls", nulls), writer)
     missing = _missing(out, plan)
     report = Report()
     for number in range(plan.parts):
@@ -170,21 +173,18 @@ def merge_parts(out: str, parts: Sequence[str]) -> None:
     _write(f"{out}/{_INDEX}", {"version": 2, "shards": shards})
 
 
-def _plan(source: str, options: dict[str, Any], wanted: list[str] | None, writer: dict[str, Any]) -> _Plan:
+def _plan(source: str, options: dict[str, Any], wanted: list[str] | None, nulls: bool, writer: dict[str, Any]) -> _Plan:
     """Opens the data set, and divides it."""
-    with Loader(**_data(source, options), batch_size=1, framework="dlpack", rank=0, world_size=1) as loader:
-        described = json.loads(loader._engines[0].describe())
-    columns = dict(described["columns"])
-    if wanted is not None:
-        unknown = [name for name in wanted if name not in columns]
-        if unknown:
-            raise ConfigError(f"the data set has no column {unknown[0]!r}, but {', '.join(columns)}")
-        columns = {name: columns[name] for name in wanted}
+    data = _data(source, options)
+    streams = [stream._config() for stream in data.pop("streams")]
+    config = {"streams": streams, "batch_size": 1, **data}
+    described = json.loads(_forebay.Engine.describe(json.dumps(config), outside(source)))
     samples, mean = described["samples"], max(1, described["bytes"] // max(1, described["samples"]))
     batch_size = max(1, min(_BATCH_ROWS, _BATCH_BYTES // mean))
     part_bytes = _PART_SHARDS * writer["size_limit"] if writer["size_limit"] else _PART_BYTES
     part_batches = max(1, -(-part_bytes // (mean * batch_size)))
     parts = -(-samples // (part_batches * batch_size))
+    columns = ConvertedColumns.of(described, wanted, nulls)
     return _Plan(source, options, columns, writer, samples, parts, part_batches, batch_size)
 
 
@@ -193,12 +193,6 @@ def _data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {"streams": [Stream(remote=source, local=options.get("local"))]} | {
         name: value for name, value in options.items() if name != "local"
     }
-
-
-def _field(name: str, kind: str) -> Field:
-    """Field with what a writer takes for the encoding `kind`: its stored bytes, or arrays, which have a header in MDS."""
-    is_array = kind.split(":")[0] == "ndarray" and kind.count(":") < 2
-    return Array(name) if is_array else Bytes(name)
 
 
 def _part(number: int) -> str:
@@ -316,7 +310,7 @@ def _write_parts(out: str, plan: _Plan, parts: Sequence[int], threads: int | Non
                 batches = iter(loader)
             left = _samples_of(plan, number)
             writer = MDSWriter(
-                out=f"{out}/{_part(number)}", columns=plan.columns, exist_ok=True, threads=threads, **plan.writer
+                out=f"{out}/{_part(number)}", columns=plan.columns.written(), exist_ok=True, threads=threads, **plan.writer
             )
             with writer:
                 while left > 0:
@@ -330,14 +324,14 @@ def _write_parts(out: str, plan: _Plan, parts: Sequence[int], threads: int | Non
 
 def _write_batch(writer: MDSWriter, plan: _Plan, batch: Mapping[str, Any], most: int) -> int:
     """Writes the samples of a batch, but at most `most`. Returns their number."""
-    names = list(plan.columns)
-    rows = min(most, len(batch[names[0]]))
-    for values in zip(*(batch[name][:rows] for name in names), strict=True):
+    count = 0
+    for sample in plan.columns.rows(batch, most):
         try:
-            writer.write(dict(zip(names, values, strict=True)))
+            writer.write(sample)
         except ConfigError as error:
             raise ConfigError(f"{error}. Columns that MDS cannot store can be left out with `columns`") from None
-    return rows
+        count += 1
+    return count
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -349,6 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("source", help="data set: a folder or URL, tar files, a .bin file, as `remote` of a Loader")
     parser.add_argument("out", help="folder or URL to write to: new, empty, or of a run that was interrupted")
     parser.add_argument("--columns", metavar="A,B", help="columns to write [default: all]")
+    parser.add_argument("--nulls", action="store_true", help="write nulls of tables as columns that a sample does not have")
     parser.add_argument("--compression", help="such as zstd:3 [default: none]")
     parser.add_argument("--hashes", default="xxh64", metavar="A,B", help="hashes to record [default: xxh64]")
     parser.add_argument("--size-limit", default="64mb", metavar="SIZE", help="largest raw shard [default: 64mb]")

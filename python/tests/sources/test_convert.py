@@ -89,6 +89,144 @@ def test_tars_have_their_fields_and_keys(tmp_path):
     assert pairs[0] == pairs[1]
 
 
+def write_tar(path, samples):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w") as tar:
+        for key, fields in samples:
+            for field, content in fields.items():
+                info = tarfile.TarInfo(f"{key}.{field}")
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+
+
+def uneven(start, count, of_tar):
+    """Samples of which some lack fields, and one field that only one tar has. Some values are empty."""
+    for n in range(start, start + count):
+        fields = {"cls": b"%d" % n, "txt": b"t" * (n % 3), "bin": bytes([n]) * (n % 4), "json": b'{"a": %d}' % n}
+        fields = {field: content for place, (field, content) in enumerate(fields.items()) if (n + place) % 5}
+        yield f"{n:04}", fields | {of_tar: b"only"}
+
+
+def fields_of(remote):
+    """The fields of each sample, as its stored bytes."""
+    found = []
+    for sample in fb.ShardReader(remote):
+        sample = {name: value.encode() if isinstance(value, str) else value for name, value in sample.items()}
+        sample.pop("__fields__", None)
+        found.append(sample)
+    return found
+
+
+def test_tars_of_samples_with_different_fields_keep_each_field_and_its_absence(tmp_path):
+    shards = [list(uneven(40 * number, 40, of_tar)) for number, of_tar in enumerate(("one", "two", "one"))]
+    for number, samples in enumerate(shards):
+        write_tar(tmp_path / f"in/{number}.tar", samples)
+    source, out = f"{tmp_path}/in/{{0..2}}.tar", tmp_path / "out"
+    report = convert(source, out, size_limit="1kb", processes=1)
+    assert report.samples == 120 and verify(out).is_intact
+    found = fields_of(out)
+    assert found == fields_of(source)
+    expected = [{"__key__": key.encode(), **fields} for samples in shards for key, fields in samples]
+    as_stored = [{name: json.dumps(value).encode() if name == "json" else b"%d" % value if name == "cls" else value
+                  for name, value in sample.items()} for sample in found]
+    assert as_stored == expected
+    # The defaults of fields take the place of what a sample lacks, and of nothing else.
+    fields = {
+        "y": fb.Scalar("cls", default=-1),
+        "t": fb.Text("txt", default="none"),
+        "b": fb.Bytes("bin", default=b"none"),
+        "a": fb.Json("json", "a", "int64", default=-1),
+        "one": fb.Bytes("one", default=b""),
+    }
+    rows = []
+    for remote in (source, out):
+        with fb.Loader(remote=remote, batch_size=8, fields=fields, framework="numpy", shuffle=True, num_canonical_nodes=1) as loader:
+            rows.append(sorted(repr([batch[name][i] for name in fields]) for batch in loader for i in range(8)))
+    assert rows[0] == rows[1]
+    with pytest.raises(fb.DecodeError, match="does not have the value: give the field a `default`.*column cls"):
+        stored(out, ["cls"])
+    # A conversion of the result has the same samples again.
+    convert(out, tmp_path / "again", processes=1)
+    assert fields_of(tmp_path / "again") == found
+
+
+def test_chosen_columns_keep_their_absence(tmp_path):
+    write_tar(tmp_path / "0.tar", uneven(0, 40, "x"))
+    source = f"{tmp_path}/{{0..0}}.tar"
+    assert main(["convert", source, str(tmp_path / "out"), "--columns", "txt,x"]) == 0
+    assert fields_of(tmp_path / "out") == [{n: v for n, v in sample.items() if n in ("txt", "x")} for sample in fields_of(source)]
+    convert(source, tmp_path / "always", columns=["x"])
+    assert stored(tmp_path / "always", ["x"]) == [(b"only",)] * 40
+    assert "__fields__" not in fb.read_index(tmp_path / "always")[0]["columns"]
+
+
+def test_a_field_that_the_counted_samples_lack_is_an_error_that_names_the_remedy(tmp_path):
+    for number in range(2):
+        later = {"txt": b"later"} if number else {}
+        write_tar(tmp_path / f"{number}.tar", [(f"{number}-{n}", {"cls": b"1"} | (later if n == 2 else {})) for n in range(4)])
+    (tmp_path / "sizes.json").write_text('{"0.tar": 4, "1.tar": 4}')
+    source = f"{tmp_path}/{{0..1}}.tar"
+    with pytest.raises(fb.FormatError, match=r"field 'txt' \(key 1-2\).*columns.*__key__,cls,txt"):
+        convert(source, tmp_path / "out", processes=1)
+    convert(source, tmp_path / "chosen", columns=["__key__", "cls", "txt"], processes=1)
+    assert [sample.get("txt") for sample in fields_of(tmp_path / "chosen")] == [None] * 6 + [b"later", None]
+    with fb.Loader(remote=tmp_path / "chosen", batch_size=8, fields={"t": fb.Text("txt", default="")}, framework="numpy") as loader:
+        assert next(iter(loader))["t"] == [""] * 6 + ["later", ""]
+
+
+def test_arrays_of_numpy_are_bytes_that_an_array_reads(tmp_path):
+    import numpy
+
+    def saved(array):
+        out = io.BytesIO()
+        numpy.save(out, array)
+        return out.getvalue()
+
+    arrays = [numpy.arange(n, dtype="float32") for n in range(1, 9)]
+    write_tar(tmp_path / "0.tar", [(f"{n}", {"npy": saved(array)}) for n, array in enumerate(arrays)])
+    convert(f"{tmp_path}/{{0..0}}.tar", tmp_path / "out", processes=1)
+    with fb.Loader(remote=tmp_path / "out", batch_size=8, fields={"a": fb.Array("npy")}, framework="numpy") as loader:
+        (batch,) = loader
+    assert all(numpy.array_equal(ours, array) for ours, array in zip(batch["a"], arrays, strict=True))
+
+
+def test_shards_of_mds_with_other_columns_are_joined(tmp_path):
+    """Shards of a merged index: one lacks a number, an array and a text."""
+    from forebay.to_mds import merge_parts
+
+    kinds = {"n": "int", "more": "int", "ids": "ndarray:int16", "text": "str"}
+    for part, names in enumerate((["n", "text"], list(kinds))):
+        with fb.MDSWriter(out=tmp_path / f"in/{part}", columns={name: kinds[name] for name in names}) as writer:
+            for n in range(10):
+                writer.write({"n": n, "more": n, "ids": as_array([n] * (1 + n), "int16"), "text": "x" * n})
+    merge_parts(str(tmp_path / "in"), ["0", "1"])
+    convert(tmp_path / "in", tmp_path / "out", processes=1)
+
+    def plain(remote):
+        return [{name: getattr(value, "tolist", lambda v=value: v)() for name, value in sample.items() if name != "__fields__"}
+                for sample in fb.ShardReader(remote)]
+
+    expected = plain(tmp_path / "in")
+    assert plain(tmp_path / "out") == expected and set(expected[0]) == {"n", "text"} and set(expected[10]) == set(kinds)
+    with fb.MDSWriter(out=tmp_path / "in/2", columns={"n": "str"}) as writer:
+        writer.write({"n": "text"})
+    merge_parts(str(tmp_path / "in"), ["0", "1", "2"])
+    with pytest.raises(fb.ConfigError, match="other encodings in other shards.*column n, encoding int, encoding str"):
+        convert(tmp_path / "in", tmp_path / "other", processes=1)
+
+
+def test_nulls_of_tables_are_written_if_they_are_allowed(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [{"id": n, "x": None if n % 3 else n / 2, "t": "t" * n if n % 2 else None, "ids": [n] if n % 4 else None} for n in range(20)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "0.parquet")
+    with pytest.raises(fb.FormatError, match="a value is null"):
+        convert(tmp_path / "0.parquet", tmp_path / "refused", processes=1)
+    assert main(["convert", str(tmp_path / "0.parquet"), str(tmp_path / "out"), "--nulls"]) == 0
+    found = [{name: getattr(value, "tolist", lambda v=value: v)() for name, value in sample.items() if name != "__fields__"}
+             for sample in fb.ShardReader(tmp_path / "out")]
+    assert found == [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
 def test_jsonl_has_the_same_values(tmp_path):
     from forebay.streaming import JSONWriter
 

@@ -203,4 +203,4 @@ def test_the_command_reports_a_missing_tar(tars):
 
 def test_lists_are_recognised():
     for remote, expected in [("a/{0..2}.tar", True), ("a.tgz", True), ("pipe:cat a.tar", True), ("a", False), ("s3://b/a/", False)]:
-        assert _forebay.is_tar_list(remote) == expected
+        assert _forebay.is_file_list(remote) == expected

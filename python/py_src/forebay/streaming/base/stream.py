@@ -368,7 +368,7 @@ class Stream:
         return shards
 
     def _install_index(self) -> None:
-        if self.remote is not None and _forebay.is_tar_list(self.remote):
+        if self.remote is not None and _forebay.is_file_list(self.remote):
             message = "a list of files is read by forebay.Loader and forebay.ShardReader, not by forebay.streaming"
             raise UnsupportedError(f"{message} (remote {_forebay.redact(self.remote)})")
         asked = outside([self])
