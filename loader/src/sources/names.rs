@@ -7,7 +7,7 @@
 
 use super::kind::FileKind;
 use super::place::{Location, is_web, without_query};
-use super::wildcards::{is_pattern, matches};
+use super::wildcards::{Pattern, is_pattern};
 use super::{braces, pipes};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::check_basename;
@@ -138,7 +138,8 @@ pub fn matching(patterns: &[String], files: &[String]) -> Result<Vec<String>> {
             names.push(pattern.clone());
             continue;
         }
-        let mut found: Vec<_> = files.iter().filter(|file| matches(pattern, file)).cloned().collect();
+        let compiled = Pattern::new(pattern);
+        let mut found: Vec<_> = files.iter().filter(|file| compiled.fits(file)).cloned().collect();
         if found.is_empty() {
             let message = "no file matches the pattern, in which ** is any number of folders, and * and ? are wildcards \
                            within one part of a path";

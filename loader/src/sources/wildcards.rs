@@ -1,123 +1,145 @@
 //! Wildcards in names: `*` is any text and `?` any character, both within one part of a path. A part `**` is any number of
-//! folders, at the end of a pattern any path.
+//! folders, at the end of a pattern any path. The patterns of the hub's cards also have `[...]`, one of some characters.
+
+use std::ops::RangeInclusive;
 
 /// Returns true if `name` has a wildcard.
 pub(super) fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?'])
 }
 
-/// Returns true if `name` matches `pattern`, part by part.
-pub(super) fn matches(pattern: &str, name: &str) -> bool {
-    let (mut patterns, mut parts) = (pattern.split('/'), name.split('/'));
-    // As in `part_matches`: only the last ** takes more parts.
-    let mut folders = None;
-    loop {
-        let before = parts.clone();
-        match (patterns.next(), parts.next()) {
-            (None, None) => return true,
-            (Some("**"), _) if patterns.clone().next().is_none() => return before.clone().next().is_some(),
-            (Some("**"), _) => {
-                parts = before;
-                folders = Some((patterns.clone(), parts.clone()));
-            }
-            (Some(pattern), Some(part)) if part_matches(pattern, part) => {}
-            _ => {
-                let Some((after, tried)) = &mut folders else { return false };
-                if tried.next().is_none() {
-                    return false;
-                }
-                (patterns, parts) = (after.clone(), tried.clone());
-            }
-        }
-    }
+/// Pattern of names.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    parts: Vec<Part>,
+    /// A last part `**` may also be nothing.
+    may_end_early: bool,
 }
 
-/// Returns true if `name` matches `pattern` of the hub's cards, where `**` is any number of folders or a whole path, and `[...]`
-/// one of some characters.
-pub(super) fn matches_tree(pattern: &str, name: &str) -> bool {
-    let parts: Vec<&str> = name.split('/').collect();
-    // Places in the path up to which the pattern fits.
-    let mut ends = vec![false; parts.len() + 1];
-    ends[0] = true;
-    for pattern in pattern.split('/') {
-        let mut next = vec![false; parts.len() + 1];
-        for at in (0..=parts.len()).filter(|at| ends[*at]) {
-            match parts.get(at) {
-                _ if pattern == "**" => next[at..].fill(true),
-                Some(part) => next[at + 1] |= class_matches(pattern, part),
-                None => {}
-            }
-        }
-        ends = next;
-    }
-    ends[parts.len()]
+/// Part of a path.
+#[derive(Debug)]
+enum Part {
+    /// `**`
+    Folders,
+    Name(Vec<Token>),
 }
 
-fn is_in_class(class: &str, c: char) -> bool {
-    let (class, is_other) = class.strip_prefix(['!', '^']).map_or((class, false), |class| (class, true));
-    let mut signs = class.chars().peekable();
-    let mut found = false;
-    while let Some(first) = signs.next() {
-        let mut last = first;
-        let mut range = signs.clone();
-        if range.next() == Some('-')
-            && let Some(end) = range.next()
-        {
-            (last, signs) = (end, range);
-        }
-        found |= (first..=last).contains(&c);
-    }
-    found != is_other
-}
-
-/// Returns true if `part` matches `pattern`.
-fn part_matches(pattern: &str, part: &str) -> bool {
-    let plain = |c| match c {
-        '*' => Token::Any,
-        '?' => Token::One,
-        c => Token::Is(c),
-    };
-    tokens_match(&pattern.chars().map(plain).collect::<Vec<_>>(), part)
-}
-
-/// Returns true if `part` matches `pattern`, which may have classes of characters such as `[0-9]` and `[!ab]`.
-fn class_matches(pattern: &str, part: &str) -> bool {
-    let (mut tokens, mut rest) = (Vec::new(), pattern);
-    while let Some(c) = rest.chars().next() {
-        rest = &rest[c.len_utf8()..];
-        tokens.push(match c {
-            '*' => Token::Any,
-            '?' => Token::One,
-            '[' => match rest.split_once(']').filter(|(class, _)| !class.is_empty()) {
-                Some((class, after)) => {
-                    rest = after;
-                    Token::In(class)
-                }
-                None => Token::Is(c),
-            },
-            c => Token::Is(c),
-        });
-    }
-    tokens_match(&tokens, part)
-}
-
-/// Part of a pattern.
-#[derive(Clone, Copy)]
-enum Token<'a> {
+/// Part of a name.
+#[derive(Debug)]
+enum Token {
     Any,
     One,
     Is(char),
-    In(&'a str),
+    In(Class),
+}
+
+/// One of some characters, or of the others.
+#[derive(Debug)]
+struct Class {
+    ranges: Vec<RangeInclusive<char>>,
+    are_excluded: bool,
+}
+
+impl Pattern {
+    /// Compiles a pattern of a list of files.
+    pub(super) fn new(pattern: &str) -> Self {
+        let token = |c| match c {
+            '*' => Token::Any,
+            '?' => Token::One,
+            c => Token::Is(c),
+        };
+        Self::of_parts(pattern, false, |part| part.chars().map(token).collect())
+    }
+
+    /// Compiles a pattern of a card, which may have classes of characters such as `[0-9]` and `[!ab]`.
+    pub(super) fn of_card(pattern: &str) -> Self {
+        Self::of_parts(pattern, true, |part| {
+            let (mut tokens, mut rest) = (Vec::new(), part);
+            while let Some(c) = rest.chars().next() {
+                rest = &rest[c.len_utf8()..];
+                tokens.push(match c {
+                    '*' => Token::Any,
+                    '?' => Token::One,
+                    '[' => match rest.split_once(']').filter(|(class, _)| !class.is_empty()) {
+                        Some((class, after)) => {
+                            rest = after;
+                            Token::In(Class::new(class))
+                        }
+                        None => Token::Is(c),
+                    },
+                    c => Token::Is(c),
+                });
+            }
+            tokens
+        })
+    }
+
+    fn of_parts(pattern: &str, may_end_early: bool, tokens: impl Fn(&str) -> Vec<Token>) -> Self {
+        let part = |part| if part == "**" { Part::Folders } else { Part::Name(tokens(part)) };
+        Self { parts: pattern.split('/').map(part).collect(), may_end_early }
+    }
+
+    /// Returns true if the whole of `name` fits the pattern.
+    pub(super) fn fits(&self, name: &str) -> bool {
+        let (mut at, mut parts) = (0, name.split('/'));
+        // As in `fits_tokens`: only the last ** takes more parts.
+        let mut folders = None;
+        loop {
+            let before = parts.clone();
+            match (self.parts.get(at), parts.next()) {
+                (None, None) => return true,
+                (Some(Part::Folders), part) if at + 1 == self.parts.len() => {
+                    return part.is_some() || self.may_end_early;
+                }
+                (Some(Part::Folders), _) => {
+                    parts = before;
+                    at += 1;
+                    folders = Some((at, parts.clone()));
+                }
+                (Some(Part::Name(tokens)), Some(part)) if fits_tokens(tokens, part) => at += 1,
+                _ => {
+                    let Some((after, tried)) = &mut folders else { return false };
+                    if tried.next().is_none() {
+                        return false;
+                    }
+                    (at, parts) = (*after, tried.clone());
+                }
+            }
+        }
+    }
+}
+
+impl Class {
+    fn new(class: &str) -> Self {
+        let (class, are_excluded) = class.strip_prefix(['!', '^']).map_or((class, false), |class| (class, true));
+        let mut signs = class.chars().peekable();
+        let mut ranges = Vec::new();
+        while let Some(first) = signs.next() {
+            let mut last = first;
+            let mut range = signs.clone();
+            if range.next() == Some('-')
+                && let Some(end) = range.next()
+            {
+                (last, signs) = (end, range);
+            }
+            ranges.push(first..=last);
+        }
+        Self { ranges, are_excluded }
+    }
+
+    fn has(&self, c: char) -> bool {
+        self.ranges.iter().any(|range| range.contains(&c)) != self.are_excluded
+    }
 }
 
 /// Takes time in the product of the lengths, not exponential in the number of stars: only the last star moves.
-fn tokens_match(pattern: &[Token<'_>], part: &str) -> bool {
+fn fits_tokens(tokens: &[Token], part: &str) -> bool {
     let (mut at, mut rest) = (0, part.chars());
     // The place after the last star, and the text that it was tried on.
     let mut star = None;
     loop {
         let before = rest.clone();
-        match (pattern.get(at), rest.next()) {
+        match (tokens.get(at), rest.next()) {
             (None, None) => return true,
             (Some(Token::Any), _) => {
                 rest = before;
@@ -126,7 +148,7 @@ fn tokens_match(pattern: &[Token<'_>], part: &str) -> bool {
             }
             (Some(Token::One), Some(_)) => at += 1,
             (Some(Token::Is(wanted)), Some(c)) if *wanted == c => at += 1,
-            (Some(Token::In(class)), Some(c)) if is_in_class(class, c) => at += 1,
+            (Some(Token::In(class)), Some(c)) if class.has(c) => at += 1,
             _ => {
                 let Some((after, tried)) = &mut star else { return false };
                 // The star takes one more character.
@@ -157,8 +179,13 @@ mod tests {
             ("x[0-3a]-[!b]*", "x4-cd", false),
             ("x[0-3a]-[!b]*", "xa-bd", false),
             ("x[", "x[", true),
+            ("a/**", "a", true),
+            ("a/**/b/**", "a/x/b", true),
+            ("a/**/b/**", "a/x/c", false),
+            ("[]]", "]", false),
+            ("[^a-c]", "d", true),
         ] {
-            assert_eq!(matches_tree(pattern, name), fits, "{pattern} {name}");
+            assert_eq!(Pattern::of_card(pattern).fits(name), fits, "{pattern} {name}");
         }
     }
 
@@ -192,9 +219,9 @@ mod tests {
             ("a/**", "a", false),
             ("**", "a", true),
         ] {
-            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+            assert_eq!(Pattern::new(pattern).fits(name), fits, "{pattern} {name}");
         }
-        assert!(!matches(&"*a".repeat(50), &"a".repeat(49)), "one star more than characters");
-        assert!(!matches(&"**/a/".repeat(50), &"a/".repeat(49)), "one part more");
+        assert!(!Pattern::new(&"*a".repeat(50)).fits(&"a".repeat(49)), "one star more than characters");
+        assert!(!Pattern::new(&"**/a/".repeat(50)).fits(&"a/".repeat(49)), "one part more");
     }
 }

@@ -1,8 +1,7 @@
 //! Arrays of numpy with one dimension, of whole numbers or bools.
 
-use crate::error::{Error, Result};
-
-const MAGIC: &[u8] = b"\x93NUMPY";
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::encoding::NpyArray;
 
 /// Contents of an array.
 pub(super) enum Numbers<'a> {
@@ -18,68 +17,33 @@ pub(super) enum Numbers<'a> {
 ///
 /// `Format` for an array of another type, with more dimensions, or that is cut.
 pub(super) fn read(bytes: &[u8]) -> Result<Option<Numbers<'_>>> {
-    let Some(rest) = bytes.strip_prefix(MAGIC) else { return Ok(None) };
-    let cut = || Error::format("the array of numpy ends within its header");
-    // The length of the header has 2 bytes in version 1, and 4 in later ones.
-    let length_bytes = if *rest.first().ok_or_else(cut)? == 1 { 2 } else { 4 };
-    let length = rest.get(2..2 + length_bytes).ok_or_else(cut)?;
-    let length = length.iter().rev().fold(0_usize, |length, byte| length << 8 | usize::from(*byte));
-    let rest = &rest[2 + length_bytes..];
-    let header = rest.get(..length).ok_or_else(cut)?;
-    let header = String::from_utf8_lossy(header);
-    let data = &rest[length..];
-    let descr = value_of(&header, "descr").map(|value| value.trim_matches(['\'', '"', ' ']).to_owned());
-    let descr = descr.unwrap_or_default();
-    let count = value_of(&header, "shape").and_then(|shape| {
-        let inner = shape.strip_prefix('(')?;
-        inner.trim_end().trim_end_matches(',').trim().parse::<u64>().ok()
-    });
-    let unfit = |problem: &str| Error::format(format!("an index file of numpy {problem}")).with("type", &descr);
-    let count = count.ok_or_else(|| unfit("has one dimension, and this array has another shape"))?;
-    let is_big = descr.starts_with('>');
-    let (is_signed, width) = match descr.trim_start_matches(['<', '>', '|', '=']) {
-        "b1" => (false, 1),
-        "i1" => (true, 1),
-        "i2" => (true, 2),
-        "i4" => (true, 4),
-        "i8" => (true, 8),
-        "u1" => (false, 1),
-        "u2" => (false, 2),
-        "u4" => (false, 4),
-        "u8" => (false, 8),
-        _ => return Err(unfit("has whole numbers or bools, and this array has another type")),
-    };
-    if count.checked_mul(width) != Some(data.len() as u64) {
-        return Err(unfit("has another length than its header"));
+    if !NpyArray::is_start(bytes) {
+        return Ok(None);
     }
-    if descr.ends_with("b1") {
-        return Ok(Some(Numbers::Mask(data)));
+    let unfit = |problem: &str| Error::format(format!("an index file of numpy {problem}"));
+    let other_type = || unfit("has whole numbers or bools, and this array has another type");
+    let mut shape = Vec::new();
+    let array = NpyArray::read(bytes, &mut shape).map_err(|e| match e.kind() {
+        // Its own message is about fields.
+        ErrorKind::Unsupported => other_type(),
+        _ => e,
+    })?;
+    if shape.len() != 1 {
+        return Err(unfit("has one dimension, and this array has another shape").with("shape", format!("{shape:?}")));
     }
-    let number = move |bytes: &[u8]| {
-        let mut little = [0_u8; 16];
-        little[..bytes.len()].copy_from_slice(bytes);
-        if is_big {
-            little[..bytes.len()].reverse();
-        }
-        let value = i128::from_le_bytes(little);
-        let bits = 8 * bytes.len() as u32;
-        if is_signed { value << (128 - bits) >> (128 - bits) } else { value }
-    };
-    Ok(Some(Numbers::Whole(Box::new(data.chunks_exact(width as usize).map(number)))))
-}
-
-/// Text of the value of `key` in a dict of Python, up to the next comma outside of brackets.
-fn value_of<'a>(header: &'a str, key: &str) -> Option<&'a str> {
-    let (_, rest) = header.split_once(&format!("'{key}':"))?;
-    let rest = rest.trim_start();
-    let end = if rest.starts_with('(') { rest.find(')') } else { rest.find([',', '}']) };
-    Some(&rest[..end?])
+    if array.are_bools {
+        return Ok(Some(Numbers::Mask(array.data)));
+    }
+    let dtype = array.dtype;
+    let numbers = array.whole_numbers().ok_or_else(|| other_type().with("type", dtype))?;
+    Ok(Some(Numbers::Whole(Box::new(numbers))))
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::numbers::of_file;
-    use super::*;
+
+    const MAGIC: &[u8] = b"\x93NUMPY";
 
     /// Array as `numpy.save` writes it.
     fn array(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
@@ -112,14 +76,14 @@ pub(super) mod tests {
             (array("<f8", "(1,)", &[0; 8]), "whole numbers or bools"),
             (array("<i8", "(1, 1)", &[0; 8]), "one dimension"),
             (array("<i8", "()", &[0; 8]), "one dimension"),
-            (array("<i8", "(2,)", &[0; 8]), "another length"),
-            (array("<i8", "(18446744073709551615,)", &[0; 8]), "another length"),
+            (array("<i8", "(2,)", &[0; 8]), "shape and bytes do not fit"),
+            (array("<i8", "(18446744073709551615,)", &[0; 8]), "shape and bytes do not fit"),
             (array("|b1", "(8,)", &[0; 8]), "(bools 8, samples 300)"),
             (array("|O", "(1,)", &[0; 8]), "another type"),
-            (MAGIC.to_vec(), "ends within its header"),
-            ([MAGIC, &[1, 0, 255, 255]].concat(), "ends within its header"),
-            ([MAGIC, &[3, 0, 255, 255, 255, 255]].concat(), "ends within its header"),
-            (array("", "", &[]), "one dimension"),
+            (MAGIC.to_vec(), "cut off"),
+            ([MAGIC, &[1, 0, 255, 255]].concat(), "cut off"),
+            ([MAGIC, &[3, 0, 255, 255, 255, 255]].concat(), "header of an array is too long"),
+            (array("", "", &[]), "header of an array is not that"),
         ] {
             let error = of_file(&bytes, 300).expect_err(message).to_string();
             assert!(error.contains(message), "{error}");

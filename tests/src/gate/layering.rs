@@ -37,7 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("sources", &["error", "format", "store::redact"]),
     ("cache", &["io", "memory", "sync", "clock", "stats", "error", "order::ids", "format::hash", "format::index"]),
     // Pure. The catalog reads the files of numbers.
-    ("subsets", &["error"]),
+    ("subsets", &["error", "format::encoding"]),
     // Types that pipeline and loader pass to each other; each may use everything below.
     ("config", BELOW_PIPELINE),
     ("catalog", BELOW_PIPELINE),

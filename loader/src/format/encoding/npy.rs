@@ -23,12 +23,19 @@ pub struct NpyArray<'a> {
     pub dtype: DType,
     /// Elements as they are stored.
     pub data: &'a [u8],
+    /// The elements are booleans.
+    pub are_bools: bool,
     /// The first dimension changes fastest.
     is_fortran: bool,
     is_big_endian: bool,
 }
 
 impl<'a> NpyArray<'a> {
+    /// Returns true if `bytes` begin like such a file.
+    pub fn is_start(bytes: &[u8]) -> bool {
+        bytes.starts_with(MAGIC)
+    }
+
     /// Reads the file `bytes`, and replaces `shape` with its shape.
     ///
     /// # Errors
@@ -51,13 +58,31 @@ impl<'a> NpyArray<'a> {
         let (header, data) = rest.split_at_checked(length).ok_or_else(broken)?;
         let header = Header::parse(std::str::from_utf8(header).map_err(|_| broken())?.trim(), shape)?;
         let (dtype, is_big_endian) = element_type(header.descr)?;
+        let are_bools = header.descr.ends_with("b1");
         if values_bytes(dtype, shape) != Some(data.len()) {
             return Err(Error::format("the array's shape and bytes do not fit")
                 .with("shape", format!("{shape:?}"))
                 .with("dtype", dtype)
                 .with("bytes", data.len()));
         }
-        Ok(Self { dtype, data, is_fortran: header.is_fortran, is_big_endian })
+        Ok(Self { dtype, data, are_bools, is_fortran: header.is_fortran, is_big_endian })
+    }
+
+    /// Returns the elements in their stored order; `None` for fractions.
+    pub fn whole_numbers(self) -> Option<impl Iterator<Item = i128> + 'a> {
+        use DType::{Int8, Int16, Int32, Int64};
+        let is_signed = matches!(self.dtype, Int8 | Int16 | Int32 | Int64);
+        let (size, is_big_endian) = (self.dtype.size(), self.is_big_endian);
+        let number = move |bytes: &[u8]| {
+            let mut little = [0_u8; 16];
+            little[..size].copy_from_slice(bytes);
+            if is_big_endian {
+                little[..size].reverse();
+            }
+            let (value, unused) = (i128::from_le_bytes(little), 128 - 8 * size as u32);
+            if is_signed { value << unused >> unused } else { value }
+        };
+        (!self.dtype.is_float()).then(|| self.data.chunks_exact(size).map(number))
     }
 
     /// Returns the elements of an array of this `shape` in C order, little-endian. `side` is used where they are stored in

@@ -3,7 +3,7 @@
 use super::list::{FileList, is_picture};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sources::names::{Names, PATTERNS_MAX};
-use crate::sources::wildcards::{is_pattern, matches};
+use crate::sources::wildcards::{Pattern, is_pattern};
 use std::collections::HashMap;
 
 /// Rule that selects files.
@@ -86,7 +86,8 @@ fn named(names: &[String], list: &FileList) -> Result<Vec<usize>> {
     let (mut chosen, mut is_chosen) = (Vec::new(), vec![false; list.len()]);
     for name in names {
         let mut found: Vec<usize> = if is_pattern(name) {
-            (0..list.len()).filter(|number| matches(name, list.paths.get(*number))).collect()
+            let pattern = Pattern::new(name);
+            (0..list.len()).filter(|number| pattern.fits(list.paths.get(*number))).collect()
         } else {
             numbers.get(name.as_str()).copied().into_iter().collect()
         };

@@ -2,7 +2,7 @@
 
 use super::choice::{chosen, or_train};
 use crate::error::{Error, Result};
-use crate::sources::wildcards::matches_tree;
+use crate::sources::wildcards::Pattern;
 use saphyr_parser::{Event, Parser};
 use std::collections::BTreeMap;
 
@@ -66,7 +66,8 @@ pub(super) fn files_of<'a>(card: &str, files: &[&'a str], split: &str) -> Result
     let mut names: Vec<&str> = Vec::new();
     for pattern in *patterns {
         let pattern = pattern.trim_start_matches("./");
-        let new = files.iter().filter(|file| matches_tree(pattern, file)).copied();
+        let compiled = Pattern::of_card(pattern);
+        let new = files.iter().filter(|file| compiled.fits(file)).copied();
         let new: Vec<&str> = new.filter(|file| !names.contains(file)).collect();
         if new.is_empty() {
             log::warn!("no file matches {pattern} in the card of the data set");
