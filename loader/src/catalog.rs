@@ -5,10 +5,12 @@
 
 mod cache_folder;
 mod column_uses;
+mod file_listing;
 mod files;
 mod fronts;
 mod index_origin;
 mod known_columns;
+mod listed_files;
 mod open;
 mod open_listed;
 mod parallel;
@@ -33,6 +35,7 @@ use crate::store::{Outside, Simulation};
 use crate::sync::Arc;
 use crate::topology::Topology;
 use column_uses::columns_of;
+pub use file_listing::FileListing;
 pub use known_columns::KnownColumn;
 use open::Opener;
 pub(crate) use select::Selections;

@@ -98,7 +98,7 @@ pub mod topology;
 pub mod verify;
 pub mod worker;
 
-pub use catalog::{KnownColumn, TarSet};
+pub use catalog::{FileListing, KnownColumn, TarSet};
 pub use config::LoaderConfig;
 pub use error::{Error, ErrorKind, Result};
 pub use loader::{Loader, Next};

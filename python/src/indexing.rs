@@ -2,13 +2,15 @@
 
 use crate::enter;
 use crate::outside::Outside;
+use forebay_loader::FileListing;
+use forebay_loader::config::LoaderConfig;
 use forebay_loader::decode::jpeg;
 use forebay_loader::format::tar::encoding_of;
 use forebay_loader::format::writer::{trailer_of, trailer_that_fits};
 use forebay_loader::format::{Column, Encoding, Index, Layout, ShardFormat};
 use forebay_loader::indexing;
 use forebay_loader::objects::settings_from_json;
-use forebay_loader::sources::shard_names;
+use forebay_loader::sources::{FileKind, shard_names};
 use forebay_loader::store::StoreConfig;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -119,6 +121,20 @@ impl TarSet {
     }
 }
 
+/// Lists the files of the only stream of a loader's `config`. Returns the address of their folder, the list for its index.json, and
+/// the number of samples.
+#[pyfunction]
+pub(crate) fn list_of_files(
+    py: Python<'_>,
+    config: String,
+    outside: Option<Py<Outside>>,
+) -> PyResult<(String, Vec<u8>, u64)> {
+    let outside = Outside::stores(outside.as_ref());
+    // In a separate thread, so that Ctrl-C works.
+    let made = enter::apart(py, move || FileListing::of(&LoaderConfig::from_json(&config)?, outside))?;
+    Ok((made.root, made.document, made.samples))
+}
+
 /// Returns the encoding of a field of tar files.
 #[pyfunction]
 pub(crate) fn tar_encoding(field: &str) -> String {
@@ -129,6 +145,16 @@ pub(crate) fn tar_encoding(field: &str) -> String {
 #[pyfunction]
 pub(crate) fn is_file_list(remote: &str) -> bool {
     !matches!(shard_names(remote), Ok(None))
+}
+
+/// Returns true if a remote is a list of tars, or a list with a mistake.
+#[pyfunction]
+pub(crate) fn is_tar_list(remote: &str) -> bool {
+    match shard_names(remote) {
+        Ok(None) => false,
+        Ok(Some(list)) => list.kind == FileKind::Tar,
+        Err(_) => true,
+    }
 }
 
 /// Returns one index of all shards of `indexes`, which are JSON.

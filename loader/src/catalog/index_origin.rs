@@ -9,6 +9,7 @@ use crate::format::litdata::DataSet;
 use crate::format::tokens::Window;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index, ShardFormat};
 use crate::io::read_regular;
+use crate::sources::files::FileSet;
 use crate::store::Remote;
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -34,7 +35,8 @@ pub(super) trait IndexOrigin {
     }
 }
 
-/// `index.json` of a data set. That of LitData is kept in the form of ours, after a digest of the original.
+/// `index.json` of a data set: ours, LitData's, or a list of files. That of LitData is kept in the form of ours, after a digest
+/// of the original.
 #[derive(Default)]
 pub(super) struct Document {
     /// Folder of the index on local disk.
@@ -67,6 +69,9 @@ impl IndexOrigin for Document {
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
+        if FileSet::is_start(bytes) {
+            return FileSet::parse(bytes)?.index().context("remote", || name);
+        }
         let file = format!("{name}/{INDEX_BASENAME}");
         let chunks = if self.is_in_place { DataSet::parse(bytes).context("file", || &file)? } else { None };
         let index = match chunks {
@@ -81,6 +86,9 @@ impl IndexOrigin for Document {
     }
 
     fn identity<'a>(&self, index: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if FileSet::is_start(bytes) {
+            return FileSet::identity(bytes).into();
+        }
         match index.shards.first().map(|shard| &shard.layout.format) {
             // The bytes may be LitData's, and then differ from place to place.
             Some(ShardFormat::LitData(_)) => index.to_json().into_bytes().into(),

@@ -1,6 +1,7 @@
 //! Opening of a loader's streams: their indexes are fetched, or read from the cache and compared.
 
 use super::cache_folder::default_local;
+use super::files::has_list;
 use super::index_origin::{Document, IndexOrigin};
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
@@ -95,6 +96,9 @@ impl Opener<'_> {
             return self.open_data_set(stream, name);
         }
         if let Some(folder) = folder {
+            if has_list(&folder) {
+                return self.open_listed_files(stream, name);
+            }
             if folder.join(INDEX_BASENAME).exists() {
                 return self.open_data_set(stream, name);
             }

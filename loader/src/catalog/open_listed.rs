@@ -1,8 +1,9 @@
 //! Opening of streams whose index is made of a listing: files by their names, and folders without an `index.json`.
 
 use super::cache_folder::default_local;
-use super::files::{ManifestFile, SampleFiles, first_names, has_list};
+use super::files::{ManifestFile, SampleFiles, first_names, has_list, list_changed_ns};
 use super::index_origin::IndexOrigin;
+use super::listed_files::ListedFiles;
 use super::open::{Opener, Place, absolute, cache_folder, name_of};
 use super::stream::IndexedStream;
 use super::tables::{TableFiles, TableKind};
@@ -150,6 +151,16 @@ impl Opener<'_> {
     pub(super) fn open_kept_list(&self, stream: &StreamConfig, name: &str) -> Result<Option<IndexedStream>> {
         let folder = samples_cache(stream, name, &Selection::Pictures.describe())?;
         if has_list(&folder) { self.open_samples(stream, name, Selection::Pictures).map(Some) } else { Ok(None) }
+    }
+
+    /// Opens the files of the folder `name` of this machine by the list in it.
+    pub(super) fn open_listed_files(&self, stream: &StreamConfig, name: &str) -> Result<IndexedStream> {
+        let local = stream.local.clone().filter(|_| stream.remote.is_some());
+        let stream = StreamConfig { local, ..stream.clone() };
+        // A list that is made again has another folder.
+        let made = local_folder(name).and_then(|folder| list_changed_ns(&folder));
+        let cache = samples_cache(&stream, name, &format!("listed {made:?}"))?;
+        self.open_origin(&stream, name, cache, &ListedFiles)
     }
 
     /// Opens the files `names` of the folder that is the remote of `stream`.

@@ -1,13 +1,15 @@
-"""Indexes for existing data: `python -m forebay.index TARS` and `python -m forebay.index SOURCE OUT`.
+"""Indexes for existing data: `python -m forebay.index TARS`, `python -m forebay.index PICTURES` and `python -m forebay.index MDS OUT`.
 
-With tar files it writes the index.json that a loader needs next to them, and nothing else. With an MDS data set it writes a copy with
-row indexes: copies the data set from one folder to another, shard by shard, and appends to each shard the positions of the rows
+With tar files it writes the index.json that a loader needs next to them, and nothing else; with a folder of pictures or other files,
+their list, so that loaders list nothing and a web server can have them. With an MDS data set it writes a copy with row indexes: copies the data set from one folder to another, shard by shard, and appends to each shard the positions of the rows
 of every JPEG, 0.2 to 0.3 % of its bytes. With them `forebay.Loader` skips the parts above and right of a crop; the
 pixels are the same. Samples, their shards and their order do not change, and other readers, such as MosaicML streaming,
 ignore the index. Sizes and hashes in the copy's index.json are new. A cache therefore treats the copy as another data
 set, and a checkpoint of the original must be loaded with `strict=False`.
 
     python -m forebay.index "s3://bucket/train-{000..146}.tar"
+    python -m forebay.index s3://bucket/photos/train
+    python -m forebay.index --files stem s3://bucket/pairs
     python -m forebay.index data/train data/train-indexed
     python -m forebay.index --transcode data/train data/train-indexed
 
@@ -28,10 +30,11 @@ from . import _forebay
 from .arguments import folder
 from .command import positive
 from .errors import Error
+from .file_index import FileReport, index_files
 from .progress import show
 from .tar_index import TarReport, index_tars
 
-__all__ = ["Report", "TarReport", "index", "index_tars"]
+__all__ = ["FileReport", "Report", "TarReport", "index", "index_files", "index_tars"]
 
 
 @dataclass
@@ -103,15 +106,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m forebay.index", description=__doc__.split("\n\n")[1], formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("source", help="tar files, or a folder with index.json and MDS shards")
-    parser.add_argument("out", nargs="?", help="for MDS: folder for the copy, new or empty; for tars: folder for index.json [default: theirs]")
-    parser.add_argument("--overwrite", action="store_true", help="for tars: replace an index")
+    parser.add_argument("source", help="tar files, a folder or pattern of files, or a folder with index.json and MDS shards")
+    parser.add_argument("out", nargs="?", help="for MDS: folder for the copy, new or empty; else folder for index.json [default: theirs]")
+    parser.add_argument("--overwrite", action="store_true", help="replace an index of tars or files")
+    parser.add_argument("--files", choices=("each", "stem"), help="files of any kind: a sample each, or those of one stem")
+    parser.add_argument("--manifest", help="CSV, TSV or JSON-lines file that names the files")
     parser.add_argument("--transcode", action="store_true", help="rewrite progressive JPEGs as baseline, without loss")
     parser.add_argument("--threads", type=positive, help="shards at a time [default: the CPUs of this process; 16 tars]")
     given = parser.parse_args(arguments)
     start = time.monotonic()
-    if _forebay.is_file_list(given.source):
+    are_samples = given.files is not None or given.manifest is not None
+    if not are_samples and _forebay.is_tar_list(given.source):
         return _index_tars(given)
+    if are_samples or _forebay.is_file_list(given.source) or not _has_mds(given.source):
+        return _index_files(given)
     if given.out is None:
         parser.error("the data set needs a folder for its copy, as a second argument")
 
@@ -132,6 +140,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if report.indexed < report.jpegs:
         print("the others are damaged, progressive (use --transcode), or of a rare kind")
+    return 0
+
+
+def _has_mds(source: str) -> bool:
+    """True for a folder with an index of shards."""
+    if _forebay.is_url(source):
+        return False
+    try:
+        with open(os.path.join(source, "index.json"), "rb") as file:
+            return not file.read(32).startswith(b'{"forebay_files":')
+    except OSError:
+        return not os.path.isdir(source)
+
+
+def _index_files(given: argparse.Namespace) -> int:
+    options = {"kind": given.files, "manifest": given.manifest, "overwrite": given.overwrite}
+    try:
+        report = index_files(given.source, given.out, **options)
+    except Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"{report.url}: {report.samples} samples")
     return 0
 
 

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 
 from . import _forebay, remotes
 from .arguments import text, whole
-from .errors import AccessError, ConfigError, NotFoundError
+from .file_index import index_url
 from .files import StoreOptions
 from .files import open as open_file
 
 __all__ = ["TarReport", "index_tars"]
-
-_NAME = "index.json"
 
 _AT_ONCE = 16
 """Tars that are read at the same time: enough to hide a store's latency."""
@@ -67,13 +65,8 @@ def index_tars(
     if threads is not None:
         whole("threads", threads, least=1)
     tar_set = _forebay.TarSet(text("tars", tars), (store or StoreOptions())._settings(), remotes.served())
-    url = f"{(tar_set.root if out is None else os.fspath(out)).rstrip('/')}/{_NAME}"
-    if not overwrite and _exists(url, store):
-        raise ConfigError(f"{url} exists: pass overwrite=True (--overwrite) to replace it, or another folder")
-    if url.startswith(("http://", "https://")):
-        # Before the pass: its writing would fail at the end.
-        message = f"{url} cannot be written, since web servers have no common way for it: pass a folder or a bucket as `out`"
-        raise ConfigError(message)
+    # Before the pass, since an index that cannot be written would be noticed at its end.
+    url = index_url(tar_set.root if out is None else os.fspath(out), overwrite, store)
     names = tar_set.names
     report = TarReport(url)
     entries = [""] * len(names)
@@ -92,13 +85,3 @@ def index_tars(
         file.write(_forebay.join_indexes(entries).encode())
     tar_set.end()
     return report
-
-
-def _exists(url: str, store: StoreOptions | None) -> bool:
-    try:
-        with open_file(url, "rb", store=store) as file:
-            file.read(1)
-    except (AccessError, NotFoundError):
-        # Some stores answer a request for an absent object with an error of permission. If it is one, writing fails, too.
-        return False
-    return True

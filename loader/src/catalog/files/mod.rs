@@ -99,6 +99,11 @@ pub(super) fn has_list(folder: &Path) -> bool {
     read.is_ok_and(|bytes| FileSet::is_start(&start[..bytes]))
 }
 
+/// Returns the time of the last change of the list in `folder`.
+pub(super) fn list_changed_ns(folder: &Path) -> Option<i64> {
+    changed_ns(&folder.join(INDEX_BASENAME)).ok()
+}
+
 /// Rejects folders of the first level without a picture, which would have a number in torchvision's `ImageFolder` only if
 /// it is asked to allow them.
 fn check_classes(files: &FileList, numbers: &[usize], folders: &[Folder]) -> Result<()> {

@@ -1,0 +1,97 @@
+"""Lists of files that are samples, for `python -m forebay.index` and for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+
+from . import _forebay
+from .arguments import path
+from .errors import AccessError, ConfigError, NotFoundError
+from .files import StoreOptions
+from .files import open as open_file
+from .remotes import outside
+from .streams import Stream
+
+__all__ = ["FileReport", "index_files", "index_url"]
+
+_NAME = "index.json"
+
+
+@dataclass
+class FileReport:
+    """Figures of a list of files."""
+
+    url: str
+    """Address of the list."""
+    samples: int
+    """Samples in it."""
+
+
+def index_files(
+    files: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    kind: str | None = None,
+    manifest: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    store: StoreOptions | None = None,
+) -> FileReport:
+    """Writes the list of the files of a data set next to them, as index.json.
+
+    A loader of their folder then lists nothing, on every machine, and a copy of the folder on a web server can be read. It has the
+    files of the list, whatever is added or removed later: make the list again with `overwrite`.
+
+    Args:
+        files: Folder of pictures, or a pattern, as `remote` of a Loader.
+        out: Folder for index.json. None: the folder that all files have in common, where loaders look for it.
+        kind: "each" or "stem", as `files` of a Stream.
+        manifest: As in Stream.
+        overwrite: Replace a list that exists.
+        store: Options of the store that the list is written to.
+
+    Returns:
+        The figures of the list.
+
+    Raises:
+        ConfigError: There is an index already, or an argument is wrong.
+        UnsupportedError: The files are not samples, such as tables and tars.
+        NotFoundError: There are no such files.
+        Error: One of the store.
+    """
+    remote = path("files", files)
+    with tempfile.TemporaryDirectory(prefix="forebay-index-") as local:
+        stream = Stream(remote=remote, local=local, files=kind, manifest=manifest)
+        config = {"streams": [stream._config()], "batch_size": 1}
+        root, document, samples = _forebay.list_of_files(json.dumps(config), outside(remote))
+    url = index_url(root if out is None else os.fspath(out), overwrite, store)
+    with open_file(url, "wb", store=store) as file:
+        file.write(document)
+    return FileReport(_forebay.redact(url), samples)
+
+
+def index_url(folder: str, overwrite: bool, store: StoreOptions | None) -> str:
+    """Returns the address of the index in `folder`, to which it can be written.
+
+    Raises:
+        ConfigError: It exists, and is not to be overwritten, or it is on a web server.
+    """
+    url = f"{folder.rstrip('/')}/{_NAME}"
+    if not overwrite and _exists(url, store):
+        raise ConfigError(f"{url} exists: pass overwrite=True (--overwrite) to replace it, or another folder")
+    if url.startswith(("http://", "https://")):
+        message = f"{url} cannot be written, since web servers have no common way for it: pass a folder or a bucket as `out`"
+        raise ConfigError(message)
+    return url
+
+
+def _exists(url: str, store: StoreOptions | None) -> bool:
+    try:
+        with open_file(url, "rb", store=store) as file:
+            file.read(1)
+    except (AccessError, NotFoundError):
+        # Some stores answer a request for an absent object with an error of permission. If it is one, writing fails, too.
+        return False
+    return True

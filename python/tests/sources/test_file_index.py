@@ -1,0 +1,148 @@
+"""`python -m forebay.index` with folders of files: the list next to them."""
+
+import functools
+import http.server
+import itertools
+import json
+import os
+import threading
+
+import pytest
+from picture_set import jpeg
+
+import forebay as fb
+from forebay.index import index_files, main
+
+NAMES = [f"{'ab'[n % 2]}/{n}.jpg" for n in range(12)]
+FIELDS = {"path": fb.Text("path"), "file": fb.Bytes("file"), "label": fb.Scalar("label")}
+
+_prefixes = itertools.count()
+
+
+@pytest.fixture
+def pictures_folder(tmp_path):
+    for number, name in enumerate(NAMES):
+        path = tmp_path / "set" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(jpeg(number))
+    return tmp_path / "set"
+
+
+def in_bucket(bucket, root):
+    prefix = f"listed-{next(_prefixes)}"
+    bucket.objects.update({f"{prefix}/{path.relative_to(root)}": path.read_bytes() for path in root.rglob("*") if path.is_file()})
+    return f"s3://bucket/{prefix}"
+
+
+def rows(loader):
+    return [row for batch in loader for row in zip(batch["path"], map(bytes, batch["file"]), batch["label"].tolist(), strict=True)]
+
+
+def opened(remote, **more):
+    return fb.Loader(remote=remote, batch_size=4, framework="numpy", fields=FIELDS, **more)
+
+
+@pytest.fixture
+def expected(pictures_folder):
+    with opened(pictures_folder) as loader:
+        return rows(loader)
+
+
+def test_a_folder_with_a_list_is_not_listed_and_read_in_place(pictures_folder, expected, cache):
+    with opened(pictures_folder, shuffle=True) as loader:
+        taken = iter(loader)
+        first, state = rows([next(taken)]), loader.state_dict()
+    report = index_files(pictures_folder)
+    assert (report.url, report.samples) == (f"{pictures_folder}/index.json", 12)
+    # A file that is added is not in the list.
+    (pictures_folder / "a/new.jpg").write_bytes(jpeg(99))
+    with opened(pictures_folder) as loader:
+        assert rows(loader) == expected and loader.classes == ["a", "b"]
+    with opened(pictures_folder, shuffle=True) as loader:
+        loader.load_state_dict(state)
+        rest = rows(loader)
+    assert sorted(first + rest) == sorted(expected)
+    assert {name for _, _, names in os.walk(cache) for name in names} == {"index.json"}
+    assert [fb.ShardReader(pictures_folder)[i]["path"] for i in (0, 11)] == [expected[0][0], expected[11][0]]
+    with pytest.raises(fb.ConfigError, match="index.json exists.*--overwrite"):
+        index_files(pictures_folder)
+    assert main([str(pictures_folder), "--overwrite"]) == 0
+    with opened(pictures_folder) as loader:
+        assert len(rows(loader)) == 13
+
+
+def test_a_bucket_with_a_list_is_opened_without_a_listing(pictures_folder, expected, bucket, bucket_environment, cache):
+    remote = in_bucket(bucket, pictures_folder)
+    assert main([remote]) == 0
+    bucket.seen.clear()
+    with opened(remote) as loader:
+        keys = [(request.method, request.key.rsplit("/", 1)[-1]) for request in bucket.seen]
+        assert keys == [("GET", "index.json")]
+        assert rows(loader) == expected
+    with opened(remote, split="") as loader:
+        assert rows(loader) == expected
+
+
+def test_a_web_server_can_have_files_with_a_list(pictures_folder, expected):
+    index_files(pictures_folder)
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=pictures_folder)
+    handler.log_message = lambda *_: None
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with opened(f"http://127.0.0.1:{server.server_address[1]}") as loader:
+            assert rows(loader) == expected
+        server.shutdown()
+
+
+def test_the_list_has_the_chosen_files_and_the_columns_of_the_manifest(tmp_path):
+    root = tmp_path / "pairs"
+    root.mkdir()
+    for n in range(6):
+        (root / f"{n}.bin").write_bytes(bytes([n]) * n)
+        (root / f"{n}.txt").write_text(f"text {n}")
+    assert main(["--files", "stem", str(root)]) == 0
+    fields = {"b": fb.Bytes("bin"), "t": fb.Text("txt")}
+    with fb.Loader(remote=root, batch_size=6, fields=fields, framework="numpy") as loader:
+        (batch,) = loader
+    assert (list(map(bytes, batch["b"])), batch["t"]) == ([bytes([n]) * n for n in range(6)], [f"text {n}" for n in range(6)])
+    table = tmp_path / "table.csv"
+    table.write_text("file_name,score\n" + "".join(f"{n}.txt,{n / 2}\n" for n in (4, 1)))
+    assert main(["--manifest", str(table), "--overwrite", str(root)]) == 0
+    fields = {"p": fb.Text("path"), "s": fb.Scalar("score")}
+    with fb.Loader(remote=root, batch_size=2, fields=fields, framework="numpy") as loader:
+        (batch,) = loader
+    assert list(zip(batch["p"], batch["s"].tolist(), strict=True)) == [("4.txt", 2.0), ("1.txt", 0.5)]
+
+
+def test_a_list_of_other_files_than_there_are_is_an_error_that_names_them(pictures_folder):
+    index_files(pictures_folder)
+    (pictures_folder / NAMES[0]).unlink()
+    with pytest.raises(fb.StaleError, match="removed after its folder was listed"), opened(pictures_folder) as loader:
+        rows(loader)
+
+
+@pytest.mark.parametrize("change", ["cut", "version", "path"])
+def test_a_damaged_list_is_an_error_with_the_place(pictures_folder, change):
+    index_files(pictures_folder)
+    path = pictures_folder / "index.json"
+    document = json.loads(path.read_text())
+    if change == "version":
+        document["forebay_files"] = 99
+    if change == "path":
+        document["bytes"].pop()
+    text = json.dumps(document, separators=(",", ":"))
+    path.write_text(text[:-9] if change == "cut" else text)
+    with pytest.raises(fb.Error, match="list of files|index"):
+        opened(pictures_folder)
+
+
+def test_files_with_another_kind_of_index_are_refused(tmp_path, capsys):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables/notes.md").write_text("")
+    assert main([str(tmp_path / "tables")]) == 1
+    assert "no files that are samples" in capsys.readouterr().err
+    assert main([f"{tmp_path}/none/{{0..1}}.jpg"]) == 1
+    with pytest.raises(SystemExit):
+        with fb.MDSWriter(out=tmp_path / "mds", columns={"n": "int"}) as writer:
+            writer.write({"n": 1})
+        main([str(tmp_path / "mds")])
