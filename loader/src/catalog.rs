@@ -21,6 +21,7 @@ mod store_set;
 mod stream;
 mod tables;
 mod tars;
+mod tfrecords;
 mod token_files;
 
 use crate::cache::{CacheGroup, check_limit, disk_bytes};

@@ -107,6 +107,8 @@ def folder(tmp_path, monkeypatch):
         for place in places:
             pathlib.Path(place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / "tests/data/parquet" / file, place)
+    for path in (ROOT / "tests" / "data" / "tfrecord").glob("set.*"):
+        shutil.copy(path, path.name.replace("set", "bucket/train"))
     return tmp_path
 
 

@@ -8,6 +8,7 @@ use super::open::{Opener, Place, absolute, cache_folder, name_of};
 use super::stream::IndexedStream;
 use super::tables::{TableFiles, TableKind};
 use super::tars::Tars;
+use super::tfrecords::TfRecords;
 use super::token_files::{TokenFiles, local_prefix, stamp};
 use crate::config::{FilesAre, StreamConfig};
 use crate::error::{Error, ErrorKind, Result};
@@ -78,7 +79,7 @@ impl Opener<'_> {
                 let stream = StreamConfig { remote: Some(name.to_owned()), split: None, ..stream };
                 self.open_names(&stream, kind, Names::Patterns(vec!["**/*.tar".to_owned()]))
             }
-            FileKind::Megatron | FileKind::Parquet | FileKind::Arrow => return Ok(None),
+            FileKind::Megatron | FileKind::Parquet | FileKind::Arrow | FileKind::TfRecord => return Ok(None),
         }
         .map(Some)
     }
@@ -175,6 +176,10 @@ impl Opener<'_> {
             FileKind::Tar => {
                 let tars = Tars { root: name.to_owned(), folder: local_folder(name), names: names.found(keys)? };
                 self.open_origin(stream, name, list_cache(stream, name, &described)?, &tars)
+            }
+            FileKind::TfRecord => {
+                let files = TfRecords { folder: local_folder(name), names: names.found(keys)? };
+                self.open_origin(stream, name, list_cache(stream, name, &described)?, &files)
             }
             FileKind::Megatron => {
                 let names = names.found(keys)?;

@@ -4,7 +4,7 @@ use super::columns::{Column, SampleColumns, Scratch};
 use super::encoding::Encoding;
 use super::litdata::ItemForm;
 use super::mds::{self, OmittedColumn};
-use super::{jsonl, litdata, plain, tar, xsv};
+use super::{jsonl, litdata, plain, tar, tfrecord, xsv};
 use crate::error::{Error, Result};
 use std::ops::Range;
 
@@ -36,6 +36,11 @@ pub enum ShardFormat {
     Plain,
     /// Items of LitData's chunks; offsets at the front of the same file.
     LitData(litdata::Items),
+    /// TensorFlow's records of features; offsets by their headers.
+    TfRecord {
+        /// Columns that some samples lack.
+        optional: Vec<String>,
+    },
 }
 
 /// Names of formats of separated values.
@@ -72,6 +77,7 @@ impl ShardFormat {
             Self::Tar { .. } => "tar",
             Self::Plain => "plain",
             Self::LitData(_) => "litdata",
+            Self::TfRecord { .. } => "tfrecord",
         }
     }
 
@@ -167,10 +173,14 @@ impl Layout {
     }
 
     /// Returns the layout with the columns that a loader of the columns `wanted` reads, or of all without that; `None` if
-    /// it is this one. Only tar files have columns that some samples lack, and names for one of several columns.
+    /// it is this one. Tar and TFRecord files have columns that some samples lack, and tar files names for one of several
+    /// columns.
     pub fn projected(&self, wanted: Option<&[ColumnUse<'_>]>) -> Option<Self> {
-        let ShardFormat::Tar { optional } = &self.format else { return None };
-        Some(tar::projected(self, optional, wanted))
+        match &self.format {
+            ShardFormat::Tar { optional } => Some(tar::projected(self, optional, wanted)),
+            ShardFormat::TfRecord { optional } => Some(tfrecord::projected(self, optional, wanted)),
+            _ => None,
+        }
     }
 
     /// Returns the bytes before and after the value of column `column` in every sample; `None` if they depend on the
@@ -250,6 +260,7 @@ impl Layout {
             }
             (ShardFormat::Tar { optional }, []) => tar::split(&self.columns, optional, sample, scratch)?,
             (ShardFormat::LitData(items), []) => litdata::split(&self.columns, items.form, sample, scratch)?,
+            (ShardFormat::TfRecord { optional }, []) => tfrecord::split(&self.columns, optional, sample, scratch)?,
         }
         Ok(SampleColumns::new(sample, scratch))
     }

@@ -1,5 +1,5 @@
 //! The file formats: index, shards, encodings, compression, hashes. Those of MosaicML `streaming` are the same byte for byte;
-//! [`tar`] has WebDataset's, [`litdata`] LitData's, [`tokens`] Megatron's.
+//! [`tar`] has WebDataset's, [`litdata`] LitData's, [`tfrecord`] TensorFlow's, [`tokens`] Megatron's.
 //!
 //! ```text
 //!   index.json --Index::parse--> Index { shards: [Shard { layout: Arc<Layout>, files, samples, .. }] }
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Every format goes through these four steps, so that the pipeline handles all in the same way: MDS keeps its offsets
-//! at the front of the shard, JSONL and XSV in a separate `.meta` file; those of a tar file are found by its headers, and
-//! LitData's chunks have MDS's table.
+//! at the front of the shard, JSONL and XSV in a separate `.meta` file; those of tar and TFRecord files are found by their
+//! headers, and LitData's chunks have MDS's table.
 //!
 //! A shard with a [`recipe`] has no file in the store: it becomes a file, usually MDS, when it enters the cache. A shard with a
 //! [`Slice`](index::Slice) is a range of a file that is read in place.
@@ -69,6 +69,7 @@ mod read_at;
 pub mod recipe;
 mod table;
 pub mod tar;
+pub mod tfrecord;
 pub mod tokens;
 pub mod trailer;
 pub mod writer;

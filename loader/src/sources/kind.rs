@@ -3,6 +3,7 @@
 use super::extension::ends_with;
 use super::files::{PICTURES, is_picture};
 use super::packing::Packing;
+use super::tfrecord::is_tfrecord;
 use crate::error::{Error, Result};
 
 /// Extension of Megatron's files of token ids.
@@ -29,6 +30,8 @@ pub enum FileKind {
     Parquet,
     /// Files in Arrow's formats, whose rows are samples.
     Arrow,
+    /// TensorFlow's record files, plain or compressed: a shard each.
+    TfRecord,
     /// Files that are a sample each.
     Sample,
     /// Megatron's files of token ids, each with an `.idx` of the same name.
@@ -53,6 +56,9 @@ impl FileKind {
         }
         if ARROW.iter().any(|extension| ends_with(name, extension)) {
             return Ok(Some(Self::Arrow));
+        }
+        if is_tfrecord(name) {
+            return Ok(Some(Self::TfRecord));
         }
         Ok(is_picture(name).then_some(Self::Sample))
     }
@@ -81,7 +87,8 @@ impl FileKind {
 
     /// Returns true if `list` may be meant as a list of files, whatever its form.
     pub(super) fn is_hinted(list: &str) -> bool {
-        ["tar", "tgz", BIN].iter().chain(&PARQUET).chain(&ARROW).chain(&PICTURES).any(|hint| list.contains(hint))
+        let hints = ["tar", "tgz", ".tfr", "-of-", BIN];
+        hints.iter().chain(&PARQUET).chain(&ARROW).chain(&PICTURES).any(|hint| list.contains(hint))
     }
 
     /// Noun for one file, in messages.
@@ -90,6 +97,7 @@ impl FileKind {
             Self::Tar => "tar",
             Self::Parquet => "Parquet file",
             Self::Arrow => "Arrow file",
+            Self::TfRecord => "TFRecord file",
             Self::Sample => "file",
             Self::Megatron => "bin",
         }
@@ -101,6 +109,7 @@ impl FileKind {
             Self::Tar => ".tar, .tar.gz or the like",
             Self::Parquet => ".parquet",
             Self::Arrow => ".arrow",
+            Self::TfRecord => ".tfrecord, -00000-of-00128 or the like",
             Self::Sample => ".jpg, .png or the like",
             Self::Megatron => BIN,
         }

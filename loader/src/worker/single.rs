@@ -42,7 +42,10 @@ impl SingleShard {
                 .with("sample", index)
                 .with("samples", samples));
         }
-        if matches!(self.shard.layout.format, ShardFormat::Tar { .. } | ShardFormat::Plain) {
+        if matches!(
+            self.shard.layout.format,
+            ShardFormat::Tar { .. } | ShardFormat::TfRecord { .. } | ShardFormat::Plain
+        ) {
             let message = "the file has no table of its samples: read it as a data set, with a Loader";
             return Err(Error::new(ErrorKind::Unsupported, message).with("path", self.data.display()));
         }

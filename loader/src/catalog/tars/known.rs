@@ -74,7 +74,7 @@ pub(super) fn fields_of(remote: &Remote, name: &str, samples: u64) -> Result<Fie
 }
 
 /// Fetches a small file; `None` if it does not exist. Some stores then answer with an error of permission.
-fn document(remote: &Remote, key: &str) -> Result<Option<Vec<u8>>> {
+pub(in crate::catalog) fn document(remote: &Remote, key: &str) -> Result<Option<Vec<u8>>> {
     match remote.get_small(key, FILE_BYTES_MAX as usize) {
         Ok((bytes, _)) => Ok(Some(bytes)),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission | ErrorKind::Format) => Ok(None),

@@ -17,10 +17,10 @@ use crate::format::{INDEX_BASENAME, Index, ShardFormat};
 use crate::sources::Packing;
 use crate::store::Remote;
 pub use index::TarSet;
-pub(super) use known::lengths;
+pub(super) use known::{document, lengths};
 pub(super) use remote_file::{RemoteFile, peek};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Tars by their names: their entries in the folder's `index.json`, or else the result of a pass over all of them.
 pub(super) struct Tars {
@@ -59,7 +59,7 @@ impl IndexOrigin for Tars {
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
         let index = Document::default().parse(bytes, name)?;
         if stored_names(&index).eq(self.names.iter().map(String::as_str)) {
-            return self.check_sizes(&index).map(|()| index);
+            return check_sizes(&index, self.folder.as_deref()).map(|()| index);
         }
         Err(Error::format("the index is of other tars").with("tars", self.names.len()))
     }
@@ -76,26 +76,9 @@ impl Tars {
             matches!(shard.layout.format, ShardFormat::Tar { .. }).then(|| shard.clone())
         });
         let entries = Index { shards: entries.collect::<Option<_>>()? };
-        let checked = self.check_sizes(&entries);
+        let checked = check_sizes(&entries, self.folder.as_deref());
         checked.inspect_err(|e| log::warn!("{INDEX_BASENAME} is not used; replace it with --overwrite: {e}")).ok()?;
         Some(entries)
-    }
-
-    /// Compares the sizes of tars of this machine, which may have been replaced. Those of other tars are compared when they
-    /// are fetched.
-    fn check_sizes(&self, index: &Index) -> Result<()> {
-        let Some(folder) = &self.folder else { return Ok(()) };
-        for file in index.shards.iter().flat_map(|shard| shard.files()).map(|pair| pair.stored()) {
-            let found = std::fs::metadata(folder.join(&*file.basename)).map(|found| found.len());
-            // An absent tar is an error when it is opened.
-            if let Ok(found) = found
-                && found != file.bytes
-            {
-                let message = format!("a tar has {found} bytes where the index declares {}", file.bytes);
-                return Err(Error::format(message).with("tar", &file.basename));
-            }
-        }
-        Ok(())
     }
 
     fn count(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Index> {
@@ -111,7 +94,24 @@ impl Tars {
     }
 }
 
+/// Compares the sizes of files in `folder` of this machine, which may have been replaced. Those of other files are compared when
+/// they are fetched.
+pub(super) fn check_sizes(index: &Index, folder: Option<&Path>) -> Result<()> {
+    let Some(folder) = folder else { return Ok(()) };
+    for file in index.shards.iter().flat_map(|shard| shard.files()).map(|pair| pair.stored()) {
+        let found = std::fs::metadata(folder.join(&*file.basename)).map(|found| found.len());
+        // An absent file is an error when it is opened.
+        if let Ok(found) = found
+            && found != file.bytes
+        {
+            let message = format!("a file has {found} bytes where the index declares {}", file.bytes);
+            return Err(Error::format(message).with("file", &file.basename));
+        }
+    }
+    Ok(())
+}
+
 /// Names of the shards' files in the store.
-fn stored_names(index: &Index) -> impl Iterator<Item = &str> {
+pub(super) fn stored_names(index: &Index) -> impl Iterator<Item = &str> {
     index.shards.iter().map(|shard| &*shard.zip_data.as_ref().unwrap_or(&shard.raw_data).basename)
 }

@@ -60,6 +60,11 @@ fn config_map(settings: &ShardSettings<'_>) -> Map<String, Json> {
         ShardFormat::Plain => {
             put("column_names", names.into());
         }
+        ShardFormat::TfRecord { optional } => {
+            put("column_encodings", settings.layout.record_encodings().into());
+            put("column_names", names.into());
+            put("column_optional", optional.clone().into());
+        }
         ShardFormat::LitData(items) => {
             put("column_encodings", items.serializers.clone().into());
             put("column_names", names.into());

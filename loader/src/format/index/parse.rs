@@ -14,7 +14,7 @@ use crate::format::columns::Column;
 use crate::format::layout::{Layout, ShardFormat, XsvKind, text_column};
 use crate::format::litdata::{self, ItemForm};
 use crate::format::table::OffsetTable;
-use crate::format::{Compression, Encoding, HashAlgo, json, tar};
+use crate::format::{Compression, Encoding, HashAlgo, json, tar, tfrecord};
 
 /// Length limits of Linux for a path and for a name in it, in bytes.
 const PATH_BYTES_MAX: usize = 4095;
@@ -173,7 +173,11 @@ fn check_files(shard: &Shard) -> Result<()> {
             return wrong(&format!("zip_{field}.bytes"), format!("{zip} bytes, compressed, are too many for {raw}"));
         }
     }
-    let table_bytes = if is_tar { tar::bytes_min(shard.samples) } else { OffsetTable::bytes(shard.samples) };
+    let table_bytes = match shard.layout.format {
+        ShardFormat::Tar { .. } => tar::bytes_min(shard.samples),
+        ShardFormat::TfRecord { .. } => tfrecord::bytes_min(shard.samples),
+        _ => OffsetTable::bytes(shard.samples),
+    };
     if table_bytes > shard.table_file().bytes {
         let (samples, bytes) = (shard.samples, shard.table_file().bytes);
         return wrong("samples", format!("{samples} samples do not fit in a file of {bytes} bytes"));
@@ -231,13 +235,18 @@ fn layout(object: &JsonObject<'_>) -> Result<Layout> {
             only(&["column_names", "column_optional"], &[])?;
             tar_files(object)?
         }
+        "tfrecord" => {
+            only(&["column_names", "column_encodings", "column_optional"], &[])?;
+            let optional = object.texts("column_optional")?.into_iter().map(str::to_owned).collect();
+            tfrecord::layout_of(&object.texts("column_names")?, &object.texts("column_encodings")?, optional)?
+        }
         "litdata" => {
             only(&MDS_KEYS, &["items"])?;
             litdata_items(object)?
         }
         _ => {
             let what = format!(
-                "the format {} is not one of mds, json, xsv, csv, tsv, tar, litdata",
+                "the format {} is not one of mds, json, xsv, csv, tsv, tar, tfrecord, litdata",
                 Brief(object.get("format")?)
             );
             return Err(Error::new(ErrorKind::Unsupported, what).with("field", "format"));

@@ -11,7 +11,7 @@ use crate::format::read_at::ReadAt;
 use crate::format::recipe::Recipe;
 use crate::format::table::OffsetTable;
 use crate::format::tokens::TokenPart;
-use crate::format::{litdata, tar};
+use crate::format::{litdata, tar, tfrecord};
 
 /// The index's file name.
 pub const INDEX_BASENAME: &str = "index.json";
@@ -188,6 +188,7 @@ impl Shard {
             (Some(slice), ..) => slice.part.places_in_file(file, slice.data_bytes),
             (None, Some(places), _) => places,
             (None, None, ShardFormat::Tar { .. }) => tar::offsets(file, self.samples),
+            (None, None, ShardFormat::TfRecord { .. }) => tfrecord::offsets(file, self.samples),
             (None, None, ShardFormat::LitData(items)) => {
                 litdata::offsets(file, self.samples, &self.layout.columns, items.form)
             }

@@ -26,7 +26,7 @@ pub fn encode(layout: &Layout, values: &[Value<'_>], scratch: &mut Scratch, out:
         ShardFormat::Jsonl { newline } => jsonl(&layout.columns, newline, values, out),
         ShardFormat::Xsv { separator, newline, .. } => xsv(&layout.columns, separator, newline, values, out)
             .and_then(|cells| check_reads_back(layout, &out[start..], &cells, scratch)),
-        ShardFormat::Tar { .. } | ShardFormat::LitData(_) | ShardFormat::Plain => {
+        ShardFormat::Tar { .. } | ShardFormat::LitData(_) | ShardFormat::TfRecord { .. } | ShardFormat::Plain => {
             Err(Error::config("files of this format are read only: write MDS, JSONL or CSV"))
         }
     };

@@ -1,0 +1,316 @@
+//! Features of a file's records, and the columns that they become.
+
+use std::collections::BTreeMap;
+
+use super::example::{Kind, Numbers, features, numbers, texts};
+use super::wire::{Fields, damaged};
+use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::columns::Column;
+use crate::format::encoding::{ArrayType, DType, Encoding};
+use crate::format::layout::{ColumnUse, Layout, ShardFormat};
+
+/// Column of the records' bytes, where they are no Examples.
+pub const RECORD: &str = "record";
+
+/// Most features of the records of a file.
+const FEATURES_MAX: usize = 10_000;
+
+/// Encoding of a list of bytes of any length: a part of the protocol buffer.
+const BYTES_LIST: &str = "bytes_list";
+
+/// Features of the records of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FeatureCounts {
+    /// Number of records.
+    pub samples: u64,
+    /// Features by name; `None` if the records are no Examples.
+    features: Option<BTreeMap<String, Counts>>,
+}
+
+/// Values of a feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    kind: Kind,
+    /// Records that have a value.
+    samples: u64,
+    /// Fewest and most values of a record that has any.
+    values: (u64, u64),
+    /// True if all values are UTF-8.
+    is_text: bool,
+}
+
+impl FeatureCounts {
+    /// Adds a record.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`] for a record that is no Example where others are, or that has values of another type;
+    /// [`ErrorKind::Unsupported`] for a SequenceExample.
+    pub fn add(&mut self, data: &[u8]) -> Result<()> {
+        let is_first = self.samples == 0;
+        self.samples += 1;
+        if is_first {
+            self.features = Some(BTreeMap::new());
+        }
+        let Some(known) = &mut self.features else { return Ok(()) };
+        let mut found: BTreeMap<&str, Option<Counts>> = BTreeMap::new();
+        let parsed = features(data, 0..data.len(), |feature| {
+            let name = std::str::from_utf8(feature.name).map_err(|_| damaged())?;
+            let counts = match feature.kind {
+                None => None,
+                Some(kind) => {
+                    let (values, is_text) = count(data, kind, feature.list)?;
+                    (values > 0).then_some(Counts { kind, samples: 1, values: (values, values), is_text })
+                }
+            };
+            found.insert(name, counts);
+            Ok(())
+        });
+        match parsed {
+            Err(e) if is_first && e.kind() == ErrorKind::Format => {
+                self.features = None;
+                return Ok(());
+            }
+            parsed => parsed?,
+        }
+        for (name, counts) in found {
+            if let Some(counts) = counts {
+                merge(known, name, counts)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the records of another file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Format`] if one of them has Examples and the other has not, and for values of other types.
+    pub fn merge(&mut self, other: &Self) -> Result<()> {
+        if other.samples == 0 {
+            return Ok(());
+        }
+        if self.samples == 0 {
+            *self = other.clone();
+            return Ok(());
+        }
+        self.samples += other.samples;
+        match (&mut self.features, &other.features) {
+            (None, None) => Ok(()),
+            (Some(known), Some(features)) => features.iter().try_for_each(|(name, counts)| merge(known, name, *counts)),
+            _ => Err(Error::format("the records of one file are tf.train.Examples, and those of another are not")),
+        }
+    }
+
+    /// Returns the counts of `samples` records like these. Lists are of any length then.
+    pub fn of_samples(&self, samples: u64) -> Self {
+        let values = |values: (u64, u64)| if values.1 > 1 { (values.0, values.1 + 1) } else { values };
+        let count = |n: u64| if n == self.samples { samples } else { n.min(samples.saturating_sub(1)) };
+        let all = |features: &BTreeMap<String, Counts>| {
+            let of = |(name, counts): (&String, &Counts)| {
+                (name.clone(), Counts { samples: count(counts.samples), values: values(counts.values), ..*counts })
+            };
+            features.iter().map(of).collect()
+        };
+        Self { samples, features: self.features.as_ref().map(all) }
+    }
+}
+
+fn merge(known: &mut BTreeMap<String, Counts>, name: &str, counts: Counts) -> Result<()> {
+    let is_full = known.len() == FEATURES_MAX;
+    match known.get_mut(name) {
+        None if is_full => Err(Error::format(format!("the records have more than {FEATURES_MAX} features"))),
+        None => {
+            known.insert(name.to_owned(), counts);
+            Ok(())
+        }
+        Some(known) if known.kind != counts.kind => {
+            let (a, b) = (known.kind.name(), counts.kind.name());
+            let message = format!("the feature is a {a} in some records and a {b} in others");
+            Err(Error::format(message).with("feature", name))
+        }
+        Some(known) => {
+            known.samples += counts.samples;
+            known.values = (known.values.0.min(counts.values.0), known.values.1.max(counts.values.1));
+            known.is_text &= counts.is_text;
+            Ok(())
+        }
+    }
+}
+
+/// Returns the number of values of a list, and true if all are UTF-8.
+fn count(data: &[u8], kind: Kind, list: std::ops::Range<usize>) -> Result<(u64, bool)> {
+    if kind == Kind::Bytes {
+        let (mut values, mut is_text) = (0, true);
+        for text in texts(data, list) {
+            let text = text?;
+            values += 1;
+            is_text = is_text && std::str::from_utf8(&data[text]).is_ok();
+        }
+        return Ok((values, is_text));
+    }
+    let mut values = 0;
+    for part in numbers(data, list) {
+        values += match (kind, part?) {
+            (Kind::Float, Numbers::Packed(place)) if place.len() % 4 == 0 => place.len() as u64 / 4,
+            (Kind::Int64, Numbers::Packed(place)) => {
+                let (mut ints, mut values) = (Fields::new(data, place), 0);
+                while !ints.is_at_end() {
+                    ints.varint()?;
+                    values += 1;
+                }
+                values
+            }
+            (Kind::Float, Numbers::Word(_)) | (Kind::Int64, Numbers::Int(_)) => 1,
+            _ => return Err(damaged()),
+        };
+    }
+    Ok((values, false))
+}
+
+/// Stored form of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Values {
+    Text,
+    Texts,
+    Int,
+    Ints,
+    Float,
+    Floats,
+}
+
+/// Returns the form of the values of a column with this encoding.
+pub(super) fn values_of(encoding: &Encoding) -> Values {
+    match encoding {
+        Encoding::Int => Values::Int,
+        Encoding::Scalar(_) => Values::Float,
+        Encoding::Array(kind) if kind.dtype() == Some(DType::Int64) => Values::Ints,
+        Encoding::Array(_) => Values::Floats,
+        Encoding::Custom(_) => Values::Texts,
+        _ => Values::Text,
+    }
+}
+
+/// Returns true for the column of records that are no Examples.
+pub(super) fn is_record(columns: &[Column]) -> bool {
+    matches!(columns, [column] if column.name == RECORD && column.encoding == Encoding::Custom(RECORD.to_owned()))
+}
+
+/// Name of an encoding in the index.
+fn name_of(encoding: &Encoding) -> String {
+    let count = |kind: &ArrayType| kind.shape().map_or(String::new(), |shape| shape[0].to_string());
+    match encoding {
+        Encoding::Int => "int64".to_owned(),
+        Encoding::Scalar(_) => "float".to_owned(),
+        Encoding::Array(kind) if kind.dtype() == Some(DType::Int64) => format!("int64[{}]", count(kind)),
+        Encoding::Array(kind) => format!("float[{}]", count(kind)),
+        Encoding::Str => "str".to_owned(),
+        Encoding::Custom(name) => name.clone(),
+        _ => "bytes".to_owned(),
+    }
+}
+
+/// Returns the encoding of this [`name`](name_of).
+fn encoding_of(name: &str) -> Option<Encoding> {
+    let array = |dtype, count: &str| {
+        let kind = match count {
+            "" => ArrayType::flat(dtype),
+            count => ArrayType::fixed(dtype, vec![count.parse().ok()?])?,
+        };
+        Some(Encoding::Array(kind))
+    };
+    Some(match name {
+        "int64" => Encoding::Int,
+        "float" => Encoding::Scalar(DType::Float32),
+        "str" => Encoding::Str,
+        "bytes" => Encoding::Bytes,
+        BYTES_LIST | RECORD => Encoding::Custom(name.to_owned()),
+        _ => {
+            let (kind, count) = name.strip_suffix(']')?.split_once('[')?;
+            return match kind {
+                "int64" => array(DType::Int64, count),
+                "float" => array(DType::Float32, count),
+                _ => None,
+            };
+        }
+    })
+}
+
+impl Counts {
+    fn encoding(&self) -> Encoding {
+        let array = |dtype| match self.values {
+            (least, most) if least == most => {
+                // A list of more than 4 GiB is in no record.
+                let fixed = ArrayType::fixed(dtype, vec![usize::try_from(most).unwrap_or(usize::MAX)]);
+                Encoding::Array(fixed.unwrap_or_else(|| ArrayType::flat(dtype)))
+            }
+            _ => Encoding::Array(ArrayType::flat(dtype)),
+        };
+        match (self.kind, self.values) {
+            (Kind::Bytes, (1, 1)) => {
+                if self.is_text {
+                    Encoding::Str
+                } else {
+                    Encoding::Bytes
+                }
+            }
+            (Kind::Bytes, _) => Encoding::Custom(BYTES_LIST.to_owned()),
+            (Kind::Int64, (1, 1)) => Encoding::Int,
+            (Kind::Float, (1, 1)) => Encoding::Scalar(DType::Float32),
+            (Kind::Int64, _) => array(DType::Int64),
+            (Kind::Float, _) => array(DType::Float32),
+        }
+    }
+}
+
+impl Layout {
+    /// Makes the layout of records with the features `counts`. Features that some records lack are optional.
+    pub fn tfrecord(counts: &FeatureCounts) -> Self {
+        let Some(features) = &counts.features else {
+            let columns = vec![Column::new(RECORD, Encoding::Custom(RECORD.to_owned()))];
+            return Self { format: ShardFormat::TfRecord { optional: Vec::new() }, columns };
+        };
+        let columns = features.iter().map(|(name, counts)| Column::new(name, counts.encoding())).collect();
+        let optional = features.iter().filter(|(_, feature)| feature.samples < counts.samples);
+        Self { format: ShardFormat::TfRecord { optional: optional.map(|(name, _)| name.clone()).collect() }, columns }
+    }
+
+    /// Names of the encodings of a layout of records, for the index.
+    pub(in crate::format) fn record_encodings(&self) -> Vec<String> {
+        self.columns.iter().map(|column| name_of(&column.encoding)).collect()
+    }
+}
+
+/// Makes the layout with these columns and encodings.
+///
+/// # Errors
+///
+/// [`ErrorKind::Format`] for an unknown encoding, and for other numbers of names and encodings.
+pub(in crate::format) fn layout_of(names: &[&str], encodings: &[&str], optional: Vec<String>) -> Result<Layout> {
+    if names.len() != encodings.len() {
+        let message = format!("{} names, {} encodings", names.len(), encodings.len());
+        return Err(Error::format(message).with("field", "column_names"));
+    }
+    let column = |(name, encoding): (&&str, &&str)| {
+        let known = encoding_of(encoding).ok_or_else(|| Error::format("unknown encoding").with("encoding", encoding));
+        Ok(Column::new(*name, known.context("column", || *name)?))
+    };
+    let columns = names.iter().zip(encodings).map(column).collect::<Result<_>>()?;
+    Ok(Layout { format: ShardFormat::TfRecord { optional }, columns })
+}
+
+/// Returns the layout with the columns `wanted` alone, those with a default optional; without `wanted`, with those that every
+/// record has. The layout stays as it is if it lacks one of these, so that an error can name its columns.
+pub(in crate::format) fn projected(layout: &Layout, optional: &[String], wanted: Option<&[ColumnUse<'_>]>) -> Layout {
+    let known = |wanted: &ColumnUse<'_>| layout.columns.iter().find(|column| column.name == wanted.name).cloned();
+    let columns = match wanted {
+        None => layout.columns.iter().filter(|column| !optional.contains(&column.name)).cloned().map(Some).collect(),
+        Some(wanted) => wanted.iter().map(known).collect::<Vec<_>>(),
+    };
+    let with_default = wanted.into_iter().flatten().filter(|column| column.has_default);
+    let optional = with_default.map(|column| column.name.to_owned()).collect();
+    match columns.into_iter().collect::<Option<Vec<_>>>() {
+        Some(columns) => Layout { format: ShardFormat::TfRecord { optional }, columns },
+        None => layout.clone(),
+    }
+}

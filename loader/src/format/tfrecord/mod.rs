@@ -1,0 +1,29 @@
+//! TensorFlow's record files, whose records are `tf.train.Example`s: features by name, each a list of numbers or of texts.
+//!
+//! ```text
+//!   record:   u64 length | u32 CRC of the length | data | u32 CRC of the data
+//!   Example:  { name: one of bytes_list [..], float_list [..], int64_list [..] }          as a protocol buffer
+//! ```
+//!
+//! * `record` — the records of a file, one after the other: their places, which the file does not list; their CRCs;
+//! * `wire` — protocol buffers; `example` — the features of a record;
+//! * `features` — the features that the records of a file have, which become columns;
+//! * `split` — one record's bytes to its columns.
+//!
+//! The bytes of a sample are those of its whole record, so that its CRC is compared whenever it is read. A file whose first
+//! record is no Example has one column, `record`, with the records' bytes.
+
+mod example;
+mod features;
+mod record;
+mod split;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+pub use features::{FeatureCounts, RECORD};
+pub(super) use features::{layout_of, projected};
+pub(super) use record::{bytes_min, offsets};
+pub(super) use split::split;
+
+pub use record::{count_features, front_features};

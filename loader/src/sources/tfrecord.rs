@@ -1,0 +1,142 @@
+//! Names of TensorFlow's record files, and of the indexes next to them.
+
+use super::extension::ends_with;
+use crate::error::{Error, Result};
+use crate::format::Compression;
+
+/// Extensions of record files.
+const EXTENSIONS: [&str; 4] = [".tfrecord", ".tfrecords", ".tfrec", ".tfr"];
+
+/// Extension of files that are compressed as a whole.
+const PACKED: &str = ".gz";
+
+/// Least digits of the numbers in `train-00000-of-01024`, so that folders with such a name are seldom taken for files.
+const DIGITS_MIN: usize = 5;
+
+/// Returns true if `name` is that of a record file: `x.tfrecord`, `x.tfrecord.gz`, `x.tfrecord-00000-of-00128` as TensorFlow Datasets
+/// writes them, or `x-00000-of-01024`. Numbers may be wildcards.
+pub(super) fn is_tfrecord(name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let name = if ends_with(name, PACKED) { &name[..name.len() - PACKED.len()] } else { name };
+    EXTENSIONS.iter().any(|extension| ends_with(name, extension)) || is_part(name)
+}
+
+/// Returns true for the name of a part of several.
+fn is_part(name: &str) -> bool {
+    let Some((stem, of)) = name.rsplit_once("-of-") else {
+        // As in `x.tfrecord-*`.
+        return name.strip_suffix('*').and_then(|stem| stem.strip_suffix('-')).is_some_and(has_extension);
+    };
+    let Some((stem, number)) = stem.rsplit_once('-') else { return false };
+    let is_number = |text: &str| {
+        let is_plain = text.len() >= DIGITS_MIN && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_plain
+            || (text.contains(['*', '?']) && text.bytes().all(|byte| byte.is_ascii_digit() || b"*?".contains(&byte)))
+    };
+    is_number(number) && is_number(of) && (has_extension(stem) || !stem.contains('.'))
+}
+
+fn has_extension(stem: &str) -> bool {
+    EXTENSIONS.iter().any(|extension| ends_with(stem, extension))
+}
+
+/// Compression of the record file `name`.
+pub fn compression_of(name: &str) -> Result<Option<Compression>> {
+    if ends_with(name, PACKED) { Compression::parse("gz").map(Some) } else { Ok(None) }
+}
+
+/// Name of the unpacked file.
+pub fn raw_name(name: &str) -> &str {
+    if ends_with(name, PACKED) { &name[..name.len() - PACKED.len()] } else { name }
+}
+
+/// Names of an index of the record file `name`: those of DALI's `tfrecord2idx` and of the package `tfrecord`, with which both let
+/// their users choose.
+pub fn index_names(name: &str) -> Vec<String> {
+    let stem =
+        EXTENSIONS.iter().find(|extension| ends_with(name, extension)).map(|found| &name[..name.len() - found.len()]);
+    let names = [Some(name), stem].into_iter().flatten();
+    names.flat_map(|name| [format!("{name}.idx"), format!("{name}.index")]).collect()
+}
+
+/// Returns the records and the bytes of a file, by its index: a line for each record, with its place and bytes.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] for another file.
+pub fn parse_index(index: &[u8]) -> Result<(u64, u64)> {
+    let wrong = |line: u64| {
+        Error::format("the index of a record file has a place and a length in each line").with("line", line)
+    };
+    let (mut records, mut end) = (0_u64, 0_u64);
+    for line in index.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+        let text = std::str::from_utf8(line).map_err(|_| wrong(records + 1))?;
+        let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
+        let (Some(Ok(start)), Some(Ok(bytes)), None) = (numbers.next(), numbers.next(), numbers.next()) else {
+            return Err(wrong(records + 1));
+        };
+        if start != end {
+            return Err(wrong(records + 1).with("place", start).with("end_of_the_last", end));
+        }
+        records += 1;
+        end = start.checked_add(bytes).ok_or_else(|| wrong(records))?;
+    }
+    Ok((records, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn record_files_are_known_by_their_names() {
+        for name in [
+            "x.tfrecord",
+            "a/X.TFRecords",
+            "x.tfrec",
+            "x.tfrecord.gz",
+            "mnist-train.tfrecord-00000-of-00128",
+            "x.tfrecords-00003-of-00010",
+            "train-00000-of-01024",
+            "a/validation-00127-of-00128",
+            "train-*-of-01024",
+            "train-?????-of-*",
+            "x.tfrecord-*",
+        ] {
+            assert!(is_tfrecord(name), "{name}");
+        }
+        for name in [
+            "",
+            "tfrecord",
+            "x.tfrecord/",
+            "x.tfrecord.idx",
+            "train-00000-of-00010.parquet",
+            "x.array_record-00000-of-00001",
+            "part-1-of-4",
+            "train-of-00010",
+            "x-*",
+            "ü-00000-of-00001/x",
+        ] {
+            assert!(!is_tfrecord(name), "{name}");
+        }
+        assert_eq!(raw_name("a/x.tfrecord.gz"), "a/x.tfrecord");
+        assert_eq!(index_names("x.tfrecord"), ["x.tfrecord.idx", "x.tfrecord.index", "x.idx", "x.index"]);
+    }
+
+    #[test]
+    fn an_index_has_the_places_of_consecutive_records() {
+        assert_eq!(parse_index(b"0 20\n20 16\n").expect("good"), (2, 36));
+        assert_eq!(parse_index(b"").expect("no records"), (0, 0));
+        for wrong in [
+            "0 20\n21 16\n",
+            "0\n",
+            "a b\n",
+            "0 1 2\n",
+            "v1.2 1\n",
+            "0 18446744073709551615\n18446744073709551615 1\n",
+            "\u{fc}",
+        ] {
+            assert!(parse_index(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+    }
+}
