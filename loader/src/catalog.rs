@@ -9,6 +9,7 @@ mod file_listing;
 mod files;
 mod fronts;
 mod index_origin;
+mod kept;
 mod known_columns;
 mod listed_files;
 mod open;

@@ -178,7 +178,8 @@ impl Opener<'_> {
                 self.open_origin(stream, name, list_cache(stream, name, &described)?, &tars)
             }
             FileKind::TfRecord => {
-                let files = TfRecords { folder: local_folder(name), names: names.found(keys)? };
+                let root = name.to_owned();
+                let files = TfRecords { root, folder: local_folder(name), names: names.found(keys)? };
                 self.open_origin(stream, name, list_cache(stream, name, &described)?, &files)
             }
             FileKind::Megatron => {

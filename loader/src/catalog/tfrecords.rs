@@ -1,19 +1,23 @@
 //! TensorFlow's record files as the shards of a stream.
 //!
 //! Their index is made of the indexes that other programs left next to them, or of one pass over the files, and stays in the
-//! stream's folder on local disk.
+//! stream's folder on local disk. [`kept`](super::kept) has the files that a stopped pass has read.
 
+use super::cache_folder::unfinished;
 use super::fronts::peek_all;
 use super::index_origin::IndexOrigin;
+use super::kept::Kept;
 use super::parallel::in_parallel;
-use super::tars::{RemoteFile, check_sizes, document, stored_names};
+use super::tars::{RemoteFile, check_sizes, document, peek, stored_names};
 use crate::cache::CachedIndex;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::tfrecord::{FeatureCounts, count_features, front_features};
+use crate::format::tfrecord::{FeatureCounts, compression_of, count_features, front_features};
 use crate::format::{Compression, Digests, FileInfo, INDEX_BASENAME, Index, Layout, ReadAt, Shard};
-use crate::sources::tfrecord::{compression_of, index_names, parse_index, raw_name};
+use crate::io::read_up_to_at;
+use crate::sources::records::{index_names, parse_index, raw_name};
 use crate::store::Remote;
 use crate::sync::{Arc, Mutex};
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 /// Most bytes of a compressed file, and of the same file when it is unpacked: offsets are of 32 bits.
@@ -23,9 +27,17 @@ const BYTES_MAX: u64 = u32::MAX as u64;
 const FRONT_BYTES: usize = 256 << 10;
 const FRONT_BYTES_MAX: usize = 256 << 20;
 
+/// Bytes that show a file's compression.
+const HEAD_BYTES: usize = 12;
+
+/// End of the name of an unpacked file, if that of the compressed one has none for its compression.
+const UNPACKED: &str = ".unpacked";
+
 /// Record files by their names.
 pub(super) struct TfRecords {
-    /// Their folder, if it is on this machine.
+    /// Address of their folder, with secrets.
+    pub(super) root: String,
+    /// That folder, if it is on this machine.
     pub(super) folder: Option<PathBuf>,
     /// Paths below it.
     pub(super) names: Vec<String>,
@@ -38,22 +50,17 @@ impl IndexOrigin for TfRecords {
     }
 
     fn reads_in_place(&self) -> bool {
-        self.names.iter().all(|name| raw_name(name) == name)
+        self.names.iter().all(|name| raw_name(name) == name) && !self.is_first_compressed()
     }
 
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
-        let mut files = match self.indexed(remote)? {
+        let files = match self.indexed(remote)? {
             Some(files) => files,
-            None => self.counted(remote, progress)?,
+            None => {
+                self.counted(remote, Kept::open(unfinished().ok().as_deref(), &self.root, &self.names), progress)?
+            }
         };
-        let mut all = FeatureCounts::default();
-        for (file, name) in files.iter().zip(&self.names) {
-            all.merge(&file.counts).context("file", || name)?;
-        }
-        // All shards have one layout: a feature is optional if any record of any file lacks it.
-        let layout = Arc::new(Layout::tfrecord(&all));
-        let shards = files.drain(..).zip(&self.names).map(|(file, name)| file.entry(name, layout.clone())).collect();
-        Ok(Index { shards }.to_json().into_bytes())
+        Ok(self.index(files)?.to_json().into_bytes())
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
@@ -66,6 +73,19 @@ impl IndexOrigin for TfRecords {
 }
 
 impl TfRecords {
+    /// Returns true if the first of the files on this machine is compressed, whatever its name: others are then, too.
+    fn is_first_compressed(&self) -> bool {
+        let (Some(folder), Some(name)) = (&self.folder, self.names.first()) else { return false };
+        let mut front = [0; HEAD_BYTES];
+        // A file that cannot be read is an error when it is counted.
+        let path = folder.join(name);
+        let opened = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file);
+        let read = opened
+            .and_then(|_| std::fs::File::open(&path).ok())
+            .and_then(|file| read_up_to_at(file, &mut front, 0).ok());
+        read.is_some_and(|bytes| compression_of(&front[..bytes]).is_some())
+    }
+
     /// Returns the files by the indexes next to them; `None` unless each has one.
     fn indexed(&self, remote: &Remote) -> Result<Option<Vec<RecordFile>>> {
         let Some(first) = self.names.first().filter(|_| self.reads_in_place()) else { return Ok(None) };
@@ -91,13 +111,49 @@ impl TfRecords {
         Ok(Some(found.into_iter().map(file).collect()))
     }
 
-    /// Reads all files once.
-    fn counted(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<RecordFile>> {
-        let all = self.names.len();
+    /// Reads all files once, but for those in `kept`.
+    fn counted(&self, remote: &Remote, kept: Kept, progress: &(dyn Fn() + Sync)) -> Result<Vec<RecordFile>> {
+        let all = self.names.iter().filter(|name| kept.get(name).is_none()).count();
         log::warn!("{all} TFRecord files have no index next to them (.idx) and are read once to count their records");
+        let is_in_place = self.folder.is_some() && self.reads_in_place();
         // Locked while a compressed file is in memory, which is read as a whole: one at a time.
         let unpacking = Mutex::new(());
-        in_parallel(&self.names, |name| RecordFile::read(remote, name, &unpacking, progress).context("file", || name))
+        let file = |name: &str| {
+            if let Some((file, entry)) = kept.get(name).and_then(|entry| Some((RecordFile::of_entry(entry)?, entry)))
+                && peek(remote, name, 1)?.len == entry.zip_data.as_ref().unwrap_or(&entry.raw_data).bytes
+            {
+                return Ok(file);
+            }
+            let file = RecordFile::read(remote, name, &unpacking, progress)?;
+            if is_in_place && file.packed.is_some() {
+                let message = "the file is compressed, and the first one is not: read them as two streams";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            if !file.counts.is_partial() {
+                kept.add(name, &file.entry(name, Arc::new(Layout::tfrecord(&file.counts))));
+            }
+            Ok(file)
+        };
+        let files = in_parallel(&self.names, |name| file(name).context("file", || name))?;
+        kept.end();
+        Ok(files)
+    }
+
+    /// Returns the index of `files`, which are those of the names.
+    fn index(&self, files: Vec<RecordFile>) -> Result<Index> {
+        let mut all = FeatureCounts::default();
+        let mut raw_names = HashSet::new();
+        for (file, name) in files.iter().zip(&self.names) {
+            all.merge(&file.counts).context("file", || name)?;
+            if !raw_names.insert(file.raw_name(name)) {
+                let message = "a file is in the list as it is and compressed: leave one of them out";
+                return Err(Error::config(message).with("file", name));
+            }
+        }
+        // All shards have one layout: a feature is optional if any record of any file lacks it.
+        let layout = Arc::new(Layout::tfrecord(&all));
+        let shards = files.iter().zip(&self.names).map(|(file, name)| file.entry(name, layout.clone())).collect();
+        Ok(Index { shards })
     }
 }
 
@@ -130,7 +186,11 @@ struct RecordFile {
 
 impl RecordFile {
     fn read(remote: &Remote, name: &str, unpacking: &Mutex<()>, progress: &dyn Fn()) -> Result<Self> {
-        let found = match compression_of(name)? {
+        let file = RemoteFile::open(remote, name, progress)?;
+        let mut front = [0; HEAD_BYTES];
+        let front = &mut front[..HEAD_BYTES.min(usize::try_from(file.bytes()).unwrap_or(HEAD_BYTES))];
+        file.read_at(front, 0)?;
+        let found = match compression_of(front) {
             Some(compression) => {
                 let _alone = unpacking.lock();
                 let packed = remote.get_small(name, BYTES_MAX as usize)?.0;
@@ -140,8 +200,7 @@ impl RecordFile {
                 Self { counts: count_features(&*raw)?, raw_bytes: raw.len() as u64, packed }
             }
             None => {
-                let file = RemoteFile::open(remote, name, progress)?;
-                check_front(&file)?;
+                check_size(file.bytes())?;
                 Self { counts: count_features(&file)?, raw_bytes: file.bytes(), packed: None }
             }
         };
@@ -149,33 +208,117 @@ impl RecordFile {
         Ok(found)
     }
 
-    fn entry(self, name: &str, layout: Arc<Layout>) -> Shard {
+    /// Returns the file of an entry that [`entry`](Self::entry) has made of it.
+    fn of_entry(entry: &Shard) -> Option<Self> {
+        let packed = entry.compression.zip(entry.zip_data.as_ref()).map(|(of, info)| (of, info.bytes));
+        let counts = FeatureCounts::of_layout(&entry.layout, entry.samples)?;
+        Some(Self { counts, raw_bytes: entry.raw_data.bytes, packed })
+    }
+
+    /// Name of the file in the cache, where it is unpacked.
+    fn raw_name(&self, name: &str) -> String {
+        match &self.packed {
+            Some(_) if raw_name(name) == name => format!("{name}{UNPACKED}"),
+            Some(_) => raw_name(name).to_owned(),
+            None => name.to_owned(),
+        }
+    }
+
+    fn entry(&self, name: &str, layout: Arc<Layout>) -> Shard {
         let info = |basename: &str, bytes| FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };
         Shard {
             compression: self.packed.map(|(compression, _)| compression),
             zip_data: self.packed.map(|(_, bytes)| info(name, bytes)),
-            ..Shard::new(layout, self.counts.samples, info(raw_name(name), self.raw_bytes))
+            ..Shard::new(layout, self.counts.samples, info(&self.raw_name(name), self.raw_bytes))
         }
     }
 }
 
-/// Rejects files that are too large, and those that are compressed whatever their name.
-fn check_front(file: &RemoteFile<'_>) -> Result<()> {
-    let bytes = file.bytes();
-    if bytes > BYTES_MAX {
-        let message =
-            format!("a TFRecord file of {bytes} bytes; those of more than 4 GiB are not read: write smaller ones");
-        return Err(Error::new(ErrorKind::Unsupported, message));
+/// Rejects files that are too large.
+fn check_size(bytes: u64) -> Result<()> {
+    if bytes <= BYTES_MAX {
+        return Ok(());
     }
-    let mut front = [0; 2];
-    if bytes >= 2 {
-        file.read_at(&mut front, 0)?;
+    let message =
+        format!("a TFRecord file of {bytes} bytes; those of more than 4 GiB are not read: write smaller ones");
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::stats::Stats;
+    use crate::store::{StoreConfig, Stores};
+    use std::path::Path;
+
+    const NAMES: [&str; 3] =
+        ["set.tfrecord-00000-of-00003", "set.tfrecord-00001-of-00003", "set.tfrecord-00002-of-00003"];
+
+    /// Folder with TensorFlow's files.
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let made = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/tfrecord");
+        for name in NAMES {
+            std::fs::copy(made.join(name), folder.path().join(name)).unwrap();
+        }
+        folder
     }
-    if front == [0x1f, 0x8b] {
-        return Err(Error::new(
-            ErrorKind::Unsupported,
-            "the file is compressed by gzip: give it a name that ends in .gz",
-        ));
+
+    fn files(folder: &Path) -> (TfRecords, Remote) {
+        let root = folder.display().to_string();
+        let stores = Stores::new(StoreConfig::default(), &Arc::new(Stats::default()), Clock::system()).unwrap();
+        let remote = stores.open(&root).unwrap();
+        (TfRecords { root, folder: Some(folder.to_owned()), names: NAMES.map(str::to_owned).to_vec() }, remote)
     }
-    Ok(())
+
+    fn kept(files: &TfRecords, folder: &Path) -> Kept {
+        Kept::open(Some(&folder.join("unfinished")), &files.root, &files.names)
+    }
+
+    #[test]
+    fn a_pass_that_was_stopped_continues_with_files_of_the_same_size() {
+        let folder = folder();
+        let (files, remote) = files(folder.path());
+        let none = || Kept::open(None, &files.root, &files.names);
+        let whole = files.index(files.counted(&remote, none(), &|| ()).unwrap()).unwrap();
+        assert_eq!(whole.samples(), 18);
+        let of_stopped_pass = |number: usize| {
+            let read = RecordFile::read(&remote, NAMES[number], &Mutex::new(()), &|| ()).unwrap();
+            let entry = read.entry(NAMES[number], Arc::new(Layout::tfrecord(&read.counts)));
+            kept(&files, folder.path()).add(NAMES[number], &entry);
+        };
+        of_stopped_pass(0);
+        of_stopped_pass(2);
+        // Another content of the same size: it is not read again.
+        for name in [NAMES[0], NAMES[2]] {
+            let path = folder.path().join(name);
+            let bytes = std::fs::metadata(&path).unwrap().len();
+            std::fs::write(path, vec![7; bytes as usize]).unwrap();
+        }
+        let continued = files.counted(&remote, kept(&files, folder.path()), &|| ()).unwrap();
+        assert_eq!(files.index(continued).unwrap(), whole);
+        let e = files.counted(&remote, kept(&files, folder.path()), &|| ()).err().expect("the pass is complete");
+        assert!(e.to_string().contains("does not match its CRC"), "{e}");
+        // A file of another size is read.
+        let bytes = std::fs::read(folder.path().join(NAMES[1])).unwrap();
+        std::fs::write(folder.path().join(NAMES[0]), &bytes).unwrap();
+        std::fs::write(folder.path().join(NAMES[2]), &bytes).unwrap();
+        of_stopped_pass(0);
+        std::fs::write(folder.path().join(NAMES[0]), b"").unwrap();
+        let smaller = files.counted(&remote, kept(&files, folder.path()), &|| ()).unwrap();
+        assert_eq!(files.index(smaller).unwrap().samples(), 14);
+    }
+
+    #[test]
+    fn a_pass_shows_its_progress_within_each_file() {
+        let folder = folder();
+        let (files, remote) = files(folder.path());
+        let parts = crate::sync::AtomicUsize::new(0);
+        let count = || {
+            parts.fetch_add(1, crate::sync::Ordering::Relaxed);
+        };
+        files.counted(&remote, Kept::open(None, &files.root, &files.names), &count).unwrap();
+        assert_eq!(parts.into_inner(), 3);
+    }
 }

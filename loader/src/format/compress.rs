@@ -1,4 +1,5 @@
-//! Whole-file compression: br, bz2, gz, snappy and zstd, each with its levels, named as in the index (`zstd:3`).
+//! Whole-file compression: br, bz2, gz, snappy and zstd, each with its levels, named as in the index (`zstd:3`), and those of
+//! other programs, which are only read.
 //!
 //! Unpacking never trusts a size: the caller passes the raw size from the index, and gets exactly that many bytes or an
 //! error. Memory grows with the bytes that come out. So a decompression bomb costs no more memory than the index
@@ -30,11 +31,15 @@ pub enum CompressionAlgo {
     Zstd,
     /// Groups of the items of one of LitData's chunks, by zstd: only read.
     ChunkFrames,
+    /// As TensorFlow's option ZLIB: only read.
+    Zlib,
 }
 
 impl CompressionAlgo {
     /// All families of whole files, which can be written.
     pub const ALL: [Self; 5] = [Self::Brotli, Self::Bzip2, Self::Gzip, Self::Snappy, Self::Zstd];
+
+    const READ_ONLY: [Self; 2] = [Self::ChunkFrames, Self::Zlib];
 
     /// Name, and levels.
     fn facts(self) -> (&'static str, Option<(u8, u8, u8)>) {
@@ -45,6 +50,7 @@ impl CompressionAlgo {
             Self::Snappy => ("snappy", None),
             Self::Zstd => ("zstd", Some((1, 22, 3))),
             Self::ChunkFrames => ("litdata", None),
+            Self::Zlib => ("zlib", None),
         }
     }
 
@@ -66,7 +72,7 @@ impl CompressionAlgo {
             // A block of 128 KiB takes at least four bytes.
             Self::Zstd | Self::ChunkFrames => 1 << 15,
             // Not bounded usefully.
-            Self::Brotli | Self::Bzip2 | Self::Gzip => u64::MAX,
+            Self::Brotli | Self::Bzip2 | Self::Gzip | Self::Zlib => u64::MAX,
         }
     }
 }
@@ -80,7 +86,16 @@ pub struct Compression {
 
 impl Compression {
     /// Groups of the items of a chunk.
-    pub(in crate::format) const CHUNK_FRAMES: Self = Self { algo: CompressionAlgo::ChunkFrames, level: None };
+    pub(in crate::format) const CHUNK_FRAMES: Self = Self::of(CompressionAlgo::ChunkFrames);
+    /// Gzip, of any level.
+    pub const GZIP: Self = Self::of(CompressionAlgo::Gzip);
+    /// Deflated bytes with the head and the checksum of zlib.
+    pub const ZLIB: Self = Self::of(CompressionAlgo::Zlib);
+
+    /// A family, whatever the level.
+    pub(in crate::format) const fn of(algo: CompressionAlgo) -> Self {
+        Self { algo, level: None }
+    }
 
     /// Parses a family, or a family, a colon and a level without leading zeros.
     ///
@@ -100,7 +115,7 @@ impl Compression {
                 ),
             )
         };
-        let mut all = CompressionAlgo::ALL.into_iter().chain([CompressionAlgo::ChunkFrames]);
+        let mut all = CompressionAlgo::ALL.into_iter().chain(CompressionAlgo::READ_ONLY);
         let algo = all.find(|algo| algo.name() == name).ok_or_else(unsupported)?;
         let Some(level) = level else { return Ok(Self { algo, level: None }) };
         let (low, high, _) = algo.levels().ok_or_else(unsupported)?;
@@ -142,6 +157,7 @@ impl Compression {
             CompressionAlgo::Snappy => snap::raw::Encoder::new().compress_vec(raw).map_err(|e| failed(e.into())),
             CompressionAlgo::Zstd => zstd::bulk::compress(raw, level as i32).map_err(failed),
             CompressionAlgo::ChunkFrames => Err(Error::config("chunks of LitData are read only")),
+            CompressionAlgo::Zlib => Err(Error::config("files that are compressed by zlib are read only")),
         }
     }
 
@@ -190,6 +206,7 @@ impl Compression {
             CompressionAlgo::Brotli => Box::new(brotli::Decompressor::new(packed, BUFFER_BYTES)),
             CompressionAlgo::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(packed)),
             CompressionAlgo::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
+            CompressionAlgo::Zlib => Box::new(flate2::read::ZlibDecoder::new(packed)),
             CompressionAlgo::Zstd => {
                 let decoder = zstd::stream::read::Decoder::with_buffer(packed);
                 Box::new(decoder.map_err(|e| self.damaged().caused_by(e))?)
@@ -232,9 +249,11 @@ impl Compression {
         match self.algo {
             CompressionAlgo::Zstd => zstd::zstd_safe::get_frame_content_size(front).ok().flatten(),
             CompressionAlgo::Snappy => snap::raw::decompress_len(front).ok().map(|bytes| bytes as u64),
-            CompressionAlgo::Brotli | CompressionAlgo::Bzip2 | CompressionAlgo::Gzip | CompressionAlgo::ChunkFrames => {
-                None
-            }
+            CompressionAlgo::Brotli
+            | CompressionAlgo::Bzip2
+            | CompressionAlgo::Gzip
+            | CompressionAlgo::Zlib
+            | CompressionAlgo::ChunkFrames => None,
         }
     }
 

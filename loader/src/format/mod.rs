@@ -72,6 +72,7 @@ pub mod tar;
 pub mod tfrecord;
 pub mod tokens;
 pub mod trailer;
+mod wire;
 pub mod writer;
 mod xsv;
 

@@ -3,7 +3,7 @@
 use super::extension::ends_with;
 use super::files::{PICTURES, is_picture};
 use super::packing::Packing;
-use super::tfrecord::is_tfrecord;
+use super::records::is_tfrecord;
 use crate::error::{Error, Result};
 
 /// Extension of Megatron's files of token ids.

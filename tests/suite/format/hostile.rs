@@ -174,6 +174,20 @@ fn damaged_tars_are_errors() {
     run("tar", targets::tar, tars());
 }
 
+/// Files of a folder of `data` whose names begin with `start`.
+fn records(folder: &str, start: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(folder);
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start)));
+    files.sort();
+    files.iter().map(|file| std::fs::read(file).unwrap()).collect()
+}
+
+#[test]
+fn damaged_records_of_tensorflow_are_errors() {
+    run("tfrecord", targets::tfrecord, records("tfrecord", "set."));
+}
+
 #[test]
 fn damaged_files_with_numbers_of_samples_are_errors() {
     run("counts", targets::counts, Vec::new());

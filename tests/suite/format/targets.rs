@@ -10,6 +10,7 @@ use forebay_loader::format::litdata::{DataSet, Fronts};
 use forebay_loader::format::parquet::{Footer, Group};
 use forebay_loader::format::recipe::{BatchFile, Recipe, RowBatches, RowFile, RowGroups};
 use forebay_loader::format::tar::{count_fields, first_fields, front_fields};
+use forebay_loader::format::tfrecord::{self, FeatureCounts, compression_of, count_features, front_features};
 use forebay_loader::format::tokens::{Header, Samples, TokenPart, Window};
 use forebay_loader::format::{
     ColumnUse, Compression, Digests, Encoding, FileInfo, Index, Layout, OffsetTable, Scratch, Shard, Trailer, XsvKind,
@@ -161,7 +162,7 @@ pub(crate) fn tokens(bytes: &[u8]) {
 /// A compressed file: the first byte selects the compression, the next two are the raw size that the index declares.
 pub(crate) fn compression(bytes: &[u8]) {
     let [pick, low, high, packed @ ..] = bytes else { return };
-    let names = ["br", "bz2", "gz", "snappy", "zstd", "litdata"];
+    let names = ["br", "bz2", "gz", "snappy", "zstd", "litdata", "zlib"];
     let compression = Compression::parse(names[usize::from(*pick) % names.len()]).expect("a known name");
     let declared = u64::from(u16::from_le_bytes([*low, *high]));
     let mut out = Vec::new();
@@ -251,6 +252,47 @@ fn samples_of_tar(bytes: &[u8]) {
         }
     }
     assert!(found.iter().eq(counts.fields.values()), "{found:?} {counts:?}");
+}
+
+/// A TFRecord file as it is, and with the right CRCs, which damaged ones seldom have.
+pub(crate) fn tfrecord(bytes: &[u8]) {
+    samples_of_records(bytes);
+    let (mut whole, mut rest) = (Vec::new(), bytes);
+    while let Some((length, data)) = rest.split_first_chunk::<8>() {
+        let data = data.get(4..).unwrap_or_default();
+        let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX).min(data.len());
+        tfrecord::append(&data[..length], &mut whole);
+        rest = data.get(length + 4..).unwrap_or_default();
+    }
+    samples_of_records(&whole);
+}
+
+/// Reads every record of a TFRecord file. One that can be counted has as many samples, which can be divided.
+fn samples_of_records(bytes: &[u8]) {
+    let _ = compression_of(bytes);
+    let front = front_features(bytes);
+    let Ok(counts) = count_features(bytes) else { return };
+    assert!(front.is_ok_and(|front| front == counts));
+    let layout = Layout::tfrecord(&counts);
+    let again = FeatureCounts::of_layout(&layout, counts.samples).expect("of records");
+    assert_eq!(Layout::tfrecord(&again), layout);
+    let name = FileInfo { basename: "0.tfrecord".into(), bytes: bytes.len() as u64, hashes: Digests::default() };
+    let shard = Shard::new(layout.into(), counts.samples, name);
+    let table = shard.offsets(bytes).expect("counted");
+    let all = shard.layout.columns.iter().map(|column| ColumnUse { name: &column.name, has_default: true });
+    let optional = shard.layout.projected(Some(&all.collect::<Vec<_>>())).expect("of records");
+    let mut scratch = Scratch::default();
+    for i in 0..table.len() {
+        let (start, len) = table.range(i).expect("a sample of the table");
+        let sample = &bytes[start as usize..][..len as usize];
+        let columns = optional.split(sample, &mut scratch).expect("counted");
+        for (column, value) in columns.present() {
+            // Lists of texts are as they are.
+            if !matches!(optional.columns[column].encoding, Encoding::Custom(_)) {
+                optional.columns[column].encoding.decode(value).expect("counted");
+            }
+        }
+    }
 }
 
 /// A file of another program with numbers of samples: the first byte selects the file.

@@ -1,9 +1,9 @@
 //! Index of tars without one: from what other files have about them, or by a pass over all of them.
 
-use super::kept::Kept;
 use super::known::{fields_of, known_counts, lengths};
 use super::remote_file::{RemoteFile, peek};
 use crate::catalog::cache_folder::unfinished;
+use crate::catalog::kept::Kept;
 use crate::catalog::parallel::in_parallel;
 use crate::clock::Clock;
 use crate::error::{Context, Error, Result};

@@ -2,10 +2,10 @@
 //!
 //! Their index is a part of the folder's `index.json`, where `python -m forebay.index` has made one. Otherwise `index` makes it,
 //! and it stays in the stream's folder on local disk: `known` has the samples that files of other programs count, and the
-//! other tars are read once, as [`RemoteFile`](remote_file::RemoteFile)s. `kept` has those that a stopped run has read.
+//! other tars are read once, as [`RemoteFile`](remote_file::RemoteFile)s. [`kept`](super::kept) has those that a stopped run
+//! has read.
 
 mod index;
-mod kept;
 mod known;
 mod remote_file;
 

@@ -2,8 +2,12 @@
 
 use std::ops::Range;
 
-use super::wire::{Content, Field, Fields, damaged};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::wire::{Content, Field, Fields};
+
+pub(super) fn damaged() -> Error {
+    Error::format("the record is no tf.train.Example")
+}
 
 /// Type of a feature's values, by the number of its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +66,7 @@ pub(super) fn features<'a>(
                 }
             }
             (2, Content::Bytes(_)) => {
-                let message = "the record is a tf.train.SequenceExample, whose lists of features are not read";
+                let message = "a record is a tf.train.SequenceExample, and others are Examples";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
             _ => return Err(damaged()),

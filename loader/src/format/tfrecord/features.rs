@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::example::{Kind, Numbers, features, numbers, texts};
-use super::wire::{Fields, damaged};
+use super::example::{Kind, Numbers, damaged, features, numbers, texts};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::columns::Column;
 use crate::format::encoding::{ArrayType, DType, Encoding};
 use crate::format::layout::{ColumnUse, Layout, ShardFormat};
+use crate::format::wire::Fields;
 
-/// Column of the records' bytes, where they are no Examples.
+/// Column of the records' bytes: the only one where they are no Examples.
 pub const RECORD: &str = "record";
 
 /// Most features of the records of a file.
@@ -33,7 +33,7 @@ struct Counts {
     kind: Kind,
     /// Records that have a value.
     samples: u64,
-    /// Fewest and most values of a record that has any.
+    /// Fewest and most values of a record that has a list, which may be empty.
     values: (u64, u64),
     /// True if all values are UTF-8.
     is_text: bool,
@@ -45,13 +45,12 @@ impl FeatureCounts {
     /// # Errors
     ///
     /// [`ErrorKind::Format`] for a record that is no Example where others are, or that has values of another type;
-    /// [`ErrorKind::Unsupported`] for a SequenceExample.
+    /// [`ErrorKind::Unsupported`] for a SequenceExample there.
     pub fn add(&mut self, data: &[u8]) -> Result<()> {
-        let is_first = self.samples == 0;
-        self.samples += 1;
-        if is_first {
+        if self.samples == 0 {
             self.features = Some(BTreeMap::new());
         }
+        self.samples += 1;
         let Some(known) = &mut self.features else { return Ok(()) };
         let mut found: BTreeMap<&str, Option<Counts>> = BTreeMap::new();
         let parsed = features(data, 0..data.len(), |feature| {
@@ -60,19 +59,21 @@ impl FeatureCounts {
                 None => None,
                 Some(kind) => {
                     let (values, is_text) = count(data, kind, feature.list)?;
-                    (values > 0).then_some(Counts { kind, samples: 1, values: (values, values), is_text })
+                    Some(Counts { kind, samples: u64::from(values > 0), values: (values, values), is_text })
                 }
             };
             found.insert(name, counts);
             Ok(())
         });
-        match parsed {
-            Err(e) if is_first && e.kind() == ErrorKind::Format => {
-                self.features = None;
-                return Ok(());
-            }
-            parsed => parsed?,
+        // Records without bytes are Examples and anything else.
+        if parsed.is_err() && known.is_empty() {
+            self.features = None;
+            return Ok(());
         }
+        parsed.map_err(|e| match e.kind() {
+            ErrorKind::Format => Error::format("the record is no tf.train.Example, and others are").caused_by(e),
+            _ => e,
+        })?;
         for (name, counts) in found {
             if let Some(counts) = counts {
                 merge(known, name, counts)?;
@@ -95,11 +96,41 @@ impl FeatureCounts {
             return Ok(());
         }
         self.samples += other.samples;
-        match (&mut self.features, &other.features) {
-            (None, None) => Ok(()),
-            (Some(known), Some(features)) => features.iter().try_for_each(|(name, counts)| merge(known, name, *counts)),
-            _ => Err(Error::format("the records of one file are tf.train.Examples, and those of another are not")),
+        match (self.features.take(), &other.features) {
+            (None, None) => {}
+            (Some(mut known), Some(features)) => {
+                features.iter().try_for_each(|(name, counts)| merge(&mut known, name, *counts))?;
+                self.features = Some(known);
+            }
+            (Some(known), None) if known.is_empty() => {}
+            (None, Some(features)) if features.is_empty() => {}
+            _ => {
+                return Err(Error::format(
+                    "the records of one file are tf.train.Examples, and those of another are not",
+                ));
+            }
         }
+        Ok(())
+    }
+
+    /// Returns true if a layout does not show all that counts of other records change: a feature has only empty lists, or there are
+    /// no features.
+    pub fn is_partial(&self) -> bool {
+        self.features.as_ref().is_some_and(|all| all.is_empty() || all.values().any(|feature| feature.values.1 == 0))
+    }
+
+    /// Returns counts of `samples` records for which [`Layout::tfrecord`] makes `layout`, and that give the same layout as the
+    /// original ones when others are merged, unless those [are partial](Self::is_partial); `None` for a layout of another format.
+    pub fn of_layout(layout: &Layout, samples: u64) -> Option<Self> {
+        let ShardFormat::TfRecord { optional } = &layout.format else { return None };
+        if layout.columns.iter().any(is_record) {
+            return Some(Self { samples, features: None });
+        }
+        let counts = |column: &Column| {
+            let of_records = if optional.contains(&column.name) { samples.saturating_sub(1) } else { samples };
+            (column.name.clone(), Counts::of_encoding(&column.encoding, of_records))
+        };
+        Some(Self { samples, features: Some(layout.columns.iter().map(counts).collect()) })
     }
 
     /// Returns the counts of `samples` records like these. Lists are of any length then.
@@ -124,15 +155,19 @@ fn merge(known: &mut BTreeMap<String, Counts>, name: &str, counts: Counts) -> Re
             known.insert(name.to_owned(), counts);
             Ok(())
         }
+        // An empty list may be of any type.
+        Some(known) if known.values.1 == 0 || counts.values.1 == 0 => {
+            known.kind = if known.values.1 == 0 { counts.kind } else { known.kind };
+            known.add(counts);
+            Ok(())
+        }
         Some(known) if known.kind != counts.kind => {
             let (a, b) = (known.kind.name(), counts.kind.name());
             let message = format!("the feature is a {a} in some records and a {b} in others");
             Err(Error::format(message).with("feature", name))
         }
         Some(known) => {
-            known.samples += counts.samples;
-            known.values = (known.values.0.min(counts.values.0), known.values.1.max(counts.values.1));
-            known.is_text &= counts.is_text;
+            known.add(counts);
             Ok(())
         }
     }
@@ -191,9 +226,14 @@ pub(super) fn values_of(encoding: &Encoding) -> Values {
     }
 }
 
-/// Returns true for the column of records that are no Examples.
-pub(super) fn is_record(columns: &[Column]) -> bool {
-    matches!(columns, [column] if column.name == RECORD && column.encoding == Encoding::Custom(RECORD.to_owned()))
+/// Column of the records' bytes.
+fn record_column() -> Column {
+    Column::new(RECORD, Encoding::Custom(RECORD.to_owned()))
+}
+
+/// Returns true for the column of the records' bytes. A feature of that name has another encoding.
+pub(super) fn is_record(column: &Column) -> bool {
+    column.name == RECORD && column.encoding == Encoding::Custom(RECORD.to_owned())
 }
 
 /// Name of an encoding in the index.
@@ -237,6 +277,29 @@ fn encoding_of(name: &str) -> Option<Encoding> {
 }
 
 impl Counts {
+    fn add(&mut self, other: Self) {
+        self.samples += other.samples;
+        self.is_text = (self.is_text || self.values.1 == 0) && (other.is_text || other.values.1 == 0);
+        self.values = (self.values.0.min(other.values.0), self.values.1.max(other.values.1));
+    }
+
+    /// Counts with this [`encoding`](Self::encoding).
+    fn of_encoding(encoding: &Encoding, samples: u64) -> Self {
+        let array = |kind: &ArrayType| match kind.shape().and_then(|shape| u64::try_from(*shape.first()?).ok()) {
+            Some(count) => (count, count),
+            None => (0, u64::MAX),
+        };
+        let (kind, values) = match encoding {
+            Encoding::Int => (Kind::Int64, (1, 1)),
+            Encoding::Scalar(_) => (Kind::Float, (1, 1)),
+            Encoding::Array(of) if of.dtype() == Some(DType::Int64) => (Kind::Int64, array(of)),
+            Encoding::Array(of) => (Kind::Float, array(of)),
+            Encoding::Custom(_) => (Kind::Bytes, (0, u64::MAX)),
+            _ => (Kind::Bytes, (1, 1)),
+        };
+        Self { kind, samples, values, is_text: *encoding == Encoding::Str }
+    }
+
     fn encoding(&self) -> Encoding {
         let array = |dtype| match self.values {
             (least, most) if least == most => {
@@ -247,7 +310,7 @@ impl Counts {
             _ => Encoding::Array(ArrayType::flat(dtype)),
         };
         match (self.kind, self.values) {
-            (Kind::Bytes, (1, 1)) => {
+            (Kind::Bytes, (_, 1)) => {
                 if self.is_text {
                     Encoding::Str
                 } else {
@@ -255,8 +318,8 @@ impl Counts {
                 }
             }
             (Kind::Bytes, _) => Encoding::Custom(BYTES_LIST.to_owned()),
-            (Kind::Int64, (1, 1)) => Encoding::Int,
-            (Kind::Float, (1, 1)) => Encoding::Scalar(DType::Float32),
+            (Kind::Int64, (_, 1)) => Encoding::Int,
+            (Kind::Float, (_, 1)) => Encoding::Scalar(DType::Float32),
             (Kind::Int64, _) => array(DType::Int64),
             (Kind::Float, _) => array(DType::Float32),
         }
@@ -266,17 +329,21 @@ impl Counts {
 impl Layout {
     /// Makes the layout of records with the features `counts`. Features that some records lack are optional.
     pub fn tfrecord(counts: &FeatureCounts) -> Self {
-        let Some(features) = &counts.features else {
-            let columns = vec![Column::new(RECORD, Encoding::Custom(RECORD.to_owned()))];
-            return Self { format: ShardFormat::TfRecord { optional: Vec::new() }, columns };
-        };
-        let columns = features.iter().map(|(name, counts)| Column::new(name, counts.encoding())).collect();
+        let filled = counts.features.iter().flatten().filter(|(_, feature)| feature.values.1 > 0);
+        let features: Vec<_> = filled.collect();
+        if features.is_empty() {
+            return Self { format: ShardFormat::TfRecord { optional: Vec::new() }, columns: vec![record_column()] };
+        }
+        let columns = features.iter().map(|(name, counts)| Column::new(name.as_str(), counts.encoding())).collect();
         let optional = features.iter().filter(|(_, feature)| feature.samples < counts.samples);
-        Self { format: ShardFormat::TfRecord { optional: optional.map(|(name, _)| name.clone()).collect() }, columns }
+        Self {
+            format: ShardFormat::TfRecord { optional: optional.map(|(name, _)| (*name).clone()).collect() },
+            columns,
+        }
     }
 
     /// Names of the encodings of a layout of records, for the index.
-    pub(in crate::format) fn record_encodings(&self) -> Vec<String> {
+    pub fn record_encodings(&self) -> Vec<String> {
         self.columns.iter().map(|column| name_of(&column.encoding)).collect()
     }
 }
@@ -300,9 +367,13 @@ pub(in crate::format) fn layout_of(names: &[&str], encodings: &[&str], optional:
 }
 
 /// Returns the layout with the columns `wanted` alone, those with a default optional; without `wanted`, with those that every
-/// record has. The layout stays as it is if it lacks one of these, so that an error can name its columns.
+/// record has. Each record has its bytes, too. The layout stays as it is if it lacks a column, so that an error can name those
+/// that it has.
 pub(in crate::format) fn projected(layout: &Layout, optional: &[String], wanted: Option<&[ColumnUse<'_>]>) -> Layout {
-    let known = |wanted: &ColumnUse<'_>| layout.columns.iter().find(|column| column.name == wanted.name).cloned();
+    let known = |wanted: &ColumnUse<'_>| {
+        let column = layout.columns.iter().find(|column| column.name == wanted.name).cloned();
+        column.or_else(|| (wanted.name == RECORD).then(record_column))
+    };
     let columns = match wanted {
         None => layout.columns.iter().filter(|column| !optional.contains(&column.name)).cloned().map(Some).collect(),
         Some(wanted) => wanted.iter().map(known).collect::<Vec<_>>(),

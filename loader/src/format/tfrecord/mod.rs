@@ -6,12 +6,12 @@
 //! ```
 //!
 //! * `record` — the records of a file, one after the other: their places, which the file does not list; their CRCs;
-//! * `wire` — protocol buffers; `example` — the features of a record;
+//! * `example` — the features of a record;
 //! * `features` — the features that the records of a file have, which become columns;
 //! * `split` — one record's bytes to its columns.
 //!
-//! The bytes of a sample are those of its whole record, so that its CRC is compared whenever it is read. A file whose first
-//! record is no Example has one column, `record`, with the records' bytes.
+//! The bytes of a sample are those of its whole record, so that its CRC is compared whenever it is read. Every file has the
+//! column `record` with the bytes of a record, which is the only one where records are no Examples, such as SequenceExamples.
 
 mod example;
 mod features;
@@ -19,11 +19,10 @@ mod record;
 mod split;
 #[cfg(test)]
 mod tests;
-mod wire;
 
 pub use features::{FeatureCounts, RECORD};
 pub(super) use features::{layout_of, projected};
 pub(super) use record::{bytes_min, offsets};
 pub(super) use split::split;
 
-pub use record::{count_features, front_features};
+pub use record::{append, compression_of, count_features, front_features};

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::features::FeatureCounts;
 use crate::error::{Error, Result};
+use crate::format::Compression;
 use crate::format::read_at::ReadAt;
 use crate::format::table::OffsetTable;
 
@@ -11,6 +12,7 @@ use crate::format::table::OffsetTable;
 pub(super) const HEAD_BYTES: usize = 12;
 /// Bytes after the data: their CRC.
 pub(super) const TAIL_BYTES: usize = 4;
+/// Bytes of a record around its data.
 const FRAME_BYTES: u64 = (HEAD_BYTES + TAIL_BYTES) as u64;
 
 /// Bytes that are read at once, so that the heads of short records take few reads.
@@ -27,6 +29,15 @@ pub(in crate::format) fn bytes_min(samples: u64) -> u64 {
 /// CRC of `bytes` in the form that the files have: a CRC of bytes that contain CRCs would be weak.
 pub(super) fn masked_crc(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+/// Appends a record with this data.
+pub fn append(data: &[u8], out: &mut Vec<u8>) {
+    let length = (data.len() as u64).to_le_bytes();
+    out.extend(length);
+    out.extend(masked_crc(&length).to_le_bytes());
+    out.extend_from_slice(data);
+    out.extend(masked_crc(data).to_le_bytes());
 }
 
 /// Returns the length of the record that begins with `head`.
@@ -58,6 +69,19 @@ pub(super) fn data(sample: &[u8]) -> Result<Range<usize>> {
         return Err(Error::format("the data of a record do not match their CRC: the file is damaged"));
     }
     Ok(HEAD_BYTES..HEAD_BYTES + data.len())
+}
+
+/// Returns the compression of a file that begins with `front`. TensorFlow has none in the names of files.
+pub fn compression_of(front: &[u8]) -> Option<Compression> {
+    match front {
+        // The length of a first record may have any bytes.
+        _ if front.first_chunk().is_some_and(|head| length(head).is_ok()) => None,
+        [0x1f, 0x8b, ..] => Some(Compression::GZIP),
+        [method, flags, ..] if method & 15 == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0 => {
+            Some(Compression::ZLIB)
+        }
+        _ => None,
+    }
 }
 
 /// Records of a file, from front to back.

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::example::{Feature, Kind, Numbers, features, numbers, texts};
+use super::example::{Feature, Kind, Numbers, damaged, features, numbers, texts};
 use super::features::{Values, is_record, values_of};
 use super::record::data;
-use super::wire::{Fields, damaged};
 use crate::error::{Context, Error, Result};
 use crate::format::columns::{Column, Scratch, Span};
+use crate::format::wire::Fields;
 
 /// Splits the record `sample` into `columns`, of which those in `optional` may be absent.
 pub(in crate::format) fn split(
@@ -18,18 +18,27 @@ pub(in crate::format) fn split(
 ) -> Result<()> {
     let data = data(sample)?;
     let Scratch { spans, side, .. } = scratch;
-    if is_record(columns) {
-        spans.push(Span::Sample(data));
+    let whole = |column: &Column| if is_record(column) { Span::Sample(data.clone()) } else { Span::Absent };
+    spans.extend(columns.iter().map(whole));
+    if columns.iter().all(is_record) {
         return Ok(());
     }
-    spans.resize(columns.len(), Span::Absent);
-    features(sample, data, |feature| {
-        let column = columns.iter().position(|column| column.name.as_bytes() == feature.name);
+    let mut failed: Vec<(usize, Error)> = Vec::new();
+    features(sample, data.clone(), |feature| {
+        let is_named = |column: &Column| column.name.as_bytes() == feature.name && !is_record(column);
+        let column = columns.iter().position(is_named);
         let Some((i, column)) = column.map(|i| (i, &columns[i])) else { return Ok(()) };
-        let found = value(column, &feature, sample, side).context("column", || &column.name)?;
-        spans[i] = found.unwrap_or(Span::Absent);
+        // Of two features of one name the last counts.
+        failed.retain(|(column, _)| *column != i);
+        match value(column, &feature, sample, side) {
+            Ok(found) => spans[i] = found.unwrap_or(Span::Absent),
+            Err(e) => failed.push((i, e)),
+        }
         Ok(())
     })?;
+    if let Some((i, e)) = failed.into_iter().next() {
+        return Err(e).context("column", || &columns[i].name);
+    }
     for (span, column) in spans.iter().zip(columns) {
         if matches!(span, Span::Absent) && !optional.contains(&column.name) {
             let message = "the record has no value of this feature: give the field a `default`, if it takes one, or leave such \
@@ -49,11 +58,16 @@ fn value(column: &Column, feature: &Feature<'_>, sample: &[u8], side: &mut Vec<u
         Values::Int | Values::Ints => Kind::Int64,
         Values::Float | Values::Floats => Kind::Float,
     };
+    let start = side.len();
     if kind != expected {
+        // An empty list may be of any type.
+        if feature.list.is_empty() {
+            let is_list = matches!(values, Values::Texts | Values::Ints | Values::Floats);
+            return Ok(is_list.then_some(Span::Side(start..start)));
+        }
         let message = format!("a record has a {} here, and others a {}", kind.name(), expected.name());
         return Err(Error::format(message));
     }
-    let start = side.len();
     match values {
         Values::Text => {
             let mut texts = texts(sample, feature.list.clone());
@@ -109,5 +123,5 @@ fn packed(sample: &[u8], list: Range<usize>) -> Result<Option<Range<usize>>> {
 
 fn several() -> Error {
     Error::format("a record has several values of a feature that has one in those that were counted")
-        .hinting("remove the .idx files, so that all records are counted")
+        .hinting("TFRecord files without .idx next to them are counted whole")
 }

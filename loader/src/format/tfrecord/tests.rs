@@ -1,12 +1,12 @@
 //! Records that are made here byte by byte; `tests/data/tfrecord` has TensorFlow's.
 
 use super::record::{front_features, masked_crc};
-use super::{FeatureCounts, count_features};
+use super::{FeatureCounts, compression_of, count_features};
 use crate::error::{ErrorKind, Result};
 use crate::format::columns::Scratch;
 use crate::format::index::{FileInfo, Index, Shard};
 use crate::format::layout::Layout;
-use crate::format::{ColumnUse, Digests, ReadAt};
+use crate::format::{ColumnUse, Compression, Digests, ReadAt};
 use std::sync::Arc;
 
 fn record(data: &[u8]) -> Vec<u8> {
@@ -124,7 +124,7 @@ fn features_are_the_columns_of_records() {
     let counts = count_features(&file[..]).unwrap();
     assert_eq!((counts.samples, &front_features(&file[..file.len() - 1]).unwrap().samples), (3, &2));
     let shard = shard(&file, &counts);
-    let layout = shard.layout.projected(Some(&["int", "float", "text", "box"].map(required))).unwrap();
+    let layout = shard.layout.projected(Some(&["box", "float", "int", "text"].map(required))).unwrap();
     let found: Vec<_> = (0..3).map(|number| values(&layout, &shard, &file, number).unwrap().join(", ")).collect();
     let floats = |a: f32, b: f32| format!("{:?}", [a.to_le_bytes(), b.to_le_bytes()].concat());
     let row = |boxes: String, float: &str, int: i32, text: &str| {
@@ -176,7 +176,87 @@ fn records_that_are_no_examples_are_bytes() {
     let mixed: Vec<u8> =
         [example(&[("a", List::Ints(&[1]))]), b"\xff".to_vec()].iter().flat_map(|data| record(data)).collect();
     let e = count_features(&mixed[..]).unwrap_err();
-    assert!(e.to_string().contains("no tf.train.Example"), "{e}");
+    assert!(e.to_string().contains("no tf.train.Example, and others are"), "{e}");
+    // An empty record is an Example without features, and anything else.
+    for first in [&b""[..], &field(2, b"")] {
+        let file: Vec<u8> = [first, b"\xff\xff", b""].iter().flat_map(|data| record(data)).collect();
+        let counts = count_features(&file[..]).unwrap();
+        let mut merged = count_features(&record(b"")[..]).unwrap();
+        merged.merge(&counts).unwrap();
+        assert_eq!(Layout::tfrecord(&counts), Layout::tfrecord(&merged));
+        assert_eq!(Layout::tfrecord(&counts).columns[0].name, super::RECORD);
+    }
+}
+
+#[test]
+fn every_record_has_its_bytes_as_a_column() {
+    let file = three();
+    let shard = shard(&file, &count_features(&file[..]).unwrap());
+    let layout = shard.layout.projected(Some(&["int", super::RECORD].map(required))).unwrap();
+    let found = values(&layout, &shard, &file, 1).unwrap();
+    let (start, len) = shard.offsets(&file[..]).unwrap().range(1).unwrap();
+    let data = &file[start as usize + 12..(start + u64::from(len)) as usize - 4];
+    assert_eq!(found, ["int Int(6)".to_owned(), format!("record {data:?}")]);
+    // A feature of that name comes first.
+    let named = record(&example(&[("record", List::Ints(&[3]))]));
+    let shard = self::shard(&named, &count_features(&named[..]).unwrap());
+    let layout = shard.layout.projected(Some(&[super::RECORD].map(required))).unwrap();
+    assert_eq!(values(&layout, &shard, &named, 0).unwrap(), ["record Int(3)"]);
+}
+
+#[test]
+fn counts_of_a_layout_merge_as_the_original_ones() {
+    let file = three();
+    let mut all = vec![FeatureCounts::default()];
+    // Of one, two and three records, of others, and of records that are no Examples.
+    let ends: Vec<usize> = {
+        let shard = shard(&file, &count_features(&file[..]).unwrap());
+        let table = shard.offsets(&file[..]).unwrap();
+        (0..3).map(|n| table.range(n).unwrap()).map(|(start, len)| start as usize + len as usize).collect()
+    };
+    all.extend(ends.iter().map(|end| count_features(&file[..*end]).unwrap()));
+    let other =
+        example(&[("text", List::Bytes(&[b"\xff"])), ("ids", List::Ints(&[1])), ("new", List::Floats(&[1.0, 2.0]))]);
+    all.push(count_features(&record(&other)[..]).unwrap());
+    let others = example(&[("text", List::Bytes(&[b"a", b"b"])), ("box", List::Floats(&[1.0, 2.0]))]);
+    all.push(count_features(&record(&others)[..]).unwrap());
+    let again = |counts: &FeatureCounts| FeatureCounts::of_layout(&Layout::tfrecord(counts), counts.samples).unwrap();
+    // An empty list of another type.
+    let empty = example(&[("text", List::Ints(&[])), ("float", List::Bytes(&[])), ("int", List::Ints(&[4]))]);
+    all.push(count_features(&[record(&empty), file].concat()[..]).unwrap());
+    assert!(!all[6].is_partial() && count_features(&record(&empty)[..]).unwrap().is_partial());
+    for a in &all {
+        assert_eq!(Layout::tfrecord(&again(a)), Layout::tfrecord(a));
+        for b in &all {
+            let (mut original, mut kept) = (a.clone(), again(a));
+            original.merge(b).unwrap();
+            kept.merge(&again(b)).unwrap();
+            if a.samples + b.samples > 0 && !a.is_partial() && !b.is_partial() {
+                assert_eq!(Layout::tfrecord(&kept), Layout::tfrecord(&original), "{a:?} {b:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_compression_of_a_file_is_known_by_its_first_bytes() {
+    let file = three();
+    assert_eq!(compression_of(&file), None);
+    assert_eq!(compression_of(b""), None);
+    assert_eq!(compression_of(&Compression::GZIP.compress(&file).unwrap()), Some(Compression::GZIP));
+    for level in [0, 1, 6, 9] {
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(level));
+        std::io::Write::write_all(&mut zlib, &file).unwrap();
+        let packed = zlib.finish().unwrap();
+        assert_eq!(compression_of(&packed), Some(Compression::ZLIB), "{level}");
+        assert_eq!(Compression::ZLIB.decompress_all(&packed, 1 << 20).unwrap(), file);
+        let e = Compression::ZLIB.decompress_all(&packed[..packed.len() - 1], 1 << 20).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Format);
+    }
+    // A first record whose length looks like the head of a compressed file.
+    let long = record(&vec![7; 0x8b1f]);
+    assert_eq!(long[..2], [0x1f, 0x8b]);
+    assert_eq!(compression_of(&long[..12]), None);
 }
 
 #[test]
@@ -199,8 +279,9 @@ fn features_that_do_not_fit_together_are_errors() {
         let e = values(&layout, &shard, &file, number).unwrap_err();
         assert!(e.to_string().contains(says) && e.to_string().contains("column a"), "{e}");
     }
-    let sequence = record(&field(2, b""));
-    assert_eq!(count_features(&sequence[..]).unwrap_err().kind(), ErrorKind::Unsupported);
+    // A SequenceExample after Examples.
+    let mixed = [of(&[List::Ints(&[1])]), record(&field(2, b""))].concat();
+    assert_eq!(count_features(&mixed[..]).unwrap_err().kind(), ErrorKind::Unsupported);
 }
 
 #[test]

@@ -2,10 +2,9 @@
 
 use super::extension::ends_with;
 use crate::error::{Error, Result};
-use crate::format::Compression;
 
-/// Extensions of record files.
-const EXTENSIONS: [&str; 4] = [".tfrecord", ".tfrecords", ".tfrec", ".tfr"];
+/// Extensions of TensorFlow's record files.
+const TFRECORD: [&str; 4] = [".tfrecord", ".tfrecords", ".tfrec", ".tfr"];
 
 /// Extension of files that are compressed as a whole.
 const PACKED: &str = ".gz";
@@ -13,48 +12,43 @@ const PACKED: &str = ".gz";
 /// Least digits of the numbers in `train-00000-of-01024`, so that folders with such a name are seldom taken for files.
 const DIGITS_MIN: usize = 5;
 
-/// Returns true if `name` is that of a record file: `x.tfrecord`, `x.tfrecord.gz`, `x.tfrecord-00000-of-00128` as TensorFlow Datasets
-/// writes them, or `x-00000-of-01024`. Numbers may be wildcards.
+/// Returns true if `name` is that of a file of TensorFlow's records: `x.tfrecord`, `x.tfrecord.gz`, `x.tfrecord-00000-of-00128` as
+/// TensorFlow Datasets writes them, or `x-00000-of-01024`. Numbers may be wildcards.
 pub(super) fn is_tfrecord(name: &str) -> bool {
-    let name = name.rsplit('/').next().unwrap_or(name);
-    let name = if ends_with(name, PACKED) { &name[..name.len() - PACKED.len()] } else { name };
-    EXTENSIONS.iter().any(|extension| ends_with(name, extension)) || is_part(name)
+    let name = raw_name(name.rsplit('/').next().unwrap_or(name));
+    has_extension(name, &TFRECORD)
+        || stem_of_part(name).is_some_and(|stem| !stem.contains('.') || has_extension(stem, &TFRECORD))
 }
 
-/// Returns true for the name of a part of several.
-fn is_part(name: &str) -> bool {
+/// Returns the name before the numbers in that of a part of several.
+fn stem_of_part(name: &str) -> Option<&str> {
     let Some((stem, of)) = name.rsplit_once("-of-") else {
         // As in `x.tfrecord-*`.
-        return name.strip_suffix('*').and_then(|stem| stem.strip_suffix('-')).is_some_and(has_extension);
+        return name.strip_suffix("-*").filter(|stem| stem.contains('.'));
     };
-    let Some((stem, number)) = stem.rsplit_once('-') else { return false };
+    let (stem, number) = stem.rsplit_once('-')?;
     let is_number = |text: &str| {
         let is_plain = text.len() >= DIGITS_MIN && text.bytes().all(|byte| byte.is_ascii_digit());
         is_plain
             || (text.contains(['*', '?']) && text.bytes().all(|byte| byte.is_ascii_digit() || b"*?".contains(&byte)))
     };
-    is_number(number) && is_number(of) && (has_extension(stem) || !stem.contains('.'))
+    (is_number(number) && is_number(of)).then_some(stem)
 }
 
-fn has_extension(stem: &str) -> bool {
-    EXTENSIONS.iter().any(|extension| ends_with(stem, extension))
+fn has_extension(name: &str, extensions: &[&str]) -> bool {
+    extensions.iter().any(|extension| ends_with(name, extension))
 }
 
-/// Compression of the record file `name`.
-pub fn compression_of(name: &str) -> Result<Option<Compression>> {
-    if ends_with(name, PACKED) { Compression::parse("gz").map(Some) } else { Ok(None) }
-}
-
-/// Name of the unpacked file.
+/// Name without the extension of a compressed file.
 pub fn raw_name(name: &str) -> &str {
     if ends_with(name, PACKED) { &name[..name.len() - PACKED.len()] } else { name }
 }
 
-/// Names of an index of the record file `name`: those of DALI's `tfrecord2idx` and of the package `tfrecord`, with which both let
+/// Names of an index of the TFRecord file `name`: those of DALI's `tfrecord2idx` and of the package `tfrecord`, with which both let
 /// their users choose.
 pub fn index_names(name: &str) -> Vec<String> {
     let stem =
-        EXTENSIONS.iter().find(|extension| ends_with(name, extension)).map(|found| &name[..name.len() - found.len()]);
+        TFRECORD.iter().find(|extension| ends_with(name, extension)).map(|found| &name[..name.len() - found.len()]);
     let names = [Some(name), stem].into_iter().flatten();
     names.flat_map(|name| [format!("{name}.idx"), format!("{name}.index")]).collect()
 }

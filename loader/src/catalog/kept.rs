@@ -1,4 +1,4 @@
-//! Entries of tars that have been read by a run that was stopped, such as by `kill -9`: a line of a file for each.
+//! Entries of files that have been read by a run that was stopped, such as by `kill -9`: a line of a file for each.
 
 use crate::format::{HashAlgo, Index, Shard};
 use crate::store::is_url;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Most bytes of the file.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Entries that are kept until the index of all tars is complete.
+/// Entries that are kept until the index of all files is complete.
 pub(super) struct Kept {
     known: HashMap<String, Shard>,
     path: Option<PathBuf>,
@@ -27,7 +27,7 @@ enum KeptFile {
 }
 
 impl Kept {
-    /// Opens the entries of the tars `names` below `root`, in a file of `folder`. Where it cannot be written, a run that is
+    /// Opens the entries of the files `names` below `root`, in a file of `folder`. Where it cannot be written, a run that is
     /// stopped starts again.
     pub(super) fn open(folder: Option<&Path>, root: &str, names: &[String]) -> Self {
         let path = folder.map(|folder| folder.join(basename(root, names)));
@@ -35,12 +35,12 @@ impl Kept {
         Self { known, path, file: Mutex::new(KeptFile::Closed) }
     }
 
-    /// Returns the entry of the tar `name` of an earlier run.
+    /// Returns the entry of the file `name` of an earlier run.
     pub(super) fn get(&self, name: &str) -> Option<&Shard> {
         self.known.get(name)
     }
 
-    /// Keeps the entry of the tar `name`.
+    /// Keeps the entry of the file `name`.
     pub(super) fn add(&self, name: &str, entry: &Shard) {
         let index = Index { shards: vec![entry.clone()] }.to_json();
         // A line that was cut off comes before the first one. One call writes a whole line, so that processes can share the
@@ -65,12 +65,12 @@ impl Kept {
     /// Removes the file, since the index is complete.
     pub(super) fn end(&self) {
         *self.file.lock() = KeptFile::Closed;
-        // If it stays, its entries are compared with the tars before they are used.
+        // If it stays, its entries are compared with the files before they are used.
         let _ = self.path.as_ref().map(std::fs::remove_file);
     }
 }
 
-/// Name of the file. The same names in another folder are other tars.
+/// Name of the file. The same names in another folder are other files.
 fn basename(root: &str, names: &[String]) -> String {
     let root =
         if is_url(root) { PathBuf::from(root) } else { std::path::absolute(root).unwrap_or_else(|_| root.into()) };
@@ -90,7 +90,7 @@ fn read(path: &Path) -> std::io::Result<HashMap<String, Shard>> {
     Ok(bytes.split(|byte| *byte == b'\n').filter_map(entry).collect())
 }
 
-/// Tar and entry of a line; `None` for a line that is cut off.
+/// File and entry of a line; `None` for a line that is cut off.
 fn entry(line: &[u8]) -> Option<(String, Shard)> {
     let (name, index): (String, String) = serde_json::from_slice(line).ok()?;
     let mut shards = Index::parse(index.as_bytes(), "an index").ok()?.shards;

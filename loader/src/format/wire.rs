@@ -87,6 +87,6 @@ impl<'a> Fields<'a> {
     }
 }
 
-pub(super) fn damaged() -> Error {
-    Error::format("the record is no tf.train.Example")
+fn damaged() -> Error {
+    Error::format("the bytes are no protocol buffer, or a damaged one")
 }
