@@ -3,10 +3,12 @@
 //! Opening a catalogue fetches every stream's `index.json` (or reads the cached one and compares it), opens its cache
 //! directory and numbers all shards in the order of the streams. No shard is read.
 
+mod array_records;
 mod cache_folder;
 mod column_uses;
 mod file_listing;
 mod files;
+mod found_files;
 mod fronts;
 mod index_origin;
 mod kept;

@@ -5,6 +5,7 @@ data sets that `folder` makes.
 """
 
 import functools
+import gzip
 import io
 import logging
 import pathlib
@@ -109,6 +110,8 @@ def folder(tmp_path, monkeypatch):
             shutil.copy(ROOT / "tests/data/parquet" / file, place)
     for path in (ROOT / "tests" / "data" / "tfrecord").glob("set.*"):
         shutil.copy(path, path.name.replace("set", "bucket/train"))
+    for path in (ROOT / "tests" / "data" / "array_record").glob("set.*"):
+        pathlib.Path(path.stem.replace("set", "bucket/train")).write_bytes(gzip.decompress(path.read_bytes()))
     return tmp_path
 
 

@@ -1,5 +1,6 @@
 //! Origin of a stream's index: the document of a data set, ours or LitData's. [`tars`](super::tars), [`files`](super::files),
-//! [`tfrecords`](super::tfrecords), [`token_files`](super::token_files) and [`tables`](super::tables) have others.
+//! [`tfrecords`](super::tfrecords), [`array_records`](super::array_records), [`token_files`](super::token_files) and
+//! [`tables`](super::tables) have others.
 
 use super::fronts::{LocalFiles, StoredFiles};
 use crate::cache::CachedIndex;

@@ -1,7 +1,9 @@
 //! Opening of streams whose index is made of a listing: files by their names, and folders without an `index.json`.
 
+use super::array_records::ArrayRecords;
 use super::cache_folder::default_local;
 use super::files::{ManifestFile, SampleFiles, first_names, has_list, list_changed_ns};
+use super::found_files;
 use super::index_origin::IndexOrigin;
 use super::listed_files::ListedFiles;
 use super::open::{Opener, Place, absolute, cache_folder, name_of};
@@ -79,7 +81,9 @@ impl Opener<'_> {
                 let stream = StreamConfig { remote: Some(name.to_owned()), split: None, ..stream };
                 self.open_names(&stream, kind, Names::Patterns(vec!["**/*.tar".to_owned()]))
             }
-            FileKind::Megatron | FileKind::Parquet | FileKind::Arrow | FileKind::TfRecord => return Ok(None),
+            FileKind::Megatron | FileKind::Parquet | FileKind::Arrow | FileKind::TfRecord | FileKind::ArrayRecord => {
+                return Ok(None);
+            }
         }
         .map(Some)
     }
@@ -139,13 +143,7 @@ impl Opener<'_> {
         let listed = (list, known.is_some());
         let fields = self.config.fields.as_deref();
         let tables = TableFiles::find(kind, names, local_folder(name).as_deref(), listed, fields)?;
-        let variant = tables.variant();
-        // Shards of other columns have another folder.
-        let cache = match &stream.local {
-            Some(local) => local.join(HashAlgo::Xxh3_64.hex(variant.as_bytes())),
-            None => default_local(&format!("{name}\n{variant}"))?,
-        };
-        self.open_origin(stream, name, cache, &tables)
+        self.open_origin(stream, name, variant_cache(stream, name, &tables.variant())?, &tables)
     }
 
     /// Opens the pictures of the folder `name` if a list of them has been kept.
@@ -181,6 +179,11 @@ impl Opener<'_> {
                 let root = name.to_owned();
                 let files = TfRecords { root, folder: local_folder(name), names: names.found(keys)? };
                 self.open_origin(stream, name, list_cache(stream, name, &described)?, &files)
+            }
+            FileKind::ArrayRecord => {
+                let files = found_files::find(names, local_folder(name).as_deref(), (all, false))?;
+                let cache = variant_cache(stream, name, &found_files::described(&files))?;
+                self.open_origin(stream, name, cache, &ArrayRecords { files })
             }
             FileKind::Megatron => {
                 let names = names.found(keys)?;
@@ -241,6 +244,14 @@ impl Opener<'_> {
 /// Returns the folder for the index of a list. Each list has its own: the numbers of its shards follow from its index.
 fn list_cache(stream: &StreamConfig, name: &str, described: &str) -> Result<PathBuf> {
     stream.local.clone().map_or_else(|| default_local(&format!("{name}\n{described}")), Ok)
+}
+
+/// Returns the folder for shards that differ with `variant`: other columns of a file, or other files of its name.
+fn variant_cache(stream: &StreamConfig, name: &str, variant: &str) -> Result<PathBuf> {
+    match &stream.local {
+        Some(local) => Ok(local.join(HashAlgo::Xxh3_64.hex(variant.as_bytes()))),
+        None => default_local(&format!("{name}\n{variant}")),
+    }
 }
 
 /// Returns the folder for the list of samples, and for their shards.

@@ -1,5 +1,5 @@
 //! The file formats: index, shards, encodings, compression, hashes. Those of MosaicML `streaming` are the same byte for byte;
-//! [`tar`] has WebDataset's, [`litdata`] LitData's, [`tfrecord`] TensorFlow's, [`tokens`] Megatron's.
+//! [`tar`] has WebDataset's, [`litdata`] LitData's, [`tfrecord`] TensorFlow's, [`array_record`] Grain's, [`tokens`] Megatron's.
 //!
 //! ```text
 //!   index.json --Index::parse--> Index { shards: [Shard { layout: Arc<Layout>, files, samples, .. }] }
@@ -50,6 +50,7 @@
 //! pass files to a sink. Input is not trusted: lengths are checked before memory is allocated for them, nesting is
 //! bounded, names cannot leave their directory, and errors contain file and field.
 
+pub mod array_record;
 pub mod arrow;
 mod columns;
 pub mod compress;

@@ -81,6 +81,11 @@ impl<'a> Fields<'a> {
         Ok(place)
     }
 
+    /// Place of what has not been read.
+    pub(super) fn rest(&self) -> Range<usize> {
+        self.at..self.end
+    }
+
     /// True at the end of the message.
     pub(super) fn is_at_end(&self) -> bool {
         self.at >= self.end

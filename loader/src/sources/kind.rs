@@ -3,7 +3,7 @@
 use super::extension::ends_with;
 use super::files::{PICTURES, is_picture};
 use super::packing::Packing;
-use super::records::is_tfrecord;
+use super::records::{is_array_record, is_tfrecord};
 use crate::error::{Error, Result};
 
 /// Extension of Megatron's files of token ids.
@@ -32,6 +32,8 @@ pub enum FileKind {
     Arrow,
     /// TensorFlow's record files, plain or compressed: a shard each.
     TfRecord,
+    /// ArrayRecord files, as Grain and TensorFlow Datasets use them.
+    ArrayRecord,
     /// Files that are a sample each.
     Sample,
     /// Megatron's files of token ids, each with an `.idx` of the same name.
@@ -60,6 +62,9 @@ impl FileKind {
         if is_tfrecord(name) {
             return Ok(Some(Self::TfRecord));
         }
+        if is_array_record(name) {
+            return Ok(Some(Self::ArrayRecord));
+        }
         Ok(is_picture(name).then_some(Self::Sample))
     }
 
@@ -87,7 +92,7 @@ impl FileKind {
 
     /// Returns true if `list` may be meant as a list of files, whatever its form.
     pub(super) fn is_hinted(list: &str) -> bool {
-        let hints = ["tar", "tgz", ".tfr", "-of-", BIN];
+        let hints = ["tar", "tgz", ".tfr", "-of-", ".array", BIN];
         hints.iter().chain(&PARQUET).chain(&ARROW).chain(&PICTURES).any(|hint| list.contains(hint))
     }
 
@@ -98,6 +103,7 @@ impl FileKind {
             Self::Parquet => "Parquet file",
             Self::Arrow => "Arrow file",
             Self::TfRecord => "TFRecord file",
+            Self::ArrayRecord => "ArrayRecord file",
             Self::Sample => "file",
             Self::Megatron => "bin",
         }
@@ -110,6 +116,7 @@ impl FileKind {
             Self::Parquet => ".parquet",
             Self::Arrow => ".arrow",
             Self::TfRecord => ".tfrecord, -00000-of-00128 or the like",
+            Self::ArrayRecord => ".array_record, .array_record-00000-of-00128",
             Self::Sample => ".jpg, .png or the like",
             Self::Megatron => BIN,
         }

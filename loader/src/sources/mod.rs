@@ -14,7 +14,7 @@
 //!   matches names of a listing, `packing` has the extensions of tars.
 //! * [`files`]: files that are samples: those of a folder, their order and their shards.
 //! * [`folder`]: the files of a data set in a folder that has no index.
-//! * [`records`]: names of TFRecord files, and the indexes next to them.
+//! * [`records`]: names of TFRecord and ArrayRecord files, and the indexes next to them.
 //! * [`counts`]: numbers of samples of tars, from the files that other programs leave next to them.
 //!
 //! All of it is pure: texts and bytes in, values out. The catalog asks the stores.

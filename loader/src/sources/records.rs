@@ -1,10 +1,13 @@
-//! Names of TensorFlow's record files, and of the indexes next to them.
+//! Names of TensorFlow's record files, with those of the indexes next to them, and of ArrayRecord files.
 
 use super::extension::ends_with;
 use crate::error::{Error, Result};
 
 /// Extensions of TensorFlow's record files.
 const TFRECORD: [&str; 4] = [".tfrecord", ".tfrecords", ".tfrec", ".tfr"];
+
+/// Extensions of ArrayRecord files.
+const ARRAY_RECORD: [&str; 2] = [".array_record", ".arrayrecord"];
 
 /// Extension of files that are compressed as a whole.
 const PACKED: &str = ".gz";
@@ -18,6 +21,13 @@ pub(super) fn is_tfrecord(name: &str) -> bool {
     let name = raw_name(name.rsplit('/').next().unwrap_or(name));
     has_extension(name, &TFRECORD)
         || stem_of_part(name).is_some_and(|stem| !stem.contains('.') || has_extension(stem, &TFRECORD))
+}
+
+/// Returns true if `name` is that of an ArrayRecord file: `x.array_record`, or `x.array_record-00000-of-00128` as TensorFlow Datasets
+/// writes them. Numbers may be wildcards.
+pub(super) fn is_array_record(name: &str) -> bool {
+    let name = name.rsplit('/').next().unwrap_or(name);
+    has_extension(name, &ARRAY_RECORD) || stem_of_part(name).is_some_and(|stem| has_extension(stem, &ARRAY_RECORD))
 }
 
 /// Returns the name before the numbers in that of a part of several.
@@ -112,6 +122,19 @@ mod tests {
             "ü-00000-of-00001/x",
         ] {
             assert!(!is_tfrecord(name), "{name}");
+        }
+        for name in [
+            "x.array_record",
+            "x.ArrayRecord",
+            "x.array_record-00000-of-00001",
+            "x.array_record-*",
+            "a/x.array_record-?????-of-*",
+        ] {
+            assert!(is_array_record(name) && !is_tfrecord(name), "{name}");
+        }
+        for name in ["", "array_record", "x.array_record/y", "train-00000-of-00010", "x.tfrecord-00000-of-00001", "x-*"]
+        {
+            assert!(!is_array_record(name), "{name}");
         }
         assert_eq!(raw_name("a/x.tfrecord.gz"), "a/x.tfrecord");
         assert_eq!(index_names("x.tfrecord"), ["x.tfrecord.idx", "x.tfrecord.index", "x.idx", "x.index"]);

@@ -189,6 +189,13 @@ fn damaged_records_of_tensorflow_are_errors() {
 }
 
 #[test]
+fn damaged_array_records_are_errors() {
+    let gzip = Compression::parse("gz").unwrap();
+    let unpacked = records("array_record", "set.").into_iter().map(|file| gzip.decompress_all(&file, 1 << 24).unwrap());
+    run("array_record", targets::array_record, unpacked.collect());
+}
+
+#[test]
 fn damaged_files_with_numbers_of_samples_are_errors() {
     run("counts", targets::counts, Vec::new());
 }

@@ -4,11 +4,12 @@
 //! If two inputs are needed (an index and a file), the first two bytes of the input are the length of the first.
 
 use forebay_loader::error::Result;
+use forebay_loader::format::array_record::{BLOCK_BYTES, chunk_places, each_record, footer_start, hash};
 use forebay_loader::format::arrow::columns;
 use forebay_loader::format::ipc::{self, Batches};
 use forebay_loader::format::litdata::{DataSet, Fronts};
 use forebay_loader::format::parquet::{Footer, Group};
-use forebay_loader::format::recipe::{BatchFile, Recipe, RowBatches, RowFile, RowGroups};
+use forebay_loader::format::recipe::{BatchFile, Recipe, RecordChunks, RowBatches, RowFile, RowGroups};
 use forebay_loader::format::tar::{count_fields, first_fields, front_fields};
 use forebay_loader::format::tfrecord::{self, FeatureCounts, compression_of, count_features, front_features};
 use forebay_loader::format::tokens::{Header, Samples, TokenPart, Window};
@@ -293,6 +294,41 @@ fn samples_of_records(bytes: &[u8]) {
             }
         }
     }
+}
+
+/// An ArrayRecord file; and data of a chunk with the right hashes, after its type and numbers of records and of bytes.
+pub(crate) fn array_record(bytes: &[u8]) {
+    let places = bytes.len().checked_sub(BLOCK_BYTES as usize).map(|end| {
+        let start = footer_start(&bytes[end..], bytes.len() as u64)?;
+        chunk_places(&bytes[usize::try_from(start).expect("in the file")..end], start)
+    });
+    for place in places.into_iter().flatten().flatten() {
+        let recipe = Recipe::Records(RecordChunks {
+            key: "x".into(),
+            file_bytes: bytes.len() as u64,
+            start: place.start,
+            end: place.end,
+            records: place.records,
+            record_bytes: place.record_bytes,
+        });
+        let part = bytes[place.start as usize..place.end as usize].to_vec();
+        let layout = Layout::tfrecord(&FeatureCounts::default());
+        if let Ok(made) = recipe.assemble(&layout, place.records, vec![part]) {
+            assert!(count_features(&made[..]).is_err() || made.len() as u64 >= place.record_bytes);
+        }
+    }
+    let [kind, records, low, high, data @ ..] = bytes else { return };
+    let mut head = (data.len() as u64).to_le_bytes().to_vec();
+    head.extend(hash(data).to_le_bytes());
+    head.extend((u64::from(*records) << 8 | u64::from(*kind)).to_le_bytes());
+    head.extend(u64::from(u16::from_le_bytes([*low, *high])).to_le_bytes());
+    let chunk = [&hash(&head).to_le_bytes()[..], &head, data].concat();
+    let mut found = 0;
+    let read = each_record(&chunk, 64, |_| {
+        found += 1;
+        Ok(true)
+    });
+    assert!(read.is_err() || found == 0 || found == u32::from(*records));
 }
 
 /// A file of another program with numbers of samples: the first byte selects the file.

@@ -1,8 +1,8 @@
 //! Places of the rows of Parquet files, by their footers.
 
-use super::files::{FoundFile, sized};
 use super::kept::{KeptFile, Maker};
 use super::table::Table;
+use crate::catalog::found_files::{FoundFile, sized};
 use crate::catalog::requests::{FileRange, fetch_ranges};
 use crate::error::{Context, Error, Result};
 use crate::format::parquet::{Footer, TAIL_BYTES, footer_bytes};

@@ -1,7 +1,7 @@
 //! Index of files with tables as it is kept: of each file the groups of rows and the places of their columns.
 
-use super::files::FoundFile;
 use super::table::{Projection, Table, TableKind, Wanted};
+use crate::catalog::found_files::FoundFile;
 use crate::error::{Context, Error, Result};
 use crate::format::parquet::Group;
 use base64::Engine as _;

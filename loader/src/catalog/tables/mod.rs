@@ -5,11 +5,9 @@
 //!                                               | index.json in the stream's folder
 //! ```
 //!
-//! * `files`: the files, as far as a listing describes them;
 //! * `kept`: the index; `footers` makes it of Parquet files, `scans` of Arrow files; `table` has the columns of a file;
 //! * `shards`: the division of files into shards, which is the same for all columns.
 
-mod files;
 mod footers;
 mod kept;
 mod scans;
@@ -17,6 +15,7 @@ mod shards;
 mod table;
 
 use super::column_uses::columns_of;
+use super::found_files::{self, FoundFile};
 use super::index_origin::IndexOrigin;
 use crate::cache::CachedIndex;
 use crate::decode::FieldSpec;
@@ -24,7 +23,6 @@ use crate::error::Result;
 use crate::format::{ColumnUse, Index};
 use crate::sources::Names;
 use crate::store::{Entry, Remote};
-use files::FoundFile;
 use kept::{Kept, Maker};
 use std::borrow::Cow;
 use std::path::Path;
@@ -40,11 +38,11 @@ pub(super) struct TableFiles {
 }
 
 impl TableFiles {
-    /// Finds the files of `names`, as [`files::find`] does, for a loader of `fields`.
+    /// Finds the files of `names`, as [`found_files::find`] does, for a loader of `fields`.
     ///
     /// # Errors
     ///
-    /// As [`files::find`].
+    /// As [`found_files::find`].
     pub(super) fn find(
         kind: TableKind,
         names: Names,
@@ -52,7 +50,7 @@ impl TableFiles {
         list: (impl Fn() -> Result<Vec<Entry>>, bool),
         fields: Option<&[(String, FieldSpec)]>,
     ) -> Result<Self> {
-        Ok(Self { kind, files: files::find(names, folder, list)?, wanted: wanted(fields) })
+        Ok(Self { kind, files: found_files::find(names, folder, list)?, wanted: wanted(fields) })
     }
 
     /// Text that differs for other columns and for other files, as far as their listing shows that: their shards must be in
@@ -61,8 +59,7 @@ impl TableFiles {
         let Wanted { columns, optional } = &self.wanted;
         let mut columns = columns.as_ref().map_or_else(|| "all".to_owned(), |columns| columns.join("\n"));
         optional.iter().for_each(|name| columns.push_str(&format!("\noptional {name}")));
-        let files = self.files.iter().map(|file| format!("\n{} {:?} {}", file.name, file.bytes, file.version));
-        format!("{columns}\n\n{}", files.collect::<String>())
+        format!("{columns}\n\n{}", found_files::described(&self.files))
     }
 }
 

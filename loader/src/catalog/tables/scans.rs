@@ -1,8 +1,8 @@
 //! Places of the rows of Arrow files, by a pass over the descriptions of their batches.
 
-use super::files::FoundFile;
 use super::kept::{KeptFile, Maker};
 use super::table::Table;
+use crate::catalog::found_files::FoundFile;
 use crate::catalog::parallel::in_parallel;
 use crate::catalog::tars::RemoteFile;
 use crate::error::{Context, Result};

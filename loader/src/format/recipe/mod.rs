@@ -6,18 +6,20 @@
 //!
 //! The files of some data sets cannot be read as they are, because a sample is not in one place (a row group of Parquet),
 //! is alone in its object (a folder of pictures), or is in a file that is too large for a shard. A source cuts them into
-//! shards, each with a recipe. The file that a recipe makes is MDS, so every reader takes it as any other shard: this
-//! folder has all that is particular to a source, next to the source's own index.
+//! shards, each with a recipe. The file that a recipe makes is MDS, or another format that is read as it is, so every reader takes
+//! it as any other shard: this folder has all that is particular to a source, next to the source's own index.
 //!
 //! * `files`: a group of files that are samples; `texts` has their paths;
 //! * `tokens`: a range of a file of token ids, which stays as it is;
 //! * `rows`: rows of a Parquet file, which [`parquet`](super::parquet) describes;
 //! * `batches`: rows of an Arrow file, which [`ipc`](super::ipc) describes; `table` has what the two have in common;
-//! * `mds`: the file that is made.
+//! * `records`: chunks of an ArrayRecord file, which become TensorFlow's records;
+//! * `mds`: the file that the others make.
 
 mod batches;
 mod files;
 mod mds;
+mod records;
 mod rows;
 mod table;
 mod texts;
@@ -26,6 +28,7 @@ mod tokens;
 pub use batches::{BatchFile, RowBatches};
 pub use files::{FileColumns, FileGroup, Piece, Values, class_of};
 pub use mds::MdsBuilder;
+pub use records::RecordChunks;
 pub use rows::{RowFile, RowGroups};
 pub use texts::Texts;
 pub use tokens::TokenRange;
@@ -59,6 +62,8 @@ pub enum Recipe {
     Rows(RowGroups),
     /// Rows of an Arrow file.
     Batches(RowBatches),
+    /// Records of an ArrayRecord file.
+    Records(RecordChunks),
 }
 
 impl Recipe {
@@ -69,6 +74,7 @@ impl Recipe {
             Self::Tokens(range) => range.ranges(),
             Self::Rows(rows) => rows.ranges(),
             Self::Batches(rows) => rows.ranges(),
+            Self::Records(chunks) => chunks.ranges(),
         }
     }
 
@@ -76,7 +82,7 @@ impl Recipe {
     pub fn classes(&self) -> Option<&Texts> {
         match self {
             Self::Files(group) => group.columns.classes(),
-            Self::Tokens(_) | Self::Rows(_) | Self::Batches(_) => None,
+            Self::Tokens(_) | Self::Rows(_) | Self::Batches(_) | Self::Records(_) => None,
         }
     }
 
@@ -87,6 +93,7 @@ impl Recipe {
             Self::Tokens(range) => range.ranges().iter().map(|range| range.bytes).sum(),
             Self::Rows(rows) => rows.stored_bytes(),
             Self::Batches(rows) => rows.stored_bytes(),
+            Self::Records(chunks) => chunks.stored_bytes(),
         }
     }
 
@@ -107,6 +114,7 @@ impl Recipe {
             Self::Rows(rows) => rows.assemble(layout, parts)?.finish(samples),
             Self::Batches(rows) => rows.assemble(layout, parts)?.finish(samples),
             Self::Tokens(range) => range.assemble(&parts),
+            Self::Records(chunks) => chunks.assemble(&parts),
         }
     }
 
@@ -114,7 +122,7 @@ impl Recipe {
     /// reserved, and a file of any size is complete, since it has its name only when all its bytes are on the medium.
     pub fn has_exact_size(&self) -> bool {
         match self {
-            Self::Files(_) | Self::Tokens(_) => true,
+            Self::Files(_) | Self::Tokens(_) | Self::Records(_) => true,
             Self::Rows(_) | Self::Batches(_) => false,
         }
     }
@@ -122,7 +130,7 @@ impl Recipe {
     /// Returns the places of the samples in the data file, if it does not have them itself.
     pub(super) fn places_assembled(&self) -> Option<Result<OffsetTable>> {
         match self {
-            Self::Files(_) | Self::Rows(_) | Self::Batches(_) => None,
+            Self::Files(_) | Self::Rows(_) | Self::Batches(_) | Self::Records(_) => None,
             Self::Tokens(range) => range.part.places_assembled(),
         }
     }

@@ -353,7 +353,7 @@ impl Layout {
 /// # Errors
 ///
 /// [`ErrorKind::Format`] for an unknown encoding, and for other numbers of names and encodings.
-pub(in crate::format) fn layout_of(names: &[&str], encodings: &[&str], optional: Vec<String>) -> Result<Layout> {
+pub fn layout_of(names: &[&str], encodings: &[&str], optional: Vec<String>) -> Result<Layout> {
     if names.len() != encodings.len() {
         let message = format!("{} names, {} encodings", names.len(), encodings.len());
         return Err(Error::format(message).with("field", "column_names"));

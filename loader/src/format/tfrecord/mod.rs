@@ -20,9 +20,9 @@ mod split;
 #[cfg(test)]
 mod tests;
 
-pub use features::{FeatureCounts, RECORD};
-pub(super) use features::{layout_of, projected};
-pub(super) use record::{bytes_min, offsets};
+pub(super) use features::projected;
+pub use features::{FeatureCounts, RECORD, layout_of};
+pub(super) use record::{FRAME_BYTES, bytes_min, offsets};
 pub(super) use split::split;
 
 pub use record::{append, compression_of, count_features, front_features};

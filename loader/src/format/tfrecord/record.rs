@@ -13,7 +13,7 @@ pub(super) const HEAD_BYTES: usize = 12;
 /// Bytes after the data: their CRC.
 pub(super) const TAIL_BYTES: usize = 4;
 /// Bytes of a record around its data.
-const FRAME_BYTES: u64 = (HEAD_BYTES + TAIL_BYTES) as u64;
+pub(in crate::format) const FRAME_BYTES: u64 = (HEAD_BYTES + TAIL_BYTES) as u64;
 
 /// Bytes that are read at once, so that the heads of short records take few reads.
 const WINDOW_BYTES: u64 = 64 << 10;

@@ -1,6 +1,6 @@
 //! Files of a list, as far as their listing describes them.
 
-use crate::catalog::tars::lengths;
+use super::tars::lengths;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sources::Names;
 use crate::store::{Entry, Remote};
@@ -45,6 +45,11 @@ impl FoundFile {
         let version = entry.etag.clone().or_else(|| modified().map(|at| at.as_nanos().to_string()));
         Self { name: entry.key.clone(), bytes: Some(entry.size), version: version.unwrap_or_default() }
     }
+}
+
+/// Text that differs for other files, as far as their listing shows that: their shards must be in another folder.
+pub(super) fn described(files: &[FoundFile]) -> String {
+    files.iter().map(|file| format!("\n{} {:?} {}", file.name, file.bytes, file.version)).collect()
 }
 
 /// Returns the bytes of `files`, which are requested where they are not known.

@@ -1,0 +1,255 @@
+//! ArrayRecord files: groups of their chunks are the shards of a stream.
+//!
+//! ```text
+//!   footers of the files --places of the chunks--> RecordIndex, kept as the stream's index --> shards
+//!   some chunks, spread over all files --> the features of their records
+//! ```
+
+use super::found_files::{FoundFile, sized};
+use super::index_origin::IndexOrigin;
+use super::requests::{FileRange, fetch_ranges};
+use crate::cache::CachedIndex;
+use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::array_record::{BLOCK_BYTES, ChunkPlace, chunk_places, each_record, footer_start};
+use crate::format::recipe::RecordChunks;
+use crate::format::tfrecord::{FeatureCounts, layout_of};
+use crate::format::{Digests, FileInfo, HashAlgo, Index, Layout, Recipe, Shard, ShardFormat};
+use crate::store::Remote;
+use crate::sync::Arc;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of the records of a shard: as usual for MDS. A chunk is never divided.
+const SHARD_BYTES: u64 = 64 << 20;
+
+/// Most bytes of the records of a shard, whose offsets have 32 bits. The rest is for the frames of records.
+const SHARD_BYTES_MAX: u64 = u32::MAX as u64;
+
+/// Bytes at the end of a file that are fetched at first: the footers of most files are smaller.
+const TAIL_BYTES: u64 = 4 * BLOCK_BYTES;
+
+/// Most bytes of a footer: that of some 50 million chunks.
+const FOOTER_BYTES_MAX: u64 = 1 << 30;
+
+/// Chunks whose records show the features, and most bytes of them, if they are more than one.
+const CHUNKS_SEEN: usize = 64;
+const CHUNK_BYTES_SEEN: u64 = 16 << 20;
+
+/// ArrayRecord files of a folder.
+pub(super) struct ArrayRecords {
+    pub(super) files: Vec<FoundFile>,
+}
+
+/// Index as it is kept.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordIndex {
+    /// Columns of the records, in the order of their layout, with their encodings.
+    columns: Vec<(String, String)>,
+    optional: Vec<String>,
+    files: Vec<RecordFile>,
+}
+
+/// File with its shards.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordFile {
+    name: String,
+    bytes: u64,
+    shards: Vec<Group>,
+}
+
+/// Neighbouring chunks that are a shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    start: u64,
+    end: u64,
+    records: u64,
+    record_bytes: u64,
+}
+
+impl IndexOrigin for ArrayRecords {
+    fn cached(&self) -> CachedIndex {
+        // Names and known sizes are compared instead, and each file's size when it is fetched.
+        CachedIndex::OfRemote
+    }
+
+    fn reads_in_place(&self) -> bool {
+        false
+    }
+
+    fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
+        let files = self.footers(remote, progress)?;
+        let layout = Layout::tfrecord(&self.features(remote, &files, progress)?);
+        let ShardFormat::TfRecord { optional } = &layout.format else {
+            return Err(Error::internal("a layout of another format"));
+        };
+        let names = layout.columns.iter().map(|column| column.name.clone());
+        let columns = names.zip(layout.record_encodings()).collect();
+        let file = |((bytes, chunks), found): (&(u64, Vec<ChunkPlace>), &FoundFile)| {
+            let shards = groups(chunks).context("file", || &found.name)?;
+            Ok(RecordFile { name: found.name.clone(), bytes: *bytes, shards })
+        };
+        let files = files.iter().zip(&self.files).map(file).collect::<Result<_>>()?;
+        let index = RecordIndex { columns, optional: optional.clone(), files };
+        serde_json::to_vec(&index).map_err(|e| Error::internal("an index cannot be written").caused_by(e))
+    }
+
+    fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
+        let index: RecordIndex = serde_json::from_slice(bytes).map_err(|e| {
+            Error::format("the file is no index of ArrayRecord files").with("remote", name).caused_by(e)
+        })?;
+        let is_same = |(kept, found): (&RecordFile, &FoundFile)| {
+            kept.name == found.name && found.bytes.is_none_or(|bytes| bytes == kept.bytes)
+        };
+        if index.files.len() != self.files.len() || !index.files.iter().zip(&self.files).all(is_same) {
+            return Err(Error::format("the index is that of other files").with("remote", name));
+        }
+        let (names, encodings): (Vec<&str>, Vec<&str>) =
+            index.columns.iter().map(|(name, encoding)| (name.as_str(), encoding.as_str())).unzip();
+        let layout = Arc::new(layout_of(&names, &encodings, index.optional.clone())?);
+        let mut shards = Vec::new();
+        for file in &index.files {
+            for group in &file.shards {
+                shards.push(shard(file, group, &layout, shards.len()).context("file", || &file.name)?);
+            }
+        }
+        Ok(Index { shards })
+    }
+}
+
+impl ArrayRecords {
+    /// Returns the bytes of each file and the places of its chunks.
+    fn footers(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<(u64, Vec<ChunkPlace>)>> {
+        let names: Vec<&str> = self.files.iter().map(|file| &*file.name).collect();
+        let bytes = sized(remote, &self.files)?;
+        if let Some(short) = bytes.iter().position(|bytes| *bytes < BLOCK_BYTES) {
+            let message = "the file is too short for an ArrayRecord file: it is cut off, or another file";
+            return Err(Error::format(message).with("file", names[short]));
+        }
+        let range = |number: usize, start: u64, end: u64| FileRange {
+            name: names[number],
+            start,
+            bytes: end - start,
+            file_bytes: bytes[number],
+        };
+        let tail_start = |number: usize| bytes[number].saturating_sub(TAIL_BYTES);
+        let mut found: Vec<Option<Vec<ChunkPlace>>> = names.iter().map(|_| None).collect();
+        let mut longer = Vec::new();
+        let tails: Vec<_> = (0..names.len()).map(|number| range(number, tail_start(number), bytes[number])).collect();
+        fetch_ranges(remote, &tails, |number, tail| {
+            progress();
+            let (footer, end) = tail.split_at(tail.len() - BLOCK_BYTES as usize);
+            let mut read = || {
+                let start = footer_start(end, bytes[number])?;
+                let footer_end = bytes[number] - BLOCK_BYTES;
+                if let Some(before) = start.checked_sub(tail_start(number)) {
+                    found[number] = Some(chunk_places(&footer[before as usize..], start)?);
+                } else if footer_end - start > FOOTER_BYTES_MAX {
+                    return Err(Error::format("the footer of the file is larger than 1 GiB"));
+                } else {
+                    longer.push((number, start, footer_end));
+                }
+                Ok(())
+            };
+            read().context("file", || names[number])
+        })?;
+        let footers: Vec<_> = longer.iter().map(|(number, start, end)| range(*number, *start, *end)).collect();
+        fetch_ranges(remote, &footers, |at, footer| {
+            progress();
+            let (number, start, _) = longer[at];
+            found[number] = Some(chunk_places(footer, start).context("file", || names[number])?);
+            Ok(())
+        })?;
+        let found = found.into_iter().collect::<Option<Vec<_>>>();
+        Ok(bytes.into_iter().zip(found.ok_or_else(|| Error::internal("a footer was not read"))?).collect())
+    }
+
+    /// Returns the features of the records, by some of them.
+    fn features(
+        &self,
+        remote: &Remote,
+        files: &[(u64, Vec<ChunkPlace>)],
+        progress: &(dyn Fn() + Sync),
+    ) -> Result<FeatureCounts> {
+        let with_number =
+            files.iter().enumerate().flat_map(|(number, (_, chunks))| chunks.iter().map(move |c| (number, c)));
+        let chunks: Vec<_> = with_number.filter(|(_, chunk)| chunk.records > 0).collect();
+        let (count, mut bytes) = (chunks.len().min(CHUNKS_SEEN), 0_u64);
+        let spread = (0..count).map(|n| chunks[n * chunks.len() / count]);
+        let seen: Vec<_> = spread
+            .take_while(|(_, chunk)| {
+                let is_first = bytes == 0;
+                bytes = bytes.saturating_add(chunk.record_bytes.max(chunk.end - chunk.start));
+                is_first || bytes <= CHUNK_BYTES_SEEN
+            })
+            .collect();
+        let range = |(number, chunk): &(usize, &ChunkPlace)| FileRange {
+            name: &self.files[*number].name,
+            start: chunk.start,
+            bytes: chunk.end - chunk.start,
+            file_bytes: files[*number].0,
+        };
+        let mut counts = FeatureCounts::default();
+        fetch_ranges(remote, &seen.iter().map(range).collect::<Vec<_>>(), |at, content| {
+            progress();
+            let (number, chunk) = seen[at];
+            let counted = each_record(content, chunk.start, |record| counts.add(record).map(|()| true));
+            counted.context("file", || &self.files[number].name)
+        })?;
+        let records = chunks.iter().map(|(_, chunk)| chunk.records).fold(0, u64::saturating_add);
+        // Those of all records are exact.
+        Ok(if counts.samples == records { counts } else { counts.of_samples(records) })
+    }
+}
+
+/// Divides the chunks of a file into shards.
+fn groups(chunks: &[ChunkPlace]) -> Result<Vec<Group>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for chunk in chunks.iter().filter(|chunk| chunk.records > 0) {
+        if chunk.record_bytes > SHARD_BYTES_MAX {
+            let message = "a chunk has records of more than 4 GiB: write the file with a smaller group_size";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("byte", chunk.start));
+        }
+        let total = |group: &Group| group.record_bytes.saturating_add(chunk.record_bytes);
+        match groups.last_mut().filter(|last| total(last) <= SHARD_BYTES) {
+            Some(last) => {
+                last.end = chunk.end;
+                last.records = last.records.saturating_add(chunk.records);
+                last.record_bytes = total(last);
+            }
+            None => groups.push(Group {
+                start: chunk.start,
+                end: chunk.end,
+                records: chunk.records,
+                record_bytes: chunk.record_bytes,
+            }),
+        }
+    }
+    Ok(groups)
+}
+
+fn shard(file: &RecordFile, group: &Group, layout: &Arc<Layout>, number: usize) -> Result<Shard> {
+    if group.start >= group.end || group.end > file.bytes {
+        return Err(Error::format("the index has chunks that are not in their file"));
+    }
+    let recipe = RecordChunks {
+        key: file.name.as_str().into(),
+        file_bytes: file.bytes,
+        start: group.start,
+        end: group.end,
+        records: group.records,
+        record_bytes: group.record_bytes,
+    };
+    let bytes = recipe.assembled_bytes();
+    if bytes > SHARD_BYTES_MAX {
+        let message = "a chunk has records of more than 4 GiB: write the file with a smaller group_size";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("byte", group.start));
+    }
+    // Names of other records differ: a shard of a file that was replaced is never taken for one of the new file.
+    let described = format!("{} {} {group:?}", file.name, file.bytes);
+    let basename = format!("records.{number:05}.{}.tfrecord", &HashAlgo::Xxh3_64.hex(described.as_bytes())[..8]);
+    let raw_data = FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };
+    let recipe = Some(Box::new(Recipe::Records(recipe)));
+    Ok(Shard { recipe, ..Shard::new(layout.clone(), group.records, raw_data) })
+}

@@ -1,0 +1,137 @@
+"""ArrayRecord files: the records that the package array_record has written, in forebay's order.
+
+`tests/data/array_record` has the files, compressed; their records are those of `tests/data/tfrecord` and of `tf_examples`.
+"""
+
+import gzip
+import itertools
+import os
+import pathlib
+
+import pytest
+from record_rows import FIELDS, SAMPLES, check_values, rows
+from source_matrix import Case, SourceMatrix, opened
+
+import forebay as fb
+
+MADE = pathlib.Path(__file__).parents[3] / "tests" / "data" / "array_record"
+
+_prefixes = itertools.count()
+
+
+def unpack(folder, pattern):
+    """Writes the files of `pattern` to `folder`, and returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(MADE.glob(f"{pattern}.gz")):
+        (folder / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+    return folder
+
+
+class TestArrayRecords(SourceMatrix):
+    CACHE_LIMIT = 40_000
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def folder(cls, tmp_path_factory):
+        return unpack(tmp_path_factory.mktemp("records"), "samples.*")
+
+    @pytest.fixture
+    def case(self, folder, bucket):
+        prefix, names = f"array-records-{next(_prefixes)}", "samples.array_record-*"
+        bucket.objects.update({f"{prefix}/{path.name}": path.read_bytes() for path in folder.iterdir()})
+        stored = f"s3://bucket/{prefix}/{names}"
+        return Case(f"{folder}/{names}", stored, {"fields": FIELDS}, rows, SAMPLES, "00010")
+
+    def test_braces_and_lists_name_the_same_files(self, case, folder):
+        with opened(case, f"{folder}/samples.array_record-{{00000..00009}}-of-00010") as loader:
+            assert sum(map(rows, loader), []) == SAMPLES
+        with opened(case, "::".join(sorted(map(str, folder.iterdir())))) as loader:
+            assert sum(map(rows, loader), []) == SAMPLES
+
+    def test_the_ends_of_files_and_some_chunks_are_all_that_the_index_needs(self, case, bucket, bucket_environment, tmp_path):
+        bucket.seen.clear()
+        with opened(case, case.stored, local=tmp_path / "local"):
+            # As long as no sample is read: the ends of 10 files and 28 chunks.
+            gets = [request.key for request in bucket.seen if request.method == "GET" and request.key.endswith("-of-00010")]
+        with opened(case, case.stored, local=tmp_path / "local") as loader:
+            assert sum(map(rows, loader), []) == SAMPLES
+        assert len(gets) == 38
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True, "shuffle_seed": 3}])
+def test_a_mix_of_streams_has_records_of_both_kinds(tmp_path, options):
+    unpack(tmp_path, "samples.*")
+    made = MADE.parent / "tfrecord" / "set.tfrecord-0000?-of-00003"
+    fields = {"all": fb.Bytes("record")}
+    streams = [fb.Stream(remote=tmp_path / "samples.array_record-*"), fb.Stream(remote=made)]
+    with fb.Loader(streams=streams, batch_size=1, fields=fields, **options) as loader:
+        assert len({bytes(batch["all"][0]) for batch in loader}) == 120 + 18
+
+
+def test_the_values_are_those_of_tensorflow(tmp_path):
+    unpack(tmp_path, "*")
+    files = [f"set.tfrecord-{number:05}-of-00003" for number in range(3)]
+    check_values(tmp_path / "set.array_record-0000?-of-00003", files)
+    check_values(tmp_path / "default.array_record", files[:1])
+    check_values(tmp_path / "snappy.array_record", files[:1])
+
+
+def test_records_that_are_no_examples_are_bytes(tmp_path):
+    unpack(tmp_path, "*")
+    with fb.Loader(remote=tmp_path / "plain.array_record", batch_size=1002) as loader:
+        assert list(map(bytes, next(iter(loader))["record"])) == [b"no example", *[b""] * 1000, b"\xff" * 300]
+    with fb.Loader(remote=tmp_path / "blocks.array_record", batch_size=10) as loader:
+        made = [bytes((i // 3 + n) % 251 for i in range(20_000 + n)) for n in range(10)]
+        assert list(map(bytes, next(iter(loader))["record"])) == made
+
+
+def test_a_long_footer_is_fetched_in_two_requests(tmp_path):
+    unpack(tmp_path, "many.*")
+    with fb.Loader(remote=tmp_path / "many.array_record", batch_size=30_000) as loader:
+        assert set(map(bytes, next(iter(loader))["record"])) == {b""}
+
+
+def test_a_file_without_records_has_no_samples(tmp_path):
+    unpack(tmp_path, "*")
+    with pytest.raises(fb.ConfigError, match="no samples"):
+        fb.Loader(remote=tmp_path / "empty.array_record", batch_size=1)
+    (tmp_path / "empty.array_record").rename(tmp_path / "samples.array_record-00010-of-00010")
+    with fb.Loader(remote=tmp_path / "samples.array_record-*", batch_size=8, fields=FIELDS, framework="numpy") as loader:
+        assert sum(map(rows, loader), []) == SAMPLES
+
+
+def test_transposed_chunks_are_refused(tmp_path):
+    unpack(tmp_path, "transposed.*")
+    with pytest.raises(fb.Error, match=r"transposed, which is not read.*transposed.array_record"):
+        fb.Loader(remote=tmp_path / "transposed.array_record", batch_size=1)
+
+
+def test_other_files_are_refused(tmp_path):
+    for content, why in [(b"", "too short"), (b"x" * 65535, "too short"), (bytes(131072), "end of the file is not that of an ArrayRecord")]:
+        (tmp_path / "x.array_record").write_bytes(content)
+        with pytest.raises(fb.FormatError, match=f"{why}.*x.array_record"):
+            fb.Loader(remote=tmp_path / "x.array_record", batch_size=1)
+
+
+def test_a_file_that_was_replaced_by_one_of_its_size_is_read_again(tmp_path):
+    unpack(tmp_path, "samples.*")
+    first, second = (tmp_path / f"samples.array_record-{number:05}-of-00010" for number in range(2))
+    for _ in range(2):
+        with fb.Loader(remote=first, batch_size=13, fields=FIELDS, framework="numpy") as loader:
+            assert sum(map(rows, loader), []) == SAMPLES[:13]
+    assert first.stat().st_size == second.stat().st_size
+    first.write_bytes(second.read_bytes())
+    # A file system's clock may be too coarse for a test.
+    os.utime(first, ns=(1, 1))
+    with fb.Loader(remote=first, batch_size=13, fields=FIELDS, framework="numpy") as loader:
+        assert sum(map(rows, loader), []) == SAMPLES[13:26]
+
+
+def test_a_damaged_chunk_is_an_error_that_names_the_file(tmp_path):
+    unpack(tmp_path, "samples.*")
+    path = tmp_path / "samples.array_record-00003-of-00010"
+    body = bytearray(path.read_bytes())
+    body[120] ^= 1
+    path.write_bytes(body)
+    with pytest.raises(fb.Error, match=r"do not match their hash.*samples.array_record-00003"):
+        list(fb.Loader(remote=tmp_path / "samples.array_record-*", batch_size=1, fields=FIELDS))
