@@ -19,7 +19,8 @@ pub fn affine_matrix(center: [f64; 2], angle: f64, translate: [f64; 2], scale: f
 }
 
 /// Returns the coefficients of [`perspective`](super::perspective) that move the corners `start` to `end`, in single
-/// precision, as torchvision's `_get_perspective_coeffs`. `None` if there is no such transform.
+/// precision, as torchvision's `_get_perspective_coeffs`. `None` if there is no such transform. A coefficient that is
+/// exactly 0 may be 1e-16 there, which can move a place at the border of the source out of it.
 pub fn perspective_coefficients(start: &[[f64; 2]; 4], end: &[[f64; 2]; 4]) -> Option<[f64; 8]> {
     let mut rows = [[0.0; 9]; 8];
     for ((rows, [x, y]), [x_out, y_out]) in rows.as_chunks_mut::<2>().0.iter_mut().zip(end).zip(start) {
@@ -34,11 +35,9 @@ pub fn perspective_coefficients(start: &[[f64; 2]; 4], end: &[[f64; 2]; 4]) -> O
         if first[column].abs() < 1e-9 {
             return None;
         }
-        for row in 0..8 {
-            if row != column {
-                let factor = rows[row][column] / first[column];
-                rows[row].iter_mut().zip(first).for_each(|(value, first)| *value -= factor * first);
-            }
+        for (_, row) in rows.iter_mut().enumerate().filter(|(number, _)| *number != column) {
+            let factor = row[column] / first[column];
+            row.iter_mut().zip(first).for_each(|(value, first)| *value -= factor * first);
         }
     }
     let solution: [f64; 8] = std::array::from_fn(|i| f64::from((rows[i][8] / rows[i][i]) as f32));

@@ -3,6 +3,8 @@
 //! Blocks of pixels go through three loops: the places, in vectors; the loads of the pixels there, one by one; the sums,
 //! in vectors. In between are rows of values in the first-level cache.
 
+#![allow(clippy::needless_range_loop, reason = "a place of a block is a place in several rows")]
+
 use crate::decode::picture_ops::Shape;
 
 /// Pixels of a block.
