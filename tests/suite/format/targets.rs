@@ -70,7 +70,7 @@ pub(crate) fn parquet(bytes: &[u8]) {
     let Ok(Footer { schema, groups }) = Footer::parse(bytes, len) else { return };
     let names = schema.fields().iter().map(|field| vec![field.name().clone()]);
     for name in names.take(32) {
-        let Ok(columns) = columns(schema.fields(), Some(&name)) else { continue };
+        let Ok(columns) = columns(schema.fields(), Some(&name), &[]) else { continue };
         let leaves: Vec<usize> = columns.iter().flat_map(|column| schema.leaves(&column.path)).collect();
         let of_leaves = |group: &Group| {
             let chunks = leaves.iter().map(|leaf| group.chunks.get(*leaf).copied());
@@ -99,7 +99,7 @@ pub(crate) fn arrow(bytes: &[u8]) {
     let Ok(Batches { schema, batches }) = ipc::batches(bytes) else { return };
     let names = schema.fields().iter().map(|field| vec![field.name().clone()]);
     for (root, name) in names.take(32).enumerate() {
-        let Ok(columns) = columns(schema.fields(), Some(&name)) else { continue };
+        let Ok(columns) = columns(schema.fields(), Some(&name), &name) else { continue };
         let Ok((layout, columns)) = RowGroups::layout(columns) else { continue };
         let (key, head, columns) = ("x".into(), Arc::new(schema.clone()), columns.into());
         let file = BatchFile { key, bytes: bytes.len() as u64, head, columns, roots: [root].into() };
