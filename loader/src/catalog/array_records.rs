@@ -81,7 +81,7 @@ impl IndexOrigin for ArrayRecords {
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
         let files = self.footers(remote, progress)?;
         let layout = Layout::tfrecord(&self.features(remote, &files, progress)?);
-        let ShardFormat::TfRecord { optional } = &layout.format else {
+        let ShardFormat::TfRecord { optional, .. } = &layout.format else {
             return Err(Error::internal("a layout of another format"));
         };
         let names = layout.columns.iter().map(|column| column.name.clone());

@@ -42,7 +42,11 @@ pub(super) fn known_columns(layouts: &[Arc<Layout>]) -> Result<Vec<KnownColumn>>
 /// Returns true if samples of `layout` may lack the column `name`.
 fn may_lack(layout: &Layout, name: &str) -> bool {
     match &layout.format {
-        ShardFormat::Tar { optional } if optional.iter().any(|other| other == name) => true,
+        ShardFormat::Tar { optional } | ShardFormat::TfRecord { optional, .. }
+            if optional.iter().any(|other| other == name) =>
+        {
+            true
+        }
         _ => layout.column(name).is_none() || layout.column(FIELDS).is_some(),
     }
 }

@@ -40,6 +40,8 @@ pub enum ShardFormat {
     TfRecord {
         /// Columns that some samples lack.
         optional: Vec<String>,
+        /// Parts of a record that the columns are, in their order.
+        parts: Vec<tfrecord::RecordPart>,
     },
 }
 
@@ -178,7 +180,7 @@ impl Layout {
     pub fn projected(&self, wanted: Option<&[ColumnUse<'_>]>) -> Option<Self> {
         match &self.format {
             ShardFormat::Tar { optional } => Some(tar::projected(self, optional, wanted)),
-            ShardFormat::TfRecord { optional } => Some(tfrecord::projected(self, optional, wanted)),
+            ShardFormat::TfRecord { optional, parts } => Some(tfrecord::projected(self, optional, parts, wanted)),
             _ => None,
         }
     }
@@ -260,7 +262,9 @@ impl Layout {
             }
             (ShardFormat::Tar { optional }, []) => tar::split(&self.columns, optional, sample, scratch)?,
             (ShardFormat::LitData(items), []) => litdata::split(&self.columns, items.form, sample, scratch)?,
-            (ShardFormat::TfRecord { optional }, []) => tfrecord::split(&self.columns, optional, sample, scratch)?,
+            (ShardFormat::TfRecord { optional, parts }, []) => {
+                tfrecord::split(&self.columns, parts, optional, sample, scratch)?;
+            }
         }
         Ok(SampleColumns::new(sample, scratch))
     }

@@ -13,6 +13,7 @@ from record_rows import FIELDS, SAMPLES, check_values, rows
 from source_matrix import Case, SourceMatrix, opened
 
 import forebay as fb
+from forebay.to_mds import convert
 
 MADE = pathlib.Path(__file__).parents[3] / "tests" / "data" / "array_record"
 
@@ -74,6 +75,17 @@ def test_the_values_are_those_of_tensorflow(tmp_path):
     check_values(tmp_path / "set.array_record-0000?-of-00003", files)
     check_values(tmp_path / "default.array_record", files[:1])
     check_values(tmp_path / "snappy.array_record", files[:1])
+
+
+def test_single_samples_are_read_and_converted(tmp_path):
+    unpack(tmp_path, "samples.*")
+    names = tmp_path / "samples.array_record-*"
+    reader = fb.ShardReader(names)
+    assert len(reader) == 120
+    assert [reader[number]["number"] for number in (119, 0, 64)] == [119, 0, 64]
+    assert convert(names, tmp_path / "out").samples == 120
+    with fb.Loader(remote=tmp_path / "out", batch_size=8, fields=FIELDS, framework="numpy") as loader:
+        assert sum(map(rows, loader), []) == SAMPLES
 
 
 def test_records_that_are_no_examples_are_bytes(tmp_path):

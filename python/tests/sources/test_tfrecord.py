@@ -15,6 +15,7 @@ from source_matrix import Case, SourceMatrix, opened
 from tf_examples import example, record, samples
 
 import forebay as fb
+from forebay.to_mds import convert
 
 MADE = pathlib.Path(__file__).parents[3] / "tests" / "data" / "tfrecord"
 
@@ -100,6 +101,7 @@ def test_the_values_are_those_of_tensorflow():
     files = [f"set.tfrecord-{number:05}-of-00003" for number in range(3)]
     check_values(MADE / "set.tfrecord-0000?-of-00003", files)
     check_values(MADE / "packed.tfrecord.gz", ["packed.tfrecord.gz"])
+    check_values(MADE / "zlib.tfrecord", ["zlib.tfrecord"])
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zlib.compress])
@@ -158,6 +160,25 @@ def test_records_of_examples_can_be_read_as_bytes():
     with fb.Loader(remote=MADE / "set.tfrecord-00002-of-00003", batch_size=1, fields=fields) as loader:
         (batch,) = loader
     assert bytes(batch["all"][0]) == body[12:-4] and batch["label"].tolist() == [18]
+
+
+def test_a_conversion_keeps_the_values_of_records_and_their_absence(tmp_path):
+    files = [f"set.tfrecord-{number:05}-of-00003" for number in range(3)]
+    assert convert(MADE / "set.tfrecord-0000?-of-00003", tmp_path / "out").samples == 18
+    check_values(tmp_path / "out", files)
+    fields = {"caption": fb.Text("caption", default="none")}
+    with fb.Loader(remote=tmp_path / "out", batch_size=1, fields=fields) as loader:
+        captions = [batch["caption"][0] for batch in loader]
+    assert captions == [f"c{n}" if n % 4 else "none" for n in [*range(17), 20]]
+    assert convert(MADE / "plain.tfrecord", tmp_path / "plain").samples == 3
+    with fb.Loader(remote=tmp_path / "plain", batch_size=3) as loader:
+        assert list(map(bytes, next(iter(loader))["record"])) == [b"no example", b"", b"\xff" * 300]
+
+
+def test_single_samples_are_read():
+    reader = fb.ShardReader(MADE / "set.tfrecord-0000?-of-00003")
+    assert len(reader) == 18
+    assert reader[17]["label"] == 18 and bytes(reader[17]["image"]) == b"\xff\x14" * 20
 
 
 def test_a_file_that_is_listed_twice_is_an_error(tmp_path):

@@ -59,10 +59,12 @@ def values(path, compression=""):
 for part in range(3):
     write(f"set.tfrecord-{part:05}-of-00003", samples(10 * part, [10, 7, 1][part]))
 write("packed.tfrecord.gz", samples(0, 6), "GZIP")
+write("zlib.tfrecord", samples(0, 6), "ZLIB")
 write("plain.tfrecord", [b"no example", b"", b"\xff" * 300])
 write("empty.tfrecord", [])
 sequence = tf.train.SequenceExample(context=tf.train.Features(), feature_lists=tf.train.FeatureLists(feature_list={"x": tf.train.FeatureList()}))
 write("sequence.tfrecord", [sequence])
 read = {path.name: values(path) for path in sorted(FOLDER.glob("set.*"))}
 read["packed.tfrecord.gz"] = values(FOLDER / "packed.tfrecord.gz", "GZIP")
+read["zlib.tfrecord"] = values(FOLDER / "zlib.tfrecord", "ZLIB")
 (FOLDER / "values.json").write_text(json.dumps(read, sort_keys=True) + "\n")

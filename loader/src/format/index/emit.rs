@@ -60,7 +60,7 @@ fn config_map(settings: &ShardSettings<'_>) -> Map<String, Json> {
         ShardFormat::Plain => {
             put("column_names", names.into());
         }
-        ShardFormat::TfRecord { optional } => {
+        ShardFormat::TfRecord { optional, .. } => {
             put("column_encodings", settings.layout.record_encodings().into());
             put("column_names", names.into());
             put("column_optional", optional.clone().into());

@@ -15,8 +15,19 @@ pub const RECORD: &str = "record";
 /// Most features of the records of a file.
 const FEATURES_MAX: usize = 10_000;
 
-/// Encoding of a list of bytes of any length: a part of the protocol buffer.
+/// Name in the index of a list of bytes of any length.
 const BYTES_LIST: &str = "bytes_list";
+
+/// Part of a record that a column is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RecordPart {
+    /// The values of a feature.
+    Values,
+    /// The list of bytes of a feature, as the protocol buffer has it.
+    BytesList,
+    /// All bytes of the record.
+    Whole,
+}
 
 /// Features of the records of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,15 +133,15 @@ impl FeatureCounts {
     /// Returns counts of `samples` records for which [`Layout::tfrecord`] makes `layout`, and that give the same layout as the
     /// original ones when others are merged, unless those [are partial](Self::is_partial); `None` for a layout of another format.
     pub fn of_layout(layout: &Layout, samples: u64) -> Option<Self> {
-        let ShardFormat::TfRecord { optional } = &layout.format else { return None };
-        if layout.columns.iter().any(is_record) {
+        let ShardFormat::TfRecord { optional, parts } = &layout.format else { return None };
+        if parts.contains(&RecordPart::Whole) {
             return Some(Self { samples, features: None });
         }
-        let counts = |column: &Column| {
+        let counts = |(column, part): (&Column, &RecordPart)| {
             let of_records = if optional.contains(&column.name) { samples.saturating_sub(1) } else { samples };
-            (column.name.clone(), Counts::of_encoding(&column.encoding, of_records))
+            (column.name.clone(), Counts::of_encoding(&column.encoding, *part, of_records))
         };
-        Some(Self { samples, features: Some(layout.columns.iter().map(counts).collect()) })
+        Some(Self { samples, features: Some(layout.columns.iter().zip(parts).map(counts).collect()) })
     }
 
     /// Returns the counts of `samples` records like these. Lists are of any length then.
@@ -215,56 +226,53 @@ pub(super) enum Values {
 }
 
 /// Returns the form of the values of a column with this encoding.
-pub(super) fn values_of(encoding: &Encoding) -> Values {
+pub(super) fn values_of(encoding: &Encoding, part: RecordPart) -> Values {
     match encoding {
+        _ if part == RecordPart::BytesList => Values::Texts,
         Encoding::Int => Values::Int,
         Encoding::Scalar(_) => Values::Float,
         Encoding::Array(kind) if kind.dtype() == Some(DType::Int64) => Values::Ints,
         Encoding::Array(_) => Values::Floats,
-        Encoding::Custom(_) => Values::Texts,
         _ => Values::Text,
     }
 }
 
 /// Column of the records' bytes.
-fn record_column() -> Column {
-    Column::new(RECORD, Encoding::Custom(RECORD.to_owned()))
-}
-
-/// Returns true for the column of the records' bytes. A feature of that name has another encoding.
-pub(super) fn is_record(column: &Column) -> bool {
-    column.name == RECORD && column.encoding == Encoding::Custom(RECORD.to_owned())
+fn record_column() -> (Column, RecordPart) {
+    (Column::new(RECORD, Encoding::Bytes), RecordPart::Whole)
 }
 
 /// Name of an encoding in the index.
-fn name_of(encoding: &Encoding) -> String {
+fn name_of(encoding: &Encoding, part: RecordPart) -> String {
     let count = |kind: &ArrayType| kind.shape().map_or(String::new(), |shape| shape[0].to_string());
     match encoding {
+        _ if part == RecordPart::BytesList => BYTES_LIST.to_owned(),
+        _ if part == RecordPart::Whole => RECORD.to_owned(),
         Encoding::Int => "int64".to_owned(),
         Encoding::Scalar(_) => "float".to_owned(),
         Encoding::Array(kind) if kind.dtype() == Some(DType::Int64) => format!("int64[{}]", count(kind)),
         Encoding::Array(kind) => format!("float[{}]", count(kind)),
         Encoding::Str => "str".to_owned(),
-        Encoding::Custom(name) => name.clone(),
         _ => "bytes".to_owned(),
     }
 }
 
 /// Returns the encoding of this [`name`](name_of).
-fn encoding_of(name: &str) -> Option<Encoding> {
+fn encoding_of(name: &str) -> Option<(Encoding, RecordPart)> {
     let array = |dtype, count: &str| {
         let kind = match count {
             "" => ArrayType::flat(dtype),
             count => ArrayType::fixed(dtype, vec![count.parse().ok()?])?,
         };
-        Some(Encoding::Array(kind))
+        Some((Encoding::Array(kind), RecordPart::Values))
     };
-    Some(match name {
+    let encoding = match name {
         "int64" => Encoding::Int,
         "float" => Encoding::Scalar(DType::Float32),
         "str" => Encoding::Str,
         "bytes" => Encoding::Bytes,
-        BYTES_LIST | RECORD => Encoding::Custom(name.to_owned()),
+        BYTES_LIST => return Some((Encoding::Bytes, RecordPart::BytesList)),
+        RECORD => return Some((Encoding::Bytes, RecordPart::Whole)),
         _ => {
             let (kind, count) = name.strip_suffix(']')?.split_once('[')?;
             return match kind {
@@ -273,7 +281,8 @@ fn encoding_of(name: &str) -> Option<Encoding> {
                 _ => None,
             };
         }
-    })
+    };
+    Some((encoding, RecordPart::Values))
 }
 
 impl Counts {
@@ -284,17 +293,17 @@ impl Counts {
     }
 
     /// Counts with this [`encoding`](Self::encoding).
-    fn of_encoding(encoding: &Encoding, samples: u64) -> Self {
+    fn of_encoding(encoding: &Encoding, part: RecordPart, samples: u64) -> Self {
         let array = |kind: &ArrayType| match kind.shape().and_then(|shape| u64::try_from(*shape.first()?).ok()) {
             Some(count) => (count, count),
             None => (0, u64::MAX),
         };
         let (kind, values) = match encoding {
+            _ if part == RecordPart::BytesList => (Kind::Bytes, (0, u64::MAX)),
             Encoding::Int => (Kind::Int64, (1, 1)),
             Encoding::Scalar(_) => (Kind::Float, (1, 1)),
             Encoding::Array(of) if of.dtype() == Some(DType::Int64) => (Kind::Int64, array(of)),
             Encoding::Array(of) => (Kind::Float, array(of)),
-            Encoding::Custom(_) => (Kind::Bytes, (0, u64::MAX)),
             _ => (Kind::Bytes, (1, 1)),
         };
         Self { kind, samples, values, is_text: *encoding == Encoding::Str }
@@ -317,7 +326,7 @@ impl Counts {
                     Encoding::Bytes
                 }
             }
-            (Kind::Bytes, _) => Encoding::Custom(BYTES_LIST.to_owned()),
+            (Kind::Bytes, _) => Encoding::Bytes,
             (Kind::Int64, (_, 1)) => Encoding::Int,
             (Kind::Float, (_, 1)) => Encoding::Scalar(DType::Float32),
             (Kind::Int64, _) => array(DType::Int64),
@@ -326,25 +335,35 @@ impl Counts {
     }
 }
 
+impl Counts {
+    fn column(&self, name: &str) -> (Column, RecordPart) {
+        let is_list = self.kind == Kind::Bytes && self.values.1 > 1;
+        (Column::new(name, self.encoding()), if is_list { RecordPart::BytesList } else { RecordPart::Values })
+    }
+}
+
+fn layout(columns: impl IntoIterator<Item = (Column, RecordPart)>, optional: Vec<String>) -> Layout {
+    let (columns, parts) = columns.into_iter().unzip();
+    Layout { format: ShardFormat::TfRecord { optional, parts }, columns }
+}
+
 impl Layout {
     /// Makes the layout of records with the features `counts`. Features that some records lack are optional.
     pub fn tfrecord(counts: &FeatureCounts) -> Self {
         let filled = counts.features.iter().flatten().filter(|(_, feature)| feature.values.1 > 0);
         let features: Vec<_> = filled.collect();
         if features.is_empty() {
-            return Self { format: ShardFormat::TfRecord { optional: Vec::new() }, columns: vec![record_column()] };
+            return layout([record_column()], Vec::new());
         }
-        let columns = features.iter().map(|(name, counts)| Column::new(name.as_str(), counts.encoding())).collect();
         let optional = features.iter().filter(|(_, feature)| feature.samples < counts.samples);
-        Self {
-            format: ShardFormat::TfRecord { optional: optional.map(|(name, _)| (*name).clone()).collect() },
-            columns,
-        }
+        let optional = optional.map(|(name, _)| (*name).clone()).collect();
+        layout(features.iter().map(|(name, counts)| counts.column(name)), optional)
     }
 
     /// Names of the encodings of a layout of records, for the index.
     pub fn record_encodings(&self) -> Vec<String> {
-        self.columns.iter().map(|column| name_of(&column.encoding)).collect()
+        let ShardFormat::TfRecord { parts, .. } = &self.format else { return Vec::new() };
+        self.columns.iter().zip(parts).map(|(column, part)| name_of(&column.encoding, *part)).collect()
     }
 }
 
@@ -360,28 +379,33 @@ pub fn layout_of(names: &[&str], encodings: &[&str], optional: Vec<String>) -> R
     }
     let column = |(name, encoding): (&&str, &&str)| {
         let known = encoding_of(encoding).ok_or_else(|| Error::format("unknown encoding").with("encoding", encoding));
-        Ok(Column::new(*name, known.context("column", || *name)?))
+        let (encoding, part) = known.context("column", || *name)?;
+        Ok((Column::new(*name, encoding), part))
     };
-    let columns = names.iter().zip(encodings).map(column).collect::<Result<_>>()?;
-    Ok(Layout { format: ShardFormat::TfRecord { optional }, columns })
+    Ok(layout(names.iter().zip(encodings).map(column).collect::<Result<Vec<_>>>()?, optional))
 }
 
 /// Returns the layout with the columns `wanted` alone, those with a default optional; without `wanted`, with those that every
 /// record has. Each record has its bytes, too. The layout stays as it is if it lacks a column, so that an error can name those
 /// that it has.
-pub(in crate::format) fn projected(layout: &Layout, optional: &[String], wanted: Option<&[ColumnUse<'_>]>) -> Layout {
+pub(in crate::format) fn projected(
+    from: &Layout,
+    optional: &[String],
+    parts: &[RecordPart],
+    wanted: Option<&[ColumnUse<'_>]>,
+) -> Layout {
+    let all = || from.columns.iter().cloned().zip(parts.iter().copied());
+    let Some(wanted) = wanted else {
+        return layout(all().filter(|(column, _)| !optional.contains(&column.name)), Vec::new());
+    };
     let known = |wanted: &ColumnUse<'_>| {
-        let column = layout.columns.iter().find(|column| column.name == wanted.name).cloned();
+        let column = all().find(|(column, _)| column.name == wanted.name);
         column.or_else(|| (wanted.name == RECORD).then(record_column))
     };
-    let columns = match wanted {
-        None => layout.columns.iter().filter(|column| !optional.contains(&column.name)).cloned().map(Some).collect(),
-        Some(wanted) => wanted.iter().map(known).collect::<Vec<_>>(),
-    };
-    let with_default = wanted.into_iter().flatten().filter(|column| column.has_default);
+    let with_default = wanted.iter().filter(|column| column.has_default);
     let optional = with_default.map(|column| column.name.to_owned()).collect();
-    match columns.into_iter().collect::<Option<Vec<_>>>() {
-        Some(columns) => Layout { format: ShardFormat::TfRecord { optional }, columns },
-        None => layout.clone(),
+    match wanted.iter().map(known).collect::<Option<Vec<_>>>() {
+        Some(columns) => layout(columns, optional),
+        None => from.clone(),
     }
 }

@@ -21,7 +21,7 @@ mod split;
 mod tests;
 
 pub(super) use features::projected;
-pub use features::{FeatureCounts, RECORD, layout_of};
+pub use features::{FeatureCounts, RECORD, RecordPart, layout_of};
 pub(super) use record::{FRAME_BYTES, bytes_min, offsets};
 pub(super) use split::split;
 

@@ -3,34 +3,35 @@
 use std::ops::Range;
 
 use super::example::{Feature, Kind, Numbers, damaged, features, numbers, texts};
-use super::features::{Values, is_record, values_of};
+use super::features::{RecordPart, Values, values_of};
 use super::record::data;
 use crate::error::{Context, Error, Result};
 use crate::format::columns::{Column, Scratch, Span};
 use crate::format::wire::Fields;
 
-/// Splits the record `sample` into `columns`, of which those in `optional` may be absent.
+/// Splits the record `sample` into `columns`, which are `parts` of it. Those in `optional` may be absent.
 pub(in crate::format) fn split(
     columns: &[Column],
+    parts: &[RecordPart],
     optional: &[String],
     sample: &[u8],
     scratch: &mut Scratch,
 ) -> Result<()> {
     let data = data(sample)?;
     let Scratch { spans, side, .. } = scratch;
-    let whole = |column: &Column| if is_record(column) { Span::Sample(data.clone()) } else { Span::Absent };
-    spans.extend(columns.iter().map(whole));
-    if columns.iter().all(is_record) {
+    let is_whole = |part: &RecordPart| *part == RecordPart::Whole;
+    spans.extend(parts.iter().map(|part| if is_whole(part) { Span::Sample(data.clone()) } else { Span::Absent }));
+    if parts.iter().all(is_whole) {
         return Ok(());
     }
     let mut failed: Vec<(usize, Error)> = Vec::new();
     features(sample, data.clone(), |feature| {
-        let is_named = |column: &Column| column.name.as_bytes() == feature.name && !is_record(column);
-        let column = columns.iter().position(is_named);
-        let Some((i, column)) = column.map(|i| (i, &columns[i])) else { return Ok(()) };
+        let is_named =
+            |(column, part): (&Column, &RecordPart)| column.name.as_bytes() == feature.name && !is_whole(part);
+        let Some(i) = columns.iter().zip(parts).position(is_named) else { return Ok(()) };
         // Of two features of one name the last counts.
         failed.retain(|(column, _)| *column != i);
-        match value(column, &feature, sample, side) {
+        match value(&columns[i], parts[i], &feature, sample, side) {
             Ok(found) => spans[i] = found.unwrap_or(Span::Absent),
             Err(e) => failed.push((i, e)),
         }
@@ -50,9 +51,15 @@ pub(in crate::format) fn split(
 }
 
 /// Returns the bytes of a column's value, as its encoding reads them; `None` for a feature without values.
-fn value(column: &Column, feature: &Feature<'_>, sample: &[u8], side: &mut Vec<u8>) -> Result<Option<Span>> {
+fn value(
+    column: &Column,
+    part: RecordPart,
+    feature: &Feature<'_>,
+    sample: &[u8],
+    side: &mut Vec<u8>,
+) -> Result<Option<Span>> {
     let Some(kind) = feature.kind else { return Ok(None) };
-    let values = values_of(&column.encoding);
+    let values = values_of(&column.encoding, part);
     let expected = match values {
         Values::Text | Values::Texts => Kind::Bytes,
         Values::Int | Values::Ints => Kind::Int64,

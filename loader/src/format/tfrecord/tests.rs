@@ -83,7 +83,7 @@ fn values(layout: &Layout, shard: &Shard, file: &[u8], number: usize) -> Result<
     let shown = layout.columns.iter().zip(columns.iter()).map(|(column, bytes)| {
         let name = &column.name;
         Ok(match &column.encoding {
-            crate::format::Encoding::Custom(_) => format!("{name} {bytes:?}"),
+            crate::format::Encoding::Bytes => format!("{name} {bytes:?}"),
             encoding => format!("{name} {:?}", encoding.decode(bytes)?),
         })
     });
