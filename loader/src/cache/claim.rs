@@ -259,10 +259,11 @@ fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// `flock` on the directory itself, held while `index.json` is fetched: then there is no index to lock bytes of.
+/// `flock` on the directory itself, held while a file is made there that other processes wait for, such as `index.json`, of which
+/// there are no bytes to lock yet.
 /// Released when dropped.
 #[derive(Debug)]
-pub(super) struct DirectoryLock(#[expect(dead_code, reason = "the descriptor is the lock")] OwnedFd);
+pub(crate) struct DirectoryLock(#[expect(dead_code, reason = "the descriptor is the lock")] OwnedFd);
 
 impl DirectoryLock {
     /// Tries to lock `dir`; `Ok(None)` means that another process has it.

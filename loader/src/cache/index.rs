@@ -4,20 +4,17 @@
 //! indexes: one without hashes describes any data of the same sizes. Where the file system has no such attributes, or
 //! another program has written the file, only the bytes of the indexes are compared.
 
-use super::claim::DirectoryLock;
+use super::turn::{Turn, take_turn};
 use super::wait_policy::WaitPolicy;
-use super::watch::Watch;
 use super::write::{WriteMode, WriteOutcome, remove_quietly, write_file};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::index::{INDEX_BASENAME, INDEX_BYTES_MAX, describe_folder};
 use crate::io::read_regular;
 use crate::sync::AtomicBool;
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, XattrFlags};
-use rustix::fs::{fsetxattr, getxattr, setxattr, utimensat};
+use rustix::fs::{XattrFlags, fsetxattr, getxattr, setxattr};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 /// Index of a directory.
 #[derive(Debug)]
@@ -79,33 +76,17 @@ impl<T> IndexSource<'_, '_, T> {
         // A directory that cannot be created or written fails again, with a clear message, when a shard is written.
         let absent = dir.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
         let is_created = std::fs::create_dir_all(dir).is_ok();
-        let watch = Watch::new();
-        let mut wait = policy.start(clock);
-        let mut changed = changed_at(dir);
-        let folder = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-        let lock = loop {
-            let version = watch.version(&folder);
-            // Where locks do not work (NFS, no directory), several processes may fetch; each writes the same bytes.
-            let Ok(lock) = DirectoryLock::try_lock(dir) else { break None };
-            // Another process or stream may have fetched it meanwhile, from another remote.
-            if let Some(cached) = self.cached()? {
-                return Ok(cached);
-            }
-            if lock.is_some() {
-                break lock;
-            }
-            let what = || format!("{}, which another process fetches from {}", self.path().display(), self.remote);
-            let now = changed_at(dir);
-            if now != changed {
-                // The other process makes progress.
-                (changed, wait) = (now, policy.start(clock));
-            }
-            watch.wait(version, wait.remaining(what)?);
+        let (path, remote) = (self.path(), self.remote);
+        let what = || format!("{}, which another process fetches from {remote}", path.display());
+        // Without locks each process writes the same bytes. With them, the file may be that of another remote.
+        let lock = match take_turn(dir, clock, policy, &what, || self.cached())? {
+            Turn::Made(cached) => return Ok(cached),
+            Turn::Own(lock) => Some(lock),
+            Turn::Unlocked => None,
         };
         let fetched = self.fetch.map_or_else(|| Err(Error::internal("no remote")), |fetch| fetch());
         let fetched = fetched.and_then(|bytes| Ok(((self.parse)(&bytes)?, bytes)));
         let (index, bytes) = fetched.inspect_err(|_| remove_empty(absent))?;
-        let path = dir.join(INDEX_BASENAME);
         let is_alone = lock.is_some();
         if is_alone {
             // If there is a file, it is no index.
@@ -222,18 +203,6 @@ pub(crate) fn stale(path: &Path, remote: &str) -> Error {
         Some(recorded) => error.with("filled_from", recorded),
         None => error,
     }
-}
-
-/// Shows processes that wait for the index of `dir` that its fetch makes progress.
-pub(crate) fn show_progress(dir: &Path) {
-    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-    // Without permission they wait for the time limit alone.
-    let _ = utimensat(CWD, dir, &Timestamps { last_access: now, last_modification: now }, AtFlags::empty());
-}
-
-/// Returns the time of the last change of `dir`, or of its progress.
-fn changed_at(dir: &Path) -> Option<SystemTime> {
-    std::fs::metadata(dir).and_then(|meta| meta.modified()).ok()
 }
 
 /// Removes folders that were created for an index that then could not be fetched, the innermost first. A folder that is

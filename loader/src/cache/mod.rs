@@ -1,7 +1,7 @@
 //! Shards on local disk: claims, publication, readers and eviction.
 //!
 //! ```text
-//!   index --------- index.json: fetched once per directory, compared with the remote one
+//!   index --------- index.json: fetched once per directory (turn), compared with the remote one
 //!     |
 //!   StreamCache --- view of one data set on one directory, with CacheGroup: directories with one limit
 //!     |               |-- ShardSet: the files of all shards        (shards), which data sets and forks may share
@@ -48,6 +48,7 @@ mod residency;
 mod shards;
 mod shared_dir;
 mod stream_cache;
+mod turn;
 mod wait_policy;
 mod watch;
 mod write;
@@ -55,12 +56,13 @@ mod write;
 pub(crate) use access_time::AccessTime;
 #[cfg(test)]
 pub(crate) use evict::{Candidate, choose};
-pub(crate) use index::{CachedIndex, IndexSource, record_remote, show_progress, stale};
+pub(crate) use index::{CachedIndex, IndexSource, record_remote, stale};
 pub(crate) use publish::{Admission, AdmitOutcome, ClaimOutcome, PublishFile, ShardClaim};
 pub(crate) use residency::ResidencyGuard;
 pub(crate) use shards::{ShardSet, check_limit, disk_bytes};
 pub(crate) use shared_dir::{OpenFile, OpenFiles};
 pub(crate) use stream_cache::{CacheGroup, RoomRequest, StreamCache, StreamCacheConfig};
+pub(crate) use turn::{Turn, show_progress, take_turn};
 pub(crate) use wait_policy::WaitPolicy;
 
 #[cfg(test)]
