@@ -1,6 +1,6 @@
 //! Recipe of a shard of rows of an Arrow file.
 
-use super::table::append_rows;
+use super::table::{TableRow, append_row, for_each_row};
 use super::{MdsBuilder, ObjectRange};
 use crate::error::{Error, Result};
 use crate::format::arrow::TableColumn;
@@ -63,12 +63,26 @@ impl RowBatches {
         layout: &'a Layout,
         contents: Vec<impl AsRef<[u8]> + Send + 'static>,
     ) -> Result<MdsBuilder<'a>> {
-        self.read(layout, contents).map_err(|e| e.with("file", &self.file.key))
+        let bytes = usize::try_from(self.file_bytes(layout)).unwrap_or(usize::MAX);
+        let mut file = MdsBuilder::new(layout, bytes).map_err(|e| e.with("file", &self.file.key))?;
+        self.for_each_row(contents, |row| append_row(&mut file, row))?;
+        Ok(file)
     }
 
-    fn read<'a>(&self, layout: &'a Layout, contents: Vec<impl AsRef<[u8]> + Send + 'static>) -> Result<MdsBuilder<'a>> {
+    pub(super) fn for_each_row(
+        &self,
+        contents: Vec<impl AsRef<[u8]> + Send + 'static>,
+        mut each: impl FnMut(&TableRow<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.read(contents, &mut each).map_err(|e| e.with("file", &self.file.key))
+    }
+
+    fn read(
+        &self,
+        contents: Vec<impl AsRef<[u8]> + Send + 'static>,
+        each: &mut impl FnMut(&TableRow<'_>) -> Result<()>,
+    ) -> Result<()> {
         let BatchFile { head, columns, roots, .. } = &*self.file;
-        let mut file = MdsBuilder::new(layout, usize::try_from(self.file_bytes(layout)).unwrap_or(usize::MAX))?;
         let mut first = 0;
         for ((batch, content), number) in self.batches.iter().zip(contents).zip(self.first..) {
             let rows = head.read(Bytes::from_owner(content), roots).map_err(|e| e.with("batch", number))?;
@@ -77,9 +91,9 @@ impl RowBatches {
             }
             let own = self.rows.start.saturating_sub(first)..(self.rows.end - first).min(batch.rows);
             let place = |e: Error, row: u64| e.with("batch", number).with("row", row);
-            append_rows(&mut file, columns, &rows, own, place)?;
+            for_each_row(columns, &rows, own, place, each)?;
             first += batch.rows;
         }
-        Ok(file)
+        Ok(())
     }
 }

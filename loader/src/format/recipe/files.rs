@@ -185,6 +185,11 @@ impl FileGroup {
         self.columns.origins.iter().try_for_each(|origin| each(self.piece(i, *origin, &mut numbers)))
     }
 
+    /// Returns the value of sample `i` of column number `column` of the layout; `number` has its bytes if it is computed.
+    pub fn value<'a>(&'a self, i: usize, column: usize, number: &'a mut [u8; 8]) -> Piece<'a> {
+        self.piece(i, self.columns.origins[column], number)
+    }
+
     /// Returns the value of sample `i` of a column; `number` has its bytes if it is computed.
     fn piece<'a>(&'a self, i: usize, origin: FileColumn, number: &'a mut [u8; 8]) -> Piece<'a> {
         let first = i * self.columns.files;

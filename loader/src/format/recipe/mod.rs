@@ -30,12 +30,13 @@ pub use files::{FileColumns, FileGroup, Piece, Values, class_of};
 pub use mds::MdsBuilder;
 pub use records::RecordChunks;
 pub use rows::{RowFile, RowGroups};
+pub use table::TableRow;
 pub use texts::Texts;
 pub use tokens::TokenRange;
 
 use super::layout::Layout;
 use super::table::OffsetTable;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::sync::Arc;
 
 /// Range of a stored object.
@@ -115,6 +116,32 @@ impl Recipe {
             Self::Batches(rows) => rows.assemble(layout, parts)?.finish(samples),
             Self::Tokens(range) => range.assemble(&parts),
             Self::Records(chunks) => chunks.assemble(&parts),
+        }
+    }
+
+    /// Calls `each` with each row of a table, whose columns are in the order of the layout, from the bytes of the ranges.
+    ///
+    /// # Errors
+    ///
+    /// As [`assemble`](Self::assemble); those of `each`; [`crate::ErrorKind::Internal`] for another recipe.
+    pub fn for_each_row(
+        &self,
+        parts: Vec<impl AsRef<[u8]> + Send + 'static>,
+        each: impl FnMut(&TableRow<'_>) -> Result<()>,
+    ) -> Result<()> {
+        match self {
+            Self::Rows(rows) => rows.for_each_row(parts, each),
+            Self::Batches(rows) => rows.for_each_row(parts, each),
+            Self::Files(_) | Self::Tokens(_) => Err(Error::internal("rows of a shard that is no table")),
+        }
+    }
+
+    /// All columns of the table that the rows are of; `None` for a shard that is no table.
+    pub fn table_fields(&self) -> Option<&arrow_schema::Fields> {
+        match self {
+            Self::Rows(rows) => Some(rows.file.schema.fields()),
+            Self::Batches(rows) => Some(rows.file.head.fields()),
+            Self::Files(_) | Self::Tokens(_) => None,
         }
     }
 

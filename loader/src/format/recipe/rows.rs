@@ -1,6 +1,6 @@
 //! Recipe of a shard of rows.
 
-use super::table::append_rows;
+use super::table::{TableRow, append_row, for_each_row};
 use super::{MdsBuilder, ObjectRange};
 use crate::error::{Error, Result};
 use crate::format::arrow::TableColumn;
@@ -117,15 +117,25 @@ impl RowGroups {
         layout: &'a Layout,
         contents: Vec<impl AsRef<[u8]> + Send + 'static>,
     ) -> Result<MdsBuilder<'a>> {
-        let starts = self.parts().into_iter().map(|part| part.start);
-        let parts = Parts::new(starts.zip(contents.into_iter().map(Bytes::from_owner)).collect(), self.file.bytes);
-        guarded(|| self.read(layout, parts)).map_err(|e| e.with("file", &self.file.key))
+        let bytes = usize::try_from(self.file_bytes(layout)).unwrap_or(usize::MAX);
+        let mut file = MdsBuilder::new(layout, bytes).map_err(|e| e.with("file", &self.file.key))?;
+        self.for_each_row(contents, |row| append_row(&mut file, row))?;
+        Ok(file)
     }
 
-    fn read<'a>(&self, layout: &'a Layout, parts: Parts) -> Result<MdsBuilder<'a>> {
+    pub(super) fn for_each_row(
+        &self,
+        contents: Vec<impl AsRef<[u8]> + Send + 'static>,
+        mut each: impl FnMut(&TableRow<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let starts = self.parts().into_iter().map(|part| part.start);
+        let parts = Parts::new(starts.zip(contents.into_iter().map(Bytes::from_owner)).collect(), self.file.bytes);
+        guarded(|| self.read(parts, &mut each)).map_err(|e| e.with("file", &self.file.key))
+    }
+
+    fn read(&self, parts: Parts, each: &mut impl FnMut(&TableRow<'_>) -> Result<()>) -> Result<()> {
         let RowFile { schema, columns, leaves, .. } = &*self.file;
         let rows = self.rows.end - self.rows.start;
-        let mut file = MdsBuilder::new(layout, usize::try_from(self.file_bytes(layout)).unwrap_or(usize::MAX))?;
         let groups = self.groups.iter().map(|group| self.group(group)).collect::<Result<Vec<_>>>()?;
         let all_rows = i64::try_from(self.all_rows()).map_err(|_| other_file())?;
         let footer = schema.reader(groups, all_rows)?;
@@ -142,10 +152,10 @@ impl RowGroups {
         for batch in reader {
             let batch = batch.map_err(|e| Error::format("the file is damaged").caused_by(e))?;
             let count = batch.num_rows() as u64;
-            append_rows(&mut file, columns, &batch, 0..count, |e, at| self.describe(e, row + at))?;
+            for_each_row(columns, &batch, 0..count, |e, at| self.describe(e, row + at), each)?;
             row += count;
         }
-        Ok(file)
+        Ok(())
     }
 
     /// Adds the place of `row` to `error`: its group, and its number in it.

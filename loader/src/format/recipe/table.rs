@@ -6,37 +6,67 @@ use crate::format::arrow::{TableColumn, Values};
 use arrow_array::RecordBatch;
 use std::ops::Range;
 
-/// Appends the rows `rows` of `batch` to `file`. If `columns` have a list of a row's columns, those with a null are not in it, and
-/// are empty or zero. `place` adds the place of a row of the batch to an error.
-pub(super) fn append_rows(
-    file: &mut MdsBuilder<'_>,
+/// Row of a table.
+pub struct TableRow<'a> {
+    columns: &'a [TableColumn],
+    /// Values of each column; `None` for a list of the row's columns.
+    values: &'a [Option<Values>],
+    /// A column has that list, so a null is no error.
+    may_have_nulls: bool,
+    /// Its number in the batch of the values.
+    row: usize,
+}
+
+impl TableRow<'_> {
+    /// Returns true if the row has no value in the column `column`.
+    pub fn is_null(&self, column: usize) -> bool {
+        self.values[column].as_ref().is_none_or(|values| values.is_null(self.row))
+    }
+
+    /// Appends the value of the column `column`, in its encoding, to `out`. If the columns have a list of a row's columns, those
+    /// with a null are not in it, and are empty or zero.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for a null without such a list, and for lists of lists of different lengths.
+    pub fn append(&self, column: usize, out: &mut Vec<u8>) -> Result<()> {
+        match &self.values[column] {
+            None => {
+                let present = self.columns.iter().enumerate().filter(|(column, _)| !self.is_null(*column));
+                let names = present.map(|(_, column)| &*column.name).collect::<Vec<_>>();
+                out.extend_from_slice(names.join("\n").as_bytes());
+                Ok(())
+            }
+            Some(values) if self.may_have_nulls && values.is_null(self.row) => {
+                let bytes = self.columns[column].encoding.fixed_size().unwrap_or(0);
+                out.resize(out.len() + bytes as usize, 0);
+                Ok(())
+            }
+            Some(values) => values.append(self.row, out).map_err(|e| e.with("column", &self.columns[column].name)),
+        }
+    }
+}
+
+/// Calls `each` with the rows `rows` of `batch`. `place` adds the place of a row of the batch to an error.
+pub(super) fn for_each_row(
     columns: &[TableColumn],
     batch: &RecordBatch,
     rows: Range<u64>,
     place: impl Fn(Error, u64) -> Error,
+    each: &mut impl FnMut(&TableRow<'_>) -> Result<()>,
 ) -> Result<()> {
     let is_list = |column: &TableColumn| column.path.is_empty();
     let values = |column| if is_list(column) { Ok(None) } else { Values::new(batch, column).map(Some) };
     let values = columns.iter().map(values).collect::<Result<Vec<_>>>()?;
     let may_have_nulls = columns.iter().any(is_list);
-    for row in rows {
-        let at = usize::try_from(row).map_err(|_| Error::internal("a row outside of memory"))?;
-        let is_present = |values: &Option<Values>| values.as_ref().is_some_and(|values| !values.is_null(at));
-        let value = |column: usize, out: &mut Vec<u8>| match &values[column] {
-            None => {
-                let present = columns.iter().zip(&values).filter(|(_, values)| is_present(values));
-                let names = present.map(|(column, _)| &*column.name).collect::<Vec<_>>();
-                out.extend_from_slice(names.join("\n").as_bytes());
-                Ok(())
-            }
-            Some(values) if may_have_nulls && values.is_null(at) => {
-                let bytes = columns[column].encoding.fixed_size().unwrap_or(0);
-                out.resize(out.len() + bytes as usize, 0);
-                Ok(())
-            }
-            Some(values) => values.append(at, out).map_err(|e| e.with("column", &columns[column].name)),
-        };
-        file.push_with(value).map_err(|e| place(e, row))?;
+    for number in rows {
+        let row = usize::try_from(number).map_err(|_| Error::internal("a row outside of memory"))?;
+        each(&TableRow { columns, values: &values, may_have_nulls, row }).map_err(|e| place(e, number))?;
     }
     Ok(())
+}
+
+/// Appends `row` to `file`, whose columns are the row's.
+pub(super) fn append_row(file: &mut MdsBuilder<'_>, row: &TableRow<'_>) -> Result<()> {
+    file.push_with(|column, out| row.append(column, out))
 }
