@@ -152,3 +152,45 @@ class SourceMatrix:
         with opened(case, case.stored, local=tmp_path / "local", cache_limit=limit, **SHUFFLED) as loader:
             assert [batches(case, loader) for _ in range(2)] == whole
         assert stored_bytes(tmp_path / "local") <= limit
+
+    def test_a_subset_has_its_samples_on_any_number_of_ranks(self, case):
+        count = len(case.samples)
+        # As many as all numbers of ranks divide, from several shards.
+        numbers = [*range(3, count // 2 + 3, 2), *range(count // 2 + 5, count - 1)]
+        numbers = numbers[: len(numbers) // 16 * 16]
+        kept = [case.samples[number] for number in numbers]
+        with opened(case, subset=numbers) as loader:
+            assert sum(batches(case, loader), []) == kept
+        whole = global_batches(case, 1, subset=numbers, **SHUFFLED)
+        assert sorted(sum(whole, [])) == sorted(kept)
+        for ranks in (2, 4):
+            assert global_batches(case, ranks, subset=numbers, **SHUFFLED) == whole
+
+    def test_a_fraction_and_the_rest_are_all_samples(self, case):
+        parts = []
+        for fraction in [(0, 0.25), (0.25, 1)]:
+            with opened(case, fraction=fraction, fraction_seed=5) as loader:
+                # The last batch of an epoch may have repeats.
+                parts.append(sum(batches(case, loader), []))
+        count = len(case.samples)
+        assert len(set(parts[0])) == round(count / 4)
+        assert sorted({*parts[0], *parts[1]}) == sorted(case.samples) and not set(parts[0]) & set(parts[1])
+
+    def test_a_state_of_a_subset_resumes_on_another_number_of_ranks(self, case):
+        options = {"subset": f"8:{len(case.samples) - 8}", **SHUFFLED}
+        whole = global_batches(case, 1, **options)
+        with opened(case, **options) as loader:
+            taken = iter(loader)
+            next(taken)
+            state = json.loads(json.dumps(loader.state_dict()))
+        assert global_batches(case, 2, None, state, **options) == whole[1:]
+
+    def test_the_samples_of_a_step_have_names_and_are_replayed(self, case):
+        options = {"sample_ids": True, "subset": f"5:{len(case.samples) - 4}", **SHUFFLED}
+        with opened(case, **options) as loader:
+            for step, batch in enumerate(loader):
+                named = loader.samples_of(step)
+                assert [case.samples[sample.number] for sample in named] == case.rows(batch)
+                assert [[s.stream, s.shard, s.index] for s in named] == batch["sample_ids"].tolist()
+                if step % 7 == 1:
+                    assert case.rows(loader.replay(step)) == case.rows(batch)
