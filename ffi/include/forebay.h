@@ -246,10 +246,11 @@ void forebay_string_free(char *string);
 // * `streams` (required): a list of objects, each with `remote` (null), a URL or path, `local` (null), a folder on
 //   disk, or both; `split` (null), a sub-folder of both; `files` (null), "each" or "stem" for files that are samples whatever
 //   their names, and `manifest` (null), a file with a line for each; `subset` (null), the samples to keep, as text such as
-//   `"0:1000, 5000:6000"` or the path of a file of numbers, and `fraction` (null), a pair such as `[0, 0.9]`, with
-//   `fraction_seed` (null), a seeded part to keep; at most one of `proportion` (null), `repeat` (null) and
-//   `choose` (null), the weight in the mix; and `download_retry` (null), `download_timeout` (null),
-//   `validate_hash` (null), `keep_zip` (null), `window` (null) and `window_stride` (null) where they are not the loader's.
+//   `"0:1000, 5000:6000"` or the path of a file of numbers, `fraction` (null), a pair such as `[0, 0.9]`, with
+//   `fraction_seed` (null), a seeded part to keep, and `filter` (null), a condition on columns; at most one of
+//   `proportion` (null), `repeat` (null) and `choose` (null), the weight in the mix; and `download_retry` (null),
+//   `download_timeout` (null), `validate_hash` (null), `keep_zip` (null), `window` (null) and `window_stride` (null)
+//   where they are not the loader's.
 // * `fields` (null): a list of pairs of an output's name and a field, in the outputs' order; null is every column
 //   under its own name.
 // * `batch_size` (required): Rows of a batch on each device.

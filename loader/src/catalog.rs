@@ -38,6 +38,7 @@ use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
 use crate::sync::Arc;
 use crate::topology::Topology;
+pub(crate) use cache_folder::default_local;
 use column_uses::columns_of;
 pub use file_listing::FileListing;
 pub use known_columns::KnownColumn;
@@ -105,9 +106,7 @@ impl Catalog {
             streams.push(stream.context("stream", || &name)?);
             shards += count;
         }
-        let counts: Vec<Vec<u64>> = streams.iter().map(Stream::counts).collect();
-        let shape = DataSetShape::new(&counts)?;
-        let is_whole = streams.iter().all(|stream| stream.selection.is_none());
+        let (shape, is_whole) = shape_of(&streams)?;
         let (mut layouts, mut layout_of): (Vec<Arc<Layout>>, Vec<u16>) = Default::default();
         for stream in &streams {
             for shard in &stream.index.shards {
@@ -126,6 +125,12 @@ impl Catalog {
             }
         }
         Ok(Self { streams, shape, is_whole, whole_layouts: layouts.clone(), layouts, layout_of })
+    }
+
+    /// Counts the kept samples of the streams again.
+    fn count(&mut self) -> Result<()> {
+        (self.shape, self.is_whole) = shape_of(&self.streams)?;
+        Ok(())
     }
 
     /// Reduces layouts of which some samples lack columns to the columns of `fields`.
@@ -276,6 +281,12 @@ pub(crate) fn open_streams(
     outside: Option<Outside>,
 ) -> Result<Vec<IndexedStream>> {
     Opener { config, stats, topology, network, outside, stores: StoreSet::default() }.open_all()
+}
+
+/// Returns the numbers of kept samples, and true if all are kept.
+fn shape_of(streams: &[Stream]) -> Result<(DataSetShape, bool)> {
+    let counts: Vec<Vec<u64>> = streams.iter().map(Stream::counts).collect();
+    Ok((DataSetShape::new(&counts)?, streams.iter().all(|stream| stream.selection.is_none())))
 }
 
 /// Checks that `limit` holds all indexes and the largest shard.

@@ -11,6 +11,7 @@ use crate::decode::field::FieldSpec;
 use crate::error::{Error, Result};
 use crate::format::tokens::Window;
 use crate::store::{is_url, redact};
+use crate::subsets::filter::Filter;
 use crate::subsets::fraction;
 use crate::topology::Topology;
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,8 @@ options! {
         pub fraction: Option<Fraction> = None,
         /// Seed of `fraction`. None: 0.
         pub fraction_seed: Option<u64> = None,
+        /// Condition on number and text columns of the samples to keep, such as `class < 100 and name != "unknown"`.
+        pub filter: Option<String> = None,
         /// Share of an epoch, relative to the other streams' proportions.
         pub proportion: Option<f64> = None,
         /// Occurrences of each sample in an epoch: 0.5 takes every second sample.
@@ -349,6 +352,7 @@ impl StreamConfig {
         }
         check_window(self.window, self.window_stride, self.window.or(window))?;
         self.fraction.map_or(Ok(()), fraction::check)?;
+        self.filter.as_deref().map(Filter::parse).transpose()?;
         let has_part = self.fraction.is_some() || self.fraction_seed.is_none();
         require(has_part, "fraction_seed is the seed of fraction, which is not set: pass both, or neither")?;
         check_download(self.download_retry.unwrap_or(1), self.download_timeout.unwrap_or(1.0))

@@ -4,6 +4,7 @@
 //! epoch at a time. Every method may be called from any thread. No thread starts before the first epoch.
 //!
 //! * `description`: facts about a data set, without a loader;
+//! * `filter`: the samples that streams' filters keep;
 //! * `plan`: from the configuration to the inputs of the parts;
 //! * `planner`: plans of epochs;
 //! * `position`: position in the epochs, and checkpoints;
@@ -12,6 +13,7 @@
 //! * `pools`: memory pools and threads by NUMA node.
 
 mod description;
+mod filter;
 mod negotiate;
 mod plan;
 mod planner;
@@ -38,6 +40,7 @@ use crate::store::{Outside, Simulation};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use crate::topology::Topology;
 pub use description::Description;
+use filter::Filters;
 use planner::Planner;
 use pools::Pools;
 use position::Position;
@@ -160,7 +163,9 @@ impl Loader {
             stats.stage(stage);
         }
         let topology = Topology::detect()?;
-        let catalog = Arc::new(Catalog::open(&config, &stats, &topology, network, outside)?);
+        let mut catalog = Catalog::open(&config, &stats, &topology, network, outside.clone())?;
+        Filters { config: &config, stats: &stats, topology: &topology, network, outside }.apply(&mut catalog)?;
+        let catalog = Arc::new(catalog);
         // Data that fits into half of the memory stays in the page cache. O_DIRECT is faster per read, but would read
         // from the disk in every epoch.
         if config.cache_limit.unwrap_or(u64::MAX).min(catalog.raw_bytes()) <= topology.memory_limit_bytes() / 2 {

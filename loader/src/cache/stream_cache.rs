@@ -165,6 +165,11 @@ impl StreamCache {
         &self.dir.path
     }
 
+    /// Returns the paths of the uncompressed files of `shard`.
+    pub(crate) fn raw_paths(&self, shard: u32) -> Vec<PathBuf> {
+        raw_files(&self.dir.shards[shard as usize]).map(|file| self.dir.path_of(file)).collect()
+    }
+
     /// Returns the folder of the files that the samples of `shard` are put together from when they are read; `None` for a
     /// shard that has a data file, or will.
     pub(crate) fn folder_of_files(&self, shard: u32) -> Option<&Path> {

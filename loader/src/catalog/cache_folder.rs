@@ -5,7 +5,7 @@ use crate::format::HashAlgo;
 use std::path::PathBuf;
 
 /// Returns the default folder of a remote, which is the same every time.
-pub(super) fn default_local(remote: &str) -> Result<PathBuf> {
+pub(crate) fn default_local(remote: &str) -> Result<PathBuf> {
     Ok(root()?.join(HashAlgo::Xxh3_128.hex(remote.as_bytes())))
 }
 

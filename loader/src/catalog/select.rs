@@ -1,10 +1,39 @@
 //! Selections of a loader's streams.
 
+use super::Catalog;
 use super::selection::{StreamSelection, WORDS_BYTES_MAX, shortened};
 use super::stream::{IndexedStream, Stream};
 use crate::config::StreamConfig;
 use crate::error::{Context, Result};
 use crate::format::HashAlgo;
+use crate::subsets::kept::KeptBuilder;
+use std::ops::Range;
+
+impl Catalog {
+    /// Keeps, of the kept samples of stream number `stream`, those whose shard and index `keeps` accepts. `words`
+    /// describe them.
+    ///
+    /// # Errors
+    ///
+    /// `Config` if none is kept.
+    pub(crate) fn narrow(&mut self, stream: usize, words: &str, keeps: impl Fn(u32, u64) -> bool) -> Result<()> {
+        let narrowed = &mut self.streams[stream];
+        let sizes: Vec<u64> = narrowed.index.shards.iter().map(|shard| shard.samples).collect();
+        let mut kept = Vec::with_capacity(sizes.len());
+        for (shard, size) in (0..).zip(&sizes) {
+            let mut builder = KeptBuilder::new(*size);
+            narrowed.visit_kept(shard, |range| {
+                for index in range.filter(|index| keeps(shard, *index)) {
+                    builder.push(index..index + 1);
+                }
+            });
+            kept.push(builder.finish());
+        }
+        let words = narrowed.selection.as_ref().map_or_else(|| words.to_owned(), |s| format!("{}, {words}", s.words));
+        narrowed.selection = StreamSelection::of(kept, &sizes, words).context("stream", || &narrowed.name)?;
+        self.count()
+    }
+}
 
 impl IndexedStream {
     /// Keeps the samples that the arguments of `stream` select.
@@ -26,6 +55,16 @@ impl Stream {
         match &self.selection {
             None => sizes.collect(),
             Some(selection) => sizes.zip(&selection.kept).map(|(size, kept)| kept.count(size)).collect(),
+        }
+    }
+
+    /// Calls `visit` with the ranges of kept samples of shard number `shard`.
+    pub(crate) fn visit_kept(&self, shard: u32, mut visit: impl FnMut(Range<u64>)) {
+        let samples = self.index.shards[shard as usize].samples;
+        match &self.selection {
+            Some(selection) => selection.kept[shard as usize].visit(samples, visit),
+            None if samples == 0 => {}
+            None => visit(0..samples),
         }
     }
 

@@ -48,11 +48,16 @@ impl StreamSelection {
             },
         };
         let kept = select(&sizes, &conditions);
-        let words = words_of(stream);
+        Self::of(kept, &sizes, words_of(stream))
+    }
+
+    /// The selection of `kept` samples of shards of `sizes`, which `words` describe; `None` if all are kept.
+    pub(super) fn of(kept: Vec<Kept>, sizes: &[u64], words: String) -> Result<Option<Self>> {
         if kept.iter().all(Kept::is_all) {
             return Ok(None);
         }
-        if kept.iter().zip(&sizes).all(|(kept, size)| kept.count(*size) == 0) {
+        if kept.iter().zip(sizes).all(|(kept, size)| kept.count(*size) == 0) {
+            let samples = sizes.iter().sum::<u64>();
             return Err(Error::config(format!("no sample of the stream is kept by {words}")).with("samples", samples));
         }
         let mut hasher = Hasher::new(HashAlgo::Xxh3_64);

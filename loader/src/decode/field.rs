@@ -218,7 +218,7 @@ pub enum JsonPart {
 
 impl JsonPath {
     /// Returns the parts; `None` for text that is no path.
-    pub(super) fn parts(&self) -> Option<Vec<PathPart>> {
+    pub(crate) fn parts(&self) -> Option<Vec<PathPart>> {
         let Self::Text(text) = self else {
             let Self::Parts(parts) = self else { return None };
             let part = |part: &JsonPart| match part {

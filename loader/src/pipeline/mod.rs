@@ -73,5 +73,6 @@ pub(crate) use shard::loose_files::LooseFiles;
 pub(crate) use shard::open_shard::read_offsets;
 pub(crate) use shard::open_shards::OpenShards;
 pub(crate) use shard::places::ShardPlane;
+pub(crate) use shard::ranges::RangeFetch;
 pub(crate) use shard::shard_table::{ShardCost, ShardTable};
 pub(crate) use workers::NumaWorkers;

@@ -83,6 +83,30 @@ impl Kept {
         }
     }
 
+    /// Calls `visit` with each range of kept samples of a shard of `samples`, ascending.
+    pub(crate) fn visit(&self, samples: u64, mut visit: impl FnMut(Range<u64>)) {
+        match &self.0 {
+            Form::All if samples == 0 => {}
+            Form::All => visit(0..samples),
+            Form::Ranges(ranges) => {
+                for range in ranges {
+                    let first = u64::from(range.first);
+                    visit(first..first + u64::from(range.end - range.before));
+                }
+            }
+            Form::Bits { words, .. } => {
+                for (number, word) in words.iter().enumerate() {
+                    let mut rest = *word;
+                    while rest != 0 {
+                        let index = number as u64 * 64 + u64::from(rest.trailing_zeros());
+                        visit(index..index + 1);
+                        rest &= rest - 1;
+                    }
+                }
+            }
+        }
+    }
+
     /// Adds the kept samples to a hash: `update` gets bytes.
     pub(crate) fn hash(&self, mut update: impl FnMut(&[u8])) {
         match &self.0 {
@@ -216,6 +240,9 @@ mod tests {
                 let count = kept.count(samples);
                 let found: Vec<u64> = (0..count).map(|nth| kept.index(nth as u32).into()).collect();
                 assert_eq!(found, expected, "{name} of {samples}: {kept:?}");
+                let mut visited = Vec::new();
+                kept.visit(samples, |range| visited.extend(range));
+                assert_eq!(visited, expected, "{name} of {samples}");
                 assert_eq!(kept.is_all(), count == samples);
             }
         }

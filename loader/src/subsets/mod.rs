@@ -3,6 +3,7 @@
 //! ```text
 //!   subset: text, index file --> ranges of numbers --+
 //!   fraction, seed --> range of hashes --------------+--> select: a `Kept` for each shard --> the catalog
+//!   filter --> cells of its columns, read once ------+
 //! ```
 //!
 //! All of it is pure. The order sees shards with fewer samples, so ranks, resumption, shuffles and weights keep their
@@ -11,11 +12,13 @@
 //!
 //! * [`numbers`]: samples by number; `npy` reads arrays of numbers.
 //! * [`fraction`]: a seeded part of a stream.
+//! * [`filter`]: conditions on columns.
 //! * [`kept`]: the kept samples of a shard, in a few bits each at most.
 //!
 //! The conditions of a stream hold together, and each is about the number of a sample in the whole stream. So their order
 //! does not matter, and a fraction is the same part with and without a subset.
 
+pub(crate) mod filter;
 pub(crate) mod fraction;
 pub(crate) mod kept;
 mod npy;

@@ -37,7 +37,7 @@ _on_devices: weakref.WeakSet[Loader] = weakref.WeakSet()
 _MARKS = {"mark_repeats": "repeat", "sample_ids": "sample_ids"}
 """Options that add an output, and its name."""
 
-_PYTHON_ONLY = {"remote", "split", "subset", "fraction", "fraction_seed", "streams", "local", "fields", "transform", "framework", "sharding", "device"}
+_PYTHON_ONLY = {"remote", "split", "subset", "fraction", "fraction_seed", "filter", "streams", "local", "fields", "transform", "framework", "sharding", "device"}
 _PYTHON_ONLY |= World.__annotations__.keys()
 """Arguments of `Loader` that this package uses itself. The others are options of the engine under the same names."""
 
@@ -95,6 +95,8 @@ class Loader:
         fraction: Seeded part to keep, such as (0, 0.9) for training and (0.9, 1) for validation, which share no sample
             and miss none; also of the streams that have none.
         fraction_seed: Seed of `fraction`. None: 0.
+        filter: Condition on number and text columns of the samples to keep, such as "class < 100 and width >= 256"; also
+            of the streams that have none. The columns are read once, and the answer stays in the stream's folder.
         streams: Several sources with their shares.
         local: Folder for the shards. None: a stable folder in the user's cache directory. Alone: it has all shards.
         fields: Outputs of a batch by name. None: every column under its own name, numbers, arrays and text
@@ -172,6 +174,7 @@ class Loader:
         subset: Subset | None = None,
         fraction: Fraction | None = None,
         fraction_seed: int | None = None,
+        filter: str | None = None,
         streams: Sequence[Stream] | None = None,
         local: str | os.PathLike[str] | None = None,
         fields: Mapping[str, Field] | None = None,
@@ -230,6 +233,7 @@ class Loader:
         options = {name: value for name, value in self._arguments.items() if name in _OPTIONS}
         _refuse_worker()
         of_streams = {"split": split, "subset": subset, "fraction": fraction, "fraction_seed": fraction_seed}
+        of_streams["filter"] = filter
         if streams is None:
             sources = [Stream(remote=remote, local=local)._config(**of_streams)]
         elif remote is not None or local is not None:

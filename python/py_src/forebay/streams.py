@@ -22,7 +22,7 @@ class Stream:
     At most one of `proportion`, `repeat` and `choose` may be set, and either all streams of a loader have a proportion
     or none has. An option that is None has the loader's value.
 
-    `subset` and `fraction` choose samples before the weights count, and both hold together. Two numbers name a fraction,
+    `subset`, `fraction` and `filter` choose samples before the weights count, and all hold together. Two numbers name a fraction,
     and not a word such as "train": `split` is a folder that the data set has, and the bounds alone give the size of a
     part, so (0, 0.8), (0.8, 0.9) and (0.9, 1) make three parts, and (k/5, (k+1)/5) five folds. Sizes are exact. Membership
     follows from the seed, the sample's number in the stream and the stream's length, and from nothing else.
@@ -44,6 +44,8 @@ class Stream:
     """Seeded part to keep, such as (0, 0.9) and (0.9, 1): neighbouring parts share no sample and miss none."""
     fraction_seed: int | None = None
     """Seed of `fraction`. None: 0."""
+    filter: str | None = None
+    """Condition on number and text columns of the samples to keep, such as `class < 100 and name != "unknown"`."""
     proportion: float | None = None
     """Share of an epoch, relative to the other streams' proportions."""
     repeat: float | None = None

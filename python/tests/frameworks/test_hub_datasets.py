@@ -150,3 +150,54 @@ def test_the_rows_of_flatten_indices_are_read(loaded, tmp_path):
     shuffled = loaded.shuffle(seed=1).flatten_indices(cache_file_name=str(tmp_path / "flat.arrow"))
     with fb.Loader(remote=shuffled, batch_size=50, fields=FIELDS, framework="numpy") as loader:
         check_rows(loader, shuffled)
+
+
+def nullable_rows(count):
+    draw = np.random.default_rng(count)
+    for n in range(count):
+        yield {
+            "id": n,
+            "number": None if n % 7 == 2 else int(draw.integers(-50, 50)),
+            "ratio": None if n % 11 == 4 else float(draw.normal()),
+            "text": None if n % 5 == 1 else ["cat", "dog", "", "ü"][n % 4],
+            "flag": None if n % 13 == 5 else bool(n % 2),
+            "image": {"bytes": draw.bytes(n * 31 % 700), "path": f"{n}.jpg"},
+            "meta": {"width": int(draw.integers(0, 500)), "tag": "ab"[n % 2]},
+        }
+
+
+FILTERS = {
+    "number < 10": lambda row: row["number"] is not None and row["number"] < 10,
+    "not number < 10 and ratio <= 0.25": lambda row: (
+        row["number"] is not None and row["number"] >= 10 and row["ratio"] is not None and row["ratio"] <= 0.25
+    ),
+    "text in ('cat', 'ü') or text is null": lambda row: row["text"] in ("cat", "ü", None),
+    "flag == true": lambda row: row["flag"] is True,
+    "flag != true or number is null": lambda row: row["flag"] is False or row["number"] is None,
+    "meta.width >= 256 and meta.tag == 'a'": lambda row: row["meta"]["width"] >= 256 and row["meta"]["tag"] == "a",
+    "id in (5, 17, 299, 300)": lambda row: row["id"] in (5, 17, 299),
+    "image.path < '2'": lambda row: row["image"]["path"] < "2",
+    "number > ratio": lambda row: None not in (row["number"], row["ratio"]) and row["number"] > row["ratio"],
+}
+
+
+@pytest.mark.parametrize("form", ["parquet", "small groups", "saved", "folder"])
+def test_a_filter_keeps_the_rows_that_datasets_keeps(form, tmp_path):
+    whole = datasets.Dataset.from_list(list(nullable_rows(300)))
+    remote = tmp_path / "train.parquet"
+    if form == "saved":
+        whole.save_to_disk(tmp_path / "saved", num_shards=3)
+        remote = tmp_path / "saved"
+    elif form == "folder":
+        remote = tmp_path / "set"
+        remote.mkdir()
+        for part in range(3):
+            name = f"train-{part:05}-of-00003.parquet"
+            whole.select(range(100 * part, 100 * part + 100)).to_parquet(remote / name, batch_size=30)
+    else:
+        whole.to_parquet(remote, batch_size=10 if form == "small groups" else 1000)
+    for condition, keeps in FILTERS.items():
+        theirs = whole.filter(keeps)["id"]
+        assert 0 < len(theirs) < 300
+        with fb.Loader(remote=remote, filter=condition, batch_size=8, fields={"id": fb.Scalar("id")}, framework="numpy") as loader:
+            assert [number for batch in loader for number in batch["id"].tolist()] == list(theirs), condition

@@ -24,7 +24,7 @@ mod next_use;
 pub(crate) mod open_shard;
 pub(crate) mod open_shards;
 pub(crate) mod places;
-mod ranges;
+pub(crate) mod ranges;
 pub(crate) mod residency;
 pub(crate) mod shard_table;
 pub(crate) mod source;

@@ -17,13 +17,13 @@ const POLL_EVERY: Duration = Duration::from_millis(250);
 const RANGES_AT_ONCE: usize = 64;
 
 /// Fetch of the ranges that `file` is made of.
-pub(super) struct RangeFetch<'a> {
-    pub(super) remote: &'a Remote,
+pub(crate) struct RangeFetch<'a> {
+    pub(crate) remote: &'a Remote,
     /// A stop of this run aborts the fetch.
-    pub(super) run: &'a Run,
-    pub(super) file: &'a FileInfo,
+    pub(crate) run: &'a Run,
+    pub(crate) file: &'a FileInfo,
     /// Called with the progress of all ranges.
-    pub(super) watch: &'a dyn Fn(FetchEvent<'_>),
+    pub(crate) watch: &'a dyn Fn(FetchEvent<'_>),
 }
 
 impl RangeFetch<'_> {
@@ -32,7 +32,7 @@ impl RangeFetch<'_> {
     /// # Errors
     ///
     /// Errors of the store, `Full` without memory, `Closed` when the run stops.
-    pub(super) fn all(&self, ranges: &[ObjectRange]) -> Result<Vec<FetchBuffer>> {
+    pub(crate) fn all(&self, ranges: &[ObjectRange]) -> Result<Vec<FetchBuffer>> {
         let mut fetched = Vec::with_capacity(ranges.len());
         let mut waiting = ranges.iter();
         let mut in_flight = VecDeque::new();

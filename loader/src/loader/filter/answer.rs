@@ -1,0 +1,81 @@
+//! Answer to a filter: a bit for each sample of a shard.
+
+use crate::catalog::IndexedStream;
+use crate::error::Result;
+
+/// Opens the stream with other columns.
+pub(super) type Open<'a> = &'a dyn Fn(&[String]) -> Result<IndexedStream>;
+
+/// Way of a source to the answers.
+pub(super) trait Answer: Sync {
+    /// True if the answers cost reads, so that they are kept.
+    fn is_kept(&self) -> bool {
+        true
+    }
+
+    /// Opens what is read. It is called once, and only if an answer is not known.
+    ///
+    /// # Errors
+    ///
+    /// Those of `open`, and `Stale` for files that have changed.
+    fn open(&mut self, _open: Open<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns the bits of shard number `shard`.
+    ///
+    /// # Errors
+    ///
+    /// Errors of stores and files, and `Format` for values that are none of their columns.
+    fn of_shard(&self, shard: u32) -> Result<Bits>;
+}
+
+/// A bit for each sample of a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bits {
+    bytes: Vec<u8>,
+    len: u64,
+}
+
+impl Bits {
+    /// Makes an empty list for `samples`.
+    pub(super) fn new(samples: u64) -> Self {
+        Self { bytes: Vec::with_capacity(bytes_of(samples)), len: 0 }
+    }
+
+    /// The list of `samples` whose bytes are `bytes`.
+    pub(super) fn of_bytes(samples: u64, bytes: Vec<u8>) -> Self {
+        Self { bytes, len: samples }
+    }
+
+    /// Adds the bit of the next sample.
+    pub(super) fn push(&mut self, bit: bool) {
+        if self.len.is_multiple_of(8) {
+            self.bytes.push(0);
+        }
+        if let Some(last) = self.bytes.last_mut() {
+            *last |= u8::from(bit) << (self.len % 8);
+        }
+        self.len += 1;
+    }
+
+    /// The bit of a sample.
+    pub(super) fn get(&self, index: u64) -> bool {
+        self.bytes.get((index / 8) as usize).is_some_and(|byte| byte >> (index % 8) & 1 == 1)
+    }
+
+    /// Number of bits.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The bits as bytes, the first in the lowest bit.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Bytes of `samples` bits.
+pub(super) fn bytes_of(samples: u64) -> usize {
+    samples.div_ceil(8) as usize
+}

@@ -1,0 +1,47 @@
+//! Parts of a loader that the ways to the answers use.
+
+use crate::catalog::Stream;
+use crate::config::LoaderConfig;
+use crate::error::Result;
+use crate::format::Shard;
+use crate::memory::{Budget, Reservation};
+use crate::pipeline::Run;
+use crate::stats::Stats;
+use crate::subsets::filter::Filter;
+use crate::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of shards in memory: a few of the usual 64 MiB. A larger one is alone.
+const IN_MEMORY_BYTES: u64 = 512 << 20;
+
+/// Stream with a filter, and the parts of its loader.
+pub(super) struct FilteredStream<'a> {
+    pub(super) stream: &'a Stream,
+    pub(super) filter: &'a Filter,
+    pub(super) config: &'a LoaderConfig,
+    pub(super) stats: &'a Stats,
+    /// Stopped by the first error.
+    pub(super) run: Arc<Run>,
+    budget: Budget,
+}
+
+impl<'a> FilteredStream<'a> {
+    pub(super) fn new(stream: &'a Stream, filter: &'a Filter, config: &'a LoaderConfig, stats: &'a Stats) -> Self {
+        Self { stream, filter, config, stats, run: Run::new(), budget: Budget::new(IN_MEMORY_BYTES) }
+    }
+
+    /// The entry of a shard in the index.
+    pub(super) fn shard(&self, number: u32) -> &'a Shard {
+        &self.stream.index.shards[number as usize]
+    }
+
+    /// Waits until `bytes` of shards may be in memory.
+    pub(super) fn reserve(&self, bytes: u64) -> Result<Reservation<'_>> {
+        self.budget.reserve(bytes)
+    }
+
+    /// Time without progress after which a wait ends.
+    pub(super) fn stall_timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.config.stall_timeout)
+    }
+}

@@ -1,0 +1,150 @@
+//! Filters of streams: the columns of a filter are read once, and the answer is kept on local disk.
+//!
+//! ```text
+//!   kept: answers of earlier runs --------------+
+//!                                               +--> a bit for each sample of the shards that are needed --> the catalog
+//!   pass: shards, several at once --> Answer ---+
+//!                                       |-- files: values that a list of files has
+//!                                       |-- tables: the columns of Parquet and Arrow files
+//!                                       `-- samples: shards, read as for an epoch
+//! ```
+//!
+//! * `answer`: the trait of the sources' ways, and the bits of a shard;
+//! * `kept`: the answers of a stream, and their file;
+//! * `pass`: the pass over the shards whose answers are not known, by one process of a machine;
+//! * `columns`: the columns that a filter names, and the cells of their values;
+//! * `context`: the parts of a loader that all ways use.
+//!
+//! A shard of which other conditions keep no sample is not read. The answers follow from the data and the filter, so all
+//! ranks have the same, and the catalog's digest of the kept samples is part of checkpoints.
+
+mod answer;
+mod columns;
+mod context;
+mod files;
+mod kept;
+mod pass;
+mod samples;
+mod tables;
+
+use crate::catalog::{Catalog, IndexedStream, Stream, default_local, open_streams};
+use crate::config::{LoaderConfig, StreamConfig};
+use crate::decode::FieldSpec;
+use crate::error::{Context, Error, Result};
+use crate::format::hash::Hasher;
+use crate::format::{HashAlgo, Recipe};
+use crate::stats::Stats;
+use crate::store::{Outside, Simulation};
+use crate::subsets::filter::Filter;
+use crate::sync::Arc;
+use crate::topology::Topology;
+use answer::{Answer, Bits};
+use context::FilteredStream;
+use files::Files;
+use kept::KeptAnswers;
+use pass::Pass;
+use samples::Samples;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use tables::Tables;
+
+/// Parts of a loader in which filters are applied.
+pub(super) struct Filters<'a> {
+    pub(super) config: &'a LoaderConfig,
+    pub(super) stats: &'a Arc<Stats>,
+    pub(super) topology: &'a Topology,
+    pub(super) network: &'a Simulation,
+    pub(super) outside: Option<Outside>,
+}
+
+impl Filters<'_> {
+    /// Keeps the samples of `catalog` that the streams' filters accept.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for columns that a filter cannot use, and if it keeps no sample; errors of shards and stores.
+    pub(super) fn apply(&self, catalog: &mut Catalog) -> Result<()> {
+        for (number, config) in self.config.streams.iter().enumerate() {
+            let Some(filter) = &config.filter else { continue };
+            let filter = Filter::parse(filter)?;
+            let stream = &catalog.streams()[number];
+            let answers = self.answers_of(stream, config, &filter).context("stream", || &stream.name)?;
+            let words = format!("filter={:?}", filter.text());
+            let keeps = |shard: u32, index| answers[shard as usize].as_ref().is_some_and(|bits| bits.get(index));
+            catalog.narrow(number, &words, keeps)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the answers of all shards that have kept samples.
+    fn answers_of(&self, stream: &Stream, config: &StreamConfig, filter: &Filter) -> Result<Vec<Option<Bits>>> {
+        let filtered = FilteredStream::new(stream, filter, self.config, self.stats);
+        let mut answer = answer_of(&filtered)?;
+        let sizes = stream.index.shards.iter().map(|shard| shard.samples).collect();
+        let folder = if answer.is_kept() { folder_of(stream, filter) } else { None };
+        let kept = KeptAnswers::open(folder, sizes);
+        let is_needed = |shard: &u32| {
+            let mut is_needed = false;
+            stream.visit_kept(*shard, |_| is_needed = true);
+            is_needed
+        };
+        let needed: Vec<u32> = (0..stream.index.shards.len() as u32).filter(is_needed).collect();
+        if !needed.iter().all(|shard| kept.has(*shard)) {
+            answer.open(&|columns| self.open_with(config, columns))?;
+            let pass = Pass {
+                name: &stream.name,
+                shards: &stream.index.shards,
+                needed: &needed,
+                answer: &*answer,
+                kept: &kept,
+                run: &filtered.run,
+                threads: self.topology.threads_default(self.config.world.local_world_size as usize).max(2),
+                clock: self.network.clock.clone(),
+                stall_timeout: filtered.stall_timeout(),
+                read: &self.stats.counter("filter_shards_read"),
+            };
+            pass.run()?;
+        }
+        Ok(kept.finish())
+    }
+
+    /// Opens the stream of `config` with the columns `columns` alone, and with all samples.
+    fn open_with(&self, config: &StreamConfig, columns: &[String]) -> Result<IndexedStream> {
+        let (subset, fraction, fraction_seed, filter) = (None, None, None, None);
+        let stream = StreamConfig { subset, fraction, fraction_seed, filter, ..config.clone() };
+        let field = |name: &String| (name.clone(), FieldSpec::Bytes { column: name.clone(), default: None });
+        let fields = Some(columns.iter().map(field).collect());
+        let config = LoaderConfig { streams: vec![stream], fields, ..self.config.clone() };
+        let opened = open_streams(&config, self.stats, self.topology, self.network, self.outside.clone())?;
+        opened.into_iter().next().ok_or_else(|| Error::internal("no stream was opened"))
+    }
+}
+
+/// Returns the way of the stream's source to the answers.
+fn answer_of<'a>(of: &'a FilteredStream<'a>) -> Result<Box<dyn Answer + 'a>> {
+    let first = of.stream.index.shards.iter().find(|shard| shard.samples > 0);
+    Ok(match first.and_then(|shard| shard.recipe.as_deref()) {
+        Some(Recipe::Files(_)) => Box::new(Files::new(of)?),
+        Some(Recipe::Rows(_) | Recipe::Batches(_)) => Box::new(Tables::new(of)?),
+        Some(Recipe::Tokens(_)) | None => Box::new(Samples::new(of)?),
+    })
+}
+
+/// Returns the folder for the answers to `filter`: in the stream's folder, or in the user's cache folder if the shards are
+/// read where they are.
+fn folder_of(stream: &Stream, filter: &Filter) -> Option<PathBuf> {
+    let mut hasher = Hasher::new(HashAlgo::Xxh3_128);
+    hasher.update(format!("{}\n{}", stream.index_digest, filter.text()).as_bytes());
+    let folder = if stream.dir.has_remote() {
+        stream.dir.folder().to_owned()
+    } else {
+        // A file that was written again may have the size of the old one.
+        for path in (0..stream.index.shards.len() as u32).flat_map(|shard| stream.dir.raw_paths(shard)) {
+            if let Ok(found) = std::fs::metadata(&path) {
+                hasher.update(format!("\n{} {} {}", found.len(), found.mtime(), found.mtime_nsec()).as_bytes());
+            }
+        }
+        default_local(&stream.name).ok()?
+    };
+    Some(folder.join(format!("filter-{}", hasher.finish_hex())))
+}

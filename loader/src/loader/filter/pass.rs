@@ -1,0 +1,112 @@
+//! Pass over the shards of a stream whose answers are not known, several at once.
+
+use super::answer::Answer;
+use super::kept::KeptAnswers;
+use crate::cache::{Turn, WaitPolicy, show_progress, take_turn};
+use crate::clock::Clock;
+use crate::error::{Context, Error, Result};
+use crate::format::Shard;
+use crate::pipeline::Run;
+use crate::stats::Counter;
+use crate::sync::{AtomicUsize, Ordering, scope};
+use std::time::Duration;
+
+/// Shards that are read at once at most: enough to hide a store's latency.
+const SHARDS_AT_ONCE: usize = 16;
+
+/// Parts of a pass after which the log has its progress.
+const REPORTS: usize = 10;
+
+/// Pass over the shards of a stream.
+pub(super) struct Pass<'a> {
+    /// Name of the stream.
+    pub(super) name: &'a str,
+    /// All shards of the stream.
+    pub(super) shards: &'a [Shard],
+    /// Numbers of the shards with samples that other conditions keep.
+    pub(super) needed: &'a [u32],
+    pub(super) answer: &'a dyn Answer,
+    pub(super) kept: &'a KeptAnswers,
+    /// Stopped by the first error.
+    pub(super) run: &'a Run,
+    /// Threads that may work.
+    pub(super) threads: usize,
+    pub(super) clock: Clock,
+    /// Time without progress after which a wait for another process ends.
+    pub(super) stall_timeout: Duration,
+    /// Shards that were read.
+    pub(super) read: &'a Counter,
+}
+
+impl Pass<'_> {
+    /// Reads the shards that are needed. One process of a machine reads, and the others wait for it.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the shards, and of the wait.
+    pub(super) fn run(&self) -> Result<()> {
+        if self.missing().is_empty() {
+            return Ok(());
+        }
+        let Some(folder) = self.kept.folder() else { return self.read_missing() };
+        // A folder that cannot be made has no lock.
+        let _ = std::fs::create_dir_all(folder);
+        let what = || format!("the columns of a filter, which another process reads of {}", self.name);
+        let made = || {
+            self.kept.read_again();
+            Ok(self.missing().is_empty().then_some(()))
+        };
+        let never = || false;
+        match take_turn(folder, &self.clock, WaitPolicy::new(&never, self.stall_timeout), &what, made)? {
+            Turn::Made(()) => Ok(()),
+            Turn::Own(_) | Turn::Unlocked => self.read_missing(),
+        }
+    }
+
+    fn missing(&self) -> Vec<u32> {
+        self.needed.iter().copied().filter(|shard| !self.kept.has(*shard)).collect()
+    }
+
+    fn read_missing(&self) -> Result<()> {
+        let missing = self.missing();
+        log::info!("a filter reads {} shards of {}", missing.len(), self.name);
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let read = || -> Result<()> {
+            while !self.run.is_stopped() {
+                // Relaxed: each number is taken once, and nothing else depends on it.
+                let Some(shard) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                self.read(*shard).inspect_err(|_| self.run.stop())?;
+                self.report(done.fetch_add(1, Ordering::Relaxed) + 1, missing.len());
+            }
+            Ok(())
+        };
+        let threads = self.threads.clamp(1, SHARDS_AT_ONCE).min(missing.len());
+        scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(&read)).collect();
+            let panicked = |_| Err(Error::internal("reading the columns of a filter panicked"));
+            // All of them, so that the first error is that of a shard and not of the stop.
+            let ended: Vec<Result<()>> = threads.into_iter().map(|t| t.join().unwrap_or_else(panicked)).collect();
+            let is_echo = |e: &Error| e.kind() == crate::error::ErrorKind::Closed;
+            let mut failed: Vec<Error> = ended.into_iter().filter_map(Result::err).collect();
+            failed.sort_by_key(is_echo);
+            failed.into_iter().next().map_or(Ok(()), Err)
+        })
+    }
+
+    fn read(&self, number: u32) -> Result<()> {
+        let shard = &self.shards[number as usize];
+        let bits = self.answer.of_shard(number).context("shard", || &shard.raw_data.basename)?;
+        self.read.add(1);
+        self.kept.add(number, bits)
+    }
+
+    fn report(&self, done: usize, all: usize) {
+        if let Some(folder) = self.kept.folder() {
+            show_progress(folder);
+        }
+        let part = |done: usize| done * REPORTS / all;
+        if part(done) > part(done - 1) {
+            log::info!("a filter has read {done} of {all} shards of {}", self.name);
+        }
+    }
+}

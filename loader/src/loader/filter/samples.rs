@@ -1,0 +1,235 @@
+//! Answers from the samples of shards, which are read as for an epoch: of MDS, text formats, tars, LitData's chunks and others.
+//!
+//! A shard of a remote is fetched into the cache and stays there for the epochs. Of large samples whose columns have a known
+//! place, such as a class after a picture, only that place is read. The others are read several at once.
+
+use super::answer::{Answer, Bits};
+use super::columns::{FilterColumn, find};
+use super::context::FilteredStream;
+use crate::cache::{ClaimOutcome, OpenFiles, ResidencyGuard, WaitPolicy};
+use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::{ColumnUse, Layout, OffsetTable, ReadAt, Scratch, Shard, ShardFormat};
+use crate::pipeline::{FetchEvent, Origin, ShardFetch, read_offsets};
+use crate::subsets::filter::{Cell, Filter};
+use crate::sync::Arc;
+use std::ops::Range;
+
+/// Bytes that are read at once.
+const READ_BYTES: u64 = 4 << 20;
+
+/// Samples of at least this size are read at the places of their columns alone: smaller ones are faster in one piece.
+const LARGE_BYTES: u32 = 32 << 10;
+
+/// Shards whose samples are read.
+pub(super) struct Samples<'a> {
+    of: &'a FilteredStream<'a>,
+    layouts: Vec<Reading>,
+}
+
+/// Columns in the shards of a layout.
+struct Reading {
+    /// Layout in the index.
+    indexed: Arc<Layout>,
+    /// The columns that are read of it.
+    layout: Arc<Layout>,
+    /// Columns of the filter, each with its number in `layout`.
+    columns: Vec<(usize, FilterColumn)>,
+}
+
+impl<'a> Samples<'a> {
+    /// Finds the columns of the filter in the layouts of the shards.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`].
+    pub(super) fn new(of: &'a FilteredStream<'a>) -> Result<Self> {
+        let shards = || of.stream.index.shards.iter().filter(|shard| shard.samples > 0);
+        let mut distinct: Vec<&Arc<Layout>> = Vec::new();
+        for shard in shards() {
+            if !distinct.iter().rev().any(|known| is_same(known, &shard.layout)) {
+                distinct.push(&shard.layout);
+            }
+        }
+        let layouts =
+            distinct.iter().map(|layout| Reading::new(of.filter, layout, &distinct)).collect::<Result<_>>()?;
+        Ok(Self { of, layouts })
+    }
+
+    /// Makes a shard resident, as long as the guard lives.
+    fn make_resident(&self, number: u32) -> Result<Option<ResidencyGuard>> {
+        let FilteredStream { stream, run, stats, .. } = self.of;
+        let shard = self.of.shard(number);
+        if !stream.dir.has_remote() && stream.dir.is_resident(number) {
+            return Ok(None);
+        }
+        let stopped = || run.is_stopped();
+        let policy = WaitPolicy::new(&stopped, self.of.stall_timeout());
+        match stream.dir.claim(number, policy)? {
+            ClaimOutcome::Resident(guard) => Ok(Some(guard)),
+            ClaimOutcome::Claimed(claim) => {
+                let _memory = self.of.reserve(shard.fetch_bytes())?;
+                let packed = claim.packed_files();
+                let watch = |_: FetchEvent<'_>| claim.report_progress();
+                let origin = stream.remote.as_ref().map(Origin::Store);
+                let fetch = ShardFetch { stream, origin, run, stats, watch: &watch };
+                let fetched = fetch.fetch(shard, packed.as_deref())?;
+                // No sample of the plan is known yet, so any shard may make room.
+                fetched.publish(claim.admit(&|_| None, policy)?, stats).map(Some)
+            }
+            ClaimOutcome::Busy => Err(Error::internal("a claim that waits was answered with busy")),
+        }
+    }
+
+    fn read(&self, shard: &Shard, open: &OpenFiles) -> Result<Bits> {
+        let reading = self.layouts.iter().find(|known| is_same(&known.indexed, &shard.layout));
+        let reading = reading.ok_or_else(|| Error::internal("a shard has a layout that its index has not"))?;
+        let data = open.files.first().ok_or_else(|| Error::internal("a shard without files"))?;
+        let table = read_offsets(shard, open)?;
+        let (mut bits, mut scratch) = (Bits::new(shard.samples), Scratch::default());
+        let mut number = 0;
+        while number < table.len() {
+            let (start, bytes) = table.range(number)?;
+            if u64::from(bytes) > self.of.config.sample_bytes_max {
+                let message = "a sample is larger than sample_bytes_max";
+                let error = Error::new(ErrorKind::Unsupported, message).with("bytes", bytes);
+                return Err(error.with("sample", number));
+            }
+            if bytes >= LARGE_BYTES
+                && let Some(places) = reading.places(bytes as usize)
+            {
+                let bit = reading.keeps_at(self.of.filter, &places, start, data);
+                bits.push(bit.context("sample", || number)?);
+                number += 1;
+                continue;
+            }
+            let end = end_of_piece(&table, number)?;
+            reading.add_piece(self.of.filter, &table, number..end, data, (&mut bits, &mut scratch))?;
+            number = end;
+        }
+        Ok(bits)
+    }
+}
+
+impl Answer for Samples<'_> {
+    fn of_shard(&self, number: u32) -> Result<Bits> {
+        let guard = self.make_resident(number)?;
+        let open = self.of.stream.dir.open_shard(number)?.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "the shard is not in its folder, and there is no remote to fetch it from")
+        })?;
+        let bits = self.read(self.of.shard(number), &open);
+        drop(guard);
+        bits
+    }
+}
+
+impl Reading {
+    /// Finds the columns of `filter` in the layout `indexed`. A tar may lack fields that those of the other layouts have.
+    fn new(filter: &Filter, indexed: &Arc<Layout>, all: &[&Arc<Layout>]) -> Result<Self> {
+        let is_tar = matches!(indexed.format, ShardFormat::Tar { .. });
+        let projected = |name: &str| {
+            let has_column = |layout: &&Arc<Layout>| layout.has_column(name);
+            let usable = if is_tar { all.iter().any(has_column) } else { has_column(&indexed) };
+            let column = ColumnUse { name, has_default: true };
+            usable.then(|| indexed.projected(Some(&[column])).map_or_else(|| indexed.clone(), Arc::new))
+        };
+        let encoding = |name: &str| {
+            let layout = projected(name)?;
+            layout.column(name).map(|column| layout.columns[column].encoding.clone())
+        };
+        let columns = || indexed.columns.iter().map(|column| (column.name.clone(), column.encoding.clone())).collect();
+        let found = find(filter, encoding, columns)?;
+        let uses: Vec<ColumnUse<'_>> =
+            found.iter().map(|column| ColumnUse { name: &column.name, has_default: true }).collect();
+        let layout = indexed.projected(Some(&uses)).map_or_else(|| indexed.clone(), Arc::new);
+        let numbered = |column: FilterColumn| {
+            let number = layout.column(&column.name).ok_or_else(|| Error::internal("a column was lost"))?;
+            Ok((number, column))
+        };
+        let columns = found.into_iter().map(numbered).collect::<Result<_>>()?;
+        Ok(Self { indexed: indexed.clone(), layout, columns })
+    }
+
+    /// Places of the columns in a sample of `bytes`, if they do not depend on the sample.
+    fn places(&self, bytes: usize) -> Option<Vec<Range<usize>>> {
+        self.columns.iter().map(|(column, _)| self.layout.fixed_place(*column, bytes)).collect()
+    }
+
+    /// Returns the bit of the sample at `offset`, of which only `places` are read.
+    fn keeps_at(&self, filter: &Filter, places: &[Range<usize>], offset: u64, data: &dyn ReadAt) -> Result<bool> {
+        let start = places.iter().map(|place| place.start).min().unwrap_or(0);
+        let end = places.iter().map(|place| place.end).max().unwrap_or(0);
+        let mut bytes = vec![0; end - start];
+        data.read_at(&mut bytes, offset + start as u64)?;
+        let cells = self
+            .columns
+            .iter()
+            .zip(places)
+            .map(|((_, column), place)| column.cell(&bytes[place.start - start..place.end - start]));
+        Ok(filter.keeps(&cells.collect::<Result<Vec<_>>>()?))
+    }
+
+    /// Adds the bits of the samples `numbers` of `table`, which are read together.
+    fn add_piece(
+        &self,
+        filter: &Filter,
+        table: &OffsetTable,
+        numbers: Range<usize>,
+        data: &dyn ReadAt,
+        (bits, scratch): (&mut Bits, &mut Scratch),
+    ) -> Result<()> {
+        let (start, _) = table.range(numbers.start)?;
+        let mut end = start;
+        for number in numbers.clone() {
+            let (first, bytes) = table.range(number)?;
+            end = end.max(first + u64::from(bytes));
+        }
+        let mut bytes = vec![0; (end - start) as usize];
+        data.read_at(&mut bytes, start)?;
+        for number in numbers {
+            let (first, length) = table.range(number)?;
+            let sample = &bytes[(first - start) as usize..][..length as usize];
+            bits.push(self.keeps(filter, sample, scratch).context("sample", || number)?);
+        }
+        Ok(())
+    }
+
+    fn keeps(&self, filter: &Filter, sample: &[u8], scratch: &mut Scratch) -> Result<bool> {
+        let cells: Result<Vec<Cell<'_>>> = match &self.layout.format {
+            // A value that is null, or is not there, is no error here.
+            ShardFormat::Jsonl { newline } => {
+                let document = sample.strip_suffix(newline.as_bytes());
+                let document = document.ok_or_else(|| Error::format("the sample does not end with its newline"))?;
+                self.columns.iter().map(|(_, column)| column.cell_of_key(document)).collect()
+            }
+            format => {
+                let is_table = matches!(format, ShardFormat::Xsv { .. });
+                let values = self.layout.split(sample, scratch)?;
+                let cell = |(number, column): &(usize, FilterColumn)| match values.find(*number) {
+                    None => Ok(Cell::Null),
+                    Some([]) if is_table && column.is_number() => Ok(Cell::Null),
+                    Some(bytes) => column.cell(bytes),
+                };
+                self.columns.iter().map(cell).collect()
+            }
+        };
+        Ok(filter.keeps(&cells?))
+    }
+}
+
+/// Returns the sample after those that are read with sample `first`.
+fn end_of_piece(table: &OffsetTable, first: usize) -> Result<usize> {
+    let (start, _) = table.range(first)?;
+    let mut end = first + 1;
+    while end < table.len() {
+        let (next, bytes) = table.range(end)?;
+        if next < start || next + u64::from(bytes) - start > READ_BYTES {
+            break;
+        }
+        end += 1;
+    }
+    Ok(end)
+}
+
+fn is_same(a: &Arc<Layout>, b: &Arc<Layout>) -> bool {
+    Arc::ptr_eq(a, b) || **a == **b
+}

@@ -1,0 +1,118 @@
+//! Answers from Parquet and Arrow files: their other columns are not read.
+//!
+//! The division of such files into shards does not depend on the columns that are read. So the stream is opened again,
+//! with the columns of the filter alone, and its shards have the same rows.
+
+use super::answer::{Answer, Bits, Open};
+use super::columns::{FilterColumn, find};
+use super::context::FilteredStream;
+use crate::catalog::IndexedStream;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::arrow::columns;
+use crate::format::recipe::TableRow;
+use crate::format::{Encoding, Shard};
+use crate::pipeline::RangeFetch;
+use crate::stats::TimeKind;
+use crate::subsets::filter::Cell;
+
+/// Files whose columns are read.
+pub(super) struct Tables<'a> {
+    of: &'a FilteredStream<'a>,
+    /// Columns in the files.
+    names: Vec<String>,
+    /// The same files with these columns.
+    opened: Option<IndexedStream>,
+}
+
+impl<'a> Tables<'a> {
+    /// Finds the columns of the filter in the tables of the stream.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`].
+    pub(super) fn new(of: &'a FilteredStream<'a>) -> Result<Self> {
+        let fields = of.stream.index.shards.iter().find_map(|shard| shard.recipe.as_ref()?.table_fields());
+        let fields = fields.ok_or_else(|| Error::internal("a table without columns"))?;
+        let encoding = |name: &str| match columns(fields, Some(&[name.to_owned()])) {
+            Ok(found) => found.into_iter().next().map(|column| column.encoding),
+            Err(e) if e.kind() == ErrorKind::Unsupported => Some(Encoding::Custom("of another type".to_owned())),
+            Err(_) => None,
+        };
+        let all = || {
+            let named = |name: &String| Some((name.clone(), encoding(name)?));
+            fields.iter().filter_map(|field| named(field.name())).collect()
+        };
+        let mut names: Vec<String> = find(of.filter, encoding, all)?.into_iter().map(|column| column.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        Ok(Self { of, names, opened: None })
+    }
+}
+
+impl Answer for Tables<'_> {
+    fn open(&mut self, open: Open<'_>) -> Result<()> {
+        let opened = open(&self.names)?;
+        let samples = |shard: &Shard| shard.samples;
+        if !opened.cache.shards.index().shards.iter().map(samples).eq(self.of.stream.index.shards.iter().map(samples)) {
+            return Err(Error::new(ErrorKind::Stale, "the files have changed while they were opened: start again"));
+        }
+        self.opened = Some(opened);
+        Ok(())
+    }
+
+    fn of_shard(&self, number: u32) -> Result<Bits> {
+        let not_open = || Error::internal("the columns of a filter are not open");
+        let IndexedStream { cache, remote, .. } = self.opened.as_ref().ok_or_else(not_open)?;
+        let shard = &cache.shards.index().shards[number as usize];
+        let (recipe, remote) = shard.recipe.as_ref().zip(remote.as_ref()).ok_or_else(not_open)?;
+        // The columns of another file may have other types.
+        let (layout, mut bits) = (&shard.layout, Bits::new(shard.samples));
+        let encoding = |name: &str| layout.column(name).map(|column| layout.columns[column].encoding.clone());
+        let all = || layout.columns.iter().map(|column| (column.name.clone(), column.encoding.clone())).collect();
+        let found = find(self.of.filter, encoding, all)?;
+        let numbered = found.into_iter().filter_map(|column| Some((layout.column(&column.name)?, column)));
+        let mut row_reader = RowReader::new(numbered.collect());
+        let _memory = self.of.reserve(shard.fetch_bytes())?;
+        let fetch = RangeFetch { remote, run: &self.of.run, file: &shard.raw_data, watch: &|_| () };
+        let stage = self.of.stats.stage("fetch");
+        let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
+        stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
+        recipe.for_each_row(parts, |row| {
+            bits.push(row_reader.keeps(self.of, row)?);
+            Ok(())
+        })?;
+        if bits.len() != shard.samples {
+            let (found, declared) = (bits.len(), shard.samples);
+            return Err(Error::format(format!("{found} rows were found where the index declares {declared}")));
+        }
+        Ok(bits)
+    }
+}
+
+/// Reader of the cells of rows.
+struct RowReader {
+    /// Columns of the filter, each with its number in the table.
+    columns: Vec<(usize, FilterColumn)>,
+    /// Stored value of each.
+    values: Vec<Vec<u8>>,
+}
+
+impl RowReader {
+    fn new(columns: Vec<(usize, FilterColumn)>) -> Self {
+        Self { values: vec![Vec::new(); columns.len()], columns }
+    }
+
+    fn keeps(&mut self, of: &FilteredStream<'_>, row: &TableRow<'_>) -> Result<bool> {
+        for ((number, _), value) in self.columns.iter().zip(&mut self.values) {
+            value.clear();
+            if !row.is_null(*number) {
+                row.append(*number, value)?;
+            }
+        }
+        let cells =
+            self.columns.iter().zip(&self.values).map(|((number, column), value)| {
+                if row.is_null(*number) { Ok(Cell::Null) } else { column.cell(value) }
+            });
+        Ok(of.filter.keeps(&cells.collect::<Result<Vec<_>>>()?))
+    }
+}
