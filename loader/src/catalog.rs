@@ -32,7 +32,8 @@ use crate::config::LoaderConfig;
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
 use crate::format::recipe::{FileColumns, Texts};
-use crate::format::{Layout, Shard, ShardFormat};
+use crate::format::tar::KEY;
+use crate::format::{ColumnUse, Layout, Recipe, Shard, ShardFormat};
 use crate::order::{DataSetShape, SampleId, ShardId};
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
@@ -80,7 +81,7 @@ impl Catalog {
         let opened = open_streams(config, stats, topology, network, outside)?;
         check_cache_limit(config.cache_limit, &opened)?;
         let mut catalog = Self::assemble(opened, config.cache_limit, config.allow_unsafe_types, stats)?;
-        catalog.project(config.fields.as_deref())?;
+        catalog.project(config.fields.as_deref(), config.sample_keys)?;
         catalog.check_labels(config.fields.as_deref())?;
         Ok(catalog)
     }
@@ -133,9 +134,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// Reduces layouts of which some samples lack columns to the columns of `fields`.
-    fn project(&mut self, fields: Option<&[(String, FieldSpec)]>) -> Result<()> {
-        let wanted = fields.map(columns_of);
+    /// Reduces layouts of which some samples lack columns to the columns of `fields`, and the keys if they are wanted.
+    fn project(&mut self, fields: Option<&[(String, FieldSpec)]>, with_keys: bool) -> Result<()> {
+        let mut wanted = fields.map(columns_of);
+        if let (true, Some(wanted)) = (with_keys, &mut wanted)
+            && wanted.iter().all(|column| column.name != KEY)
+        {
+            wanted.push(ColumnUse { name: KEY, has_default: false });
+        }
         for column in wanted.iter().flatten().filter(|column| column.has_default) {
             self.check_known(column.name)?;
         }
@@ -219,6 +225,19 @@ impl Catalog {
     /// Index of the layout of `shard`.
     pub(crate) fn layout_of(&self, shard: ShardId) -> usize {
         self.layout_of[shard.index()].into()
+    }
+
+    /// Returns for each layout the column with the keys of its samples, or the paths of their files, if it has one.
+    pub(crate) fn key_columns(&self) -> Vec<Option<&'static str>> {
+        let is_tar = |layout: &Arc<Layout>| matches!(layout.format, ShardFormat::Tar { .. });
+        let mut keys: Vec<_> = self.layouts.iter().map(|layout| is_tar(layout).then_some(KEY)).collect();
+        let shards = self.streams.iter().flat_map(|stream| &stream.index.shards);
+        for (shard, layout) in shards.zip(&self.layout_of) {
+            if let (Some(Recipe::Files(_)), true) = (shard.recipe.as_deref(), shard.samples > 0) {
+                keys[usize::from(*layout)] = Some(FileColumns::PATH);
+            }
+        }
+        keys
     }
 
     /// Returns the stream of `shard` and the shard's number in it.

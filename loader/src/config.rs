@@ -33,6 +33,9 @@ const PREFETCH_BYTES: u64 = 8 << 20;
 /// Upper bound of the default prefetch depth.
 const PREFETCH_MAX: u32 = 31;
 
+/// Name of the output with the keys of the samples.
+pub(crate) const SAMPLE_KEYS: &str = "sample_keys";
+
 options! {
     /// One directory of shards, remote and local, and its weight in the mix.
     pub struct StreamConfig {
@@ -135,6 +138,8 @@ options! {
         pub mark_repeats: bool = false,
         /// Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in the shard.
         pub sample_ids: bool = false,
+        /// Add a text output `sample_keys`: the key of each row's sample in a tar, or the path of its file; else empty.
+        pub sample_keys: bool = false,
         /// Shuffle samples, differently in each epoch.
         pub shuffle: bool = false,
         /// Seed of the order.
@@ -297,9 +302,11 @@ impl LoaderConfig {
                 "replication must be at least 1 and divide the number of ranks",
             )?;
         }
-        for (argument, is_set, output) in
-            [("mark_repeats", self.mark_repeats, "repeat"), ("sample_ids", self.sample_ids, "sample_ids")]
-        {
+        for (argument, is_set, output) in [
+            ("mark_repeats", self.mark_repeats, "repeat"),
+            ("sample_ids", self.sample_ids, "sample_ids"),
+            ("sample_keys", self.sample_keys, SAMPLE_KEYS),
+        ] {
             let is_taken = self.fields.iter().flatten().any(|(name, _)| name == output);
             let message = format!("{argument} adds an output called `{output}`: rename the field of that name");
             require(!(is_set && is_taken), &message)?;

@@ -37,9 +37,8 @@ impl FieldPlan {
     /// outside of their range, two outputs of one name; each names the field.
     pub fn compile(fields: Option<&[(String, FieldSpec)]>, columns: &[Column], augment_seed: u64) -> Result<Arc<Self>> {
         let mut plan = Self { columns: columns.to_vec(), outputs: Vec::new(), steps: Vec::new(), mixes: Vec::new() };
-        let by_column = |column: &Column| (column.name.clone(), default_field(column));
         let fields = match fields {
-            None => &columns.iter().map(by_column).collect::<Vec<_>>(),
+            None => &Self::fields_of(columns),
             Some([]) => return Err(Error::config("`fields` is empty: name at least one field, or leave it out")),
             Some(fields) => fields,
         };
@@ -87,6 +86,11 @@ impl FieldPlan {
         }
         self.mixes.push(Mix::new(by, p, draws, members)?);
         Ok(())
+    }
+
+    /// Returns the fields of a loader without fields: one for each of `columns`, under its own name.
+    pub fn fields_of(columns: &[Column]) -> Vec<(String, FieldSpec)> {
+        columns.iter().map(|column| (column.name.clone(), default_field(column))).collect()
     }
 
     fn add_output(&mut self, name: &str, spec: &FieldSpec, draws: FieldDraws) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Conversion of the arguments: the order's configuration, and the fields' plans.
 
 use crate::catalog::Catalog;
-use crate::config::{LoaderConfig, StreamConfig};
-use crate::decode::FieldPlan;
+use crate::config::{LoaderConfig, SAMPLE_KEYS, StreamConfig};
+use crate::decode::{FieldPlan, FieldSpec};
 use crate::error::{Error, Result};
 use crate::format::Layout;
 use crate::order::{OrderConfig, Weight, World};
@@ -46,9 +46,23 @@ pub(super) fn marks_of(config: &LoaderConfig) -> Vec<MarkOutput> {
 
 /// Compiles the fields for each layout of the data set; all plans have the same outputs.
 pub(super) fn fields_of(config: &LoaderConfig, catalog: &Catalog) -> Result<Vec<Arc<FieldPlan>>> {
-    let compile =
-        |layout: &Arc<Layout>| FieldPlan::compile(config.fields.as_deref(), &layout.columns, config.augment_seed());
-    let plans: Vec<Arc<FieldPlan>> = catalog.layouts().iter().map(compile).collect::<Result<_>>()?;
+    let compile = |(layout, key): (&Arc<Layout>, Option<&str>)| {
+        if !config.sample_keys {
+            return FieldPlan::compile(config.fields.as_deref(), &layout.columns, config.augment_seed());
+        }
+        let mut fields = config.fields.clone().unwrap_or_else(|| FieldPlan::fields_of(&layout.columns));
+        // No column has an empty name: all samples then have the default.
+        let (column, default) = (key.unwrap_or("").to_owned(), Some("".into()));
+        fields.push((SAMPLE_KEYS.to_owned(), FieldSpec::Text { column, default }));
+        FieldPlan::compile(Some(&fields), &layout.columns, config.augment_seed())
+    };
+    let keys = catalog.key_columns();
+    if config.sample_keys && keys.iter().all(Option::is_none) {
+        return Err(Error::config(
+            "sample_keys is for tars and for files that are samples, and no stream has any: leave it out",
+        ));
+    }
+    let plans: Vec<Arc<FieldPlan>> = catalog.layouts().iter().zip(keys).map(compile).collect::<Result<_>>()?;
     for (plan, layout) in plans.iter().zip(catalog.layouts()).skip(1) {
         if plan.outputs() != plans[0].outputs() {
             return Err(Error::config(

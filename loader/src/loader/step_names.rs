@@ -4,6 +4,7 @@ use super::Loader;
 use super::position::Position;
 use super::steps::{NamedSample, batches_of};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::{Recipe, Shard};
 use crate::order::{Rank, Resume};
 use crate::state::{SkippedSteps, State};
 use std::collections::HashSet;
@@ -45,6 +46,7 @@ impl Loader {
                 index,
                 number: before.iter().map(|shard| shard.samples).sum::<u64>() + u64::from(index),
                 file: stream.index.shards[shard as usize].raw_data.basename.to_string(),
+                key: path_of(&stream.index.shards[shard as usize], index),
                 repeat: planned.repeat,
             });
         }
@@ -98,5 +100,13 @@ impl Loader {
     fn step_rows(&self) -> u64 {
         let ranks = self.config.world.world_size / self.config.replication.unwrap_or(1).max(1);
         u64::from(self.config.batch_size) * u64::from(ranks)
+    }
+}
+
+/// Path of the first file of sample `index` of `shard`, if its samples are files.
+fn path_of(shard: &Shard, index: u32) -> Option<String> {
+    match shard.recipe.as_deref()? {
+        Recipe::Files(group) => group.files(index as usize).next().map(|(path, _)| path.to_owned()),
+        _ => None,
     }
 }

@@ -22,6 +22,8 @@ pub struct NamedSample {
     pub number: u64,
     /// File of the shard, below the stream's folder.
     pub file: String,
+    /// Path of the sample's first file, if it is one or several files.
+    pub key: Option<String>,
     /// True if the row only makes ranks equally long.
     pub repeat: bool,
 }

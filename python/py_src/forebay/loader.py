@@ -34,7 +34,7 @@ _log = logging.getLogger("forebay")
 
 _on_devices: weakref.WeakSet[Loader] = weakref.WeakSet()
 
-_MARKS = {"mark_repeats": "repeat", "sample_ids": "sample_ids"}
+_MARKS = {"sample_keys": "sample_keys", "mark_repeats": "repeat", "sample_ids": "sample_ids"}
 """Options that add an output, and its name."""
 
 _PYTHON_ONLY = {"remote", "split", "subset", "fraction", "fraction_seed", "filter", "streams", "local", "fields", "transform", "framework", "sharding", "device"}
@@ -112,6 +112,8 @@ class Loader:
         mark_repeats: Add a bool output `repeat`, true for rows that only make ranks equally long.
         sample_ids: Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in the shard.
             All three count from 0, and the shape is (N, 3).
+        sample_keys: Add a text output `sample_keys`: the key of each row's sample in a tar, or the path of its file; else
+            empty.
         shuffle: Shuffle samples, differently in each epoch.
         shuffle_seed: Seed of the order.
         augment_seed: Seed of random crops and flips. None: `shuffle_seed`.
@@ -185,6 +187,7 @@ class Loader:
         drop_last: bool = False,
         mark_repeats: bool = False,
         sample_ids: bool = False,
+        sample_keys: bool = False,
         shuffle: bool = False,
         shuffle_seed: int = 9176,
         augment_seed: int | None = None,

@@ -32,6 +32,8 @@ class Sample(NamedTuple):
     """Number in the stream, as in `subset`."""
     file: str
     """File of the shard, below the stream's folder."""
+    key: str | None
+    """Path of the sample's first file, if it is one or several files. A tar has the keys of its samples itself."""
     rank: int
     """Rank that gets it."""
     row: int

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"step {step}: batch {batch} of epoch {epoch}, {len(samples)} samples")
     for sample in samples:
         repeat = "  (repeat)" if sample.repeat else ""
-        place = f"{sample.file}, sample {sample.index}"
+        place = f"{sample.file}, sample {sample.index}" if sample.key is None else sample.key
         print(f"rank {sample.rank} row {sample.row}: {place} (stream {sample.stream}, number {sample.number}){repeat}")
     return 0
 

@@ -14,6 +14,7 @@ import tarfile
 import litdata.streaming
 import pytest
 import torch
+from tf_examples import example, record
 
 import forebay as fb
 
@@ -383,3 +384,14 @@ def test_a_copy_in_another_folder_has_the_state_of_the_first(tars, tmp_path):
         loader.load_state_dict(state)
     with fb.Loader(remote=tars, filter="cls >= 1", **options) as loader, pytest.raises(fb.StateError, match="selection was filter="):
         loader.load_state_dict(state)
+
+
+def test_records_of_tensorflow_are_filtered(tmp_path):
+    for shard in range(3):
+        part = ROWS[32 * shard : 32 * shard + 32]
+        # A feature that a record lacks is absent.
+        features = [{"n": [row["number"]]} | ({} if row["small"] is None else {"small": [row["small"]]}) for row in part]
+        (tmp_path / f"{shard}.tfrecord").write_bytes(b"".join(record(example(each)) for each in features))
+    remote = tmp_path / "*.tfrecord"
+    for condition in ["small < 10", "not small < 10 and number > 40", "small is null or number in (1, 95)"]:
+        assert kept(remote, condition.replace("number", "n"), fb.Scalar("n")) == expected(condition), condition

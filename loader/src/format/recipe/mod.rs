@@ -132,7 +132,9 @@ impl Recipe {
         match self {
             Self::Rows(rows) => rows.for_each_row(parts, each),
             Self::Batches(rows) => rows.for_each_row(parts, each),
-            Self::Files(_) | Self::Tokens(_) => Err(Error::internal("rows of a shard that is no table")),
+            Self::Files(_) | Self::Tokens(_) | Self::Records(_) => {
+                Err(Error::internal("rows of a shard that is no table"))
+            }
         }
     }
 
@@ -141,7 +143,7 @@ impl Recipe {
         match self {
             Self::Rows(rows) => Some(rows.file.schema.fields()),
             Self::Batches(rows) => Some(rows.file.head.fields()),
-            Self::Files(_) | Self::Tokens(_) => None,
+            Self::Files(_) | Self::Tokens(_) | Self::Records(_) => None,
         }
     }
 

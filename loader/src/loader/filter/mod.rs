@@ -126,7 +126,7 @@ fn answer_of<'a>(of: &'a FilteredStream<'a>) -> Result<Box<dyn Answer + 'a>> {
     Ok(match first.and_then(|shard| shard.recipe.as_deref()) {
         Some(Recipe::Files(_)) => Box::new(Files::new(of)?),
         Some(Recipe::Rows(_) | Recipe::Batches(_)) => Box::new(Tables::new(of)?),
-        Some(Recipe::Tokens(_)) | None => Box::new(Samples::new(of)?),
+        Some(Recipe::Tokens(_) | Recipe::Records(_)) | None => Box::new(Samples::new(of)?),
     })
 }
 

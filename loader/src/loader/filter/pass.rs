@@ -82,7 +82,7 @@ impl Pass<'_> {
         };
         let threads = self.threads.clamp(1, SHARDS_AT_ONCE).min(missing.len());
         scope(|scope| {
-            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(&read)).collect();
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
             let panicked = |_| Err(Error::internal("reading the columns of a filter panicked"));
             // All of them, so that the first error is that of a shard and not of the stop.
             let ended: Vec<Result<()>> = threads.into_iter().map(|t| t.join().unwrap_or_else(panicked)).collect();

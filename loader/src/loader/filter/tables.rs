@@ -33,7 +33,7 @@ impl<'a> Tables<'a> {
     pub(super) fn new(of: &'a FilteredStream<'a>) -> Result<Self> {
         let fields = of.stream.index.shards.iter().find_map(|shard| shard.recipe.as_ref()?.table_fields());
         let fields = fields.ok_or_else(|| Error::internal("a table without columns"))?;
-        let encoding = |name: &str| match columns(fields, Some(&[name.to_owned()])) {
+        let encoding = |name: &str| match columns(fields, Some(&[name.to_owned()]), &[]) {
             Ok(found) => found.into_iter().next().map(|column| column.encoding),
             Err(e) if e.kind() == ErrorKind::Unsupported => Some(Encoding::Custom("of another type".to_owned())),
             Err(_) => None,

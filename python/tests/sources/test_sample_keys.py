@@ -1,0 +1,90 @@
+"""Keys of samples in batches, and paths of files by the names of a step."""
+
+import io
+import json
+import tarfile
+
+import pytest
+
+import forebay as fb
+from forebay.__main__ import main
+
+KEYS = [f"part/{n:04}" for n in range(40)]
+
+
+@pytest.fixture
+def tars(tmp_path):
+    for shard in range(2):
+        with tarfile.open(tmp_path / f"{shard}.tar", "w") as tar:
+            for n in range(20 * shard, 20 * shard + 20):
+                # Some samples lack a field, so the layouts are projected.
+                fields = {"cls": b"%d" % n} | ({"txt": b"x"} if n % 3 else {})
+                for field, content in fields.items():
+                    member = tarfile.TarInfo(f"{KEYS[n]}.{field}")
+                    member.size = len(content)
+                    tar.addfile(member, io.BytesIO(content))
+    return f"{tmp_path}/{{0,1}}.tar"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for n in range(40):
+        path = tmp_path / "set" / "ab"[n % 2] / f"{n:03}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\xff\xd8" + bytes([n]))
+    return tmp_path / "set"
+
+
+@pytest.mark.parametrize("framework", ["torch", "numpy", "jax"])
+def test_a_batch_has_the_keys_of_a_tar(tars, framework):
+    if framework == "jax":
+        pytest.importorskip("jax")
+    options = {"shuffle": True, "sample_keys": True, "sample_ids": True, "mark_repeats": True, "batch_size": 8}
+    with fb.Loader(remote=tars, fields={"n": fb.Scalar("cls")}, framework=framework, **options) as loader:
+        for batch in loader:
+            assert list(batch) == ["n", "sample_keys", "repeat", "sample_ids"]
+            assert batch["sample_keys"] == [KEYS[int(n)] for n in batch["n"]]
+            assert [20 * int(s) + int(i) for _, s, i in batch["sample_ids"]] == [int(n) for n in batch["n"]]
+
+
+def test_a_loader_without_fields_has_keys(tars):
+    with fb.Loader(remote=tars, sample_keys=True, batch_size=8) as loader:
+        for batch in loader:
+            assert batch["sample_keys"] == batch["__key__"] == [KEYS[n] for n in batch["cls"].tolist()]
+
+
+@pytest.mark.parametrize("where", ["folder", "bucket"])
+def test_files_have_their_paths_in_batches_and_by_the_names_of_a_step(folder, where, bucket, bucket_environment, tmp_path, capsys):
+    remote = folder
+    if where == "bucket":
+        remote = "s3://bucket/sample-keys"
+        for path in folder.rglob("*.jpg"):
+            bucket.objects[f"sample-keys/{path.relative_to(folder).as_posix()}"] = path.read_bytes()
+    fields = {"path": fb.Text("path"), "file": fb.Bytes("file")}
+    with fb.Loader(remote=remote, fields=fields, sample_keys=True, shuffle=True, batch_size=8) as loader:
+        batches = list(loader)
+        for step, batch in enumerate(batches):
+            assert batch["sample_keys"] == batch["path"] == [sample.key for sample in loader.samples_of(step)]
+        loader.save_run(tmp_path / "RUN.json")
+    assert main(["which", str(tmp_path / "RUN.json"), "--step", "2", "--json"]) == 0
+    assert [json.loads(line)["key"] for line in capsys.readouterr().out.splitlines()] == batches[2]["path"]
+    assert main(["which", str(tmp_path / "RUN.json"), "--step", "2"]) == 0
+    assert f"rank 0 row 0: {batches[2]['path'][0]} (stream 0" in capsys.readouterr().out
+
+
+def test_a_mix_has_empty_keys_for_samples_without_one(tars, folder, tmp_path):
+    with fb.MDSWriter(out=tmp_path / "mds", columns={"cls": "int"}) as writer:
+        for n in range(10):
+            writer.write({"cls": n})
+    streams = [fb.Stream(remote=tars, subset="0:3"), fb.Stream(remote=tmp_path / "mds", subset="4:6")]
+    with fb.Loader(streams=streams, fields={"n": fb.Scalar("cls", dtype="int64")}, sample_keys=True, batch_size=8) as loader:
+        (batch,) = loader
+        assert batch["sample_keys"] == [*KEYS[:3], "", ""]
+        assert [sample.key for sample in loader.samples_of(0)] == [None] * 5
+
+
+def test_keys_need_a_source_that_has_them_and_a_free_name(tars, pictures):
+    with pytest.raises(fb.ConfigError, match="sample_keys is for tars and for files that are samples, and no stream has any"):
+        fb.Loader(remote=pictures, sample_keys=True, batch_size=4)
+    with pytest.raises(fb.ConfigError, match="sample_keys adds an output called `sample_keys`: rename the field"):
+        fb.Loader(remote=tars, sample_keys=True, batch_size=4, fields={"sample_keys": fb.Text("__key__")})
