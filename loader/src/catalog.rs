@@ -17,6 +17,7 @@ mod listed_files;
 mod open;
 mod open_listed;
 mod parallel;
+mod remote_file;
 mod requests;
 mod select;
 mod selection;

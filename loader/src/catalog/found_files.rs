@@ -1,6 +1,6 @@
 //! Files of a list, as far as their listing describes them.
 
-use super::tars::lengths;
+use super::requests::lengths;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sources::Names;
 use crate::store::{Entry, Remote};

@@ -1,39 +1,11 @@
-//! First bytes and lengths of many files.
+//! First bytes and lengths of the files of an index, from a store or a folder.
 
+use super::requests::peek_all;
 use crate::error::{Context, Error, Result};
 use crate::format::litdata::Fronts;
 use crate::io::read_up_to_at;
-use crate::store::{Peek, Remote};
+use crate::store::Remote;
 use std::path::Path;
-
-/// Files that are requested at the same time.
-const AT_ONCE: usize = 256;
-
-/// Returns the first `bytes` of each of the files `names`, at least one, and their lengths.
-///
-/// # Errors
-///
-/// Errors of the store; `Unsupported` where a server does not report lengths.
-pub(super) fn peek_all(remote: &Remote, names: &[&str], bytes: usize) -> Result<Vec<Peek>> {
-    let mut all: Vec<Option<Peek>> = names.iter().map(|_| None).collect();
-    for (names, found) in names.chunks(AT_ONCE).zip(all.chunks_mut(AT_ONCE)) {
-        let (sender, receiver) = crossbeam::channel::bounded(names.len());
-        for (number, name) in names.iter().enumerate() {
-            let sender = sender.clone();
-            remote.peek(name, bytes, move |outcome| drop(sender.send((number, outcome))))?;
-        }
-        drop(sender);
-        for _ in 0..names.len() {
-            let (number, outcome) = receiver.recv().map_err(|_| without_outcome())?;
-            found[number] = Some(outcome?);
-        }
-    }
-    all.into_iter().map(|peek| peek.ok_or_else(without_outcome)).collect()
-}
-
-fn without_outcome() -> Error {
-    Error::internal("a request of a file's length has no outcome")
-}
 
 /// Files of a store.
 pub(super) struct StoredFiles<'a>(pub(super) &'a Remote);

@@ -1,8 +1,12 @@
-//! Requests for parts of many objects, from which sources make their indexes.
+//! Requests for parts and lengths of many objects, from which sources make their indexes.
 
-use crate::error::{Error, Result};
-use crate::store::{FetchRequest, FetchTicket, Remote};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sources::counts::FILE_BYTES_MAX;
+use crate::store::{FetchRequest, FetchTicket, Peek, Remote};
 use std::collections::VecDeque;
+
+/// Files that are requested at the same time.
+const FILES_AT_ONCE: usize = 256;
 
 /// Ranges of files that are in flight at the same time: enough to hide a store's latency.
 const RANGES_AT_ONCE: usize = 128;
@@ -40,4 +44,57 @@ pub(super) fn fetch_ranges(
         take(number, &content)?;
     }
     Ok(())
+}
+
+/// Returns the first `bytes` of the file `name`, at least one, and its length.
+///
+/// # Errors
+///
+/// As [`peek_all`].
+pub(super) fn peek(remote: &Remote, name: &str, bytes: usize) -> Result<Peek> {
+    peek_all(remote, &[name], bytes)?.pop().ok_or_else(without_outcome)
+}
+
+/// Returns the first `bytes` of each of the files `names`, at least one, and their lengths.
+///
+/// # Errors
+///
+/// Errors of the store; `Unsupported` where a server does not report lengths.
+pub(super) fn peek_all(remote: &Remote, names: &[&str], bytes: usize) -> Result<Vec<Peek>> {
+    let mut all: Vec<Option<Peek>> = names.iter().map(|_| None).collect();
+    for (names, found) in names.chunks(FILES_AT_ONCE).zip(all.chunks_mut(FILES_AT_ONCE)) {
+        let (sender, receiver) = crossbeam::channel::bounded(names.len());
+        for (number, name) in names.iter().enumerate() {
+            let sender = sender.clone();
+            remote.peek(name, bytes, move |outcome| drop(sender.send((number, outcome))))?;
+        }
+        drop(sender);
+        for _ in 0..names.len() {
+            let (number, outcome) = receiver.recv().map_err(|_| without_outcome())?;
+            found[number] = Some(outcome?);
+        }
+    }
+    all.into_iter().map(|peek| peek.ok_or_else(without_outcome)).collect()
+}
+
+fn without_outcome() -> Error {
+    Error::internal("a request of a file's length has no outcome")
+}
+
+/// Returns the lengths of the files `names`.
+///
+/// # Errors
+///
+/// Errors of the store; `Unsupported` where a server does not report lengths.
+pub(super) fn lengths(remote: &Remote, names: &[&str]) -> Result<Vec<u64>> {
+    Ok(peek_all(remote, names, 1)?.into_iter().map(|peek| peek.len).collect())
+}
+
+/// Fetches a small file; `None` if it does not exist. Some stores then answer with an error of permission.
+pub(super) fn document(remote: &Remote, key: &str) -> Result<Option<Vec<u8>>> {
+    match remote.get_small(key, FILE_BYTES_MAX as usize) {
+        Ok((bytes, _)) => Ok(Some(bytes)),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission | ErrorKind::Format) => Ok(None),
+        Err(e) => Err(e),
+    }
 }

@@ -4,11 +4,12 @@
 //! stream's folder on local disk. [`kept`](super::kept) has the files that a stopped pass has read.
 
 use super::cache_folder::unfinished;
-use super::fronts::peek_all;
 use super::index_origin::IndexOrigin;
 use super::kept::Kept;
 use super::parallel::in_parallel;
-use super::tars::{RemoteFile, check_sizes, document, peek, stored_names};
+use super::remote_file::RemoteFile;
+use super::requests::{document, peek};
+use super::tars::{check_sizes, stored_names};
 use crate::cache::CachedIndex;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::tfrecord::{FeatureCounts, compression_of, count_features, front_features};
@@ -161,8 +162,7 @@ impl TfRecords {
 fn front_of(remote: &Remote, name: &str) -> Result<FeatureCounts> {
     let mut bytes = FRONT_BYTES;
     loop {
-        let peek = peek_all(remote, &[name], bytes)?.pop();
-        let peek = peek.ok_or_else(|| Error::internal("a request of a file has no outcome"))?;
+        let peek = peek(remote, name, bytes)?;
         let counts = front_features(&peek.front)?;
         if counts.samples > 0 || peek.front.len() as u64 == peek.len || bytes >= FRONT_BYTES_MAX {
             return Ok(counts);

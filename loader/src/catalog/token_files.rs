@@ -9,8 +9,9 @@
 
 use super::index_origin::IndexOrigin;
 use super::parallel::in_parallel;
+use super::remote_file::RemoteFile;
+use super::requests::peek;
 use super::stream::IndexedStream;
-use super::tars::{RemoteFile, peek};
 use crate::cache::CachedIndex;
 use crate::config::LoaderConfig;
 use crate::error::{Context, Error, ErrorKind, Result};

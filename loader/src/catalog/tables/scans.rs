@@ -4,7 +4,7 @@ use super::kept::{KeptFile, Maker};
 use super::table::Table;
 use crate::catalog::found_files::FoundFile;
 use crate::catalog::parallel::in_parallel;
-use crate::catalog::tars::RemoteFile;
+use crate::catalog::remote_file::RemoteFile;
 use crate::error::{Context, Result};
 use crate::format::ReadAt as _;
 use crate::format::ipc::batches;

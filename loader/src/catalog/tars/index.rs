@@ -1,10 +1,11 @@
 //! Index of tars without one: from what other files have about them, or by a pass over all of them.
 
-use super::known::{fields_of, known_counts, lengths};
-use super::remote_file::{RemoteFile, peek};
+use super::known::{fields_of, known_counts};
 use crate::catalog::cache_folder::unfinished;
 use crate::catalog::kept::Kept;
 use crate::catalog::parallel::in_parallel;
+use crate::catalog::remote_file::RemoteFile;
+use crate::catalog::requests::{lengths, peek};
 use crate::clock::Clock;
 use crate::error::{Context, Error, Result};
 use crate::format::tar::{FieldCounts, count_fields};

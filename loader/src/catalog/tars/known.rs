@@ -1,11 +1,11 @@
 //! Samples of tars by the files that other programs have written next to them.
 
-use super::remote_file::{RemoteFile, peek};
-use crate::catalog::fronts::peek_all;
 use crate::catalog::parallel::in_parallel;
-use crate::error::{ErrorKind, Result};
+use crate::catalog::remote_file::RemoteFile;
+use crate::catalog::requests::{document, peek};
+use crate::error::Result;
 use crate::format::tar::{FieldCounts, count_fields, first_fields, front_fields};
-use crate::sources::counts::{FILE_BYTES_MAX, Known, TarFormat, set_files, tar_files};
+use crate::sources::counts::{Known, TarFormat, set_files, tar_files};
 use crate::store::{Peek, Remote};
 
 /// Bytes of a tar whose samples show its fields.
@@ -45,15 +45,6 @@ pub(super) fn known_counts(remote: &Remote, root: &str, names: &[String]) -> Res
     Ok(all)
 }
 
-/// Returns the lengths of the files `names`.
-///
-/// # Errors
-///
-/// Errors of the store; `Unsupported` where a server does not report lengths.
-pub(in crate::catalog) fn lengths(remote: &Remote, names: &[&str]) -> Result<Vec<u64>> {
-    Ok(peek_all(remote, names, 1)?.into_iter().map(|peek| peek.len).collect())
-}
-
 /// Returns the fields of the first samples of the tar `name`, as if all its `samples` samples were like them.
 ///
 /// # Errors
@@ -71,15 +62,6 @@ pub(super) fn fields_of(remote: &Remote, name: &str, samples: u64) -> Result<Fie
         }
     };
     Ok(fields.of_samples(samples))
-}
-
-/// Fetches a small file; `None` if it does not exist. Some stores then answer with an error of permission.
-pub(in crate::catalog) fn document(remote: &Remote, key: &str) -> Result<Option<Vec<u8>>> {
-    match remote.get_small(key, FILE_BYTES_MAX as usize) {
-        Ok((bytes, _)) => Ok(Some(bytes)),
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission | ErrorKind::Format) => Ok(None),
-        Err(e) => Err(e),
-    }
 }
 
 /// Logs the reason why a file is not used.

@@ -2,12 +2,11 @@
 //!
 //! Their index is a part of the folder's `index.json`, where `python -m forebay.index` has made one. Otherwise `index` makes it,
 //! and it stays in the stream's folder on local disk: `known` has the samples that files of other programs count, and the
-//! other tars are read once, as [`RemoteFile`](remote_file::RemoteFile)s. [`kept`](super::kept) has those that a stopped run
+//! other tars are read once, as [`RemoteFile`](super::remote_file::RemoteFile)s. [`kept`](super::kept) has those that a stopped run
 //! has read.
 
 mod index;
 mod known;
-mod remote_file;
 
 use super::cache_folder::unfinished;
 use super::index_origin::{Document, IndexOrigin};
@@ -17,8 +16,6 @@ use crate::format::{INDEX_BASENAME, Index, ShardFormat};
 use crate::sources::Packing;
 use crate::store::Remote;
 pub use index::TarSet;
-pub(super) use known::{document, lengths};
-pub(super) use remote_file::{RemoteFile, peek};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 

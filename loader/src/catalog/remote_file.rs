@@ -1,5 +1,6 @@
 //! Object of a store that is read from front to back, with jumps.
 
+use super::requests::peek;
 use crate::error::{Error, Result};
 use crate::format::ReadAt;
 use crate::store::{FetchRequest, Peek, Remote, Version};
@@ -12,7 +13,7 @@ const WINDOW_BYTES: u64 = 8 << 20;
 const FRONT_BYTES: usize = 256 << 10;
 
 /// Object of a store, of which one window is in memory.
-pub(in crate::catalog) struct RemoteFile<'a> {
+pub(super) struct RemoteFile<'a> {
     remote: &'a Remote,
     key: &'a str,
     bytes: u64,
@@ -33,7 +34,7 @@ impl<'a> RemoteFile<'a> {
     /// # Errors
     ///
     /// Errors of the store.
-    pub(in crate::catalog) fn open(remote: &'a Remote, key: &'a str, progress: &'a dyn Fn()) -> Result<Self> {
+    pub(super) fn open(remote: &'a Remote, key: &'a str, progress: &'a dyn Fn()) -> Result<Self> {
         let Peek { front, len, version } = peek(remote, key, FRONT_BYTES)?;
         let window = RefCell::new(Window { start: 0, content: front });
         Ok(Self { remote, key, bytes: len, version, window, progress })
@@ -46,13 +47,6 @@ impl<'a> RemoteFile<'a> {
         (self.progress)();
         Ok(content)
     }
-}
-
-/// Fetches the first `bytes` of a file, and its length.
-pub(in crate::catalog) fn peek(remote: &Remote, key: &str, bytes: usize) -> Result<Peek> {
-    let (sender, receiver) = crossbeam::channel::bounded(1);
-    remote.peek(key, bytes, move |outcome| drop(sender.send(outcome)))?;
-    receiver.recv().unwrap_or_else(|_| Err(Error::internal("a request of a file's length has no outcome")))
 }
 
 impl ReadAt for RemoteFile<'_> {
