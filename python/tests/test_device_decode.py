@@ -195,3 +195,35 @@ def test_the_argument_is_true_or_false(pictures):
         loader(pictures, "cpu", share_decode=2)
     with pytest.raises(fb.ConfigError, match="share_decode shares what device_decode leaves"):
         loader(pictures, "cpu", share_decode=True)
+
+
+def compare_exactly(driver, folder, fields, on_device):
+    """Compares an epoch with the host's, and the number of pictures that the device decoded."""
+    with loader(folder, "cpu", framework="numpy", fields=fields) as batches:
+        hosts = [{name: value.copy() for name, value in batch.items()} for batch in batches]
+    with loader(folder, "cuda:0", device_decode=True, fields=fields) as batches:
+        for batch, host in zip(batches, hosts, strict=True):
+            for name, want in host.items():
+                consumer = Consumer(driver, batch[name])
+                if name != "whole":
+                    assert np.array_equal(consumer.array(), want), name
+                consumer.free()
+            del batch, consumer
+        assert batches.stats()["counters"]["pictures_on_device"] == on_device
+
+
+def test_augmented_pictures_are_decoded_on_the_host_and_others_on_the_device(pictures, device):
+    driver, _ = device
+    crop = fb.RandomResizedCrop(32)
+    for op in (fb.TrivialAugmentWide(), fb.RandomApply([fb.RandomInvert()], 0.1)):
+        fields = {"x": fb.Image("image", crop, op, NORM), "whole": FIELDS["whole"]}
+        compare_exactly(driver, pictures, fields, SAMPLES)
+    fields = {"x": fb.Image("image", crop, NORM, fb.RandomErasing(0.1)), "whole": FIELDS["whole"]}
+    compare_exactly(driver, pictures, fields, SAMPLES)
+
+
+def test_batches_that_are_mixed_are_complete_on_the_host_first(pictures, device):
+    driver, _ = device
+    image = fb.Image("image", fb.RandomResizedCrop(32), NORM)
+    fields = {"mix": fb.Mix([fb.MixUp(), fb.CutMix()], x=image, y=fb.OneHot("class", 7)), "number": fb.Scalar("number")}
+    compare_exactly(driver, pictures, fields, 0)
