@@ -1,8 +1,11 @@
 """Pixels of augmented pictures, compared with torchvision's for the same numbers."""
 
+import io
+
 import numpy as np
 import pytest
-from odd_pictures import augmented, drawn_steps, in_torchvision, levels_apart, write_odd_pictures
+from odd_pictures import NAME, SEED, augmented, drawn_steps, in_torchvision, levels_apart, write_odd_pictures
+from picture_set import jpeg
 from PIL import Image
 
 import forebay as fb
@@ -101,3 +104,23 @@ def test_augmented_pictures_are_normalised_as_others(odd):
     mean, std = (np.array(values, np.float32)[:, None, None] for values in (fb.IMAGENET_MEAN, fb.IMAGENET_STD))
     for number, row in levels.items():
         assert np.abs((row / np.float32(255) - mean) / std - normalised[number]).max() < 1e-5
+
+
+def test_a_jpeg_is_augmented_after_its_crop_and_resize(pictures):
+    crop = (fb.RandomResizedCrop(48), fb.RandomHorizontalFlip())
+    for op in (fb.TrivialAugmentWide(), fb.RandAugment(), fb.AutoAugment(), JITTER):
+        plain, field = fb.Image("image", *crop), fb.Image("image", *crop, op)
+        fields = {NAME: field, "number": fb.Scalar("number")}
+        options = {"local": pictures, "batch_size": 20, "framework": "numpy", "augment_seed": SEED}
+        with (
+            fb.Loader(fields=fields, **options) as loader,
+            fb.Loader(fields={NAME: plain}, **options) as cropped,
+        ):
+            for batch, before in zip(loader, cropped, strict=True):
+                for number, row, pixels in zip(batch["number"].tolist(), batch[NAME], before[NAME], strict=True):
+                    with Image.open(io.BytesIO(jpeg(number))) as stored:
+                        size = (stored.height, stored.width)
+                    steps = fb.drawn(field, size, name=NAME, augment_seed=SEED, draw=number)
+                    actions = [step for step in steps if "action" in step]
+                    expected = in_torchvision(Image.fromarray(pixels.transpose(1, 2, 0).copy()), actions)
+                    assert levels_apart(row, np.asarray(expected).transpose(2, 0, 1)) == 0

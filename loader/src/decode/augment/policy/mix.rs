@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::check_count;
 use super::space::MIX;
 use crate::decode::augment::action::{Action, Interpolation, Sampling};
 use crate::decode::augment::operation::{Operation, Script, check_within};
@@ -69,7 +68,6 @@ impl Operation for AugMix {
     fn check(&self) -> Result<()> {
         check_within("AugMix", "severity", f64::from(self.severity), 1.0, f64::from(BINS))?;
         check_within("AugMix", "alpha", self.alpha, 1e-3, 1e3)?;
-        check_count("AugMix", "mixture_width", self.mixture_width, 1)?;
         check_within("AugMix", "mixture_width", f64::from(self.mixture_width), 1.0, f64::from(CHAINS_MAX))?;
         check_within("AugMix", "chain_depth", self.chain_depth.max(0) as f64, 0.0, f64::from(CHAINS_MAX))
     }
