@@ -108,7 +108,7 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `stall_timeout` (600.0): Seconds without progress before the next batch fails with an error.
 /// * `trace` (false): Record every timed span for `trace_json`.
 ///
-/// A field is an object with its `kind` and, except for `joint`, the `column` that it reads:
+/// A field is an object with its `kind` and, except for `joint` and `mix`, the `column` that it reads:
 ///
 /// * `image`: `ops` (none), a list of operations; `dtype` ("uint8"), or "float16", "bfloat16", "float32"; `layout`
 ///   ("NCHW"), or "NHWC"; `tolerant` (false) of damaged JPEGs; `apply_exif_orientation` (false); `scaled_decode`
@@ -129,7 +129,9 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// `scalar`, `array`, `text`, `bytes` and `json` have a `default` (null: none), the value of samples that lack it: a
 /// number, "nan", text, or nested lists; bytes are a list of numbers.
 ///
-/// A field `joint` has `fields`, images and masks as above, which share their random draws.
+/// A field `joint` has `fields`, images and masks as above, which share their random draws. A field `mix` has `fields`,
+/// images of one size and fields `one_hot` (`classes`; `dtype` ("float32")), a class as probabilities; `by`, a list of
+/// `{"op": "mix_up", "alpha": 1.0}` and `{"op": "cut_mix", "alpha": 1.0}`, of which one is drawn for each batch; `p` (1.0).
 ///
 /// An operation is an object with its `op`; sizes are `[height, width]` in pixels:
 ///
@@ -137,7 +139,21 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `random_horizontal_flip`: `p` (0.5).
 /// * `random_crop`: `size`, `padding` (`[0, 0, 0, 0]`: left, top, right, bottom), `pad_if_needed` (false).
 /// * `resize`: `size`, where one number is the shorter side. `center_crop`: `size`. `pad`: `padding`. `grayscale`.
-/// * `normalize`, the last: `mean` and `std`, three numbers each for values from 0 to 1.
+/// * `normalize`, the last but for `random_erasing`: `mean` and `std`, three numbers each for values from 0 to 1.
+/// * `random_erasing`: `p` (0.5), `scale` (`[0.02, 0.33]`), `ratio` (`[0.3, 3.3]`), `value` (`[0, 0, 0]`; null: noise).
+/// * `color_jitter`: `brightness`, `contrast`, `saturation`, `hue`, each the smallest and the largest factor (null).
+/// * `random_grayscale`: `p` (0.1). `random_invert`, `random_autocontrast`, `random_equalize`, `random_vertical_flip`: `p`
+///   (0.5). `random_posterize`: `bits`, `p`. `random_solarize`: `threshold`, `p`. `random_adjust_sharpness`:
+///   `sharpness_factor`, `p`. `gaussian_blur`: `kernel_size`, columns and rows; `sigma` (`[0.1, 2.0]`).
+/// * `random_rotation`: `degrees`, smallest and largest; `expand` (false), `center` (null). `random_affine`: `degrees`,
+///   `translate`, `scale`, `shear` (null; four numbers), `center`. `random_perspective`: `distortion_scale` (0.5), `p` (0.5).
+///   These and the policies have `interpolation` ("nearest"; "bilinear" for perspectives and `aug_mix`) and `fill`
+///   (`[0, 0, 0]`).
+/// * `trivial_augment_wide`: `num_magnitude_bins` (31). `rand_augment`: `num_ops` (2), `magnitude` (9),
+///   `num_magnitude_bins` (31). `auto_augment`: `policy` ("imagenet", or "cifar10", "svhn"). `aug_mix`: `severity` (3),
+///   `mixture_width` (3), `chain_depth` (-1), `alpha` (1.0), `all_ops` (true).
+/// * `random_apply`: `transforms`, a list of those after `random_erasing` here, of flips and of `grayscale`; `p` (0.5).
+///   `random_choice`: `transforms`, `p` (null: one weight each). `random_order`: `transforms`.
 ///
 /// Threads: any.
 ///
