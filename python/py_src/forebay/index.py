@@ -147,11 +147,14 @@ def _has_mds(source: str) -> bool:
     """True for a folder with an index of shards."""
     if _forebay.is_url(source):
         return False
+    index = os.path.join(source, "index.json")
+    if not os.path.isfile(index):
+        return not os.path.isdir(source)
     try:
-        with open(os.path.join(source, "index.json"), "rb") as file:
+        with open(index, "rb") as file:
             return not file.read(32).startswith(b'{"forebay_files":')
     except OSError:
-        return not os.path.isdir(source)
+        return True
 
 
 def _index_files(given: argparse.Namespace) -> int:

@@ -94,8 +94,13 @@ impl IndexOrigin for SampleFiles<'_> {
 
 /// Returns true if the cache in `folder` has a list of files.
 pub(super) fn has_list(folder: &Path) -> bool {
+    let path = folder.join(INDEX_BASENAME);
+    if !std::fs::metadata(&path).is_ok_and(|found| found.is_file()) {
+        // The open of a pipe would wait for its writer.
+        return false;
+    }
     let mut start = [0; 32];
-    let read = File::open(folder.join(INDEX_BASENAME)).and_then(|mut file| file.read(&mut start));
+    let read = File::open(path).and_then(|mut file| file.read(&mut start));
     read.is_ok_and(|bytes| FileSet::is_start(&start[..bytes]))
 }
 
