@@ -51,21 +51,21 @@ fn luma([r, g, b]: [u8; 3]) -> u8 {
     ((19_595 * u32::from(r) + 38_470 * u32::from(g) + 7_471 * u32::from(b) + 0x8000) >> 16) as u8
 }
 
-/// Runs `change` on a row of bytes for each channel, with all blocks of pixels one after the other.
+/// Rows of a block's bytes, one for each channel. A closure for each block would be compiled without the vectors of its
+/// caller, unless it is inlined: so kernels split and join blocks themselves.
+type Planes = [[u8; BLOCK]; 3];
+
 #[inline(always)]
-fn each_block(pixels: &mut [u8], change: impl Fn([&mut [u8]; 3])) {
-    let mut planes = [[0; BLOCK]; 3];
-    for block in pixels.chunks_mut(3 * BLOCK) {
-        let pixels = block.as_chunks_mut::<3>().0;
-        let len = pixels.len();
-        let [r, g, b] = planes.each_mut().map(|plane| &mut plane[..len]);
-        for (((r, g), b), pixel) in r.iter_mut().zip(&mut *g).zip(&mut *b).zip(&*pixels) {
-            [*r, *g, *b] = *pixel;
-        }
-        change([&mut *r, &mut *g, &mut *b]);
-        for (((r, g), b), pixel) in r.iter().zip(g).zip(b).zip(pixels) {
-            *pixel = [*r, *g, *b];
-        }
+fn split(pixels: &[u8], [r, g, b]: &mut Planes) {
+    for (((r, g), b), pixel) in r.iter_mut().zip(g).zip(b).zip(pixels.as_chunks::<3>().0) {
+        [*r, *g, *b] = *pixel;
+    }
+}
+
+#[inline(always)]
+fn join([r, g, b]: &Planes, pixels: &mut [u8]) {
+    for (((r, g), b), pixel) in r.iter().zip(g).zip(b).zip(pixels.as_chunks_mut::<3>().0) {
+        *pixel = [*r, *g, *b];
     }
 }
 
@@ -78,31 +78,43 @@ pub(super) fn luma_sum(pixels: &[u8]) -> u64 {
 
 #[inline(always)]
 pub(super) fn grayscale(pixels: &mut [u8]) {
-    each_block(pixels, |[r, g, b]| {
-        for ((r, g), b) in r.iter_mut().zip(g).zip(b) {
+    let mut planes = [[0; BLOCK]; 3];
+    for block in pixels.chunks_mut(3 * BLOCK) {
+        split(block, &mut planes);
+        let [reds, greens, blues] = &mut planes;
+        for ((r, g), b) in reds.iter_mut().zip(greens).zip(blues) {
             let luma = luma([*r, *g, *b]);
             (*r, *g, *b) = (luma, luma, luma);
         }
-    });
+        join(&planes, block);
+    }
 }
 
 #[inline(always)]
 pub(super) fn saturate(pixels: &mut [u8], factor: f32) {
-    each_block(pixels, |[r, g, b]| {
-        for ((r, g), b) in r.iter_mut().zip(g).zip(b) {
+    let mut planes = [[0; BLOCK]; 3];
+    for block in pixels.chunks_mut(3 * BLOCK) {
+        split(block, &mut planes);
+        let [reds, greens, blues] = &mut planes;
+        for ((r, g), b) in reds.iter_mut().zip(greens).zip(blues) {
             let luma = luma([*r, *g, *b]);
-            [*r, *g, *b] = [*r, *g, *b].map(|value| blended(luma, value, factor));
+            (*r, *g, *b) = (blended(luma, *r, factor), blended(luma, *g, factor), blended(luma, *b, factor));
         }
-    });
+        join(&planes, block);
+    }
 }
 
 #[inline(always)]
 pub(super) fn turn_hue(pixels: &mut [u8], shift: u8) {
-    each_block(pixels, |[r, g, b]| {
-        for ((r, g), b) in r.iter_mut().zip(g).zip(b) {
+    let mut planes = [[0; BLOCK]; 3];
+    for block in pixels.chunks_mut(3 * BLOCK) {
+        split(block, &mut planes);
+        let [reds, greens, blues] = &mut planes;
+        for ((r, g), b) in reds.iter_mut().zip(greens).zip(blues) {
             [*r, *g, *b] = turned([*r, *g, *b], shift);
         }
-    });
+        join(&planes, block);
+    }
 }
 
 /// Largest whole number up to a value from 0 to 255, in floating point.
@@ -206,7 +218,7 @@ pub(super) fn smooth([above, here, below]: [&[u8]; 3], channels: usize, out: &mu
 }
 
 /// Values whose sums are in registers while the taps or rows of a blur are added.
-pub(in super::super) const SUMS: usize = 32;
+pub(in super::super) const SUMS: usize = 64;
 
 #[inline(always)]
 pub(super) fn convolve_row(source: &[u8], weights: &[f32], channels: usize, out: &mut [f32]) {
@@ -216,13 +228,17 @@ pub(super) fn convolve_row(source: &[u8], weights: &[f32], channels: usize, out:
         let at = |place: usize| -> &[u8; SUMS] {
             source[block * SUMS + place..].first_chunk().expect("a margin after the row")
         };
-        *out = at(reach).map(|value| f32::from(value) * weights[0]);
+        let mut sums = [0.0; SUMS];
+        for (sum, middle) in sums.iter_mut().zip(at(reach)) {
+            *sum = f32::from(*middle) * weights[0];
+        }
         for (tap, weight) in weights.iter().enumerate().skip(1) {
             let (before, after) = (at(reach - tap * channels), at(reach + tap * channels));
-            for ((out, before), after) in out.iter_mut().zip(before).zip(after) {
-                *out += f32::from(u16::from(*before) + u16::from(*after)) * weight;
+            for ((sum, before), after) in sums.iter_mut().zip(before).zip(after) {
+                *sum += f32::from(u16::from(*before) + u16::from(*after)) * weight;
             }
         }
+        *out = sums;
     }
 }
 
@@ -233,13 +249,15 @@ pub(super) fn convolve_rows(values: &[f32], starts: &[usize], weights: &[f32], o
         let row = |tap: usize| -> &[f32; SUMS] {
             values[starts[tap] + block * SUMS..].first_chunk().expect("a row of whole blocks")
         };
-        let mut sums = row(middle).map(|value| value * weights[0]);
+        let mut sums = *row(middle);
+        sums.iter_mut().for_each(|sum| *sum *= weights[0]);
         for (tap, weight) in weights.iter().enumerate().skip(1) {
             for ((sum, before), after) in sums.iter_mut().zip(row(middle - tap)).zip(row(middle + tap)) {
                 *sum += (before + after) * weight;
             }
         }
-        let bytes = sums.map(nearest);
+        let mut bytes = [0; SUMS];
+        bytes.iter_mut().zip(sums).for_each(|(byte, sum)| *byte = nearest(sum));
         out.copy_from_slice(&bytes[..out.len()]);
     }
 }
