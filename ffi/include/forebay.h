@@ -265,6 +265,8 @@ void forebay_string_free(char *string);
 //   runs.
 // * `gpu_direct_storage` (false): Read stored rows of 4 KiB or more from local disk into CUDA memory (cuFile).
 // * `on_error` ("raise"): Reaction to a sample that cannot be read or decoded: "raise", or "skip" to leave it out.
+// * `on_missing` ("raise"): Reaction to a sample that lacks a field without a default: "raise", or "skip" to plan
+//   without it.
 // * `max_errors` (0): Samples per epoch and rank that "skip" may leave out.
 // * `window` (null): Tokens of a sample, in files of token ids. null: a sample is a document.
 // * `window_stride` (null): Tokens from the start of a window to the start of the next one. null: `window`.

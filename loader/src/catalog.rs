@@ -29,7 +29,7 @@ mod tfrecords;
 mod token_files;
 
 use crate::cache::{CacheGroup, check_limit, disk_bytes};
-use crate::config::LoaderConfig;
+use crate::config::{LoaderConfig, OnError};
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
 use crate::format::recipe::{FileColumns, Texts};
@@ -41,9 +41,10 @@ use crate::store::{Outside, Simulation};
 use crate::sync::Arc;
 use crate::topology::Topology;
 pub(crate) use cache_folder::default_local;
-use column_uses::columns_of;
+pub(crate) use column_uses::columns_of;
 pub use file_listing::FileListing;
 pub use known_columns::KnownColumn;
+pub(crate) use known_columns::may_lack;
 use open::Opener;
 pub(crate) use select::Selections;
 pub(crate) use store_set::StoreSet;
@@ -82,7 +83,7 @@ impl Catalog {
         let opened = open_streams(config, stats, topology, network, outside)?;
         check_cache_limit(config.cache_limit, &opened)?;
         let mut catalog = Self::assemble(opened, config.cache_limit, config.allow_unsafe_types, stats)?;
-        catalog.project(config.fields.as_deref(), config.sample_keys)?;
+        catalog.project(config.fields.as_deref(), config.sample_keys, config.on_missing)?;
         catalog.check_labels(config.fields.as_deref())?;
         Ok(catalog)
     }
@@ -136,7 +137,7 @@ impl Catalog {
     }
 
     /// Reduces layouts of which some samples lack columns to the columns of `fields`, and the keys if they are wanted.
-    fn project(&mut self, fields: Option<&[(String, FieldSpec)]>, with_keys: bool) -> Result<()> {
+    fn project(&mut self, fields: Option<&[(String, FieldSpec)]>, with_keys: bool, on_missing: OnError) -> Result<()> {
         let mut wanted = fields.map(columns_of);
         if let (true, Some(wanted)) = (with_keys, &mut wanted)
             && wanted.iter().all(|column| column.name != KEY)
@@ -145,6 +146,10 @@ impl Catalog {
         }
         for column in wanted.iter().flatten().filter(|column| column.has_default) {
             self.check_known(column.name)?;
+        }
+        if on_missing == OnError::Skip {
+            // The plan leaves out the samples without them.
+            wanted.iter_mut().flatten().for_each(|column| column.has_default = true);
         }
         for layout in &mut self.layouts {
             if let Some(projected) = layout.projected(wanted.as_deref()) {

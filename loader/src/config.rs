@@ -212,6 +212,8 @@ options! {
         pub on_error: OnError = OnError::Raise,
         /// Samples per epoch and rank that "skip" may leave out.
         pub max_errors: u64 = 0,
+        /// Reaction to a sample that lacks a field without a default: "raise", or "skip" to plan without it.
+        pub on_missing: OnError = OnError::Raise,
         /// Largest sample that is read, in bytes or as "1gb".
         #[serde(deserialize_with = "json::size")]
         pub sample_bytes_max: ByteSize = SAMPLE_BYTES_MAX,

@@ -40,8 +40,9 @@ pub(super) fn known_columns(layouts: &[Arc<Layout>]) -> Result<Vec<KnownColumn>>
 }
 
 /// Returns true if samples of `layout` may lack the column `name`.
-fn may_lack(layout: &Layout, name: &str) -> bool {
+pub(crate) fn may_lack(layout: &Layout, name: &str) -> bool {
     match &layout.format {
+        ShardFormat::Tar { .. } if name == FIELDS => false,
         ShardFormat::Tar { optional } | ShardFormat::TfRecord { optional, .. }
             if optional.iter().any(|other| other == name) =>
         {

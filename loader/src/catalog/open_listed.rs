@@ -8,11 +8,11 @@ use super::index_origin::IndexOrigin;
 use super::listed_files::ListedFiles;
 use super::open::{Opener, Place, absolute, cache_folder, name_of};
 use super::stream::IndexedStream;
-use super::tables::{TableFiles, TableKind};
+use super::tables::{TableFiles, TableKind, Wanted};
 use super::tars::Tars;
 use super::tfrecords::TfRecords;
 use super::token_files::{TokenFiles, local_prefix, stamp};
-use crate::config::{FilesAre, StreamConfig};
+use crate::config::{FilesAre, OnError, StreamConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::HashAlgo;
 use crate::sources::files::Selection;
@@ -141,8 +141,10 @@ impl Opener<'_> {
         let kind = if kind == FileKind::Arrow { TableKind::Arrow } else { TableKind::Parquet };
         let list = || known.map_or_else(|| self.destination(stream, name)?.list_all(""), |known| Ok(known.to_vec()));
         let listed = (list, known.is_some());
-        let fields = self.config.fields.as_deref();
-        let tables = TableFiles::find(kind, names, local_folder(name).as_deref(), listed, fields)?;
+        // The plan leaves out rows by their nulls.
+        let may_lack_all = self.config.on_missing == OnError::Skip || stream.filter.is_some();
+        let wanted = Wanted::of(self.config.fields.as_deref(), may_lack_all);
+        let tables = TableFiles::find(kind, names, local_folder(name).as_deref(), listed, wanted)?;
         self.open_origin(stream, name, variant_cache(stream, name, &tables.variant())?, &tables)
     }
 

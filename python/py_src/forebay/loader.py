@@ -149,6 +149,7 @@ class Loader:
         download_timeout: Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
         stall_timeout: Seconds without progress before the next batch fails with an error.
         on_error: Reaction to a sample that cannot be read or decoded: "raise", or "skip" to leave it out.
+        on_missing: Reaction to a sample that lacks a field without a default: "raise", or "skip" to plan without it.
         max_errors: Samples per epoch and rank that "skip" may leave out.
         allow_unsafe_types: Accept columns of Python pickles; they are delivered as bytes.
         fetch_threads: Threads that talk to the store. None: one per 4 CPUs.
@@ -222,6 +223,7 @@ class Loader:
         download_timeout: Seconds = 60.0,
         stall_timeout: Seconds = 600.0,
         on_error: OnError = "raise",
+        on_missing: OnError = "raise",
         max_errors: int = 0,
         allow_unsafe_types: bool = False,
         fetch_threads: Count | None = None,

@@ -14,20 +14,17 @@ mod scans;
 mod shards;
 mod table;
 
-use super::column_uses::columns_of;
 use super::found_files::{self, FoundFile};
 use super::index_origin::IndexOrigin;
 use crate::cache::CachedIndex;
-use crate::decode::FieldSpec;
 use crate::error::Result;
-use crate::format::{ColumnUse, Index};
+use crate::format::Index;
 use crate::sources::Names;
 use crate::store::{Entry, Remote};
 use kept::{Kept, Maker};
 use std::borrow::Cow;
 use std::path::Path;
-pub(super) use table::TableKind;
-use table::Wanted;
+pub(super) use table::{TableKind, Wanted};
 
 /// Files with tables of a folder, of which some columns are read.
 pub(super) struct TableFiles {
@@ -38,7 +35,7 @@ pub(super) struct TableFiles {
 }
 
 impl TableFiles {
-    /// Finds the files of `names`, as [`found_files::find`] does, for a loader of `fields`.
+    /// Finds the files of `names`, as [`found_files::find`] does; `wanted` are the columns that are read.
     ///
     /// # Errors
     ///
@@ -48,9 +45,9 @@ impl TableFiles {
         names: Names,
         folder: Option<&Path>,
         list: (impl Fn() -> Result<Vec<Entry>>, bool),
-        fields: Option<&[(String, FieldSpec)]>,
+        wanted: Wanted,
     ) -> Result<Self> {
-        Ok(Self { kind, files: found_files::find(names, folder, list)?, wanted: wanted(fields) })
+        Ok(Self { kind, files: found_files::find(names, folder, list)?, wanted })
     }
 
     /// Text that differs for other columns and for other files, as far as their listing shows that: their shards must be in
@@ -61,19 +58,6 @@ impl TableFiles {
         optional.iter().for_each(|name| columns.push_str(&format!("\noptional {name}")));
         format!("{columns}\n\n{}", found_files::described(&self.files))
     }
-}
-
-/// Returns the columns that a loader of `fields` reads, each once.
-fn wanted(fields: Option<&[(String, FieldSpec)]>) -> Wanted {
-    let Some(fields) = fields else { return Wanted::default() };
-    let uses = columns_of(fields);
-    let named = |is_wanted: fn(&ColumnUse<'_>) -> bool| {
-        let mut names: Vec<String> =
-            uses.iter().filter(|column| is_wanted(column)).map(|column| column.name.to_owned()).collect();
-        names.sort_unstable();
-        names
-    };
-    Wanted { columns: Some(named(|_| true)), optional: named(|column| column.has_default) }
 }
 
 impl IndexOrigin for TableFiles {

@@ -1,6 +1,9 @@
 //! Columns of a file, and those that are read of it.
 
+use crate::catalog::column_uses::columns_of;
+use crate::decode::FieldSpec;
 use crate::error::Result;
+use crate::format::ColumnUse;
 use crate::format::arrow::{TableColumn, columns};
 use crate::format::ipc::TableHead;
 use crate::format::parquet::TableSchema;
@@ -64,11 +67,27 @@ impl Table {
 
 /// Columns that a loader reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(in crate::catalog) struct Wanted {
     /// Names; `None` for all.
     pub(super) columns: Option<Vec<String>>,
     /// Those with a default, which a file may lack, and whose values may be null.
     pub(super) optional: Vec<String>,
+}
+
+impl Wanted {
+    /// Returns the columns that a loader of `fields` reads, each once; all of them may be absent if it `may_lack_all`.
+    pub(in crate::catalog) fn of(fields: Option<&[(String, FieldSpec)]>, may_lack_all: bool) -> Self {
+        let Some(fields) = fields else { return Self::default() };
+        let uses = columns_of(fields);
+        let named = |is_wanted: &dyn Fn(&ColumnUse<'_>) -> bool| {
+            let wanted = uses.iter().filter(|column| is_wanted(column));
+            let mut names: Vec<String> = wanted.map(|column| column.name.to_owned()).collect();
+            names.sort_unstable();
+            names
+        };
+        let optional = named(&|column| column.has_default || may_lack_all);
+        Self { columns: Some(named(&|_| true)), optional }
+    }
 }
 
 /// Columns of a file that are read.

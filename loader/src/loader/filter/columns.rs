@@ -35,7 +35,9 @@ pub(super) fn find(
         let found = FilterColumn::find(name, &encoding);
         let problem = match &found {
             None => format!("there is no column `{name}`"),
-            Some(column) if column.kind().is_some() => return found.ok_or_else(|| Error::internal("no column")),
+            Some(column) if column.kind().is_some() || column.is_read() && filter.is_about_presence(number) => {
+                return found.ok_or_else(|| Error::internal("no column"));
+            }
             Some(FilterColumn { encoding: Encoding::Json, .. }) => {
                 format!("the column `{name}` has documents: write a path to a number or a text, such as `{name}.key`")
             }
@@ -44,7 +46,7 @@ pub(super) fn find(
         Err(filter.column_error(number, format!("{problem}; of numbers and text there are {}", listed(&all()))))
     };
     let columns = filter.columns().enumerate().map(find).collect::<Result<Vec<_>>>()?;
-    let kinds: Vec<Kind> = columns.iter().filter_map(FilterColumn::kind).collect();
+    let kinds: Vec<Kind> = columns.iter().map(|column| column.kind().unwrap_or(Kind::Any)).collect();
     filter.check(&kinds)?;
     Ok(columns)
 }
@@ -76,6 +78,11 @@ impl FilterColumn {
         }
     }
 
+    /// True if its values can be read, although not all can be compared.
+    fn is_read(&self) -> bool {
+        !matches!(self.encoding, Encoding::Custom(_))
+    }
+
     /// True if empty text is no value.
     pub(super) fn is_number(&self) -> bool {
         self.kind() == Some(Kind::Number)
@@ -91,6 +98,9 @@ impl FilterColumn {
     }
 
     fn decoded<'a>(&self, bytes: &'a [u8]) -> Result<Cell<'a>> {
+        if self.kind().is_none() {
+            return Ok(Cell::Other);
+        }
         if self.encoding == Encoding::Json {
             return in_document(bytes, &self.path);
         }

@@ -27,12 +27,12 @@ mod pass;
 mod samples;
 mod tables;
 
-use crate::catalog::{Catalog, IndexedStream, Stream, default_local, open_streams};
-use crate::config::{LoaderConfig, StreamConfig};
+use crate::catalog::{Catalog, IndexedStream, Stream, columns_of, default_local, may_lack, open_streams};
+use crate::config::{LoaderConfig, OnError, StreamConfig};
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
 use crate::format::hash::Hasher;
-use crate::format::{HashAlgo, Recipe};
+use crate::format::{HashAlgo, Recipe, Shard};
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
 use crate::subsets::filter::Filter;
@@ -65,15 +65,33 @@ impl Filters<'_> {
     /// `Config` for columns that a filter cannot use, and if it keeps no sample; errors of shards and stores.
     pub(super) fn apply(&self, catalog: &mut Catalog) -> Result<()> {
         for (number, config) in self.config.streams.iter().enumerate() {
-            let Some(filter) = &config.filter else { continue };
-            let filter = Filter::parse(filter)?;
             let stream = &catalog.streams()[number];
+            let present = self.presence(stream);
+            let text = match (&config.filter, &present) {
+                (None, None) => continue,
+                (Some(filter), None) => filter.clone(),
+                (None, Some(present)) => present.clone(),
+                (Some(filter), Some(present)) => format!("({filter}) and {present}"),
+            };
+            let filter = Filter::parse(&text)?;
             let answers = self.answers_of(stream, config, &filter).context("stream", || &stream.name)?;
             let words = format!("filter={:?}", filter.text());
             let keeps = |shard: u32, index| answers[shard as usize].as_ref().is_some_and(|bits| bits.get(index));
             catalog.narrow(number, &words, keeps)?;
         }
         Ok(())
+    }
+
+    /// Returns the condition that a sample of `stream` has the columns of all fields without a default; `None` if no sample is to
+    /// be left out for lack of them.
+    fn presence(&self, stream: &Stream) -> Option<String> {
+        let fields = self.config.fields.as_deref().filter(|_| self.config.on_missing == OnError::Skip)?;
+        let shards = || stream.index.shards.iter().filter(|shard| shard.samples > 0);
+        let has_nulls = |shard: &Shard| matches!(shard.recipe.as_deref(), Some(Recipe::Rows(_) | Recipe::Batches(_)));
+        let is_lacked = |name: &str| shards().any(|shard| has_nulls(shard) || may_lack(&shard.layout, name));
+        let columns = columns_of(fields).into_iter().filter(|column| !column.has_default && is_lacked(column.name));
+        let columns: Vec<String> = columns.map(|column| format!("`{}` is not null", column.name)).collect();
+        (!columns.is_empty()).then(|| columns.join(" and "))
     }
 
     /// Returns the answers of all shards that have kept samples.
@@ -114,7 +132,7 @@ impl Filters<'_> {
         let stream = StreamConfig { subset, fraction, fraction_seed, filter, ..config.clone() };
         let field = |name: &String| (name.clone(), FieldSpec::Bytes { column: name.clone(), default: None });
         let fields = Some(columns.iter().map(field).collect());
-        let config = LoaderConfig { streams: vec![stream], fields, ..self.config.clone() };
+        let config = LoaderConfig { streams: vec![stream], fields, on_missing: OnError::Raise, ..self.config.clone() };
         let opened = open_streams(&config, self.stats, self.topology, self.network, self.outside.clone())?;
         opened.into_iter().next().ok_or_else(|| Error::internal("no stream was opened"))
     }

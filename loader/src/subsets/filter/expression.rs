@@ -91,6 +91,18 @@ fn kind_of(literal: &Cell<'_>) -> Kind {
 }
 
 impl Expression {
+    /// Returns true if the value of column number `column` is compared.
+    pub(super) fn compares(&self, number: usize) -> bool {
+        let is_column = |side: &Operand| matches!(side, Operand::Column(column) if *column == number);
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().any(|part| part.compares(number)),
+            Self::Not(part) => part.compares(number),
+            Self::IsNull(_) => false,
+            Self::Compare { left, right, .. } => is_column(left) || is_column(right),
+            Self::In { column, .. } => *column == number,
+        }
+    }
+
     /// Checks that both sides of each comparison have one kind.
     pub(super) fn check(&self, kinds: &[Kind]) -> Result<(), Mistake> {
         let compared = |at: usize, left: Kind, right: Kind| {

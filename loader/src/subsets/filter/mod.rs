@@ -70,6 +70,11 @@ impl Filter {
         self.expression.check(kinds).map_err(|mistake| mistake.in_filter(&self.text))
     }
 
+    /// True if column number `column` is compared with nothing: its values may be of any kind.
+    pub(crate) fn is_about_presence(&self, column: usize) -> bool {
+        !self.expression.compares(column)
+    }
+
     /// True if the condition is true for a sample with these cells.
     pub(crate) fn keeps(&self, row: &[Cell<'_>]) -> bool {
         self.expression.value(row) == Some(true)
