@@ -139,7 +139,7 @@ def test_secrets_of_an_address_are_not_in_a_stream_as_text(remote):
 
 def test_the_command_for_row_indexes_does_not_show_secrets(tmp_path, capsys):
     assert index.main([ADDRESS, str(tmp_path)]) == 1
-    assert "is a URL" in (err := capsys.readouterr().err) and "gEhEiM" not in err
+    assert "remote s3://...@set" in (err := capsys.readouterr().err) and "gEhEiM" not in err
 
 
 def test_a_column_of_jpegs_cannot_be_a_mask(pictures):
