@@ -53,8 +53,8 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `mark_repeats` (false): Add a bool output `repeat`, true for rows that only make ranks equally long.
 /// * `sample_ids` (false): Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in
 ///   the shard.
-/// * `sample_keys` (false): Add a text output `sample_keys`: the key of each row's sample in a tar, or the path of its
-///   file; else empty.
+/// * `sample_keys` (false): Add a text output `sample_keys`: key of each row's sample in a tar, or path of its file;
+///   else empty.
 /// * `device_decode` (false): Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
 /// * `share_decode` (false): With `device_decode`, idle decode threads take pictures too; grey levels may vary between
 ///   runs.

@@ -138,7 +138,7 @@ options! {
         pub mark_repeats: bool = false,
         /// Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in the shard.
         pub sample_ids: bool = false,
-        /// Add a text output `sample_keys`: the key of each row's sample in a tar, or the path of its file; else empty.
+        /// Add a text output `sample_keys`: key of each row's sample in a tar, or path of its file; else empty.
         pub sample_keys: bool = false,
         /// Shuffle samples, differently in each epoch.
         pub shuffle: bool = false,

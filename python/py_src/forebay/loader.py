@@ -112,7 +112,7 @@ class Loader:
         mark_repeats: Add a bool output `repeat`, true for rows that only make ranks equally long.
         sample_ids: Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in the shard.
             All three count from 0, and the shape is (N, 3).
-        sample_keys: Add a text output `sample_keys`: the key of each row's sample in a tar, or the path of its file; else empty.
+        sample_keys: Add a text output `sample_keys`: key of each row's sample in a tar, or path of its file; else empty.
         shuffle: Shuffle samples, differently in each epoch.
         shuffle_seed: Seed of the order.
         augment_seed: Seed of random crops and flips. None: `shuffle_seed`.
