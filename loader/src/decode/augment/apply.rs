@@ -3,7 +3,7 @@
 use super::action::{Action, Interpolation, Sampling};
 use crate::decode::picture_ops as ops;
 use crate::decode::picture_ops::{PointOp, Rotation, Scratch, Shape};
-use crate::decode::pixels::{Content, Pixels, fit};
+use crate::decode::pixels::{Content, Pixels, fit, release};
 use crate::decode::size::{Region, Size};
 
 /// Applies the actions of one picture after the other, in one thread. It keeps its memory.
@@ -36,6 +36,9 @@ impl Augmenter {
             self.apply(action, content, picture, spare);
         }
         self.apply_points(picture);
+        self.scratch.release();
+        release(&mut self.mixture.start);
+        release(&mut self.mixture.sum);
     }
 
     fn apply_points(&mut self, picture: &mut Pixels) {

@@ -25,6 +25,8 @@ mod points;
 mod sharpness;
 mod warp;
 
+use super::pixels::release;
+
 pub use blur::{box_gaussian_blur, gaussian_blur};
 pub use borders::{Padding, Sides, crop, erase, flip_horizontal, flip_vertical, pad};
 pub use colour::{grayscale, hue, saturation};
@@ -62,7 +64,7 @@ impl Shape {
     }
 }
 
-/// Memory of one thread for operations that need more than the picture. It grows to the largest picture.
+/// Memory of one thread for operations that need more than the picture. It grows to the largest picture until it is released.
 #[derive(Debug, Default)]
 pub struct Scratch {
     bytes: Vec<u8>,
@@ -72,6 +74,17 @@ pub struct Scratch {
     weights: [Vec<f32>; 2],
     /// Starts of the rows that a convolution adds up.
     starts: Vec<usize>,
+}
+
+impl Scratch {
+    /// Releases the memory of a far larger picture.
+    pub fn release(&mut self) {
+        release(&mut self.bytes);
+        release(&mut self.floats);
+        release(&mut self.sums);
+        self.weights.iter_mut().for_each(release);
+        release(&mut self.starts);
+    }
 }
 
 #[cfg(test)]
