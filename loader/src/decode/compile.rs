@@ -1,13 +1,12 @@
 //! Compilation of the user's fields to a [`FieldPlan`]. Everything is checked here, before any thread starts: the operations
-//! of pictures in `ops`, the values of JSON documents in `json`. `drawn` describes what a field does to one sample.
+//! of pictures in `ops`, the values of JSON documents in `json`, fields that belong together in `joint`. `drawn` describes what a field does to one sample.
 
 mod drawn;
+mod joint;
 mod json;
 mod ops;
 
 use std::sync::Arc;
-
-use serde_json::Value;
 
 use super::augment::{Augment, Grayscale, Operation};
 use super::default::{default_row, type_of};
@@ -45,7 +44,7 @@ impl FieldPlan {
         for (name, spec) in fields {
             let draws = FieldDraws::new(augment_seed, name);
             if let FieldSpec::Joint { fields } = spec {
-                check_joint(fields).context("joint", || name)?;
+                joint::check(fields).context("joint", || name)?;
                 for (inner, spec) in fields {
                     plan.add_output(inner, spec, draws).context("joint", || name)?;
                 }
@@ -360,55 +359,6 @@ fn grey_last(ops: &[Op], is_grey: bool) -> (Vec<Op>, bool) {
         op => op.clone(),
     };
     (ops.iter().map(augmented).collect(), false)
-}
-
-/// Rejects fields of a Joint with different random operations: a mask would show another part of the scene than its
-/// picture.
-fn check_joint(fields: &[(String, FieldSpec)]) -> Result<()> {
-    let drawn = |spec: &FieldSpec| match spec {
-        // Sizes and deterministic operations may differ, and so may those that only change colours.
-        FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. } => ops.iter().filter_map(drawn_part).collect(),
-        _ => Vec::new(),
-    };
-    let Some(((_, first), others)) = fields.split_first() else { return Ok(()) };
-    match others.iter().find(|(_, other)| drawn(other) != drawn(first)) {
-        Some((name, _)) => Err(Error::config(
-            "the fields of a Joint need the same random operations in the same order, or their crops and flips differ",
-        )
-        .with("field", name)),
-        None => Ok(()),
-    }
-}
-
-/// Returns the arguments of an operation that the places of pixels depend on; `None` if they do not depend on draws.
-fn drawn_part(op: &Op) -> Option<Value> {
-    let part = match *op {
-        Op::RandomResizedCrop { scale, ratio, .. } => Op::RandomResizedCrop { size: [0, 0], scale, ratio },
-        Op::RandomCrop { .. } | Op::RandomHorizontalFlip { .. } => op.clone(),
-        Op::Augment(ref augment) if augment.moves() => op.clone(),
-        Op::Resize { .. }
-        | Op::CenterCrop { .. }
-        | Op::Pad { .. }
-        | Op::Grayscale
-        | Op::Normalize { .. }
-        | Op::RandomErasing(_)
-        | Op::Augment(_) => return None,
-    };
-    let mut part = serde_json::to_value(part).unwrap_or_default();
-    remove_sampling(&mut part);
-    Some(part)
-}
-
-/// Removes the arguments in which a mask may differ from its picture: the filter, and the colour outside.
-fn remove_sampling(value: &mut Value) {
-    match value {
-        Value::Object(arguments) => {
-            arguments.retain(|name, _| name != "interpolation" && name != "fill");
-            arguments.values_mut().for_each(remove_sampling);
-        }
-        Value::Array(values) => values.iter_mut().for_each(remove_sampling),
-        _ => {}
-    }
 }
 
 fn unsuitable_column(column: &Column, message: &str) -> Error {

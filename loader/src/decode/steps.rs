@@ -57,10 +57,14 @@ pub fn resolve(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey, steps: &
     Ok(())
 }
 
-/// Number of the operations of the same kind before `augment`.
+/// Number of the operations of the same kind before `augment`, twice, and one more if it moves pixels.
+///
+/// A composition moves pixels or does not, by what it holds. A mask may leave out those that do not, which therefore count
+/// separately.
 fn occurrence(before: &[Op], augment: &Augment) -> u32 {
-    let is_same = |op: &&Op| matches!(op, Op::Augment(other) if other.number() == augment.number());
-    before.iter().filter(is_same).count() as u32
+    let kind = |augment: &Augment| (augment.number(), augment.moves());
+    let is_same = |op: &&Op| matches!(op, Op::Augment(other) if kind(other) == kind(augment));
+    2 * before.iter().filter(is_same).count() as u32 + u32::from(augment.moves())
 }
 
 /// Returns the boxes that the erasings of `ops` draw for a row of `size`.
@@ -126,6 +130,35 @@ mod tests {
             resolve(&ops, SIZE, FieldDraws::new(1, "x"), key, &mut used).unwrap();
             let fresh = steps(&ops, draw);
             assert_eq!((&used.stages, &used.bounds, &used.script), (&fresh.stages, &fresh.bounds, &fresh.script));
+        }
+    }
+
+    #[test]
+    fn compositions_that_only_change_colours_leave_the_draws_of_those_that_move() {
+        let colours = r#"{"op": "random_apply", "transforms": [{"op": "random_invert", "p": 1}], "p": 0.5}"#;
+        let turns =
+            r#"{"op": "random_apply", "transforms": [{"op": "random_rotation", "degrees": [-30, 30]}], "p": 0.5}"#;
+        let moving = |list: &str, draw| {
+            let actions = steps(&ops(list), draw).script.actions;
+            actions.into_iter().filter(Action::moves).collect::<Vec<_>>()
+        };
+        for draw in 0..50 {
+            assert_eq!(moving(&format!("[{colours}, {turns}]"), draw), moving(&format!("[{turns}]"), draw));
+        }
+    }
+
+    #[test]
+    fn a_size_above_the_bound_between_two_actions_is_an_error() {
+        let turn = r#"{"op": "random_rotation", "degrees": [45, 45], "expand": true}"#;
+        let back = r#"{"op": "random_rotation", "degrees": [44.999, 44.999], "expand": true}"#;
+        for turns in 24..60 {
+            let list = format!(
+                r#"[{{"op": "random_apply", "transforms": [{}, {back}], "p": 1}}]"#,
+                vec![turn; turns].join(",")
+            );
+            let key = DrawKey { epoch: 0, stream: 0, draw: 0 };
+            let resolved = resolve(&ops(&list), SIZE, FieldDraws::new(1, "x"), key, &mut Steps::default());
+            assert!(resolved.is_err(), "{turns}");
         }
     }
 

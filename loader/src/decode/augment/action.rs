@@ -159,7 +159,8 @@ impl Action {
             Self::Rotate { angle, expand: true, center, .. } => {
                 let shape = Shape::new(size.w as usize, size.h as usize, 3);
                 let turned = Rotation::new(shape, *angle, true, *center).output(shape);
-                Size { w: turned.width as u32, h: turned.height as u32 }
+                let [w, h] = [turned.width, turned.height].map(|side| u32::try_from(side).unwrap_or(u32::MAX));
+                Size { w, h }
             }
             _ => size,
         }

@@ -2,6 +2,7 @@
 
 use super::action::Action;
 use crate::decode::draw::OpDraws;
+use crate::decode::geometry::PIXELS_MAX;
 use crate::decode::size::Size;
 use crate::error::{Error, Result};
 
@@ -51,9 +52,11 @@ impl Default for Script {
 }
 
 impl Script {
-    /// Adds an action.
+    /// Adds an action. A size above [`PIXELS_MAX`] stays, so that the end of the operation finds it.
     pub(super) fn push(&mut self, action: Action) {
-        self.size = action.output(self.size);
+        if self.size.pixels() <= PIXELS_MAX {
+            self.size = action.output(self.size);
+        }
         self.actions.push(action);
     }
 }
@@ -63,7 +66,11 @@ pub(super) fn check_within(operation: &str, name: &'static str, value: f64, leas
     if (least..=most).contains(&value) {
         return Ok(());
     }
-    let range = if most == f64::MAX { format!("at least {least}") } else { format!("from {least} to {most}") };
+    let range = match (least, most) {
+        (f64::MIN_POSITIVE, f64::MAX) => "above 0".to_owned(),
+        (_, f64::MAX) => format!("at least {least}"),
+        _ => format!("from {least} to {most}"),
+    };
     Err(Error::config(format!("{operation} needs `{name}` {range}")).with(name, value))
 }
 

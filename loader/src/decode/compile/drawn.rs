@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::grey_last;
 use super::ops::CheckedOps;
+use super::{check_labels, grey_last};
 use crate::decode::augment::Erasure;
 use crate::decode::draw::{DrawKey, FieldDraws};
 use crate::decode::field::FieldSpec;
@@ -13,7 +13,8 @@ use crate::decode::steps::{Steps, erasures, resolve};
 use crate::error::{Error, Result};
 
 /// Returns the steps of the field `spec` for a picture of `size`, with the numbers that are drawn for `key`: an object
-/// for each crop with its resize, for each action and for each erased box. `name` is that of the field, or of its Joint.
+/// for each crop with its resize, for each action (of a Mask: that moves pixels) and for each erased box. `size` is that of
+/// the picture as it is delivered without operations, turned by its EXIF data if the field does so. `name` is that of the field, or of its Joint.
 ///
 /// # Errors
 /// [`crate::ErrorKind::Config`]: a field without operations, arguments outside of their range.
@@ -22,6 +23,10 @@ pub fn drawn(spec: &FieldSpec, name: &str, augment_seed: u64, key: DrawKey, size
     let (FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. }) = spec else {
         return Err(Error::config("only an Image or a Mask has operations").with("field", name));
     };
+    let are_labels = matches!(spec, FieldSpec::Mask { .. });
+    if are_labels {
+        check_labels(ops)?;
+    }
     let (ops, _) = grey_last(ops, CheckedOps::new(ops)?.is_grey);
     let mut steps = Steps::default();
     let draws = FieldDraws::new(augment_seed, name);
@@ -29,7 +34,7 @@ pub fn drawn(spec: &FieldSpec, name: &str, augment_seed: u64, key: DrawKey, size
     let mut described = Vec::new();
     for (number, stage) in steps.stages.iter().enumerate() {
         described.push(describe(stage));
-        for action in steps.after(number) {
+        for action in steps.after(number).iter().filter(|action| !are_labels || action.moves()) {
             described.push(serde_json::to_value(action).unwrap_or_default());
         }
     }

@@ -1,0 +1,80 @@
+//! Fields of a Joint: a mask must show the same part of the scene as its picture.
+
+use serde_json::Value;
+
+use super::ops::CheckedOps;
+use crate::decode::augment::Operation;
+use crate::decode::field::{FieldSpec, Op};
+use crate::decode::size::Size;
+use crate::error::{Error, Result};
+
+/// Rejects fields of a Joint with different random operations. Sizes and deterministic operations may differ, and so may those
+/// that only change colours. Where pixels are moved, the sizes must be equal: places are in pixels there.
+pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
+    let has_labels = fields.iter().any(|(_, spec)| matches!(spec, FieldSpec::Mask { .. }));
+    let mut first = None;
+    for (name, spec) in fields {
+        let ops = match spec {
+            FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. } => &ops[..],
+            _ => &[],
+        };
+        let drawn: Vec<Value> = ops.iter().filter_map(drawn_part).collect();
+        let sizes = sizes_where_moved(ops).map_err(|e| e.with("field", name))?;
+        if has_labels {
+            ops.iter().try_for_each(labels_can_follow).map_err(|e| e.with("field", name))?;
+        }
+        let (first_drawn, first_sizes) = first.get_or_insert_with(|| (drawn.clone(), sizes.clone()));
+        if *first_drawn != drawn {
+            let message = "the fields of a Joint need the same random operations in the same order, or their crops and flips differ";
+            return Err(Error::config(message).with("field", name));
+        }
+        if *first_sizes != sizes {
+            let message = "the fields of a Joint need pictures of the same size where an operation such as RandomRotation or \
+                           RandAugment moves their pixels: resize the smaller ones after it";
+            return Err(Error::config(message).with("field", name));
+        }
+    }
+    Ok(())
+}
+
+fn labels_can_follow(op: &Op) -> Result<()> {
+    if let Op::Augment(augment) = op { augment.check_labels() } else { Ok(()) }
+}
+
+/// Returns the size before each augmentation that moves pixels; `None` if it depends on the picture.
+fn sizes_where_moved(ops: &[Op]) -> Result<Vec<Option<Size>>> {
+    let moves = |op: &Op| matches!(op, Op::Augment(augment) if augment.moves());
+    let places = (0..ops.len()).filter(|place| moves(&ops[*place]));
+    places.map(|place| Ok(CheckedOps::new(&ops[..place])?.size)).collect()
+}
+
+/// Returns the arguments of an operation that the places of pixels depend on; `None` if they do not depend on draws.
+fn drawn_part(op: &Op) -> Option<Value> {
+    let part = match *op {
+        Op::RandomResizedCrop { scale, ratio, .. } => Op::RandomResizedCrop { size: [0, 0], scale, ratio },
+        Op::RandomCrop { .. } | Op::RandomHorizontalFlip { .. } => op.clone(),
+        Op::Augment(ref augment) if augment.moves() => op.clone(),
+        Op::Resize { .. }
+        | Op::CenterCrop { .. }
+        | Op::Pad { .. }
+        | Op::Grayscale
+        | Op::Normalize { .. }
+        | Op::RandomErasing(_)
+        | Op::Augment(_) => return None,
+    };
+    let mut part = serde_json::to_value(part).unwrap_or_default();
+    remove_sampling(&mut part);
+    Some(part)
+}
+
+/// Removes the arguments in which a mask may differ from its picture: the filter, and the colour outside.
+fn remove_sampling(value: &mut Value) {
+    match value {
+        Value::Object(arguments) => {
+            arguments.retain(|name, _| name != "interpolation" && name != "fill");
+            arguments.values_mut().for_each(remove_sampling);
+        }
+        Value::Array(values) => values.iter_mut().for_each(remove_sampling),
+        _ => {}
+    }
+}
