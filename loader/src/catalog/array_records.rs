@@ -80,17 +80,19 @@ impl IndexOrigin for ArrayRecords {
 
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
         let files = self.footers(remote, progress)?;
+        // Sizes are checked before the first chunk is fetched.
+        let shards = files.iter().zip(&self.files);
+        let shards = shards.map(|((_, chunks), found)| groups(chunks).context("file", || &found.name));
+        let shards = shards.collect::<Result<Vec<_>>>()?;
         let layout = Layout::tfrecord(&self.features(remote, &files, progress)?);
         let ShardFormat::TfRecord { optional, .. } = &layout.format else {
             return Err(Error::internal("a layout of another format"));
         };
         let names = layout.columns.iter().map(|column| column.name.clone());
         let columns = names.zip(layout.record_encodings()).collect();
-        let file = |((bytes, chunks), found): (&(u64, Vec<ChunkPlace>), &FoundFile)| {
-            let shards = groups(chunks).context("file", || &found.name)?;
-            Ok(RecordFile { name: found.name.clone(), bytes: *bytes, shards })
-        };
-        let files = files.iter().zip(&self.files).map(file).collect::<Result<_>>()?;
+        let file =
+            |((bytes, found), shards): ((u64, &FoundFile), _)| RecordFile { name: found.name.clone(), bytes, shards };
+        let files = files.iter().map(|(bytes, _)| *bytes).zip(&self.files).zip(shards).map(file).collect();
         let index = RecordIndex { columns, optional: optional.clone(), files };
         serde_json::to_vec(&index).map_err(|e| Error::internal("an index cannot be written").caused_by(e))
     }
@@ -211,8 +213,12 @@ fn groups(chunks: &[ChunkPlace]) -> Result<Vec<Group>> {
             let message = "a chunk has records of more than 4 GiB: write the file with a smaller group_size";
             return Err(Error::new(ErrorKind::Unsupported, message).with("byte", chunk.start));
         }
+        if chunk.end - chunk.start > SHARD_BYTES_MAX {
+            return Err(Error::format("a chunk of the file has more than 4 GiB").with("byte", chunk.start));
+        }
         let total = |group: &Group| group.record_bytes.saturating_add(chunk.record_bytes);
-        match groups.last_mut().filter(|last| total(last) <= SHARD_BYTES) {
+        let is_small = |group: &&mut Group| total(group) <= SHARD_BYTES && chunk.end - group.start <= SHARD_BYTES;
+        match groups.last_mut().filter(is_small) {
             Some(last) => {
                 last.end = chunk.end;
                 last.records = last.records.saturating_add(chunk.records);

@@ -21,6 +21,9 @@ const HEAD_BYTES: usize = 40;
 /// Most bytes of the records of a chunk, and of a chunk: a shard has at most as many.
 const CHUNK_BYTES_MAX: u64 = u32::MAX as u64;
 
+/// Most records of a chunk: a few bytes may declare any number of empty ones, and the size of each is in memory.
+const CHUNK_RECORDS_MAX: u64 = 1 << 24;
+
 /// Most bytes of the size of a record in a chunk.
 const SIZE_BYTES_MAX: u64 = 10;
 
@@ -180,6 +183,11 @@ impl<'a> Records<'a> {
         if head.record_bytes > CHUNK_BYTES_MAX {
             let message = "a chunk has records of more than 4 GiB: write the file with a smaller group_size";
             return Err(Error::new(ErrorKind::Unsupported, message).with("bytes", head.record_bytes));
+        }
+        if head.records > CHUNK_RECORDS_MAX {
+            let message = "a chunk has too many records: write the file with a smaller group_size, and in more files";
+            let error = Error::new(ErrorKind::Unsupported, message);
+            return Err(error.with("records", head.records).with("records_max", CHUNK_RECORDS_MAX));
         }
         let (compression, rest) = data.split_first().ok_or_else(damaged)?;
         let mut fields = Fields::new(rest, 0..rest.len());
