@@ -156,11 +156,11 @@ fn folder_of(stream: &Stream, filter: &Filter) -> Option<PathBuf> {
     let folder = if stream.dir.has_remote() {
         stream.dir.folder().to_owned()
     } else {
-        // A file that was written again may have the size of the old one.
+        // A file that was written again may have the size of the old one. Shards of loose files have no such file: their
+        // answers are not kept.
         for path in (0..stream.index.shards.len() as u32).flat_map(|shard| stream.dir.raw_paths(shard)) {
-            if let Ok(found) = std::fs::metadata(&path) {
-                hasher.update(format!("\n{} {} {}", found.len(), found.mtime(), found.mtime_nsec()).as_bytes());
-            }
+            let found = std::fs::metadata(&path).ok()?;
+            hasher.update(format!("\n{} {} {}", found.len(), found.mtime(), found.mtime_nsec()).as_bytes());
         }
         default_local(&stream.name).ok()?
     };

@@ -2,6 +2,7 @@
 
 use super::list::{FileList, is_picture};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::INDEX_BASENAME;
 use crate::sources::names::{Names, PATTERNS_MAX};
 use crate::sources::wildcards::{Pattern, is_pattern};
 use std::collections::HashMap;
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 pub enum Selection {
     /// All pictures of a folder and of the folders in it, as torchvision's `ImageFolder` finds them.
     Pictures,
-    /// All files, but for those with a part that starts with a dot.
+    /// All files, but for those with a part that starts with a dot and the list `index.json`.
     Any,
     /// Files by their names or patterns.
     Named(Names),
@@ -61,7 +62,8 @@ fn pictures(list: &FileList) -> Result<Vec<usize>> {
 }
 
 fn any(list: &FileList) -> Result<Vec<usize>> {
-    let is_shown = |path: &str| !path.split('/').any(|part| part.starts_with('.'));
+    // A list of the files, which may be next to them, is no sample.
+    let is_shown = |path: &str| path != INDEX_BASENAME && !path.split('/').any(|part| part.starts_with('.'));
     let mut found: Vec<usize> = (0..list.len()).filter(|number| is_shown(list.paths.get(*number))).collect();
     if found.is_empty() {
         return Err(Error::new(ErrorKind::NotFound, "there is no file below the folder"));
@@ -144,8 +146,8 @@ mod tests {
 
     #[test]
     fn hidden_files_are_samples_only_by_their_names() {
-        let list = list(&["b.flac", ".git/x", "a/.DS_Store", "a/c.txt"]);
-        assert_eq!(chosen(&Selection::Any, &list).unwrap(), ["b.flac", "a/c.txt"]);
+        let list = list(&["b.flac", ".git/x", "a/.DS_Store", "a/c.txt", "index.json", "a/index.json"]);
+        assert_eq!(chosen(&Selection::Any, &list).unwrap(), ["b.flac", "a/c.txt", "a/index.json"]);
         assert_eq!(chosen(&patterns(&["a/.DS_Store"]), &list).unwrap(), ["a/.DS_Store"]);
     }
 
