@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::pixels::fit;
+use super::kept::fit;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;

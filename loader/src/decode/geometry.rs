@@ -6,12 +6,8 @@
 
 use super::draw::{DrawKey, Draws, FieldDraws, RandomOp};
 use super::field::{Op, ResizeTo};
-pub use super::size::{Region, Size};
+pub use super::size::{PIXELS_MAX, Region, Size};
 use crate::error::{Error, Result};
-
-/// Upper bound of the pixels of a source picture and of a resized one, because a small file can claim a huge picture.
-/// Pillow's own limit: 512 MiB of RGB. A thread that decodes a progressive JPEG needs up to 16 bytes per pixel.
-pub const PIXELS_MAX: u64 = 178_956_970;
 
 /// Reduced size at which a JPEG is decoded: its blocks of 8 x 8 pixels become blocks of 8, 4, 2 or 1 in each direction.
 /// A pixel is the mean of the stored pixels that it replaces; subsampled colours are reduced by less.

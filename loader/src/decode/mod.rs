@@ -48,6 +48,7 @@ pub mod geometry;
 mod image;
 pub mod jpeg;
 mod json_value;
+mod kept;
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(unused))]
 mod kernel;
 pub mod mix;

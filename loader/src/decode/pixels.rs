@@ -1,31 +1,10 @@
 //! Pixels of a picture, in memory that is kept from one picture to the next.
 
 use super::geometry::{Filter, Region};
+use super::kept::fit;
 
 /// Readable bytes after the last pixel, so that kernels may load whole vectors at the end of the last row.
 pub(super) const PAD: usize = 192;
-
-/// Larger buffers are released after their picture: one huge picture must not keep its memory in every thread.
-const KEPT_BYTES: usize = 64 << 20;
-
-/// Grows `buffer` to at least `len` values, contents unspecified (new ones are `value`), and releases the memory of a
-/// far larger picture.
-pub(super) fn fit<T: Copy>(buffer: &mut Vec<T>, len: usize, value: T) {
-    let kept = KEPT_BYTES / size_of::<T>();
-    if buffer.len() < len {
-        buffer.resize(len, value);
-    } else if buffer.len() > kept && len <= kept {
-        buffer.truncate(len);
-        buffer.shrink_to_fit();
-    }
-}
-
-/// Releases the memory of a far larger picture. The next picture of that size allocates again.
-pub(super) fn release<T>(buffer: &mut Vec<T>) {
-    if buffer.capacity() > KEPT_BYTES / size_of::<T>() {
-        *buffer = Vec::new();
-    }
-}
 
 /// Returns the pixels of a row that is given by channels.
 pub(super) fn interleaved([r, g, b]: [&[u8]; 3]) -> impl Iterator<Item = [u8; 3]> {

@@ -1,5 +1,9 @@
 //! Sizes of pictures, and boxes in them.
 
+/// Upper bound of the pixels of a source picture and of a resized one, because a small file can claim a huge picture.
+/// Pillow's own limit: 512 MiB of RGB. A thread that decodes a progressive JPEG needs up to 16 bytes per pixel.
+pub const PIXELS_MAX: u64 = 178_956_970;
+
 /// Width and height in pixels, both at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Size {

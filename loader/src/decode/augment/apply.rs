@@ -1,9 +1,10 @@
 //! Application of actions to pixels.
 
 use super::action::{Action, Interpolation, Sampling};
+use crate::decode::kept::{fit, release};
 use crate::decode::picture_ops as ops;
 use crate::decode::picture_ops::{PointOp, Rotation, Scratch, Shape};
-use crate::decode::pixels::{Content, Pixels, fit, release};
+use crate::decode::pixels::{Content, Pixels};
 use crate::decode::size::{Region, Size};
 
 /// Applies the actions of one picture after the other, in one thread. It keeps its memory.

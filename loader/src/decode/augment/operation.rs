@@ -2,8 +2,7 @@
 
 use super::action::Action;
 use crate::decode::draw::OpDraws;
-use crate::decode::geometry::PIXELS_MAX;
-use crate::decode::size::Size;
+use crate::decode::size::{PIXELS_MAX, Size};
 use crate::error::{Error, Result};
 
 /// Operation on the pixels of a picture.

@@ -5,7 +5,7 @@ use super::kernel::{Kernels, MARGIN};
 use super::plane::Plane;
 use super::stages::JpegStage;
 use crate::decode::geometry::Region;
-use crate::decode::pixels::fit;
+use crate::decode::kept::fit;
 
 /// Writer of the pixels of a region, from top to bottom.
 pub(super) struct PixelWriter<'a> {

@@ -25,7 +25,7 @@ use super::scan_limit::scans_max;
 use super::stages::JpegStage;
 use super::workspace::{Workspace, set_offsets};
 use crate::decode::geometry::Region;
-use crate::decode::pixels::fit;
+use crate::decode::kept::fit;
 
 /// Memory that one thread reuses for progressive pictures.
 #[derive(Default)]

@@ -4,7 +4,7 @@ use super::entropy::{BYTES_AFTER, Bits};
 use super::fallback::Fallback;
 use super::kernel::{Kernels, MARGIN};
 use super::markers::{Headers, Scan};
-use crate::decode::pixels::fit;
+use crate::decode::kept::fit;
 
 /// Data of a scan, or of a part of it, split at its restart markers.
 #[derive(Default)]

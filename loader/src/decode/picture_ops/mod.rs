@@ -25,7 +25,7 @@ mod points;
 mod sharpness;
 mod warp;
 
-use super::pixels::release;
+use super::kept::release;
 
 pub use blur::{box_gaussian_blur, gaussian_blur};
 pub use borders::{Padding, Sides, crop, erase, flip_horizontal, flip_vertical, pad};

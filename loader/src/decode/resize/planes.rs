@@ -1,6 +1,6 @@
 //! A row of pixels as three rows of values, one per channel.
 
-use crate::decode::pixels::fit;
+use crate::decode::kept::fit;
 
 /// Values of a plane that kernels compute at a time; planes contain whole chunks.
 pub(super) const CHUNK: usize = 32;

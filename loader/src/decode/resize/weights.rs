@@ -1,7 +1,7 @@
 //! Weights of one axis: the source samples of each output sample, and their shares.
 
 use crate::decode::geometry::Filter;
-use crate::decode::pixels::release;
+use crate::decode::kept::release;
 
 /// 1.0 as a weight. With 14 bits, the largest blend of 8-bit samples has 7 bits of fraction in 16.
 pub(super) const ONE: i32 = 1 << 14;

@@ -1,6 +1,6 @@
 //! Weights of the columns in the layout of the kernels.
 
-use crate::decode::pixels::release;
+use crate::decode::kept::release;
 use crate::decode::resize::planes::MARGIN;
 use crate::decode::resize::weights::Axis;
 
