@@ -1,5 +1,6 @@
 """Arguments of operations: wrong ones are errors that name them, before any sample is read."""
 
+import numpy as np
 import pytest
 from odd_pictures import NAME, write_odd_pictures
 
@@ -26,6 +27,9 @@ def folder(tmp_path_factory):
         (fb.RandomRotation(-3), "degrees of RandomRotation is a number of degrees, at least 0"),
         (fb.RandomRotation(3, "cubic"), 'interpolation of RandomRotation is "nearest", "bilinear" or "bicubic", but it is \'cubic\''),
         (fb.RandomRotation(3, fill=300), "fill of RandomRotation is a whole number, at most 255, but it is 300"),
+        (fb.RandomRotation(3, fill=0.9), "fill of RandomRotation is a whole number, at least 0, but it is 0.9"),
+        (fb.RandomRotation(3, fill=float("nan")), "fill of RandomRotation is a number, but it is nan"),
+        (fb.RandomRotation(3, fill=float("inf")), "fill of RandomRotation is a number, but it is inf"),
         (fb.RandomRotation(3, fill=(1, 2)), "fill of RandomRotation is a grey level or (red, green, blue)"),
         (fb.RandomAffine(3, shear=(1, 2, 3)), "shear of RandomAffine is one number, or two or four numbers"),
         (fb.RandAugment(num_ops=-1), "num_ops of RandAugment is a whole number, at least 0, but it is -1"),
@@ -43,6 +47,28 @@ def test_an_argument_of_the_wrong_kind_is_named_with_its_operation(op, sentence)
     with pytest.raises(fb.ConfigError) as caught:
         specs({"x": fb.Image("image", op)})
     assert str(caught.value).startswith(f"fields['x']: {sentence}")
+
+
+def test_numbers_of_numpy_and_iterators_are_arguments():
+    pairs = [
+        (fb.RandomErasing(value=np.zeros(3)), fb.RandomErasing(value=(0, 0, 0))),
+        (fb.RandomErasing(value=np.array(2.0)), fb.RandomErasing(value=2)),
+        (fb.RandomRotation(3, fill=np.float32(7)), fb.RandomRotation(3, fill=7)),
+        (fb.RandomRotation(3, fill=np.array([1, 2, 3])), fb.RandomRotation(3, fill=(1, 2, 3))),
+        (fb.RandomApply(op for op in [fb.RandomInvert()]), fb.RandomApply([fb.RandomInvert()])),
+    ]
+    for given, plain in pairs:
+        assert given._spec() == given._spec() == plain._spec()
+
+
+def test_a_size_that_is_no_pair_is_an_error_of_drawn():
+    with pytest.raises(fb.ConfigError, match="size of drawn is"):
+        fb.drawn(fb.Image("image"), (3,), name="x", augment_seed=1)
+
+
+def test_an_output_of_a_mix_cannot_have_the_name_of_an_argument():
+    with pytest.raises(fb.ConfigError, match="p of Mix is an argument"):
+        fb.Mix(fb.MixUp(), p=fb.OneHot("class", 3))
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,45 @@ def test_a_conversion_to_floats_without_normalisation_gives_floats(tmp_path):
     assert torch.allclose(batch[NAME], expected, atol=1e-6)
 
 
+FLOATS, BYTES = v2.ToDtype(torch.float32, scale=True), v2.ToDtype(torch.uint8, scale=True)
+NEUTRAL = fb.Normalize((0, 0, 0), (1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("transforms", "expected"),
+    [
+        ([v1.ToTensor(), v1.RandomErasing()], [NEUTRAL, fb.RandomErasing()]),
+        ([FLOATS, v2.RandomInvert(), BYTES, v2.RandomSolarize(99)], [fb.RandomInvert(), fb.RandomSolarize(99)]),
+        ([FLOATS, v2.ToDtype(torch.float32), v2.RandomInvert()], [fb.RandomInvert(), NEUTRAL]),
+        ([v1.ToTensor(), v1.ToPILImage(), v1.RandomRotation(3, fill=9)], [fb.RandomRotation(3, fill=9)]),
+        ([v2.RandomApply([v2.ToImage()]), v2.RandomOrder([v2.RandomApply([v2.Identity()])])], []),
+    ],
+)
+def test_the_last_conversion_decides_the_type(transforms, expected):
+    assert spec(fb.from_torchvision(transforms)) == spec(expected)
+
+
+@pytest.mark.parametrize(
+    ("transforms", "sentence"),
+    [
+        ([FLOATS, v2.RandomSolarize(0.5)], "number 1, RandomSolarize.*put it before the conversion"),
+        ([v1.ToTensor(), v1.RandomRotation(30, fill=1.0)], "number 1, RandomRotation.*put it before the conversion"),
+        ([FLOATS, v2.RandomApply([v2.RandomOrder([v2.RandomSolarize(0.5)])])], "number 1, RandomApply.*RandomSolarize has a level"),
+        ([FLOATS, v2.TrivialAugmentWide(fill=[0.5, 0, 0])], "number 1, TrivialAugmentWide.*has a level"),
+        ([v1.ToTensor(), v1.Normalize(MEAN, STD), v1.RandomHorizontalFlip()], "number 2, RandomHorizontalFlip.*before number 1, Normalize"),
+        ([v1.ToTensor(), v1.RandomErasing(), v1.Normalize(MEAN, STD)], "number 2, Normalize.*before number 1, RandomErasing"),
+        ([v2.RandomErasing(), FLOATS], "number 1, ToDtype.*before number 0, RandomErasing"),
+        ([FLOATS, v2.ToDtype(torch.uint8)], "number 1, ToDtype.*scale=True"),
+        ([v2.RandomApply([v2.ToDtype(torch.float32), v2.RandomInvert()])], "number 0, RandomApply.*ToDtype.*in a composition"),
+        ([v2.RandomOrder([v2.RandomApply([v2.ToDtype(torch.float16)])])], "number 0, RandomOrder.*ToDtype.*in a composition"),
+        ("abc", "number 0, 'abc': only torchvision"),
+    ],
+)
+def test_a_list_that_would_give_other_pixels_is_an_error_that_names_the_transform(transforms, sentence):
+    with pytest.raises(fb.ConfigError, match=sentence):
+        fb.from_torchvision(transforms)
+
+
 def test_every_transform_without_a_translation_is_named():
     transforms = [v2.ElasticTransform(), v2.RandomInvert(), lambda x: x, v2.Resize(9, interpolation=InterpolationMode.BICUBIC)]
     with pytest.raises(fb.ConfigError) as caught:

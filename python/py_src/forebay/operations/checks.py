@@ -9,7 +9,7 @@ from typing import Any, Union
 from ..arguments import one_of, real, reals, shown, whole
 from ..errors import ConfigError
 
-__all__ = ["Fill", "Range", "angles", "fill_of", "interpolation_of", "range_of"]
+__all__ = ["Fill", "Range", "angles", "fill_of", "interpolation_of", "listed", "range_of"]
 
 Range = Union[float, Sequence[float]]
 """One number for a range about a middle, or (smallest, largest)."""
@@ -24,6 +24,14 @@ _BY_NUMBER = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 def is_one(value: Any) -> bool:
     """Returns True for one number."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def listed(value: Any) -> list[Any]:
+    """Returns one number, or a sequence, as a list; an empty one for text."""
+    try:
+        return [] if isinstance(value, (str, bytes)) else [value] if is_one(value) else list(value)
+    except TypeError:  # Arrays and tensors without dimensions cannot be iterated.
+        return [value]
 
 
 def range_of(name: str, value: Range | None, middle: float, least: float) -> list[float] | None:
@@ -48,11 +56,16 @@ def angles(name: str, value: Range) -> list[float]:
 
 def fill_of(name: str, value: Fill) -> list[int]:
     """Returns red, green and blue."""
-    levels = [0] if value is None else [value] if is_one(value) else value
-    if isinstance(levels, (str, bytes)) or not isinstance(levels, Sequence) or len(levels) not in (1, 3):
+    levels = [0] if value is None else listed(value)
+    if len(levels) not in (1, 3):
         raise ConfigError(f"{name} is a grey level or (red, green, blue), but it is {shown(value)}")
-    # torchvision's levels may be floats, and it drops their fraction.
-    return [whole(name, int(level) if isinstance(level, float) else level, 0, 256) for level in levels] * (3 // len(levels))
+    return [_level(name, level) for level in levels] * (3 // len(levels))
+
+
+def _level(name: str, value: Any) -> int:
+    """Checks a grey level, which may be a float without a fraction."""
+    number = real(name, value)
+    return whole(name, int(number) if number.is_integer() else value, 0, 256)
 
 
 def interpolation_of(name: str, value: Any) -> str:

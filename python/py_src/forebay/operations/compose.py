@@ -19,7 +19,7 @@ _OUTSIDE = (CenterCrop, Normalize, Pad, RandomCrop, RandomErasing, RandomResized
 
 def _inner(composition: Any) -> list[dict[str, Any]]:
     name, transforms = type(composition).__name__, composition.transforms
-    if isinstance(transforms, ImageOp) or not isinstance(transforms, Iterable):
+    if not isinstance(transforms, tuple):
         raise ConfigError(f"transforms of {name} is a list of operations, but it is {shown(transforms)}")
     specs = []
     for op in transforms:
@@ -35,9 +35,18 @@ def _inner(composition: Any) -> list[dict[str, Any]]:
     return specs
 
 
+class _Composition(ImageOp):
+    """Operation that holds others."""
+
+    def __post_init__(self) -> None:
+        # An iterator would be empty the second time.
+        if isinstance(self.transforms, Iterable) and not isinstance(self.transforms, str):
+            object.__setattr__(self, "transforms", tuple(self.transforms))
+
+
 @by_name()
 @dataclass(frozen=True)
-class RandomApply(ImageOp):
+class RandomApply(_Composition):
     """Applies all operations of a list, or none.
 
     Args:
@@ -54,7 +63,7 @@ class RandomApply(ImageOp):
 
 @by_name()
 @dataclass(frozen=True)
-class RandomChoice(ImageOp):
+class RandomChoice(_Composition):
     """Applies one operation of a list.
 
     Args:
@@ -73,7 +82,7 @@ class RandomChoice(ImageOp):
 
 @by_name()
 @dataclass(frozen=True)
-class RandomOrder(ImageOp):
+class RandomOrder(_Composition):
     """Applies all operations of a list, in a drawn order."""
 
     transforms: Sequence[ImageOp]

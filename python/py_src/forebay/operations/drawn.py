@@ -41,7 +41,10 @@ def drawn(
     if not isinstance(field, (Image, Mask)):
         what = "the Image or the Mask in the Joint" if isinstance(field, Joint) else "an Image or a Mask"
         raise ConfigError(f"drawn needs {what}, but the field is {shown(field)}")
-    height, width = size
+    try:
+        height, width = size
+    except (TypeError, ValueError):
+        raise ConfigError(f"size of drawn is (height, width) of the stored picture, but it is {shown(size)}") from None
     steps = drawn_operations(
         json.dumps(field._spec()),
         text("name of drawn", name),

@@ -8,7 +8,7 @@ from typing import Any, Union
 
 from ..arguments import by_name, real, reals
 from ..fields import ImageOp
-from .checks import is_one
+from .checks import listed
 
 __all__ = ["RandomErasing"]
 
@@ -33,10 +33,9 @@ class RandomErasing(ImageOp):
 
     def _spec(self) -> dict[str, Any]:
         value = None
-        if self.value != "random":
-            values = [self.value] if is_one(self.value) else self.value
-            is_list = isinstance(values, Sequence) and len(values) == 1
-            value = [real("value of RandomErasing", values[0])] * 3 if is_list else reals("value of RandomErasing", values, 3)
+        if not isinstance(self.value, str) or self.value != "random":
+            name, values = "value of RandomErasing", listed(self.value)
+            value = [real(name, values[0])] * 3 if len(values) == 1 else reals(name, values or self.value, 3)
         return {
             "op": "random_erasing",
             "p": real("p of RandomErasing", self.p),

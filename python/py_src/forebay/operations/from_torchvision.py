@@ -20,7 +20,7 @@ def from_torchvision(transforms: Any) -> list[native.ImageOp]:
 
     Accepts a `Compose`, a list, or one transform, of `torchvision.transforms` or its `v2`. Conversions to tensors need no
     operation. A conversion to floats without `Normalize` becomes a `Normalize` that changes nothing, so that the pixels are
-    floats from 0 to 1.
+    floats from 0 to 1. After `Normalize` there can only be `RandomErasing`.
 
     Pixels are those that torchvision gives for pictures of Pillow. For tensors its results differ by a grey level here and
     there.
@@ -33,18 +33,25 @@ def from_torchvision(transforms: Any) -> list[native.ImageOp]:
     """
     found: list[native.ImageOp] = []
     problems: list[str] = []
-    is_float = False
+    is_float, last = False, ""
     for number, transform in enumerate(_flat(transforms)):
         try:
-            is_float = is_float or _makes_floats(transform)
-            found += _translate(transform)
+            was_float, is_float = is_float, _is_float_after(transform, is_float)
+            if is_float:
+                _has_no_levels(transform)
+            ops = _translate(transform)
+            if last and (was_float != is_float or any(not isinstance(op, erase.RandomErasing) for op in ops)):
+                raise ConfigError(f"put it before {last}: only RandomErasing can be after Normalize, and nothing else after RandomErasing")
+            found += ops
+            if any(isinstance(op, (native.Normalize, erase.RandomErasing)) for op in ops):
+                last = f"number {number}, {type(transform).__name__}"
         except ConfigError as error:
             problems.append(f"number {number}, {_shown(transform)}: {error}")
     if problems:
         raise ConfigError("from_torchvision cannot translate " + "; ".join(problems))
-    normalised = [place for place, op in enumerate(found) if isinstance(op, native.Normalize)]
-    if is_float and not normalised:
-        found.append(native.Normalize((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))
+    if is_float and not any(isinstance(op, native.Normalize) for op in found):
+        erasing = (place for place, op in enumerate(found) if isinstance(op, erase.RandomErasing))
+        found.insert(next(erasing, len(found)), native.Normalize((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))
     return found
 
 
@@ -52,7 +59,7 @@ def _flat(transforms: Any) -> Iterator[Any]:
     """Returns the transforms of a composition, one after the other."""
     if type(transforms).__name__ in ("Compose", "Sequential", "ModuleList"):
         transforms = getattr(transforms, "transforms", transforms)
-    elif _is_torchvision(transforms) or not isinstance(transforms, Iterable):
+    elif _is_torchvision(transforms) or isinstance(transforms, (str, bytes)) or not isinstance(transforms, Iterable):
         yield transforms
         return
     for transform in transforms:
@@ -68,24 +75,44 @@ def _shown(transform: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _makes_floats(transform: Any) -> bool:
-    """Returns True for a conversion to floats from 0 to 1; rejects others that pictures cannot have."""
+def _is_float_after(transform: Any, is_float: bool) -> bool:
+    """Returns True if pixels are floats from 0 to 1 after a transform; rejects conversions that pictures cannot have."""
     name = type(transform).__name__
-    if not _is_torchvision(transform) or name not in ("ToTensor", "ConvertImageDtype", "ToDtype"):
-        return False
-    if name == "ToTensor":
-        return True
+    if not _is_torchvision(transform) or name not in _CHANGES_OF_TYPE:
+        return is_float
+    if name in ("ToTensor", "ToPILImage"):
+        return name == "ToTensor"
     dtype = transform.dtype
     if isinstance(dtype, dict):
         raise ConfigError("a type for each kind of data is not known: pass one type")
     kind = str(dtype).removeprefix("torch.")
-    if kind == "uint8":
-        return False
-    if kind != "float32":
+    if kind not in ("uint8", "float32"):
         raise ConfigError(f'convert to float32, and pass dtype="{kind}" to Image')
-    if name == "ToDtype" and not transform.scale:
+    if is_float != (kind == "float32") and name == "ToDtype" and not transform.scale:
         raise ConfigError("floats are from 0 to 1 here: pass scale=True")
-    return True
+    return kind == "float32"
+
+
+def _has_no_levels(transform: Any) -> None:
+    """Rejects levels from 0 to 1: operations run before the conversion to floats, on levels from 0 to 255."""
+    for part in (transform, *_parts(transform)):
+        if type(part).__name__ == "RandomSolarize" or _has_colour(getattr(part, "fill", None)):
+            raise ConfigError(
+                f"{type(part).__name__} has a level from 0 to 1 after a conversion to floats: "
+                "put it before the conversion, with a level from 0 to 255"
+            )
+
+
+def _parts(transform: Any) -> Iterator[Any]:
+    """Returns all transforms inside a composition that draws."""
+    if _is_torchvision(transform) and type(transform).__name__ in ("RandomApply", "RandomChoice", "RandomOrder"):
+        for part in _flat(list(transform.transforms)):
+            yield part
+            yield from _parts(part)
+
+
+def _has_colour(fill: Any) -> bool:
+    return any(level not in (0, None) for level in (fill if isinstance(fill, (list, tuple)) else [fill]))
 
 
 def _translate(transform: Any) -> list[native.ImageOp]:
@@ -101,13 +128,16 @@ def _translate(transform: Any) -> list[native.ImageOp]:
     if make is None:
         raise ConfigError("there is no such operation: leave it out, or call it in the loader's transform")
     op = make(transform)
+    if isinstance(op, (compose.RandomApply, compose.RandomOrder)) and not op.transforms:
+        return []  # It held conversions only.
     op._spec()  # Arguments that torchvision accepts, but the engine does not.
     return [op]
 
 
-_CONVERSIONS = frozenset(
-    ("ToTensor", "ConvertImageDtype", "ToDtype", "PILToTensor", "ToImage", "ToImageTensor", "ToPureTensor", "ToPILImage", "RGB", "Identity")
-)
+_CHANGES_OF_TYPE = frozenset(("ToTensor", "ConvertImageDtype", "ToDtype", "ToPILImage"))
+"""Conversions that can change the type of the pixels."""
+
+_CONVERSIONS = _CHANGES_OF_TYPE | {"PILToTensor", "ToImage", "ToImageTensor", "ToPureTensor", "RGB", "Identity"}
 """Conversions between forms of a picture. The engine's pixels are already RGB, and become a tensor."""
 
 
@@ -119,8 +149,7 @@ def _is_bilinear(transform: Any) -> None:
 
 
 def _is_black(transform: Any) -> None:
-    fill = transform.fill if isinstance(transform.fill, (list, tuple)) else [transform.fill]
-    if transform.padding_mode != "constant" or isinstance(transform.fill, dict) or any(level not in (0, None) for level in fill):
+    if transform.padding_mode != "constant" or _has_colour(transform.fill):
         raise ConfigError("borders are black: leave out fill and padding_mode")
 
 
@@ -165,6 +194,9 @@ def _erasing(transform: Any) -> native.ImageOp:
 
 def _inner(transform: Any) -> list[native.ImageOp]:
     """Returns the operations that a composition holds, one for each."""
+    for part in _parts(transform):
+        if type(part).__name__ in _CHANGES_OF_TYPE:
+            raise ConfigError(f"{_shown(part)} cannot be in a composition: put it before or after")
     inner = []
     for part in transform.transforms:
         ops = [op for flat in _flat(part) for op in _translate(flat)]

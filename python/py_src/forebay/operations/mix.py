@@ -78,6 +78,9 @@ class Mix(Field):
     __slots__ = ("by", "fields", "p")
 
     def __init__(self, by: Union[MixUp, CutMix, Sequence[Union[MixUp, CutMix]]], p: float = 1.0, **fields: Image | OneHot) -> None:
+        for name, value in (("by", by), ("p", p)):
+            if isinstance(value, Field):
+                raise ConfigError(f"{name} of Mix is an argument, and no output can have its name: name the {type(value).__name__} otherwise")
         for name, field in fields.items():
             if not isinstance(field, (Image, OneHot)):
                 raise ConfigError(f"Mix: {name} is {field!r}, but only an Image or a OneHot can be mixed")
