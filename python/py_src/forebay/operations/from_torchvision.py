@@ -41,7 +41,7 @@ def from_torchvision(transforms: Any) -> list[native.ImageOp]:
                 _has_no_levels(transform)
             ops = _translate(transform)
             if last and (was_float != is_float or any(not isinstance(op, erase.RandomErasing) for op in ops)):
-                raise ConfigError(f"put it before {last}: only RandomErasing can be after Normalize, and nothing else after RandomErasing")
+                raise ConfigError(f"put it before {last}: only RandomErasing can be after Normalize or RandomErasing")
             found += ops
             if any(isinstance(op, (native.Normalize, erase.RandomErasing)) for op in ops):
                 last = f"number {number}, {type(transform).__name__}"

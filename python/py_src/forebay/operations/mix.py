@@ -80,7 +80,7 @@ class Mix(Field):
     def __init__(self, by: Union[MixUp, CutMix, Sequence[Union[MixUp, CutMix]]], p: float = 1.0, **fields: Image | OneHot) -> None:
         for name, value in (("by", by), ("p", p)):
             if isinstance(value, Field):
-                raise ConfigError(f"{name} of Mix is an argument, and no output can have its name: name the {type(value).__name__} otherwise")
+                raise ConfigError(f"{name} of Mix is an argument: give the {type(value).__name__} another name")
         for name, field in fields.items():
             if not isinstance(field, (Image, OneHot)):
                 raise ConfigError(f"Mix: {name} is {field!r}, but only an Image or a OneHot can be mixed")
