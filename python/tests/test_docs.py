@@ -85,7 +85,6 @@ def log_settings():
 def folder(tmp_path, monkeypatch):
     """An empty folder with the reader's data: `bucket` for a store, JPEG files, tar files, Megatron's, and LitData's chunks."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_pictures("bucket/imagenet/train", samples=96, compression="zstd")
     write_pictures("bucket/imagenet/val", samples=40, compression="zstd")
     pathlib.Path("jpegs").mkdir()

@@ -1,4 +1,4 @@
-"""Folders of tars, and a cache for each test."""
+"""Folders of tars."""
 
 import contextlib
 import gzip
@@ -8,13 +8,6 @@ import pytest
 from tar_sets import MADE, Served, braces, set_of_tars, write_mds_set, write_set
 
 _prefixes = itertools.count()
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    """Folder of what is kept of remotes without `local`."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache"
 
 
 @pytest.fixture(scope="session")

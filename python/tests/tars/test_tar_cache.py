@@ -20,11 +20,6 @@ torch = pytest.importorskip("torch")
 NUMBER = {"number": fb.Scalar("cls")}
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def write_tar(path, numbers):
     """Writes a tar with a sample of the field `cls` for each number."""
     path.parent.mkdir(parents=True, exist_ok=True)

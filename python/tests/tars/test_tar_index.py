@@ -22,9 +22,8 @@ COUNTS = (3, 5, 2)
 
 
 @pytest.fixture
-def tars(tmp_path, monkeypatch):
-    """Folder with tars of 3, 5 and 2 samples, and an empty cache."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def tars(tmp_path):
+    """Folder with tars of 3, 5 and 2 samples."""
     folder = tmp_path / "tars"
     folder.mkdir()
     for number, count in enumerate(COUNTS):
@@ -73,12 +72,12 @@ def test_an_index_is_replaced_only_if_asked(tars, capsys):
     assert (tars.parent / "elsewhere/index.json").read_bytes() == (tars / "index.json").read_bytes()
 
 
-def test_a_stopped_command_continues(tars, monkeypatch):
+def test_a_stopped_command_continues(tars, monkeypatch, user_cache):
     write(tars / "1.tar", 1, 0)
     (tars / "1.tar").write_bytes(b"damaged")
     with pytest.raises(fb.FormatError, match=r"1\.tar"):
         index_tars(f"{tars}/{{0..2}}.tar", threads=1)
-    kept = list((tars.parent / "cache/forebay/indexing").iterdir())
+    kept = list((user_cache / "forebay/indexing").iterdir())
     assert len(kept) == 1
     # As after kill -9 within a line.
     with kept[0].open("a") as file:
@@ -106,8 +105,8 @@ def test_a_tar_that_was_replaced_after_a_stopped_run_is_read_again(tars):
     assert keys(f"{tars}/{{0..2}}.tar") == EXPECTED
 
 
-def test_a_loader_that_was_killed_in_its_pass_continues(tars, caplog):
-    kept = tars.parent / "cache/forebay/indexing"
+def test_a_loader_that_was_killed_in_its_pass_continues(tars, caplog, user_cache):
+    kept = user_cache / "forebay/indexing"
     started = threading.Event()
 
     class KillingHandler(RangeHandler):
@@ -161,10 +160,10 @@ def test_a_wrong_number_of_another_program_is_an_error(tars):
         keys(f"{tars}/{{0..2}}.tar")
 
 
-def test_the_first_loader_keeps_the_index_it_makes(tars, caplog):
+def test_the_first_loader_keeps_the_index_it_makes(tars, caplog, user_cache):
     assert keys(f"{tars}/?.tar") == EXPECTED
     assert "3 tars have no index and are read once" in caplog.text
-    made = list((tars.parent / "cache/forebay").glob("*/index.json"))
+    made = list((user_cache / "forebay").glob("*/index.json"))
     assert len(made) == 1 and not (tars / "index.json").exists()
     before = made[0].stat().st_mtime_ns
     assert keys(f"{tars}/?.tar") == EXPECTED and made[0].stat().st_mtime_ns == before

@@ -30,7 +30,7 @@ def test_a_sample_is_read_by_its_number(tars):
         reader[COUNT]
 
 
-def test_the_samples_of_a_bucket_are_fetched_when_they_are_read(stored_tars, bucket, cache):
+def test_the_samples_of_a_bucket_are_fetched_when_they_are_read(stored_tars, bucket, user_cache):
     reader = fb.ShardReader(stored_tars)
     bucket.seen.clear()
     assert reader[14] == expected(14)
