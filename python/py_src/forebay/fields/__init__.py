@@ -1,0 +1,53 @@
+"""Fields of a batch, one per output. Each is made from one column of the samples.
+
+A field has a column, operations and a result type. It is a plain value: the engine checks it when the loader is made,
+and decodes.
+
+Shapes in the documentation are those of a batch: N rows, H and W in pixels, C channels.
+
+    base      types of fields and operations, checks of arguments, the engine's form of all fields
+    crops     operations of the decoder: crops, resizes, flips, normalisation (others are in `forebay.operations`)
+    pictures  pictures, masks, and both with the same draws
+    values    numbers, tokens, arrays, text, documents
+"""
+
+from .base import Field, ImageOp, specs
+from .crops import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    CenterCrop,
+    Grayscale,
+    Normalize,
+    Pad,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    Resize,
+)
+from .pictures import Image, Joint, Mask
+from .values import Array, Bytes, Json, Length, Scalar, Text, Tokens
+
+__all__ = [
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
+    "Array",
+    "Bytes",
+    "CenterCrop",
+    "Field",
+    "Grayscale",
+    "Image",
+    "ImageOp",
+    "Joint",
+    "Json",
+    "Length",
+    "Mask",
+    "Normalize",
+    "Pad",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "Resize",
+    "Scalar",
+    "Text",
+    "Tokens",
+]

@@ -1,0 +1,99 @@
+"""Base of the fields and of their operations, and checks of their arguments."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ..arguments import shown, text, whole, within
+from ..convert.ragged import DTYPES
+from ..errors import ConfigError
+
+__all__ = ["Field", "ImageOp"]
+
+
+# Classes and not unions: a type checker finds them as the common type of the values of a dict or of a list.
+class Field:
+    """Type of the values of `fields`."""
+
+    __slots__ = ()
+
+    def _spec(self) -> dict[str, Any]:
+        """Returns the engine's form."""
+        raise NotImplementedError
+
+
+class ImageOp:
+    """Operation of an `Image`."""
+
+    __slots__ = ()
+
+    def _spec(self) -> dict[str, Any]:
+        """Returns the engine's form."""
+        raise NotImplementedError
+
+
+def dtype_of(value: Any) -> str | None:
+    """Returns the name of a type, which may be an object of torch or numpy."""
+    if value is None:
+        return None
+    name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
+    name = name.removeprefix("torch.")
+    if name not in DTYPES:
+        raise ConfigError(f"{value!r} is no type of a field; these are: {', '.join(DTYPES)}")
+    return name
+
+
+def column_of(field: Any) -> str:
+    """Checks the column of a field."""
+    return text(f"column of {type(field).__name__}", field.column, "a column's name")
+
+
+def default_of(field: Any) -> dict[str, Any]:
+    """Returns the engine's form of the default of a field, if it has one."""
+    if field.default is None:
+        return {}
+    name = f"default of {type(field).__name__}"
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, (str, bool)) or value is None:
+            return value
+        if isinstance(value, bytes):
+            return list(value)
+        if isinstance(value, Mapping):
+            return {text(f"a key in {name}", key): plain(item) for key, item in value.items()}
+        if hasattr(value, "tolist"):  # An array or a number of numpy or torch.
+            return plain(value.tolist())
+        if isinstance(value, Iterable):
+            return [plain(item) for item in value]
+        if isinstance(value, numbers.Integral):
+            return whole(name, value, -(1 << 63))
+        if isinstance(value, numbers.Real):
+            return float(value) if math.isfinite(value) else str(float(value))
+        raise ConfigError(f"{name} is a number, text, bytes or a list of numbers, but it is {shown(value)}")
+
+    return {"default": plain(field.default)}
+
+
+def lengths_of(kind: str, shape: Any) -> Sequence[Any]:
+    """Checks that a shape is a list."""
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):
+        raise ConfigError(f"shape of {kind} is a list of lengths, such as (3, 224), but it is {shown(shape)}")
+    return shape
+
+
+def specs(fields: Mapping[str, Field] | None) -> list[list[Any]] | None:
+    """Returns the engine's form of `fields`: pairs of name and description, in the batch's order."""
+    if fields is None:
+        return None
+    if not isinstance(fields, Mapping):
+        raise ConfigError(f"fields maps names to fields, such as {{'x': Image('jpg')}}, but it is {fields!r}")
+    pairs = []
+    for name, field in fields.items():
+        if not isinstance(field, Field):
+            raise ConfigError(f"fields: {name} is {field!r}, which is not a field such as Image('jpg')")
+        with within(f"fields[{name!r}]"):
+            pairs.append([text("its name", name), field._spec()])
+    return pairs

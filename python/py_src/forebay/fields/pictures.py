@@ -1,0 +1,153 @@
+"""Fields of pictures and masks, and of both together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..arguments import by_name, flag, one_of, within
+from ..errors import ConfigError
+from .base import Field, ImageOp, column_of, dtype_of
+from .crops import Normalize
+
+__all__ = ["Image", "Joint", "Mask"]
+
+
+@by_name()
+class Image(Field):
+    """A picture: JPEG, PNG or WebP bytes, or one of the raw image encodings, as a tensor of pixels.
+
+    The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with three channels. Grey is
+    repeated, transparency is dropped, 16-bit values keep the upper 8 bits, and animations give the first frame. The type
+    is "float32" with `Normalize` and otherwise "uint8", unless `dtype` names another. "uint8" has grey levels 0 to 255;
+    float types have them divided by 255, before `Normalize`. If `ops` does not end at a fixed
+    size, the result is a list of N pictures of different sizes.
+
+    A column with several pictures in each sample ("jpeg_array", "list[jpeg]", "list[png]", "list[pil]") gives a list of
+    N arrays, in which the pictures are the first dimension. `ops` draws once per sample, so that the frames of a video
+    are cut alike, and must give all pictures of a sample one size.
+
+    Args:
+        column: Column with the encoded picture or pictures.
+        *ops: Operations in this order. `Normalize` must be the last, before any `RandomErasing`.
+        dtype: "uint8", "float32", "float16" or "bfloat16". None: "float32" with `Normalize`, else "uint8".
+        layout: "NCHW" or "NHWC"; `x.permute(0, 3, 1, 2)` of the latter is torch's channels_last, without a copy.
+        tolerant: Decode damaged and truncated JPEG files as far as libjpeg-turbo can, with the rest mostly grey, and
+            count them as `pictures_damaged` in `stats()`. By default they are errors. Damage below the part that the
+            operations need is not detected in either case.
+        apply_exif_orientation: Turn and mirror JPEG files by their EXIF data, before `ops`. By default they stay as
+            stored, as in Pillow and torchvision. PNG and WebP files, and masks, always stay as stored. Set this if the
+            mask of a `Joint` was drawn on the turned picture.
+        scaled_decode: Decode a JPEG file at a half, a quarter or an eighth of its size if `ops` start with a resize, or
+            crop and resize, that reduces both sides by at least that factor, like Pillow's `draft`. Large photographs
+            decode faster: 1.1 to 2.7 times for 1 to 12 megapixels and crops to 224, in addition to the gain of a row
+            index. The pixels are not exact: on photographs of a megapixel they differ by about one grey level on
+            average, single ones by tens. `pictures_scaled` in `stats()` counts the pictures. Pictures that a CUDA
+            device decodes (`device_decode`) are decoded in full.
+    """
+
+    __slots__ = ("apply_exif_orientation", "column", "dtype", "layout", "ops", "scaled_decode", "tolerant")
+    _CHOICES = ("tolerant", "apply_exif_orientation", "scaled_decode")
+
+    def __init__(
+        self,
+        column: str,
+        *ops: ImageOp,
+        dtype: str | None = None,
+        layout: str = "NCHW",
+        tolerant: bool = False,
+        apply_exif_orientation: bool = False,
+        scaled_decode: bool = False,
+    ) -> None:
+        self.column = column
+        self.tolerant = tolerant
+        self.apply_exif_orientation = apply_exif_orientation
+        self.scaled_decode = scaled_decode
+        self.ops = _operations("Image", column, ops)
+        self.layout = layout
+        if dtype is None:
+            dtype = "float32" if any(isinstance(op, Normalize) for op in ops) else "uint8"
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        parts = [repr(self.column), *map(repr, self.ops), f"dtype={self.dtype!r}", f"layout={self.layout!r}"]
+        parts += [f"{name}=True" for name in self._CHOICES if getattr(self, name)]
+        return f"Image({', '.join(parts)})"
+
+    def _spec(self) -> dict[str, Any]:
+        spec = {
+            "kind": "image",
+            "column": column_of(self),
+            "ops": [op._spec() for op in self.ops],
+            "dtype": dtype_of(self.dtype),
+            "layout": one_of("layout of Image", self.layout, ("NCHW", "NHWC")),
+        }
+        return spec | {name: True for name in self._CHOICES if flag(f"{name} of Image", getattr(self, name))}
+
+
+@by_name()
+class Mask(Field):
+    """A picture of labels, as for segmentation, resized by nearest neighbour: a tensor of shape (N, H, W).
+
+    Args:
+        column: Column with PNG files of one channel (grey or palette), or raw pixels of mode L or P.
+        *ops: Operations in this order, without `Normalize`, `Grayscale` and `RandomErasing`. In a `Joint` they use the random
+            draws of the picture, and operations that only change colours may be left out.
+        dtype: Integer type that can represent 255. Stored values are not changed.
+    """
+
+    __slots__ = ("column", "dtype", "ops")
+
+    def __init__(self, column: str, *ops: ImageOp, dtype: str = "int64") -> None:
+        self.column = column
+        self.ops = _operations("Mask", column, ops)
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"Mask({', '.join([repr(self.column), *map(repr, self.ops), f'dtype={self.dtype!r}'])})"
+
+    def _spec(self) -> dict[str, Any]:
+        return {"kind": "mask", "column": column_of(self), "ops": [op._spec() for op in self.ops], "dtype": dtype_of(self.dtype)}
+
+
+def _operations(kind: str, column: str, ops: tuple[ImageOp, ...]) -> tuple[ImageOp, ...]:
+    for op in ops:
+        if isinstance(op, (list, tuple)):
+            raise ConfigError(f"{kind}({column!r}): pass the operations one after the other, not as a {type(op).__name__}")
+        if not isinstance(op, ImageOp):
+            raise ConfigError(
+                f"{kind}({column!r}): {op!r} is not an operation of forebay, such as Resize(256): call those of other libraries in "
+                "the loader's transform"
+            )
+    return ops
+
+
+class Joint(Field):
+    """Pictures that share their random draws, such as a photograph and its mask: the same crop, the same flip.
+
+    Args:
+        **fields: Each output's name and its `Image` or `Mask`.
+
+    A mask may be smaller or larger than its picture, but must have the same aspect ratio; otherwise the sample is an
+    error. Masks ignore EXIF orientation, see `Image`.
+
+    The outputs are in the batch under their own names. The name of the `Joint` in `fields` is part of the key of its
+    draws.
+    """
+
+    __slots__ = ("fields",)
+
+    def __init__(self, **fields: Image | Mask) -> None:
+        for name, field in fields.items():
+            if not isinstance(field, (Image, Mask)):
+                raise ConfigError(f"Joint: {name} is {field!r}, but only an Image or a Mask has random draws to share")
+        self.fields = fields
+
+    def __repr__(self) -> str:
+        return f"Joint({', '.join(f'{name}={field!r}' for name, field in self.fields.items())})"
+
+    def _spec(self) -> dict[str, Any]:
+        specs = []
+        for name, field in self.fields.items():
+            with within(name):
+                specs.append([name, field._spec()])
+        return {"kind": "joint", "fields": specs}
