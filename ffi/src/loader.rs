@@ -78,6 +78,7 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `num_canonical_nodes` (null): Nodes that define the order. null: this job's nodes, or 64 times as many for py1s
 ///   and py2s.
 /// * `epoch_size` (null): Samples of an epoch. null: the sum of the streams' shares.
+/// * `repeat_augment` (1): Rows of each sample, with separate draws; an epoch keeps its length and has fewer samples.
 /// * `sampling_method` ("balanced"): Sampling of stream shares: "balanced" draws again in each epoch, "fixed" draws
 ///   once.
 /// * `sampling_granularity` (1): Samples that are drawn together.

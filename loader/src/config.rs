@@ -10,6 +10,7 @@ mod writer;
 use crate::decode::field::FieldSpec;
 use crate::error::{Error, Result};
 use crate::format::tokens::Window;
+use crate::order::REPEAT_AUGMENT_MAX;
 use crate::store::{is_url, redact};
 use crate::subsets::filter::Filter;
 use crate::subsets::fraction;
@@ -158,6 +159,8 @@ options! {
         pub replication: Option<u32> = None,
         /// Samples of an epoch. None: the sum of the streams' shares.
         pub epoch_size: Option<u64> = None,
+        /// Rows of each sample, with separate draws; an epoch keeps its length and has fewer samples.
+        pub repeat_augment: u32 = 1,
         /// Sampling of stream shares: "balanced" draws again in each epoch, "fixed" draws once.
         pub sampling_method: String = "balanced".into(),
         /// Samples that are drawn together.
@@ -293,6 +296,10 @@ impl LoaderConfig {
         require(self.threads != Some(0), "threads must be at least 1")?;
         require(self.fetch_threads != Some(0), "fetch_threads must be at least 1")?;
         require(self.sampling_granularity >= 1, "sampling_granularity must be at least 1")?;
+        require(
+            (1..=REPEAT_AUGMENT_MAX).contains(&self.repeat_augment),
+            "repeat_augment is the number of rows of a sample: from 1, which repeats nothing, to 256",
+        )?;
         check_window(self.window, self.window_stride, self.window)?;
         check_download(self.download_retry, self.download_timeout)?;
         require(positive(self.stall_timeout), "stall_timeout must be a positive number of seconds")?;
@@ -456,7 +463,9 @@ mod tests {
     #[test]
     fn each_bad_argument_is_rejected_with_its_name() {
         type Spoil = fn(&mut LoaderConfig);
-        let cases: [(Spoil, &str); 17] = [
+        let cases: [(Spoil, &str); 19] = [
+            (|c| c.repeat_augment = 0, "repeat_augment is the number of rows"),
+            (|c| c.repeat_augment = 257, "repeat_augment is the number of rows"),
             (|c| c.window = Some(0), "window must be at least 1"),
             (|c| (c.window, c.window_stride) = (Some(8), Some(0)), "window_stride must be at least 1"),
             (|c| c.window_stride = Some(8), "there is no window"),

@@ -4,7 +4,7 @@
 
 use crate::config::read;
 use crate::error::{Error, ErrorKind, Result};
-use crate::order::Resume;
+use crate::order::{REPEAT_AUGMENT, Resume};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -13,6 +13,9 @@ pub const STATE_VERSION: u32 = 1;
 
 /// Name in [`ForebayState::plan`] of the samples that are kept; absent if all are.
 pub(crate) const SELECTION: &str = "selection";
+
+/// Names in [`ForebayState::plan`] that are absent without the argument, with the words for that.
+const OPTIONAL: [(&str, &str); 2] = [(SELECTION, "all samples"), (REPEAT_AUGMENT, "1")];
 
 /// Checkpoint. The first five keys are the reference's, which ignores the rest.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -73,7 +76,8 @@ impl ForebayState {
     /// The value of argument `name` in `plan` in words.
     fn describe(&self, name: &str) -> &str {
         let value = self.described.get(name).or_else(|| self.plan.get(name));
-        value.map_or(if name == SELECTION { "all samples" } else { "absent" }, String::as_str)
+        let without = OPTIONAL.iter().find(|(optional, _)| *optional == name).map_or("absent", |(_, words)| words);
+        value.map_or(without, String::as_str)
     }
 }
 
@@ -154,8 +158,10 @@ impl State {
                 format!("{name} was {was_described} (hash {was}) and is {is_described} (hash {is})")
             });
         }
-        if let (None, Some(_)) = (then.plan.get(SELECTION), now.plan.get(SELECTION)) {
-            differing.push(format!("{SELECTION} was all samples and is {}", now.describe(SELECTION)));
+        for (name, without) in OPTIONAL {
+            if let (None, Some(_)) = (then.plan.get(name), now.plan.get(name)) {
+                differing.push(format!("{name} was {without} and is {}", now.describe(name)));
+            }
         }
         let mut compare = |name: &str, then: &str, now: &str| {
             if then != now {

@@ -48,6 +48,7 @@ impl Case {
             epoch_size: optional("epoch_size")?,
             weights: weights.iter().map(weight).collect::<Result<_, _>>()?,
             equal_ranks: false,
+            ..OrderConfig::default()
         };
         let world = World {
             nodes: number("nodes")? as u32,

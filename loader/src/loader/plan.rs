@@ -30,6 +30,7 @@ pub(super) fn order_of(config: &LoaderConfig) -> Result<(OrderConfig, World)> {
         batching_method: config.batching_method.parse()?,
         replication: config.replication,
         epoch_size: config.epoch_size,
+        repeat_augment: config.repeat_augment,
         weights: config.streams.iter().map(weight).collect(),
         // A rank that has no batch where others have one would leave them waiting in a collective.
         equal_ranks: true,

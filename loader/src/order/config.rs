@@ -8,6 +8,8 @@ use super::error::OrderError;
 pub const CANONICAL_NODES_MAX: u64 = 1 << 20;
 /// Largest batch of one device, in samples.
 pub const BATCH_SIZE_MAX: u64 = 1 << 24;
+/// Most rows of one draw.
+pub const REPEAT_AUGMENT_MAX: u32 = 256;
 /// Largest shuffle block, in samples.
 pub const SHUFFLE_BLOCK_MAX: u64 = 1 << 48;
 
@@ -128,6 +130,9 @@ pub struct OrderConfig {
     pub replication: Option<u32>,
     /// Samples of an epoch; `None` or 0: determined by the weights.
     pub epoch_size: Option<u64>,
+    /// Rows of each sample, in succession, for augmentation. An epoch keeps its number of rows, and has one in as many of the
+    /// samples of the shuffled epoch.
+    pub repeat_augment: u32,
     /// One weight per stream; empty: all [`Weight::Unset`].
     pub weights: Vec<Weight>,
     /// True if all ranks get equal numbers of batches where the global batches of the first run are divided again: the
@@ -150,6 +155,7 @@ impl Default for OrderConfig {
             batching_method: BatchingMethod::Random,
             replication: None,
             epoch_size: None,
+            repeat_augment: 1,
             weights: Vec::new(),
             equal_ranks: false,
         }
@@ -167,6 +173,8 @@ impl OrderConfig {
         range(self.sampling_granularity > 0, "`sampling_granularity`", "a positive integer")?;
         let canonical = self.num_canonical_nodes.unwrap_or(1);
         range(canonical <= CANONICAL_NODES_MAX, "num_canonical_nodes", "at most 1,048,576")?;
+        let repeats = 1..=REPEAT_AUGMENT_MAX;
+        range(repeats.contains(&self.repeat_augment), "repeat_augment", "from 1 to 256")?;
         let block = self.shuffle_block_size.unwrap_or(1);
         range(block <= SHUFFLE_BLOCK_MAX, "shuffle_block_size", "at most 2^48")?;
         range(self.weights.is_empty() || self.weights.len() == streams, "weights", "as many as streams")

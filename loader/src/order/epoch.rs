@@ -13,6 +13,9 @@ use super::shape::{DataSetShape, Hasher};
 use super::weights::{EpochShares, epoch_shares};
 use super::world::World;
 
+/// Name in [`arguments`] of the rows of each sample, which is absent if there is one.
+pub const REPEAT_AUGMENT: &str = "repeat_augment";
+
 /// The order of an epoch, or of its rest after a checkpoint, for all ranks. Cheap to clone; holds tens of bytes
 /// per shard and, except for `naive` shuffles and fractional weights (4 bytes a sample), nothing per sample.
 #[derive(Clone, Debug)]
@@ -226,7 +229,7 @@ pub fn arguments(shape: &DataSetShape, config: &OrderConfig) -> Vec<(&'static st
         weights.bytes(format!("{weight:?};").as_bytes());
     }
     let optional = |value: Option<u64>| value.map_or_else(|| "default".to_owned(), |value| value.to_string());
-    vec![
+    let mut arguments = vec![
         ("shuffle", config.shuffle.to_string()),
         ("shuffle_algo", config.shuffle_algo.name().to_owned()),
         ("shuffle_block_size", optional(config.shuffle_block_size)),
@@ -237,7 +240,12 @@ pub fn arguments(shape: &DataSetShape, config: &OrderConfig) -> Vec<(&'static st
         ("epoch_size", optional(config.epoch_size)),
         ("weights", format!("{:016x}", weights.finish())),
         ("shard sizes", format!("{:016x}", shape.hash())),
-    ]
+    ];
+    // Absent in older checkpoints.
+    if config.repeat_augment > 1 {
+        arguments.push((REPEAT_AUGMENT, config.repeat_augment.to_string()));
+    }
+    arguments
 }
 
 #[cfg(test)]

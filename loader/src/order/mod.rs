@@ -29,6 +29,7 @@
 //!
 //! ```text
 //!  DataSetShape --+                                     shuffle: position -> draw, in windows made on demand
+//!                 |                                     arrangement: position -> row of a draw
 //!  OrderConfig ---+--> weights --> sampling (draws) --> partition: (node, rank, place) -> position, arithmetic
 //!  World ---------+                                     batching: (batch, column) -> place, one file per method
 //!  epoch, Resume -+                                        |
@@ -40,7 +41,8 @@
 //! [`arrays`] has the reference's own functions, which fill whole arrays, for programs that call them.
 //!
 //! Terms: a *draw* is an index in the epoch's resampled list; a *position* is an index in the shuffled epoch; a *place*
-//! is the result of the deal for a position (node, rank, index). *Canonical nodes* divide the epoch into parts that do
+//! is the result of the deal for a position (node, rank, index); a *row* is one of the occurrences of a draw, which are one
+//! unless draws are repeated. *Canonical nodes* divide the epoch into parts that do
 //! not depend on the number of physical nodes, so that global batches are the same in any valid world.
 //!
 //! A plan takes one pass over the random draws, which touches no sample, and keeps a snapshot of the generator per part
@@ -50,6 +52,7 @@
 //! In two cases the reference sorts equal keys in an order that depends on numpy's build and the CPU: `py1e`, and
 //! `stratified` with streams that lose equally by rounding. Here the sort is stable.
 
+mod arrangement;
 mod arrays;
 mod batching;
 mod config;
@@ -70,10 +73,10 @@ mod world;
 
 pub use arrays::{Partitioning, partition, resample, sample_shards, shuffle};
 pub use config::{
-    BATCH_SIZE_MAX, BatchingMethod, CANONICAL_NODES_MAX, OrderConfig, PartitionAlgo, SHUFFLE_BLOCK_MAX, SamplingMethod,
-    ShuffleAlgo, Weight,
+    BATCH_SIZE_MAX, BatchingMethod, CANONICAL_NODES_MAX, OrderConfig, PartitionAlgo, REPEAT_AUGMENT_MAX,
+    SHUFFLE_BLOCK_MAX, SamplingMethod, ShuffleAlgo, Weight,
 };
-pub use epoch::{EpochPlan, arguments, shares_of};
+pub use epoch::{EpochPlan, REPEAT_AUGMENT, arguments, shares_of};
 pub use error::{OrderError, OrderWarning};
 pub use ids::{Node, Rank, SampleId, ShardId, StreamId};
 pub use rank::{PlannedSample, RankOrder, WorkerOrder};

@@ -32,7 +32,9 @@ pub struct PlannedSample {
     /// Its stream.
     pub stream: StreamId,
     /// Index in the epoch's resampled list before partitioning (the stream's own list for all batching methods but
-    /// `random`): it distinguishes occurrences of an oversampled sample, and does not depend on the world.
+    /// `random`): it distinguishes occurrences of an oversampled sample, and does not depend on the world. With
+    /// [`OrderConfig::repeat_augment`](super::OrderConfig::repeat_augment), that index times the repeats, plus the number of
+    /// the repeat.
     pub draw: u64,
     /// True if the row only makes ranks or canonical nodes equal; the same draw is elsewhere in the epoch.
     pub repeat: bool,
@@ -126,9 +128,9 @@ impl RankOrder {
 
     fn planned(&mut self, slot: RowSource) -> PlannedSample {
         let sequence = &self.plan.0.sequences[slot.sequence];
-        let cursor = self.cursors[slot.sequence].get_or_insert_with(|| sequence.shuffle.cursor());
+        let cursor = self.cursors[slot.sequence].get_or_insert_with(|| sequence.cursor());
         let draw = cursor.draw(slot.cell.canonical, slot.cell.position);
-        let sample = sequence.draws.sample(self.plan.shape(), draw);
+        let sample = sequence.sample(self.plan.shape(), draw);
         let stream = sequence.stream.unwrap_or_else(|| self.plan.shape().stream_of_sample(sample));
         PlannedSample { sample, stream, draw, repeat: slot.cell.repeat }
     }

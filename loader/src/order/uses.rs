@@ -141,7 +141,9 @@ fn visit(sequence: &Sequence, is_selected: impl Fn(u64) -> bool, mut visit: impl
         let part = deal.starts[canonical as usize]..deal.starts[canonical as usize + 1];
         let mut on_stretch = |stretch: Stretch| {
             let shard = sequence.draws.shard(units.find(stretch.draw));
-            if let Some(indices) = indices(deal, canonical, part.start, stretch, end) {
+            let places = (stretch.first - part.start, stretch.last - part.start);
+            let places = sequence.arrangement.places(places, part.end - part.start);
+            if let Some(indices) = places.and_then(|places| indices(deal, canonical, places, end)) {
                 visit(shard, indices);
             }
         };
@@ -149,11 +151,11 @@ fn visit(sequence: &Sequence, is_selected: impl Fn(u64) -> bool, mut visit: impl
     }
 }
 
-/// First and last index of a range of a canonical node's samples; `None` if all of them were dropped.
-fn indices(deal: &Deal, canonical: u64, start: u64, stretch: Stretch, end: u64) -> Option<(u64, u64)> {
+/// First and last index of a range of a canonical node's places; `None` if all of them were dropped.
+fn indices(deal: &Deal, canonical: u64, (first, last): (u64, u64), end: u64) -> Option<(u64, u64)> {
     // A short row repeats its last position.
-    let last = deal.index_of(canonical, stretch.last - start + 1);
-    let first = deal.index_of(canonical, stretch.first - start).unwrap_or(0);
+    let last = deal.index_of(canonical, last + 1);
+    let first = deal.index_of(canonical, first).unwrap_or(0);
     // Equalising ranks and rows repeats places shortly before the end.
     let last = last?;
     let last = if last + deal.tail() > end { end } else { last };

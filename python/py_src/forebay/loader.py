@@ -122,6 +122,7 @@ class Loader:
         num_canonical_nodes: Nodes that define the order. None: this job's nodes, or 64 times as many for py1s and py2s.
         replication: Number of consecutive ranks that get the same samples.
         epoch_size: Samples of an epoch. None: the sum of the streams' shares.
+        repeat_augment: Rows of each sample, with separate draws; an epoch keeps its length and has fewer samples.
         sampling_method: Sampling of stream shares: "balanced" draws again in each epoch, "fixed" draws once.
         sampling_granularity: Samples that are drawn together.
         batching_method: Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
@@ -197,6 +198,7 @@ class Loader:
         num_canonical_nodes: Count | None = None,
         replication: Count | None = None,
         epoch_size: int | None = None,
+        repeat_augment: Count = 1,
         sampling_method: str = "balanced",
         sampling_granularity: Count = 1,
         batching_method: str = "random",

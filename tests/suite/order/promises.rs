@@ -117,17 +117,17 @@ fn a_draw_counts_once_in_an_epoch_and_belongs_to_its_stream() {
     }
 }
 
-fn shape() -> DataSetShape {
+pub(super) fn shape() -> DataSetShape {
     DataSetShape::new(&[vec![700, 300, 500, 900, 600], vec![1000; 3]]).unwrap()
 }
 
-fn plan(config: &OrderConfig, world: World, resume: Option<&Resume>) -> EpochPlan {
+pub(super) fn plan(config: &OrderConfig, world: World, resume: Option<&Resume>) -> EpochPlan {
     let shape = shape();
     EpochPlan::new(&shape, config, world, 1, resume).unwrap()
 }
 
 /// Global batches as sorted (stream, draw).
-fn global_batches(plan: &EpochPlan) -> Vec<Vec<(u32, u64)>> {
+pub(super) fn global_batches(plan: &EpochPlan) -> Vec<Vec<(u32, u64)>> {
     let mut global: Vec<Vec<(u32, u64)>> = Vec::new();
     for rank in ranks(plan) {
         for (at, rows) in batches(plan, rank).into_iter().enumerate() {
@@ -253,6 +253,7 @@ fn absurd_arguments_return_a_plan_or_an_error_and_never_panic() {
             epoch_size: pick.of(&[None, None, None, Some(large(40))]),
             weights: vec![weight; if pick.number(20) == 0 { 9 } else { streams.len() }],
             equal_ranks: true,
+            repeat_augment: pick.of(&[1, 1, 1, count(3)]),
         };
         let world = World {
             nodes: count(pick.of(&[1, 2])),

@@ -1,6 +1,7 @@
 //! Input of batching, and the sequences made from it.
 
 use super::sequence::Sequence;
+use crate::order::arrangement::Arrangement;
 use crate::order::config::{BatchingMethod, OrderConfig, SamplingMethod};
 use crate::order::error::{OrderError, OrderWarning};
 use crate::order::ids::StreamId;
@@ -85,7 +86,8 @@ impl BatchingArgs<'_> {
             Shuffle::new(self.config.shuffle_algo, &args, warnings)?
         };
         let stream = (streams.len() == 1).then(|| streams[0].0);
-        Ok(Sequence { stream, draws, partition, shuffle })
+        let arrangement = Arrangement::new(self.config.repeat_augment, &partition.deal.starts);
+        Ok(Sequence { stream, draws, partition, shuffle, arrangement })
     }
 
     pub(super) fn sequence_per_stream(

@@ -1,9 +1,11 @@
 //! Sequences of draws, and a reader's position among their batches.
 
-use crate::order::ids::StreamId;
+use crate::order::arrangement::Arrangement;
+use crate::order::ids::{SampleId, StreamId};
 use crate::order::partition::{Cell, Partition};
 use crate::order::sampling::Draws;
-use crate::order::shuffle::Shuffle;
+use crate::order::shape::DataSetShape;
+use crate::order::shuffle::{Cursor, Shuffle};
 
 /// List of draws with its own deal and shuffle.
 #[derive(Debug)]
@@ -13,6 +15,20 @@ pub(in crate::order) struct Sequence {
     pub(in crate::order) draws: Draws,
     pub(in crate::order) partition: Partition,
     pub(in crate::order) shuffle: Shuffle,
+    pub(in crate::order) arrangement: Arrangement,
+}
+
+impl Sequence {
+    /// Returns the cursor of the rows.
+    pub(in crate::order) fn cursor(&self) -> Box<dyn Cursor> {
+        self.arrangement.cursor(&self.shuffle)
+    }
+
+    /// The sample of a row.
+    #[inline]
+    pub(in crate::order) fn sample(&self, shape: &DataSetShape, row: u64) -> SampleId {
+        self.draws.sample(shape, self.arrangement.draw(row))
+    }
 }
 
 /// Position of a rank's reader.
