@@ -20,6 +20,8 @@ enum Command {
     Synth(synth::SynthArgs),
     /// Decoding on one thread: libjpeg-turbo, forebay's decoder, and the engine's random crops
     Decode(Measured<scenario::decode::DecodeArgs>),
+    /// Operations of training recipes, each alone: forebay's and torchvision's
+    Operations(Measured<scenario::operations::OperationsArgs>),
     /// Random reads: the engine's readers, plain pread, and the device's limit
     Disk(Measured<scenario::disk::DiskArgs>),
     /// Planning and resuming an epoch: the engine and MosaicML streaming
@@ -78,6 +80,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Synth(args) => synth::run(&args),
         Command::Decode(m) => m.output.publish(scenario::decode::run(&m.scenario)?),
+        Command::Operations(m) => m.output.publish(scenario::operations::run(&m.scenario)?),
         Command::Disk(m) => m.output.publish(scenario::disk::run(&m.scenario)?),
         Command::Order(m) => m.output.publish(scenario::order::run(&m.scenario)?),
         Command::OrderChild(way) => scenario::order::run_child(&way),

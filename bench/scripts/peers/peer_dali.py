@@ -57,6 +57,12 @@ def normalised(images, config):
     return images
 
 
+def mixed(images, alpha):
+    """Returns the pictures blended with others of the batch, as MixUp does."""
+    share = fn.random.beta(alpha=alpha, beta=alpha)
+    return share * images + (1 - share) * fn.permute_batch(images, indices=fn.batch_permutation())
+
+
 @pipeline_def(enable_conditionals=True)
 def crops(config):
     if config["source"] == "tar":
@@ -81,6 +87,8 @@ def crops(config):
     images = fn.flip(images, horizontal=fn.random.coin_flip(probability=0.5))
     if config["recipe"] != "crop":
         images = normalised(augmented(images, config), config)
+    if config["recipe"] in recipes.MIXED:
+        images = mixed(images, recipes.MIXED[config["recipe"]][0])
     return (images, label) if config["source"] == "files" else (images,)
 
 

@@ -33,7 +33,10 @@ def build(config):
         image = image.random_erasing(prob=recipes.ERASED[recipe])
     if recipe != "crop":
         image = image.normalize(mean=recipes.MEAN, std=recipes.STD)
-    pipeline = dataio.pipeline(image, dataio.slot("cls").decode_bytes(), batch)
+    stages = [image, dataio.slot("cls").decode_bytes(), batch]
+    if recipe in recipes.MIXED:
+        stages.append(dataio.map(dataio.batch_transforms.mixup(alpha=recipes.MIXED[recipe][0], slot="jpg")))
+    pipeline = dataio.pipeline(*stages)
     records = dataio.webdataset(sorted(glob.glob(os.path.join(config["tar"], "*.tar"))))
     return pipeline.bind(records.shuffle(seed=7, buffer_size=1000)).run("torch")
 

@@ -17,8 +17,7 @@ def build(config):
     source = config["source"]
     image, label = COLUMNS.get(source, ("image", "class"))
     if config["kind"] == "images":
-        crop = fb.Image(image, fb.RandomResizedCrop(config["crop"]), fb.RandomHorizontalFlip(), *operations(config["recipe"]))
-        fields = {"x": crop, "y": fb.Scalar(label, dtype="int64")}
+        fields = recipes.forebay_fields(config, image, label)
     elif config["kind"] == "bytes":
         fields = {"x": fb.Bytes(image), "y": fb.Scalar(label, dtype="int64")}
     else:
@@ -35,24 +34,6 @@ def build(config):
         fields=fields,
         threads=config["workers"],
     )
-
-
-def operations(recipe):
-    """Returns the operations after the crop and the flip."""
-    steps = []
-    if recipe == "resnet":
-        steps.append(fb.TrivialAugmentWide())
-    elif recipe == "deit":
-        steps += [fb.RandAugment(**recipes.RAND_AUGMENT), fb.ColorJitter(*recipes.JITTER[recipe])]
-    elif recipe == "simclr":
-        steps.append(fb.RandomApply([fb.ColorJitter(*recipes.JITTER[recipe])], recipes.JITTERED))
-        steps.append(fb.RandomGrayscale(recipes.GREY))
-        steps.append(fb.RandomApply([fb.GaussianBlur(recipes.BLUR_SIDE, recipes.BLUR_SIGMA)], recipes.BLURRED))
-    if recipe != "crop":
-        steps.append(fb.Normalize(recipes.MEAN, recipes.STD))
-    if recipe in recipes.ERASED:
-        steps.append(fb.RandomErasing(recipes.ERASED[recipe]))
-    return steps
 
 
 def convert(config):

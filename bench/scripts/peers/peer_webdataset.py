@@ -19,7 +19,8 @@ def build(config):
         dataset = dataset.to_tuple("jpg", "cls").map_tuple(None, int)
     else:
         dataset = dataset.decode("pil").to_tuple("jpg", "cls").map_tuple(transform, None)
-    dataset = dataset.batched(config["batch"])
+    mix = torchpeer.collate(config)
+    dataset = dataset.batched(config["batch"], **({} if mix is None else {"collation_fn": mix}))
     return torchpeer.loader(dataset, config, cls=wds.WebLoader, batch_size=None)
 
 

@@ -10,8 +10,16 @@ def transform(config):
     return None if config["kind"] == "bytes" else recipes.torchvision_transform(config)
 
 
+def collate(config):
+    """Returns the function that makes a batch of samples and mixes it; None for the DataLoader's own."""
+    return None if config["kind"] != "images" else recipes.torchvision_mix(config)
+
+
 def loader(dataset, config, cls=DataLoader, **more):
     """Worker processes that outlive the epoch, as a training run would have them."""
+    mix = collate(config)
+    if mix is not None and more.get("batch_size", True):
+        more["collate_fn"] = mix
     return cls(
         dataset,
         batch_size=more.pop("batch_size", config["batch"]),

@@ -21,7 +21,8 @@ use forebay_loader::{Error, Result};
 use std::collections::BTreeMap;
 use std::fs;
 pub(crate) use work::DecodeArgs;
-use work::{Picture, thread_cpu_seconds, ways};
+use work::ways;
+pub(super) use work::{Choices, Picture, Way, row, thread_cpu_seconds};
 
 /// Measures all decoders on all pictures.
 pub(crate) fn run(args: &DecodeArgs) -> Result<Report> {

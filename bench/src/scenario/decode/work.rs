@@ -39,13 +39,13 @@ pub(crate) struct DecodeArgs {
 }
 
 /// JPEG file and its row index, which is empty for a file that cannot have one.
-pub(super) struct Picture {
+pub(in crate::scenario) struct Picture {
     pub(super) file: Vec<u8>,
     pub(super) row_index: Vec<u8>,
 }
 
 impl Picture {
-    pub(super) fn new(file: Vec<u8>, indexer: &mut RowIndexer) -> Self {
+    pub(in crate::scenario) fn new(file: Vec<u8>, indexer: &mut RowIndexer) -> Self {
         let mut row_index = Vec::new();
         // Progressive and damaged files have no row index.
         let _ = indexer.append(&file, &mut row_index);
@@ -54,9 +54,9 @@ impl Picture {
 }
 
 /// Function that decodes a picture; `draw` selects its crop.
-pub(super) type Way = Box<dyn FnMut(&Picture, u64) -> Result<()>>;
+pub(in crate::scenario) type Way = Box<dyn FnMut(&Picture, u64) -> Result<()>>;
 
-pub(super) fn thread_cpu_seconds() -> f64 {
+pub(in crate::scenario) fn thread_cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
@@ -173,14 +173,14 @@ pub(super) fn key(draw: u64) -> DrawKey {
 
 /// Optional features of the engine.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Choices {
+pub(in crate::scenario) struct Choices {
     pub(super) row_index: bool,
     /// Decoding at a reduced size where crops are large.
     pub(super) scaled_decode: bool,
 }
 
 /// Decodes a picture into a row of a batch, channels first.
-pub(super) fn row(ops: &Value, dtype: &str, choices: Choices) -> Result<Way> {
+pub(in crate::scenario) fn row(ops: &Value, dtype: &str, choices: Choices) -> Result<Way> {
     let spec = json!({"kind": "image", "column": "image", "ops": ops, "dtype": dtype, "layout": "NCHW",
                       "scaled_decode": choices.scaled_decode});
     let spec: FieldSpec =

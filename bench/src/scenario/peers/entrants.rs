@@ -51,7 +51,14 @@ pub(super) const ENTRANTS: &[Entrant] = &[
         also: &[Work::Bytes],
         ..CROPS
     },
-    Entrant { id: "dali-files", name: "DALI (files)", module: "dali", form: "files", ..CROPS },
+    Entrant {
+        id: "dali-files",
+        name: "DALI (files)",
+        module: "dali",
+        form: "files",
+        differs: "in the recipes DALI has its own versions of the operations, and MixUp alone, without the classes",
+        ..CROPS
+    },
     Entrant { id: "dali-tar", name: "DALI (tar)", module: "dali", form: "tar", ..CROPS },
     Entrant {
         id: "ffcv",
@@ -63,7 +70,14 @@ pub(super) const ENTRANTS: &[Entrant] = &[
                   the mapped data set",
         ..CROPS
     },
-    Entrant { id: "dataio", name: "dataio-rs (tar)", module: "dataio", form: "tar", ..CROPS },
+    Entrant {
+        id: "dataio",
+        name: "dataio-rs (tar)",
+        module: "dataio",
+        form: "tar",
+        differs: "in the recipes dataio-rs has its own versions of the operations, and MixUp alone, without the classes",
+        ..CROPS
+    },
     Entrant {
         id: "datago",
         name: "datago (files)",
@@ -121,30 +135,4 @@ pub(super) enum Work {
     Bytes,
     /// Deliver arrays as stored.
     Tokens,
-}
-
-/// Operations on a picture between its decode and the batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Recipe {
-    /// Random crop and flip, as uint8
-    Crop,
-    /// torchvision's recipe for ResNet-50: TrivialAugmentWide, normalised, RandomErasing of one picture in ten
-    Resnet,
-    /// RandAugment, ColorJitter, normalised, RandomErasing of one picture in four, as for DeiT
-    Deit,
-    /// One view of SimCLR: ColorJitter, RandomGrayscale, GaussianBlur, normalised
-    Simclr,
-}
-
-impl Recipe {
-    /// Returns what follows the random crop and the flip, for a title.
-    pub(super) fn description(self) -> &'static str {
-        match self {
-            Self::Crop => "uint8",
-            Self::Resnet => "TrivialAugmentWide, normalised, RandomErasing",
-            Self::Deit => "RandAugment, ColorJitter, normalised, RandomErasing",
-            Self::Simclr => "ColorJitter, RandomGrayscale, GaussianBlur, normalised",
-        }
-    }
 }

@@ -8,13 +8,14 @@
 mod entrants;
 
 use super::child::{self, Epoch, First, Peer, Watch};
+use super::recipe::{self, Recipe};
 use crate::folder::make_whole;
 use crate::machine::{busy_seconds, cpus_allowed};
 use crate::python::Scripts;
 use crate::report::{Better, Column, Report, Row, Skipped, median};
 use crate::synth::{DataSet, Kind, read_through};
 use clap::Args;
-use entrants::{ENTRANTS, Entrant, Recipe, Work};
+use entrants::{ENTRANTS, Entrant, Work};
 use forebay_loader::{Error, ErrorKind, Result};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 const SCRIPTS: &[(&str, &str)] = &[
     child::SCRIPT,
-    ("recipes.py", include_str!("../../../scripts/peers/recipes.py")),
+    recipe::SCRIPT,
     ("torchpeer.py", include_str!("../../../scripts/peers/torchpeer.py")),
     ("peer_imagefolder.py", include_str!("../../../scripts/peers/peer_imagefolder.py")),
     ("peer_albumentations.py", include_str!("../../../scripts/peers/peer_albumentations.py")),
@@ -204,7 +205,7 @@ fn measure(
     versions: &mut BTreeMap<String, String>,
 ) -> Result<()> {
     let config = json!({
-        "kind": args.work(data), "recipe": args.recipe, "cpus": cpus, "workers": cpus.len(), "batch": args.batch, "crop": args.crop,
+        "kind": args.work(data), "recipe": args.recipe, "classes": data.classes().map_or(0, |classes| classes.len()), "cpus": cpus, "workers": cpus.len(), "batch": args.batch, "crop": args.crop,
         "length": data.length, "source": entrant.form, "files": data.form("files"), "tar": data.form("tar"),
         "mds": data.form("mds"), "mds-indexed": data.form("mds-indexed"), "litdata": data.form("litdata"),
         "ffcv": data.form("ffcv"), "parquet": data.form("parquet"), "lancedb": data.form("lancedb"),

@@ -1,0 +1,81 @@
+"""Recipes of training: operations on a picture between its decode and the batch, in torchvision and in forebay.
+
+`crop` is a random crop and a flip, as uint8. The others have more operations after these, and are normalised float32.
+"""
+
+ALL = ("crop", "resnet", "deit", "simclr")
+
+NORMALISED = MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+RAND_AUGMENT = {"num_ops": 2, "magnitude": 9}
+JITTER = {"deit": (0.3, 0.3, 0.3, 0.0), "simclr": (0.8, 0.8, 0.8, 0.2)}
+JITTERED = 0.8
+"""Share of SimCLR's pictures whose colours are changed."""
+GREY = 0.2
+BLUR_SIDE, BLUR_SIGMA, BLURRED = 23, (0.1, 2.0), 0.5
+ERASED = {"resnet": 0.1, "deit": 0.25}
+"""Shares of the pictures in which a rectangle is erased."""
+MIXED = {"resnet": (0.2, 1.0)}
+"""Parameters of MixUp and of CutMix, one of which is drawn for each batch."""
+
+
+def torchvision_transform(config):
+    """Returns a function from a PIL image to a tensor (channels first)."""
+    import torch
+    from torchvision.transforms import v2
+
+    recipe = config["recipe"]
+    steps = [v2.RandomResizedCrop(config["crop"]), v2.RandomHorizontalFlip()]
+    if recipe == "resnet":
+        steps.append(v2.TrivialAugmentWide())
+    elif recipe == "deit":
+        steps += [v2.RandAugment(**RAND_AUGMENT), v2.ColorJitter(*JITTER[recipe])]
+    elif recipe == "simclr":
+        steps.append(v2.RandomApply([v2.ColorJitter(*JITTER[recipe])], JITTERED))
+        steps.append(v2.RandomGrayscale(GREY))
+        steps.append(v2.RandomApply([v2.GaussianBlur(BLUR_SIDE, BLUR_SIGMA)], BLURRED))
+    steps.append(v2.PILToTensor())
+    if recipe != "crop":
+        steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+    if recipe in ERASED:
+        steps.append(v2.RandomErasing(ERASED[recipe]))
+    return v2.Compose(steps)
+
+
+def torchvision_mix(config):
+    """Returns a function from the samples of a batch to the batch, which is mixed; None for a recipe without it."""
+    from torch.utils.data import default_collate
+    from torchvision.transforms import v2
+
+    if config["recipe"] not in MIXED:
+        return None
+    mix_up, cut_mix = MIXED[config["recipe"]]
+    classes = config["classes"]
+    mix = v2.RandomChoice([v2.MixUp(alpha=mix_up, num_classes=classes), v2.CutMix(alpha=cut_mix, num_classes=classes)])
+    return lambda samples: mix(*default_collate(samples))
+
+
+def forebay_fields(config, image, label):
+    """Returns the fields `x`, the pictures, and `y`, their classes, of the columns `image` and `label`."""
+    import forebay as fb
+
+    recipe = config["recipe"]
+    steps = [fb.RandomResizedCrop(config["crop"]), fb.RandomHorizontalFlip()]
+    if recipe == "resnet":
+        steps.append(fb.TrivialAugmentWide())
+    elif recipe == "deit":
+        steps += [fb.RandAugment(**RAND_AUGMENT), fb.ColorJitter(*JITTER[recipe])]
+    elif recipe == "simclr":
+        steps.append(fb.RandomApply([fb.ColorJitter(*JITTER[recipe])], JITTERED))
+        steps.append(fb.RandomGrayscale(GREY))
+        steps.append(fb.RandomApply([fb.GaussianBlur(BLUR_SIDE, BLUR_SIGMA)], BLURRED))
+    if recipe != "crop":
+        steps.append(fb.Normalize(MEAN, STD))
+    if recipe in ERASED:
+        steps.append(fb.RandomErasing(ERASED[recipe]))
+    pictures = fb.Image(image, *steps)
+    if recipe not in MIXED:
+        return {"x": pictures, "y": fb.Scalar(label, dtype="int64")}
+    mix_up, cut_mix = MIXED[recipe]
+    classes = fb.OneHot(label, config["classes"])
+    return {"mixed": fb.Mix([fb.MixUp(mix_up), fb.CutMix(cut_mix)], x=pictures, y=classes)}
