@@ -2,8 +2,8 @@
 
     train.py CONFIG-AS-JSON
 
-CONFIG: `loader` (forebay or pillow), `seed`, `train` and `val` (folders with MDS shards), `classes`, `epochs`, `batch`,
-`batches` (per epoch), `crop` (pixels), `cpus`. Both loaders deliver the same samples in the same order, and each draws its own crops and flips;
+CONFIG: `loader` (forebay or pillow), `recipe`, `seed`, `train` and `val` (folders with MDS shards), `classes`, `epochs`, `batch`,
+`batches` (per epoch), `crop` (pixels), `cpus`. Both loaders deliver the same samples in the same order, and each draws its own numbers for the recipe;
 the network starts from the same weights. The last line on standard output is a JSON object: `curve` (for each epoch: validation
 accuracy in percent, training loss), `order` (a digest of the labels in the order they came in), `seconds`, `versions`.
 """
@@ -14,11 +14,10 @@ import os
 import sys
 import time
 
+import recipes
 import torch
 from torch import nn
 from torch.nn import functional
-
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Block(nn.Module):
@@ -45,44 +44,47 @@ def network(classes):
 
 
 def forebay_batches(config, train):
-    """Batches of `forebay.Loader`, without end for training."""
+    """Batches of `forebay.Loader`, without end for training: pictures, their classes (mixed or not), their classes."""
     import forebay as fb
 
-    norm = fb.Normalize(MEAN, STD)
     crop = config["crop"]
     if train:
-        ops = (fb.RandomResizedCrop(crop), fb.RandomHorizontalFlip(), norm)
+        fields = recipes.forebay_fields(config, "image", "class")
     else:
-        ops = (fb.Resize(crop + crop // 7), fb.CenterCrop(crop), norm)
-    fields = {"x": fb.Image("image", *ops, dtype="float32"), "y": fb.Scalar("class", dtype="int64")}
+        ops = (fb.Resize(crop + crop // 7), fb.CenterCrop(crop), fb.Normalize(*recipes.NORMALISED))
+        fields = {"x": fb.Image("image", *ops), "y": fb.Scalar("class", dtype="int64")}
     loader = fb.Loader(
         local=config["train" if train else "val"],
         batch_size=config["batch"],
         shuffle=train,
         shuffle_seed=config["seed"],
-        fields=fields,
+        fields={**fields, "class": fb.Scalar("class", dtype="int64")},
         threads=1,
     )
-    return lambda: ((batch["x"], batch["y"]) for batch in loader)
+    return lambda: ((batch["x"], batch["y"], batch["class"]) for batch in loader)
 
 
 def pillow_batches(config, train):
     """Batches of MosaicML streaming: Pillow decodes, torchvision transforms."""
     from streaming import StreamingDataset
-    from torch.utils.data import DataLoader
-    from torchvision import transforms
+    from torch.utils.data import DataLoader, default_collate
+    from torchvision.transforms import v2
 
     crop = config["crop"]
     if train:
-        ops = [transforms.RandomResizedCrop(crop), transforms.RandomHorizontalFlip()]
+        transform, mix = recipes.torchvision_transform(config), recipes.torchvision_mix(config)
     else:
-        ops = [transforms.Resize(crop + crop // 7), transforms.CenterCrop(crop)]
-    transform = transforms.Compose([*ops, transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+        to_floats = [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(*recipes.NORMALISED)]
+        transform, mix = v2.Compose([v2.Resize(crop + crop // 7), v2.CenterCrop(crop), *to_floats]), None
 
     class Pictures(StreamingDataset):
         def __getitem__(self, at):
             sample = super().__getitem__(at)
             return transform(sample["image"].convert("RGB")), sample["class"]
+
+    def collate(samples):
+        x, y = default_collate(samples)
+        return (x, y, y) if mix is None else (*mix(samples), y)
 
     dataset = Pictures(
         local=config["train" if train else "val"],
@@ -90,7 +92,7 @@ def pillow_batches(config, train):
         shuffle=train,
         shuffle_seed=config["seed"],
     )
-    return DataLoader(dataset, config["batch"], num_workers=1, persistent_workers=True).__iter__
+    return DataLoader(dataset, config["batch"], num_workers=1, persistent_workers=True, collate_fn=collate).__iter__
 
 
 def versions(loader):
@@ -123,8 +125,8 @@ def main():
     for epoch in range(1, config["epochs"] + 1):
         model.train()
         losses = []
-        for x, y in train():
-            order.update(y.numpy().tobytes())
+        for x, y, classes in train():
+            order.update(classes.numpy().tobytes())
             loss = functional.cross_entropy(model(x.contiguous(memory_format=torch.channels_last)), y)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
@@ -133,8 +135,8 @@ def main():
             losses.append(loss.item())
         model.eval()
         with torch.no_grad():
-            hits = sum(int((model(x).argmax(1) == y).sum()) for x, y in held_out)
-        accuracy = 100 * hits / sum(len(y) for _, y in held_out)
+            hits = sum(int((model(x).argmax(1) == y).sum()) for x, y, _ in held_out)
+        accuracy = 100 * hits / sum(len(y) for _, y, _ in held_out)
         curve.append({"accuracy": accuracy, "loss": sum(losses) / len(losses)})
         print(f"  epoch {epoch} of {config['epochs']}: {accuracy:.1f} % right", file=sys.stderr, flush=True)
     report = {"curve": curve, "order": order.hexdigest(), "seconds": time.perf_counter() - start}

@@ -65,6 +65,8 @@ pub(crate) struct Row {
 /// Curves over one pair of axes.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Curves {
+    /// Subject of the lines, empty if there is only one plot.
+    pub(crate) subject: String,
     /// Title of the horizontal axis.
     pub(crate) x_title: &'static str,
     /// Title of the vertical axis.
@@ -113,8 +115,8 @@ pub(crate) struct Report {
     /// Column of ratios and order. A group without it uses the first column that it has.
     pub(crate) primary: &'static str,
     /// Curves that the plot shows below the bars.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) curves: Option<Curves>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) curves: Vec<Curves>,
     /// Programs that were not measured.
     pub(crate) skipped: Vec<Skipped>,
     /// Notes for the reader, as sentences.
@@ -142,7 +144,7 @@ impl Report {
             baseline: None,
             is_listed: false,
             is_scaled_by_group: false,
-            curves: None,
+            curves: Vec::new(),
             skipped: Vec::new(),
             notes: Vec::new(),
             blocks: Vec::new(),

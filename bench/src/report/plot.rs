@@ -70,7 +70,7 @@ pub(super) fn render(report: &Report) -> String {
         panel(&mut body, report, column, group, at, names);
     }
     y += panels.len().div_ceil(across) as f64 * panel_h + 4.0;
-    if let Some(curves) = &report.curves {
+    for curves in &report.curves {
         y += draw_curves(&mut body, curves, y, width);
     }
     let versions: Vec<String> = report.versions.iter().map(|(name, v)| format!("{name} {v}")).collect();
@@ -152,7 +152,9 @@ fn draw_curves(svg: &mut String, curves: &Curves, y: f64, width: f64) -> f64 {
     let y_top = ticks(0.0, y_high).last().map_or(y_high, |last| last.max(y_high)).max(f64::MIN_POSITIVE);
     let at_x = |v: f64| left + wide * (v - x_low) / (x_high - x_low).max(f64::MIN_POSITIVE);
     let at_y = |v: f64| bottom - CURVES * v / y_top;
-    text(svg, MARGIN, y + 18.0, "p", "start", &format!("{} by {}", curves.y_title, curves.x_title));
+    let comma = if curves.subject.is_empty() { "" } else { ": " };
+    let title = format!("{}{comma}{} by {}", curves.subject, curves.y_title, curves.x_title);
+    text(svg, MARGIN, y + 18.0, "p", "start", &title);
     for tick in ticks(0.0, y_top) {
         let (right, gy) = (left + wide, at_y(tick));
         let _ = writeln!(svg, "<line class=\"g\" x1=\"{left:.1}\" x2=\"{right:.1}\" y1=\"{gy:.1}\" y2=\"{gy:.1}\"/>");
@@ -283,12 +285,12 @@ mod tests {
         let mut report = sample();
         let line = |name: &str, last| (name.to_owned(), vec![(1.0, 10.0), (2.0, last)]);
         let lines = vec![line("forebay", 60.0), line("forebay", 70.0), line("slow", 80.0)];
-        report.curves = Some(super::Curves { x_title: "epoch", y_title: "% right", lines });
+        report.curves = vec![super::Curves { subject: "all".to_owned(), x_title: "epoch", y_title: "% right", lines }];
         let svg = report.svg();
         assert_eq!(svg.matches("<polyline").count(), 3);
         assert_eq!(svg.matches("<polyline class=\"line ours\"").count(), 2);
         assert_eq!(svg.matches(">forebay</text>").count(), sample().svg().matches(">forebay</text>").count() + 1);
-        assert!(svg.contains("% right by epoch"));
+        assert!(svg.contains("all: % right by epoch"));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! A small ResNet trained on pictures from forebay, and on pictures from Pillow and torchvision.
 //!
-//! Both train on the same samples in the same order from the same weights, once per seed. Each library draws crops and
-//! flips itself, from the same distributions. A difference between the two matters only if it exceeds the difference
-//! between seeds.
+//! Both train on the same samples in the same order from the same weights, once per seed and recipe. Each library draws
+//! crops and other operations itself, from the same distributions. A difference between the two matters only if it exceeds
+//! the difference between seeds.
 
+use super::recipe::{self, Recipe};
 use crate::python::{Scripts, answer};
 use crate::report::{Better, Column, Curves, Report, Row};
 use crate::synth::{DataSet, Kind};
@@ -15,7 +16,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 const SCRIPT: &str = "train.py";
-const SCRIPTS: &[(&str, &str)] = &[(SCRIPT, include_str!("../../scripts/accuracy/train.py"))];
+const SCRIPTS: &[(&str, &str)] = &[(SCRIPT, include_str!("../../scripts/accuracy/train.py")), recipe::SCRIPT];
 const LOADERS: [(&str, &str); 2] = [("forebay", "forebay"), ("pillow", "Pillow + torchvision")];
 
 /// Arguments of `accuracy`.
@@ -30,7 +31,10 @@ pub(crate) struct AccuracyArgs {
     /// Interpreter with forebay, mosaicml-streaming and torchvision
     #[arg(long, value_name = "PATH", default_value = "python3")]
     python: PathBuf,
-    /// Runs per loader
+    /// Recipes of operations on the pictures
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "crop")]
+    recipe: Vec<Recipe>,
+    /// Runs per loader and recipe
     #[arg(long, default_value_t = 4)]
     seeds: u64,
     /// Epochs per run
@@ -72,33 +76,42 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<Report> {
         Column::new("seconds", "s for a run", 0, Better::Lower),
     ];
     let mut report = Report::new("accuracy", title, columns);
-    let mut curves = Curves { x_title: "epoch", y_title: "% of the test pictures right", lines: Vec::new() };
     let scripts = Scripts::unpack(SCRIPTS)?;
-    let mut runs = LOADERS.map(|_| Vec::new());
-    for seed in 0..args.seeds.max(1) {
-        for ((loader, name), runs) in LOADERS.iter().zip(&mut runs) {
-            println!("seed {} of {}: {name}", seed + 1, args.seeds.max(1));
-            let config = json!({
-                "loader": loader, "seed": seed, "train": train.form("mds"), "val": val.form("mds"), "classes": classes,
-                "epochs": args.epochs.max(1), "batch": args.batch, "batches": train.samples.div_ceil(args.batch),
-                "crop": args.crop, "cpus": crate::machine::cpus_allowed(),
-            });
-            let mut child = Command::new(&args.python);
-            let found = answer(child.arg(scripts.path(SCRIPT)).arg(config.to_string()))?;
-            let points = (1..).zip(&accuracies(&found)?).map(|(epoch, right)| (f64::from(epoch), *right)).collect();
-            curves.lines.push(((*name).to_owned(), points));
-            runs.push(found);
+    for recipe in &args.recipe {
+        let subject = recipe.description();
+        let (mut lines, mut runs) = (Vec::new(), LOADERS.map(|_| Vec::new()));
+        for seed in 0..args.seeds.max(1) {
+            for ((loader, name), runs) in LOADERS.iter().zip(&mut runs) {
+                println!("{subject}, seed {} of {}: {name}", seed + 1, args.seeds.max(1));
+                let config = json!({
+                    "loader": loader, "recipe": recipe, "seed": seed, "train": train.form("mds"), "val": val.form("mds"),
+                    "classes": classes, "epochs": args.epochs.max(1), "batch": args.batch,
+                    "batches": train.samples.div_ceil(args.batch), "crop": args.crop, "cpus": crate::machine::cpus_allowed(),
+                });
+                let mut child = Command::new(&args.python);
+                let found = answer(child.arg(scripts.path(SCRIPT)).arg(config.to_string()))?;
+                let points = (1..).zip(&accuracies(&found)?).map(|(epoch, right)| (f64::from(epoch), *right)).collect();
+                lines.push(((*name).to_owned(), points));
+                runs.push(found);
+            }
         }
+        if runs[0].iter().zip(&runs[1]).any(|(ours, theirs)| ours["order"] != theirs["order"]) {
+            return Err(Error::internal("the two loaders bring samples in different orders"));
+        }
+        let mut rows = Vec::new();
+        for ((_, name), runs) in LOADERS.iter().zip(&runs) {
+            rows.push(Row { group: subject.to_owned(), ..row(name, runs)? });
+            runs.iter().for_each(|run| report.add_versions(run));
+        }
+        report.notes.push(format!("{subject}: {}", verdict(&rows)));
+        report.rows.append(&mut rows);
+        report.curves.push(Curves {
+            subject: subject.to_owned(),
+            x_title: "epoch",
+            y_title: "% of the test pictures right",
+            lines,
+        });
     }
-    if runs[0].iter().zip(&runs[1]).any(|(ours, theirs)| ours["order"] != theirs["order"]) {
-        return Err(Error::internal("the two loaders bring samples in different orders"));
-    }
-    for ((_, name), runs) in LOADERS.iter().zip(&runs) {
-        report.rows.push(row(name, runs)?);
-        runs.iter().for_each(|run| report.add_versions(run));
-    }
-    report.notes.push(verdict(&report.rows));
-    report.curves = Some(curves);
     Ok(report)
 }
 

@@ -91,11 +91,12 @@ pub(crate) fn run(args: &EvictArgs) -> Result<Report> {
         }
     }
     let lines = lines.into_iter().map(|(name, points)| (name.to_owned(), points)).collect();
-    report.curves = Some(Curves {
+    report.curves = vec![Curves {
+        subject: String::new(),
         x_title: "cache_limit, % of the data set",
         y_title: "times the data set that is fetched per epoch,",
         lines,
-    });
+    }];
     Ok(report)
 }
 
