@@ -1,6 +1,7 @@
 """Recipes of training: operations on a picture between its decode and the batch, in torchvision and in forebay.
 
-`crop` is a random crop and a flip, as uint8. The others have more operations after these, and are normalised float32.
+`crop` is a random crop and a flip, as uint8 unless the configuration has `normalised`. The others have more operations after
+these, and are normalised float32.
 """
 
 ALL = ("crop", "resnet", "deit", "simclr")
@@ -19,6 +20,10 @@ MIXED = {"resnet": (0.2, 1.0)}
 """Parameters of MixUp and of CutMix, one of which is drawn for each batch."""
 
 
+def is_normalised(config):
+    return config["recipe"] != "crop" or config.get("normalised", False)
+
+
 def torchvision_transform(config):
     """Returns a function from a PIL image to a tensor (channels first)."""
     import torch
@@ -35,7 +40,7 @@ def torchvision_transform(config):
         steps.append(v2.RandomGrayscale(GREY))
         steps.append(v2.RandomApply([v2.GaussianBlur(BLUR_SIDE, BLUR_SIGMA)], BLURRED))
     steps.append(v2.PILToTensor())
-    if recipe != "crop":
+    if is_normalised(config):
         steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
     if recipe in ERASED:
         steps.append(v2.RandomErasing(ERASED[recipe]))
@@ -69,7 +74,7 @@ def forebay_fields(config, image, label):
         steps.append(fb.RandomApply([fb.ColorJitter(*JITTER[recipe])], JITTERED))
         steps.append(fb.RandomGrayscale(GREY))
         steps.append(fb.RandomApply([fb.GaussianBlur(BLUR_SIDE, BLUR_SIGMA)], BLURRED))
-    if recipe != "crop":
+    if is_normalised(config):
         steps.append(fb.Normalize(MEAN, STD))
     if recipe in ERASED:
         steps.append(fb.RandomErasing(ERASED[recipe]))

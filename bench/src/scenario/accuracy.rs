@@ -78,14 +78,14 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<Report> {
     let mut report = Report::new("accuracy", title, columns);
     let scripts = Scripts::unpack(SCRIPTS)?;
     for recipe in &args.recipe {
-        let subject = recipe.description();
+        let subject = recipe.name();
         let (mut lines, mut runs) = (Vec::new(), LOADERS.map(|_| Vec::new()));
         for seed in 0..args.seeds.max(1) {
             for ((loader, name), runs) in LOADERS.iter().zip(&mut runs) {
                 println!("{subject}, seed {} of {}: {name}", seed + 1, args.seeds.max(1));
                 let config = json!({
-                    "loader": loader, "recipe": recipe, "seed": seed, "train": train.form("mds"), "val": val.form("mds"),
-                    "classes": classes, "epochs": args.epochs.max(1), "batch": args.batch,
+                    "loader": loader, "recipe": recipe, "normalised": true, "seed": seed,
+                    "train": train.form("mds"), "val": val.form("mds"), "classes": classes, "epochs": args.epochs.max(1), "batch": args.batch,
                     "batches": train.samples.div_ceil(args.batch), "crop": args.crop, "cpus": crate::machine::cpus_allowed(),
                 });
                 let mut child = Command::new(&args.python);

@@ -20,6 +20,16 @@ pub(super) enum Recipe {
 }
 
 impl Recipe {
+    /// Returns its name for a table.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Crop => "crop and flip alone",
+            Self::Resnet => "ResNet-50's recipe",
+            Self::Deit => "DeiT's recipe",
+            Self::Simclr => "a view of SimCLR's recipe",
+        }
+    }
+
     /// Returns what follows the random crop and the flip, for a title.
     pub(super) fn description(self) -> &'static str {
         match self {
