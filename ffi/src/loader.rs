@@ -42,7 +42,9 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 ///   disk, or both; `split` (null), a sub-folder of both; `files` (null), "each" or "stem" for files that are samples whatever
 ///   their names, and `manifest` (null), a file with a line for each; `subset` (null), the samples to keep, as text such as
 ///   `"0:1000, 5000:6000"` or the path of a file of numbers, `fraction` (null), a pair such as `[0, 0.9]`, with
-///   `fraction_seed` (null), a seeded part to keep, and `filter` (null), a condition on columns; at most one of
+///   `fraction_seed` (null), a seeded part to keep, and `filter` (null), a condition on columns; at most one of `weights` (null),
+///   a number for each sample to draw with replacement, as the name of a column, the path of a `.npy` file, or `float64:` and
+///   the base64 of doubles, and `balance` (null), the column of classes to draw equally often; at most one of
 ///   `proportion` (null), `repeat` (null) and `choose` (null), the weight in the mix; and `download_retry` (null),
 ///   `download_timeout` (null), `validate_hash` (null), `keep_zip` (null), `window` (null) and `window_stride` (null)
 ///   where they are not the loader's.
@@ -85,6 +87,9 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `batching_method` ("random"): Mix of streams in a batch: "random", "stratified", "per_stream" or
 ///   "device_per_stream".
 /// * `replication` (null): Number of consecutive ranks that get the same samples.
+/// * `bucket_by` (null): Lengths, to batch samples of similar length: a number column, the bytes of another one, or numbers
+///   as in `weights`.
+/// * `bucket_batches` (64): Global batches that `bucket_by` sorts together.
 /// * `skip_steps` (null): Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
 /// * `world`: this process, `rank` (0) of `world_size` (1), and on its node `local_rank` (0) of `local_world_size` (1).
 ///   The environment is not read.

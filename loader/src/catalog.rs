@@ -47,6 +47,7 @@ pub use known_columns::KnownColumn;
 pub(crate) use known_columns::may_lack;
 use open::Opener;
 pub(crate) use select::Selections;
+pub(crate) use selection::shortened;
 pub(crate) use store_set::StoreSet;
 pub(crate) use stream::{IndexedStream, Stream};
 pub use tars::TarSet;

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 pub use json::parse_bytes;
 pub(crate) use json::read;
 use options::options;
-pub use options::{ByteSize, Fraction, OptionInfo, Seconds, Steps, Subset};
+pub use options::{ByteSize, Fraction, OptionInfo, SampleValues, Seconds, Steps, Subset};
 pub use writer::WriterConfig;
 
 /// Default of the largest sample that is read: 1 GiB.
@@ -58,6 +58,10 @@ options! {
         pub fraction_seed: Option<u64> = None,
         /// Condition on number and text columns of the samples to keep, such as `class < 100 and name != "unknown"`.
         pub filter: Option<String> = None,
+        /// Weight of each sample, to draw with replacement: a number column, an array with a number for each, or its `.npy` file.
+        pub weights: Option<SampleValues> = None,
+        /// Column of the classes that an epoch draws equally often, with replacement.
+        pub balance: Option<String> = None,
         /// Share of an epoch, relative to the other streams' proportions.
         pub proportion: Option<f64> = None,
         /// Occurrences of each sample in an epoch: 0.5 takes every second sample.
@@ -167,6 +171,10 @@ options! {
         pub sampling_granularity: u32 = 1,
         /// Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
         pub batching_method: String = "random".into(),
+        /// Lengths, to batch samples of similar length: a number column, the bytes of another one, or numbers as in `weights`.
+        pub bucket_by: Option<SampleValues> = None,
+        /// Global batches that `bucket_by` sorts together.
+        pub bucket_batches: u32 = 64,
         /// Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
         pub skip_steps: Option<Steps> = None,
         /// Rank of this process.
@@ -300,6 +308,7 @@ impl LoaderConfig {
             (1..=REPEAT_AUGMENT_MAX).contains(&self.repeat_augment),
             "repeat_augment is the number of rows of a sample: from 1, which repeats nothing, to 256",
         )?;
+        require(self.bucket_batches >= 1, "bucket_batches must be at least 1 global batch")?;
         check_window(self.window, self.window_stride, self.window)?;
         check_download(self.download_retry, self.download_timeout)?;
         require(positive(self.stall_timeout), "stall_timeout must be a positive number of seconds")?;
@@ -370,6 +379,8 @@ impl StreamConfig {
         self.fraction.map_or(Ok(()), fraction::check)?;
         self.filter.as_deref().map(Filter::parse).transpose()?;
         let has_part = self.fraction.is_some() || self.fraction_seed.is_none();
+        let is_one = self.weights.is_none() || self.balance.is_none();
+        require(is_one, "a stream takes only one of weights and balance: 1 / count of each class is a weight, too")?;
         require(has_part, "fraction_seed is the seed of fraction, which is not set: pass both, or neither")?;
         check_download(self.download_retry.unwrap_or(1), self.download_timeout.unwrap_or(1.0))
     }
@@ -463,7 +474,12 @@ mod tests {
     #[test]
     fn each_bad_argument_is_rejected_with_its_name() {
         type Spoil = fn(&mut LoaderConfig);
-        let cases: [(Spoil, &str); 19] = [
+        let cases: [(Spoil, &str); 21] = [
+            (|c| c.bucket_batches = 0, "bucket_batches must be at least 1"),
+            (
+                |c| (c.streams[0].weights, c.streams[0].balance) = (Some("w".into()), Some("c".into())),
+                "only one of weights and balance",
+            ),
             (|c| c.repeat_augment = 0, "repeat_augment is the number of rows"),
             (|c| c.repeat_augment = 257, "repeat_augment is the number of rows"),
             (|c| c.window = Some(0), "window must be at least 1"),

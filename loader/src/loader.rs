@@ -164,7 +164,9 @@ impl Loader {
         }
         let topology = Topology::detect()?;
         let mut catalog = Catalog::open(&config, &stats, &topology, network, outside.clone())?;
-        Filters { config: &config, stats: &stats, topology: &topology, network, outside }.apply(&mut catalog)?;
+        let filters = Filters { config: &config, stats: &stats, topology: &topology, network, outside };
+        filters.apply(&mut catalog)?;
+        let samples = filters.sample_arguments(&catalog)?;
         let catalog = Arc::new(catalog);
         // Data that fits into half of the memory stays in the page cache. O_DIRECT is faster per read, but would read
         // from the disk in every epoch.
@@ -172,7 +174,7 @@ impl Loader {
             catalog.streams().iter().for_each(|s| s.dir.keep_in_page_cache());
             stats.note("the data fits into memory: reads from disk stay in the page cache");
         }
-        let (order, world) = plan::order_of(&config)?;
+        let (order, world) = plan::order_of(&config, samples)?;
         let planner = Planner::new(catalog.clone(), order, world)?;
         let fields = plan::fields_of(&config, &catalog)?;
         let mut layout = BatchLayout::new(&fields[0], config.batch_size as usize, plan::marks_of(&config))?;

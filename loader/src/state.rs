@@ -4,7 +4,7 @@
 
 use crate::config::read;
 use crate::error::{Error, ErrorKind, Result};
-use crate::order::{REPEAT_AUGMENT, Resume};
+use crate::order::{BUCKETS, REPEAT_AUGMENT, Resume, SAMPLE_WEIGHTS};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ pub const STATE_VERSION: u32 = 1;
 pub(crate) const SELECTION: &str = "selection";
 
 /// Names in [`ForebayState::plan`] that are absent without the argument, with the words for that.
-const OPTIONAL: [(&str, &str); 2] = [(SELECTION, "all samples"), (REPEAT_AUGMENT, "1")];
+const OPTIONAL: [(&str, &str); 4] =
+    [(SELECTION, "all samples"), (REPEAT_AUGMENT, "1"), (SAMPLE_WEIGHTS, "none"), (BUCKETS, "none")];
 
 /// Checkpoint. The first five keys are the reference's, which ignores the rest.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

@@ -76,7 +76,7 @@ fn words_of(stream: &StreamConfig) -> String {
 }
 
 /// Returns `text`, cut to about `bytes_max`.
-pub(super) fn shortened(text: &str, bytes_max: usize) -> String {
+pub(crate) fn shortened(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
     }

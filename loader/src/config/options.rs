@@ -12,6 +12,9 @@ pub type Fraction = (f64, f64);
 /// Samples by number, as text such as `"0:1000, 5000:6000"`, or the path of a file of numbers.
 pub type Subset = String;
 
+/// A number for each sample: the name of a column, the path of a `.npy` file, or `float64:` and the base64 of doubles.
+pub type SampleValues = String;
+
 /// Numbers of steps.
 pub type Steps = Vec<u64>;
 

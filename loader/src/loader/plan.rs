@@ -1,5 +1,6 @@
 //! Conversion of the arguments: the order's configuration, and the fields' plans.
 
+use super::filter::SampleArguments;
 use crate::catalog::Catalog;
 use crate::config::{LoaderConfig, SAMPLE_KEYS, StreamConfig};
 use crate::decode::{FieldPlan, FieldSpec};
@@ -10,7 +11,7 @@ use crate::pipeline::MarkOutput;
 use crate::sync::Arc;
 
 /// Returns the order's configuration and world.
-pub(super) fn order_of(config: &LoaderConfig) -> Result<(OrderConfig, World)> {
+pub(super) fn order_of(config: &LoaderConfig, samples: SampleArguments) -> Result<(OrderConfig, World)> {
     let weight = |s: &StreamConfig| match (s.proportion, s.repeat, s.choose) {
         (Some(p), _, _) => Weight::Proportion(p),
         (_, Some(r), _) => Weight::Repeat(r),
@@ -32,6 +33,8 @@ pub(super) fn order_of(config: &LoaderConfig) -> Result<(OrderConfig, World)> {
         epoch_size: config.epoch_size,
         repeat_augment: config.repeat_augment,
         weights: config.streams.iter().map(weight).collect(),
+        sample_weights: samples.weights,
+        buckets: samples.buckets,
         // A rank that has no batch where others have one would leave them waiting in a collective.
         equal_ranks: true,
     };

@@ -1,13 +1,14 @@
 //! Plans of a loader's epochs.
 
-use crate::catalog::{Catalog, Selections};
-use crate::config::LoaderConfig;
+use crate::catalog::{Catalog, Selections, shortened};
+use crate::config::{LoaderConfig, StreamConfig};
 use crate::decode::DRAWS_VERSION;
 use crate::error::Result;
 use crate::format::HashAlgo;
-use crate::order::{EpochPlan, OrderConfig, Rank, Resume, Weight, World};
+use crate::order::{EpochPlan, OrderConfig, Rank, Resume, SAMPLE_WEIGHTS, Weight, World};
 use crate::pipeline::MakePlan;
 use crate::state::{ForebayState, SELECTION, STATE_VERSION, SkippedSteps};
+use crate::subsets::values::words_of;
 use crate::sync::Arc;
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ impl Planner {
     /// `Config` for arguments of the order that cannot work.
     pub(super) fn new(catalog: Arc<Catalog>, order: OrderConfig, world: World) -> Result<Self> {
         // The plan itself is made later; this check finds mistakes in the arguments now.
-        crate::order::shares_of(catalog.shape(), &order)?;
+        crate::order::check(catalog.shape(), &order, world)?;
         Ok(Self { catalog, order, world })
     }
 
@@ -65,7 +66,7 @@ impl Planner {
 
     /// The part of a checkpoint that only this loader reads.
     pub(super) fn forebay_state(&self, config: &LoaderConfig) -> ForebayState {
-        let plan = crate::order::arguments(self.catalog.shape(), &self.order);
+        let plan = crate::order::arguments(self.catalog.shape(), &self.order, self.world);
         let mut plan: BTreeMap<String, String> =
             plan.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let digests: Vec<&str> = self.catalog.streams().iter().map(|s| s.index_digest.as_str()).collect();
@@ -79,6 +80,9 @@ impl Planner {
         let weights = describe_weights(&self.order.weights);
         let mut described = vec![("shard sizes", data), ("weights", weights)];
         described.extend(selection.words().map(|words| (SELECTION, words)));
+        if plan.contains_key(SAMPLE_WEIGHTS) {
+            described.push((SAMPLE_WEIGHTS, describe_sample_weights(&config.streams)));
+        }
         ForebayState {
             version: STATE_VERSION,
             batch_size: config.batch_size.into(),
@@ -89,6 +93,16 @@ impl Planner {
             described: described.into_iter().map(|(name, words)| (name.to_owned(), words)).collect(),
         }
     }
+}
+
+/// Returns the arguments with the samples' weights in words; the first ones if there are many.
+fn describe_sample_weights(streams: &[StreamConfig]) -> String {
+    let words = |stream: &StreamConfig| match (&stream.weights, &stream.balance) {
+        (Some(weights), _) => format!("weights={}", words_of(weights)),
+        (None, Some(column)) => format!("balance={column:?}"),
+        (None, None) => "none".to_owned(),
+    };
+    shortened(&streams.iter().map(words).collect::<Vec<_>>().join(", "), WEIGHTS_BYTES_MAX / 2)
 }
 
 /// Returns the streams' weights in words, such as "proportion 0.7, proportion 0.3"; the first ones if there are many.

@@ -1,8 +1,10 @@
 //! Arguments that determine the order, with the reference's names, defaults and checks.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::error::OrderError;
+use super::sample_numbers::SampleNumbers;
 
 /// Largest number of canonical nodes; the plan keeps a few words for each.
 pub const CANONICAL_NODES_MAX: u64 = 1 << 20;
@@ -10,6 +12,8 @@ pub const CANONICAL_NODES_MAX: u64 = 1 << 20;
 pub const BATCH_SIZE_MAX: u64 = 1 << 24;
 /// Most rows of one draw.
 pub const REPEAT_AUGMENT_MAX: u32 = 256;
+/// Most samples of a window of buckets; each process takes up to 40 bytes for each of them.
+pub const BUCKET_WINDOW_MAX: u64 = 1 << 25;
 /// Largest shuffle block, in samples.
 pub const SHUFFLE_BLOCK_MAX: u64 = 1 << 48;
 
@@ -102,6 +106,15 @@ pub enum Weight {
     Choose(u64),
 }
 
+/// Batches of samples of similar length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buckets {
+    /// Lengths of the samples of each stream.
+    pub lengths: Vec<Arc<SampleNumbers>>,
+    /// Global batches that are sorted together.
+    pub batches: u64,
+}
+
 /// Arguments that determine the order. `Default` has the reference's defaults and a batch of 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrderConfig {
@@ -135,6 +148,10 @@ pub struct OrderConfig {
     pub repeat_augment: u32,
     /// One weight per stream; empty: all [`Weight::Unset`].
     pub weights: Vec<Weight>,
+    /// Weights of the samples of each stream, by which its part of an epoch is drawn with replacement; empty: all without.
+    pub sample_weights: Vec<Option<Arc<SampleNumbers>>>,
+    /// Buckets by length.
+    pub buckets: Option<Buckets>,
     /// True if all ranks get equal numbers of batches where the global batches of the first run are divided again: the
     /// last one may then repeat some of its samples. False as in the reference, where the numbers can differ.
     pub equal_ranks: bool,
@@ -157,6 +174,8 @@ impl Default for OrderConfig {
             epoch_size: None,
             repeat_augment: 1,
             weights: Vec::new(),
+            sample_weights: Vec::new(),
+            buckets: None,
             equal_ranks: false,
         }
     }
@@ -177,6 +196,12 @@ impl OrderConfig {
         range(repeats.contains(&self.repeat_augment), "repeat_augment", "from 1 to 256")?;
         let block = self.shuffle_block_size.unwrap_or(1);
         range(block <= SHUFFLE_BLOCK_MAX, "shuffle_block_size", "at most 2^48")?;
-        range(self.weights.is_empty() || self.weights.len() == streams, "weights", "as many as streams")
+        range(self.weights.is_empty() || self.weights.len() == streams, "weights", "as many as streams")?;
+        let weighted = self.sample_weights.len();
+        range(weighted == 0 || weighted == streams, "sample_weights", "as many as streams")?;
+        let Some(buckets) = &self.buckets else { return Ok(()) };
+        range(buckets.lengths.len() == streams, "the lengths of buckets", "as many as streams")?;
+        range(buckets.batches > 0, "bucket_batches", "at least 1")?;
+        if self.batching_method == BatchingMethod::DevicePerStream { Err(OrderError::BucketsOfDevices) } else { Ok(()) }
     }
 }

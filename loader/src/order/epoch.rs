@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::batching::{Batching, BatchingArgs, Method, Sequence};
-use super::config::{BATCH_SIZE_MAX, OrderConfig};
+use super::config::{BATCH_SIZE_MAX, BUCKET_WINDOW_MAX, Buckets, OrderConfig};
 use super::error::{OrderError, OrderWarning};
 use super::ids::{Rank, StreamId};
 use super::partition::PartitionArgs;
 use super::resume::{Resume, Start};
+use super::sample_numbers::hash_of;
 use super::sampling::check_units;
 use super::shape::{DataSetShape, Hasher};
 use super::weights::{EpochShares, epoch_shares};
@@ -15,6 +16,10 @@ use super::world::World;
 
 /// Name in [`arguments`] of the rows of each sample, which is absent if there is one.
 pub const REPEAT_AUGMENT: &str = "repeat_augment";
+/// Name in [`arguments`] of the hash of the samples' weights, which is absent if there are none.
+pub const SAMPLE_WEIGHTS: &str = "sample weights";
+/// Name in [`arguments`] of the buckets by length, which is absent if there are none.
+pub const BUCKETS: &str = "buckets";
 
 /// The order of an epoch, or of its rest after a checkpoint, for all ranks. Cheap to clone; holds tens of bytes
 /// per shard and, except for `naive` shuffles and fractional weights (4 bytes a sample), nothing per sample.
@@ -181,6 +186,11 @@ impl EpochPlan {
         self.0.config.batch_size
     }
 
+    /// The buckets by length.
+    pub(super) fn buckets(&self) -> Option<&Buckets> {
+        self.0.config.buckets.as_ref()
+    }
+
     /// The data set.
     pub fn shape(&self) -> &DataSetShape {
         &self.0.shape
@@ -198,6 +208,15 @@ impl EpochPlan {
     }
 }
 
+/// Checks the arguments of plans, without making one.
+///
+/// # Errors
+/// Those of [`EpochPlan::new`] that do not depend on the epoch and the streams' shares.
+pub fn check(shape: &DataSetShape, config: &OrderConfig, world: World) -> Result<(), OrderError> {
+    parallel_world(shape, config, world)?;
+    shares_of(shape, config).map(drop)
+}
+
 /// Returns the world that partitions samples, after a check of arguments and world.
 fn parallel_world(shape: &DataSetShape, config: &OrderConfig, world: World) -> Result<World, OrderError> {
     world.validate()?;
@@ -208,7 +227,26 @@ fn parallel_world(shape: &DataSetShape, config: &OrderConfig, world: World) -> R
     };
     let global_batch = parallel.ranks() * config.batch_size;
     OrderError::unless(global_batch <= BATCH_SIZE_MAX << 8, "the global batch", "at most 2^32")?;
+    if let Some(buckets) = &config.buckets
+        && buckets.batches.saturating_mul(global_batch) > BUCKET_WINDOW_MAX
+    {
+        return Err(OrderError::BucketsTooLarge { rows: global_batch, window_max: BUCKET_WINDOW_MAX });
+    }
+    check_numbers(shape, config)?;
     Ok(parallel)
+}
+
+/// Checks that each sample has its weight and its length, where there are some.
+fn check_numbers(shape: &DataSetShape, config: &OrderConfig) -> Result<(), OrderError> {
+    let weights = config.sample_weights.iter().enumerate();
+    let weights = weights.filter_map(|(stream, weights)| Some((stream, weights.as_ref()?)));
+    let lengths = config.buckets.iter().flat_map(|buckets| buckets.lengths.iter().enumerate());
+    for (stream, numbers) in weights.chain(lengths) {
+        let samples = shape.samples_of(StreamId(stream as u32));
+        let is_good = numbers.values().len() as u64 == samples.end - samples.start;
+        OrderError::unless(is_good, "the weights and lengths of samples", "one for each sample of a stream")?;
+    }
+    Ok(())
 }
 
 /// Returns the samples of an epoch and each stream's part of it.
@@ -222,8 +260,9 @@ pub fn shares_of(shape: &DataSetShape, config: &OrderConfig) -> Result<EpochShar
 }
 
 /// The arguments that must not change between a checkpoint and its resumption, as names and values. Long values
-/// (weights, sizes) are hashed. The world may change, and the values that the checkpoint itself contains are left out.
-pub fn arguments(shape: &DataSetShape, config: &OrderConfig) -> Vec<(&'static str, String)> {
+/// (weights, sizes) are hashed. The world may change, except for the global batch of buckets. The values that the checkpoint
+/// itself contains are left out.
+pub fn arguments(shape: &DataSetShape, config: &OrderConfig, world: World) -> Vec<(&'static str, String)> {
     let mut weights = Hasher::default();
     for weight in &config.weights {
         weights.bytes(format!("{weight:?};").as_bytes());
@@ -244,6 +283,16 @@ pub fn arguments(shape: &DataSetShape, config: &OrderConfig) -> Vec<(&'static st
     // Absent in older checkpoints.
     if config.repeat_augment > 1 {
         arguments.push((REPEAT_AUGMENT, config.repeat_augment.to_string()));
+    }
+    if config.sample_weights.iter().any(Option::is_some) {
+        let hash = hash_of(config.sample_weights.iter().map(Option::as_deref));
+        arguments.push((SAMPLE_WEIGHTS, format!("{hash:016x}")));
+    }
+    if let Some(buckets) = &config.buckets {
+        let hash = hash_of(buckets.lengths.iter().map(|lengths| Some(&**lengths)));
+        // Windows have whole global batches.
+        let rows = world.ranks() / u64::from(config.replication.unwrap_or(1).max(1)) * config.batch_size;
+        arguments.push((BUCKETS, format!("{} batches of {rows} samples, lengths {hash:016x}", buckets.batches)));
     }
     arguments
 }

@@ -58,6 +58,14 @@ pub enum OrderError {
          ({physical})"
     )]
     CanonicalNotMultiple { canonical: u64, physical: u64 },
+    /// Device batches of one stream depend on the nodes, so their samples cannot be sorted over several batches.
+    #[error("bucket_by works with every batching_method but `device_per_stream`")]
+    BucketsOfDevices,
+    #[error("bucket_batches of {rows} samples in a global batch are more than {window_max} samples together: lower it")]
+    BucketsTooLarge { rows: u64, window_max: u64 },
+    /// No sample of a stream has a weight.
+    #[error("all samples of stream {stream} have the weight 0: give one of them a weight, or leave the stream out")]
+    NoSampleWeight { stream: u32 },
     /// No sample is chosen.
     #[error(fmt = nothing_chosen)]
     NothingChosen { stream: Option<u32> },

@@ -64,23 +64,26 @@ mod partition;
 mod rank;
 mod resume;
 mod rng;
+mod sample_numbers;
 mod sampling;
 mod shape;
 mod shuffle;
 mod uses;
+mod weighted;
 mod weights;
 mod world;
 
 pub use arrays::{Partitioning, partition, resample, sample_shards, shuffle};
 pub use config::{
-    BATCH_SIZE_MAX, BatchingMethod, CANONICAL_NODES_MAX, OrderConfig, PartitionAlgo, REPEAT_AUGMENT_MAX,
-    SHUFFLE_BLOCK_MAX, SamplingMethod, ShuffleAlgo, Weight,
+    BATCH_SIZE_MAX, BUCKET_WINDOW_MAX, BatchingMethod, Buckets, CANONICAL_NODES_MAX, OrderConfig, PartitionAlgo,
+    REPEAT_AUGMENT_MAX, SHUFFLE_BLOCK_MAX, SamplingMethod, ShuffleAlgo, Weight,
 };
-pub use epoch::{EpochPlan, REPEAT_AUGMENT, arguments, shares_of};
+pub use epoch::{BUCKETS, EpochPlan, REPEAT_AUGMENT, SAMPLE_WEIGHTS, arguments, check, shares_of};
 pub use error::{OrderError, OrderWarning};
 pub use ids::{Node, Rank, SampleId, ShardId, StreamId};
 pub use rank::{PlannedSample, RankOrder, WorkerOrder};
 pub use resume::Resume;
+pub use sample_numbers::SampleNumbers;
 pub use shape::{DataSetShape, SAMPLES_MAX};
 pub use uses::ShardUse;
 pub use weights::{EpochShares, epoch_shares};

@@ -128,7 +128,8 @@ impl RankOrder {
 
     fn planned(&mut self, slot: RowSource) -> PlannedSample {
         let sequence = &self.plan.0.sequences[slot.sequence];
-        let cursor = self.cursors[slot.sequence].get_or_insert_with(|| sequence.cursor());
+        let cursor =
+            self.cursors[slot.sequence].get_or_insert_with(|| sequence.cursor(self.plan.shape(), self.plan.buckets()));
         let draw = cursor.draw(slot.cell.canonical, slot.cell.position);
         let sample = sequence.sample(self.plan.shape(), draw);
         let stream = sequence.stream.unwrap_or_else(|| self.plan.shape().stream_of_sample(sample));

@@ -1,13 +1,18 @@
 //! Resampled list of an epoch: the samples that the epoch takes from each shard.
 //!
 //! A *draw* is an index in this list, the reference's "big" sample id. The list is kept as *units*: a whole shard, or
-//! a partial one with its picks. Without weights there is one unit per shard and nothing per sample.
+//! a partial one with its picks. Without weights there is one unit per shard and nothing per sample. The units of a stream
+//! whose samples have weights are partial, and their picks may repeat a sample: see [`weighted`](super::weighted).
+
+use std::sync::Arc;
 
 use super::error::OrderError;
 use super::ids::{SampleId, ShardId, StreamId};
 use super::numbers::Numbers;
 use super::rng::{ChooseScratch, Generator};
+use super::sample_numbers::SampleNumbers;
 use super::shape::{DataSetShape, SAMPLES_MAX, Steps};
+use super::weighted::{Counts, WeightTable};
 
 /// Units that an epoch may have even if the data set has fewer shards. A unit takes some 30 bytes here and 50 in the
 /// shuffle, so that they are up to 1.3 GB in every process.
@@ -59,20 +64,28 @@ pub(super) fn check_units(shape: &DataSetShape, streams: &[(StreamId, u64)]) -> 
 }
 
 impl Draws {
-    /// Makes the list for `streams` of `shape`, `choose[i]` samples of the i-th, all from one generator.
+    /// Makes the list for `streams` of `shape`, `choose[i]` samples of the i-th, all from one generator. `weights` has those of
+    /// each stream's samples; a stream after its end has none.
     pub(super) fn new(
         shape: &DataSetShape,
         streams: &[(StreamId, u64)],
         granularity: u64,
         seeds: SamplingSeeds,
+        weights: &[Option<Arc<SampleNumbers>>],
     ) -> Result<Self, OrderError> {
-        check_units(shape, streams)?;
+        let weights_of = |stream: StreamId| weights.get(stream.index()).and_then(Option::as_deref);
+        let is_plain = |(stream, _): &&(StreamId, u64)| weights_of(*stream).is_none();
+        check_units(shape, &streams.iter().filter(is_plain).copied().collect::<Vec<_>>())?;
         let mut generator = Generator::new(seeds.picks);
         let mut scratch = ChooseScratch::default();
-        let (mut all_shards, mut picks_at, mut picks) = (Vec::new(), Vec::new(), Vec::new());
-        let mut starts = vec![0_u64];
-        let mut total = 0_u64;
+        let mut units = Units { starts: vec![0], ..Units::default() };
         for &(stream, choose) in streams {
+            if let Some(weights) = weights_of(stream) {
+                // The other streams' picks do not depend on it.
+                let seed = seeds.picks | (u128::from(stream.0) + 1) << 96;
+                units.add_weighted(shape, stream, choose, weights, Generator::new(seed))?;
+                continue;
+            }
             let shards = shape.shards_of(stream);
             let samples = shards.clone().map(|shard| shape.samples_in(ShardId(shard)));
             // The shape bounds a shard to 2^32 - 1 samples.
@@ -84,31 +97,23 @@ impl Draws {
                     continue;
                 }
                 let (times, part) = (share / size, share % size);
-                OrderError::unless(
-                    total + share <= SAMPLES_MAX,
-                    "the weights",
-                    "such that an epoch has at most 2^48 samples",
-                )?;
+                units.check_room(share)?;
                 for _ in 0..times {
-                    total += size;
-                    starts.push(total);
-                    all_shards.push(shard);
+                    units.add(shard, size);
                 }
                 if part > 0 {
-                    picks_at.resize(all_shards.len(), WHOLE);
-                    picks_at.push(picks.len() as u64);
-                    picks.extend_from_slice(generator.choose_sorted(size as u32, part as u32, &mut scratch));
-                    total += part;
-                    starts.push(total);
-                    all_shards.push(shard);
+                    units.start_picks();
+                    units.picks.extend_from_slice(generator.choose_sorted(size as u32, part as u32, &mut scratch));
+                    units.add(shard, part);
                 }
             }
         }
-        if total == 0 {
+        if units.total() == 0 {
             let stream = (shape.num_streams() > 1 && streams.len() == 1).then(|| streams[0].0.0);
             return Err(OrderError::NothingChosen { stream });
         }
-        let mut draws = Self { units: Steps::new(starts), shards: all_shards, picks_at, picks, identity: None };
+        let Units { starts, shards, picks_at, picks } = units;
+        let mut draws = Self { units: Steps::new(starts), shards, picks_at, picks, identity: None };
         draws.identity = draws.find_identity(shape);
         Ok(draws)
     }
@@ -143,6 +148,88 @@ impl Draws {
             None | Some(&WHOLE) => SampleId(first + within),
             Some(&at) => SampleId(first + u64::from(self.picks[(at + within) as usize])),
         }
+    }
+}
+
+/// Units as they are added.
+#[derive(Default)]
+struct Units {
+    /// First draw of each unit, and the number of draws at the end.
+    starts: Vec<u64>,
+    shards: Vec<u32>,
+    picks_at: Vec<u64>,
+    picks: Vec<u32>,
+}
+
+impl Units {
+    fn total(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// Checks that an epoch may have `draws` more.
+    fn check_room(&self, draws: u64) -> Result<(), OrderError> {
+        let is_good = self.total() + draws <= SAMPLES_MAX;
+        OrderError::unless(is_good, "the weights", "such that an epoch has at most 2^48 samples")
+    }
+
+    /// Adds a unit of `draws` of `shard`.
+    fn add(&mut self, shard: u32, draws: u64) {
+        self.starts.push(self.total() + draws);
+        self.shards.push(shard);
+    }
+
+    /// The picks from here on are those of the next unit.
+    fn start_picks(&mut self) {
+        self.picks_at.resize(self.shards.len(), WHOLE);
+        self.picks_at.push(self.picks.len() as u64);
+    }
+
+    /// Adds `choose` draws of a stream in proportion to the weights of its samples.
+    fn add_weighted(
+        &mut self,
+        shape: &DataSetShape,
+        stream: StreamId,
+        choose: u64,
+        weights: &SampleNumbers,
+        mut generator: Generator,
+    ) -> Result<(), OrderError> {
+        let first = shape.samples_of(stream).start;
+        let weights_in = |shard: u32| {
+            let samples = shape.samples_in(ShardId(shard));
+            let weights = &weights.values()[(samples.start - first) as usize..(samples.end - first) as usize];
+            weights.iter().map(|&weight| f64::from(weight))
+        };
+        if choose == 0 {
+            return Ok(());
+        }
+        self.check_room(choose)?;
+        let shards = shape.shards_of(stream);
+        let by_shard = WeightTable::new(shards.clone().map(|shard| weights_in(shard).sum()))
+            .ok_or(OrderError::NoSampleWeight { stream: stream.0 })?;
+        let mut draws = vec![0_u64; shards.len()];
+        (0..choose).for_each(|_| draws[by_shard.draw(&mut generator)] += 1);
+        let sizes = shards.clone().map(|shard| weights_in(shard).len() as u64);
+        let units = draws.iter().zip(sizes).map(|(draws, size)| draws.div_ceil(size.max(1))).sum::<u64>();
+        let units_max = UNITS_MAX.max(shape.num_shards() as u64);
+        if self.shards.len() as u64 + units > units_max {
+            return Err(OrderError::TooManyShards { shards: self.shards.len() as u64 + units, shards_max: units_max });
+        }
+        self.picks.try_reserve_exact(choose as usize).map_err(|_| OrderError::OutOfMemory { bytes: 4 * choose })?;
+        let (mut table, mut counts) = (WeightTable::empty(), Counts::default());
+        for (shard, mut remaining) in shards.zip(draws) {
+            if remaining > 0 {
+                table.refill(weights_in(shard));
+            }
+            while remaining > 0 {
+                // A unit of more draws than the shard has samples would hold up a block of the shuffle.
+                let unit = remaining.min(weights_in(shard).len() as u64);
+                self.start_picks();
+                counts.append_draws(&table, unit, &mut generator, &mut self.picks);
+                self.add(shard, unit);
+                remaining -= unit;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -204,7 +291,7 @@ mod tests {
             assert!(error.to_string().contains("lower the streams' weights"), "{error}");
         }
         let seeds = SamplingSeeds { shares: 0, picks: 0 };
-        let error = Draws::new(&shape, &streams(SAMPLES_MAX, 1), 1, seeds).expect_err("too many");
+        let error = Draws::new(&shape, &streams(SAMPLES_MAX, 1), 1, seeds, &[]).expect_err("too many");
         assert_eq!(error, OrderError::TooManyShards { shards: SAMPLES_MAX + 1, shards_max: UNITS_MAX });
     }
 }

@@ -230,6 +230,11 @@ impl Hasher {
         self.bytes(&number.to_le_bytes());
     }
 
+    /// Adds a number in one step, for long lists.
+    pub(super) fn word(&mut self, word: u64) {
+        self.0 = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+
     pub(super) fn finish(self) -> u64 {
         self.0
     }

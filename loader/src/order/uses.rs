@@ -142,7 +142,7 @@ fn visit(sequence: &Sequence, is_selected: impl Fn(u64) -> bool, mut visit: impl
         let mut on_stretch = |stretch: Stretch| {
             let shard = sequence.draws.shard(units.find(stretch.draw));
             let places = (stretch.first - part.start, stretch.last - part.start);
-            let places = sequence.arrangement.places(places, part.end - part.start);
+            let places = sequence.arrangement.places(canonical as u32, places, part.end - part.start);
             if let Some(indices) = places.and_then(|places| indices(deal, canonical, places, end)) {
                 visit(shard, indices);
             }

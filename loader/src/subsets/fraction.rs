@@ -91,7 +91,7 @@ fn hash(state: u64, number: u64) -> u64 {
 
 /// Finalizer of SplitMix64, a bijection.
 #[inline]
-fn mix(mut x: u64) -> u64 {
+pub(super) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)

@@ -13,7 +13,9 @@
 //! * [`numbers`]: samples by number; `npy` reads arrays of numbers.
 //! * [`fraction`]: a seeded part of a stream.
 //! * [`filter`]: conditions on columns.
-//! * [`kept`]: the kept samples of a shard, in a few bits each at most.
+//! * [`kept`]: the kept samples of a shard, in a few bits each at most;
+//! * [`question`]: questions about each sample, such as a filter, or a column with weights;
+//! * [`values`]: a number for each sample, from an array.
 //!
 //! The conditions of a stream hold together, and each is about the number of a sample in the whole stream. So their order
 //! does not matter, and a fraction is the same part with and without a subset.
@@ -23,6 +25,8 @@ pub(crate) mod fraction;
 pub(crate) mod kept;
 mod npy;
 pub(crate) mod numbers;
+pub(crate) mod question;
+pub(crate) mod values;
 
 use fraction::Fraction;
 use kept::{Kept, KeptBuilder};

@@ -46,7 +46,7 @@ pub(super) mod tests {
     const MAGIC: &[u8] = b"\x93NUMPY";
 
     /// Array as `numpy.save` writes it.
-    fn array(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    pub(in crate::subsets) fn array(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
         let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
         while (10 + header.len() + 1) % 64 != 0 {
             header.push(' ');

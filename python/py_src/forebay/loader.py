@@ -22,7 +22,7 @@ from .errors import ClosedError, ConfigError, StateError
 from .fields import Field, specs
 from .remotes import outside
 from .samples import Run, Sample, of_engine
-from .selections import Fraction, Subset
+from .selections import Fraction, SampleValues, Subset, sample_values
 from .streams import Stream
 from .trainer_epochs import EpochSetter, Place, TrainerEpochs, trainer_epoch_of
 from .transform import Transform
@@ -37,7 +37,7 @@ _on_devices: weakref.WeakSet[Loader] = weakref.WeakSet()
 _MARKS = {"sample_keys": "sample_keys", "mark_repeats": "repeat", "sample_ids": "sample_ids"}
 """Options that add an output, and its name."""
 
-_PYTHON_ONLY = {"remote", "split", "subset", "fraction", "fraction_seed", "filter", "streams", "local", "fields", "transform", "framework", "sharding", "device"}
+_PYTHON_ONLY = {"remote", "split", "subset", "fraction", "fraction_seed", "filter", "weights", "balance", "streams", "local", "fields", "transform", "framework", "sharding", "device"}
 _PYTHON_ONLY |= World.__annotations__.keys()
 """Arguments of `Loader` that this package uses itself. The others are options of the engine under the same names."""
 
@@ -97,6 +97,10 @@ class Loader:
         fraction_seed: Seed of `fraction`. None: 0.
         filter: Condition on number and text columns of the samples to keep, such as "class < 100 and width >= 256"; also
             of the streams that have none. The columns are read once, and the answer stays in the stream's folder.
+        weights: Weight of each sample, to draw with replacement: a number column, an array with a number for each, or its `.npy` file.
+            Also of the streams that have none. An epoch has `epoch_size` draws, by default as many as samples.
+        balance: Column of the classes that an epoch draws equally often, with replacement.
+            The weight of a sample is 1 / the samples of its class that are kept. Also of the streams that have none.
         streams: Several sources with their shares.
         local: Folder for the shards. None: a stable folder in the user's cache directory. Alone: it has all shards.
         fields: Outputs of a batch by name. None: every column under its own name, numbers, arrays and text
@@ -126,6 +130,8 @@ class Loader:
         sampling_method: Sampling of stream shares: "balanced" draws again in each epoch, "fixed" draws once.
         sampling_granularity: Samples that are drawn together.
         batching_method: Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
+        bucket_by: Lengths, to batch samples of similar length: a number column, the bytes of another one, or numbers as in `weights`.
+        bucket_batches: Global batches that `bucket_by` sorts together.
         skip_steps: Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
         device: Device of the tensors, "cpu", "cuda" or "cuda:0", or a list of devices, which yields a batch for each.
         device_decode: Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
@@ -178,6 +184,8 @@ class Loader:
         fraction: Fraction | None = None,
         fraction_seed: int | None = None,
         filter: str | None = None,
+        weights: SampleValues | None = None,
+        balance: str | None = None,
         streams: Sequence[Stream] | None = None,
         local: str | os.PathLike[str] | None = None,
         fields: Mapping[str, Field] | None = None,
@@ -202,6 +210,8 @@ class Loader:
         sampling_method: str = "balanced",
         sampling_granularity: Count = 1,
         batching_method: str = "random",
+        bucket_by: SampleValues | None = None,
+        bucket_batches: Count = 64,
         skip_steps: Steps | None = None,
         device: str | Sequence[str] = "cpu",
         device_decode: bool = False,
@@ -239,7 +249,7 @@ class Loader:
         options = {name: value for name, value in self._arguments.items() if name in _OPTIONS}
         _refuse_worker()
         of_streams = {"split": split, "subset": subset, "fraction": fraction, "fraction_seed": fraction_seed}
-        of_streams["filter"] = filter
+        of_streams |= {"filter": filter, "weights": weights, "balance": balance}
         if streams is None:
             sources = [Stream(remote=remote, local=local)._config(**of_streams)]
         elif remote is not None or local is not None:
@@ -671,7 +681,7 @@ class Loader:
             )
 
 
-_OPTIONS = checks(Loader.__init__.__annotations__, without=_PYTHON_ONLY)
+_OPTIONS = checks(Loader.__init__.__annotations__, without=_PYTHON_ONLY | {"bucket_by"}) | {"bucket_by": sample_values}
 
 
 def _sources(streams: Any, defaults: dict[str, Any]) -> list[dict[str, Any]]:

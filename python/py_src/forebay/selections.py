@@ -1,22 +1,30 @@
-"""Samples that a stream keeps, in the engine's form."""
+"""Samples that a stream keeps, and numbers of its samples, in the engine's form."""
 
 from __future__ import annotations
 
+import base64
 import os
 import sys
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
-from .arguments import U32, path, reals, shown, text, whole
+from .arguments import U32, path, real, reals, shown, text, whole
 from .errors import ConfigError
 
-__all__ = ["Fraction", "Subset", "fraction", "subset"]
+__all__ = ["Fraction", "SampleValues", "Subset", "fraction", "sample_values", "subset"]
 
 Fraction = tuple[float, float]
 """Bounds of a part, from 0 to 1."""
 
 Subset = Union[str, os.PathLike[str], Sequence[int]]
 """Numbers and ranges as text, the path of a file of them, or numbers: a list, a range, or an array of numpy or torch."""
+
+SampleValues = Union[str, os.PathLike[str], Sequence[float]]
+"""Name of a column, path of a `.npy` file, or a number for each sample: a list, or an array of numpy or torch."""
+
+_VALUES_MAX = 1 << 24
+"""Most numbers of an array that is not a file: the engine gets them as text."""
 
 _SAMPLES_MAX = U32 << 16
 """Exclusive upper bound of the numbers of samples."""
@@ -46,6 +54,36 @@ def subset(name: str, value: Any) -> str:
         raise ConfigError(f"{name} is an array with one dimension, but it has {value.ndim}")
     numbers = value.tolist() if hasattr(value, "tolist") else value
     return _joined(sorted(whole(f"{name}[{place}]", number, below=_SAMPLES_MAX) for place, number in enumerate(numbers)))
+
+
+def sample_values(name: str, value: Any) -> str | None:
+    """Returns the name of a column, the path of a file, or the numbers of an array as text. None stays."""
+    if value is None:
+        return None
+    if isinstance(value, os.PathLike):
+        file = path(name, value)
+        if not file.endswith(".npy"):
+            raise ConfigError(f"{name} is a file of numpy.save, whose name ends with .npy, but it is {shown(value)}")
+        return file
+    if isinstance(value, str):
+        # A name of a column may begin with a tilde.
+        return path(name, value) if value.endswith(".npy") else text(name, value)
+    what = "the name of a column, a number for each sample, or the path of a .npy file of them"
+    if isinstance(value, (bytes, dict)) or not isinstance(value, Iterable):
+        raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
+    if getattr(value, "ndim", 1) != 1:
+        raise ConfigError(f"{name} is an array with one dimension, but it has {value.ndim}")
+    if hasattr(value, "__len__") and len(value) > _VALUES_MAX:
+        raise ConfigError(f"{name} has {len(value)} numbers: save so many with numpy.save, as float32, and pass the path")
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        if value.dtype.kind not in "biuf":
+            raise ConfigError(f"{name} is an array of numbers, but it is an array of {value.dtype}")
+        doubles = value.astype("<f8").tobytes()
+    else:
+        numbers = value.tolist() if hasattr(value, "tolist") else value
+        doubles = array("d", (real(f"{name}[{place}]", number, least=0) for place, number in enumerate(numbers))).tobytes()
+    return "float64:" + base64.b64encode(doubles).decode()
 
 
 def _of_array(name: str, array: Any, numpy: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .arguments import Count, Seconds, by_name, checked, checks, path, shown
 from .arrow_data import arrow_files, is_dataset
-from .selections import Fraction, Subset, fraction, subset
+from .selections import Fraction, SampleValues, Subset, fraction, sample_values, subset
 
 __all__ = ["Stream"]
 
@@ -26,6 +26,9 @@ class Stream:
     and not a word such as "train": `split` is a folder that the data set has, and the bounds alone give the size of a
     part, so (0, 0.8), (0.8, 0.9) and (0.9, 1) make three parts, and (k/5, (k+1)/5) five folds. Sizes are exact. Membership
     follows from the seed, the sample's number in the stream and the stream's length, and from nothing else.
+
+    With `weights` or `balance` the stream's part of an epoch is drawn with replacement among the samples that are kept, each
+    with a probability in proportion to its weight. An array has a number for every sample, kept or not.
     """
 
     remote: str | os.PathLike[str] | None = None
@@ -46,6 +49,10 @@ class Stream:
     """Seed of `fraction`. None: 0."""
     filter: str | None = None
     """Condition on number and text columns of the samples to keep, such as `class < 100 and name != "unknown"`."""
+    weights: SampleValues | None = None
+    """Weight of each sample, to draw with replacement: a number column, an array with a number for each, or its `.npy` file."""
+    balance: str | None = None
+    """Column of the classes that an epoch draws equally often, with replacement."""
     proportion: float | None = None
     """Share of an epoch, relative to the other streams' proportions."""
     repeat: float | None = None
@@ -75,11 +82,13 @@ class Stream:
         if is_dataset(self.remote):
             config["remote"] = arrow_files(self.remote)
         defaults = {name: value for name, value in defaults.items() if value is not None}
+        if "weights" in config or "balance" in config:
+            defaults = {name: value for name, value in defaults.items() if name not in ("weights", "balance")}
         if "fraction" not in defaults | config:
             defaults.pop("fraction_seed", None)
         return checked(_CHECKS, defaults | config)
 
 
 _OWN = {"remote": partial(path, what="a URL or a path"), "split": path, "manifest": path}
-_OWN |= {"subset": subset, "fraction": fraction}
+_OWN |= {"subset": subset, "fraction": fraction, "weights": sample_values}
 _CHECKS = checks(Stream.__annotations__, without=_OWN) | _OWN

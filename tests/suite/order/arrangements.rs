@@ -1,9 +1,12 @@
-//! Repeated draws: properties of plans with and without them.
+//! Repeated draws, weights of samples and buckets by length: properties of plans with them.
 
 use std::collections::{BTreeMap, HashMap};
 
+use std::sync::Arc;
+
 use forebay_loader::order::{
-    BatchingMethod, DataSetShape, EpochPlan, Node, OrderConfig, PlannedSample, Rank, ShardId, Weight, World,
+    BatchingMethod, Buckets, DataSetShape, EpochPlan, Node, OrderConfig, OrderError, PlannedSample, Rank,
+    SampleNumbers, SamplingMethod, ShardId, StreamId, Weight, World, arguments,
 };
 
 use super::promises::{ALGOS, METHODS, batches, global_batches, plan, ranks, shape};
@@ -62,9 +65,14 @@ fn check_uses(plan: &EpochPlan, context: &str) {
 
 /// Checks that global batches are equal in every world, from the start and after a resumption anywhere.
 fn check_worlds(config: &OrderConfig) {
-    let first = plan(config, world(2, 2), None);
+    check_worlds_of(config, &worlds(config));
+}
+
+/// Like [`check_worlds`], in `worlds`, of which the first one starts.
+fn check_worlds_of(config: &OrderConfig, worlds: &[(World, u64)]) {
+    let first = plan(config, worlds[0].0, None);
     let whole = global_batches(&first);
-    for (world, batch_size) in worlds(config) {
+    for &(world, batch_size) in worlds {
         let config = OrderConfig { batch_size, ..config.clone() };
         for seen in [0, 1, 7, whole.len() - 2] {
             let state = (seen > 0).then(|| first.state(seen as u64 * 24));
@@ -189,7 +197,233 @@ fn repeats_combine_with_weights_of_streams() {
 fn a_state_names_the_repeats_only_if_there_are_some() {
     let named = |repeat_augment| {
         let config = OrderConfig { repeat_augment, ..OrderConfig::default() };
-        forebay_loader::order::arguments(&shape(), &config)
+        arguments(&shape(), &config, World::single())
     };
     assert_eq!(named(3).len(), named(1).len() + 1);
+}
+
+fn numbers(count: u64, number: impl Fn(u64) -> f32) -> Arc<SampleNumbers> {
+    Arc::new(SampleNumbers::new((0..count).map(number).collect()).expect("numbers"))
+}
+
+/// Weights of the streams of [`shape`]: the first one's second shard and every tenth sample have none.
+fn weights() -> Vec<Option<Arc<SampleNumbers>>> {
+    let weight = |sample: u64| if (700..1000).contains(&sample) { 0.0 } else { (sample % 10) as f32 };
+    vec![Some(numbers(3000, weight)), None]
+}
+
+#[test]
+fn weighted_draws_are_equal_in_every_world_and_after_a_resumption() {
+    for config in configs() {
+        let config = OrderConfig { sample_weights: weights(), ..config };
+        check_worlds(&config);
+        check_worlds(&OrderConfig { repeat_augment: 3, ..config });
+    }
+}
+
+#[test]
+fn samples_are_drawn_in_proportion_to_their_weights_by_any_algorithm() {
+    for config in configs().filter(|config| config.batching_method == BatchingMethod::Random) {
+        let config = OrderConfig { sample_weights: weights(), ..config };
+        let mut counts = vec![0_u32; 3000];
+        let mut others = 0;
+        for epoch in 0..20 {
+            let plan = EpochPlan::new(&shape(), &config, world(2, 2), epoch, None).expect("a plan");
+            for row in rows(&plan) {
+                match row.stream {
+                    StreamId(0) => counts[row.sample.index()] += 1,
+                    _ => others += 1,
+                }
+            }
+        }
+        // The other stream keeps each sample once.
+        assert_eq!((others, counts.iter().sum::<u32>()), (20 * 3000, 20 * 3000));
+        let weights = weights()[0].clone().expect("weights");
+        let total: f64 = weights.values().iter().map(|weight| f64::from(*weight)).sum();
+        let (mut square, mut freedom) = (0.0, -1.0);
+        for (count, weight) in counts.iter().zip(weights.values()) {
+            let expected = f64::from(*weight) / total * 60_000.0;
+            if expected > 0.0 {
+                square += (f64::from(*count) - expected).powi(2) / expected;
+                freedom += 1.0;
+            } else {
+                assert_eq!(*count, 0);
+            }
+        }
+        // Independent draws: neither too far from the weights nor too near to them.
+        let deviations = (square - freedom) / f64::sqrt(2.0 * freedom);
+        assert!(deviations.abs() < 4.5, "{:?}: chi-square {square} of {freedom}", config.shuffle_algo);
+    }
+}
+
+#[test]
+fn shards_without_weight_are_never_used_and_heavy_ones_are_spread_over_the_epoch() {
+    let shape = DataSetShape::new(&[vec![100; 50]]).expect("50 shards");
+    let weight = |sample: u64| match sample / 100 {
+        3 => 0.0,
+        7 => 50.0,
+        _ => 1.0,
+    };
+    let config = OrderConfig {
+        shuffle: true,
+        shuffle_block_size: Some(400),
+        sample_weights: vec![Some(numbers(5000, weight))],
+        batch_size: 100,
+        ..OrderConfig::default()
+    };
+    let plan = EpochPlan::new(&shape, &config, World::single(), 0, None).expect("a plan");
+    check_uses(&plan, "weights");
+    let uses = plan.shard_uses(Node(0));
+    let uses_of = |shard: u32| uses.iter().filter(|used| used.shard == ShardId(shard)).count();
+    assert_eq!(uses_of(3), 0);
+    assert!((20..30).contains(&uses_of(7)), "{}", uses_of(7));
+    // Half of the draws are of one shard, and no part of the epoch is without them.
+    let mut batches_without = 0;
+    for batch in batches(&plan, Rank(0)) {
+        let heavy = batch.iter().filter(|row| shape_index(&plan, row) == 7).count();
+        batches_without += usize::from(heavy == 0);
+    }
+    assert!(batches_without < 5, "{batches_without} of 50 batches have nothing of the heavy shard");
+}
+
+fn shape_index(plan: &EpochPlan, row: &PlannedSample) -> usize {
+    plan.shape().locate(row.sample).expect("a sample").0.index()
+}
+
+#[test]
+fn fixed_sampling_draws_once_and_balanced_sampling_in_each_epoch() {
+    let drawn = |sampling_method, epoch| {
+        let config = OrderConfig { sampling_method, sample_weights: weights(), ..OrderConfig::default() };
+        let plan = EpochPlan::new(&shape(), &config, World::single(), epoch, None).expect("a plan");
+        let mut samples: Vec<u64> = rows(&plan).iter().map(|row| row.sample.0).collect();
+        samples.sort_unstable();
+        samples
+    };
+    assert_eq!(drawn(SamplingMethod::Fixed, 0), drawn(SamplingMethod::Fixed, 1));
+    assert_ne!(drawn(SamplingMethod::Balanced, 0), drawn(SamplingMethod::Balanced, 1));
+}
+
+#[test]
+fn weights_combine_with_proportions_and_the_size_of_an_epoch() {
+    let config = OrderConfig {
+        weights: vec![Weight::Proportion(3.0), Weight::Proportion(1.0)],
+        epoch_size: Some(8000),
+        sample_weights: weights(),
+        ..OrderConfig::default()
+    };
+    let plan = EpochPlan::new(&shape(), &config, World::single(), 0, None).expect("a plan");
+    let of_first = rows(&plan).iter().filter(|row| row.stream == StreamId(0)).count();
+    assert_eq!((of_first, rows(&plan).len()), (6000, 8000));
+    let choose = OrderConfig { weights: vec![Weight::Choose(9000), Weight::Choose(0)], epoch_size: None, ..config };
+    let plan = EpochPlan::new(&shape(), &choose, World::single(), 0, None).expect("a plan");
+    assert_eq!(rows(&plan).len(), 9000);
+}
+
+#[test]
+fn weights_that_are_none_or_of_other_samples_are_rejected() {
+    let plan = |first: Arc<SampleNumbers>| {
+        let config = OrderConfig { sample_weights: vec![Some(first), None], ..OrderConfig::default() };
+        EpochPlan::new(&shape(), &config, World::single(), 0, None)
+    };
+    assert_eq!(plan(numbers(3000, |_| 0.0)).expect_err("no weight"), OrderError::NoSampleWeight { stream: 0 });
+    assert!(plan(numbers(2999, |_| 1.0)).expect_err("one is missing").to_string().contains("one for each sample"));
+}
+
+/// Lengths of the streams of [`shape`].
+fn buckets(batches: u64) -> Option<Buckets> {
+    let length = |sample: u64| (sample.wrapping_mul(7919) % 1000) as f32;
+    Some(Buckets { lengths: vec![numbers(3000, length); 2], batches })
+}
+
+fn length_of(row: &PlannedSample) -> u64 {
+    (row.sample.0 % 3000).wrapping_mul(7919) % 1000
+}
+
+#[test]
+fn buckets_are_equal_in_every_world_and_after_a_resumption() {
+    for config in configs().filter(|config| config.batching_method != BatchingMethod::DevicePerStream) {
+        for canonical in [1, 4] {
+            // 24 rows of a global batch and 5 canonical nodes do not divide.
+            let config = OrderConfig { buckets: buckets(7), num_canonical_nodes: Some(canonical), ..config.clone() };
+            if canonical == 4 {
+                check_worlds(&config);
+                check_worlds(&OrderConfig { repeat_augment: 3, sample_weights: weights(), ..config });
+            } else {
+                check_worlds_of(&config, &[(world(1, 4), 6), (world(1, 2), 12), (world(1, 1), 24)]);
+            }
+        }
+    }
+}
+
+#[test]
+fn buckets_permute_the_rows_of_an_epoch_into_batches_of_similar_length() {
+    for config in configs().filter(|config| config.batching_method != BatchingMethod::DevicePerStream) {
+        let spread = |plan: &EpochPlan| {
+            let mut global: Vec<Vec<u64>> = Vec::new();
+            for rank in ranks(plan) {
+                for (at, rows) in batches(plan, rank).into_iter().enumerate() {
+                    global.resize_with(global.len().max(at + 1), Vec::new);
+                    global[at].extend(rows.iter().map(length_of));
+                }
+            }
+            let spread = |batch: &Vec<u64>| batch.iter().max().zip(batch.iter().min()).map_or(0, |(a, b)| a - b);
+            global.iter().map(spread).sum::<u64>() / global.len() as u64
+        };
+        let drawn = |plan: &EpochPlan| {
+            let mut drawn: Vec<_> = rows(plan).iter().map(|row| (row.stream, row.draw, row.sample)).collect();
+            drawn.sort_unstable_by_key(|(stream, draw, _)| (*stream, *draw));
+            drawn
+        };
+        let plain = plan(&config, world(2, 2), None);
+        let bucketed = plan(&OrderConfig { buckets: buckets(20), ..config.clone() }, world(2, 2), None);
+        if config.batching_method != BatchingMethod::Stratified {
+            assert_eq!(drawn(&bucketed), drawn(&plain), "{config:?}");
+        }
+        // 1000 lengths: a batch of 24 has nearly all of them, a twentieth of a window 50.
+        assert!(spread(&plain) > 850 && spread(&bucketed) < 250, "{} {}", spread(&plain), spread(&bucketed));
+    }
+}
+
+#[test]
+fn batches_of_a_window_are_in_random_order_only_if_the_epoch_is_shuffled() {
+    let means = |shuffle, epoch| {
+        let config = OrderConfig { shuffle, buckets: buckets(10), batch_size: 50, ..OrderConfig::default() };
+        let plan = EpochPlan::new(&shape(), &config, World::single(), epoch, None).expect("a plan");
+        let mean = |rows: Vec<PlannedSample>| rows.iter().map(length_of).sum::<u64>() / rows.len() as u64;
+        batches(&plan, Rank(0)).into_iter().map(mean).collect::<Vec<_>>()
+    };
+    assert!(means(false, 0).chunks(10).all(|window| window.is_sorted()));
+    assert_eq!(means(false, 0), means(false, 1));
+    let ranks = |means: Vec<u64>| {
+        means
+            .chunks(10)
+            .map(|w| w.iter().map(|m| w.iter().filter(|n| *n < m).count()).collect())
+            .collect::<Vec<Vec<_>>>()
+    };
+    let (first, second) = (ranks(means(true, 0)), ranks(means(true, 1)));
+    assert!(first.iter().all(|window| !window.is_sorted()) && first[0] != first[1] && first[0] != second[0]);
+}
+
+#[test]
+fn buckets_that_cannot_be_made_are_rejected() {
+    let plan =
+        |config: OrderConfig| EpochPlan::new(&shape(), &config, World::single(), 0, None).expect_err("no buckets");
+    let config = OrderConfig { buckets: buckets(7), ..OrderConfig::default() };
+    let devices = OrderConfig { batching_method: BatchingMethod::DevicePerStream, ..config.clone() };
+    assert_eq!(plan(devices), OrderError::BucketsOfDevices);
+    let large = OrderConfig { buckets: buckets(1 << 20), batch_size: 1 << 10, ..config.clone() };
+    assert!(plan(large).to_string().contains("lower it"));
+    let other = Buckets { lengths: vec![numbers(3, |_| 1.0); 2], batches: 2 };
+    assert!(plan(OrderConfig { buckets: Some(other), ..config }).to_string().contains("one for each sample"));
+}
+
+#[test]
+fn a_state_names_weights_and_buckets_with_their_global_batch() {
+    let named = |config: OrderConfig, world| arguments(&shape(), &config, world);
+    let (plain, one) = (OrderConfig::default(), World::single());
+    let weighted = OrderConfig { sample_weights: weights(), ..plain.clone() };
+    assert_ne!(named(weighted, one), named(plain.clone(), one));
+    let bucketed = |batch_size| OrderConfig { buckets: buckets(7), batch_size, ..plain.clone() };
+    assert_eq!(named(bucketed(8), one), named(bucketed(2), world(2, 2)));
+    assert_ne!(named(bucketed(8), one), named(bucketed(4), one));
 }

@@ -1,6 +1,6 @@
 //! The order against the reference's own, and against what every order promises.
 //!
-//! * `arrangements` — repeated rows, in every world and after a resumption;
+//! * `arrangements` — repeated rows, weighted draws and buckets by length, in every world and after a resumption;
 //! * `golden` — thousands of recorded cases give the reference's ids or its error;
 //! * `huge` — 100 million samples, resumed anywhere, in a process that may not have more than 0.5 GB;
 //! * `promises` — over the same cases: all ways to read a plan agree, uses of shards cover what is read, resuming

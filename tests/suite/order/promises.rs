@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use forebay_loader::order::{
-    BatchingMethod, DataSetShape, EpochPlan, Node, OrderConfig, PartitionAlgo, PlannedSample, Rank, Resume,
-    SamplingMethod, ShuffleAlgo, Weight, World, arguments,
+    BatchingMethod, Buckets, DataSetShape, EpochPlan, Node, OrderConfig, PartitionAlgo, PlannedSample, Rank, Resume,
+    SampleNumbers, SamplingMethod, ShuffleAlgo, Weight, World, arguments,
 };
 
 use super::recorded;
@@ -193,11 +194,18 @@ fn resuming_at_the_end_of_an_epoch_leaves_nothing() {
 #[test]
 fn the_compared_arguments_follow_the_order_and_not_the_batch_size() {
     let config = OrderConfig::default();
-    let compared = |config: &OrderConfig| arguments(&shape(), config);
+    let compared = |config: &OrderConfig| arguments(&shape(), config, World::single());
     let before = compared(&config);
     assert_eq!(compared(&OrderConfig { batch_size: 5, ..config.clone() }), before);
     assert_ne!(compared(&OrderConfig { shuffle: true, ..config.clone() }), before);
     assert_ne!(compared(&OrderConfig { epoch_size: Some(100), ..config }), before);
+}
+
+/// Numbers of at most 1,000 samples, in a few forms.
+fn numbers_of(count: u64, form: usize) -> Option<Arc<SampleNumbers>> {
+    let number = |sample: u64| if form == 0 { 0.0 } else { (sample % 7) as f32 };
+    let numbers = SampleNumbers::new((0..count.min(1000)).map(number).collect());
+    (form < 2).then(|| Arc::new(numbers.unwrap()))
 }
 
 /// Picks by a linear congruential generator: the same ones in every run.
@@ -254,6 +262,20 @@ fn absurd_arguments_return_a_plan_or_an_error_and_never_panic() {
             weights: vec![weight; if pick.number(20) == 0 { 9 } else { streams.len() }],
             equal_ranks: true,
             repeat_augment: pick.of(&[1, 1, 1, count(3)]),
+            sample_weights: match pick.number(4) {
+                0 => streams.iter().map(|_| numbers_of(large(9), pick.number(3))).collect(),
+                _ => Vec::new(),
+            },
+            buckets: match pick.number(4) {
+                0 => Some(Buckets {
+                    lengths: streams
+                        .iter()
+                        .map(|sizes| numbers_of(sizes.iter().fold(0, |a, b| a.saturating_add(*b)), 1).expect("some"))
+                        .collect(),
+                    batches: large(3),
+                }),
+                _ => None,
+            },
         };
         let world = World {
             nodes: count(pick.of(&[1, 2])),

@@ -5,6 +5,7 @@
 //! ```
 
 use super::dtype::DType;
+use super::scalar::Scalar;
 use super::values_bytes;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -83,6 +84,19 @@ impl<'a> NpyArray<'a> {
             if is_signed { value << unused >> unused } else { value }
         };
         (!self.dtype.is_float()).then(|| self.data.chunks_exact(size).map(number))
+    }
+
+    /// Returns the elements in their stored order, as doubles.
+    pub fn floats(self) -> impl Iterator<Item = f64> + 'a {
+        let (size, dtype, is_big_endian) = (self.dtype.size(), self.dtype, self.is_big_endian);
+        self.data.chunks_exact(size).map(move |bytes| {
+            let mut little = [0_u8; 8];
+            little[..size].copy_from_slice(bytes);
+            if is_big_endian {
+                little[..size].reverse();
+            }
+            Scalar::read(dtype, &little[..size]).map_or(f64::NAN, Scalar::as_f64)
+        })
     }
 
     /// Returns the elements of an array of this `shape` in C order, little-endian. `side` is used where they are stored in

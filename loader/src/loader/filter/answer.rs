@@ -1,7 +1,8 @@
-//! Answer to a filter: a bit for each sample of a shard.
+//! Answers to a question: some bits for each sample of a shard.
 
 use crate::catalog::IndexedStream;
 use crate::error::Result;
+use crate::subsets::question::Reply;
 
 /// Opens the stream with other columns.
 pub(super) type Open<'a> = &'a dyn Fn(&[String]) -> Result<IndexedStream>;
@@ -30,7 +31,7 @@ pub(super) trait Answer: Sync {
     fn of_shard(&self, shard: u32) -> Result<Bits>;
 }
 
-/// A bit for each sample of a shard.
+/// Answers for the samples of a shard: a bit for each of them, or a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bits {
     bytes: Vec<u8>,
@@ -38,9 +39,9 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// Makes an empty list for `samples`.
-    pub(super) fn new(samples: u64) -> Self {
-        Self { bytes: Vec::with_capacity(bytes_of(samples)), len: 0 }
+    /// Makes an empty list for `bits`.
+    pub(super) fn new(bits: u64) -> Self {
+        Self { bytes: Vec::with_capacity(bytes_of(bits)), len: 0 }
     }
 
     /// The list of `samples` whose bytes are `bytes`.
@@ -57,6 +58,23 @@ impl Bits {
             *last |= u8::from(bit) << (self.len % 8);
         }
         self.len += 1;
+    }
+
+    /// Adds the answer for the next sample. All of a list have the same number of bits.
+    pub(super) fn add(&mut self, reply: Reply) {
+        match reply {
+            Reply::Bit(bit) => self.push(bit),
+            Reply::Word(word) => {
+                self.bytes.extend(word.to_le_bytes());
+                self.len += u64::from(u64::BITS);
+            }
+        }
+    }
+
+    /// The word of a sample.
+    pub(super) fn word(&self, index: u64) -> u64 {
+        let (words, _) = self.bytes.as_chunks::<8>();
+        words.get(index as usize).map_or(u64::MAX, |word| u64::from_le_bytes(*word))
     }
 
     /// The bit of a sample.

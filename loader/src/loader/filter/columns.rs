@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::format::Encoding;
 use crate::format::encoding::{DType, Scalar, Value};
 use crate::format::json::{self, PathPart};
-use crate::subsets::filter::{Cell, Filter, Kind};
+use crate::subsets::filter::{Cell, Kind};
+use crate::subsets::question::Question;
 
 /// Columns of a source that a message lists at most.
 const LISTED_MAX: usize = 20;
@@ -20,14 +21,14 @@ pub(super) struct FilterColumn {
     path: Vec<PathPart>,
 }
 
-/// Finds the columns of `filter`, of which `encoding` returns that of a column of the source. `all` are the columns that a
+/// Finds the columns of `question`, of which `encoding` returns that of a column of the source. `all` are the columns that a
 /// message lists.
 ///
 /// # Errors
 ///
 /// `Config` for a column that is absent, or that has no numbers or text, and for a comparison of both, with the place.
 pub(super) fn find(
-    filter: &Filter,
+    question: &Question,
     encoding: impl Fn(&str) -> Option<Encoding>,
     all: impl Fn() -> Vec<(String, Encoding)>,
 ) -> Result<Vec<FilterColumn>> {
@@ -35,7 +36,7 @@ pub(super) fn find(
         let found = FilterColumn::find(name, &encoding);
         let problem = match &found {
             None => format!("there is no column `{name}`"),
-            Some(column) if column.kind().is_some() || column.is_read() && filter.is_about_presence(number) => {
+            Some(column) if column.kind().is_some() || column.is_read() && question.takes_any(number) => {
                 return found.ok_or_else(|| Error::internal("no column"));
             }
             Some(FilterColumn { encoding: Encoding::Json, .. }) => {
@@ -43,11 +44,11 @@ pub(super) fn find(
             }
             Some(column) => format!("the column `{name}` is {}", column.encoding),
         };
-        Err(filter.column_error(number, format!("{problem}; of numbers and text there are {}", listed(&all()))))
+        Err(question.column_error(number, format!("{problem}; of numbers and text there are {}", listed(&all()))))
     };
-    let columns = filter.columns().enumerate().map(find).collect::<Result<Vec<_>>>()?;
+    let columns = question.columns().into_iter().enumerate().map(find).collect::<Result<Vec<_>>>()?;
     let kinds: Vec<Kind> = columns.iter().map(|column| column.kind().unwrap_or(Kind::Any)).collect();
-    filter.check(&kinds)?;
+    question.check(&kinds)?;
     Ok(columns)
 }
 
@@ -78,6 +79,11 @@ impl FilterColumn {
         }
     }
 
+    /// True if its values are numbers or text, or may be.
+    pub(super) fn has_values(&self) -> bool {
+        self.kind().is_some()
+    }
+
     /// True if its values can be read, although not all can be compared.
     fn is_read(&self) -> bool {
         !matches!(self.encoding, Encoding::Custom(_))
@@ -99,7 +105,7 @@ impl FilterColumn {
 
     fn decoded<'a>(&self, bytes: &'a [u8]) -> Result<Cell<'a>> {
         if self.kind().is_none() {
-            return Ok(Cell::Other);
+            return Ok(Cell::Stored(bytes.len() as u64));
         }
         if self.encoding == Encoding::Json {
             return in_document(bytes, &self.path);
@@ -173,12 +179,13 @@ fn number(digits: &str) -> Result<Cell<'static>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subsets::filter::Filter;
 
     fn found(filter: &str) -> Result<Vec<FilterColumn>> {
         let all = [("a.b", Encoding::Json), ("n", Encoding::StrInt), ("image", Encoding::Jpeg), ("t", Encoding::Str)];
         let encoding = |name: &str| Some(all.iter().find(|(column, _)| *column == name)?.1.clone());
         let names = || all.iter().map(|(name, encoding)| ((*name).to_owned(), encoding.clone())).collect();
-        find(&Filter::parse(filter)?, encoding, names)
+        find(&Question::Condition(Filter::parse(filter)?), encoding, names)
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Parts of a loader that the ways to the answers use.
 
+use super::answer::Bits;
 use crate::catalog::Stream;
 use crate::config::LoaderConfig;
 use crate::error::Result;
@@ -7,17 +8,17 @@ use crate::format::Shard;
 use crate::memory::{Budget, Reservation};
 use crate::pipeline::Run;
 use crate::stats::Stats;
-use crate::subsets::filter::Filter;
+use crate::subsets::question::Question;
 use crate::sync::Arc;
 use std::time::Duration;
 
 /// Bytes of shards in memory: a few of the usual 64 MiB. A larger one is alone.
 const IN_MEMORY_BYTES: u64 = 512 << 20;
 
-/// Stream with a filter, and the parts of its loader.
+/// Stream with a question about its samples, and the parts of its loader.
 pub(super) struct FilteredStream<'a> {
     pub(super) stream: &'a Stream,
-    pub(super) filter: &'a Filter,
+    pub(super) question: &'a Question,
     pub(super) config: &'a LoaderConfig,
     pub(super) stats: &'a Stats,
     /// Stopped by the first error.
@@ -26,8 +27,18 @@ pub(super) struct FilteredStream<'a> {
 }
 
 impl<'a> FilteredStream<'a> {
-    pub(super) fn new(stream: &'a Stream, filter: &'a Filter, config: &'a LoaderConfig, stats: &'a Stats) -> Self {
-        Self { stream, filter, config, stats, run: Run::new(), budget: Budget::new(IN_MEMORY_BYTES) }
+    pub(super) fn new(stream: &'a Stream, question: &'a Question, config: &'a LoaderConfig, stats: &'a Stats) -> Self {
+        Self { stream, question, config, stats, run: Run::new(), budget: Budget::new(IN_MEMORY_BYTES) }
+    }
+
+    /// Makes an empty list for the answers of shard number `number`.
+    pub(super) fn no_answers(&self, number: u32) -> Bits {
+        Bits::new(self.bits_of(number))
+    }
+
+    /// Bits of the answers of shard number `number`.
+    pub(super) fn bits_of(&self, number: u32) -> u64 {
+        self.shard(number).samples * self.question.bits()
     }
 
     /// The entry of a shard in the index.

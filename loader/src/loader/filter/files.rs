@@ -9,6 +9,7 @@ use crate::format::Shard;
 use crate::format::recipe::{FileGroup, ObjectRange, Piece, Recipe};
 use crate::io::read_regular;
 use crate::pipeline::RangeFetch;
+use crate::subsets::filter::Cell;
 use std::path::Path;
 
 /// Samples of lists of files.
@@ -32,11 +33,14 @@ impl<'a> Files<'a> {
         let layout = group.columns.layout();
         let encoding = |name: &str| layout.column(name).map(|column| layout.columns[column].encoding.clone());
         let all = || layout.columns.iter().map(|column| (column.name.clone(), column.encoding.clone())).collect();
-        let found = find(of.filter, encoding, all)?;
+        let found = find(of.question, encoding, all)?;
         let columns: Vec<_> =
             found.into_iter().filter_map(|column| Some((layout.column(&column.name)?, column))).collect();
-        let is_content = |number: &usize| matches!(group.value(0, *number, &mut [0; 8]), Piece::File { .. });
-        let mut contents: Vec<usize> = columns.iter().map(|(number, _)| *number).filter(is_content).collect();
+        let is_file = |number: usize| matches!(group.value(0, number, &mut [0; 8]), Piece::File { .. });
+        // The list has the length of a file.
+        let is_length = |column: &FilterColumn| of.question.is_length() && !column.has_values();
+        let read = columns.iter().filter(|(number, column)| is_file(*number) && !is_length(column));
+        let mut contents: Vec<usize> = read.map(|(number, _)| *number).collect();
         contents.sort_unstable();
         contents.dedup();
         Ok(Self { of, columns, contents })
@@ -76,7 +80,7 @@ impl Answer for Files<'_> {
         let shard = self.of.shard(number);
         let group = group_of(shard).ok_or_else(|| Error::internal("a shard without files"))?;
         let contents = self.contents(number, group)?;
-        let mut bits = Bits::new(shard.samples);
+        let mut bits = self.of.no_answers(number);
         for sample in 0..group.samples() {
             let mut numbers = vec![[0; 8]; self.columns.len()];
             let cells = self.columns.iter().zip(&mut numbers).map(|((number, column), place)| {
@@ -84,13 +88,13 @@ impl Answer for Files<'_> {
                     Ok(content) => column.cell(&contents[sample * self.contents.len() + content]),
                     Err(_) => match group.value(sample, *number, place) {
                         Piece::Bytes(bytes) => column.cell(bytes),
-                        Piece::File { .. } => Err(Error::internal("a file was not read")),
+                        Piece::File { bytes, .. } => Ok(Cell::Stored(bytes)),
                     },
                 }
             });
             let cells = cells.collect::<Result<Vec<_>>>();
             let file = || group.files(sample).next().map_or_else(String::new, |(path, _)| path.to_owned());
-            bits.push(self.of.filter.keeps(&cells.context("file", file)?));
+            bits.add(self.of.question.reply(&cells.context("file", file)?));
         }
         Ok(bits)
     }

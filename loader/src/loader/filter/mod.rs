@@ -1,4 +1,5 @@
-//! Filters of streams: the columns of a filter are read once, and the answer is kept on local disk.
+//! Filters of streams, and other questions about each sample: their columns are read once, and the answers are kept on local
+//! disk.
 //!
 //! ```text
 //!   kept: answers of earlier runs --------------+
@@ -11,6 +12,7 @@
 //!
 //! * `answer`: the trait of the sources' ways, and the bits of a shard;
 //! * `kept`: the answers of a stream, and their file;
+//! * `numbers`: weights and lengths of samples;
 //! * `pass`: the pass over the shards whose answers are not known, by one process of a machine;
 //! * `columns`: the columns that a filter names, and the cells of their values;
 //! * `context`: the parts of a loader that all ways use.
@@ -23,6 +25,7 @@ mod columns;
 mod context;
 mod files;
 mod kept;
+mod numbers;
 mod pass;
 mod samples;
 mod tables;
@@ -36,12 +39,14 @@ use crate::format::{HashAlgo, Recipe, Shard};
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
 use crate::subsets::filter::Filter;
+use crate::subsets::question::Question;
 use crate::sync::Arc;
 use crate::topology::Topology;
 use answer::{Answer, Bits};
 use context::FilteredStream;
 use files::Files;
 use kept::KeptAnswers;
+pub(super) use numbers::SampleArguments;
 use pass::Pass;
 use samples::Samples;
 use std::os::unix::fs::MetadataExt;
@@ -74,8 +79,9 @@ impl Filters<'_> {
                 (Some(filter), Some(present)) => format!("({filter}) and {present}"),
             };
             let filter = Filter::parse(&text)?;
-            let answers = self.answers_of(stream, config, &filter).context("stream", || &stream.name)?;
             let words = format!("filter={:?}", filter.text());
+            let question = Question::Condition(filter);
+            let answers = self.answers_of(stream, config, &question).context("stream", || &stream.name)?;
             let keeps = |shard: u32, index| answers[shard as usize].as_ref().is_some_and(|bits| bits.get(index));
             catalog.narrow(number, &words, keeps)?;
         }
@@ -95,11 +101,11 @@ impl Filters<'_> {
     }
 
     /// Returns the answers of all shards that have kept samples.
-    fn answers_of(&self, stream: &Stream, config: &StreamConfig, filter: &Filter) -> Result<Vec<Option<Bits>>> {
-        let filtered = FilteredStream::new(stream, filter, self.config, self.stats);
+    fn answers_of(&self, stream: &Stream, config: &StreamConfig, question: &Question) -> Result<Vec<Option<Bits>>> {
+        let filtered = FilteredStream::new(stream, question, self.config, self.stats);
         let mut answer = answer_of(&filtered)?;
-        let sizes = stream.index.shards.iter().map(|shard| shard.samples).collect();
-        let folder = if answer.is_kept() { folder_of(stream, filter) } else { None };
+        let sizes = (0..stream.index.shards.len() as u32).map(|shard| filtered.bits_of(shard)).collect();
+        let folder = if answer.is_kept() { folder_of(stream, question) } else { None };
         let kept = KeptAnswers::open(folder, sizes);
         let is_needed = |shard: &u32| {
             let mut is_needed = false;
@@ -111,6 +117,7 @@ impl Filters<'_> {
             answer.open(&|columns| self.open_with(config, columns))?;
             let pass = Pass {
                 name: &stream.name,
+                question: &question.words(),
                 shards: &stream.index.shards,
                 needed: &needed,
                 answer: &*answer,
@@ -148,11 +155,11 @@ fn answer_of<'a>(of: &'a FilteredStream<'a>) -> Result<Box<dyn Answer + 'a>> {
     })
 }
 
-/// Returns the folder for the answers to `filter`: in the stream's folder, or in the user's cache folder if the shards are
+/// Returns the folder for the answers to `question`: in the stream's folder, or in the user's cache folder if the shards are
 /// read where they are.
-fn folder_of(stream: &Stream, filter: &Filter) -> Option<PathBuf> {
+fn folder_of(stream: &Stream, question: &Question) -> Option<PathBuf> {
     let mut hasher = Hasher::new(HashAlgo::Xxh3_128);
-    hasher.update(format!("{}\n{}", stream.index_digest, filter.text()).as_bytes());
+    hasher.update(format!("{}\n{}", stream.index_digest, question.text()).as_bytes());
     let folder = if stream.dir.has_remote() {
         stream.dir.folder().to_owned()
     } else {

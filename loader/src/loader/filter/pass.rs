@@ -21,6 +21,8 @@ const REPORTS: usize = 10;
 pub(super) struct Pass<'a> {
     /// Name of the stream.
     pub(super) name: &'a str,
+    /// The question in a message.
+    pub(super) question: &'a str,
     /// All shards of the stream.
     pub(super) shards: &'a [Shard],
     /// Numbers of the shards with samples that other conditions keep.
@@ -51,7 +53,7 @@ impl Pass<'_> {
         let Some(folder) = self.kept.folder() else { return self.read_missing() };
         // A folder that cannot be made has no lock.
         let _ = std::fs::create_dir_all(folder);
-        let what = || format!("the columns of a filter, which another process reads of {}", self.name);
+        let what = || format!("the columns of {}, which another process reads of {}", self.question, self.name);
         let made = || {
             self.kept.read_again();
             Ok(self.missing().is_empty().then_some(()))
@@ -69,7 +71,7 @@ impl Pass<'_> {
 
     fn read_missing(&self) -> Result<()> {
         let missing = self.missing();
-        log::info!("a filter reads {} shards of {}", missing.len(), self.name);
+        log::info!("{} reads {} shards of {}", self.question, missing.len(), self.name);
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let read = || -> Result<()> {
             while !self.run.is_stopped() {
@@ -83,7 +85,7 @@ impl Pass<'_> {
         let threads = self.threads.clamp(1, SHARDS_AT_ONCE).min(missing.len());
         scope(|scope| {
             let threads: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
-            let panicked = |_| Err(Error::internal("reading the columns of a filter panicked"));
+            let panicked = |_| Err(Error::internal("reading the columns of a question panicked"));
             // All of them, so that the first error is that of a shard and not of the stop.
             let ended: Vec<Result<()>> = threads.into_iter().map(|t| t.join().unwrap_or_else(panicked)).collect();
             let is_echo = |e: &Error| e.kind() == crate::error::ErrorKind::Closed;
@@ -106,7 +108,7 @@ impl Pass<'_> {
         }
         let part = |done: usize| done * REPORTS / all;
         if part(done) > part(done - 1) {
-            log::info!("a filter has read {done} of {all} shards of {}", self.name);
+            log::info!("{} has read {done} of {all} shards of {}", self.question, self.name);
         }
     }
 }

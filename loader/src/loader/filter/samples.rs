@@ -8,9 +8,10 @@ use super::columns::{FilterColumn, find};
 use super::context::FilteredStream;
 use crate::cache::{ClaimOutcome, OpenFiles, ResidencyGuard, WaitPolicy};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::{ColumnUse, Layout, OffsetTable, ReadAt, Scratch, Shard, ShardFormat};
+use crate::format::{ColumnUse, Layout, OffsetTable, ReadAt, Scratch, ShardFormat};
 use crate::pipeline::{FetchEvent, Origin, ShardFetch, read_offsets};
-use crate::subsets::filter::{Cell, Filter};
+use crate::subsets::filter::Cell;
+use crate::subsets::question::{Question, Reply};
 use crate::sync::Arc;
 use std::ops::Range;
 
@@ -51,7 +52,7 @@ impl<'a> Samples<'a> {
             }
         }
         let layouts =
-            distinct.iter().map(|layout| Reading::new(of.filter, layout, &distinct)).collect::<Result<_>>()?;
+            distinct.iter().map(|layout| Reading::new(of.question, layout, &distinct)).collect::<Result<_>>()?;
         Ok(Self { of, layouts })
     }
 
@@ -80,12 +81,13 @@ impl<'a> Samples<'a> {
         }
     }
 
-    fn read(&self, shard: &Shard, open: &OpenFiles) -> Result<Bits> {
+    fn read(&self, number: u32, open: &OpenFiles) -> Result<Bits> {
+        let shard = self.of.shard(number);
         let reading = self.layouts.iter().find(|known| is_same(&known.indexed, &shard.layout));
         let reading = reading.ok_or_else(|| Error::internal("a shard has a layout that its index has not"))?;
         let data = open.files.first().ok_or_else(|| Error::internal("a shard without files"))?;
         let table = read_offsets(shard, open)?;
-        let (mut bits, mut scratch) = (Bits::new(shard.samples), Scratch::default());
+        let (mut bits, mut scratch) = (self.of.no_answers(number), Scratch::default());
         let mut number = 0;
         while number < table.len() {
             let (start, bytes) = table.range(number)?;
@@ -97,13 +99,13 @@ impl<'a> Samples<'a> {
             if bytes >= LARGE_BYTES
                 && let Some(places) = reading.places(bytes as usize)
             {
-                let bit = reading.keeps_at(self.of.filter, &places, start, data);
-                bits.push(bit.context("sample", || number)?);
+                let reply = reading.reply_at(self.of.question, &places, start, data);
+                bits.add(reply.context("sample", || number)?);
                 number += 1;
                 continue;
             }
             let end = end_of_piece(&table, number)?;
-            reading.add_piece(self.of.filter, &table, number..end, data, (&mut bits, &mut scratch))?;
+            reading.add_piece(self.of.question, &table, number..end, data, (&mut bits, &mut scratch))?;
             number = end;
         }
         Ok(bits)
@@ -116,15 +118,15 @@ impl Answer for Samples<'_> {
         let open = self.of.stream.dir.open_shard(number)?.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "the shard is not in its folder, and there is no remote to fetch it from")
         })?;
-        let bits = self.read(self.of.shard(number), &open);
+        let bits = self.read(number, &open);
         drop(guard);
         bits
     }
 }
 
 impl Reading {
-    /// Finds the columns of `filter` in the layout `indexed`. A tar may lack fields that those of the other layouts have.
-    fn new(filter: &Filter, indexed: &Arc<Layout>, all: &[&Arc<Layout>]) -> Result<Self> {
+    /// Finds the columns of `question` in the layout `indexed`. A tar may lack fields that those of the other layouts have.
+    fn new(question: &Question, indexed: &Arc<Layout>, all: &[&Arc<Layout>]) -> Result<Self> {
         let is_tar = matches!(indexed.format, ShardFormat::Tar { .. });
         let projected = |name: &str| {
             let has_column = |layout: &&Arc<Layout>| layout.has_column(name);
@@ -137,7 +139,7 @@ impl Reading {
             layout.column(name).map(|column| layout.columns[column].encoding.clone())
         };
         let columns = || indexed.columns.iter().map(|column| (column.name.clone(), column.encoding.clone())).collect();
-        let found = find(filter, encoding, columns)?;
+        let found = find(question, encoding, columns)?;
         let uses: Vec<ColumnUse<'_>> =
             found.iter().map(|column| ColumnUse { name: &column.name, has_default: true }).collect();
         let layout = indexed.projected(Some(&uses)).map_or_else(|| indexed.clone(), Arc::new);
@@ -154,8 +156,8 @@ impl Reading {
         self.columns.iter().map(|(column, _)| self.layout.fixed_place(*column, bytes)).collect()
     }
 
-    /// Returns the bit of the sample at `offset`, of which only `places` are read.
-    fn keeps_at(&self, filter: &Filter, places: &[Range<usize>], offset: u64, data: &dyn ReadAt) -> Result<bool> {
+    /// Returns the answer for the sample at `offset`, of which only `places` are read.
+    fn reply_at(&self, question: &Question, places: &[Range<usize>], offset: u64, data: &dyn ReadAt) -> Result<Reply> {
         let start = places.iter().map(|place| place.start).min().unwrap_or(0);
         let end = places.iter().map(|place| place.end).max().unwrap_or(0);
         let mut bytes = vec![0; end - start];
@@ -165,13 +167,13 @@ impl Reading {
             .iter()
             .zip(places)
             .map(|((_, column), place)| column.cell(&bytes[place.start - start..place.end - start]));
-        Ok(filter.keeps(&cells.collect::<Result<Vec<_>>>()?))
+        Ok(question.reply(&cells.collect::<Result<Vec<_>>>()?))
     }
 
-    /// Adds the bits of the samples `numbers` of `table`, which are read together.
+    /// Adds the answers for the samples `numbers` of `table`, which are read together.
     fn add_piece(
         &self,
-        filter: &Filter,
+        question: &Question,
         table: &OffsetTable,
         numbers: Range<usize>,
         data: &dyn ReadAt,
@@ -188,12 +190,12 @@ impl Reading {
         for number in numbers {
             let (first, length) = table.range(number)?;
             let sample = &bytes[(first - start) as usize..][..length as usize];
-            bits.push(self.keeps(filter, sample, scratch).context("sample", || number)?);
+            bits.add(self.reply(question, sample, scratch).context("sample", || number)?);
         }
         Ok(())
     }
 
-    fn keeps(&self, filter: &Filter, sample: &[u8], scratch: &mut Scratch) -> Result<bool> {
+    fn reply(&self, question: &Question, sample: &[u8], scratch: &mut Scratch) -> Result<Reply> {
         let cells: Result<Vec<Cell<'_>>> = match &self.layout.format {
             // A value that is null, or is not there, is no error here.
             ShardFormat::Jsonl { newline } => {
@@ -212,7 +214,7 @@ impl Reading {
                 self.columns.iter().map(cell).collect()
             }
         };
-        Ok(filter.keeps(&cells?))
+        Ok(question.reply(&cells?))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::format::{Encoding, Shard};
 use crate::pipeline::RangeFetch;
 use crate::stats::TimeKind;
 use crate::subsets::filter::Cell;
+use crate::subsets::question::Reply;
 
 /// Files whose columns are read.
 pub(super) struct Tables<'a> {
@@ -42,7 +43,7 @@ impl<'a> Tables<'a> {
             let named = |name: &String| Some((name.clone(), encoding(name)?));
             fields.iter().filter_map(|field| named(field.name())).collect()
         };
-        let mut names: Vec<String> = find(of.filter, encoding, all)?.into_iter().map(|column| column.name).collect();
+        let mut names: Vec<String> = find(of.question, encoding, all)?.into_iter().map(|column| column.name).collect();
         names.sort_unstable();
         names.dedup();
         Ok(Self { of, names, opened: None })
@@ -66,10 +67,10 @@ impl Answer for Tables<'_> {
         let shard = &cache.shards.index().shards[number as usize];
         let (recipe, remote) = shard.recipe.as_ref().zip(remote.as_ref()).ok_or_else(not_open)?;
         // The columns of another file may have other types.
-        let (layout, mut bits) = (&shard.layout, Bits::new(shard.samples));
+        let (layout, mut bits) = (&shard.layout, self.of.no_answers(number));
         let encoding = |name: &str| layout.column(name).map(|column| layout.columns[column].encoding.clone());
         let all = || layout.columns.iter().map(|column| (column.name.clone(), column.encoding.clone())).collect();
-        let found = find(self.of.filter, encoding, all)?;
+        let found = find(self.of.question, encoding, all)?;
         let numbered = found.into_iter().filter_map(|column| Some((layout.column(&column.name)?, column)));
         let mut row_reader = RowReader::new(numbered.collect());
         let _memory = self.of.reserve(shard.fetch_bytes())?;
@@ -78,11 +79,11 @@ impl Answer for Tables<'_> {
         let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
         stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
         recipe.for_each_row(parts, |row| {
-            bits.push(row_reader.keeps(self.of, row)?);
+            bits.add(row_reader.reply(self.of, row)?);
             Ok(())
         })?;
-        if bits.len() != shard.samples {
-            let (found, declared) = (bits.len(), shard.samples);
+        if bits.len() != self.of.bits_of(number) {
+            let (found, declared) = (bits.len() / self.of.question.bits(), shard.samples);
             return Err(Error::format(format!("{found} rows were found where the index declares {declared}")));
         }
         Ok(bits)
@@ -102,7 +103,7 @@ impl RowReader {
         Self { values: vec![Vec::new(); columns.len()], columns }
     }
 
-    fn keeps(&mut self, of: &FilteredStream<'_>, row: &TableRow<'_>) -> Result<bool> {
+    fn reply(&mut self, of: &FilteredStream<'_>, row: &TableRow<'_>) -> Result<Reply> {
         for ((number, _), value) in self.columns.iter().zip(&mut self.values) {
             value.clear();
             if !row.is_null(*number) {
@@ -113,6 +114,6 @@ impl RowReader {
             self.columns.iter().zip(&self.values).map(|((number, column), value)| {
                 if row.is_null(*number) { Ok(Cell::Null) } else { column.cell(value) }
             });
-        Ok(of.filter.keeps(&cells.collect::<Result<Vec<_>>>()?))
+        Ok(of.question.reply(&cells.collect::<Result<Vec<_>>>()?))
     }
 }

@@ -1,7 +1,9 @@
 //! Input of batching, and the sequences made from it.
 
+use std::sync::Arc;
+
 use super::sequence::Sequence;
-use crate::order::arrangement::Arrangement;
+use crate::order::arrangement::{Arrangement, BucketArgs};
 use crate::order::config::{BatchingMethod, OrderConfig, SamplingMethod};
 use crate::order::error::{OrderError, OrderWarning};
 use crate::order::ids::StreamId;
@@ -68,7 +70,8 @@ impl BatchingArgs<'_> {
         warnings: &mut Vec<OrderWarning>,
     ) -> Result<Sequence, OrderError> {
         let seeds = SamplingSeeds { shares: self.shares_seed(), picks: self.picks_seed() };
-        let draws = Draws::new(self.shape, streams, self.config.sampling_granularity, seeds)?;
+        let weights = &self.config.sample_weights;
+        let draws = Draws::new(self.shape, streams, self.config.sampling_granularity, seeds, weights)?;
         let partition = Partition::new(self.config.partition_algo, deal(draws.len()), warnings)?;
         let shuffle = if !self.config.shuffle {
             Shuffle::Off
@@ -86,8 +89,16 @@ impl BatchingArgs<'_> {
             Shuffle::new(self.config.shuffle_algo, &args, warnings)?
         };
         let stream = (streams.len() == 1).then(|| streams[0].0);
-        let arrangement = Arrangement::new(self.config.repeat_augment, &partition.deal.starts);
-        Ok(Sequence { stream, draws, partition, shuffle, arrangement })
+        let arrangement = Arrangement::new(self.config.repeat_augment, self.buckets(), &partition.deal.starts);
+        Ok(Sequence { stream, draws: Arc::new(draws), partition, shuffle, arrangement })
+    }
+
+    /// Buckets of a sequence whose global batches are those of the epoch.
+    fn buckets(&self) -> Option<BucketArgs> {
+        let seed = u128::from(self.start.seed) + u128::from(self.start.epoch);
+        let seed = self.config.shuffle.then_some(seed);
+        let buckets = self.config.buckets.as_ref();
+        buckets.map(|buckets| BucketArgs { batch: self.global_batch(), batches: buckets.batches, seed })
     }
 
     pub(super) fn sequence_per_stream(

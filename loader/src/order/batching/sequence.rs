@@ -1,6 +1,9 @@
 //! Sequences of draws, and a reader's position among their batches.
 
+use std::sync::Arc;
+
 use crate::order::arrangement::Arrangement;
+use crate::order::config::Buckets;
 use crate::order::ids::{SampleId, StreamId};
 use crate::order::partition::{Cell, Partition};
 use crate::order::sampling::Draws;
@@ -12,16 +15,24 @@ use crate::order::shuffle::{Cursor, Shuffle};
 pub(in crate::order) struct Sequence {
     /// The stream, if all draws are of one stream.
     pub(in crate::order) stream: Option<StreamId>,
-    pub(in crate::order) draws: Draws,
+    pub(in crate::order) draws: Arc<Draws>,
     pub(in crate::order) partition: Partition,
     pub(in crate::order) shuffle: Shuffle,
     pub(in crate::order) arrangement: Arrangement,
 }
 
 impl Sequence {
-    /// Returns the cursor of the rows.
-    pub(in crate::order) fn cursor(&self) -> Box<dyn Cursor> {
-        self.arrangement.cursor(&self.shuffle)
+    /// Returns the cursor of the rows, for streams of `shape`.
+    pub(in crate::order) fn cursor(&self, shape: &DataSetShape, buckets: Option<&Buckets>) -> Box<dyn Cursor> {
+        self.arrangement.cursor(&self.shuffle, || {
+            let lengths = buckets.map_or(Vec::new(), |buckets| buckets.lengths.clone());
+            let (shape, draws, repeats) = (shape.clone(), self.draws.clone(), self.arrangement.repeats());
+            Box::new(move |row| {
+                let sample = draws.sample(&shape, row / repeats);
+                let stream = shape.stream_of_sample(sample);
+                lengths[stream.index()].values()[(sample.0 - shape.samples_of(stream).start) as usize]
+            })
+        })
     }
 
     /// The sample of a row.

@@ -41,11 +41,12 @@ impl Stratified {
     ) -> Result<(Vec<Sequence>, Self, u64), OrderError> {
         let global_batch = args.global_batch();
         let deal = |samples| PartitionArgs { nodes: 1, batch: 1, ..args.partition_args(samples) };
-        let sequences = args.sequence_per_stream(deal, warnings)?;
+        let mut sequences = args.sequence_per_stream(deal, warnings)?;
         let portions = portions(&args.shares.proportion, global_batch)?;
         let mut parts = vec![0];
         let mut batches = u64::MAX;
-        for (stream, (sequence, &portion)) in sequences.iter().zip(&portions).enumerate() {
+        for (stream, (sequence, &portion)) in sequences.iter_mut().zip(&portions).enumerate() {
+            sequence.arrangement.set_batch(portion);
             let samples = sequence.partition.deal.node_len_padded;
             if !samples.is_multiple_of(portion) {
                 warnings.push(OrderWarning::StreamTailDropped { stream: stream as u32 });

@@ -1,0 +1,147 @@
+//! A number for each sample of a stream, such as its weight: from an array of numpy, or as text that holds an array.
+//!
+//! The text is `float64:` and the base64 of little-endian doubles. Any other text is the name of a column, whose values
+//! [`question`](super::question) is about, or the path of a `.npy` file.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::encoding::NpyArray;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+/// Start of a text that holds the numbers.
+const INLINE: &str = "float64:";
+
+/// End of the name of a file.
+const FILE: &str = ".npy";
+
+/// Place of the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ValueSource<'a> {
+    /// Name of a column.
+    Column(&'a str),
+    /// Path of an array's file.
+    File(&'a str),
+    /// Base64 of doubles.
+    Inline(&'a str),
+}
+
+/// Returns the place that an argument names.
+pub(crate) fn source_of(given: &str) -> ValueSource<'_> {
+    match given.strip_prefix(INLINE) {
+        Some(inline) => ValueSource::Inline(inline),
+        None if given.ends_with(FILE) => ValueSource::File(given),
+        None => ValueSource::Column(given),
+    }
+}
+
+/// The argument in a few words.
+pub(crate) fn words_of(given: &str) -> String {
+    match source_of(given) {
+        ValueSource::Column(text) | ValueSource::File(text) => format!("{text:?}"),
+        ValueSource::Inline(_) => "an array".to_owned(),
+    }
+}
+
+/// Returns the numbers of a file.
+///
+/// # Errors
+///
+/// `Config` for another array than one of numbers with one dimension, and for a number that is no [`value`].
+pub(crate) fn of_file(bytes: &[u8]) -> Result<Vec<f32>> {
+    let unfit =
+        |problem: String| Error::config(format!("the file is an array of numbers as numpy.save writes it, {problem}"));
+    if !NpyArray::is_start(bytes) {
+        return Err(unfit("and this one is another file".to_owned()));
+    }
+    let mut shape = Vec::new();
+    let array = NpyArray::read(bytes, &mut shape).map_err(|e| match e.kind() {
+        ErrorKind::Unsupported => unfit("and this array has another type".to_owned()),
+        _ => e,
+    })?;
+    if shape.len() != 1 {
+        return Err(unfit(format!("with one dimension, and this one has the shape {shape:?}")));
+    }
+    let numbered = |(number, found): (usize, f64)| value(found).map_err(|e| e.with("number", number));
+    array.floats().enumerate().map(numbered).collect()
+}
+
+/// Returns the numbers of a text.
+///
+/// # Errors
+///
+/// `Config` for a text that holds none, and for a number that is no [`value`].
+pub(crate) fn of_inline(text: &str) -> Result<Vec<f32>> {
+    let broken =
+        || Error::config("after `float64:` there is the base64 of little-endian doubles, and this text is none");
+    let bytes = BASE64_STANDARD.decode(text).map_err(|e| broken().caused_by(e))?;
+    let (doubles, rest) = bytes.as_chunks::<8>();
+    if !rest.is_empty() {
+        return Err(broken());
+    }
+    let numbered =
+        |(number, bytes): (usize, &[u8; 8])| value(f64::from_le_bytes(*bytes)).map_err(|e| e.with("number", number));
+    doubles.iter().enumerate().map(numbered).collect()
+}
+
+/// Returns a number with the precision that is kept.
+///
+/// # Errors
+///
+/// `Config` for a number that is negative, NaN, infinite, or too large or small.
+pub(crate) fn value(number: f64) -> Result<f32> {
+    let narrow = number as f32;
+    if number == 0.0 || number > 0.0 && narrow.is_normal() {
+        return Ok(narrow.abs());
+    }
+    let message = format!("a weight or length is 0, or from 1.2e-38 to 3.4e38, and not {number}");
+    Err(Error::config(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subsets::npy::tests::array;
+
+    #[test]
+    fn an_argument_is_a_column_a_file_or_the_numbers() {
+        assert_eq!(source_of("class"), ValueSource::Column("class"));
+        assert_eq!(source_of("a/b.npy"), ValueSource::File("a/b.npy"));
+        assert_eq!(source_of("float64:AAAA"), ValueSource::Inline("AAAA"));
+        assert_eq!(words_of("float64:AAAA"), "an array");
+    }
+
+    #[test]
+    fn arrays_of_any_numbers_are_read() {
+        let doubles = [0.5_f64, 0.0, 3e30].map(f64::to_le_bytes).concat();
+        assert_eq!(of_file(&array("<f8", "(3,)", &doubles)).expect("f8"), [0.5, 0.0, 3e30]);
+        let singles = [0.25_f32, 7.0].map(f32::to_be_bytes).concat();
+        assert_eq!(of_file(&array(">f4", "(2,)", &singles)).expect("f4"), [0.25, 7.0]);
+        assert_eq!(of_file(&array("<i2", "(2,)", &[1, 0, 2, 1])).expect("i2"), [1.0, 258.0]);
+        assert_eq!(of_file(&array("|b1", "(2,)", &[0, 1])).expect("b1"), [0.0, 1.0]);
+        let text = BASE64_STANDARD.encode(&doubles);
+        assert_eq!(of_inline(&text).expect("base64"), [0.5, 0.0, 3e30]);
+        assert_eq!(of_inline("").expect("none"), [0.0_f32; 0]);
+    }
+
+    #[test]
+    fn arrays_and_numbers_that_do_not_fit_are_rejected() {
+        for (bytes, message) in [
+            (array("<f8", "(1, 1)", &[0; 8]), "with one dimension, and this one has the shape [1, 1]"),
+            (array("<f8", "(1,)", &[0; 7]), "do not fit"),
+            (array("<U1", "(1,)", &[0; 4]), "another type"),
+            (b"1\n2\n".to_vec(), "another file"),
+            (array("<f8", "(1,)", &f64::NAN.to_le_bytes()), "and not NaN (number 0)"),
+            (array("<i2", "(2,)", &[0, 0, 255, 255]), "and not -1 (number 1)"),
+        ] {
+            let error = of_file(&bytes).expect_err(message).to_string();
+            assert!(error.contains(message), "{error}");
+        }
+        for number in [-1.0, f64::INFINITY, 1e39, 1e-39, 5e-324, f64::NAN] {
+            assert!(value(number).is_err(), "{number}");
+        }
+        assert_eq!(value(-0.0).expect("zero").to_bits(), 0);
+        for text in ["AAAA", "*", "AAAAAAAA"] {
+            assert!(of_inline(text).is_err(), "{text}");
+        }
+    }
+}
