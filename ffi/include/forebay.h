@@ -260,6 +260,8 @@ void forebay_string_free(char *string);
 // * `mark_repeats` (false): Add a bool output `repeat`, true for rows that only make ranks equally long.
 // * `sample_ids` (false): Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in
 //   the shard.
+// * `sample_draws` (false): Add an int64 output `sample_draws`: for each row the epoch, the stream and the draw that key
+//   its random draws.
 // * `sample_keys` (false): Add a text output `sample_keys`: key of each row's sample in a tar, or path of its file;
 //   else empty.
 // * `device_decode` (false): Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.

@@ -143,6 +143,8 @@ options! {
         pub mark_repeats: bool = false,
         /// Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in the shard.
         pub sample_ids: bool = false,
+        /// Add an int64 output `sample_draws`: for each row the epoch, the stream and the draw that key its random draws.
+        pub sample_draws: bool = false,
         /// Add a text output `sample_keys`: key of each row's sample in a tar, or path of its file; else empty.
         pub sample_keys: bool = false,
         /// Shuffle samples, differently in each epoch.
@@ -323,6 +325,7 @@ impl LoaderConfig {
         for (argument, is_set, output) in [
             ("mark_repeats", self.mark_repeats, "repeat"),
             ("sample_ids", self.sample_ids, "sample_ids"),
+            ("sample_draws", self.sample_draws, "sample_draws"),
             ("sample_keys", self.sample_keys, SAMPLE_KEYS),
         ] {
             let is_taken = self.fields.iter().flatten().any(|(name, _)| name == output);

@@ -44,7 +44,11 @@ pub(super) fn order_of(config: &LoaderConfig, samples: SampleArguments) -> Resul
 
 /// Returns the outputs that the plan gives.
 pub(super) fn marks_of(config: &LoaderConfig) -> Vec<MarkOutput> {
-    let marks = [(config.mark_repeats, MarkOutput::Repeat), (config.sample_ids, MarkOutput::SampleIds)];
+    let marks = [
+        (config.mark_repeats, MarkOutput::Repeat),
+        (config.sample_ids, MarkOutput::SampleIds),
+        (config.sample_draws, MarkOutput::SampleDraws),
+    ];
     marks.into_iter().filter(|(is_set, _)| *is_set).map(|(_, mark)| mark).collect()
 }
 

@@ -49,9 +49,9 @@ impl Task {
         Ok(Self { planned, shard, index, position })
     }
 
-    /// Values of the sample's row that the plan gives.
-    pub(crate) fn mark(&self, catalog: &Catalog) -> RowMark {
-        RowMark::new(self.planned.repeat, self.shard, self.index, catalog)
+    /// Values of the sample's row in `epoch` that the plan gives.
+    pub(crate) fn mark(&self, epoch: u64, catalog: &Catalog) -> RowMark {
+        RowMark::new(self.planned.repeat, (self.shard, self.index), self.draw_key(epoch), catalog)
     }
 
     /// Key of the sample's random draws in `epoch`.
@@ -267,7 +267,7 @@ impl Scheduler {
 
     /// Takes a slot for batch `number` and dispatches its samples in chunks.
     fn begin_batch(&self, number: u64, tasks: Vec<Task>) -> Result<()> {
-        let marks: Vec<RowMark> = tasks.iter().map(|task| task.mark(&self.catalog)).collect();
+        let marks: Vec<RowMark> = tasks.iter().map(|task| task.mark(self.left_out.epoch, &self.catalog)).collect();
         // Slots that a failed device holds may never return.
         let slot = self.batches.take_unless(self.layout.slot_bytes(), || self.run.is_stopped())?;
         let Some(slot) = slot else { return Ok(()) };

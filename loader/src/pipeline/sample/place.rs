@@ -70,7 +70,7 @@ impl PlaceStage {
             planned.sample.0
         );
         let task = Task::new(planned, batch.first_position, &self.catalog)?;
-        let rows = batch.reopen(task.mark(&self.catalog))?;
+        let rows = batch.reopen(task.mark(self.epoch, &self.catalog))?;
         self.dispatcher.residency.announce_again(task.shard, task.position);
         let (batch, samples) = (batch.clone(), vec![task]);
         self.dispatcher.dispatch(Chunk { batch, first_row: 0, samples, rows, consumer_rows: None });
