@@ -173,7 +173,9 @@ impl FieldPlan {
                     })?),
                     _ => return Err(unsuitable_column(column, "a Tokens field needs an ndarray or bytes column")),
                 };
-                if *length == 0 || length.checked_mul(8).is_none_or(|b| b > isize::MAX as usize) {
+                if let Some(length) = length
+                    && (*length == 0 || length.checked_mul(8).is_none_or(|b| b > isize::MAX as usize))
+                {
                     return Err(Error::config("`length` of Tokens must be at least 1").with("length", length));
                 }
                 if dtype.is_float() {
@@ -185,7 +187,7 @@ impl FieldPlan {
                     })?;
                 }
                 let work = Work::Tokens { source, length: *length, dtype: *dtype, pad: *pad, truncate: *truncate };
-                (index, work, *dtype, RowShape::Fixed(vec![*length]))
+                (index, work, *dtype, length.map_or(RowShape::RaggedArray, |length| RowShape::Fixed(vec![length])))
             }
             FieldSpec::Length { column, stored } => {
                 let (index, column) = self.find_column(column)?;

@@ -65,8 +65,9 @@ pub enum FieldSpec {
     Tokens {
         /// The column: an `ndarray`, or `bytes` together with `stored`.
         column: String,
-        /// Tokens per row.
-        length: usize,
+        /// Tokens per row. Without it every row is an array of its own length.
+        #[serde(default)]
+        length: Option<usize>,
         /// Type of the output.
         #[serde(default = "int64")]
         dtype: DType,
@@ -451,7 +452,7 @@ mod tests {
         assert_eq!(ops[3], Op::Resize { size: ResizeTo::Exact([3, 4]) });
         let tokens = FieldSpec::Tokens {
             column: "t".into(),
-            length: 8,
+            length: Some(8),
             dtype: DType::Int64,
             pad: None,
             stored: None,

@@ -79,7 +79,7 @@ pub(super) enum ArraySource {
 pub(super) enum Work {
     Image(ImageField),
     Scalar { source: NumberSource, dtype: DType },
-    Tokens { source: ArraySource, length: usize, dtype: DType, pad: Option<i64>, truncate: bool },
+    Tokens { source: ArraySource, length: Option<usize>, dtype: DType, pad: Option<i64>, truncate: bool },
     Length { source: ArraySource },
     OneHot { source: NumberSource, classes: usize, dtype: DType },
     Array { source: ArraySource, dtype: Option<DType>, shape: Option<Vec<usize>> },
@@ -100,6 +100,7 @@ impl Work {
         match self {
             Self::Bytes => true,
             Self::Array { source: ArraySource::Array(kind), dtype, .. } => fixed(kind, *dtype),
+            Self::Tokens { length: None, .. } => false,
             Self::Tokens { source: ArraySource::Array(kind), dtype, .. } => fixed(kind, Some(*dtype)),
             Self::Tokens { source: ArraySource::Bytes(stored), dtype, .. } => as_stored(*stored, *dtype),
             Self::Array { .. } | Self::Tokens { source: ArraySource::Npy, .. } => false,

@@ -147,6 +147,17 @@ fn decode_step(
         Work::Tokens { source, length, dtype, pad, truncate } => {
             let ValueScratch { shape, values: side, .. } = scratch;
             let (from, mut values) = read_array(source, bytes, shape, side)?;
+            let Some(length) = length else {
+                let Row::Var(out) = row else {
+                    return Err(Error::internal("tokens cannot be decoded into memory of this kind"));
+                };
+                return numeric::convert(
+                    values,
+                    from,
+                    start_ragged(out, *dtype, &[values.len() / from.size()])?,
+                    *dtype,
+                );
+            };
             if *truncate {
                 values = &values[..values.len().min(length * from.size())];
             }

@@ -104,6 +104,26 @@ fn tokens_are_widened_and_padded_and_too_many_are_rejected() {
 }
 
 #[test]
+fn tokens_without_a_length_are_rows_of_their_own_length() {
+    let columns = [column("t", "ndarray:uint16"), column("b", "bytes")];
+    let plan = compile(
+        r#"[["a", {"kind": "tokens", "column": "t"}],
+            ["b", {"kind": "tokens", "column": "b", "dtype": "uint16", "stored": "uint16"}]]"#,
+        &columns,
+    )
+    .unwrap();
+    let out = decode(&plan, &[&[4, 2, 5, 0, 6, 0], &[255, 255, 1, 0, 2, 0]], 0).unwrap();
+    let widened = [5_i64, 6].map(i64::to_ne_bytes).concat();
+    assert_eq!(read_ragged(&out[0]).unwrap(), (DType::Int64, vec![2], &widened[..]));
+    let copied = [65_535_u16, 1, 2].map(u16::to_ne_bytes).concat();
+    assert_eq!(read_ragged(&out[1]).unwrap(), (DType::UInt16, vec![3], &copied[..]));
+    assert_eq!(
+        direct(r#"[["b", {"kind": "tokens", "column": "b", "dtype": "uint16", "stored": "uint16"}]]"#, &columns),
+        None
+    );
+}
+
+#[test]
 fn joint_fields_share_their_draws_and_others_do_not() {
     let columns = [column("a", "pil"), column("b", "pil")];
     let image = |c: &str| {
