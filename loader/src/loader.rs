@@ -44,6 +44,7 @@ use filter::Filters;
 use planner::Planner;
 use pools::Pools;
 use position::Position;
+pub use position::{HELD_MAX, Held};
 use std::collections::BTreeSet;
 use std::time::Duration;
 pub use steps::NamedSample;
@@ -159,7 +160,7 @@ impl Loader {
         crate::decode::vectors::check_environment()?;
         let stats = Arc::new(Stats::new(config.trace));
         // The stages in the table are in data-flow order.
-        for stage in ["schedule", "shard", "fetch", "unpack", "publish", "read", "decode", "place", "next"] {
+        for stage in ["schedule", "shard", "fetch", "unpack", "publish", "read", "decode", "place", "map", "next"] {
             stats.stage(stage);
         }
         let topology = Topology::detect()?;
@@ -397,15 +398,15 @@ impl Loader {
     /// that batch on. If it was not delivered to the caller yet, this is [`state`](Self::state). So a caller names the
     /// batch before it asks for it, and gets the right state at any time.
     ///
-    /// `has_failed`: the batch is passed on later. Otherwise it is in flight, and if others were delivered after it, only
-    /// the last one is left out; at the end of the epoch none is.
+    /// Of batches in flight, if others were delivered after this one, only the last one is left out; at the end of the epoch
+    /// none is.
     ///
     /// # Errors
     ///
     /// As [`state`](Self::state), and `State` for a batch that has failed, if another one was delivered after it or the
     /// epoch has ended.
-    pub fn state_before(&self, number: u64, has_failed: bool) -> Result<State> {
-        let position = self.position()?.state_before(&self.planner, number, has_failed)?;
+    pub fn state_before(&self, number: u64, held: Held) -> Result<State> {
+        let position = self.position()?.state_before(&self.planner, number, held)?;
         Ok(self.state_of(position))
     }
 
@@ -444,6 +445,32 @@ impl Loader {
     pub fn stats(&self) -> Result<Snapshot> {
         self.check_process()?;
         Ok(self.stats.snapshot())
+    }
+
+    /// Adds the times of functions that the consumer runs on samples before it passes batches on, and the number of
+    /// samples, as the stage "map". `waited` is the consumer's wait for them.
+    ///
+    /// # Errors
+    ///
+    /// `Closed` in a forked child.
+    pub fn add_map_times(&self, times: [(TimeKind, Duration); 3], samples: u64, waited: Duration) -> Result<()> {
+        self.check_process()?;
+        let stage = self.stats.stage("map");
+        times.into_iter().for_each(|(kind, time)| stage.add_time(kind, time));
+        stage.done(samples, 0);
+        self.stats.stage("next").add_time(TimeKind::Input, waited);
+        Ok(())
+    }
+
+    /// Counts samples that the consumer has left out.
+    ///
+    /// # Errors
+    ///
+    /// `Closed` in a forked child.
+    pub fn add_skipped(&self, samples: u64) -> Result<()> {
+        self.check_process()?;
+        self.stats.counter("samples_skipped").add(samples);
+        Ok(())
     }
 
     /// Returns the trace in Chrome's format, if it is enabled.

@@ -10,14 +10,15 @@ use forebay_loader::KnownColumn;
 use forebay_loader::batch::{Batch, Output, RowBytes};
 use forebay_loader::config::LoaderConfig;
 use forebay_loader::error::{Error, ErrorKind, Result};
-use forebay_loader::loader::{self, Description, Loader, Next};
+use forebay_loader::loader::{self, Description, Held, Loader, Next};
 use forebay_loader::state::State;
-use forebay_loader::stats::Snapshot;
+use forebay_loader::stats::{Snapshot, TimeKind};
 use forebay_loader::sync::{Arc, Mutex, OnceLock, Weak};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use serde_json::json;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Loader of the engine.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -131,6 +132,29 @@ impl Engine {
         })
     }
 
+    /// Returns the sample with an index in a shard of a stream as JSON.
+    fn sample(&self, py: Python<'_>, stream: u32, shard: u32, index: u32) -> PyResult<String> {
+        enter::enter(py, || {
+            let sample = self.loader()?.sample(stream, shard, index)?;
+            Ok(serde_json::to_string(&sample).expect("plain numbers and text"))
+        })
+    }
+
+    /// Adds the seconds that the workers of a `Map` were busy, waited for samples and waited for the consumer, the number of
+    /// samples, and the seconds that the consumer waited for them.
+    fn add_map_times(&self, py: Python<'_>, seconds: (f64, f64, f64), samples: u64, waited: f64) -> PyResult<()> {
+        let time = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let (busy, input, output) = seconds;
+        let times = [(TimeKind::Busy, busy), (TimeKind::Input, input), (TimeKind::Output, output)];
+        let times = times.map(|(kind, seconds)| (kind, time(seconds)));
+        enter::enter(py, || self.loader()?.add_map_times(times, samples, time(waited)))
+    }
+
+    /// Counts samples that a `Map` has left out.
+    fn add_skipped(&self, py: Python<'_>, samples: u64) -> PyResult<()> {
+        enter::enter(py, || self.loader()?.add_skipped(samples))
+    }
+
     /// Starts the next epoch, or resumes the loaded position.
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         let loader = enter::enter(py, || self.loader())?;
@@ -156,12 +180,27 @@ impl Engine {
         next.map(|batch| outputs(py, batch)).transpose()
     }
 
-    /// Returns the loader's position as JSON: before batch `pending`, counted from `start`, or after all batches.
-    /// `has_failed`: that batch is delivered later. Otherwise it is in flight.
-    fn state_dict(&self, py: Python<'_>, pending: Option<u64>, has_failed: bool) -> PyResult<String> {
+    /// Returns the next batch in a list if it is ready, or None in a list at the end of the epoch, otherwise an empty list.
+    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Vec<Option<Bound<'py, PyDict>>>> {
+        Ok(match enter::enter(py, || self.loader()?.next_within(Duration::ZERO))? {
+            Next::Batch(batch) => vec![Some(outputs(py, batch)?)],
+            Next::End => vec![None],
+            Next::Pending => Vec::new(),
+        })
+    }
+
+    /// Returns the loader's position as JSON: before batch `pending`, counted from `start`, or after all batches. `held` is
+    /// "in flight" or "failed" for a batch by itself, which is delivered later if it has failed, and "all" for that batch and
+    /// all after it, which are delivered later.
+    fn state_dict(&self, py: Python<'_>, pending: Option<u64>, held: &str) -> PyResult<String> {
+        let held = match held {
+            "in flight" => Held::InFlight,
+            "failed" => Held::Failed,
+            _ => Held::All,
+        };
         enter::enter(py, || {
             let loader = self.loader()?;
-            let state = pending.map_or_else(|| loader.state(), |number| loader.state_before(number, has_failed))?;
+            let state = pending.map_or_else(|| loader.state(), |number| loader.state_before(number, held))?;
             Ok(state.to_json())
         })
     }

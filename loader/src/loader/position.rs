@@ -6,6 +6,21 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::order::{EpochPlan, Resume};
 use crate::pipeline::Epoch;
 use crate::sync::Arc;
+use std::collections::VecDeque;
+
+/// Upper bound of the batches that a caller may hold and a state leaves out.
+pub const HELD_MAX: usize = 256;
+
+/// Batches that the caller has not passed on, from one of them on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// The batch is in flight. Later ones may have been passed on.
+    InFlight,
+    /// The batch has failed, and is passed on later.
+    Failed,
+    /// The batch and all later ones, at most [`HELD_MAX`], are passed on later.
+    All,
+}
 
 /// Position of a loader in its epochs.
 pub(super) struct Position {
@@ -16,8 +31,10 @@ pub(super) struct Position {
     plan: Option<EpochPlan>,
     /// Rows of the plan delivered since the plan's start, skipped ones included.
     delivered: u64,
-    /// Rows of the last batch that had any, and of the skipped batches after it.
-    last: u64,
+    /// `delivered` before each of the last batches that had rows, the newest last.
+    starts: VecDeque<u64>,
+    /// The checkpoints before these batches, and after the last one, once the epoch has ended.
+    ended: Vec<Resume>,
     /// Batches delivered since the plan's start. Kept at the end of the epoch.
     batches_delivered: u64,
     phase: Phase,
@@ -46,7 +63,8 @@ impl Position {
             resume,
             plan: None,
             delivered: 0,
-            last: 0,
+            starts: VecDeque::new(),
+            ended: Vec::new(),
             batches_delivered: 0,
             phase,
             batches: None,
@@ -102,7 +120,8 @@ impl Position {
         self.epoch = plan.epoch();
         self.phase = Phase::Started;
         self.delivered = 0;
-        self.last = 0;
+        self.starts.clear();
+        self.ended.clear();
         self.batches_delivered = 0;
         // The first plan's canonical nodes and seed hold for all later epochs, as in the reference.
         self.resume = Some(plan.state(plan.sample_in_epoch()));
@@ -112,9 +131,12 @@ impl Position {
     /// Moves past a batch of `epoch`.
     pub(super) fn pass(&mut self, epoch: &Arc<Epoch>, batch: &Batch) {
         if self.runs(epoch) {
+            if batch.rows > 0 {
+                self.starts.push_back(self.delivered);
+                self.starts.drain(..self.starts.len().saturating_sub(HELD_MAX));
+                self.batches_delivered += 1;
+            }
             self.delivered += batch.planned_rows;
-            self.last = if batch.rows > 0 { 0 } else { self.last } + batch.planned_rows;
-            self.batches_delivered += u64::from(batch.rows > 0);
         }
     }
 
@@ -122,10 +144,18 @@ impl Position {
     pub(super) fn end(&mut self, epoch: &Arc<Epoch>) {
         if self.runs(epoch) {
             self.stop();
+            let places = |plan: &EpochPlan| {
+                let ends = self.starts.iter().chain([&self.delivered]).map(|rows| place(plan, *rows));
+                // The end of some epochs has the state of the next start, see `state_after`.
+                ends.filter(|place| !is_next_start(plan, *place)).map(|place| plan.state(place)).collect()
+            };
             *self = Self {
                 phase: Phase::Ended,
                 batches: self.batches,
                 batches_delivered: self.batches_delivered,
+                // In place of the plan, which may be large.
+                ended: self.plan.as_ref().map_or_else(Vec::new, places),
+                starts: std::mem::take(&mut self.starts),
                 ..Self::new(self.epoch + 1, self.resume)
             };
         }
@@ -141,13 +171,21 @@ impl Position {
         self.state_after(planner, self.delivered)
     }
 
-    /// The checkpoint before the batch `number` since the plan's start, which the caller holds. `has_failed`: that batch
-    /// is delivered later; otherwise only the last batch is left out.
-    pub(super) fn state_before(&self, planner: &Planner, number: u64, has_failed: bool) -> Result<Resume> {
-        if number >= self.batches_delivered || (self.is_ended() && !has_failed) {
+    /// The checkpoint before the batch `number` since the plan's start, which the caller holds. Of batches in flight only
+    /// the last one is left out.
+    pub(super) fn state_before(&self, planner: &Planner, number: u64, held: Held) -> Result<Resume> {
+        if self.is_ended() && held == Held::All {
+            let first = self.batches_delivered - self.starts.len() as u64;
+            let place = number.checked_sub(first).and_then(|place| usize::try_from(place).ok()).ok_or_else(too_many)?;
+            return self.ended.get(place).map_or_else(|| self.state(planner), |state| Ok(*state));
+        }
+        if number >= self.batches_delivered || (self.is_ended() && held == Held::InFlight) {
             return self.state(planner);
         }
-        if has_failed && number + 1 < self.batches_delivered {
+        if held == Held::All {
+            return self.state_before_last(planner, self.batches_delivered - number);
+        }
+        if held == Held::Failed && number + 1 < self.batches_delivered {
             let message = "a batch before the last one could not be converted or transformed, and a state cannot leave \
                            out that batch alone: take it from the iterator first, which delivers it next";
             return Err(Error::new(ErrorKind::State, message));
@@ -157,7 +195,13 @@ impl Position {
                 "the epoch has ended, but its last batch was not delivered: take the batch from the iterator first";
             return Err(Error::new(ErrorKind::State, message));
         }
-        self.state_after(planner, self.delivered - self.last)
+        self.state_before_last(planner, 1)
+    }
+
+    /// The checkpoint before the last `count` batches.
+    fn state_before_last(&self, planner: &Planner, count: u64) -> Result<Resume> {
+        let place = usize::try_from(count).ok().and_then(|count| self.starts.len().checked_sub(count));
+        self.state_after(planner, self.starts[place.ok_or_else(too_many)?])
     }
 
     fn state_after(&self, planner: &Planner, delivered: u64) -> Result<Resume> {
@@ -168,9 +212,7 @@ impl Position {
         match &self.plan {
             Some(plan) if self.phase == Phase::Started => {
                 let place = place(plan, delivered);
-                // Equalised canonical nodes can make an epoch longer than its samples. The reference cannot resume at
-                // the end of such an epoch, so the state is the start of the next one, which is the same place.
-                if place == plan.end() && plan.reference_end().is_some_and(|end| place > end) {
+                if is_next_start(plan, place) {
                     start_of(self.epoch + 1, Some(&plan.state(0)))
                 } else {
                     Ok(plan.state(place))
@@ -179,6 +221,16 @@ impl Position {
             _ => start_of(self.epoch, self.resume.as_ref()),
         }
     }
+}
+
+/// True for the end of an epoch whose state is the start of the next one, which is the same place. Equalised canonical nodes
+/// can make an epoch longer than its samples, and the reference cannot resume at the end of such an epoch.
+fn is_next_start(plan: &EpochPlan, place: u64) -> bool {
+    place == plan.end() && plan.reference_end().is_some_and(|end| place > end)
+}
+
+fn too_many() -> Error {
+    Error::internal("a state cannot leave out so many batches").with("bound", HELD_MAX)
 }
 
 /// The place in the epoch of `plan` after `delivered` rows of this rank, all ranks together.

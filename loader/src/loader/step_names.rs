@@ -5,7 +5,7 @@ use super::position::Position;
 use super::steps::{NamedSample, batches_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Recipe, Shard};
-use crate::order::{Rank, Resume};
+use crate::order::{Rank, Resume, ShardId, StreamId};
 use crate::state::{SkippedSteps, State};
 use std::collections::HashSet;
 
@@ -38,19 +38,41 @@ impl Loader {
             let located = self.catalog.locate_sample(planned.sample);
             let (id, index) =
                 located.ok_or_else(|| Error::internal("a plan has a sample that the data set has not"))?;
-            let (stream, shard) = self.catalog.locate(id);
-            let before = &stream.index.shards[..shard as usize];
-            names.push(NamedSample {
-                stream: self.catalog.shape().stream_of(id).0,
-                shard,
-                index,
-                number: before.iter().map(|shard| shard.samples).sum::<u64>() + u64::from(index),
-                file: stream.index.shards[shard as usize].raw_data.basename.to_string(),
-                key: path_of(&stream.index.shards[shard as usize], index),
-                repeat: planned.repeat,
-            });
+            names.push(NamedSample { repeat: planned.repeat, ..self.named(id, index) });
         }
         Ok(names)
+    }
+
+    /// Returns the sample with an index in a shard of a stream, as the output `sample_ids` has it.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a stream, a shard or a sample that does not exist.
+    pub fn sample(&self, stream: u32, shard: u32, index: u32) -> Result<NamedSample> {
+        let shards = self.catalog.streams().get(stream as usize).map(|stream| &stream.index.shards);
+        let found = shards.and_then(|shards| shards.get(shard as usize)).filter(|s| u64::from(index) < s.samples);
+        if found.is_none() {
+            return Err(Error::config("there is no such sample")
+                .with("stream", stream)
+                .with("shard", shard)
+                .with("index", index));
+        }
+        let first = self.catalog.shape().shards_of(StreamId(stream)).start;
+        Ok(self.named(ShardId(first + shard), index))
+    }
+
+    fn named(&self, id: ShardId, index: u32) -> NamedSample {
+        let (stream, shard) = self.catalog.locate(id);
+        let before = &stream.index.shards[..shard as usize];
+        NamedSample {
+            stream: self.catalog.shape().stream_of(id).0,
+            shard,
+            index,
+            number: before.iter().map(|shard| shard.samples).sum::<u64>() + u64::from(index),
+            file: stream.index.shards[shard as usize].raw_data.basename.to_string(),
+            key: path_of(&stream.index.shards[shard as usize], index),
+            repeat: false,
+        }
     }
 
     /// The batches of `epoch` that are left out.

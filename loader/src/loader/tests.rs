@@ -173,7 +173,8 @@ fn a_state_leaves_out_the_batch_that_the_caller_holds() {
     let dir = tempfile::tempdir().expect("a folder");
     let loader = loader(dir.path());
     let place = |number, has_failed| {
-        let state = loader.state_before(number, has_failed).map_err(|e| e.kind())?;
+        let held = if has_failed { Held::Failed } else { Held::InFlight };
+        let state = loader.state_before(number, held).map_err(|e| e.kind())?;
         Ok::<_, ErrorKind>((state.epoch, state.sample_in_epoch))
     };
     loader.start_epoch().expect("started");
@@ -184,6 +185,34 @@ fn a_state_leaves_out_the_batch_that_the_caller_holds() {
     assert_eq!([place(0, false), place(0, true)], [Ok((0, 2)), Err(ErrorKind::State)], "another one followed");
     while !matches!(loader.next().expect("a batch"), Next::End) {}
     assert_eq!([place(3, false), place(3, true), place(4, true)], [Ok((1, 0)), Err(ErrorKind::State), Ok((1, 0))]);
+}
+
+#[test]
+fn a_state_leaves_out_all_batches_that_the_caller_has_taken_ahead() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let loader = loader(dir.path());
+    let places = || {
+        let place = |number| {
+            let state = loader.state_before(number, Held::All).expect("a state");
+            (state.epoch, state.sample_in_epoch)
+        };
+        [0, 1, 2, 3, 4].map(place)
+    };
+    loader.start_epoch().expect("started");
+    assert_eq!(places(), [(0, 0); 5]);
+    for _ in 0..3 {
+        loader.next().expect("a batch");
+    }
+    assert_eq!(places(), [(0, 0), (0, 2), (0, 4), (0, 6), (0, 6)]);
+    while !matches!(loader.next().expect("a batch"), Next::End) {}
+    assert_eq!(
+        places(),
+        [(0, 0), (0, 2), (0, 4), (0, 6), (0, 8)],
+        "the end of the epoch, which the caller has not seen"
+    );
+    assert_eq!(loader.state_before(5, Held::All).expect("a state").epoch, 1);
+    loader.start_epoch().expect("started");
+    assert_eq!(places(), [(1, 0); 5]);
 }
 
 #[test]

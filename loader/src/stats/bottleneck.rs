@@ -42,10 +42,19 @@ impl Snapshot {
         if waited <= KEEPS_UP * elapsed {
             return format!("the training step: {waits}");
         }
+        let share = |stage: &StageSnapshot| {
+            let threads = (stage.busy + stage.input + stage.output).as_secs_f64();
+            if threads > 0.0 { stage.busy.as_secs_f64() / threads } else { 0.0 }
+        };
+        if let Some(mapped) = stage("map").map(share).filter(|share| *share >= BUSY) {
+            return format!(
+                "the function of `map`: its workers were busy {:.0}% of the time, and {waits}",
+                100.0 * mapped
+            );
+        }
         let decode = stage("decode");
         let worked = decode.map_or(0.0, |decode| decode.busy.as_secs_f64());
-        let threads = decode.map_or(0.0, |decode| (decode.busy + decode.input + decode.output).as_secs_f64());
-        let busy = if threads > 0.0 { worked / threads } else { 0.0 };
+        let busy = decode.map_or(0.0, share);
         let percent = 100.0 * busy;
         if busy >= BUSY {
             return format!("decoding, by the CPUs: its threads were busy {percent:.0}% of the time, and {waits}");
@@ -79,7 +88,7 @@ mod tests {
             items,
             bytes: 0,
         }];
-        for name in ["fetch", "unpack", "publish", "read", "decode"] {
+        for name in ["fetch", "unpack", "publish", "read", "decode", "map"] {
             let (_, busy, input) = stages.iter().find(|stage| stage.0 == name).copied().unwrap_or((name, 0, 0));
             all.push(StageSnapshot {
                 name,
@@ -122,6 +131,11 @@ mod tests {
                 line(8000, 9, 1, &[("decode", 2, 2)]),
                 "unclear: decode threads were busy 50% of the time, and the loop waited 8.0 of 10.0 s",
             ),
+            (
+                line(8000, 9, 1, &[("decode", 9, 1), ("map", 38, 2)]),
+                "the function of `map`: its workers were busy 95% of the time, and the loop waited 8.0",
+            ),
+            (line(8000, 9, 1, &[("decode", 9, 1), ("map", 2, 38)]), "decoding, by the CPUs"),
             // The figures of several devices are divided by their number.
             (line(800, 9, 2, &[("decode", 9, 1)]), "the training step: the loop waited 0.4 of 10.0 s"),
         ] {
