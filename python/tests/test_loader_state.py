@@ -13,6 +13,7 @@ from loaders import ordered
 import forebay as fb
 import forebay.epoch
 import forebay.loader
+import forebay.position
 
 
 class Watched:
@@ -63,7 +64,7 @@ def interrupted(call, number):
     places = 0
 
     def frames(frame, event, arg):
-        if frame.f_code.co_filename not in (forebay.epoch.__file__, forebay.loader.__file__):
+        if frame.f_code.co_filename not in (forebay.epoch.__file__, forebay.loader.__file__, forebay.position.__file__):
             return None
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
         return steps

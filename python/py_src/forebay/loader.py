@@ -15,16 +15,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _forebay
-from .arguments import ByteSize, Count, OnError, Samples, Seconds, Steps, by_name, checked, checks, shown, whole, within
+from .arguments import ByteSize, Count, OnError, Samples, Seconds, Steps, by_name, checked, checks, whole
 from .convert import Batch, converter, replicas
+from .devices import names_of, world_of
 from .epoch import Epoch
 from .errors import ClosedError, ConfigError, StateError
-from .fields import Field, specs
+from .fields import Field, paddings, specs
 from .remotes import outside
-from .samples import Run, Sample, of_engine
+from .mapping.mapper import Mapper
+from .mapping.options import Map
+from .mapping.options import checked as checked_map
+from .position import LoaderPosition
 from .selections import Fraction, SampleValues, Subset, sample_values
-from .streams import Stream
-from .trainer_epochs import EpochSetter, Place, TrainerEpochs, trainer_epoch_of
+from .steps import StepsOfRun
+from .streams import Stream, configs_of
+from .trainer_epochs import EpochSetter
 from .transform import Transform
 from .world import World, check_group, detect
 
@@ -34,10 +39,10 @@ _log = logging.getLogger("forebay")
 
 _on_devices: weakref.WeakSet[Loader] = weakref.WeakSet()
 
-_MARKS = {"sample_keys": "sample_keys", "mark_repeats": "repeat", "sample_ids": "sample_ids"}
+_MARKS = {"sample_keys": "sample_keys", "mark_repeats": "repeat", "sample_ids": "sample_ids", "sample_draws": "sample_draws"}
 """Options that add an output, and its name."""
 
-_PYTHON_ONLY = {"remote", "split", "subset", "fraction", "fraction_seed", "filter", "weights", "balance", "streams", "local", "fields", "transform", "framework", "sharding", "device"}
+_PYTHON_ONLY = {"remote", "split", "subset", "fraction", "fraction_seed", "filter", "weights", "balance", "streams", "local", "fields", "map", "transform", "framework", "sharding", "device"}
 _PYTHON_ONLY |= World.__annotations__.keys()
 """Arguments of `Loader` that this package uses itself. The others are options of the engine under the same names."""
 
@@ -69,7 +74,7 @@ def _close_all() -> None:
     sampler="shuffle, rank and world_size",
     seed="shuffle_seed",
 )
-class Loader:
+class Loader(LoaderPosition, StepsOfRun):
     """Batches of training samples in MosaicML streaming's order, made ahead by threads of this process.
 
         with Loader(remote="s3://bucket/set", batch_size=256, shuffle=True) as loader:
@@ -105,6 +110,7 @@ class Loader:
         local: Folder for the shards. None: a stable folder in the user's cache directory. Alone: it has all shards.
         fields: Outputs of a batch by name. None: every column under its own name, numbers, arrays and text
             decoded, all others as the stored bytes.
+        map: Function of each sample, as a `Map`, which calls it in workers ahead of the loop. A function alone: in threads.
         transform: Function that is called with each batch, in the thread that iterates; its result is yielded. Random
             operations of torchvision draw once per call: call them for each sample. After an error it gets the same
             batch again, with the changes that it made in place.
@@ -116,6 +122,8 @@ class Loader:
         mark_repeats: Add a bool output `repeat`, true for rows that only make ranks equally long.
         sample_ids: Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in the shard.
             All three count from 0, and the shape is (N, 3).
+        sample_draws: Add an int64 output `sample_draws`: for each row the epoch, the stream and the draw that key its random
+            draws, as `drawn` and `sample_generator` take them. The shape is (N, 3).
         sample_keys: Add a text output `sample_keys`: key of each row's sample in a tar, or path of its file; else empty.
         shuffle: Shuffle samples, differently in each epoch.
         shuffle_seed: Seed of the order.
@@ -189,6 +197,7 @@ class Loader:
         streams: Sequence[Stream] | None = None,
         local: str | os.PathLike[str] | None = None,
         fields: Mapping[str, Field] | None = None,
+        map: Map | Callable[[dict[str, Any], Any], dict[str, Any]] | None = None,
         transform: Callable[[Any], Any] | None = None,
         framework: str = "torch",
         sharding: Any = None,
@@ -196,6 +205,7 @@ class Loader:
         drop_last: bool = False,
         mark_repeats: bool = False,
         sample_ids: bool = False,
+        sample_draws: bool = False,
         sample_keys: bool = False,
         shuffle: bool = False,
         shuffle_seed: int = 9176,
@@ -255,21 +265,29 @@ class Loader:
         elif remote is not None or local is not None:
             raise ConfigError("streams name their own remote and local: give either streams, or remote and local")
         else:
-            sources = _sources(streams, of_streams)
+            sources = configs_of(streams, of_streams)
         if fraction_seed is not None and not any("fraction" in source for source in sources):
             raise ConfigError("fraction_seed is the seed of fraction, which is not set: pass both, or neither")
         outputs = specs(fields)
+        padding = paddings(fields)
         self._single = isinstance(device, str) or not isinstance(device, Sequence)
-        devices = _devices([device] if self._single else list(device))
+        devices = names_of([device] if self._single else list(device))
         values = checked(_OPTIONS, options)
         is_full = values["drop_last"] and values["on_error"] == "raise"
         marks = [name for option, name in _MARKS.items() if values[option]]
-        self._batch = Batch(devices, outputs, values["batch_size"], sharding, is_full, marks)
+        self._batch = Batch(devices, outputs, values["batch_size"], sharding, is_full, padding, marks)
         self._convert = converter(framework, self._batch)
+        options = None if map is None else checked_map(map)
         self._transform = None if transform is None else Transform(transform)
         self._pid = os.getpid()
         self._closed = False
         self._world = detect(rank, world_size, local_rank, local_world_size)
+        self._mapper: Mapper | None = None
+        if options is not None:
+            ranks = (self._world.world_size, self._world.local_world_size)
+            self._mapper = Mapper(options, framework, self._batch, values, ranks)
+            # It needs them of each row.
+            values |= {"sample_ids": True, "sample_draws": True}
         # With other ranks a batch that loses all its samples gets a repeat.
         is_alone = self._world.world_size * len(devices) == 1
         self._may_lack_batches = values["on_error"] == "skip" and is_alone
@@ -283,7 +301,7 @@ class Loader:
         stores = outside(*(source.get("remote") for source in sources))
         try:
             for number, name in enumerate(devices):
-                config["world"] = _world_of_device(self._world, number, len(devices))
+                config["world"] = world_of(self._world, number, len(devices))
                 self._engines.append(_forebay.Engine(json.dumps(config), name, stores))
         except BaseException:
             for engine in self._engines:
@@ -292,31 +310,7 @@ class Loader:
         self._config = config
         if devices != ["cpu"]:
             _on_devices.add(self)
-        # Serialises threads that take batches, also those of an iterator that a newer one ends. Held while batches are
-        # taken, not while they are converted. Reentrant, because a signal handler may use the loader.
-        self._turn = threading.RLock()
-        # Weak, because the iterator holds the loader. Without a cycle both end when the last of them is dropped. The name is
-        # not DataLoader's `_iterator`, which Lightning replaces.
-        self._live: Callable[[], Epoch | None] = lambda: None
-        # An epoch has been started, and no batch of it was asked for: the next `iter` continues with it.
-        self._is_fresh = False
-        # That epoch in each engine, which ends when the object is dropped. The iterator that asks for a batch takes them.
-        self._started: list[_forebay.StartedEpoch | None] = []
-        # Epoch that the engines move to or start. After an interrupt it stays: some of them may have done that.
-        self._starting: int | None = None
-        # Iterator with the batch of `_peek`, until that batch is delivered.
-        self._peeked: Epoch | None = None
-        # Number of the first batch that the last iterator has taken and not delivered. The state does not count it, also after
-        # the caller has dropped the iterator, which ends the epoch.
-        self._failing: int | None = None
-        # Epoch that `set_epoch` has named and no `iter` has started yet.
-        self._named_epoch: int | None = None
-        # The epochs of a trainer that may differ from the loader's.
-        self._trainer = TrainerEpochs()
-        # Place of the state that was loaded and that no batch has followed yet.
-        self._loaded: Place | None = None
-        # Samples of a batch on all devices of all ranks together.
-        self._samples_per_step: int = config["batch_size"] * self._world.world_size * len(devices) // (config["replication"] or 1)
+        self._begin_at_start(config["batch_size"] * self._world.world_size * len(devices) // (config["replication"] or 1))
 
     def __iter__(self) -> Iterator[Any]:
         """Starts the next epoch, or resumes the position of `load_state_dict`. An earlier iterator ends.
@@ -358,70 +352,6 @@ class Loader:
                         # The next `iter` makes it again.
                         iterator.close()
 
-    def _start(self) -> None:
-        """Starts the epoch that the next batch belongs to, unless it has been started already."""
-        target = self.epoch
-        self._trainer.begin_pass(self._named_epoch is not None)
-        if self._starting is not None or target != self._engines[0].epoch - self._is_fresh:
-            loaded, self._starting = self._loaded, target
-            self._move(target, self._loaded_sample(target))
-            # Another call of `set_epoch` may return to it.
-            self._loaded = loaded
-        self._named_epoch = None
-        if not self._is_fresh:
-            self._starting = target
-            for engine in self._engines:
-                engine.start()
-            self._started = [engine.started_epoch() for engine in self._engines]
-            self._is_fresh, self._starting = True, None
-
-    def _loaded_sample(self, epoch: int) -> int:
-        """Returns the place where `epoch` begins: that of the loaded state, if it is of this epoch, or 0."""
-        return self._loaded.sample if self._loaded is not None and self._loaded.epoch == epoch else 0
-
-    def _warn_of_unused_place(self) -> None:
-        """Warns if a state was loaded, no batch has followed it, and `set_epoch` has named an earlier epoch.
-
-        A later epoch is no mistake: a trainer may have ended the loaded one before its last batch.
-        """
-        if self._loaded is None or self._loaded.epoch <= self.epoch:
-            return
-        epoch = self._loaded.epoch
-        batch = len(self) - self._engines[0].batches_from(self._loaded.sample)
-        warnings.warn(
-            f"the loaded state is at batch {batch} of epoch {epoch}, but set_epoch({self.epoch}) was called after it was loaded: this "
-            f"place is dropped, and epoch {self.epoch} starts at its first batch. To resume, loop over range(loader.epoch, n), which "
-            f"starts with epoch {epoch}",
-            stacklevel=3,
-        )
-
-    def _move(self, epoch: int, sample: int) -> None:
-        state = json.loads(self._engines[0].state_dict(None, False))
-        self._load(state | {"epoch": epoch, "sample_in_epoch": sample}, strict=True)
-
-    def _load(self, state: dict[str, Any], strict: bool) -> None:
-        """Loads a state; the caller holds `_turn`."""
-        document, trainer_epoch = json.dumps(state, default=_plain), trainer_epoch_of(state)
-        # In one step of the interpreter: an interrupt between two engines would leave them at different places.
-        list(map(operator.methodcaller("load_state_dict", document, strict), self._engines))
-        # An iterator that no batch was taken from moves to the new epoch.
-        iterator = self._live()
-        if iterator is not None:
-            iterator.forget()
-        self._peeked = self._failing = None
-        self._is_fresh = False
-        self._started = []
-        self._named_epoch = self._starting = None
-        self._loaded = Place(int(state["epoch"]), int(state["sample_in_epoch"]), *trainer_epoch)
-
-    def _end(self, epoch: Epoch) -> None:
-        """Ends the epoch of an iterator that is closed, if no batch was asked for yet; the caller holds `_turn`."""
-        if self._is_fresh and self._live() is epoch and not self._closed and os.getpid() == self._pid:
-            loaded, named = self._loaded, self._named_epoch
-            self._load(json.loads(self._engines[0].state_dict(*epoch.pending())), strict=True)
-            # The next `iter` starts it again.
-            self._loaded, self._named_epoch = loaded, named
-
     def __getitem__(self, at: object) -> Any:
         raise TypeError(
             "forebay.Loader is iterated, not indexed: it makes the batches itself, so pass it in place of a DataLoader and not as the "
@@ -446,21 +376,6 @@ class Loader:
         return self._engines[0].batches()
 
     @property
-    def epoch(self) -> int:
-        """Epoch that the next `iter` runs, from 0."""
-        if self._named_epoch is not None:
-            return self._named_epoch
-        return self._starting if self._starting is not None else self._engines[0].epoch - self._is_fresh
-
-    @property
-    def first_batch(self) -> int:
-        """Number of the batch that the next `iter` starts with, for `enumerate` and progress bars. The last is `len` - 1."""
-        sample = self._loaded_sample(self.epoch)
-        batch, rest = divmod(sample, self._samples_per_step)
-        # Within a batch of this size, after another size; or at the end of an epoch, whose last batch is not full.
-        return self._engines[0].batches() - self._engines[0].batches_from(sample) if rest else batch
-
-    @property
     def classes(self) -> list[str] | None:
         """Names of the classes of a folder of files, each at the number of its `label`. None: there are none.
 
@@ -481,140 +396,6 @@ class Loader:
     def batch_sampler(self) -> EpochSetter:
         """Object whose `sampler.set_epoch` is `set_epoch`: trainers look there for it."""
         return EpochSetter(self)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Makes the next `iter` run `epoch`: from a loaded state of that epoch until a batch is taken, else from its start.
-
-        An iterator that no batch was taken from moves there too. `state_dict` is that place, unless an iterator is running.
-        """
-        self._check()
-        epoch = whole("epoch", epoch)
-        with self._turn:
-            self._trainer.name(None)
-            self._name(epoch)
-
-    def _follow_trainer(self, epoch: int) -> None:
-        """Like `set_epoch`, for a trainer that may iterate this loader more or less than once in its epoch.
-
-        The place of a state is resumed in the epoch of the trainer in which it was saved, and in no other one.
-        """
-        self._check()
-        epoch = whole("epoch", epoch)
-        with self._turn:
-            place, target, ends_next = self._loaded, epoch, False
-            if place is not None and place.trainer_epoch == epoch:
-                target, ends_next = place.epoch, place.is_over
-            elif place is not None and place.trainer_epoch is not None and place.trainer_epoch < epoch:
-                # Also of this epoch, as the engines may have been moved there.
-                self._loaded, self._starting = None, epoch
-            self._trainer.name(epoch, ends_next)
-            self._name(target)
-
-    def _name(self, epoch: int) -> None:
-        """Names the epoch of the next `iter`; the caller holds `_turn`."""
-        self._named_epoch = epoch
-        if self._is_fresh:
-            self._start()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the position after the batches delivered so far; batches made ahead do not count.
-
-        Other threads and signal handlers may call it at any time. The state is small, consists of plain numbers and
-        strings, is equal on all ranks, and MosaicML streaming can load it. A batch that could not be converted, or whose
-        `transform` raised an error, is delivered again and does not count.
-
-        Raises:
-            StateError: Several threads share the iterator, and such a batch precedes one that was delivered.
-        """
-        self._check()
-        check_group(self._world)
-        iterator, named, failing = self._live(), self._named_epoch, self._failing
-        if iterator is not None and iterator.is_running:
-            pending, named = iterator.pending(), None
-        else:
-            pending = (failing, True) if failing is not None and named is None else (None, False)
-        state = json.loads(self._engines[0].state_dict(*pending))
-        if named is not None:
-            state |= {"epoch": named, "sample_in_epoch": self._loaded_sample(named)}
-        return self._trainer.record(state, named is not None)
-
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Makes the next `iter` resume the position of `state`, on any legal number of ranks.
-
-        Args:
-            state: Result of `state_dict`, also MosaicML streaming's. Its seed and canonical nodes replace the loader's.
-            strict: Reject a state of another plan, such as other data, weights or seeds. The batch size may differ.
-
-        Raises:
-            StateError: The state belongs to another plan; the message lists the arguments that differ.
-        """
-        self._check()
-        if not isinstance(state, Mapping):
-            raise StateError(f"a state is the dict that state_dict() returned, but this is a {type(state).__name__}")
-        if not state.keys() >= {"epoch", "sample_in_epoch"}:
-            keys = ", ".join(map(repr, list(state)[:5])) or "nothing"
-            raise StateError(f"a state is a dict from state_dict(), but this dict has {keys}: pass the item with the state")
-        with self._turn:
-            self._load(dict(state), strict)
-            self._trainer.load(self._loaded)
-            self._abandon()
-
-    def _seek(self, batch: int) -> None:
-        """Makes the next `iter` start with batch number `batch` of its epoch, without reading those before it."""
-        with self._turn:
-            self._move(self.epoch, batch * self._samples_per_step)
-            self._abandon()
-
-    def samples_of(self, step: int, *, epoch: int | None = None) -> list[Sample]:
-        """Returns the samples of this process in step number `step`, without reading any: `python -m forebay which` in a run.
-
-        The step is that of a run in this world without interruptions. Of several devices, the samples follow each other.
-
-        Args:
-            step: Number of the batch over all epochs, or in `epoch`, from 0.
-            epoch: Epoch of the batch. None: `step` counts from the first epoch on, `len` batches in each.
-
-        Raises:
-            ConfigError: `epoch` has no such batch.
-        """
-        self._check()
-        epoch, batch = self._batch_of(step, epoch)
-        first = self._world.rank * len(self._engines)
-        return of_engine(self._engines[0], epoch, batch, range(first, first + len(self._engines)))
-
-    def replay(self, step: int, *, epoch: int | None = None) -> Any:
-        """Returns the batch of step number `step` again: the same samples, crops and flips, transformed.
-
-        A second loader with the arguments of this one makes it, so this one's position and batches stay, and steps of
-        `skip_steps` are made too. `transform` is called again.
-
-        Args:
-            step: As in `samples_of`.
-            epoch: As in `samples_of`.
-
-        Raises:
-            ConfigError: `epoch` has no such batch.
-        """
-        self._check()
-        epoch, batch = self._batch_of(step, epoch)
-        with Loader(**self._arguments | {name: getattr(self._world, name) for name in ("rank", "world_size", "local_rank", "local_world_size")} | {"skip_steps": None, "prefetch": 1}) as again:
-            state = json.loads(self._engines[0].state_dict(None, False))
-            state["forebay"].pop("skipped", None)
-            again._load(state | {"epoch": epoch, "sample_in_epoch": batch * self._samples_per_step}, strict=True)
-            return next(iter(again))
-
-    def save_run(self, path: str | os.PathLike[str]) -> None:
-        """Writes the file with which `python -m forebay which` names the samples of any step of this run.
-
-        It has the arguments, the digests of the indexes and the seeds, and no secrets. One rank is enough.
-        """
-        self._check()
-        Run.save(path, self._config, self.state_dict())
-
-    def _batch_of(self, step: int, epoch: int | None) -> tuple[int, int]:
-        """Returns the epoch of a step and the batch in it."""
-        step = whole("step", step)
-        return divmod(step, max(len(self), 1)) if epoch is None else (whole("epoch", epoch), step)
 
     def stats(self) -> dict[str, Any]:
         """Returns the figures of all stages since the loader was made.
@@ -643,6 +424,8 @@ class Loader:
         if os.getpid() != self._pid:
             return
         self._abandon()
+        if self._mapper is not None:
+            self._mapper.workers.close()
         # In one step of the interpreter: an interrupt between two engines would leave one open.
         list(map(operator.methodcaller("close"), self._engines))
 
@@ -669,7 +452,7 @@ class Loader:
         self._peeked = self._failing = None
         iterator = self._live()
         if iterator is not None:
-            iterator.abandoned = True
+            iterator.abandon()
 
     def _check(self) -> None:
         if self._closed:
@@ -682,53 +465,6 @@ class Loader:
 
 
 _OPTIONS = checks(Loader.__init__.__annotations__, without=_PYTHON_ONLY | {"bucket_by"}) | {"bucket_by": sample_values}
-
-
-def _sources(streams: Any, defaults: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the engine's form of `streams`."""
-    if not isinstance(streams, Sequence) or not all(isinstance(stream, Stream) for stream in streams):
-        raise ConfigError(f"streams is a list of forebay.Stream, such as [Stream(remote=...)], but it is {shown(streams)}")
-    sources = []
-    for place, stream in enumerate(streams):
-        with within(f"streams[{place}]"):
-            sources.append(stream._config(**defaults))
-    return sources
-
-
-def _plain(value: Any) -> int:
-    """Converts whole numbers of numpy and torch to Python's, for `json`."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise StateError(
-            f"a state consists of plain numbers, text and dicts, but {value!r} in it is a {type(value).__name__}"
-        ) from None
-
-
-def _devices(devices: list[Any]) -> list[str]:
-    """Returns the names of devices, which may be torch.device objects."""
-    for device in devices:
-        if device is None or isinstance(device, (bool, int, float, bytes)):
-            raise ConfigError(f'device is a name such as "cpu" or "cuda:0", or a list of names, but it is {device!r}')
-    names = ["cpu" if str(device) == "cpu:0" else str(device) for device in devices]
-    if not names:
-        raise ConfigError("device is an empty list: name at least one device")
-    if "cuda" in names and len(names) > 1:
-        raise ConfigError(f'"cuda" is one device: in a list name each by its number, such as "cuda:0", but it is {names}')
-    torch = sys.modules.get("torch")
-    if names == ["cuda"] and torch is not None and torch.cuda.is_initialized():
-        return [f"cuda:{torch.cuda.current_device()}"]
-    return names
-
-
-def _world_of_device(world: World, number: int, devices: int) -> dict[str, int]:
-    """Returns the ranks of one device; each device of a process is a rank."""
-    return {
-        "rank": world.rank * devices + number,
-        "world_size": world.world_size * devices,
-        "local_rank": world.local_rank * devices + number,
-        "local_world_size": world.local_world_size * devices,
-    }
 
 
 def _refuse_worker() -> None:

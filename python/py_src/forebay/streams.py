@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from .arguments import Count, Seconds, by_name, checked, checks, path, shown
+from .arguments import Count, Seconds, by_name, checked, checks, path, shown, within
 from .arrow_data import arrow_files, is_dataset
+from .errors import ConfigError
 from .selections import Fraction, SampleValues, Subset, fraction, sample_values, subset
 
-__all__ = ["Stream"]
+__all__ = ["Stream", "configs_of"]
 
 
 @by_name('local="folder" or remote="s3://bucket/set"')
@@ -92,3 +94,14 @@ class Stream:
 _OWN = {"remote": partial(path, what="a URL or a path"), "split": path, "manifest": path}
 _OWN |= {"subset": subset, "fraction": fraction, "weights": sample_values}
 _CHECKS = checks(Stream.__annotations__, without=_OWN) | _OWN
+
+
+def configs_of(streams: Any, defaults: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the engine's form of `streams`."""
+    if not isinstance(streams, Sequence) or not all(isinstance(stream, Stream) for stream in streams):
+        raise ConfigError(f"streams is a list of forebay.Stream, such as [Stream(remote=...)], but it is {shown(streams)}")
+    configs = []
+    for place, stream in enumerate(streams):
+        with within(f"streams[{place}]"):
+            configs.append(stream._config(**defaults))
+    return configs
