@@ -141,3 +141,20 @@ def test_a_step_of_several_devices_is_no_dataset(every):
     with every("tensorflow", device=["cpu", "cpu"]) as loader:
         with pytest.raises(fb.ConfigError, match="dataset has one batch per step"):
             dataset(loader)
+
+
+def test_rows_that_are_mapped_or_padded_have_types_for_every_batch(tmp_path):
+    with fb.MDSWriter(out=tmp_path / "set", columns={"ids": "ndarray"}) as writer:
+        for number in range(8):
+            writer.write({"ids": np.arange(1, 2 + number)})
+    fields = {"ids": fb.Tokens("ids", pad=0), "mask": fb.AttentionMask("ids", "int32")}
+
+    def count(sample, rng):
+        return {**sample, "n": int(sample["mask"].sum()), "text": str(sample["ids"][0])}
+
+    with fb.Loader(local=tmp_path / "set", batch_size=4, fields=fields, framework="tensorflow", map=count) as loader:
+        for data in (dataset(loader), list(loader)):
+            batches = list(data)
+            assert [tuple(batch["ids"].shape) for batch in batches] == [(4, 4), (4, 8)]
+            assert [batch["n"].numpy().tolist() for batch in batches] == [[1, 2, 3, 4], [5, 6, 7, 8]]
+            assert batches[0]["text"].numpy().tolist() == [b"1"] * 4 and batches[0]["mask"].dtype.name == "int32"

@@ -36,12 +36,13 @@ def header(row: bytes) -> tuple[str, tuple[int, ...], int]:
         raise InternalError(f"an array of {len(row)} bytes has a broken header: {error}") from None
 
 
-def array(row: bytes, bfloat16: Any = None) -> Any:
-    """Converts a ragged array to numpy; `bfloat16` is the type for such an array."""
+def array(row: bytes, bfloat16: Any = None, copies: bool = True) -> Any:
+    """Converts a ragged array to numpy; `bfloat16` is the type for such an array. Without `copies` it is read-only."""
     import numpy
 
     dtype, shape, start = header(row)
     kind = bfloat16 if dtype == "bfloat16" else dtype
     if kind is None:
         raise ConfigError('numpy has no bfloat16: use framework="torch", "jax" or "tensorflow", or another dtype')
-    return numpy.frombuffer(bytearray(memoryview(row)[start:]), kind).reshape(shape)
+    values = memoryview(row)[start:]
+    return numpy.frombuffer(bytearray(values) if copies else values, kind).reshape(shape)

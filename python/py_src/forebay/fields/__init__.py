@@ -8,10 +8,10 @@ Shapes in the documentation are those of a batch: N rows, H and W in pixels, C c
     base      types of fields and operations, checks of arguments, the engine's form of all fields
     crops     operations of the decoder: crops, resizes, flips, normalisation (others are in `forebay.operations`)
     pictures  pictures, masks, and both with the same draws
-    values    numbers, tokens, arrays, text, documents
+    values    numbers, tokens, arrays, text, documents; rows that are padded, and their masks
 """
 
-from .base import Field, ImageOp, specs
+from .base import Field, ImageOp, paddings, specs
 from .crops import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -25,12 +25,13 @@ from .crops import (
     Resize,
 )
 from .pictures import Image, Joint, Mask
-from .values import Array, Bytes, Json, Length, Scalar, Text, Tokens
+from .values import Array, AttentionMask, Bytes, Json, Length, Scalar, Text, Tokens
 
 __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
     "Array",
+    "AttentionMask",
     "Bytes",
     "CenterCrop",
     "Field",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..arguments import shown, text, whole, within
+from ..convert.padding import Padding, Paddings
 from ..convert.ragged import DTYPES
 from ..errors import ConfigError
 
@@ -20,9 +21,17 @@ class Field:
 
     __slots__ = ()
 
-    def _spec(self) -> dict[str, Any]:
-        """Returns the engine's form."""
+    def _spec(self) -> dict[str, Any] | None:
+        """Returns the engine's form. None: the engine has no part in it."""
         raise NotImplementedError
+
+    def _padding(self) -> Padding | None:
+        """Returns the padding of the output's rows, if they are padded."""
+        return None
+
+    def _mask_of(self) -> tuple[str, str] | None:
+        """Returns the padded output and the type of a mask, if this is one."""
+        return None
 
 
 class ImageOp:
@@ -95,5 +104,20 @@ def specs(fields: Mapping[str, Field] | None) -> list[list[Any]] | None:
         if not isinstance(field, Field):
             raise ConfigError(f"fields: {name} is {field!r}, which is not a field such as Image('jpg')")
         with within(f"fields[{name!r}]"):
-            pairs.append([text("its name", name), field._spec()])
+            spec = field._spec()
+            if spec is not None:
+                pairs.append([text("its name", name), spec])
     return pairs
+
+
+def paddings(fields: Mapping[str, Field] | None) -> Paddings | None:
+    """Returns the padding of the outputs of `fields`, if any is padded."""
+    paddings = {name: field._padding() for name, field in (fields or {}).items()}
+    padded = {name: padding for name, padding in paddings.items() if padding is not None}
+    masks = {name: field._mask_of() for name, field in (fields or {}).items()}
+    masks = {name: of for name, of in masks.items() if of is not None}
+    for name, (of, _) in masks.items():
+        if of not in padded:
+            known = f"; these are: {', '.join(padded)}" if padded else ""
+            raise ConfigError(f"fields[{name!r}]: {of!r} is not an output of a field with `pad`{known}")
+    return Paddings(padded, masks) if padded else None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import by_name, flag, whole
+from ..arguments import by_name, flag, shown, text, whole
+from ..convert.padding import Padding
 from ..errors import ConfigError
 from .base import Field, column_of, default_of, dtype_of, lengths_of
 
-__all__ = ["Array", "Bytes", "Json", "Length", "Scalar", "Text", "Tokens"]
+__all__ = ["Array", "AttentionMask", "Bytes", "Json", "Length", "Scalar", "Text", "Tokens"]
 
 
 @by_name()
@@ -34,40 +36,81 @@ class Scalar(Field):
         return {"kind": "scalar", "column": column_of(self), "dtype": dtype_of(self.dtype)} | default_of(self)
 
 
-@by_name()
+@by_name(max_length="length and truncate", padding="pad")
 @dataclass(frozen=True)
 class Tokens(Field):
-    """Token ids: a tensor of shape (N, length).
+    """Token ids: a tensor of shape (N, length), or (N, L) where L is that of the longest row of the batch.
 
-    `Length` of the same column has the number of ids of each sample, from which a mask of the padding follows:
-    `torch.arange(length) < batch["lengths"][:, None]`.
+        Tokens("ids", 1024, pad=0, truncate=True)                       # (N, 1024)
+        Tokens("ids", pad=0, pad_to_multiple=8, max_length=1024)        # (N, L), L a multiple of 8
+
+    `AttentionMask` marks the ids that are not padding, and `Length` of the same column has the number of ids of each sample.
 
     Args:
         column: Column with the ids, as an array or as raw little-endian bytes.
         length: Ids in a row. A longer sample is a `DecodeError`, unless `truncate` is set. A shorter sample is filled
-            with `pad`; without `pad` it is a `DecodeError`.
+            with `pad`; without `pad` it is a `DecodeError`. None: rows are as long as the longest one of the batch, and `pad`
+            fills the others.
         dtype: Type of the result. Narrower ids, such as uint16, are widened without a copy in Python.
         pad: Id that fills a short row.
         stored: Type of the ids in a column of raw bytes, such as "uint16". Arrays have their own type.
         truncate: Keep only the first `length` ids of a longer sample.
+        pad_to_multiple: Without `length`, the length of rows is a multiple of it.
+        max_length: Without `length`, keep only so many ids of a sample.
     """
 
     column: str
-    length: int
+    length: int | None = None
     dtype: str = "int64"
     pad: int | None = None
     stored: str | None = None
     truncate: bool = False
+    pad_to_multiple: int | None = None
+    max_length: int | None = None
 
     def _spec(self) -> dict[str, Any]:
-        return {
-            "kind": "tokens",
-            "column": column_of(self),
-            "length": whole("length of Tokens", self.length, 1),
-            "dtype": dtype_of(self.dtype),
-            "pad": None if self.pad is None else whole("pad of Tokens", self.pad, -(1 << 63), 1 << 63),
-            "stored": dtype_of(self.stored),
-        } | ({"truncate": True} if flag("truncate of Tokens", self.truncate) else {})
+        spec = {"kind": "tokens", "column": column_of(self), "dtype": dtype_of(self.dtype), "stored": dtype_of(self.stored)}
+        truncates = flag("truncate of Tokens", self.truncate)
+        pad = None if self.pad is None else whole("pad of Tokens", self.pad, -(1 << 63), 1 << 63)
+        if self.length is None:
+            if truncates:
+                raise ConfigError("truncate of Tokens cuts at `length`, which is not set: pass max_length in place of truncate")
+            if pad is None:
+                raise ConfigError("Tokens needs a length, or pad to fill rows up to the longest one of the batch: pass one of them")
+            return spec
+        for name in ("pad_to_multiple", "max_length"):
+            if getattr(self, name) is not None:
+                raise ConfigError(f"{name} of Tokens is for rows as long as the longest one of the batch: leave out it, or length")
+        spec |= {"length": whole("length of Tokens", self.length, 1), "pad": pad}
+        return spec | ({"truncate": True} if truncates else {})
+
+    def _padding(self) -> Padding | None:
+        return padding_of(self) if self.length is None else None
+
+
+@by_name()
+@dataclass(frozen=True)
+class AttentionMask(Field):
+    """Mask of the padding of another output, with the shape (N, L): 1 for its values, and 0 for what fills its rows.
+
+        fields={"input_ids": Tokens("ids", pad=0), "attention_mask": AttentionMask("input_ids", "int64")}
+
+    Args:
+        of: Name of the output, that of a `Tokens`, an `Array` or a `Json` with `pad`.
+        dtype: Type of the mask: "bool", as `torch.nn.functional.scaled_dot_product_attention` takes it, or a number's.
+    """
+
+    of: str
+    dtype: str = "bool"
+
+    def _spec(self) -> None:
+        return None
+
+    def _mask_of(self) -> tuple[str, str]:
+        dtype = "bool" if self.dtype is bool or str(self.dtype).removeprefix("torch.") == "bool" else dtype_of(self.dtype)
+        if dtype in (None, "bfloat16"):
+            raise ConfigError(f'dtype of AttentionMask is "bool" or a type such as "int64", but it is {self.dtype!r}')
+        return text("of AttentionMask", self.of, "the name of an output"), dtype
 
 
 @by_name()
@@ -99,18 +142,30 @@ class Array(Field):
         dtype: Type of the result. None: the column's or the file's type.
         shape: Shape of every array. A sample with another one is a `DecodeError`. Files of numpy need `dtype`, too.
         default: Array of samples without the column; a number fills `shape`. None: such a sample is an error.
+        pad: Value that fills arrays of different lengths up to the longest one of the batch, so that the result is a tensor of shape
+            (N, L, ...). The other dimensions are the same in all arrays. `AttentionMask` marks the padding.
+        pad_to_multiple: With `pad`, L is a multiple of it.
+        max_length: With `pad`, keep only so many elements of the first dimension.
     """
 
     column: str
     dtype: str | None = None
     shape: Sequence[int] | None = None
     default: Any = None
+    pad: float | None = None
+    pad_to_multiple: int | None = None
+    max_length: int | None = None
 
     def _spec(self) -> dict[str, Any]:
         spec = {"kind": "array", "column": column_of(self), "dtype": dtype_of(self.dtype)}
         if self.shape is not None:
             spec["shape"] = [whole("shape of Array", length) for length in lengths_of("Array", self.shape)]
+            if self.pad is not None:
+                raise ConfigError("pad of Array fills arrays of different lengths, but `shape` fixes the length: leave one of them out")
         return spec | default_of(self)
+
+    def _padding(self) -> Padding | None:
+        return padding_of(self)
 
 
 @by_name()
@@ -166,6 +221,9 @@ class Json(Field):
         shape: Lengths of nested lists of numbers, the outermost first; None for those that differ from sample to sample.
         default: Value of samples without the column, without a value at `path`, or with null there; a number fills
             `shape`. None: such a sample is an error.
+        pad: Value that fills arrays of a `shape` that begins with None up to the longest one of the batch, as in `Array`.
+        pad_to_multiple: As in `Array`.
+        max_length: As in `Array`.
     """
 
     column: str
@@ -173,6 +231,9 @@ class Json(Field):
     dtype: str | None = None
     shape: Sequence[int | None] | None = None
     default: Any = None
+    pad: float | None = None
+    pad_to_multiple: int | None = None
+    max_length: int | None = None
 
     def _spec(self) -> dict[str, Any]:
         spec: dict[str, Any] = {"kind": "json", "column": column_of(self)}
@@ -188,4 +249,31 @@ class Json(Field):
         if self.shape is not None:
             lengths = lengths_of("Json", self.shape)
             spec["shape"] = [None if length is None else whole("shape of Json", length) for length in lengths]
+        if self.pad is not None and (self.shape is None or len(self.shape) == 0 or self.shape[0] is not None):
+            raise ConfigError("pad of Json fills arrays of different lengths: pass a shape that begins with None, such as (None, 4)")
         return spec | default_of(self)
+
+    def _padding(self) -> Padding | None:
+        return padding_of(self)
+
+
+def padding_of(field: Any) -> Padding | None:
+    """Checks and returns the padding of a field, if it has one."""
+    name = type(field).__name__
+    if field.pad is None:
+        for option in ("pad_to_multiple", "max_length"):
+            if getattr(field, option) is not None:
+                raise ConfigError(f"{option} of {name} is for rows that are padded: pass `pad` too")
+        return None
+    is_whole = isinstance(field.pad, numbers.Integral) and not isinstance(field.pad, bool)
+    value = whole(f"pad of {name}", field.pad, -(1 << 63)) if is_whole else _number(f"pad of {name}", field.pad)
+    multiple = 1 if field.pad_to_multiple is None else whole(f"pad_to_multiple of {name}", field.pad_to_multiple, 1)
+    max_length = None if field.max_length is None else whole(f"max_length of {name}", field.max_length, 1)
+    return Padding(value, multiple, max_length)
+
+
+def _number(name: str, value: Any) -> float:
+    """Checks a number, which need not be finite."""
+    if isinstance(value, (bool, str, bytes)) or not isinstance(value, numbers.Real):
+        raise ConfigError(f"{name} is a number, but it is {shown(value)}")
+    return float(value)

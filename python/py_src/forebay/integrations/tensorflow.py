@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -38,8 +38,10 @@ def dataset(loader: Loader, element_spec: Any = None, **others: Any) -> tf.data.
             example = loader._peek()
         except StopIteration:
             raise ConfigError("the loaded state is the end of an epoch, which has no batch that shows its types: pass element_spec") from None
-        # A transform may have changed the number of rows.
-        element_spec = _spec(example, loader._batch.is_full and loader._transform is None)
+        # A transform may have changed the number of rows, and batches are padded to different lengths.
+        padding = loader._batch.padding
+        padded = () if padding is None else padding.names
+        element_spec = _spec(example, loader._batch.is_full and loader._transform is None, padded)
     return _dataset(lambda: iter(loader), element_spec)
 
 
@@ -87,8 +89,9 @@ def _tensor(value: Any) -> Any:
     return tf.ragged.stack(value)
 
 
-def _spec(batch: Any, is_full: bool) -> Any:
-    """Returns the types of batches like this one; the number of rows is open unless all are full."""
+def _spec(batch: Any, is_full: bool, padded: Collection[str] = ()) -> Any:
+    """Returns the types of batches like this one; the number of rows is open unless all are full, and the length of rows of
+    outputs that are `padded`."""
 
     def loosened(spec: Any) -> Any:
         if isinstance(spec, tf.RaggedTensorSpec):
@@ -98,4 +101,12 @@ def _spec(batch: Any, is_full: bool) -> Any:
             return spec
         return tf.TensorSpec([None, *spec.shape[1:]], spec.dtype)
 
-    return tf.nest.map_structure(lambda value: loosened(tf.type_spec_from_value(value)), _batch(batch))
+    def with_open_length(spec: Any) -> Any:
+        return tf.TensorSpec([*spec.shape[:1], None, *spec.shape[2:]], spec.dtype)
+
+    batch = _batch(batch)
+    spec = tf.nest.map_structure(lambda value: loosened(tf.type_spec_from_value(value)), batch)
+    if not isinstance(batch, dict):
+        return spec
+    lengths = {name for name in padded if isinstance(spec.get(name), tf.TensorSpec) and spec[name].shape.rank >= 2}
+    return {name: with_open_length(value) if name in lengths else value for name, value in spec.items()}
