@@ -230,7 +230,7 @@ fn is_next_start(plan: &EpochPlan, place: u64) -> bool {
 }
 
 fn too_many() -> Error {
-    Error::internal("a state cannot leave out so many batches").with("bound", HELD_MAX)
+    Error::internal("a state cannot leave out this many batches").with("bound", HELD_MAX)
 }
 
 /// The place in the epoch of `plan` after `delivered` rows of this rank, all ranks together.

@@ -14,6 +14,8 @@ from .fields import *  # noqa: F403
 from .fields import __all__ as _fields
 from .files import File, StoreOptions, list_files, load_files, open, remove_files  # noqa: A004
 from .loader import Loader
+from .mapping import *  # noqa: F403
+from .mapping import __all__ as _mapping
 from .operations import *  # noqa: F403
 from .operations import __all__ as _operations
 from .samples import Sample
@@ -26,6 +28,7 @@ from .writer import MDSWriter
 __all__ = [
     *_errors,
     *_fields,
+    *_mapping,
     *_operations,
     "File",
     "Loader",

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import warnings
 from types import TracebackType
 from typing import Any
 
-from .errors import ClosedError
+from .errors import ClosedError, Error
+from .mapping.mapper import Wait
 from .world import check_group
 
 __all__ = ["Epoch"]
 
 
 _Held = tuple[int, list[Any]]
-"""Number of the batch that a call of `next` works on, and its outputs of each engine; None marks the end of the epoch."""
+"""Number of the batch that a call of `next` works on, and its outputs of each engine, or the `MappedBatch` of these; None marks the
+end of the epoch."""
+
+_MAP_SECONDS = 0.1
+"""Wait for a batch that is mapped, between looks at the engines' next ones."""
 
 
 class Epoch:
     """Iterator of one epoch.
 
     A batch is pending from before the engines are asked for it until `next` returns it, so that a signal handler or
-    another thread sees a state without it. A pending batch that no call works on has failed, and the next call begins
-    with it.
+    another thread sees a state without it. A pending batch that no call works on has failed or was taken ahead, to be mapped,
+    and the next call begins with the first of them.
 
     Args:
         loader: The `Loader`. It has no type here, because the loader's file imports this one.
@@ -45,6 +51,8 @@ class Epoch:
         self._in_flight: set[int] = set()
         self.abandoned = False
         self._is_closed = False
+        # The engines have delivered all batches of the epoch, and some of them are pending.
+        self._has_ended = False
         # The epoch in each engine, which ends with this object, since the first batch was asked for.
         self._started: list[Any] = []
 
@@ -56,17 +64,22 @@ class Epoch:
         loader._check()
         held: list[_Held] = []
         try:
-            with loader._turn:
-                if not self.abandoned:
-                    loader._warn_of_unused_place()
-                self._take(held)
-            batch = _converted(loader, held)
-            number = held[0][0]
-            with self._lock:
-                self._pending.pop(number, None)
-                self._in_flight.discard(number)
-                self._note_failed()
-            return batch
+            while True:
+                with loader._turn:
+                    if not self.abandoned:
+                        loader._warn_of_unused_place()
+                    self._take(held)
+                batches = self._finished(held)
+                batch = None if batches is None else _transformed(loader, batches)
+                number = held[0][0]
+                with self._lock:
+                    self._pending.pop(number, None)
+                    self._in_flight.discard(number)
+                    self._note_failed()
+                if batches is not None:
+                    return batch
+                # All its samples were left out: it counts for the state, but is not delivered.
+                held.clear()
         except BaseException as error:
             self._keep(held)
             _release(error.__traceback__)
@@ -78,9 +91,16 @@ class Epoch:
         """Returns the next batch, which `next` returns again."""
         held: list[_Held] = []
         try:
-            with self._loader._turn:
-                self._take(held)
-            return _converted(self._loader, held)
+            while True:
+                with self._loader._turn:
+                    self._take(held)
+                batches = self._finished(held)
+                if batches is not None:
+                    return _transformed(self._loader, batches)
+                with self._lock:
+                    self._pending.pop(held[0][0], None)
+                    self._in_flight.discard(held[0][0])
+                held.clear()
         finally:
             self._keep(held)
 
@@ -117,6 +137,14 @@ class Epoch:
         with self._lock:
             self._pending.clear()
             self._begun = 0
+            self._has_ended = False
+
+    def abandon(self) -> None:
+        """Ends the iterator, as the loader has left its place."""
+        self.abandoned = True
+        with self._lock:
+            for number in self._failed():
+                self._pending[number].clear()
 
     @property
     def is_running(self) -> bool:
@@ -126,16 +154,20 @@ class Epoch:
             held = self._in_flight if self._is_closed else self._pending
             return not self.abandoned and (not (self._over or self._is_closed) or bool(held))
 
-    def pending(self) -> tuple[int | None, bool]:
-        """Returns the number of the first batch that a state leaves out, if there is one, and true if that has failed."""
+    def pending(self) -> tuple[int | None, str]:
+        """Returns the number of the first batch that a state leaves out, if there is one, and its kind for `Engine.state_dict`."""
         with self._lock:
             failed = self._failed()
-            if failed:
-                return failed[0], True
             number = self._begun
             while number - 1 in self._pending:
                 number -= 1
-            return None if number == self._begun else number, False
+            is_ahead = number < self._begun or self._has_ended and not self._over
+            if self._loader._mapper is not None and is_ahead and not (failed and failed[0] < number):
+                # The end of the epoch counts with the call of `next` that finds it.
+                return number, "all"
+            if failed:
+                return failed[0], "failed"
+            return None if number == self._begun else number, "in flight"
 
     def _failed(self) -> list[int]:
         """Returns the numbers of the batches that failed; the caller holds `_lock`."""
@@ -144,7 +176,8 @@ class Epoch:
     def _note_failed(self) -> None:
         """Lets the loader see the first batch that failed; the caller holds `_lock`."""
         if not self.abandoned:
-            self._loader._failing = next(iter(self._failed()), None)
+            number, kind = self.pending()
+            self._loader._failing = (number, kind) if number is not None and kind != "in flight" else None
 
     def _take(self, held: list[_Held]) -> None:
         """Adds the next batch to `held`: the first one that failed, or a new one, completed by each engine.
@@ -167,6 +200,8 @@ class Epoch:
             self._over = True
         with self._lock:
             failed = self._failed()
+            if not failed and self._has_ended and not self._over:
+                self._end_pass()
             if not failed and self._over:
                 raise StopIteration
             number = failed[0] if failed else self._begun
@@ -194,7 +229,76 @@ class Epoch:
             if taken[-1] is None:
                 self._end(held)
                 raise StopIteration
+        if loader._mapper is None:
             self._is_empty = False
+        else:
+            self._map(taken)
+            self._take_ahead()
+
+    def _map(self, taken: list[Any]) -> None:
+        """Begins to map the outputs of a batch."""
+        for place, outputs in enumerate(taken):
+            if isinstance(outputs, dict):
+                taken[place] = self._loader._mapper.begin(outputs)
+
+    def _take_ahead(self) -> None:
+        """Takes batches that are ready and maps them, up to the bound; the caller holds `_turn`."""
+        loader = self._loader
+        mapper = loader._mapper
+        while not (self._has_ended or self._over or self._is_closed or self.abandoned):
+            with self._lock:
+                last = self._begun - 1
+                # A batch that not all engines have delivered, or a new one.
+                taken = self._pending.get(last)
+                if taken is None or len(taken) == len(loader._engines) or last in self._in_flight:
+                    if len(self._pending) > mapper.prefetch:
+                        mapper.workers.idle_kind = "output"
+                        return
+                    last += 1
+                    self._pending[last] = taken = []
+                    self._begun = last + 1
+            for place, engine in list(enumerate(loader._engines))[len(taken) :]:
+                try:
+                    # In one step of the interpreter, as an interrupt between two would lose the batch.
+                    taken.extend(itertools.chain.from_iterable(map(type(engine).poll, (engine,))))
+                except Error:
+                    # The call of `next` whose turn it is gets it from the engine again.
+                    return
+                if len(taken) == place or taken[-1] is None:
+                    break
+            if taken and taken[-1] is None:
+                with self._lock:
+                    self._pending.pop(last, None)
+                    self._begun = last
+                self._has_ended = True
+                mapper.workers.idle_kind = None
+                return
+            if len(taken) < len(loader._engines):
+                return
+            self._map(taken)
+
+    def _finished(self, held: list[_Held]) -> list[Any] | None:
+        """Returns the batches in `held` in the user's framework, mapped. None: all their samples were left out."""
+        loader = self._loader
+        mapper = loader._mapper
+        if mapper is None:
+            return [loader._convert(outputs) for outputs in held[0][1]]
+        batches = []
+        for number, (batch, engine) in enumerate(zip(held[0][1], loader._engines)):
+            wait = Wait()
+            while not mapper.ready(batch, wait, engine, _MAP_SECONDS):
+                loader._check()
+                self._check_open()
+                if loader._turn.acquire(blocking=False):
+                    try:
+                        self._take_ahead()
+                    finally:
+                        loader._turn.release()
+            batches.append(mapper.finish(batch, loader._engines, number))
+        if batches == [None]:
+            return None
+        self._is_empty = False
+        return batches
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -204,13 +308,21 @@ class Epoch:
         """Ends the epoch, of which the batch in `held` is not a part."""
         number, taken = held[0]
         taken.clear()
-        self._over = True
-        self._loader._trainer.end_pass()
         with self._lock:
             self._pending.pop(number, None)
             self._in_flight.discard(number)
             self._begun = number
         held.clear()
+        self._end_pass()
+
+    def _end_pass(self) -> None:
+        """Ends the epoch: all its batches were delivered."""
+        self._over = True
+        self._loader._trainer.end_pass()
+        if self._loader._mapper is not None:
+            self._loader._mapper.workers.idle_kind = None
+            with self._lock:
+                self._note_failed()
         if self._is_empty and not self._is_resumed:
             self._warn_of_no_batch()
 
@@ -235,12 +347,11 @@ class Epoch:
             why = 'on_error="skip" left out every sample'
         else:
             return
-        warnings.warn(f"an epoch has no batch: {why}", stacklevel=5)
+        warnings.warn(f"an epoch has no batch: {why}", stacklevel=6)
 
 
-def _converted(loader: Any, held: list[_Held]) -> Any:
-    """Returns the batch in `held` in the user's framework, transformed."""
-    batches = [loader._convert(outputs) for outputs in held[0][1]]
+def _transformed(loader: Any, batches: list[Any]) -> Any:
+    """Returns the batches of all devices, transformed."""
     batch = batches[0] if loader._single else batches
     return batch if loader._transform is None else loader._transform(batch)
 

@@ -20,6 +20,7 @@ __all__ = [
     "FullError",
     "InternalError",
     "IoError",
+    "MapError",
     "NetworkError",
     "NotFoundError",
     "SampleIndexError",
@@ -126,6 +127,15 @@ class ClosedError(Error, RuntimeError):
     """The loader was closed, or is used where it cannot work, such as a forked child."""
 
     kind = "closed"
+
+
+class MapError(Error, RuntimeError):
+    """The function of a `Map` failed for a sample, which `context` names, or a process that ran it has died.
+
+    The error of the function is the `__cause__`.
+    """
+
+    kind = "map"
 
 
 class InternalError(Error, RuntimeError):

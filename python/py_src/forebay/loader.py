@@ -8,8 +8,6 @@ import logging
 import operator
 import os
 import sys
-import threading
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,13 +17,13 @@ from .arguments import ByteSize, Count, OnError, Samples, Seconds, Steps, by_nam
 from .convert import Batch, converter, replicas
 from .devices import names_of, world_of
 from .epoch import Epoch
-from .errors import ClosedError, ConfigError, StateError
+from .errors import ClosedError, ConfigError
 from .fields import Field, paddings, specs
-from .remotes import outside
 from .mapping.mapper import Mapper
 from .mapping.options import Map
 from .mapping.options import checked as checked_map
 from .position import LoaderPosition
+from .remotes import outside
 from .selections import Fraction, SampleValues, Subset, sample_values
 from .steps import StepsOfRun
 from .streams import Stream, configs_of

@@ -212,3 +212,27 @@ def test_ranks_follow_the_processes_of_a_sharding(monkeypatch):
         replicas({0: [0, 1], 1: [1, 2], 2: [2, 3], 3: [3, 0]})
     with pytest.raises(fb.ConfigError, match=r"the loader is rank 0 of 1 \(a test\)"):
         replicas({0: [0], 1: [1], 2: [2], 3: [3]}, world_size=1)
+
+
+def test_rows_are_mapped_as_arrays_of_numpy_and_batches_are_arrays_of_jax(tmp_path):
+    with fb.MDSWriter(out=tmp_path / "set", columns={"ids": "ndarray"}) as writer:
+        for number in range(8):
+            writer.write({"ids": np.arange(1, 2 + number)})
+    fields = {"ids": fb.Tokens("ids", dtype="int32", pad=0), "half": fb.Array("ids", "bfloat16")}
+
+    def add(sample, rng):
+        assert isinstance(sample["ids"], np.ndarray)
+        return {**sample, "unit": np.float32(rng.random()), "ids": sample["ids"] + 1, "length": len(sample["half"])}
+
+    with fb.Loader(local=tmp_path / "set", batch_size=4, fields=fields, framework="jax", map=add) as loader:
+        batches = list(loader)
+    for number, batch in enumerate(batches):
+        assert all(isinstance(batch[name], jax.Array) for name in ("ids", "unit", "length"))
+        assert batch["ids"].shape == (4, 4 * number + 4) and batch["length"].tolist() == [4 * number + n for n in range(1, 5)]
+        assert isinstance(batch["half"], list) and batch["half"][0].dtype == jnp.bfloat16
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("data",))
+    with pytest.raises(fb.ConfigError, match="map gives batches without a sharding"):
+        fields = {"ids": fb.Length("ids")}
+        fb.Loader(
+            local=tmp_path / "set", batch_size=4, drop_last=True, fields=fields, framework="jax", map=add, sharding=NamedSharding(mesh, P("data"))
+        )

@@ -7,6 +7,8 @@
         -> of_tensorflow  tensors, of text and bytes too
         -> dlpack         the engine's tensors, for other libraries
 
+Before that, `padding` makes one array of arrays of different lengths, where the program asks for it.
+
 Tensors keep their memory where the framework accepts it. A framework is imported by its own module only, when a loader
 is made for it, so that no framework needs another one.
 """
@@ -23,7 +25,7 @@ from ..world import World
 from .batch import Batch, Convert, each
 from .ragged import array
 
-__all__ = ["FRAMEWORKS", "Batch", "converter", "replicas"]
+__all__ = ["FRAMEWORKS", "Batch", "converter", "mapped", "replicas"]
 
 _PACKAGES = ("torch", "jax", "tensorflow", "numpy")
 """Frameworks that are packages, by their names for `import` and for pip."""
@@ -42,15 +44,43 @@ def converter(framework: str, batch: Batch) -> Convert:
     framework = one_of("framework", framework, FRAMEWORKS)
     if batch.sharding is not None and framework != "jax":
         raise ConfigError(f'sharding places arrays of JAX, but framework is "{framework}": pass framework="jax"')
+    if batch.padding is not None:
+        _import("numpy")
     if framework == "dlpack":
-        return each(lambda tensor: tensor, array)
-    _import(framework)
-    return importlib.import_module(f"{__name__}.of_{framework}").converter(batch)
+        convert = each(lambda tensor: tensor, array)
+    else:
+        _import(framework)
+        convert = importlib.import_module(f"{__name__}.of_{framework}").converter(batch)
+    return _after_padding(batch, convert)
+
+
+def mapped(framework: str, batch: Batch) -> tuple[Convert, Convert]:
+    """Returns two functions for a loader with a map: one converts the engine's outputs to what its function gets rows of, which
+    are tensors of torch or arrays of numpy, and the other one what the function made of them to `framework`.
+
+    Raises:
+        ConfigError: `framework` is unknown, or cannot have such a batch.
+        UnsupportedError: The framework, or numpy, is not installed, or cannot be imported.
+    """
+    framework = one_of("framework", framework, FRAMEWORKS)
+    _import("numpy")
+    if framework not in ("dlpack", "numpy"):
+        _import(framework)
+    # Arrays of numpy support DLPack.
+    module = "numpy" if framework == "dlpack" else framework
+    to_rows, to_batch = importlib.import_module(f"{__name__}.of_{module}").mapped(batch)
+    return _after_padding(batch, to_rows), to_batch
 
 
 def replicas(sharding: Any, world: World, given: int | None) -> int | None:
     """Returns the number of consecutive ranks that load the same samples for `sharding`; see `sharding.py`."""
     return importlib.import_module(f"{__name__}.sharding").replicas(sharding, world, given)
+
+
+def _after_padding(batch: Batch, convert: Convert) -> Convert:
+    """Returns a converter that pads first, if rows are padded."""
+    padding = batch.padding
+    return convert if padding is None else lambda outputs: convert(padding(outputs))
 
 
 def _import(framework: str) -> None:

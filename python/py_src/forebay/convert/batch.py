@@ -8,6 +8,7 @@ from typing import Any
 
 from .._forebay import Ragged, Tensor
 from ..errors import ConfigError
+from .padding import Paddings
 
 __all__ = ["Batch", "Convert", "each"]
 
@@ -29,6 +30,8 @@ class Batch:
     """Sharding of the arrays, for JAX."""
     is_full: bool = False
     """True if every batch is full: no short last batch, no skipped samples."""
+    padding: Paddings | None = None
+    """Padding of outputs, if there is any."""
     marks: Sequence[str] = ()
     """Names of the outputs after those of the fields, such as `repeat`, which marks rows that are repeats."""
 
@@ -46,6 +49,8 @@ class Batch:
     def outputs(self) -> list[str]:
         """Names of all outputs; empty without `fields`, where the columns of the data set are the outputs."""
         names = [name for name, _ in self.dtypes()]
+        if self.padding is not None:
+            names += self.padding.masks
         return [*names, *self.marks] if names else names
 
     def require_host(self, owner: str, others: str) -> None:
@@ -56,14 +61,17 @@ class Batch:
             )
 
 
-def each(tensor: Callable[[Tensor], Any], array: Callable[[bytes], Any]) -> Convert:
-    """Returns a converter that applies `tensor` to tensors and `array` to each ragged array. Lists stay as they are."""
+def each(
+    tensor: Callable[[Tensor], Any], array: Callable[[bytes], Any], padded: Callable[[Any], Any] = lambda rows: rows
+) -> Convert:
+    """Returns a converter that applies `tensor` to tensors, `array` to each ragged array, and `padded` to arrays of numpy, which
+    are padded rows. Lists stay as they are."""
 
     def convert(value: Any) -> Any:
         if isinstance(value, Tensor):
             return tensor(value)
         if isinstance(value, Ragged):
             return [array(row) for row in value.rows]
-        return value
+        return value if isinstance(value, list) else padded(value)
 
     return lambda outputs: {name: convert(value) for name, value in outputs.items()}

@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy
 
 from .._forebay import Ragged, Tensor
+from ..errors import ConfigError
 from .batch import Batch, Convert, each
 from .ragged import array
 from .sharding import Sharded
@@ -41,6 +42,23 @@ def converter(batch: Batch) -> Convert:
         return values | (jax.device_put(arrays) if sharded is None else sharded(arrays))
 
     return convert
+
+
+def mapped(batch: Batch) -> tuple[Convert, Convert]:
+    """Returns the functions that convert the engine's outputs for a function of rows, and such outputs to the batch.
+
+    Raises:
+        ConfigError: There is a sharding.
+    """
+    if batch.sharding is not None:
+        raise ConfigError("map gives batches without a sharding: leave sharding out, and call jax.device_put in transform")
+
+    def to_batch(outputs: dict[str, Any]) -> dict[str, Any]:
+        arrays = {name: value for name, value in outputs.items() if isinstance(value, numpy.ndarray)}
+        # Types of JAX, bfloat16 among them.
+        return outputs | jax.device_put({name: value for name, value in arrays.items() if value.dtype.kind in "biufcV"})
+
+    return lambda outputs: {name: _on_host(value) for name, value in outputs.items()}, to_batch
 
 
 def _on_host(value: Any) -> Any:

@@ -23,3 +23,8 @@ def converter(batch: Batch) -> Convert:
                 'another dtype, such as "float32"'
             )
     return each(numpy.from_dlpack, array)
+
+
+def mapped(batch: Batch) -> tuple[Convert, Convert]:
+    """Returns the functions that convert the engine's outputs for a function of rows, and such outputs to the batch."""
+    return converter(batch), lambda outputs: outputs

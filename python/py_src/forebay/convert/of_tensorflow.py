@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
 import tensorflow as tf
 
 from .._forebay import Ragged, Tensor
@@ -21,9 +22,38 @@ def converter(batch: Batch) -> Convert:
     return lambda outputs: {name: _convert(value) for name, value in outputs.items()}
 
 
+def mapped(batch: Batch) -> tuple[Convert, Convert]:
+    """Returns the functions that convert the engine's outputs for a function of rows, and such outputs to the batch."""
+    tf.constant(0)
+    return (
+        lambda outputs: {name: _on_host(value) for name, value in outputs.items()},
+        lambda outputs: {name: _tensor(value) for name, value in outputs.items()},
+    )
+
+
+def _on_host(value: Any) -> Any:
+    """Returns an output as arrays of numpy, or as it is."""
+    bfloat16 = tf.bfloat16.as_numpy_dtype
+    if isinstance(value, Tensor):
+        if value.dtype == "bfloat16":
+            return numpy.from_dlpack(value.bits()).view(bfloat16)
+        return numpy.from_dlpack(value)
+    return [array(row, bfloat16) for row in value.rows] if isinstance(value, Ragged) else value
+
+
+def _tensor(value: Any) -> Any:
+    if isinstance(value, numpy.ndarray):
+        return tf.convert_to_tensor(value)
+    if isinstance(value, list) and all(isinstance(item, (str, bytes)) for item in value):
+        return tf.constant(value, tf.string)
+    if isinstance(value, list):
+        return [tf.convert_to_tensor(item) if isinstance(item, numpy.ndarray) else item for item in value]
+    return value
+
+
 def _convert(value: Any) -> Any:
     if isinstance(value, Tensor):
         return tf.experimental.dlpack.from_dlpack(value.__dlpack__())
     if isinstance(value, Ragged):
         return [tf.constant(array(row, tf.bfloat16.as_numpy_dtype)) for row in value.rows]
-    return tf.constant(value, tf.string)
+    return tf.constant(value, tf.string) if isinstance(value, list) else tf.convert_to_tensor(value)

@@ -56,7 +56,7 @@ class Tokens(Field):
         stored: Type of the ids in a column of raw bytes, such as "uint16". Arrays have their own type.
         truncate: Keep only the first `length` ids of a longer sample.
         pad_to_multiple: Without `length`, the length of rows is a multiple of it.
-        max_length: Without `length`, keep only so many ids of a sample.
+        max_length: Without `length`, keep only this many ids of a sample.
     """
 
     column: str
@@ -145,7 +145,7 @@ class Array(Field):
         pad: Value that fills arrays of different lengths up to the longest one of the batch, so that the result is a tensor of shape
             (N, L, ...). The other dimensions are the same in all arrays. `AttentionMask` marks the padding.
         pad_to_multiple: With `pad`, L is a multiple of it.
-        max_length: With `pad`, keep only so many elements of the first dimension.
+        max_length: With `pad`, keep only this many elements of the first dimension.
     """
 
     column: str

@@ -104,7 +104,7 @@ class Batches(DataAdapter):
         parts = [names for names in (inputs, targets, weights) if names is not None]
         if parts != [inputs, targets, weights][: len(parts)]:
             raise ConfigError("Keras's batches are inputs, targets and weights: targets need inputs, and weights need both")
-        if loader._transform is None:
+        if loader._transform is None and loader._mapper is None:
             _check_outputs(parts, loader._batch.outputs())
         self._loader = loader
         self._parts = parts

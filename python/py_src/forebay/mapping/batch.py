@@ -1,0 +1,146 @@
+"""A batch while its rows are mapped."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .collate import collated
+
+__all__ = ["Call", "Caller", "Failure", "MappedBatch"]
+
+
+class Call(NamedTuple):
+    """Arguments of one call of the function."""
+
+    sample: dict[str, Any]
+    """A row of each output."""
+    key: int
+    """Key of the sample's generator."""
+
+
+class Failure(NamedTuple):
+    """Outcome of a call that raised an error."""
+
+    text: str
+    """Type and message."""
+    error: BaseException | None
+    """The error, if it could be passed on."""
+    details: str = ""
+    """Its traceback, where the error itself has none."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """Returns the failure with an error of this process."""
+        return cls("".join(traceback.format_exception_only(type(error), error)).strip(), error)
+
+
+Caller = Callable[[Sequence[Call]], "list[Any]"]
+"""Calls the function for several samples. Returns for each a dict or a `Failure`; an error of the worker is raised."""
+
+
+class MappedBatch:
+    """Rows of a batch, their results, and the batch that these become.
+
+    Workers call `run`, each for other rows; the one that completes the last row collates all. The consumer waits for that.
+
+    Args:
+        columns: Outputs that the function gets, as sequences of rows.
+        rest: Outputs that stay as they are, in the engine's form.
+        keys: Key of the generator of each row.
+        ids: Stream, shard and index of each row.
+        keeps_failures: Collate the other rows if some have failed.
+    """
+
+    def __init__(self, columns: dict[str, Any], rest: dict[str, Any], keys: list[int], ids: Any, keeps_failures: bool) -> None:
+        self.columns = columns
+        self.rest = rest
+        self.ids = ids
+        self._keys = keys
+        self._keeps_failures = keeps_failures
+        self._lock = threading.Lock()
+        self._is_done = threading.Event()
+        self._results: list[Any] = [None] * len(keys)
+        # Rows without a result; those of failures included while they are tried again.
+        self._remaining = len(keys)
+        # Error of a worker, or of collating.
+        self._error: BaseException | None = None
+        self._batch: dict[str, Any] | None = None
+        # Of the consumer: its failures were counted, and it is mapped again because `finish` has raised.
+        self.is_settled = False
+        self.has_raised = False
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def call_of(self, row: int) -> Call:
+        """Returns the arguments of the call for a row."""
+        return Call({name: column[row] for name, column in self.columns.items()}, self._keys[row])
+
+    def run(self, rows: Sequence[int], caller: Caller) -> None:
+        """Makes the results of `rows`. Does not raise."""
+        try:
+            outcomes = caller([self.call_of(row) for row in rows])
+            error = None
+        except BaseException as raised:
+            outcomes, error = [None] * len(rows), raised
+        with self._lock:
+            for row, outcome in zip(rows, outcomes):
+                self._results[row] = outcome
+            self._error = self._error or error
+            self._remaining -= len(rows)
+            is_last = self._remaining == 0
+        if is_last:
+            try:
+                self._collate()
+            except BaseException as raised:
+                self._error = raised
+            self._is_done.set()
+
+    def _collate(self) -> None:
+        failed = self.failures()
+        if self._error is not None or failed and not self._keeps_failures:
+            return
+        rows = [row for row in range(len(self)) if row not in failed]
+        names = self._results[rows[0]].keys() if rows else ()
+        for row in rows:
+            if (found := self._results[row].keys()) != names:
+                text = f"it returned {', '.join(found)} for this sample, and {', '.join(names)} for another one"
+                self._results[row] = Failure(f"ValueError: {text}", None)
+        if self.failures().keys() != failed.keys():
+            self._collate()
+        elif rows:
+            self._batch = collated([self._results[row] for row in rows], rows, self.columns)
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for the last row, at most `seconds`. True if all rows are done."""
+        return self._is_done.wait(seconds)
+
+    def failures(self) -> dict[int, Failure]:
+        """Returns the failures by row, after `wait`."""
+        return {row: result for row, result in enumerate(self._results) if isinstance(result, Failure)}
+
+    def first_open(self) -> int | None:
+        """Returns the first row without a result."""
+        return next((row for row, result in enumerate(self._results) if result is None), None)
+
+    @property
+    def error(self) -> BaseException | None:
+        """Error of a worker, which is not about one sample."""
+        return self._error
+
+    @property
+    def batch(self) -> dict[str, Any] | None:
+        """Collated outputs. None: there was an error, or no row is left."""
+        return self._batch
+
+    def reopen(self) -> list[int]:
+        """Prepares another try of the rows without a result, after `wait`, and returns them."""
+        rows = [row for row, result in enumerate(self._results) if result is None or isinstance(result, Failure)]
+        for row in rows:
+            self._results[row] = None
+        self._error, self._remaining = None, len(rows)
+        self._is_done.clear()
+        return rows

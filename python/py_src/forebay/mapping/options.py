@@ -1,0 +1,76 @@
+"""Description of a map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..arguments import U32, by_name, one_of, shown, text, whole, within
+from ..errors import ConfigError
+
+__all__ = ["Map"]
+
+KINDS = ("threads", "processes", "interpreters")
+
+PREFETCH_MAX = 64
+"""Upper bound of the batches that are mapped ahead. The engine's states reach back further, see `HELD_MAX`."""
+
+
+@by_name(num_workers="workers", fn="function", prefetch_factor="prefetch", worker_type="kind")
+@dataclass(frozen=True)
+class Map:
+    """A program's own function of each sample, called in workers ahead of the loop.
+
+        def augment(sample, rng):
+            sample["x"] = sample["x"] + rng.normal(0, 0.1, sample["x"].shape).astype("float32")
+            return sample
+
+        Loader(..., framework="numpy", map=Map(augment, workers=8))
+
+    The function gets a dict with one row of each output: an array (a view), or a tensor with `framework="torch"`, text, or
+    bytes. Its second argument is the sample's own `numpy.random.Generator`, which `sample_generator` returns too: equal on any
+    number of ranks and workers, and after a resume. It returns a dict. Arrays, tensors and numbers of equal shapes and types are
+    stacked to a batch, in order; other values become lists.
+
+    Args:
+        function: Function of a sample and its generator that returns a dict, with the same names for all samples. A value of
+            the sample that it returns as it is, changed in place or not, is not copied (threads).
+        inputs: Names of the outputs that it gets. The others stay in the batch as they are, and so do the outputs that name
+            rows, such as `sample_keys`, unless it returns others of these names. None: all.
+        workers: Number of workers. None: the CPUs of this process, shared with the node's other ranks.
+        kind: "threads", for functions that release Python's lock (most of numpy, torch, OpenCV and Pillow) and for
+            free-threaded Python; "processes", for all others: the function is pickled, and arrays go through shared memory;
+            or "interpreters" (Python 3.14 and newer), for functions that need neither numpy nor torch.
+        prefetch: Batches that are mapped ahead of the loop. None: the loader's `prefetch`, or 3.
+    """
+
+    function: Callable[[dict[str, Any], Any], dict[str, Any]]
+    inputs: Sequence[str] | None = None
+    workers: int | None = None
+    kind: str = "threads"
+    prefetch: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the function, for messages."""
+        return getattr(self.function, "__qualname__", None) or type(self.function).__name__
+
+
+def checked(value: Any) -> Map:
+    """Returns the map of the loader's argument: a `Map`, or a function."""
+    options = value if isinstance(value, Map) else Map(value)
+    with within("map"):
+        if not callable(options.function):
+            raise ConfigError(f"it is a Map or a function of a sample and its generator, but it is {shown(value)}")
+        one_of("kind of Map", options.kind, KINDS)
+        if options.inputs is not None:
+            if isinstance(options.inputs, str) or not isinstance(options.inputs, Sequence) or not options.inputs:
+                raise ConfigError(f"inputs of Map is a list of names of outputs, but it is {shown(options.inputs)}")
+            for place, name in enumerate(options.inputs):
+                text(f"inputs[{place}] of Map", name)
+        if options.workers is not None:
+            whole("workers of Map", options.workers, 1, U32)
+        if options.prefetch is not None:
+            whole("prefetch of Map", options.prefetch, 1, PREFETCH_MAX + 1)
+    return options

@@ -1,0 +1,142 @@
+"""Values that two processes pass each other: arrays through shared memory, everything else through a pipe."""
+
+from __future__ import annotations
+
+import io
+import mmap
+import os
+import pickle
+import tempfile
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+from typing import Any
+
+__all__ = ["Channel", "Segment", "anonymous_file"]
+
+_SHARED_BYTES_MIN = 1024
+"""Smaller arrays go through the pipe."""
+
+_ALIGN_BYTES = 64
+
+
+class Segment:
+    """Memory without a name that two processes map; the system frees it with the last of them, however they end."""
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self.descriptor = anonymous_file() if descriptor is None else descriptor
+        self._map: mmap.mmap | None = None
+
+    def __reduce__(self) -> Any:
+        # Works while a process is started.
+        return _opened, (reduction.DupFd(self.descriptor),)
+
+    def bytes(self, size: int) -> memoryview:
+        """Returns the memory, of at least `size` bytes. Views of it stay valid when it grows."""
+        if self._map is None or len(self._map) < size:
+            if os.fstat(self.descriptor).st_size < size:
+                os.ftruncate(self.descriptor, -(-max(size, 1) * 5 // 4 // mmap.PAGESIZE) * mmap.PAGESIZE)
+            # The old map lives as long as its views.
+            self._map = mmap.mmap(self.descriptor, 0)
+        return memoryview(self._map)
+
+    def close(self) -> None:
+        """Closes the file; its memory stays while it is mapped."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor, self._map = -1, None
+
+
+def anonymous_file() -> int:
+    """Returns the descriptor of a file in memory, which has no name."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("forebay-map", os.MFD_CLOEXEC)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _opened(duplicate: Any) -> Segment:
+    return Segment(duplicate.detach())
+
+
+class Channel:
+    """One end of a pipe, with the memory for what this end sends and for what the other one sends."""
+
+    def __init__(self, pipe: Connection, outgoing: Segment, incoming: Segment) -> None:
+        self.pipe = pipe
+        self._outgoing = outgoing
+        self._incoming = incoming
+
+    def send(self, value: Any) -> None:
+        """Sends a value.
+
+        Raises:
+            Exception: It cannot be pickled.
+            OSError: The other process has ended.
+        """
+        buffers: list[pickle.PickleBuffer] = []
+        text = io.BytesIO()
+        _Pickler(text, protocol=5, buffer_callback=lambda buffer: _is_small(buffer) or buffers.append(buffer)).dump(value)
+        views = [buffer.raw() for buffer in buffers]
+        spans, end = [], 0
+        for view in views:
+            spans.append((end, view.nbytes, view.readonly))
+            end += -(-view.nbytes // _ALIGN_BYTES) * _ALIGN_BYTES
+        if views:
+            memory = self._outgoing.bytes(end)
+            for (start, length, _), view in zip(spans, views):
+                memory[start : start + length] = view
+        self.pipe.send_bytes(pickle.dumps((end, spans)))
+        self.pipe.send_bytes(text.getbuffer())
+
+    def receive(self, copies: bool) -> Any:
+        """Returns the next value. Without `copies` its arrays are views of the memory, valid until the next one is sent.
+
+        Raises:
+            EOFError: The other process has ended.
+        """
+        end, spans = pickle.loads(self.pipe.recv_bytes())
+        text = self.pipe.recv_bytes()
+        memory = self._incoming.bytes(end) if spans else memoryview(b"")
+        views = [memory[start : start + length] for start, length, _ in spans]
+        if copies:
+            return pickle.loads(text, buffers=[bytearray(view) for view in views])
+        return pickle.loads(text, buffers=[view.toreadonly() if span[2] else view for view, span in zip(views, spans)])
+
+    def close(self) -> None:
+        """Closes this end."""
+        self.pipe.close()
+        self._outgoing.close()
+        self._incoming.close()
+
+
+def _is_small(buffer: pickle.PickleBuffer) -> bool:
+    return buffer.raw().nbytes < _SHARED_BYTES_MIN
+
+
+class _Pickler(pickle.Pickler):
+    """Passes tensors in host memory as arrays of numpy, which share memory."""
+
+    def reducer_override(self, value: Any) -> Any:
+        kind = type(value)
+        if kind.__module__ != "torch" or kind.__name__ != "Tensor":
+            return NotImplemented
+        import torch
+
+        if value.device.type != "cpu" or value.layout is not torch.strided or value.requires_grad or value.is_quantized:
+            return NotImplemented
+        value = value.detach().contiguous()
+        try:
+            return _tensor, (value.numpy(), None)
+        except TypeError:  # A type that numpy does not have, such as bfloat16.
+            of_bytes = value.reshape(-1).view(torch.uint8).numpy()
+            return _tensor, (of_bytes, (str(value.dtype).removeprefix("torch."), tuple(value.shape)))
+
+
+def _tensor(array: Any, form: tuple[str, tuple[int, ...]] | None) -> Any:
+    import torch
+
+    tensor = torch.from_numpy(array)
+    if form is None:
+        return tensor
+    name, shape = form
+    return tensor.view(getattr(torch, name)).reshape(shape)

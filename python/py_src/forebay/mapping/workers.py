@@ -1,0 +1,137 @@
+"""Workers of a map: threads, each with its own caller."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from .batch import Caller, MappedBatch
+
+__all__ = ["Workers"]
+
+_log = logging.getLogger("forebay")
+
+_CLOSE_SECONDS = 10.0
+"""Wait for calls that run when the workers are closed."""
+
+
+class Workers:
+    """Threads that map the rows of batches, the oldest batch first. They start with the first batch.
+
+    Args:
+        count: Number of threads.
+        open_caller: Makes a thread's caller, in that thread, for its first rows. The caller may have a method `interrupt`, for
+            any thread, which ends a call that runs, and a method `close`, for its own thread.
+    """
+
+    def __init__(self, count: int, open_caller: Callable[[], Caller]) -> None:
+        self.count = count
+        self._open_caller = open_caller
+        self._pid = os.getpid()
+        self._changed = threading.Condition()
+        # Rows by batch. A batch that was dropped, as `break` does, is not mapped any more.
+        self._queue: deque[tuple[weakref.ref[MappedBatch], Sequence[int]]] = deque()
+        self._threads: list[threading.Thread] = []
+        self._callers: dict[int, Caller] = {}
+        self._is_closed = False
+        # Seconds since `take_times`: calls, waits for rows, waits for the consumer.
+        self._times = {"busy": 0.0, "input": 0.0, "output": 0.0}
+        self._samples = 0
+        # Kind of a wait that begins. None: it is not counted, as no epoch needs the workers.
+        self.idle_kind: str | None = None
+        # Chunks that were done.
+        self.progress = 0
+
+    def put(self, batch: MappedBatch, rows: Sequence[int], chunk: int) -> None:
+        """Adds rows of a batch, which workers take in chunks."""
+        with self._changed:
+            while len(self._threads) < self.count and not self._is_closed:
+                # Daemons, because `close` waits for a limited time.
+                thread = threading.Thread(target=self._run, name=f"forebay-map-{len(self._threads)}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            reference = weakref.ref(batch)
+            self._queue.extend((reference, rows[start : start + chunk]) for start in range(0, len(rows), chunk))
+            self._changed.notify_all()
+
+    def take_times(self) -> tuple[tuple[float, float, float], int]:
+        """Returns the seconds and the number of samples since the last call."""
+        with self._changed:
+            times, samples = tuple(self._times.values()), self._samples
+            self._times, self._samples = dict.fromkeys(self._times, 0.0), 0
+        return times, samples
+
+    def close(self) -> None:
+        """Ends the threads, after the calls that run. Those of processes and interpreters are ended."""
+        if os.getpid() != self._pid:
+            return
+        with self._changed:
+            self._is_closed = True
+            self._queue.clear()
+            self._changed.notify_all()
+            callers = list(self._callers.values())
+        for caller in callers:
+            _call(caller, "interrupt")
+        end = time.monotonic() + _CLOSE_SECONDS
+        for thread in self._threads:
+            # The garbage collector may run this in any thread.
+            if thread is not threading.current_thread() and thread.ident is not None:
+                thread.join(max(0.0, end - time.monotonic()))
+        if any(thread.is_alive() for thread in self._threads if thread is not threading.current_thread()):
+            _log.warning("a call of the function of map runs for more than %.0f s after close: its thread is left alone", _CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        number = threading.get_ident()
+        while (work := self._next()) is not None:
+            reference, rows = work
+            batch = reference()
+            if batch is None:
+                continue
+            began = time.perf_counter()
+            batch.run(rows, self._caller(number))
+            # Otherwise a batch that was dropped would stay until the next one.
+            batch = None
+            with self._changed:
+                self._times["busy"] += time.perf_counter() - began
+                self._samples += len(rows)
+                self.progress += 1
+        with self._changed:
+            caller = self._callers.pop(number, None)
+        _call(caller, "close")
+
+    def _caller(self, number: int) -> Caller:
+        """Returns the caller of this thread, made at the first call. An error in making it is that of the rows."""
+
+        def opened(calls: Sequence[object]) -> list[object]:
+            caller = self._open_caller()
+            with self._changed:
+                self._callers[number] = caller
+                is_closed = self._is_closed
+            if is_closed:
+                _call(caller, "interrupt")
+            return caller(calls)
+
+        return self._callers.get(number, opened)
+
+    def _next(self) -> tuple[weakref.ref[MappedBatch], Sequence[int]] | None:
+        with self._changed:
+            while not self._is_closed:
+                if self._queue:
+                    return self._queue.popleft()
+                kind, began = self.idle_kind, time.perf_counter()
+                self._changed.wait()
+                if kind is not None:
+                    self._times[kind] += time.perf_counter() - began
+        return None
+
+
+def _call(caller: object, name: str) -> None:
+    """Calls a method that callers may have."""
+    method = getattr(caller, name, None)
+    if method is not None:
+        method()
