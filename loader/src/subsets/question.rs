@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Answer that stands for no class.
+/// Answer for a value that is no class.
 const NO_CLASS: u64 = u64::MAX;
 
 /// Question about each sample of a stream.

@@ -74,7 +74,7 @@ def sample_values(name: str, value: Any) -> str | None:
     if getattr(value, "ndim", 1) != 1:
         raise ConfigError(f"{name} is an array with one dimension, but it has {value.ndim}")
     if hasattr(value, "__len__") and len(value) > _VALUES_MAX:
-        raise ConfigError(f"{name} has {len(value)} numbers: save so many with numpy.save, as float32, and pass the path")
+        raise ConfigError(f"{name} has {len(value)} numbers: save them with numpy.save, as float32, and pass the path")
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray):
         if value.dtype.kind not in "biuf":

@@ -8,7 +8,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::SampleOf;
 use crate::order::rng::Generator;
 use crate::order::shuffle::Cursor;
 
@@ -62,6 +61,9 @@ impl Division {
         (start, end - 1)
     }
 }
+
+/// A property of a row's sample.
+pub(in crate::order) type SampleOf<T> = Box<dyn Fn(u64) -> T + Send>;
 
 /// Cursor of rows in buckets.
 pub(super) struct Buckets {

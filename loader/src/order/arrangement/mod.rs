@@ -13,11 +13,9 @@ mod repeats;
 use std::sync::Arc;
 
 use super::shuffle::{Cursor, Shuffle};
+pub(super) use buckets::SampleOf;
 use buckets::{Buckets, Division};
 use repeats::Repeats;
-
-/// A property of a row's sample.
-pub(super) type SampleOf<T> = Box<dyn Fn(u64) -> T + Send>;
 
 /// Arrangement of a sequence.
 #[derive(Debug)]

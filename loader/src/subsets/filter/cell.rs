@@ -19,7 +19,7 @@ pub(crate) enum Cell<'a> {
     Null,
     /// Value that is compared with nothing, such as a list.
     Other,
-    /// Value of so many stored bytes, in a column without numbers and text. It is compared with nothing.
+    /// Value of this many stored bytes, in a column without numbers and text. It is compared with nothing.
     Stored(u64),
     /// Whole number.
     Int(i128),
