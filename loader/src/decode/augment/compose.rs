@@ -8,6 +8,23 @@ use super::operation::{Operation, Script, check_within};
 use crate::decode::draw::OpDraws;
 use crate::error::{Error, Result};
 
+/// Defines the methods that follow from the operations `O` in a list.
+macro_rules! of_transforms {
+    () => {
+        fn moves(&self) -> bool {
+            self.transforms.iter().any(O::moves)
+        }
+
+        fn keeps_size(&self) -> bool {
+            self.transforms.iter().all(O::keeps_size)
+        }
+
+        fn check_labels(&self) -> Result<()> {
+            self.transforms.iter().try_for_each(O::check_labels)
+        }
+    };
+}
+
 /// Applies all of a list, or none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,17 +54,7 @@ impl<O: Operation> Operation for RandomApply<O> {
         }
     }
 
-    fn moves(&self) -> bool {
-        self.transforms.iter().any(O::moves)
-    }
-
-    fn keeps_size(&self) -> bool {
-        self.transforms.iter().all(O::keeps_size)
-    }
-
-    fn check_labels(&self) -> Result<()> {
-        self.transforms.iter().try_for_each(O::check_labels)
-    }
+    of_transforms!();
 }
 
 /// Applies one of a list.
@@ -93,17 +100,7 @@ impl<O: Operation> Operation for RandomChoice<O> {
         }
     }
 
-    fn moves(&self) -> bool {
-        self.transforms.iter().any(O::moves)
-    }
-
-    fn keeps_size(&self) -> bool {
-        self.transforms.iter().all(O::keeps_size)
-    }
-
-    fn check_labels(&self) -> Result<()> {
-        self.transforms.iter().try_for_each(O::check_labels)
-    }
+    of_transforms!();
 }
 
 /// Applies all of a list, in a drawn order.
@@ -129,17 +126,7 @@ impl<O: Operation> Operation for RandomOrder<O> {
         }
     }
 
-    fn moves(&self) -> bool {
-        self.transforms.iter().any(O::moves)
-    }
-
-    fn keeps_size(&self) -> bool {
-        self.transforms.iter().all(O::keeps_size)
-    }
-
-    fn check_labels(&self) -> Result<()> {
-        self.transforms.iter().try_for_each(O::check_labels)
-    }
+    of_transforms!();
 }
 
 /// Upper bound of the operations of a composition, so that an order of them fits in bytes on the stack.

@@ -65,21 +65,26 @@ pub(super) fn check_within(operation: &str, name: &'static str, value: f64, leas
     if (least..=most).contains(&value) {
         return Ok(());
     }
-    let range = match (least, most) {
-        (f64::MIN_POSITIVE, f64::MAX) => "above 0".to_owned(),
-        (_, f64::MAX) => format!("at least {least}"),
-        _ => format!("from {least} to {most}"),
-    };
-    Err(Error::config(format!("{operation} needs `{name}` {range}")).with(name, value))
+    Err(outside(operation, name, least, most).with(name, value))
 }
 
 /// Checks a range of numbers: both ends within `least` and `most`, and in order.
 pub(super) fn check_range(operation: &str, name: &'static str, range: [f64; 2], least: f64, most: f64) -> Result<()> {
-    check_within(operation, name, range[0], least, most)?;
-    check_within(operation, name, range[1], least, most)?;
+    if !range.iter().all(|value| (least..=most).contains(value)) {
+        return Err(outside(operation, name, least, most).with(name, format!("{range:?}")));
+    }
     if range[0] > range[1] {
         let message = format!("{operation} needs `{name}` as the smallest and the largest value");
         return Err(Error::config(message).with(name, format!("{range:?}")));
     }
     Ok(())
+}
+
+fn outside(operation: &str, name: &str, least: f64, most: f64) -> Error {
+    let range = match (least, most) {
+        (f64::MIN_POSITIVE, f64::MAX) => "above 0".to_owned(),
+        (_, f64::MAX) => format!("at least {least}"),
+        _ => format!("from {least} to {most}"),
+    };
+    Error::config(format!("{operation} needs `{name}` {range}"))
 }

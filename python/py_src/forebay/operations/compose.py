@@ -8,13 +8,17 @@ from typing import Any
 
 from ..arguments import by_name, real, reals, shown, within
 from ..errors import ConfigError
-from ..fields import CenterCrop, ImageOp, Normalize, Pad, RandomCrop, RandomResizedCrop, Resize
+from ..fields import CenterCrop, ImageOp, Normalize, Pad, RandomCrop, RandomResize, RandomResizedCrop, Resize
 from .erase import RandomErasing
 
 __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
 
-_OUTSIDE = (CenterCrop, Normalize, Pad, RandomCrop, RandomErasing, RandomResizedCrop, Resize)
+_OUTSIDE = (CenterCrop, Normalize, Pad, RandomCrop, RandomErasing, RandomResize, RandomResizedCrop, Resize)
 """Operations that are part of decoding, or of writing the row."""
+
+
+_LEVELS_MAX = 32
+"""Upper bound of the levels of compositions: documents of the engine have about twice as many."""
 
 
 def _inner(composition: Any) -> list[dict[str, Any]]:
@@ -42,6 +46,13 @@ class _Composition(ImageOp):
         # An iterator would be empty the second time.
         if isinstance(self.transforms, Iterable) and not isinstance(self.transforms, str):
             object.__setattr__(self, "transforms", tuple(self.transforms))
+        if self._levels() > _LEVELS_MAX:
+            raise ConfigError(f"{type(self).__name__}: compositions hold each other at more than {_LEVELS_MAX} levels; put some after each other")
+
+    def _levels(self) -> int:
+        """Returns the compositions from this one down to the innermost one."""
+        inner = self.transforms if isinstance(self.transforms, tuple) else ()
+        return 1 + max((op._levels() for op in inner if isinstance(op, _Composition)), default=0)
 
 
 @by_name()
