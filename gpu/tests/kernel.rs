@@ -1,11 +1,11 @@
 //! The kernel's arithmetic against the host's decoder: the same source, compiled as C++ for the host.
 
 use forebay_gpu::kernel::{BLANK, Batch, CROP_RESIZE, FIND_UNDECODED, PTX, Picture, SOURCE};
-use forebay_loader::decode::geometry::{Filter, Region, Size, Stage, Window};
+use forebay_loader::decode::geometry::{Region, Size, Stage, Window};
 use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
-use forebay_loader::decode::{DType, PixelLayout};
+use forebay_loader::decode::{Border, DType, Interpolation, PixelLayout};
 use sha2::Digest;
 use std::ffi::c_uint;
 use std::process::Command;
@@ -81,7 +81,7 @@ fn on_host(source: &Pixels, stage: &Stage, dtype: DType, layout: PixelLayout) ->
     let writer = PictureWriter::new(dtype, layout, normalise).expect("a writer");
     let mut out = vec![0u8; writer.bytes(stage.output())];
     let mut resizer = Resizer::default();
-    resizer.plan(stage, Filter::Bilinear);
+    resizer.plan(stage);
     resizer.run(source, |y, row| writer.write(&mut out, stage.output(), y, row));
     out
 }
@@ -100,7 +100,17 @@ fn stages() -> Vec<(Region, Stage)> {
         for resized in [Size { w: 64, h: 64 }, Size { w: 224, h: 100 }, crop.size()] {
             for window in [Window { x: 0, y: 0, size: resized }, Window { x: -5, y: 3, size: Size { w: 40, h: 70 } }] {
                 for flip in [false, true] {
-                    stages.push((decoded, Stage { crop, resized, window, flip }));
+                    stages.push((
+                        decoded,
+                        Stage {
+                            crop,
+                            resized,
+                            interpolation: Interpolation::Bilinear,
+                            border: Border::BLACK,
+                            window,
+                            flip,
+                        },
+                    ));
                 }
             }
         }

@@ -65,7 +65,7 @@ def test_a_wrong_argument_is_rejected_by_name(name, value, sentence):
         (fb.Loader, {"zzz": 1, "yyy": 2, "xxx": 3}, "Loader has no argument 'zzz'"),
         (fb.Stream, {"locale": "set"}, "Stream has no argument 'locale': did you mean local?"),
         (fb.MDSWriter, {"compresion": "zstd"}, "MDSWriter has no argument 'compresion': did you mean compression?"),
-        (fb.Resize, {"interpolation": "cubic"}, "Resize has no argument 'interpolation': it has size"),
+        (fb.CenterCrop, {"interpolation": "cubic"}, "CenterCrop has no argument 'interpolation': it has size"),
         (fb.Image, {"ops": []}, "Image has no argument 'ops': ops are passed one after the other, without a name"),
     ],
 )

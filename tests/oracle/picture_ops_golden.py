@@ -15,8 +15,7 @@ import os
 import random
 
 import numpy as np
-import torch
-from PIL import Image, ImageFilter
+from PIL import Image
 from torchvision.transforms.v2 import InterpolationMode
 from torchvision.transforms.v2 import functional as F
 
@@ -25,7 +24,6 @@ SAMPLINGS = {
     "bilinear": (InterpolationMode.BILINEAR, Image.Resampling.BILINEAR),
     "bicubic": (InterpolationMode.BICUBIC, Image.Resampling.BICUBIC),
 }
-PADDINGS = ["constant", "edge", "reflect", "symmetric"]
 SIZES = [(1, 1), (1, 6), (7, 1), (2, 2), (3, 3), (7, 5), (5, 9), (33, 17), (24, 19)]
 
 
@@ -111,11 +109,6 @@ def gaussian_blur(image, r):
     return size + sigma, F.gaussian_blur(image, size, sigma)
 
 
-def box_gaussian_blur(image, r):
-    radius = [r.choice([0.0, 1.0, r.uniform(0, 2), r.uniform(0, 12), r.uniform(0, 90)]) for _ in range(2)]
-    return radius, image.filter(ImageFilter.GaussianBlur(radius))
-
-
 def warped(run):
     """Adds a sampling, a fill colour and the size of the result."""
 
@@ -164,23 +157,6 @@ def moved_corners(image, r, sampling, _, fill):
     return sum(start + end, []), F.perspective(image, start, end, sampling, fill)
 
 
-def pad(image, r, _, __, fill):
-    sides, mode = [r.randint(0, r.choice([1, 9, 30])) for _ in range(4)], r.randrange(4)
-    return sides + [mode], F.pad(image, sides, fill, PADDINGS[mode])
-
-
-def erase(image, r, _, __, fill):
-    x, y = r.randrange(image.width), r.randrange(image.height)
-    w, h = r.randint(0, image.width), r.randint(0, 2 * image.height)
-    return [x, y, w, h], F.erase(image, y, x, h, w, torch.tensor(fill).reshape(-1, 1, 1))
-
-
-def crop(image, r, _, __, ___):
-    w, h = r.randint(1, image.width), r.randint(1, image.height)
-    x, y = r.randint(0, image.width - w), r.randint(0, image.height - h)
-    return [x, y], F.crop(image, y, x, h, w)
-
-
 OPERATIONS = {
     "brightness": with_factor("adjust_brightness"),
     "contrast": with_factor("adjust_contrast"),
@@ -195,15 +171,11 @@ OPERATIONS = {
     "grayscale": lambda image, r: ([], F.rgb_to_grayscale(image, len(image.getbands()))),
     "hue": hue,
     "gaussian_blur": gaussian_blur,
-    "box_gaussian_blur": box_gaussian_blur,
     "affine": warped(affine),
     "affine_matrix": warped(parameters),
     "perspective": warped(perspective),
     "perspective_coefficients": warped(moved_corners),
     "rotate": warped(rotate),
-    "pad": warped(pad),
-    "erase": warped(erase),
-    "crop": warped(crop),
     "flip_horizontal": point("horizontal_flip"),
     "flip_vertical": point("vertical_flip"),
 }

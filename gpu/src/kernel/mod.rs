@@ -9,7 +9,7 @@
 //! device.
 //!
 //! Tolerance: a grey level differs from the host's by at most one, in less than one of 500 values, and all later steps
-//! are bit-identical. The kernel has only the bilinear filter and a single stage, to which crops and resizes of
+//! are bit-identical. The kernel has only the bilinear filter, black borders and a single stage, to which crops and resizes of
 //! pictures amount.
 
 mod launch;
@@ -59,9 +59,12 @@ impl Picture {
     ///
     /// # Errors
     ///
-    /// `Internal`, when the crop is not inside of the decoded region.
+    /// `Internal`, when the crop is not inside of the decoded region, or the filter or the border is another one.
     pub fn new(pixels: u64, pitch: u64, decoded: Region, stage: &Stage, row: u32, undecoded: u64) -> Result<Self> {
-        let Stage { crop, resized, window, flip } = *stage;
+        let Stage { crop, resized, window, flip, .. } = *stage;
+        if !stage.is_device_decodable() {
+            return Err(Error::internal("the device has the bilinear filter and black borders only"));
+        }
         let inside = |at: u32, len: u32, from: u32, of: u32| at >= from && at - from + len <= of;
         if !inside(crop.x, crop.w, decoded.x, decoded.w) || !inside(crop.y, crop.h, decoded.y, decoded.h) {
             return Err(Error::internal("a crop is outside of the decoded region"));

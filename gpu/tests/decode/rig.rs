@@ -1,12 +1,12 @@
 //! Fake nvJPEG, batches of pictures, and their expected contents.
 
 use crate::fake::{self, BYTES, Rig, WaitMode};
-use forebay_loader::decode::geometry::{Filter, Region, Size, Stage, Window};
+use forebay_loader::decode::geometry::{Region, Size, Stage, Window};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
 use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
-use forebay_loader::decode::{DType, EncodedPicture, PixelLayout};
+use forebay_loader::decode::{Border, DType, EncodedPicture, Interpolation, PixelLayout};
 use forebay_loader::delivery::{
     BatchOnDevice, Delivery, DeviceRows, EncodedBatch, InFlightBatch, OutputLayout, PartialBatch, PictureDecoder,
     RowPicture, TensorMemory,
@@ -146,7 +146,14 @@ pub(crate) fn stage(seed: u32) -> Stage {
     let crop = Region { x: seed % 9, y: seed % 7, w: 30 + seed % 40, h: 25 + seed % 31 };
     let size = Size { w: SIDE, h: SIDE };
     let resized = if seed.is_multiple_of(3) { Size { w: SIDE + 10, h: SIDE - 6 } } else { size };
-    Stage { crop, resized, window: Window { x: 0, y: i64::from(seed % 3), size }, flip: seed.is_multiple_of(2) }
+    Stage {
+        crop,
+        resized,
+        interpolation: Interpolation::Bilinear,
+        border: Border::BLACK,
+        window: Window { x: 0, y: i64::from(seed % 3), size },
+        flip: seed.is_multiple_of(2),
+    }
 }
 
 pub(crate) fn file(seed: u32) -> Vec<u8> {
@@ -194,7 +201,7 @@ impl BatchForm {
     pub(crate) fn on_host(&self, file: &[u8], stage: &Stage) -> Vec<u8> {
         let mut pixels = Pixels::default();
         let mut resizer = Resizer::default();
-        let needed = resizer.plan(stage, Filter::Bilinear);
+        let needed = resizer.plan(stage);
         Decoder::default().decode(file, needed, &mut pixels).expect("decodes");
         let mut out = vec![0; self.outputs[0].row_bytes];
         resizer.run(&pixels, |y, row| self.writer.write(&mut out, stage.output(), y, row));

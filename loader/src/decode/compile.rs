@@ -25,7 +25,7 @@ use crate::format::Column;
 use crate::format::encoding::{DType, Encoding};
 pub use drawn::drawn;
 use json::json_value;
-use ops::{CheckedOps, MeanAndStd};
+use ops::{CheckedOps, MeanAndStd, of_labels};
 
 impl FieldPlan {
     /// Compiles `fields` for a data set with `columns`. Without fields every column becomes an output with its own name:
@@ -313,6 +313,7 @@ impl FieldPlan {
         let shape = size.map_or(RowShape::RaggedArray, |size| RowShape::Fixed(writer.shape(size)));
         let (dtype, encoding) = (writer.dtype(), column.encoding.clone());
         let (ops, is_grey) = grey_last(ops, is_grey);
+        let ops = if content == Content::Labels { of_labels(&ops) } else { ops };
         Ok((
             index,
             Work::Image(ImageField { encoding, content, ops, size, draws, writer, is_grey, reading }),

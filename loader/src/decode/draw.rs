@@ -29,6 +29,8 @@ pub enum RandomOp {
     HorizontalFlip = 2,
     /// The place of a random crop.
     Crop = 3,
+    /// The size of a random resize.
+    Resize = 4,
 }
 
 /// Draws of one output field (or of one `Joint`, whose fields share them).

@@ -7,6 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::augment::{Augment, RandomErasing};
+use super::border::PaddingMode;
+use super::interpolation::{Interpolation, bilinear};
 use crate::format::encoding::DType;
 use crate::format::json::PathPart;
 
@@ -339,32 +341,64 @@ pub enum Op {
         /// Smallest and largest width / height of the box.
         #[serde(default = "crop_ratio")]
         ratio: [f64; 2],
+        /// Filter; that of labels is always the nearest pixel.
+        #[serde(default = "bilinear")]
+        interpolation: Interpolation,
     },
-    /// Resizes, antialiased bilinear.
+    /// Resizes, antialiased.
     Resize {
-        /// The short side, or height and width.
-        size: ResizeTo,
+        /// The short side, or height and width. Without it, `max_size` is the long side.
+        #[serde(default)]
+        size: Option<ResizeTo>,
+        /// Upper bound of the long side: if it would be longer, the short side becomes shorter than `size`.
+        #[serde(default)]
+        max_size: Option<u32>,
+        /// Filter; that of labels is always the nearest pixel.
+        #[serde(default = "bilinear")]
+        interpolation: Interpolation,
+    },
+    /// Resizes to a random size, antialiased.
+    RandomResize {
+        /// Smallest short side.
+        min_size: u32,
+        /// Exclusive upper bound of the short side.
+        max_size: u32,
+        /// Filter; that of labels is always the nearest pixel.
+        #[serde(default = "bilinear")]
+        interpolation: Interpolation,
     },
     /// Cuts the middle; black borders where the picture is smaller.
     CenterCrop {
         /// Height and width of the result.
         size: [u32; 2],
     },
-    /// Adds black borders.
+    /// Adds borders.
     Pad {
         /// Left, top, right and bottom, pixels.
         padding: [u32; 4],
+        /// Colour.
+        #[serde(default)]
+        fill: [u8; 3],
+        /// Kind of the borders; `fill` is for constant ones.
+        #[serde(default)]
+        padding_mode: PaddingMode,
     },
-    /// Adds black borders, and cuts a box at a random place, without a resize.
+    /// Adds borders, and cuts a box at a random place, without a resize.
     RandomCrop {
         /// Height and width of the result.
         size: [u32; 2],
         /// Left, top, right and bottom, pixels.
         #[serde(default)]
         padding: [u32; 4],
-        /// If true, a picture that is too small gets black borders first. Otherwise it is an error.
+        /// If true, a picture that is too small gets larger borders. Otherwise it is an error.
         #[serde(default)]
         pad_if_needed: bool,
+        /// Colour.
+        #[serde(default)]
+        fill: [u8; 3],
+        /// Kind of the borders; `fill` is for constant ones.
+        #[serde(default)]
+        padding_mode: PaddingMode,
     },
     /// Makes the three channels equal: the luma of ITU-R 601-2, as in Pillow's mode L.
     Grayscale,
@@ -389,9 +423,10 @@ pub enum Op {
 }
 
 /// Names of the operations of [`Op`] in documents. All others are augmentations.
-const OWN_NAMES: [&str; 9] = [
+const OWN_NAMES: [&str; 10] = [
     "random_resized_crop",
     "resize",
+    "random_resize",
     "center_crop",
     "pad",
     "random_crop",
@@ -439,7 +474,7 @@ mod tests {
     fn the_json_document_of_the_bindings_is_parsed() {
         let json = r#"[["x", {"kind": "image", "column": "image", "ops": [
                 {"op": "random_resized_crop", "size": [224, 224]}, {"op": "random_horizontal_flip", "p": 0.5},
-                {"op": "resize", "size": 256}, {"op": "resize", "size": [3, 4]}, {"op": "center_crop", "size": [1, 2]},
+                {"op": "resize", "size": 256}, {"op": "resize", "size": [3, 4], "interpolation": "bicubic"}, {"op": "center_crop", "size": [1, 2]},
                 {"op": "normalize", "mean": [0.5, 0.5, 0.5], "std": [1, 1, 1]}], "dtype": "float32", "layout": "NHWC"}],
             ["y", {"kind": "scalar", "column": "class", "dtype": "int64"}],
             ["t", {"kind": "tokens", "column": "t", "length": 8}],
@@ -447,9 +482,16 @@ mod tests {
         let fields: Vec<(String, FieldSpec)> = serde_json::from_str(json).unwrap();
         let FieldSpec::Image { ops, dtype, layout, .. } = &fields[0].1 else { panic!() };
         assert_eq!((ops.len(), *dtype, *layout), (6, DType::Float32, PixelLayout::Nhwc));
-        let crop = Op::RandomResizedCrop { size: [224, 224], scale: [0.08, 1.0], ratio: [0.75, 4.0 / 3.0] };
+        let crop = Op::RandomResizedCrop {
+            size: [224, 224],
+            scale: [0.08, 1.0],
+            ratio: [0.75, 4.0 / 3.0],
+            interpolation: Interpolation::Bilinear,
+        };
         assert_eq!(ops[0], crop);
-        assert_eq!(ops[3], Op::Resize { size: ResizeTo::Exact([3, 4]) });
+        let resize =
+            Op::Resize { size: Some(ResizeTo::Exact([3, 4])), max_size: None, interpolation: Interpolation::Bicubic };
+        assert_eq!(ops[3], resize);
         let tokens = FieldSpec::Tokens {
             column: "t".into(),
             length: Some(8),

@@ -4,8 +4,10 @@
 //! keep a *window* of the result, and mirror it if needed. The stage limits the work: pixels outside the box are not
 //! decoded, and pixels outside the window are not resized. Parameters are drawn as in torchvision.
 
+use super::border::Border;
 use super::draw::{DrawKey, Draws, FieldDraws, RandomOp};
 use super::field::{Op, ResizeTo};
+use super::interpolation::Interpolation;
 pub use super::size::{PIXELS_MAX, Region, Size};
 use crate::error::{Error, Result};
 
@@ -25,9 +27,12 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Returns the smallest scale at which `stage` enlarges neither side.
+    /// Returns the smallest scale at which `stage` enlarges neither side. The nearest pixel must be one of the picture's.
     pub fn of(stage: &Stage) -> Self {
-        let Stage { crop, resized, .. } = *stage;
+        let Stage { crop, resized, interpolation, .. } = *stage;
+        if interpolation == Interpolation::Nearest {
+            return Self::Full;
+        }
         let fits = |scale: &Self| {
             let by = u64::from(scale.divisor());
             u64::from(resized.w) * by <= u64::from(crop.w) && u64::from(resized.h) * by <= u64::from(crop.h)
@@ -63,7 +68,7 @@ impl Grid {
     pub const FULL: Self = Self { by: 1, left: 0, above: 0 };
 }
 
-/// Box that may reach beyond the picture; the outside is black.
+/// Box that may reach beyond the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Left column, may be negative.
@@ -82,16 +87,6 @@ impl Window {
     }
 }
 
-/// Resampling filter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Filter {
-    /// Antialiased bilinear, for pictures.
-    #[default]
-    Bilinear,
-    /// Nearest neighbour, for labels.
-    Nearest,
-}
-
 /// One step from picture to picture: crop, resize, keep a window, mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
@@ -99,8 +94,12 @@ pub struct Stage {
     pub crop: Region,
     /// Size that the box is resized to; its own size if there is no resize.
     pub resized: Size,
+    /// Filter of the resize.
+    pub interpolation: Interpolation,
     /// Part of the resized picture that is kept, in unmirrored coordinates.
     pub window: Window,
+    /// Pixels of the window that are outside of the resized picture.
+    pub border: Border,
     /// True if the window is mirrored left to right.
     pub flip: bool,
 }
@@ -108,12 +107,25 @@ pub struct Stage {
 impl Stage {
     /// Returns a stage that changes nothing.
     pub fn identity(size: Size) -> Self {
-        Self { crop: Region::all(size), resized: size, window: Window { x: 0, y: 0, size }, flip: false }
+        Self {
+            crop: Region::all(size),
+            resized: size,
+            interpolation: Interpolation::Bilinear,
+            window: Window { x: 0, y: 0, size },
+            border: Border::BLACK,
+            flip: false,
+        }
     }
 
     /// Size of the result.
     pub fn output(&self) -> Size {
         self.window.size
+    }
+
+    /// Returns true if devices, which have one filter and one colour of borders, have those that it needs.
+    pub fn is_device_decodable(&self) -> bool {
+        self.interpolation == Interpolation::Bilinear
+            && (self.border == Border::BLACK || self.window.is_inside(self.resized))
     }
 
     fn is_resized(&self) -> bool {
@@ -146,15 +158,16 @@ pub(super) struct Fold<'a> {
     stage: Stage,
     draws: FieldDraws,
     key: DrawKey,
-    /// Random crops and flips so far.
+    /// Random crops, flips and resizes so far.
     crops: u32,
     flips: u32,
+    resizes: u32,
 }
 
 impl<'a> Fold<'a> {
     /// Starts with a picture of `size`. `stages` is empty.
     pub(super) fn new(size: Size, draws: FieldDraws, key: DrawKey, stages: &'a mut Vec<Stage>) -> Self {
-        Self { stages, stage: Stage::identity(size), draws, key, crops: 0, flips: 0 }
+        Self { stages, stage: Stage::identity(size), draws, key, crops: 0, flips: 0, resizes: 0 }
     }
 
     /// Size of the picture after the operations so far.
@@ -167,10 +180,10 @@ impl<'a> Fold<'a> {
     /// # Errors
     /// A picture that is too small for its crop, or a result of more than [`PIXELS_MAX`] pixels.
     pub(super) fn add(&mut self, op: &Op) -> Result<()> {
-        let Self { stages, stage, draws, key, crops, flips } = self;
+        let Self { stages, stage, draws, key, crops, flips, resizes } = self;
         let current = stage.output();
         match op {
-            Op::RandomResizedCrop { size, scale, ratio } => {
+            Op::RandomResizedCrop { size, scale, ratio, interpolation } => {
                 let region = resized_crop(current, *scale, *ratio, *draws, *key, *crops);
                 *crops += 1;
                 if !stage.then_crop(region) {
@@ -178,19 +191,30 @@ impl<'a> Fold<'a> {
                     *stage = Stage::identity(current);
                     stage.then_crop(region);
                 }
-                resize(stage, stages, Size { h: size[0], w: size[1] });
+                resize(stage, stages, Size { h: size[0], w: size[1] }, *interpolation);
             }
-            Op::Resize { size } => resize(stage, stages, resize_to(current, *size)),
+            Op::Resize { size, max_size, interpolation } => {
+                resize(stage, stages, resize_to(current, *size, *max_size), *interpolation);
+            }
+            Op::RandomResize { min_size, max_size, interpolation } => {
+                let short = min_size + draws.of(*key, RandomOp::Resize, *resizes).below(max_size - min_size);
+                *resizes += 1;
+                resize(stage, stages, resize_to(current, Some(ResizeTo::Short(short)), None), *interpolation);
+            }
             Op::CenterCrop { size } => {
-                keep(stage, stages, center(current, Size { h: size[0], w: size[1] }));
+                keep(stage, stages, center(current, Size { h: size[0], w: size[1] }), Border::BLACK);
             }
-            Op::Pad { padding } => keep(stage, stages, padded(current, *padding)),
-            Op::RandomCrop { size: [h, w], padding, pad_if_needed } => {
-                keep(stage, stages, padded(current, *padding));
+            Op::Pad { padding, fill, padding_mode } => {
+                keep(stage, stages, padded(current, *padding), Border { mode: *padding_mode, fill: *fill });
+            }
+            Op::RandomCrop { size: [h, w], padding, pad_if_needed, fill, padding_mode } => {
                 let draws = draws.of(*key, RandomOp::Crop, *crops);
                 *crops += 1;
-                let window = random_window(stage.output(), Size { w: *w, h: *h }, *pad_if_needed, draws)?;
-                keep(stage, stages, window);
+                let padded = padded(current, *padding);
+                let [padded, window] = random_window(padded, Size { w: *w, h: *h }, *pad_if_needed, draws)?;
+                let border = Border { mode: *padding_mode, fill: *fill };
+                keep(stage, stages, padded, border);
+                keep(stage, stages, window, border);
             }
             Op::RandomHorizontalFlip { p } => {
                 stage.flip ^= draws.of(*key, RandomOp::HorizontalFlip, *flips).unit() < *p;
@@ -229,43 +253,57 @@ fn check_pixels(size: Size) -> Result<()> {
     Ok(())
 }
 
-/// Keeps `window` of the result of `stage`. It may reach beyond it, and the outside is black.
-fn keep(stage: &mut Stage, stages: &mut Vec<Stage>, window: Window) {
+/// Keeps `window` of the result of `stage`. It may reach beyond it, and the outside is `border`.
+fn keep(stage: &mut Stage, stages: &mut Vec<Stage>, window: Window, border: Border) {
     let current = stage.output();
-    let is_inside = window.is_inside(current);
-    // A window must not bring back pixels that an earlier window has cut off.
-    if !is_inside && stage.window != (Window { x: 0, y: 0, size: stage.resized }) {
-        stages.push(*stage);
-        *stage = Stage::identity(current);
+    if !window.is_inside(current) {
+        // A window must not bring back pixels that an earlier window has cut off.
+        if stage.window != (Window { x: 0, y: 0, size: stage.resized }) {
+            stages.push(*stage);
+            *stage = Stage::identity(current);
+        }
+        stage.border = border;
     }
     let x = if stage.flip { i64::from(current.w) - window.x - i64::from(window.size.w) } else { window.x };
     stage.window = Window { x: stage.window.x + x, y: stage.window.y + window.y, size: window.size };
 }
 
-fn resize(stage: &mut Stage, stages: &mut Vec<Stage>, to: Size) {
+fn resize(stage: &mut Stage, stages: &mut Vec<Stage>, to: Size, interpolation: Interpolation) {
     let current = stage.output();
     if current == to {
         return;
     }
-    if !stage.then_crop(Region::all(current)) {
+    // Of two pixels that are equally near it is another one in the mirrored picture.
+    let is_mirrored_before = stage.flip && interpolation == Interpolation::Nearest;
+    if is_mirrored_before || !stage.then_crop(Region::all(current)) {
         stages.push(*stage);
         *stage = Stage::identity(current);
     }
     stage.resized = to;
+    stage.interpolation = interpolation;
     stage.window = Window { x: 0, y: 0, size: to };
 }
 
 /// Returns the size after torchvision's `Resize`: one number is the short side, and the long side keeps the ratio,
-/// rounded down.
-pub fn resize_to(size: Size, to: ResizeTo) -> Size {
-    match to {
-        ResizeTo::Exact([h, w]) => Size { w, h },
-        ResizeTo::Short(short) => {
-            let (s, l) = (size.w.min(size.h), size.w.max(size.h));
-            let long = (u64::from(short) * u64::from(l) / u64::from(s)).min(u64::from(u32::MAX)) as u32;
-            if size.w <= size.h { Size { w: short, h: long } } else { Size { w: long, h: short } }
+/// rounded down. A long side above `long_max` becomes that, and so it does without a number. No side becomes 0.
+pub fn resize_to(size: Size, to: Option<ResizeTo>, long_max: Option<u32>) -> Size {
+    let (short, long) = (size.w.min(size.h), size.w.max(size.h));
+    let scaled = |side: u32, by: u32, of: u32| {
+        (u64::from(side) * u64::from(by) / u64::from(of)).clamp(1, u64::from(u32::MAX)) as u32
+    };
+    let (new_short, new_long) = match (to, long_max) {
+        (Some(ResizeTo::Exact([h, w])), _) => return Size { w, h },
+        (Some(ResizeTo::Short(new_short)), long_max) => {
+            let new_long = scaled(new_short, long, short);
+            match long_max.filter(|max| new_long > *max) {
+                Some(max) => (scaled(max, new_short, new_long), max),
+                None => (new_short, new_long),
+            }
         }
-    }
+        (None, Some(max)) => (scaled(max, short, long), max),
+        (None, None) => (short, long),
+    };
+    if size.w <= size.h { Size { w: new_short, h: new_long } } else { Size { w: new_long, h: new_short } }
 }
 
 /// Returns the window of torchvision's `CenterCrop`: a smaller picture gets black borders, the odd pixel right and
@@ -288,23 +326,29 @@ pub fn padded(size: Size, [left, top, right, bottom]: [u32; 4]) -> Window {
     Window { x: -i64::from(left), y: -i64::from(top), size: Size { w, h } }
 }
 
-/// Returns the window of torchvision's `RandomCrop`: every place inside the picture is equally probable. A side that is
-/// too small is padded on both ends by what it lacks, if `pads`.
-fn random_window(size: Size, to: Size, pads: bool, mut draws: Draws) -> Result<Window> {
-    if !pads && (size.w < to.w || size.h < to.h) {
+/// Returns the windows of torchvision's `RandomCrop` of a picture with borders, which is the window `padded`: the borders, and
+/// the crop in them. Every place is equally probable. A side that is too small gets more of both borders, as much as it lacks,
+/// if `pads`.
+fn random_window(padded: Window, to: Size, pads: bool, mut draws: Draws) -> Result<[Window; 2]> {
+    let Window { mut x, mut y, size: Size { mut w, mut h } } = padded;
+    if !pads && (w < to.w || h < to.h) {
         let message =
             "the picture is smaller than its random crop: set `pad_if_needed` of RandomCrop, or put a Resize before it";
         return Err(Error::decode(message)
-            .with("picture", format!("{}x{}", size.w, size.h))
+            .with("picture", format!("{w}x{h}"))
             .with("crop", format!("{}x{}", to.w, to.h)));
     }
-    let mut place = |have: u32, want: u32| match have.checked_sub(want) {
-        Some(rest) => i64::from(draws.below(rest + 1)),
-        None => i64::from(draws.below(want - have + 1)) - i64::from(want - have),
+    let extend = |corner: &mut i64, side: &mut u32, want: u32| {
+        let lack = want.saturating_sub(*side);
+        *corner -= i64::from(lack);
+        *side = side.saturating_add(lack).saturating_add(lack);
     };
-    let y = place(size.h, to.h);
-    let x = place(size.w, to.w);
-    Ok(Window { x, y, size: to })
+    extend(&mut x, &mut w, to.w);
+    extend(&mut y, &mut h, to.h);
+    let top = draws.below(h - to.h + 1);
+    let left = draws.below(w - to.w + 1);
+    let crop = Window { x: i64::from(left), y: i64::from(top), size: to };
+    Ok([Window { x, y, size: Size { w, h } }, crop])
 }
 
 /// Returns the box of torchvision's `RandomResizedCrop`: an area uniform in `scale`, a ratio log-uniform in `ratio`,
@@ -345,6 +389,7 @@ fn resized_crop(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::border::PaddingMode;
     use crate::decode::steps::{Steps, resolve};
 
     const SIZE: Size = Size { w: 500, h: 375 };
@@ -357,7 +402,15 @@ mod tests {
     }
 
     fn rrc() -> Op {
-        Op::RandomResizedCrop { size: [224, 224], scale: [0.08, 1.0], ratio: [0.75, 4.0 / 3.0] }
+        crop(224, [0.08, 1.0], [0.75, 4.0 / 3.0])
+    }
+
+    fn crop(side: u32, scale: [f64; 2], ratio: [f64; 2]) -> Op {
+        Op::RandomResizedCrop { size: [side; 2], scale, ratio, interpolation: Interpolation::Bilinear }
+    }
+
+    fn resize_by(size: ResizeTo, interpolation: Interpolation) -> Op {
+        Op::Resize { size: Some(size), max_size: None, interpolation }
     }
 
     #[test]
@@ -371,7 +424,10 @@ mod tests {
 
     #[test]
     fn every_place_of_a_padded_picture_is_cropped() {
-        let crop = |size: [u32; 2], padding, pad_if_needed| [Op::RandomCrop { size, padding, pad_if_needed }];
+        let crop = |size: [u32; 2], padding, pad_if_needed| {
+            let (fill, padding_mode) = ([0; 3], PaddingMode::Constant);
+            [Op::RandomCrop { size, padding, pad_if_needed, fill, padding_mode }]
+        };
         let small = Size { w: 32, h: 32 };
         let windows = |ops: &[Op], size| -> std::collections::BTreeSet<(i64, i64)> {
             let window = |draw| match stages(ops, size, draw)[..] {
@@ -395,7 +451,7 @@ mod tests {
     #[test]
     fn borders_stay_where_a_picture_is_mirrored_and_cropped_after_padding() {
         let flip = Op::RandomHorizontalFlip { p: 1.0 };
-        let pad = Op::Pad { padding: [1, 2, 3, 4] };
+        let pad = Op::Pad { padding: [1, 2, 3, 4], fill: [0; 3], padding_mode: PaddingMode::Constant };
         let size = Size { w: 10, h: 10 };
         let [stage] = stages(&[flip, pad.clone()], size, 0)[..] else { panic!() };
         // Of the mirrored picture the left border is the right one in its own coordinates.
@@ -407,7 +463,11 @@ mod tests {
 
     #[test]
     fn resize_and_center_crop_are_one_stage() {
-        let s = stages(&[Op::Resize { size: ResizeTo::Short(256) }, Op::CenterCrop { size: [224, 224] }], SIZE, 0);
+        let s = stages(
+            &[resize_by(ResizeTo::Short(256), Interpolation::Bilinear), Op::CenterCrop { size: [224, 224] }],
+            SIZE,
+            0,
+        );
         assert_eq!(s.len(), 1);
         assert_eq!(s[0].resized, Size { w: 341, h: 256 });
         // (341 - 224) / 2 = 58.5 rounds to even.
@@ -437,7 +497,7 @@ mod tests {
 
     #[test]
     fn a_second_resize_starts_a_second_stage() {
-        let ops = [Op::Resize { size: ResizeTo::Exact([100, 90]) }, rrc()];
+        let ops = [resize_by(ResizeTo::Exact([100, 90]), Interpolation::Bilinear), rrc()];
         let s = stages(&ops, SIZE, 2);
         assert_eq!(s.len(), 2);
         assert_eq!(s[0].output(), Size { w: 90, h: 100 });
@@ -445,6 +505,35 @@ mod tests {
         // The larger window must not bring back pixels that the smaller one cut off.
         let ops = [Op::CenterCrop { size: [10, 10] }, Op::CenterCrop { size: [20, 20] }];
         assert_eq!(stages(&ops, SIZE, 0).len(), 2);
+    }
+
+    #[test]
+    fn a_picture_is_mirrored_before_it_is_resized_to_the_nearest_pixels() {
+        let flip = Op::RandomHorizontalFlip { p: 1.0 };
+        let exact = ResizeTo::Exact([100, 90]);
+        for (interpolation, count) in
+            [(Interpolation::Nearest, 2), (Interpolation::Bilinear, 1), (Interpolation::Bicubic, 1)]
+        {
+            let after = stages(&[resize_by(exact, interpolation), flip.clone()], SIZE, 0);
+            assert_eq!((after.len(), after[0].interpolation, after[0].flip), (1, interpolation, true));
+            let before = stages(&[flip.clone(), resize_by(exact, interpolation)], SIZE, 0);
+            assert_eq!(before.len(), count);
+            assert!(before[0].flip && before[count - 1].interpolation == interpolation);
+        }
+        let nearest = stages(&[resize_by(exact, Interpolation::Nearest)], Size { w: 2_000, h: 2_000 }, 0);
+        assert_eq!(Scale::of(&nearest[0]), Scale::Full, "a reduced picture has other pixels");
+    }
+
+    #[test]
+    fn the_long_side_has_a_bound() {
+        let to = |size, short, max| resize_to(size, short, max);
+        let (wide, high) = (Size { w: 500, h: 375 }, Size { w: 375, h: 500 });
+        assert_eq!(to(wide, Some(ResizeTo::Short(300)), None), Size { w: 400, h: 300 });
+        assert_eq!(to(wide, Some(ResizeTo::Short(300)), Some(400)), Size { w: 400, h: 300 });
+        assert_eq!(to(wide, Some(ResizeTo::Short(300)), Some(333)), Size { w: 333, h: 249 });
+        assert_eq!(to(high, Some(ResizeTo::Short(300)), Some(333)), Size { w: 249, h: 333 });
+        assert_eq!(to(high, None, Some(200)), Size { w: 150, h: 200 });
+        assert_eq!(to(Size { w: 5_000, h: 3 }, None, Some(100)), Size { w: 100, h: 1 });
     }
 
     #[test]
@@ -471,7 +560,7 @@ mod tests {
     fn a_strip_gets_the_centred_fallback() {
         let s = stages(&[rrc()], Size { w: 1000, h: 10 }, 0)[0];
         assert!(s.crop.w <= 14, "{s:?}");
-        let full = Op::RandomResizedCrop { size: [8, 8], scale: [1.0, 1.0], ratio: [0.75, 0.75] };
+        let full = crop(8, [1.0, 1.0], [0.75, 0.75]);
         let s = stages(&[full], Size { w: 300, h: 100 }, 0)[0];
         assert_eq!(s.crop, Region { x: 112, y: 0, w: 75, h: 100 });
     }
@@ -479,7 +568,7 @@ mod tests {
     #[test]
     fn a_resize_beyond_the_limit_is_rejected() {
         let mut out = Steps::default();
-        let op = [Op::Resize { size: ResizeTo::Short(100_000) }];
+        let op = [resize_by(ResizeTo::Short(100_000), Interpolation::Bilinear)];
         let e = resolve(&op, SIZE, FieldDraws::new(0, ""), DrawKey::default(), &mut out).unwrap_err();
         assert!(e.to_string().contains("pixels_max 178956970"), "{e}");
     }

@@ -193,12 +193,12 @@ impl ImageDecoder {
             && field.content == Content::Colours
             && !field.is_grey
             && orientation.is_stored()
+            && stage.is_device_decodable()
             && self.jpeg.is_device_decodable(bytes)
             && taker.take(*output, EncodedPicture { bytes: bytes.len(), size, stage: *stage }, bytes, out)
         {
             return Ok(());
         }
-        let filter = field.content.filter();
         let may_scale = field.reading.scaled_decode && matches!(format, Format::Jpeg);
         let scale = if may_scale { Scale::of(&self.steps.stages[0]) } else { Scale::Full };
         let file = File { bytes, index, format, stored_size, orientation };
@@ -222,7 +222,7 @@ impl ImageDecoder {
             });
             std::mem::swap(&mut self.source, &mut self.between);
             self.augmenter.run(self.steps.after(i - 1), field.content, &mut self.source, &mut self.between);
-            self.resizer.plan(&self.steps.stages[i], filter);
+            self.resizer.plan(&self.steps.stages[i]);
         }
         let output = self.steps.stages[self.steps.stages.len() - 1].output();
         let out = match row {
@@ -264,7 +264,7 @@ impl ImageDecoder {
     fn decode_source(&mut self, file: &File<'_>, field: &ImageField, scale: Scale) -> Result<()> {
         let &File { stored_size, orientation, .. } = file;
         let (grid, size) = (orientation.grid(stored_size, scale), scale.size(stored_size));
-        let needed = self.resizer.plan_reduced(&self.steps.stages[0], field.content.filter(), grid);
+        let needed = self.resizer.plan_reduced(&self.steps.stages[0], grid);
         self.decode_region(file, field, scale, orientation.stored(needed, size))?;
         if !orientation.is_stored() {
             orientation.apply(&self.source, size, needed, &mut self.between);

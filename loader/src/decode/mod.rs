@@ -40,12 +40,14 @@
 
 mod aligned;
 pub mod augment;
+mod border;
 mod compile;
 mod default;
 pub mod draw;
 pub mod field;
 pub mod geometry;
 mod image;
+mod interpolation;
 pub mod jpeg;
 mod json_value;
 mod kept;
@@ -71,10 +73,12 @@ pub mod vectors;
 pub mod webp;
 
 pub use crate::format::encoding::DType;
+pub use border::{Border, PaddingMode};
 pub use compile::drawn;
 pub use draw::{DRAWS_VERSION, DrawKey};
 pub use field::{BatchOp, FieldSpec, JsonPart, JsonPath, JsonText, JsonType, Op, PixelLayout, ResizeTo};
 pub use image::PictureCounts;
+pub use interpolation::Interpolation;
 pub use normalise::PictureForm;
 pub use plan::{FieldPlan, Output, RowShape, StoredColumn};
 pub use row::{EncodedPicture, PictureTaker, Row};

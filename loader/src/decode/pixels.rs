@@ -1,6 +1,6 @@
 //! Pixels of a picture, in memory that is kept from one picture to the next.
 
-use super::geometry::{Filter, Region};
+use super::geometry::Region;
 use super::kept::fit;
 
 /// Readable bytes after the last pixel, so that kernels may load whole vectors at the end of the last row.
@@ -18,15 +18,6 @@ pub enum Content {
     Colours,
     /// Labels: kept as stored.
     Labels,
-}
-
-impl Content {
-    pub(super) fn filter(self) -> Filter {
-        match self {
-            Self::Colours => Filter::Bilinear,
-            Self::Labels => Filter::Nearest,
-        }
-    }
 }
 
 /// RGB pixels, three bytes each, rows without gaps.

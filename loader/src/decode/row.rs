@@ -27,7 +27,7 @@ pub struct EncodedPicture {
     pub bytes: usize,
     /// Size of the stored picture.
     pub size: Size,
-    /// Operations, with the antialiased bilinear filter.
+    /// Operations, see [`Stage::is_device_decodable`].
     pub stage: Stage,
 }
 

@@ -96,12 +96,15 @@ def in_torchvision(picture, steps, is_label=False):
 
 
 def _staged(picture, stage):
-    """Returns the result of a stage without a resize."""
-    assert stage["resized"] == stage["crop"][2:], "these tests do not resize"
+    """Returns the result of a stage. Bilinear resizes of the engine may differ by a grey level."""
     top, left, height, width = stage["crop"]
     picture = picture.crop((left, top, left + width, top + height))
+    picture = functional.resize(picture, stage["resized"], InterpolationMode(stage["interpolation"]))
     top, left, height, width = stage["window"]
-    picture = picture.crop((left, top, left + width, top + height))
+    borders = [max(-left, 0), max(-top, 0), max(left + width - picture.width, 0), max(top + height - picture.height, 0)]
+    fill = stage["fill"] if picture.mode == "RGB" else stage["fill"][:1]
+    picture = functional.pad(picture, borders, fill=fill, padding_mode=stage["padding_mode"])
+    picture = functional.crop(picture, top + borders[1], left + borders[0], height, width)
     return functional.horizontal_flip(picture) if stage["flip"] else picture
 
 

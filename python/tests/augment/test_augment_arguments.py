@@ -110,7 +110,8 @@ def test_an_argument_outside_of_its_range_is_an_error_of_the_loader_and_of_drawn
 def test_drawn_describes_crops_and_actions():
     field = fb.Image("image", fb.RandomResizedCrop(8), fb.RandomHorizontalFlip(1.0), fb.RandomInvert(1.0), fb.CenterCrop(4))
     steps = fb.drawn(field, (30, 40), name="x", augment_seed=1)
-    assert [sorted(step) for step in steps] == [["crop", "flip", "resized", "window"], ["action"], ["crop", "flip", "resized", "window"]]
+    stage = ["crop", "fill", "flip", "interpolation", "padding_mode", "resized", "window"]
+    assert [sorted(step) for step in steps] == [stage, ["action"], stage]
     assert steps[0]["resized"] == [8, 8] and steps[0]["flip"] and steps[2]["window"] == [2, 2, 4, 4]
     with pytest.raises(fb.ConfigError, match="drawn needs an Image or a Mask"):
         fb.drawn(fb.Scalar("y"), (30, 40), name="x", augment_seed=1)

@@ -20,6 +20,8 @@ OPERATIONS = {
     "saturation": fb.ColorJitter(saturation=1.5),
     "hue": fb.ColorJitter(hue=0.5),
     "jitter": JITTER,
+    "distorted": fb.RandomPhotometricDistort(hue=(-0.2, 0.2)),
+    "permuted": fb.RandomChannelPermutation(),
     "grey": fb.RandomGrayscale(0.5),
     "invert": fb.RandomInvert(),
     "posterize": fb.RandomPosterize(3),

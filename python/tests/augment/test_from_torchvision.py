@@ -47,10 +47,19 @@ def test_every_operation_has_the_arguments_of_its_transform(of):
     pairs = [
         (of.Resize(256), fb.Resize(256)),
         (of.Resize((3, 4)), fb.Resize((3, 4))),
+        (of.Resize([5], InterpolationMode.BICUBIC, max_size=9), fb.Resize(5, "bicubic", 9)),
+        (of.Resize(5, InterpolationMode.NEAREST), fb.Resize(5, "nearest")),
+        (of.Resize(5, InterpolationMode.NEAREST_EXACT), fb.Resize(5, "nearest")),
+        (of.RandomResizedCrop(224, interpolation=InterpolationMode.BICUBIC), fb.RandomResizedCrop(224, interpolation="bicubic")),
+        (of.RandomResizedCrop(8, (0.1, 1), (1, 2), 0), fb.RandomResizedCrop(8, (0.1, 1), (1, 2), "nearest")),
         (of.CenterCrop(8), fb.CenterCrop(8)),
         (of.Pad((1, 2)), fb.Pad((1, 2))),
         (of.RandomCrop(32, padding=(1, 2, 3, 4), pad_if_needed=True), fb.RandomCrop(32, (1, 2, 3, 4), True)),
         (of.RandomCrop(32, padding=4), fb.RandomCrop(32, 4)),
+        (of.RandomCrop(32, 4, fill=(1, 2, 3)), fb.RandomCrop(32, 4, fill=(1, 2, 3))),
+        (of.RandomCrop(32, 4, padding_mode="reflect"), fb.RandomCrop(32, 4, padding_mode="reflect")),
+        (of.Pad((1, 2, 3, 4), 9, "edge"), fb.Pad((1, 2, 3, 4), 9, "edge")),
+        (of.Pad(1, padding_mode="symmetric"), fb.Pad(1, 0, "symmetric")),
         (of.Grayscale(3), fb.Grayscale()),
         (of.RandomVerticalFlip(0.3), fb.RandomVerticalFlip(0.3)),
         (of.RandomGrayscale(0.3), fb.RandomGrayscale(0.3)),
@@ -76,6 +85,17 @@ def test_every_operation_has_the_arguments_of_its_transform(of):
         (of.RandomErasing(value=(1, 2, 3)), fb.RandomErasing(value=(1, 2, 3))),
     ]
     for theirs, ours in pairs:
+        assert spec(fb.from_torchvision([theirs])) == spec([ours]), theirs
+
+
+def test_operations_of_the_second_interface_have_the_arguments_of_their_transforms():
+    for theirs, ours in [
+        (v2.RandomResize(8, 20, InterpolationMode.BICUBIC), fb.RandomResize(8, 20, "bicubic")),
+        (v2.RandomPhotometricDistort(p=0.3), fb.RandomPhotometricDistort(p=0.3)),
+        (v2.RandomPhotometricDistort((0, 1), (1, 2), (2, 3), (0, 0.1)), fb.RandomPhotometricDistort((0, 1), (1, 2), (2, 3), (0, 0.1))),
+        (v2.RandomChannelPermutation(), fb.RandomChannelPermutation()),
+        (v2.Resize(None, max_size=9), fb.Resize(None, max_size=9)),
+    ]:
         assert spec(fb.from_torchvision([theirs])) == spec([ours]), theirs
 
 
@@ -135,13 +155,13 @@ def test_a_list_that_would_give_other_pixels_is_an_error_that_names_the_transfor
 
 
 def test_every_transform_without_a_translation_is_named():
-    transforms = [v2.ElasticTransform(), v2.RandomInvert(), lambda x: x, v2.Resize(9, interpolation=InterpolationMode.BICUBIC)]
+    transforms = [v2.ElasticTransform(), v2.RandomInvert(), lambda x: x, v2.Resize(9, interpolation=InterpolationMode.BOX)]
     with pytest.raises(fb.ConfigError) as caught:
         fb.from_torchvision(transforms)
     message = str(caught.value)
     assert "number 0, ElasticTransform(" in message and "no such operation" in message
     assert "number 2, <function" in message and "only torchvision's transforms are known" in message
-    assert "number 3, Resize(" in message and "resized by bilinear interpolation" in message
+    assert "number 3, Resize(" in message and "interpolation of Resize" in message
     assert "number 1" not in message
 
 
@@ -149,10 +169,11 @@ def test_every_transform_without_a_translation_is_named():
     ("transform", "sentence"),
     [
         (v2.RandomResizedCrop(8, antialias=False), "antialias=True"),
-        (v2.Resize(8, max_size=9), "without max_size"),
-        (v2.Pad(1, fill=3), "borders are black"),
-        (v2.Pad(1, padding_mode="edge"), "borders are black"),
+        (v2.Resize(8, antialias=False), "antialias=True"),
+        (v2.Pad(-1), "padding of Pad"),
+        (v2.RandomCrop(3, fill={torch.Tensor: 3, "others": 0}), "give the Mask of a Joint"),
         (v2.Grayscale(1), "three channels"),
+        (v2.TenCrop(8), "several pictures of one"),
         (v2.ToDtype(torch.float32), "scale=True"),
         (v2.ToDtype(torch.float16, scale=True), 'pass dtype="float16" to Image'),
         (v2.MixUp(num_classes=3), "mixes the samples of a batch"),

@@ -2,7 +2,7 @@
 
 use super::*;
 use forebay_loader::config::{OnError, WorldConfig};
-use forebay_loader::decode::geometry::{Filter, Size};
+use forebay_loader::decode::geometry::Size;
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, Subsampling, encode};
 use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels;
@@ -140,7 +140,7 @@ impl Inner {
         let writer = PictureWriter::new(form.dtype, form.layout, None)?;
         self.files.fetch_add(1, Ordering::SeqCst);
         let (mut pixels, mut resizer) = (pixels::Pixels::default(), Resizer::default());
-        let needed = resizer.plan(&picture.picture.stage, Filter::Bilinear);
+        let needed = resizer.plan(&picture.picture.stage);
         Decoder::default().decode(file, needed, &mut pixels)?;
         let mut out = vec![0; place.row_bytes];
         resizer.run(&pixels, |y, row| writer.write(&mut out, form.size, y, row));

@@ -12,7 +12,7 @@ use super::groups;
 use super::work::{Choices, DecodeArgs, FIELD, Picture, SEED, Way, key, row, thread_cpu_seconds};
 use crate::report::{Better, Column, Report, Row, Skipped};
 use forebay_loader::decode::draw::FieldDraws;
-use forebay_loader::decode::geometry::{Filter, Region, Stage};
+use forebay_loader::decode::geometry::{Region, Stage};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder};
 use forebay_loader::decode::jpeg::{JpegStage, PartialDecoder};
 use forebay_loader::decode::normalise::PictureWriter;
@@ -110,7 +110,7 @@ fn plan<'a>(picture: &'a Picture, draw: u64, ops: &Value) -> Result<Work<'a>> {
     let mut steps = Steps::default();
     resolve(&ops, size, FieldDraws::new(SEED, FIELD), key(draw), &mut steps)?;
     let [stage] = steps.stages[..] else { return Err(Error::internal("operations that are one stage")) };
-    let region = Resizer::default().plan(&stage, Filter::Bilinear);
+    let region = Resizer::default().plan(&stage);
     Ok(Work { picture, draw, stage, region })
 }
 
@@ -180,7 +180,7 @@ impl Resize {
     /// Computes the weights and fills the row.
     fn run(&mut self, stage: &Stage, pixels: &Pixels) {
         let Self { resizer, writer, row } = self;
-        resizer.plan(stage, Filter::Bilinear);
+        resizer.plan(stage);
         resizer.run(pixels, |y, line| writer.write(row, stage.output(), y, line));
         std::hint::black_box(row);
     }

@@ -9,7 +9,7 @@ use forebay_loader::decode::geometry::{Region, Scale, Size};
 use forebay_loader::decode::jpeg::{Decoder, JpegDecoder, RowIndexer, Turbo};
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::steps::{Steps, resolve};
-use forebay_loader::decode::{self, DrawKey, FieldPlan, FieldSpec, Op};
+use forebay_loader::decode::{self, DrawKey, FieldPlan, FieldSpec, Interpolation, Op};
 use forebay_loader::{Error, Result, format};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -156,7 +156,8 @@ fn whole(size: Size, _: u64) -> Result<Region> {
 
 /// Returns a box as torchvision's RandomResizedCrop draws it.
 fn random_box(size: Size, draw: u64) -> Result<Region> {
-    let crop = Op::RandomResizedCrop { size: [224, 224], scale: [0.08, 1.0], ratio: [0.75, 4.0 / 3.0] };
+    let interpolation = Interpolation::Bilinear;
+    let crop = Op::RandomResizedCrop { size: [224, 224], scale: [0.08, 1.0], ratio: [0.75, 4.0 / 3.0], interpolation };
     let mut steps = Steps::default();
     resolve(&[crop], size, FieldDraws::new(SEED, FIELD), key(draw), &mut steps)?;
     Ok(steps.stages[0].crop)

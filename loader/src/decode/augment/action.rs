@@ -3,23 +3,11 @@
 //! The arguments are those of torchvision's functions of the same name, so that a picture can be compared with
 //! torchvision's for the same numbers.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use crate::decode::interpolation::Interpolation;
 use crate::decode::picture_ops::{Rotation, Shape};
 use crate::decode::size::Size;
-
-/// Resampling of moved pixels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Interpolation {
-    /// The pixel that is nearest.
-    #[default]
-    Nearest,
-    /// A blend of two by two pixels.
-    Bilinear,
-    /// A blend of four by four pixels.
-    Bicubic,
-}
 
 /// Resampling, and the colour outside of the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -103,6 +91,11 @@ pub enum Action {
     },
     /// Replaces the colours by their luma.
     RgbToGrayscale,
+    /// Exchanges the channels.
+    PermuteChannels {
+        /// Channel that each channel of the result was before.
+        permutation: [u8; 3],
+    },
     /// Replaces every level by 255 minus it.
     Invert,
     /// Keeps the upper bits of every level.

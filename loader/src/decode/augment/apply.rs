@@ -1,6 +1,7 @@
 //! Application of actions to pixels.
 
-use super::action::{Action, Interpolation, Sampling};
+use super::action::{Action, Sampling};
+use crate::decode::interpolation::Interpolation;
 use crate::decode::kept::{fit, release};
 use crate::decode::picture_ops as ops;
 use crate::decode::picture_ops::{PointOp, Rotation, Scratch, Shape};
@@ -58,6 +59,7 @@ impl Augmenter {
             Action::AdjustSaturation { factor } => ops::saturation(shape, pixels, *factor),
             Action::AdjustHue { factor } => ops::hue(shape, pixels, *factor),
             Action::AdjustSharpness { factor } => ops::sharpness(shape, pixels, *factor, &mut self.scratch),
+            Action::PermuteChannels { permutation } => ops::permute_channels(shape, pixels, *permutation),
             Action::RgbToGrayscale => ops::grayscale(shape, pixels),
             Action::GaussianBlur { kernel_size, sigma } => {
                 let kernel = kernel_size.map(|side| side as usize);
@@ -140,12 +142,7 @@ fn start(pixels: &mut Pixels, shape: Shape) -> &mut [u8] {
 }
 
 /// Returns the filter and the colour outside. Labels are never blended.
-fn filter(sampling: Sampling, content: Content) -> (ops::Sampling, [u8; 3]) {
-    let filter = match sampling.interpolation {
-        _ if content == Content::Labels => ops::Sampling::Nearest,
-        Interpolation::Nearest => ops::Sampling::Nearest,
-        Interpolation::Bilinear => ops::Sampling::Bilinear,
-        Interpolation::Bicubic => ops::Sampling::Bicubic,
-    };
+fn filter(sampling: Sampling, content: Content) -> (Interpolation, [u8; 3]) {
+    let filter = if content == Content::Labels { Interpolation::Nearest } else { sampling.interpolation };
     (filter, sampling.fill)
 }

@@ -55,7 +55,7 @@ macro_rules! by_chance {
 
 by_chance! {
     /// Mirrors left and right, inside of a composition. In a field's own list it is part of the crop.
-    HorizontalFlip("half") {} => |_op| Action::HorizontalFlip, moves: true;
+    RandomHorizontalFlip("half") {} => |_op| Action::HorizontalFlip, moves: true;
     /// Mirrors top and bottom.
     RandomVerticalFlip("half") {} => |_op| Action::VerticalFlip, moves: true;
     /// Replaces the colours by their luma.

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::action::{Action, Interpolation, Sampling};
+use super::action::{Action, Sampling};
 use super::operation::{Operation, Script, check_range, check_within};
 use crate::decode::draw::OpDraws;
+use crate::decode::interpolation::{Interpolation, bilinear};
 use crate::decode::picture_ops::perspective_coefficients;
 use crate::error::{Error, Result};
 
@@ -135,10 +136,6 @@ pub struct RandomPerspective {
 
 fn half() -> f64 {
     0.5
-}
-
-fn bilinear() -> Interpolation {
-    Interpolation::Bilinear
 }
 
 impl Operation for RandomPerspective {

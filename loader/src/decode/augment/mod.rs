@@ -22,6 +22,7 @@ mod apply;
 mod by_chance;
 mod colour;
 mod compose;
+mod distort;
 mod erase;
 mod geometric;
 mod operation;
@@ -32,14 +33,15 @@ use serde::{Deserialize, Serialize};
 use super::draw::{DrawKey, FieldDraws, OpDraws};
 use crate::error::Result;
 
-pub use action::{Action, Interpolation, Sampling};
+pub use action::{Action, Sampling};
 pub(super) use apply::Augmenter;
 pub use by_chance::{
-    Grayscale, HorizontalFlip, RandomAdjustSharpness, RandomAutocontrast, RandomEqualize, RandomGrayscale,
+    Grayscale, RandomAdjustSharpness, RandomAutocontrast, RandomEqualize, RandomGrayscale, RandomHorizontalFlip,
     RandomInvert, RandomPosterize, RandomSolarize, RandomVerticalFlip,
 };
 pub use colour::{ColorJitter, GaussianBlur};
 pub use compose::{RandomApply, RandomChoice, RandomOrder};
+pub use distort::{RandomChannelPermutation, RandomPhotometricDistort};
 pub use erase::{Erasure, RandomErasing};
 pub use geometric::{RandomAffine, RandomPerspective, RandomRotation};
 pub use operation::{Operation, Script};
@@ -70,7 +72,7 @@ macro_rules! operations {
 
 operations! {
     1 "grayscale" Grayscale;
-    2 "random_horizontal_flip" HorizontalFlip;
+    2 "random_horizontal_flip" RandomHorizontalFlip;
     3 "random_vertical_flip" RandomVerticalFlip;
     4 "color_jitter" ColorJitter;
     5 "random_grayscale" RandomGrayscale;
@@ -91,6 +93,8 @@ operations! {
     20 "rand_augment" RandAugment;
     21 "auto_augment" AutoAugment;
     22 "aug_mix" AugMix;
+    23 "random_photometric_distort" RandomPhotometricDistort;
+    24 "random_channel_permutation" RandomChannelPermutation;
 }
 
 impl Operation for Augment {

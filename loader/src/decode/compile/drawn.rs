@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ops::CheckedOps;
+use super::ops::{CheckedOps, of_labels};
 use super::{check_labels, grey_last};
 use crate::decode::augment::Erasure;
 use crate::decode::draw::{DrawKey, FieldDraws};
@@ -28,6 +28,7 @@ pub fn drawn(spec: &FieldSpec, name: &str, augment_seed: u64, key: DrawKey, size
         check_labels(ops)?;
     }
     let (ops, _) = grey_last(ops, CheckedOps::new(ops)?.is_grey);
+    let ops = if are_labels { of_labels(&ops) } else { ops };
     let mut steps = Steps::default();
     let draws = FieldDraws::new(augment_seed, name);
     resolve(&ops, size, draws, key, &mut steps)?;
@@ -47,12 +48,15 @@ pub fn drawn(spec: &FieldSpec, name: &str, augment_seed: u64, key: DrawKey, size
 
 /// Boxes are top, left, height and width; sizes are height and width.
 fn describe(stage: &Stage) -> Value {
-    let Stage { crop: Region { x, y, w, h }, resized, window, flip } = *stage;
+    let Stage { crop: Region { x, y, w, h }, resized, interpolation, window, border, flip } = *stage;
     let Window { x: left, y: top, size } = window;
     json!({
         "crop": [y, x, h, w],
         "resized": [resized.h, resized.w],
+        "interpolation": interpolation,
         "window": [top, left, size.h, size.w],
+        "padding_mode": border.mode,
+        "fill": border.fill,
         "flip": flip,
     })
 }

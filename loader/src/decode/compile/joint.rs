@@ -51,8 +51,10 @@ fn sizes_where_moved(ops: &[Op]) -> Result<Vec<Option<Size>>> {
 /// Returns the arguments of an operation that the places of pixels depend on; `None` if they do not depend on draws.
 fn drawn_part(op: &Op) -> Option<Value> {
     let part = match *op {
-        Op::RandomResizedCrop { scale, ratio, .. } => Op::RandomResizedCrop { size: [0, 0], scale, ratio },
-        Op::RandomCrop { .. } | Op::RandomHorizontalFlip { .. } => op.clone(),
+        Op::RandomResizedCrop { scale, ratio, interpolation, .. } => {
+            Op::RandomResizedCrop { size: [0, 0], scale, ratio, interpolation }
+        }
+        Op::RandomCrop { .. } | Op::RandomResize { .. } | Op::RandomHorizontalFlip { .. } => op.clone(),
         Op::Augment(ref augment) if augment.moves() => op.clone(),
         Op::Resize { .. }
         | Op::CenterCrop { .. }

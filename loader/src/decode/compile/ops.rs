@@ -3,10 +3,25 @@
 use crate::decode::augment::Operation;
 use crate::decode::field::{Op, ResizeTo};
 use crate::decode::geometry::{PIXELS_MAX, Size, padded, resize_to};
+use crate::decode::interpolation::Interpolation;
 use crate::error::{Error, Result};
 
 /// Mean and standard deviation per channel.
 pub(super) type MeanAndStd = ([f32; 3], [f32; 3]);
+
+/// Returns the operations of labels, which are never blended.
+pub(super) fn of_labels(ops: &[Op]) -> Vec<Op> {
+    let mut ops = ops.to_vec();
+    for op in &mut ops {
+        if let Op::Resize { interpolation, .. }
+        | Op::RandomResize { interpolation, .. }
+        | Op::RandomResizedCrop { interpolation, .. } = op
+        {
+            *interpolation = Interpolation::Nearest;
+        }
+    }
+    ops
+}
 
 /// Size that every picture has at least.
 const SIZE_MIN: Size = Size { w: 1, h: 1 };
@@ -34,7 +49,7 @@ impl CheckedOps {
                 _ => {}
             }
             match op {
-                Op::RandomResizedCrop { size: [h, w], scale, ratio } => {
+                Op::RandomResizedCrop { size: [h, w], scale, ratio, .. } => {
                     let is_range = |r: &[f64; 2]| r[0] > 0.0 && r[0] <= r[1] && r[1].is_finite();
                     if !is_range(scale) || scale[1] > 1.0 || !is_range(ratio) {
                         return Err(Error::config(
@@ -45,18 +60,28 @@ impl CheckedOps {
                     }
                     size = Some(Size { w: *w, h: *h });
                 }
-                Op::Resize { size: to } => {
-                    let least = resize_to(size.unwrap_or(SIZE_MIN), *to);
+                Op::Resize { size: to, max_size, .. } => {
+                    check_resize(*to, *max_size)?;
+                    let least = resize_to(size.unwrap_or(SIZE_MIN), *to, *max_size);
                     check_size(least)?;
                     size = match (to, size) {
-                        (ResizeTo::Short(_), None) => None,
+                        (None | Some(ResizeTo::Short(_)), None) => None,
                         _ => Some(least),
                     };
+                }
+                Op::RandomResize { min_size, max_size, .. } => {
+                    if min_size >= max_size {
+                        let message = "RandomResize needs a `max_size` above `min_size`: the short side is below it";
+                        return Err(Error::config(message).with("min_size", min_size).with("max_size", max_size));
+                    }
+                    check_size(resize_to(size.unwrap_or(SIZE_MIN), Some(ResizeTo::Short(*min_size)), None))?;
+                    check_size(resize_to(size.unwrap_or(SIZE_MIN), Some(ResizeTo::Short(max_size - 1)), None))?;
+                    size = None;
                 }
                 Op::CenterCrop { size: [h, w] } | Op::RandomCrop { size: [h, w], .. } => {
                     size = Some(Size { w: *w, h: *h })
                 }
-                Op::Pad { padding } => {
+                Op::Pad { padding, .. } => {
                     check_size(padded(size.unwrap_or(SIZE_MIN), *padding).size)?;
                     size = size.map(|size| padded(size, *padding).size);
                 }
@@ -80,6 +105,20 @@ impl CheckedOps {
         }
         Ok(Self { size, normalise, is_grey })
     }
+}
+
+fn check_resize(size: Option<ResizeTo>, max_size: Option<u32>) -> Result<()> {
+    let message = match (size, max_size) {
+        (None, None) => "Resize needs a `size`, or a `max_size` for the long side",
+        (Some(ResizeTo::Exact(_)), Some(_)) => {
+            "`max_size` of Resize is for a `size` that is one number: leave it out, since (height, width) sets both sides"
+        }
+        (Some(ResizeTo::Short(short)), Some(max)) if max <= short => {
+            "`max_size` of Resize must be above `size`, which is the short side"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::config(message).with("size", format!("{size:?}")).with("max_size", format!("{max_size:?}")))
 }
 
 fn check_size(size: Size) -> Result<()> {

@@ -25,3 +25,12 @@ pub fn hue(shape: Shape, pixels: &mut [u8], factor: f64) {
         Kernels::default().turn_hue(pixels, (factor * 255.0) as i32 as u8);
     }
 }
+
+/// Exchanges the channels: channel i of the result is channel `permutation[i]` of the picture. Grey pictures stay.
+pub fn permute_channels(shape: Shape, pixels: &mut [u8], permutation: [u8; 3]) {
+    if shape.channels == 3 {
+        for pixel in pixels.as_chunks_mut::<3>().0 {
+            *pixel = permutation.map(|channel| pixel[usize::from(channel)]);
+        }
+    }
+}

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! points     look-up tables: brightness, contrast, posterize, solarize, invert, equalize, autocontrast; a run is one pass
-//! colour     saturation, grayscale, hue
-//! blur       Gaussian blurs, torchvision's and Pillow's
+//! colour     saturation, grayscale, hue, order of the channels
+//! blur       the Gaussian blur
 //! sharpness  a blend with a smoothed copy
 //! warp       affine and perspective transforms, rotation; matrices has their parameters
-//! borders    flips, borders, cuts, erased boxes
+//! flips      mirrored pictures
 //! kernel     inner loops, each compiled for the vectors that a machine may have; all give the same bits
 //! ```
 //!
@@ -17,8 +17,8 @@
 //! size of the pictures.
 
 mod blur;
-mod borders;
 mod colour;
+mod flips;
 mod kernel;
 mod matrices;
 mod points;
@@ -27,13 +27,13 @@ mod warp;
 
 use super::kept::release;
 
-pub use blur::{box_gaussian_blur, gaussian_blur};
-pub use borders::{Padding, Sides, crop, erase, flip_horizontal, flip_vertical, pad};
-pub use colour::{grayscale, hue, saturation};
+pub use blur::gaussian_blur;
+pub use colour::{grayscale, hue, permute_channels, saturation};
+pub use flips::{flip_horizontal, flip_vertical};
 pub use matrices::{Rotation, affine_matrix, perspective_coefficients};
 pub use points::{Histogram, PointOp, Tables, points};
 pub use sharpness::sharpness;
-pub use warp::{Sampling, affine, perspective, rotate};
+pub use warp::{affine, perspective, rotate};
 
 /// Size of a picture and its number of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,6 @@ impl Shape {
 pub struct Scratch {
     bytes: Vec<u8>,
     floats: Vec<f32>,
-    sums: Vec<u32>,
     /// Weights of a convolution along x and along y.
     weights: [Vec<f32>; 2],
     /// Starts of the rows that a convolution adds up.
@@ -81,7 +80,6 @@ impl Scratch {
     pub fn release(&mut self) {
         release(&mut self.bytes);
         release(&mut self.floats);
-        release(&mut self.sums);
         self.weights.iter_mut().for_each(release);
         release(&mut self.starts);
     }

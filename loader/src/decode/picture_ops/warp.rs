@@ -8,17 +8,7 @@
 use super::kernel::{Kernels, Map};
 use super::matrices::{Rotation, Turn};
 use super::{Scratch, Shape};
-
-/// Choice of the pixels that a place between pixels is computed from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sampling {
-    /// The pixel that has the place.
-    Nearest,
-    /// The 2 x 2 pixels around it.
-    Bilinear,
-    /// The 4 x 4 pixels around it.
-    Bicubic,
-}
+use crate::decode::interpolation::Interpolation;
 
 /// Fills `to`, a picture of `to_shape`, from places of `from` that the `matrix` gives: x = m0 x' + m1 y' + m2,
 /// y = m3 x' + m4 y' + m5.
@@ -27,13 +17,13 @@ pub fn affine(
     from: &[u8],
     shape: Shape,
     matrix: &[f64; 6],
-    sampling: Sampling,
+    sampling: Interpolation,
     fill: [u8; 3],
     to: &mut [u8],
     to_shape: Shape,
     scratch: &mut Scratch,
 ) {
-    if sampling != Sampling::Nearest {
+    if sampling != Interpolation::Nearest {
         return warp(from, shape, &Map::Affine(*matrix), sampling, fill, to, to_shape);
     }
     let [a0, a1, a2, a3, a4, a5] = *matrix;
@@ -55,7 +45,7 @@ pub fn perspective(
     from: &[u8],
     shape: Shape,
     coefficients: &[f64; 8],
-    sampling: Sampling,
+    sampling: Interpolation,
     fill: [u8; 3],
     to: &mut [u8],
     to_shape: Shape,
@@ -68,7 +58,7 @@ pub fn rotate(
     from: &[u8],
     shape: Shape,
     rotation: &Rotation,
-    sampling: Sampling,
+    sampling: Interpolation,
     fill: [u8; 3],
     to: &mut [u8],
     scratch: &mut Scratch,
@@ -91,13 +81,13 @@ pub fn rotate(
     }
 }
 
-fn warp(from: &[u8], shape: Shape, map: &Map, sampling: Sampling, fill: [u8; 3], to: &mut [u8], to_shape: Shape) {
+fn warp(from: &[u8], shape: Shape, map: &Map, sampling: Interpolation, fill: [u8; 3], to: &mut [u8], to_shape: Shape) {
     let kernels = Kernels::default();
     for (y, row) in to.chunks_exact_mut(to_shape.row_bytes()).enumerate() {
         match sampling {
-            Sampling::Nearest => kernels.nearest_row(from, shape, map, y, fill, row),
-            Sampling::Bilinear => kernels.bilinear_row(from, shape, map, y, fill, row),
-            Sampling::Bicubic => kernels.bicubic_row(from, shape, map, y, fill, row),
+            Interpolation::Nearest => kernels.nearest_row(from, shape, map, y, fill, row),
+            Interpolation::Bilinear => kernels.bilinear_row(from, shape, map, y, fill, row),
+            Interpolation::Bicubic => kernels.bicubic_row(from, shape, map, y, fill, row),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Weights of one axis: the source samples of each output sample, and their shares.
 
-use crate::decode::geometry::Filter;
+use crate::decode::interpolation::Interpolation;
 use crate::decode::kept::release;
 
 /// 1.0 as a weight. With 14 bits, the largest blend of 8-bit samples has 7 bits of fraction in 16.
 pub(super) const ONE: i32 = 1 << 14;
+
+/// Bits of a fine weight below those of a weight. Pillow's weights have 22 bits of fraction.
+pub(super) const FINE_BITS: u32 = 8;
 
 /// Added to a small number and subtracted again, it removes the fraction's bits: 1.5 * 2^52.
 const ROUND: f64 = 6_755_399_441_055_744.0;
@@ -39,6 +42,8 @@ pub(super) struct Axis {
     first: Vec<u32>,
     /// `taps` per output sample; their sum is [`ONE`]. The last ones are 0 if fewer are needed.
     weights: Vec<i16>,
+    /// The lower [`FINE_BITS`] of each weight, for a filter that Pillow's results need; empty for others.
+    fine: Vec<i16>,
     /// Number of weights in use, per output sample.
     used: Vec<u32>,
     taps: usize,
@@ -49,18 +54,20 @@ pub(super) struct Axis {
 impl Axis {
     /// Computes weights for the output samples `shown.0 .. shown.1` of `output` from `input`, the last one first if
     /// `flip`.
-    pub(super) fn compute(&mut self, filter: Filter, input: Span, output: u32, shown: (u32, u32), flip: bool) {
+    pub(super) fn compute(&mut self, filter: Interpolation, input: Span, output: u32, shown: (u32, u32), flip: bool) {
         release(&mut self.weights);
+        release(&mut self.fine);
         release(&mut self.exact);
+        self.fine.clear();
         match filter {
-            Filter::Bilinear => self.bilinear(input, output, shown, flip),
-            Filter::Nearest => self.nearest(input, output, shown, flip),
+            Interpolation::Nearest => self.nearest(input, output, shown, flip),
+            Interpolation::Bilinear => self.antialiased::<false>(triangle, 1.0, input, output, shown, flip),
+            Interpolation::Bicubic => self.antialiased::<true>(cubic, 2.0, input, output, shown, flip),
         }
     }
 
     /// Computes Pillow's nearest neighbour, with its running sum: if the centre of an output sample is on the border of
-    /// two source samples, the sum's rounding decides. Stages mirror last, so a picture that is mirrored before it is
-    /// resized gets the other neighbour there than in Pillow.
+    /// two source samples, the sum's rounding decides.
     fn nearest(&mut self, input: Span, output: u32, shown: (u32, u32), flip: bool) {
         let scale = input.length / f64::from(output);
         self.taps = 1;
@@ -81,26 +88,37 @@ impl Axis {
         self.weights.resize(self.first.len(), ONE as i16);
     }
 
-    /// Computes Pillow's antialiased bilinear filter.
-    fn bilinear(&mut self, input: Span, output: u32, shown: (u32, u32), flip: bool) {
+    /// Computes Pillow's antialiased filter for a `kernel` that is 0 from `reach` on, in both directions.
+    fn antialiased<const IS_FINE: bool>(
+        &mut self,
+        kernel: impl Fn(f64) -> f64,
+        reach: f64,
+        input: Span,
+        output: u32,
+        shown: (u32, u32),
+        flip: bool,
+    ) {
         let scale = input.length / f64::from(output);
-        // When enlarging, the triangle is as wide as a source sample; when shrinking, as an output sample.
-        let support = scale.max(1.0);
-        let slope = 1.0 / support;
+        // When enlarging, a unit of the kernel is a source sample; when shrinking, an output sample.
+        let unit = scale.max(1.0);
+        let (support, slope) = (reach * unit, 1.0 / unit);
         let count = (shown.1 - shown.0) as usize;
         self.taps = (support.ceil() as usize * 2 + 1).min(input.count as usize);
         self.first.clear();
         self.used.clear();
         self.weights.clear();
         self.weights.resize(count * self.taps, 0);
+        if IS_FINE {
+            self.fine.resize(count * self.taps, 0);
+        }
         for i in 0..count {
             let o = if flip { shown.1 - 1 - i as u32 } else { shown.0 + i as u32 };
             let center = input.start + (f64::from(o) + 0.5) * scale;
             let mut first = ((center - support + 0.5).max(0.0) as u32).min(input.count - 1);
             let end = ((center + support + 0.5) as u32).clamp(first + 1, input.count);
             self.exact.clear();
-            self.exact.extend((first..end).map(|s| (1.0 - ((f64::from(s) + 0.5 - center) * slope).abs()).max(0.0)));
-            // Samples on the triangle's rim have no weight: do not decode them.
+            self.exact.extend((first..end).map(|s| kernel((f64::from(s) + 0.5 - center) * slope)));
+            // Samples on the kernel's rim have no weight: do not decode them.
             while self.exact.len() > 1 && self.exact.last() == Some(&0.0) {
                 self.exact.pop();
             }
@@ -108,7 +126,11 @@ impl Axis {
             first += rim as u32;
             let exact = &self.exact[rim..];
             let weights = &mut self.weights[i * self.taps..][..exact.len()];
-            round(exact, weights);
+            if IS_FINE {
+                round_finely(exact, weights, &mut self.fine[i * self.taps..]);
+            } else {
+                round(exact, weights);
+            }
             self.first.push(first);
             self.used.push(exact.len() as u32);
         }
@@ -126,6 +148,16 @@ impl Axis {
     /// Returns the first source sample and the weights of output sample `i`.
     pub(super) fn taps(&self, i: usize) -> (u32, &[i16]) {
         (self.first[i], &self.weights[i * self.taps..][..self.used[i] as usize])
+    }
+
+    /// Returns the lower bits of the weights of output sample `i`; none if the filter has none.
+    pub(super) fn fine(&self, i: usize) -> &[i16] {
+        if self.is_fine() { &self.fine[i * self.taps..][..self.used[i] as usize] } else { &[] }
+    }
+
+    /// Returns true if weights have [`FINE_BITS`] more.
+    pub(super) fn is_fine(&self) -> bool {
+        !self.fine.is_empty()
     }
 
     /// Returns the source samples that any output sample uses: start, and one past the end.
@@ -164,6 +196,34 @@ fn round(exact: &[f64], out: &mut [i16]) {
     }
 }
 
+/// Rounds as Pillow does: each weight to 22 bits, half of a bit away from 0. The sum may differ from 1 by a few bits.
+fn round_finely(exact: &[f64], coarse: &mut [i16], fine: &mut [i16]) {
+    let sum: f64 = exact.iter().sum();
+    for ((exact, coarse), fine) in exact.iter().zip(coarse).zip(fine) {
+        let share = exact / sum * f64::from(ONE << FINE_BITS);
+        let weight = (share + if share < 0.0 { -0.5 } else { 0.5 }) as i32;
+        *coarse = (weight >> FINE_BITS) as i16;
+        *fine = (weight & ((1 << FINE_BITS) - 1)) as i16;
+    }
+}
+
+fn triangle(x: f64) -> f64 {
+    (1.0 - x.abs()).max(0.0)
+}
+
+/// Cubic convolution with the parameter -0.5, in the order of Pillow's operations.
+fn cubic(x: f64) -> f64 {
+    const A: f64 = -0.5;
+    let x = x.abs();
+    if x < 1.0 {
+        ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0
+    } else if x < 2.0 {
+        (((x - 5.0) * x + 8.0) * x - 4.0) * A
+    } else {
+        0.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,7 +243,7 @@ mod tests {
             (4_194_400, 224),
             (9_000_000, 3),
         ] {
-            axis.compute(Filter::Bilinear, Span::new(0, input, 1), output, (0, output), false);
+            axis.compute(Interpolation::Bilinear, Span::new(0, input, 1), output, (0, output), false);
             for i in 0..axis.len() {
                 let (first, weights) = axis.taps(i);
                 assert!(first as usize + weights.len() <= input as usize);
@@ -194,9 +254,34 @@ mod tests {
     }
 
     #[test]
+    fn cubic_weights_have_pillow_s_bits() {
+        let mut axis = Axis::default();
+        axis.compute(Interpolation::Bicubic, Span::new(0, 5, 1), 2, (0, 2), false);
+        let weights = |i| {
+            let (coarse, fine) = (axis.taps(i).1, axis.fine(i));
+            coarse.iter().zip(fine).map(|(c, f)| (i32::from(*c) << FINE_BITS) + i32::from(*f)).collect::<Vec<_>>()
+        };
+        let mirrored: Vec<_> = weights(1).into_iter().rev().collect();
+        assert_eq!(weights(0), mirrored);
+        assert_eq!(weights(0), CUBIC_5_TO_2);
+        for (input, output) in [(1, 9), (500, 224), (224, 500), (20_000, 7), (65_500, 224), (10, 10), (2, 31)] {
+            axis.compute(Interpolation::Bicubic, Span::new(0, input, 1), output, (0, output), true);
+            for i in 0..axis.len() {
+                let (first, weights) = axis.taps(i);
+                assert!(first as usize + weights.len() <= input as usize);
+                let sum: i32 = weights.iter().zip(axis.fine(i)).map(|(c, f)| i32::from(*c) * 256 + i32::from(*f)).sum();
+                assert!((sum - (ONE << FINE_BITS)).abs() <= weights.len() as i32, "{input} to {output}: {sum}");
+            }
+        }
+    }
+
+    /// Weights of an output sample in Pillow, in 2^-22.
+    const CUBIC_5_TO_2: [i32; 5] = [1_455_822, 1_743_238, 1_004_169, 122_286, -131_211];
+
+    #[test]
     fn an_axis_of_unchanged_size_has_single_weights() {
         let mut axis = Axis::default();
-        axis.compute(Filter::Bilinear, Span::new(7, 10, 1), 10, (2, 8), false);
+        axis.compute(Interpolation::Bilinear, Span::new(7, 10, 1), 10, (2, 8), false);
         assert_eq!(axis.taps_max(), 1);
         assert_eq!(axis.span(), (2, 8));
     }

@@ -6,6 +6,7 @@ and decodes.
 Shapes in the documentation are those of a batch: N rows, H and W in pixels, C channels.
 
     base      types of fields and operations, checks of arguments, the engine's form of all fields
+    checks    checks of arguments that several operations have
     crops     operations of the decoder: crops, resizes, flips, normalisation (others are in `forebay.operations`)
     pictures  pictures, masks, and both with the same draws
     values    numbers, tokens, arrays, text, documents; rows that are padded, and their masks
@@ -21,6 +22,7 @@ from .crops import (
     Pad,
     RandomCrop,
     RandomHorizontalFlip,
+    RandomResize,
     RandomResizedCrop,
     Resize,
 )
@@ -46,6 +48,7 @@ __all__ = [
     "Pad",
     "RandomCrop",
     "RandomHorizontalFlip",
+    "RandomResize",
     "RandomResizedCrop",
     "Resize",
     "Scalar",

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from ..arguments import U32, by_name, flag, real, reals, whole
+from ..arguments import U32, by_name, flag, one_of, real, reals, whole
 from ..errors import ConfigError
 from .base import ImageOp
+from .checks import Fill, fill_of, interpolation_of
 
 __all__ = [
     "IMAGENET_MEAN",
@@ -19,6 +20,7 @@ __all__ = [
     "Pad",
     "RandomCrop",
     "RandomHorizontalFlip",
+    "RandomResize",
     "RandomResizedCrop",
     "Resize",
 ]
@@ -41,6 +43,20 @@ def _pair(op: str, size: Size) -> list[int]:
     return [whole(f"size of {op}", side, 1, U32) for side in pair]
 
 
+def _filter(op: Any) -> dict[str, Any]:
+    """Returns an operation's filter, if it is not the usual one."""
+    name = interpolation_of(f"interpolation of {type(op).__name__}", op.interpolation)
+    return {} if name == "bilinear" else {"interpolation": name}
+
+
+def _border(op: Any) -> dict[str, Any]:
+    """Returns the kind of an operation's borders, if they are not black."""
+    name = type(op).__name__
+    fill = fill_of(f"fill of {name}", op.fill)
+    mode = one_of(f"padding_mode of {name}", op.padding_mode, ("constant", "edge", "reflect", "symmetric"))
+    return ({"fill": fill} if any(fill) else {}) | ({"padding_mode": mode} if mode != "constant" else {})
+
+
 def _borders(op: str, padding: Union[int, Sequence[int]]) -> list[int]:
     """Returns (left, top, right, bottom) of an operation's padding."""
     sides = list(padding) if isinstance(padding, Sequence) and not isinstance(padding, str) else [padding]
@@ -61,11 +77,13 @@ class RandomResizedCrop(ImageOp):
         size: Pixels of the result: one number for a square, or (height, width).
         scale: Bounds of the rectangle's share of the image's area.
         ratio: Bounds of its width divided by its height, drawn on a logarithmic scale.
+        interpolation: "bilinear", "bicubic" or "nearest", see `Resize`.
     """
 
     size: Size
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0)
+    interpolation: str = "bilinear"
 
     def _spec(self) -> dict[str, Any]:
         return {
@@ -73,24 +91,29 @@ class RandomResizedCrop(ImageOp):
             "size": _pair("RandomResizedCrop", self.size),
             "scale": reals("scale of RandomResizedCrop", self.scale, 2),
             "ratio": reals("ratio of RandomResizedCrop", self.ratio, 2),
+            **_filter(self),
         }
 
 
 @by_name()
 @dataclass(frozen=True)
 class RandomCrop(ImageOp):
-    """Adds black borders, and cuts `size` pixels at a random place, without a resize.
+    """Adds borders, and cuts `size` pixels at a random place, without a resize.
 
     Args:
         size: Pixels of the result: one number for a square, or (height, width).
         padding: Pixels of the borders: one number, (left and right, top and bottom), or (left, top, right, bottom).
         pad_if_needed: Pad a picture that is smaller than `size`, on both sides by what it lacks. By default such a picture
             is a `DecodeError`.
+        fill: Grey level or (red, green, blue) of constant borders; 0 is black. A mask may have another one.
+        padding_mode: Kind of the borders, see `Pad`.
     """
 
     size: Size
     padding: Union[int, Sequence[int]] = 0
     pad_if_needed: bool = False
+    fill: Fill = 0
+    padding_mode: str = "constant"
 
     def _spec(self) -> dict[str, Any]:
         return {
@@ -98,22 +121,29 @@ class RandomCrop(ImageOp):
             "size": _pair("RandomCrop", self.size),
             "padding": _borders("RandomCrop", self.padding),
             "pad_if_needed": flag("pad_if_needed of RandomCrop", self.pad_if_needed),
+            **_border(self),
         }
 
 
 @by_name()
 @dataclass(frozen=True)
 class Pad(ImageOp):
-    """Adds black borders.
+    """Adds borders.
 
     Args:
         padding: Pixels: one number, (left and right, top and bottom), or (left, top, right, bottom).
+        fill: Grey level or (red, green, blue) of constant borders; 0 is black. A mask may have another one.
+        padding_mode: "constant"; "edge" repeats the outermost pixels; "reflect" mirrors the picture at its outermost pixels, which
+            are not repeated; "symmetric" mirrors it at its border. Pictures with other borders than black ones are not decoded by
+            a CUDA device.
     """
 
     padding: Union[int, Sequence[int]]
+    fill: Fill = 0
+    padding_mode: str = "constant"
 
     def _spec(self) -> dict[str, Any]:
-        return {"op": "pad", "padding": _borders("Pad", self.padding)}
+        return {"op": "pad", "padding": _borders("Pad", self.padding), **_border(self)}
 
 
 @by_name()
@@ -139,17 +169,55 @@ class RandomHorizontalFlip(ImageOp):
 @by_name()
 @dataclass(frozen=True)
 class Resize(ImageOp):
-    """Resizes with antialiased bilinear interpolation, as Pillow does.
+    """Resizes as Pillow does, with antialiasing.
 
     Args:
-        size: One number is the shorter side, and the longer one keeps the aspect ratio; (height, width) sets both.
+        size: One number is the shorter side, and the longer one keeps the aspect ratio; (height, width) sets both. None: the
+            longer side becomes `max_size`.
+        interpolation: "bilinear", "bicubic" or "nearest". Pixels are Pillow's; those of "bilinear" may differ by one grey level.
+            Masks always have "nearest". Pictures with another one than "bilinear" are not decoded by a CUDA device.
+        max_size: Upper bound of the longer side, above `size`: where it would be longer, the shorter side becomes less than
+            `size`.
     """
 
-    size: Size
+    size: Size | None
+    interpolation: str = "bilinear"
+    max_size: int | None = None
 
     def _spec(self) -> dict[str, Any]:
-        pair = _pair("Resize", self.size)
-        return {"op": "resize", "size": pair if isinstance(self.size, Sequence) else pair[0]}
+        spec: dict[str, Any] = {"op": "resize", **_filter(self)}
+        if self.size is not None:
+            pair = _pair("Resize", self.size)
+            spec["size"] = pair if isinstance(self.size, Sequence) else pair[0]
+        if self.max_size is not None:
+            spec["max_size"] = whole("max_size of Resize", self.max_size, 1, U32)
+        return spec
+
+
+@by_name()
+@dataclass(frozen=True)
+class RandomResize(ImageOp):
+    """Resizes so that the shorter side has a drawn length, and the longer one keeps the aspect ratio.
+
+    The pictures of a batch then have different sizes, unless a crop or a resize follows.
+
+    Args:
+        min_size: Smallest length of the shorter side, pixels.
+        max_size: Exclusive upper bound of that length.
+        interpolation: "bilinear", "bicubic" or "nearest", see `Resize`.
+    """
+
+    min_size: int
+    max_size: int
+    interpolation: str = "bilinear"
+
+    def _spec(self) -> dict[str, Any]:
+        return {
+            "op": "random_resize",
+            "min_size": whole("min_size of RandomResize", self.min_size, 1, U32),
+            "max_size": whole("max_size of RandomResize", self.max_size, 1, U32),
+            **_filter(self),
+        }
 
 
 @by_name()

@@ -14,7 +14,7 @@ from .by_chance import (
     RandomSolarize,
     RandomVerticalFlip,
 )
-from .colour import ColorJitter, GaussianBlur
+from .colour import ColorJitter, GaussianBlur, RandomChannelPermutation, RandomPhotometricDistort
 from .compose import RandomApply, RandomChoice, RandomOrder
 from .drawn import drawn
 from .erase import RandomErasing
@@ -37,6 +37,7 @@ __all__ = [
     "RandomAffine",
     "RandomApply",
     "RandomAutocontrast",
+    "RandomChannelPermutation",
     "RandomChoice",
     "RandomEqualize",
     "RandomErasing",
@@ -44,6 +45,7 @@ __all__ = [
     "RandomInvert",
     "RandomOrder",
     "RandomPerspective",
+    "RandomPhotometricDistort",
     "RandomPosterize",
     "RandomRotation",
     "RandomSolarize",

@@ -9,9 +9,9 @@ from typing import Any, Union
 from ..arguments import U32, by_name, real, reals, whole
 from ..errors import ConfigError
 from ..fields import ImageOp
-from .checks import Range, is_one, range_of
+from ..fields.checks import Range, is_one, range_of
 
-__all__ = ["ColorJitter", "GaussianBlur"]
+__all__ = ["ColorJitter", "GaussianBlur", "RandomChannelPermutation", "RandomPhotometricDistort"]
 
 
 @by_name()
@@ -63,3 +63,37 @@ class GaussianBlur(ImageOp):
         else:
             sigma = reals("sigma of GaussianBlur", self.sigma, 2)
         return {"op": "gaussian_blur", "kernel_size": sides, "sigma": sigma}
+
+
+@by_name()
+@dataclass(frozen=True)
+class RandomPhotometricDistort(ImageOp):
+    """Changes brightness, contrast, saturation and hue, and exchanges the channels, each with probability `p`.
+
+    Args:
+        brightness: (smallest, largest) factor.
+        contrast: Likewise.
+        saturation: Likewise.
+        hue: (smallest, largest) turn of the hue, from -0.5 to 0.5.
+        p: Probability of each change.
+    """
+
+    brightness: Sequence[float] = (0.875, 1.125)
+    contrast: Sequence[float] = (0.5, 1.5)
+    saturation: Sequence[float] = (0.5, 1.5)
+    hue: Sequence[float] = (-0.05, 0.05)
+    p: float = 0.5
+
+    def _spec(self) -> dict[str, Any]:
+        names = ("brightness", "contrast", "saturation", "hue")
+        ranges = {name: reals(f"{name} of RandomPhotometricDistort", getattr(self, name), 2) for name in names}
+        return {"op": "random_photometric_distort", **ranges, "p": real("p of RandomPhotometricDistort", self.p)}
+
+
+@by_name()
+@dataclass(frozen=True)
+class RandomChannelPermutation(ImageOp):
+    """Exchanges the channels, in a drawn order."""
+
+    def _spec(self) -> dict[str, Any]:
+        return {"op": "random_channel_permutation"}

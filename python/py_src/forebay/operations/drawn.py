@@ -25,8 +25,8 @@ def drawn(
 ) -> list[dict[str, Any]]:
     """Returns the steps of a field's operations for one sample, with the numbers that the engine draws.
 
-    A step is a dict. `{"crop": ..., "resized": ..., "window": ..., "flip": ...}` cuts a box, resizes it, keeps a part and
-    mirrors it. Others have the name of a function of torchvision as their `action`, such as `adjust_brightness`, with its
+    A step is a dict. `{"crop": ..., "resized": ..., "window": ..., "flip": ...}` cuts a box, resizes it with `interpolation`,
+    keeps a part, which may have borders (`padding_mode`, `fill`), and mirrors it. Others have the name of a function of torchvision as their `action`, such as `adjust_brightness`, with its
     arguments.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any, Union
 
 from ..arguments import by_name, real, reals
 from ..fields import ImageOp
-from .checks import listed
+from ..fields.checks import listed
 
 __all__ = ["RandomErasing"]
 

@@ -5,7 +5,7 @@ The transforms are recognised by their classes' names, of both of torchvision's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from .. import fields as native
@@ -124,6 +124,8 @@ def _translate(transform: Any) -> list[native.ImageOp]:
         return []
     if name in ("MixUp", "CutMix"):
         raise ConfigError(f"it mixes the samples of a batch: use forebay.Mix(forebay.{name}(...), x=Image(...), y=OneHot(...))")
+    if name in ("FiveCrop", "TenCrop"):
+        raise ConfigError("it makes several pictures of one: call it in the loader's transform, or use a field for each crop")
     make = _MAKERS.get(name)
     if make is None:
         raise ConfigError("there is no such operation: leave it out, or call it in the loader's transform")
@@ -141,44 +143,35 @@ _CONVERSIONS = _CHANGES_OF_TYPE | {"PILToTensor", "ToImage", "ToImageTensor", "T
 """Conversions between forms of a picture. The engine's pixels are already RGB, and become a tensor."""
 
 
-def _is_bilinear(transform: Any) -> None:
-    if getattr(transform.interpolation, "value", transform.interpolation) not in ("bilinear", 2):
-        raise ConfigError("pictures are resized by bilinear interpolation")
+def _filter(transform: Any) -> Any:
     if transform.antialias is False:
         raise ConfigError("pictures are resized with antialias=True")
-
-
-def _is_black(transform: Any) -> None:
-    if transform.padding_mode != "constant" or _has_colour(transform.fill):
-        raise ConfigError("borders are black: leave out fill and padding_mode")
+    return transform.interpolation
 
 
 def _resized_crop(transform: Any) -> native.ImageOp:
-    _is_bilinear(transform)
-    return native.RandomResizedCrop(transform.size, tuple(transform.scale), tuple(transform.ratio))
+    return native.RandomResizedCrop(transform.size, tuple(transform.scale), tuple(transform.ratio), _filter(transform))
 
 
 def _resize(transform: Any) -> native.ImageOp:
-    _is_bilinear(transform)
     size = transform.size
-    if size is None or transform.max_size is not None:
-        raise ConfigError("a size without max_size is needed")
-    return native.Resize(size[0] if not isinstance(size, int) and len(size) == 1 else size)
-
-
-def _pad(transform: Any) -> native.ImageOp:
-    _is_black(transform)
-    return native.Pad(transform.padding)
+    if isinstance(size, Sequence) and len(size) == 1:
+        size = size[0]
+    return native.Resize(size, _filter(transform), transform.max_size)
 
 
 def _crop(transform: Any) -> native.ImageOp:
     padding = transform.padding or 0
-    if padding or transform.pad_if_needed:
-        _is_black(transform)
     if ".v2" in type(transform).__module__ and padding:
         left, right, top, bottom = padding
         padding = (left, top, right, bottom)
-    return native.RandomCrop(transform.size, padding, transform.pad_if_needed)
+    _has_one_colour(transform.fill)
+    return native.RandomCrop(transform.size, padding, transform.pad_if_needed, transform.fill, transform.padding_mode)
+
+
+def _has_one_colour(fill: Any) -> None:
+    if isinstance(fill, dict):
+        raise ConfigError("a colour for each kind of data is not known: give the Mask of a Joint another operation")
 
 
 def _grayscale(transform: Any) -> native.ImageOp:
@@ -212,8 +205,7 @@ def _same(kind: type, *names: str) -> Callable[[Any], native.ImageOp]:
 
     def make(transform: Any) -> native.ImageOp:
         values = {name: getattr(transform, name) for name in names}
-        if isinstance(values.get("fill"), dict):
-            raise ConfigError("a colour for each kind of data is not known: give the Mask of a Joint another operation")
+        _has_one_colour(values.get("fill"))
         return kind(**values)
 
     return make
@@ -222,8 +214,9 @@ def _same(kind: type, *names: str) -> Callable[[Any], native.ImageOp]:
 _MAKERS: dict[str, Callable[[Any], native.ImageOp]] = {
     "RandomResizedCrop": _resized_crop,
     "Resize": _resize,
+    "RandomResize": lambda transform: native.RandomResize(transform.min_size, transform.max_size, _filter(transform)),
     "CenterCrop": _same(native.CenterCrop, "size"),
-    "Pad": _pad,
+    "Pad": _same(native.Pad, "padding", "fill", "padding_mode"),
     "RandomCrop": _crop,
     "Grayscale": _grayscale,
     "RandomHorizontalFlip": _same(native.RandomHorizontalFlip, "p"),
@@ -238,6 +231,8 @@ _MAKERS: dict[str, Callable[[Any], native.ImageOp]] = {
     "RandomAdjustSharpness": _same(by_chance.RandomAdjustSharpness, "sharpness_factor", "p"),
     "ColorJitter": _same(colour.ColorJitter, "brightness", "contrast", "saturation", "hue"),
     "GaussianBlur": _same(colour.GaussianBlur, "kernel_size", "sigma"),
+    "RandomPhotometricDistort": _same(colour.RandomPhotometricDistort, "brightness", "contrast", "saturation", "hue", "p"),
+    "RandomChannelPermutation": _same(colour.RandomChannelPermutation),
     "RandomErasing": _erasing,
     "RandomRotation": _same(geometric.RandomRotation, "degrees", "interpolation", "expand", "center", "fill"),
     "RandomAffine": _same(geometric.RandomAffine, "degrees", "translate", "scale", "shear", "interpolation", "fill", "center"),

@@ -9,7 +9,7 @@ from typing import Any
 from ..arguments import by_name, flag, real, reals
 from ..errors import ConfigError
 from ..fields import ImageOp
-from .checks import Fill, Range, angles, fill_of, interpolation_of, is_one
+from ..fields.checks import Fill, Range, angles, fill_of, interpolation_of, is_one
 
 __all__ = ["RandomAffine", "RandomPerspective", "RandomRotation"]
 

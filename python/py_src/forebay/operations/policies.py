@@ -7,7 +7,7 @@ from typing import Any
 
 from ..arguments import U32, by_name, flag, one_of, real, whole
 from ..fields import ImageOp
-from .checks import Fill, fill_of, interpolation_of
+from ..fields.checks import Fill, fill_of, interpolation_of
 
 __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
 

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::space::MIX;
-use crate::decode::augment::action::{Action, Interpolation, Sampling};
+use crate::decode::augment::action::{Action, Sampling};
 use crate::decode::augment::operation::{Operation, Script, check_within};
 use crate::decode::draw::OpDraws;
+use crate::decode::interpolation::{Interpolation, bilinear};
 use crate::error::{Error, Result};
 
 /// Blends a picture with chains of drawn operations on it.
@@ -49,10 +50,6 @@ fn one() -> f64 {
 
 fn yes() -> bool {
     true
-}
-
-fn bilinear() -> Interpolation {
-    Interpolation::Bilinear
 }
 
 /// Number of strengths.

@@ -9,9 +9,10 @@ mod tables;
 
 use serde::{Deserialize, Serialize};
 
-use super::action::{Interpolation, Sampling};
+use super::action::Sampling;
 use super::operation::{Operation, Script};
 use crate::decode::draw::OpDraws;
+use crate::decode::interpolation::Interpolation;
 use crate::error::{Error, Result};
 use space::{AUTO, RAND, TRIVIAL_WIDE, entry};
 use tables::pairs;

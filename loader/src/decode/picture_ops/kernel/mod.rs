@@ -1,6 +1,26 @@
 //! Inner loops of the operations. [`portable`] has them all, written so that the compiler finds vectors in them; the
 //! other levels are the same code, compiled for more instructions.
 
+/// Defines the kernels that are the portable ones with all vectors, compiled with `$features`.
+macro_rules! portable_kernels {
+    ($features:literal) => {
+        $crate::decode::kernel::portable_with! { $features:
+            fn blend(degenerate: &[u8], pixels: &mut [u8], factor: f32);
+            fn convolve_row(source: &[u8], weights: &[f32], channels: usize, out: &mut [f32]);
+            fn convolve_rows(values: &[f32], starts: &[usize], weights: &[f32], out: &mut [u8]);
+            fn grayscale(pixels: &mut [u8]);
+            fn luma_sum(pixels: &[u8]) -> u64;
+            fn saturate(pixels: &mut [u8], factor: f32);
+            fn smooth(rows: [&[u8]; 3], channels: usize, out: &mut [u8]);
+            fn turn_hue(pixels: &mut [u8], shift: u8);
+            fn bicubic_row(source: &[u8], shape: Shape, map: &Map, y: usize, fill: [u8; 3], out: &mut [u8]);
+            fn bilinear_row(source: &[u8], shape: Shape, map: &Map, y: usize, fill: [u8; 3], out: &mut [u8]);
+            fn fixed_row(source: &[u8], shape: Shape, start: [i32; 2], step: [i32; 2], fill: [u8; 3], out: &mut [u8]);
+            fn nearest_row(source: &[u8], shape: Shape, map: &Map, y: usize, fill: [u8; 3], out: &mut [u8]);
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -10,7 +30,7 @@ mod neon;
 mod portable;
 mod samples;
 
-pub(super) use portable::{BoxFilter, SUMS, blended};
+pub(super) use portable::{SUMS, blended};
 pub(super) use samples::Map;
 
 use super::Shape;
@@ -83,18 +103,6 @@ impl Kernels {
         dispatch!(self.0.level(), convolve_rows(values, starts, weights, out));
     }
 
-    /// Blurs a row with a box. `source` has one pixel more than the radius before the row, and after its last block of
-    /// [`SUMS`] bytes.
-    pub(super) fn box_row(self, source: &[u8], filter: &BoxFilter, channels: usize, out: &mut [u8]) {
-        dispatch!(self.0.level(), box_row(source, filter, channels, out));
-    }
-
-    /// Blurs a row along y with a box. `rows` are the one before the box, the last of the box and the one after it;
-    /// `sums` are those of the box before, and become those of this one.
-    pub(super) fn box_rows(self, rows: [&[u8]; 3], filter: &BoxFilter, sums: &mut [u32], out: &mut [u8]) {
-        dispatch!(self.0.level(), box_rows(rows, filter, sums, out));
-    }
-
     /// Fills row `y` of a result from places of `source`, with the pixels that have the places.
     pub(super) fn nearest_row(self, source: &[u8], shape: Shape, map: &Map, y: usize, fill: [u8; 3], out: &mut [u8]) {
         dispatch!(self.0.level(), nearest_row(source, shape, map, y, fill, out));
@@ -151,7 +159,6 @@ mod tests {
         let shape = Shape::new(width, 4, 3);
         let affine = Map::Affine([0.83, 0.2, -1.3, -0.1, 0.9, 0.7]);
         let perspective = Map::Perspective([0.9, 0.1, 0.4, 0.05, 1.1, -0.3, 0.001, -0.02]);
-        let filter = BoxFilter { radius: 2, inner: 3_000_000, outer: ((1 << 24) - 5 * 3_000_000) / 2 };
         let weights = [0.4, 0.2, 0.1];
         let stride = len.next_multiple_of(SUMS);
         let mut results = vec![
@@ -163,16 +170,10 @@ mod tests {
             in_place(&|pixels| kernels.saturate(pixels, 0.3)),
             in_place(&|pixels| kernels.turn_hue(pixels, 77)),
             in_place(&|pixels| kernels.blend(&source[len..], pixels, 1.9)),
-            in_place(&|pixels| kernels.box_row(&source, &filter, 3, pixels)),
             in_place(&|pixels| {
                 if width > 2 {
                     kernels.smooth([&source, &source[len..], &source[2 * len..]], 3, pixels);
                 }
-            }),
-            in_place(&|pixels| {
-                let mut sums: Vec<u32> = source[3 * len..][..len].iter().map(|v| 255 + u32::from(*v)).collect();
-                let rows = [&source[..len], &source[len..][..len], &source[2 * len..][..len]];
-                kernels.box_rows(rows, &filter, &mut sums, pixels);
             }),
             in_place(&|pixels| {
                 let mut values = vec![0.0; 5 * stride];

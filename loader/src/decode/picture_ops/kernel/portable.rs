@@ -51,8 +51,7 @@ fn luma([r, g, b]: [u8; 3]) -> u8 {
     ((19_595 * u32::from(r) + 38_470 * u32::from(g) + 7_471 * u32::from(b) + 0x8000) >> 16) as u8
 }
 
-/// Rows of a block's bytes, one for each channel. A closure for each block would be compiled without the vectors of its
-/// caller, unless it is inlined: so kernels split and join blocks themselves.
+/// Rows of a block's bytes, one for each channel.
 type Planes = [[u8; BLOCK]; 3];
 
 #[inline(always)]
@@ -76,45 +75,39 @@ pub(super) fn luma_sum(pixels: &[u8]) -> u64 {
     blocks.map(|block| u64::from(block.iter().map(|pixel| u32::from(luma(*pixel))).sum::<u32>())).sum()
 }
 
+/// Replaces every pixel, block by block. A closure would be compiled without the vectors of its caller, unless it is
+/// inlined.
+macro_rules! each_pixel {
+    ($pixels:expr, |$pixel:ident| $value:expr) => {{
+        let mut planes = [[0; BLOCK]; 3];
+        for block in $pixels.chunks_mut(3 * BLOCK) {
+            split(block, &mut planes);
+            let [reds, greens, blues] = &mut planes;
+            for ((r, g), b) in reds.iter_mut().zip(greens).zip(blues) {
+                let $pixel = [*r, *g, *b];
+                [*r, *g, *b] = $value;
+            }
+            join(&planes, block);
+        }
+    }};
+}
+
 #[inline(always)]
 pub(super) fn grayscale(pixels: &mut [u8]) {
-    let mut planes = [[0; BLOCK]; 3];
-    for block in pixels.chunks_mut(3 * BLOCK) {
-        split(block, &mut planes);
-        let [reds, greens, blues] = &mut planes;
-        for ((r, g), b) in reds.iter_mut().zip(greens).zip(blues) {
-            let luma = luma([*r, *g, *b]);
-            (*r, *g, *b) = (luma, luma, luma);
-        }
-        join(&planes, block);
-    }
+    each_pixel!(pixels, |pixel| [luma(pixel); 3]);
 }
 
 #[inline(always)]
 pub(super) fn saturate(pixels: &mut [u8], factor: f32) {
-    let mut planes = [[0; BLOCK]; 3];
-    for block in pixels.chunks_mut(3 * BLOCK) {
-        split(block, &mut planes);
-        let [reds, greens, blues] = &mut planes;
-        for ((r, g), b) in reds.iter_mut().zip(greens).zip(blues) {
-            let luma = luma([*r, *g, *b]);
-            (*r, *g, *b) = (blended(luma, *r, factor), blended(luma, *g, factor), blended(luma, *b, factor));
-        }
-        join(&planes, block);
-    }
+    each_pixel!(pixels, |pixel| {
+        let (luma, [r, g, b]) = (luma(pixel), pixel);
+        [blended(luma, r, factor), blended(luma, g, factor), blended(luma, b, factor)]
+    });
 }
 
 #[inline(always)]
 pub(super) fn turn_hue(pixels: &mut [u8], shift: u8) {
-    let mut planes = [[0; BLOCK]; 3];
-    for block in pixels.chunks_mut(3 * BLOCK) {
-        split(block, &mut planes);
-        let [reds, greens, blues] = &mut planes;
-        for ((r, g), b) in reds.iter_mut().zip(greens).zip(blues) {
-            [*r, *g, *b] = turned([*r, *g, *b], shift);
-        }
-        join(&planes, block);
-    }
+    each_pixel!(pixels, |pixel| turned(pixel, shift));
 }
 
 /// Largest whole number up to a value from 0 to 255, in floating point.
@@ -267,50 +260,4 @@ pub(super) fn convolve_rows(values: &[f32], starts: &[usize], weights: &[f32], o
 fn nearest(value: f32) -> u8 {
     // The last bit of a number from 2^23 on is worth one.
     (value + (1 << 23) as f32).to_bits() as u8
-}
-
-/// Box of a blur: the pixels up to `radius` count `inner`, and one more on each side `outer`, in 2^24ths.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct BoxFilter {
-    pub radius: usize,
-    pub inner: u32,
-    pub outer: u32,
-}
-
-impl BoxFilter {
-    /// Returns the mean, given the sum of the inner pixels and of the two outer ones.
-    #[inline(always)]
-    pub(in super::super) fn apply(&self, inner: u32, outer: u32) -> u8 {
-        ((inner * self.inner + outer * self.outer + (1 << 23)) >> 24) as u8
-    }
-}
-
-#[inline(always)]
-pub(super) fn box_row(source: &[u8], filter: &BoxFilter, channels: usize, out: &mut [u8]) {
-    let taps = 2 * filter.radius + 1;
-    for (block, out) in out.chunks_mut(SUMS).enumerate() {
-        let at = |tap: usize| -> &[u8; SUMS] {
-            source[block * SUMS + tap * channels..].first_chunk().expect("a margin after the row")
-        };
-        let mut sums = [0_u16; SUMS];
-        for tap in 1..=taps {
-            sums.iter_mut().zip(at(tap)).for_each(|(sum, value)| *sum += u16::from(*value));
-        }
-        let mut bytes = [0; SUMS];
-        for (((byte, sum), before), after) in bytes.iter_mut().zip(sums).zip(at(0)).zip(at(taps + 1)) {
-            *byte = filter.apply(u32::from(sum), u32::from(*before) + u32::from(*after));
-        }
-        out.copy_from_slice(&bytes[..out.len()]);
-    }
-}
-
-#[inline(always)]
-pub(super) fn box_rows([before, last, after]: [&[u8]; 3], filter: &BoxFilter, sums: &mut [u32], out: &mut [u8]) {
-    let len = out.len();
-    let (before, last, after, sums) = (&before[..len], &last[..len], &after[..len], &mut sums[..len]);
-    for i in 0..len {
-        let sum = sums[i] + u32::from(last[i]) - u32::from(before[i]);
-        sums[i] = sum;
-        out[i] = filter.apply(sum, u32::from(before[i]) + u32::from(after[i]));
-    }
 }

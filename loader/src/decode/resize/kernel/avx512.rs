@@ -3,9 +3,11 @@
 use std::arch::x86_64::*;
 
 use super::columns::{GROUP, Taps, Windows, unrolled};
-use super::portable::{self, COLUMN_SHIFT, ROW_SHIFT};
+use super::pair;
+use super::portable::{self, COLUMN_SHIFT, FINE_HALF, FINE_SHIFT, ROW_SHIFT};
 use crate::decode::kernel::{loads, portable_with, stores, table};
 use crate::decode::resize::planes::CHUNK;
+use crate::decode::resize::weights::FINE_BITS;
 
 /// Pixels that are split at a time.
 const PIXELS: usize = 64;
@@ -37,7 +39,9 @@ stores! { "avx512f,avx512bw":
 
 portable_with! { "avx512f,avx512bw":
     fn blend_taps(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]);
+    fn blend_taps_finely(planes: [&[u8]; 3], taps: &Taps, out: [&mut [i16]; 3]);
     fn add_row(values: &[i16], weight: i16, sums: &mut [i32]);
+    fn add_row_finely(values: &[i16], weight: i16, fine: i16, sums: &mut [i32]);
     fn drop_fractions(values: &[i16], out: &mut [u8]);
 }
 
@@ -77,8 +81,6 @@ pub(super) fn blend_windows(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
 fn groups<const PAIRS: usize, const IS_WIDE: bool>(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i16]; 3]) {
-    /// Mask of the low byte of every 16 bits.
-    const LOW: u64 = 0x5555_5555_5555_5555;
     const { assert!(COLUMN_SHIFT == 7) };
     let pairs = if PAIRS == 0 { windows.pairs } else { PAIRS };
     let round = _mm512_set1_epi32(1 << (COLUMN_SHIFT - 1));
@@ -86,26 +88,142 @@ fn groups<const PAIRS: usize, const IS_WIDE: bool>(planes: [&[u8]; 3], windows: 
     let places = windows.picks.chunks_exact(pairs).zip(windows.weights.chunks_exact(pairs));
     for ((start, (picks, weights)), ((a, b), c)) in windows.starts.iter().zip(places).zip(a.zip(b).zip(c)) {
         let mut sums = [round; 3];
-        let windows = planes.map(|plane| {
-            let window: &[u8; 128] = plane[*start as usize..].first_chunk().expect("a margin after the row");
-            let [low, high] = window.as_chunks::<64>().0 else { unreachable!("two vectors") };
-            [load_8(low), if IS_WIDE { load_8(high) } else { round }]
-        });
+        let windows = planes.map(|plane| load_window::<IS_WIDE>(plane, *start));
         for (picks, weights) in picks.iter().zip(weights) {
             let (picks, weights) = (load_8(&picks.0), load_16(&weights.0));
-            for (sum, [low, high]) in sums.iter_mut().zip(windows) {
-                let picked = if IS_WIDE {
-                    _mm512_maskz_permutex2var_epi8(LOW, low, picks, high)
-                } else {
-                    _mm512_maskz_permutexvar_epi8(LOW, picks, low)
-                };
-                *sum = _mm512_dpwssd_epi32(*sum, picked, weights);
+            for (sum, window) in sums.iter_mut().zip(windows) {
+                *sum = _mm512_dpwssd_epi32(*sum, pick::<IS_WIDE>(window, picks), weights);
             }
         }
         for (out, sum) in [a, b, c].into_iter().zip(sums) {
             let values = _mm512_cvtepi32_epi16(_mm512_srai_epi32::<7>(sum));
             store_half_16(out, values);
         }
+    }
+}
+
+/// Returns a window's first 64 bytes, and its second ones.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn load_window<const IS_WIDE: bool>(plane: &[u8], start: u32) -> [__m512i; 2] {
+    let window: &[u8; 128] = plane[start as usize..].first_chunk().expect("a margin after the row");
+    let [low, high] = window.as_chunks::<64>().0 else { unreachable!("two vectors") };
+    let low = load_8(low);
+    [low, if IS_WIDE { load_8(high) } else { low }]
+}
+
+/// Returns the bytes at the places `picks` of a window.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn pick<const IS_WIDE: bool>([low, high]: [__m512i; 2], picks: __m512i) -> __m512i {
+    /// Mask of the low byte of every 16 bits.
+    const LOW: u64 = 0x5555_5555_5555_5555;
+    if IS_WIDE {
+        _mm512_maskz_permutex2var_epi8(LOW, low, picks, high)
+    } else {
+        _mm512_maskz_permutexvar_epi8(LOW, picks, low)
+    }
+}
+
+/// See [`blend_windows`]; with fine weights.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
+pub(super) fn blend_windows_finely(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i16]; 3]) {
+    if windows.is_wide { fine_groups::<true>(planes, windows, out) } else { fine_groups::<false>(planes, windows, out) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
+fn fine_groups<const IS_WIDE: bool>(planes: [&[u8]; 3], windows: &Windows, out: [&mut [i16]; 3]) {
+    let Windows { pairs, picks, weights, fine, starts, .. } = windows;
+    let [a, b, c] = out.map(|out| out.as_chunks_mut::<GROUP>().0.iter_mut());
+    let places = picks.chunks_exact(*pairs).zip(weights.chunks_exact(*pairs).zip(fine.chunks_exact(*pairs)));
+    for ((start, (picks, (weights, fine))), ((a, b), c)) in starts.iter().zip(places).zip(a.zip(b).zip(c)) {
+        let mut sums = [FineSum::new(); 3];
+        let windows = planes.map(|plane| load_window::<IS_WIDE>(plane, *start));
+        for (picks, (weights, fine)) in picks.iter().zip(weights.iter().zip(fine)) {
+            let (picks, weights, fine) = (load_8(&picks.0), load_16(&weights.0), load_16(&fine.0));
+            for (sum, window) in sums.iter_mut().zip(windows) {
+                sum.add(pick::<IS_WIDE>(window, picks), weights, fine);
+            }
+        }
+        for (out, sum) in [a, b, c].into_iter().zip(sums) {
+            let levels =
+                _mm512_min_epi32(_mm512_max_epi32(sum.levels(), _mm512_setzero_si512()), _mm512_set1_epi32(255));
+            store_half_16(out, _mm512_cvtepi32_epi16(levels));
+        }
+    }
+}
+
+/// Sixteen sums of products with fine weights, whose lower bits are summed up apart.
+#[derive(Clone, Copy)]
+struct FineSum {
+    coarse: __m512i,
+    fine: __m512i,
+}
+
+impl FineSum {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn new() -> Self {
+        Self { coarse: _mm512_setzero_si512(), fine: _mm512_set1_epi32(FINE_HALF) }
+    }
+
+    /// Adds pairs of products.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vnni")]
+    fn add(&mut self, values: __m512i, weights: __m512i, fine: __m512i) {
+        self.coarse = _mm512_dpwssd_epi32(self.coarse, values, weights);
+        self.fine = _mm512_dpwssd_epi32(self.fine, values, fine);
+    }
+
+    /// Returns grey levels, which may be below 0 or above 255.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn levels(self) -> __m512i {
+        let coarse = _mm512_slli_epi32::<FINE_BITS>(self.coarse);
+        _mm512_srai_epi32::<{ FINE_SHIFT as u32 }>(_mm512_add_epi32(coarse, self.fine))
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+pub(super) fn blend_rows_finely(values: &[i16], starts: &[usize], weights: &[i16], fine: &[i16], out: &mut [u8]) {
+    let (two, rest) = out.as_chunks_mut::<{ 2 * CHUNK }>();
+    let at = two.len() * 2 * CHUNK;
+    for (i, out) in two.iter_mut().enumerate() {
+        fine_rows::<2>(values, starts, weights, fine, 2 * CHUNK * i, out);
+    }
+    for (i, out) in rest.as_chunks_mut::<CHUNK>().0.iter_mut().enumerate() {
+        fine_rows::<1>(values, starts, weights, fine, at + CHUNK * i, out);
+    }
+}
+
+/// Writes `COUNT` chunks, from value `at` of every row on.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn fine_rows<const COUNT: usize>(
+    values: &[i16],
+    starts: &[usize],
+    weights: &[i16],
+    fine: &[i16],
+    at: usize,
+    out: &mut [u8],
+) {
+    // For each chunk the lower and the upper halves of its lanes.
+    let mut sums = [[FineSum::new(); 2]; COUNT];
+    for (starts, (weights, fine)) in starts.chunks(2).zip(weights.chunks(2).zip(fine.chunks(2))) {
+        let (weights, fine) = (_mm512_set1_epi32(pair(weights)), _mm512_set1_epi32(pair(fine)));
+        let row = |row: usize| values[starts[row] + at..][..COUNT * CHUNK].as_chunks().0;
+        let rows = [row(0), row(starts.len() - 1)];
+        for (i, sums) in sums.iter_mut().enumerate() {
+            let [a, b] = rows.map(|row| load_16(&row[i]));
+            sums[0].add(_mm512_unpacklo_epi16(a, b), weights, fine);
+            sums[1].add(_mm512_unpackhi_epi16(a, b), weights, fine);
+        }
+    }
+    for (out, [low, high]) in out.as_chunks_mut().0.iter_mut().zip(sums) {
+        let levels = _mm512_packs_epi32(low.levels(), high.levels());
+        let levels = _mm512_max_epi16(levels, _mm512_setzero_si512());
+        store_half(out, _mm512_cvtusepi16_epi8(levels));
     }
 }
 

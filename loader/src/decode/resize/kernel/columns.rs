@@ -7,6 +7,9 @@ use crate::decode::resize::weights::Axis;
 /// Output pixels of a group.
 pub(super) const GROUP: usize = 16;
 
+/// Fine weights that are multiplied at a time if there are no windows.
+pub(super) const RUN: usize = 16;
+
 /// Places in a window of the bytes for a group's weights: for each output pixel a pair of taps, each as the low byte of
 /// 16 bits. High bytes are [`NO_BYTE`]: zero.
 #[derive(Clone, Copy)]
@@ -28,6 +31,8 @@ pub(crate) struct Columns {
     pub len: usize,
     /// Length of a row that is read: [`MARGIN`] values more than have weights.
     pub reach: usize,
+    /// True if weights have lower bits.
+    pub(super) is_fine: bool,
     is_windowed: bool,
     windows: Windows,
     /// Valid if there are no windows.
@@ -43,6 +48,8 @@ pub(super) struct Windows {
     pub picks: Vec<Picks>,
     /// Weights, by group and pair of taps.
     pub weights: Vec<Pairs>,
+    /// Their lower bits; empty if the filter has none.
+    pub fine: Vec<Pairs>,
     /// Pairs of taps of every output pixel; unused ones have weight 0.
     pub pairs: usize,
     /// True if some windows need two vectors.
@@ -73,6 +80,8 @@ pub(super) struct Taps {
     pub first: Vec<u32>,
     /// Weights, `count` for each output pixel.
     pub weights: Vec<i16>,
+    /// Their lower bits; empty if the filter has none. With them, `count` is a multiple of [`RUN`].
+    pub fine: Vec<i16>,
     pub count: usize,
 }
 
@@ -82,6 +91,7 @@ impl Columns {
         self.len = axis.len();
         let (start, end) = axis.span();
         self.reach = (end - start) as usize + MARGIN;
+        self.is_fine = axis.is_fine();
         self.is_windowed = window.is_some_and(|window| self.windows.pack(axis, start, window));
         if !self.is_windowed {
             self.taps.pack(axis, start);
@@ -128,21 +138,36 @@ impl Windows {
                 pair.0[2 * i..][..weights.len()].copy_from_slice(weights);
             }
         }
+        self.fine.clear();
+        if axis.is_fine() {
+            self.fine.resize(groups * pairs, Pairs([0; 2 * GROUP]));
+            for i in 0..axis.len() {
+                for (pair, weights) in self.fine[i / GROUP * pairs..].iter_mut().zip(axis.fine(i).chunks(2)) {
+                    pair.0[2 * (i % GROUP)..][..weights.len()].copy_from_slice(weights);
+                }
+            }
+        }
         true
     }
 }
 
 impl Taps {
     fn pack(&mut self, axis: &Axis, start: u32) {
-        self.count = axis.taps_max();
+        self.count = if axis.is_fine() { axis.taps_max().next_multiple_of(RUN) } else { axis.taps_max() };
         release(&mut self.weights);
+        release(&mut self.fine);
         self.first.clear();
         self.weights.clear();
+        self.fine.clear();
         for i in 0..axis.len() {
             let (first, weights) = axis.taps(i);
             self.first.push(first - start);
             self.weights.extend_from_slice(weights);
             self.weights.resize((i + 1) * self.count, 0);
+            if axis.is_fine() {
+                self.fine.extend_from_slice(axis.fine(i));
+                self.fine.resize((i + 1) * self.count, 0);
+            }
         }
     }
 }

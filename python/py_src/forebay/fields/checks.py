@@ -1,4 +1,4 @@
-"""Checks of arguments that several operations have."""
+"""Checks of arguments that several operations of pictures have."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Range = Union[float, Sequence[float]]
 Fill = Union[int, Sequence[int], None]
 """Colour outside of the picture: one level, or (red, green, blue). None is black."""
 
-_BY_NUMBER = {0: "nearest", 2: "bilinear", 3: "bicubic"}
-"""Pillow's numbers of filters."""
+_FILTERS = {0: "nearest", 2: "bilinear", 3: "bicubic", "nearest-exact": "nearest"}
+"""Pillow's numbers of filters, and torchvision's other name of Pillow's nearest pixel."""
 
 
 def is_one(value: Any) -> bool:
@@ -70,7 +70,7 @@ def _level(name: str, value: Any) -> int:
 
 def interpolation_of(name: str, value: Any) -> str:
     """Returns the name of a filter, which may be torchvision's or Pillow's."""
-    if not isinstance(value, str):
-        named = getattr(value, "value", value)  # Members of torchvision's and Pillow's enumerations.
-        value = _BY_NUMBER.get(named, value) if isinstance(named, int) else named
-    return one_of(name, value, ("nearest", "bilinear", "bicubic"))
+    named = getattr(value, "value", value)  # Members of torchvision's and Pillow's enumerations.
+    if isinstance(named, (int, str)) and not isinstance(named, bool):
+        named = _FILTERS.get(named, named)
+    return one_of(name, named, ("nearest", "bilinear", "bicubic"))
