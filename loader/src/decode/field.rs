@@ -203,7 +203,7 @@ impl FieldSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a path is text such as \"meta.boxes[0].label\", or a list of keys and places in lists")]
 pub enum JsonPath {
-    /// Keys with dots between them, and places in lists in brackets.
+    /// Keys with dots between them, and in brackets places in lists, and keys in double quotes, which may have dots in them.
     Text(String),
     /// Keys, which may have dots in them, and places in lists.
     Parts(Vec<JsonPart>),
@@ -230,22 +230,34 @@ impl JsonPath {
             };
             return Some(parts.iter().map(part).collect());
         };
-        let mut parts = Vec::new();
-        for (number, part) in text.split('.').enumerate() {
-            let (key, mut places) = part.split_at(part.find('[').unwrap_or(part.len()));
-            if !key.is_empty() {
-                parts.push(PathPart::Key(key.to_owned()));
-            } else if number > 0 || places.is_empty() {
-                return None;
-            }
-            while !places.is_empty() {
-                let (place, rest) = places.strip_prefix('[')?.split_once(']')?;
-                parts.push(PathPart::Place(place.parse().ok()?));
-                places = rest;
-            }
-        }
-        Some(parts)
+        if text.is_empty() { None } else { parts_of(text) }
     }
+}
+
+/// Returns the parts of a path such as `a.b[0]["key.with.dots"]`.
+fn parts_of(text: &str) -> Option<Vec<PathPart>> {
+    let (mut parts, mut rest) = (Vec::new(), text);
+    while !rest.is_empty() {
+        let part;
+        (part, rest) = match rest.strip_prefix('[') {
+            Some(quoted) if quoted.starts_with('"') => {
+                let mut keys = serde_json::Deserializer::from_str(quoted).into_iter::<String>();
+                let key = keys.next()?.ok()?;
+                (PathPart::Key(key), quoted[keys.byte_offset()..].strip_prefix(']')?)
+            }
+            Some(place) => {
+                let (place, rest) = place.split_once(']')?;
+                (PathPart::Place(place.parse().ok()?), rest)
+            }
+            None => {
+                let key = if parts.is_empty() { rest } else { rest.strip_prefix('.')? };
+                let (key, rest) = key.split_at(key.find(['.', '[']).unwrap_or(key.len()));
+                (PathPart::Key(Some(key).filter(|key| !key.is_empty())?.to_owned()), rest)
+            }
+        };
+        parts.push(part);
+    }
+    Some(parts)
 }
 
 /// Type of a value of a JSON document.

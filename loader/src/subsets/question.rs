@@ -1,7 +1,7 @@
 //! Questions about each sample of a stream, which are answered from some of its columns: a condition, or the value of a
 //! column.
 
-use super::filter::{Cell, Filter, Kind};
+use super::filter::{Cell, Filter, Kind, Range};
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -112,6 +112,17 @@ impl Question {
     /// True for the length of a value.
     pub(crate) fn is_length(&self) -> bool {
         matches!(self, Self::Value { ask: Ask::Length, .. })
+    }
+
+    /// The bit that all samples have whose columns have values in these ranges; `None` if some may have the other one.
+    pub(crate) fn certain(&self, ranges: &[Range<'_>]) -> Option<bool> {
+        let Self::Condition(filter) = self else { return None };
+        let possible = filter.possible(ranges);
+        match (possible.is_true, possible.is_false || possible.is_unknown) {
+            (false, _) => Some(false),
+            (true, false) => Some(true),
+            (true, true) => None,
+        }
     }
 
     /// The answer for a sample with these cells.

@@ -254,3 +254,12 @@ class TestParquet(SourceMatrix):
         with opened(case, remote=f"{tmp_path}/set/set-0.parquet") as loader:
             assert sum(batches(case, loader), []) == [sample(n) for n in range(560, 1120)]
         assert sum(first, []) == case.samples
+
+
+def test_a_column_with_the_name_of_the_list_of_fields_is_refused(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"__fields__": [1, 2], "a": [3, 4]}), tmp_path / "0.parquet")
+    with pytest.raises(fb.UnsupportedError, match="leave it out.*column __fields__"):
+        fb.Loader(remote=tmp_path / "0.parquet", batch_size=1)
+    with fb.Loader(remote=tmp_path / "0.parquet", batch_size=2, fields={"a": fb.Scalar("a", default=0)}) as loader:
+        assert next(iter(loader))["a"].tolist() == [3, 4]

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import pathlib
 import re
@@ -171,6 +172,72 @@ def test_of_parquet_the_columns_of_the_filter_are_read_once(bucket, bucket_envir
     with fb.Loader(filter="id < 3", **options) as loader:
         assert "filter_shards_read" not in loader.stats()["counters"]
         assert loader.stats()["stages"]["fetch"]["bytes"] == 0
+
+
+def test_row_groups_are_skipped_by_their_statistics(bucket, bucket_environment, tmp_path):
+    """Nine files of 100 rows: numbers that rise from file to file, with nulls in one file and NaN in another."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = []
+    for file in range(9):
+        part = [
+            {
+                "number": 100 * file + n,
+                "small": None if file == 3 and n % 2 else file,
+                "ratio": math.nan if file == 5 and n == 7 else file / 2,
+                "word": f"{'abcdefghi'[file]}{n:02}",
+            }
+            for n in range(100)
+        ]
+        out = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist(part), out, row_group_size=30)
+        bucket.objects[f"statistics/{file}.parquet"] = out.getvalue()
+        rows += part
+    # A NaN is a null in SQLite.
+    numbers = {row["number"]: row["ratio"] for row in rows}
+    for number, (condition, read) in enumerate([
+        ("number >= 350", 1),
+        ("number in (5, 205)", 2),
+        ("small < 4", 1),
+        ("not small = 3", 0),
+        ("small is null", 1),
+        ("small is not null and number < 900", 1),
+        ("word >= 'c50' and word < 'd'", 1),
+        ("word != 'zzz'", 0),
+        ("ratio >= 2.25", 4),
+        ("number < 0 or small < 1", 0),
+    ]):
+        local = tmp_path / str(number)
+        with fb.Loader(
+            remote="s3://bucket/statistics/*.parquet", filter=condition.replace(" = ", " == "), batch_size=5, local=local,
+            fields={"n": fb.Scalar("number")}, framework="numpy",
+        ) as loader:
+            counters = loader.stats()["counters"]
+            found = [int(n) for batch in loader for n in batch["n"]]
+        table = "number integer, small integer, ratio real, word text"
+        assert found == expected(condition, [row | {"ratio": None if row["ratio"] != row["ratio"] else row["ratio"]} for row in rows], table), condition
+        assert counters["filter_shards_read"] == 9, condition
+        assert 9 - counters["filter_shards_skipped"] == read, condition
+    with_nan = kept("s3://bucket/statistics/*.parquet", "not ratio >= 0", fb.Scalar("number"), local=tmp_path / "nan")
+    assert with_nan == [number for number, ratio in numbers.items() if math.isnan(ratio)]
+
+
+def test_text_and_keys_with_special_characters_are_compared(tmp_path):
+    words = ["a\nb", "a\\nb", "tab\there", 'quo"te', "it's", ""]
+    rows = [{"number": n, "word": words[n % len(words)], "dotted": n % 3} for n in range(24)]
+    write_tar(tmp_path / "0.tar", [(f"{r['number']:02}", {"json": json.dumps({"number": r["number"], "a.b": {"c]": r["dotted"]}}).encode(),
+                                                         "txt": r["word"].encode()}) for r in rows])
+    number, table = fb.Json("json", "number", dtype="int64"), "number integer, word text, dotted integer"
+    for ours, same in [
+        (r"txt == 'a\nb'", "word = 'a' || char(10) || 'b'"),
+        (r"txt == 'a\\nb'", r"word = 'a\nb'"),
+        (r"txt in ('tab\there', 'quo\"te', 'it\'s')", "word in ('tab' || char(9) || 'here', 'quo\"te', 'it''s')"),
+        ('`json["a.b"]["c]"]` == 2 and txt != ""', "dotted = 2 and word != ''"),
+        ("txt not in ()", "word not in ()"),
+        ("(txt in () or txt not in ()) and json.number < 3", "number < 3"),
+    ]:
+        assert kept(tmp_path / "0.tar", ours, number) == expected(same, rows, table), ours
+    with pytest.raises(fb.ConfigError, match=r"at character 10, before .*write a backslash twice"):
+        kept(tmp_path / "0.tar", r"txt == 'a\d'", number)
 
 
 def zoo_rows():

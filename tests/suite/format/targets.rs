@@ -74,7 +74,12 @@ pub(crate) fn parquet(bytes: &[u8]) {
         let leaves: Vec<usize> = columns.iter().flat_map(|column| schema.leaves(&column.path)).collect();
         let of_leaves = |group: &Group| {
             let chunks = leaves.iter().map(|leaf| group.chunks.get(*leaf).copied());
-            Some(Group { chunks: chunks.collect::<Option<_>>()?, ..group.clone() })
+            let bounds = leaves.iter().map(|leaf| group.bounds.get(*leaf).cloned());
+            Some(Group {
+                chunks: chunks.collect::<Option<_>>()?,
+                bounds: bounds.collect::<Option<_>>()?,
+                ..group.clone()
+            })
         };
         let Some(groups) = groups.iter().map(of_leaves).collect::<Option<Vec<_>>>() else { continue };
         let rows = groups.iter().map(|group| group.rows).fold(0, u64::saturating_add);
@@ -90,6 +95,7 @@ pub(crate) fn parquet(bytes: &[u8]) {
             let start = usize::try_from(range.start).expect("checked by the footer");
             bytes[start..][..usize::try_from(range.bytes).expect("checked by the footer")].to_vec()
         });
+        drop(recipe.bounds(0));
         let _ = recipe.assemble(&layout, rows.end, parts.collect());
     }
 }

@@ -16,11 +16,11 @@ use std::sync::Arc;
 /// Errors of the store; those of a footer and of the columns, with the file's name.
 pub(super) fn fetch(
     remote: &Remote,
-    files: &[FoundFile],
+    files: &[&FoundFile],
     maker: &mut Maker<'_>,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<KeptFile>> {
-    let bytes = sized(remote, files)?;
+    let bytes = sized(remote, files.iter().copied())?;
     if let Some(empty) = bytes.iter().position(|bytes| *bytes == 0) {
         return Err(Error::format("an empty file is not in Parquet's format").with("file", &files[empty].name));
     }

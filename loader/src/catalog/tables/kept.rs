@@ -108,14 +108,15 @@ impl Kept {
 
 /// Maker of the entries of files.
 pub(super) struct Maker<'a> {
-    wanted: &'a Wanted,
+    /// Columns that are read; `None` for the places of all columns, whatever their types.
+    wanted: Option<&'a Wanted>,
     schemas: Vec<String>,
-    /// Schemas by their bytes, each with its number.
-    known: HashMap<Vec<u8>, (usize, Projection)>,
+    /// Schemas by their bytes, each with its number, and the numbers of the columns that are kept.
+    known: HashMap<Vec<u8>, (usize, Option<Projection>)>,
 }
 
 impl<'a> Maker<'a> {
-    pub(super) fn new(wanted: &'a Wanted) -> Self {
+    pub(super) fn new(wanted: Option<&'a Wanted>) -> Self {
         Self { wanted, schemas: Vec::new(), known: HashMap::new() }
     }
 
@@ -132,7 +133,8 @@ impl<'a> Maker<'a> {
         let (number, projection) = match self.known.get(table.bytes()) {
             Some(known) => known.clone(),
             None => {
-                let made = (self.schemas.len(), Projection::new(&table, self.wanted)?);
+                let projection = self.wanted.map(|wanted| Projection::new(&table, wanted)).transpose()?;
+                let made = (self.schemas.len(), projection);
                 self.schemas.push(BASE64_STANDARD.encode(table.bytes()));
                 self.known.insert(table.bytes().to_vec(), made.clone());
                 made
@@ -140,18 +142,25 @@ impl<'a> Maker<'a> {
         };
         let group = |group: Group| {
             // A batch of an Arrow file has one part with all columns.
-            let Table::Parquet(_) = table else { return Ok(group) };
+            let (Table::Parquet(_), Some(projection)) = (&table, &projection) else { return Ok(group) };
             let chunks = projection.parts.iter().map(|part| group.chunks.get(*part).copied());
             let chunks = chunks.collect::<Option<_>>();
             let chunks = chunks.ok_or_else(|| Error::format("a row group has fewer columns than the file"))?;
-            Ok(Group { chunks, ..group })
+            let bounds = projection.parts.iter().map(|part| group.bounds.get(*part).cloned());
+            Ok(Group { chunks, bounds: bounds.collect::<Option<_>>().unwrap_or_default(), ..group })
         };
         let groups = groups.into_iter().map(group).collect::<Result<_>>()?;
         Ok(KeptFile { name: name.to_owned(), bytes, schema: number, groups })
     }
 
+    /// Returns the index of a stream.
     pub(super) fn finish(self, kind: TableKind, files: Vec<KeptFile>) -> Kept {
-        let Wanted { columns, optional } = self.wanted.clone();
+        let Wanted { columns, optional } = self.wanted.cloned().unwrap_or_default();
         Kept { version: VERSION, kind, columns, optional, schemas: self.schemas, files }
+    }
+
+    /// Returns the schemas of the files, as an index has them.
+    pub(super) fn into_schemas(self) -> Vec<String> {
+        self.schemas
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Errors of the store; those of a file and of the columns, with the file's name.
 pub(super) fn fetch(
     remote: &Remote,
-    files: &[FoundFile],
+    files: &[&FoundFile],
     maker: &mut Maker<'_>,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<KeptFile>> {
@@ -27,11 +27,11 @@ pub(super) fn fetch(
         let opened = RemoteFile::open(remote, &file.name, progress)?;
         Ok((opened.bytes(), batches(&opened).context("file", || &file.name)?))
     })?;
-    let entry = |(file, (bytes, found)): (&FoundFile, (u64, crate::format::ipc::Batches))| {
+    let entry = |(file, (bytes, found)): (&&FoundFile, (u64, crate::format::ipc::Batches))| {
         let group = |batch: crate::format::ipc::Batch| {
             let (start, bytes) = (batch.start, batch.bytes);
             let chunk = Chunk { start, bytes, values: batch.rows, compression: 0, unpacked: bytes };
-            Group { rows: batch.rows, bytes, chunks: vec![chunk] }
+            Group { rows: batch.rows, bytes, chunks: vec![chunk], bounds: Vec::new() }
         };
         let groups = found.batches.into_iter().map(group).collect();
         maker.file(&file.name, bytes, Table::Arrow(Arc::new(found.schema)), groups)

@@ -155,8 +155,10 @@ mod tests {
     use super::*;
 
     fn divided(groups: &[(u64, u64)]) -> Vec<(Range<usize>, Range<u64>)> {
-        let groups: Vec<Group> =
-            groups.iter().map(|(rows, bytes)| Group { rows: *rows, bytes: *bytes, chunks: Vec::new() }).collect();
+        let groups: Vec<Group> = groups
+            .iter()
+            .map(|(rows, bytes)| Group { rows: *rows, bytes: *bytes, chunks: Vec::new(), bounds: Vec::new() })
+            .collect();
         parts(&groups).unwrap().into_iter().map(|part| (part.groups, part.rows)).collect()
     }
 
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_group_that_declares_more_bytes_than_any_writer_makes_is_an_error() {
-        let e = parts(&[Group { rows: 1 << 60, bytes: 1 << 60, chunks: Vec::new() }]).unwrap_err();
+        let e = parts(&[Group { rows: 1 << 60, bytes: 1 << 60, chunks: Vec::new(), bounds: Vec::new() }]).unwrap_err();
         assert!(e.to_string().contains("row_group 0"), "{e}");
     }
 }

@@ -29,6 +29,11 @@ pub struct TableColumn {
 pub fn columns(fields: &Fields, wanted: Option<&[String]>, optional: &[String]) -> Result<Vec<TableColumn>> {
     let named = |name: &str| {
         let found = find(fields, name).ok_or_else(|| absent(fields, name))?;
+        if name == FIELDS {
+            let message = "the column has the name of the one in which forebay keeps the names of a sample's fields: leave it out \
+                           of `fields`, or write the files with another name for it";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("column", name));
+        }
         column(name, found).map_err(|e| e.with("column", name))
     };
     let Some(wanted) = wanted else {

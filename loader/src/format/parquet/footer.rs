@@ -1,9 +1,10 @@
 //! Footer of a file, reduced to what is needed to read its rows.
 
+use super::bounds::Bounds;
 use super::schema::{END_BYTES, TableSchema};
 use super::{damaged, guarded, thrift};
 use crate::error::{Error, ErrorKind, Result};
-use parquet::basic::Type;
+use parquet::basic::{ColumnOrder, Type};
 use parquet::file::metadata::{
     ColumnChunkMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, ParquetStatisticsPolicy, RowGroupMetaData,
 };
@@ -34,6 +35,9 @@ pub struct Group {
     pub bytes: u64,
     /// Values of each column of the file.
     pub chunks: Vec<Chunk>,
+    /// Bounds of the values of each column; empty if they are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<Bounds>,
 }
 
 /// Values of a column in a group of rows.
@@ -104,13 +108,20 @@ impl Footer {
         let document = &tail[start..tail.len() - END_BYTES];
         guarded(|| {
             thrift::check_schema(document)?;
-            let options = ParquetMetaDataOptions::new()
-                .with_column_stats_policy(ParquetStatisticsPolicy::SkipAll)
-                .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll);
+            let parsed = |statistics| {
+                let options = ParquetMetaDataOptions::new()
+                    .with_column_stats_policy(statistics)
+                    .with_encoding_stats_policy(ParquetStatisticsPolicy::SkipAll);
+                ParquetMetaDataReader::decode_metadata_with_options(document, Some(&options)).map_err(damaged)
+            };
+            // Damaged statistics are no reason to refuse the rows.
             let footer =
-                ParquetMetaDataReader::decode_metadata_with_options(document, Some(&options)).map_err(damaged)?;
-            let group =
-                |(number, group)| Group::new(group, file_bytes - bytes).map_err(|e| e.with("row_group", number));
+                parsed(ParquetStatisticsPolicy::KeepAll).or_else(|_| parsed(ParquetStatisticsPolicy::SkipAll))?;
+            let orders = footer.file_metadata();
+            let group = |(number, group)| {
+                let made = Group::new(group, file_bytes - bytes, |column| orders.column_order(column));
+                made.map_err(|e| e.with("row_group", number))
+            };
             let groups = footer.row_groups().iter().enumerate().map(group).collect::<Result<Vec<Group>>>()?;
             let rows = groups.iter().map(|group| group.rows).fold(0, u64::saturating_add);
             if i64::try_from(rows).is_err() {
@@ -122,8 +133,8 @@ impl Footer {
 }
 
 impl Group {
-    /// `end` is the end of all values in the file.
-    fn new(group: &RowGroupMetaData, end: u64) -> Result<Self> {
+    /// `end` is the end of all values in the file, and `order` returns the order of a column's values.
+    fn new(group: &RowGroupMetaData, end: u64, order: impl Fn(usize) -> ColumnOrder) -> Result<Self> {
         let rows = u64::try_from(group.num_rows()).map_err(|_| Error::format("a row group has less than no rows"))?;
         let chunk = |chunk| Chunk::new(chunk, end).map_err(|e| e.with("column", chunk.column_path()));
         let chunks = group.columns().iter().map(chunk).collect::<Result<Vec<Chunk>>>()?;
@@ -138,7 +149,8 @@ impl Group {
             let message = format!("a row group of {rows} rows has a column of {} values", chunk.values);
             return Err(Error::format(message).with("column", column.column_path()));
         }
-        Ok(Self { rows, bytes, chunks })
+        let bounds = group.columns().iter().enumerate().map(|(number, chunk)| Bounds::of(chunk, order(number)));
+        Ok(Self { rows, bytes, chunks, bounds: bounds.collect() })
     }
 }
 

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! * [`footer`](Footer): the footer of a file, reduced to what is needed to read its rows;
+//! * [`bounds`](Bounds): least and largest values of a column in a group of rows;
 //! * [`schema`](TableSchema): the columns of a file, as an Arrow table;
 //! * `parts`: bytes that were fetched of a file, from which the [recipe](super::recipe) of a shard reads rows;
 //! * `thrift`: bounds of a footer that the library does not check.
@@ -14,11 +15,13 @@
 //! The crate `parquet` decodes. Files are not trusted: an error or a panic of the crate becomes one of the engine, with the
 //! file's name.
 
+mod bounds;
 mod footer;
 mod parts;
 mod schema;
 mod thrift;
 
+pub use bounds::{Bounds, Values};
 pub use footer::{Chunk, FOOTER_BYTES_MAX, Footer, Group, TAIL_BYTES, footer_bytes};
 pub(super) use parts::Parts;
 pub use schema::TableSchema;

@@ -35,6 +35,7 @@ pub use texts::Texts;
 pub use tokens::TokenRange;
 
 use super::layout::Layout;
+use super::parquet::Bounds;
 use super::table::OffsetTable;
 use crate::error::{Error, Result};
 use std::sync::Arc;
@@ -145,6 +146,12 @@ impl Recipe {
             Self::Batches(rows) => Some(rows.file.head.fields()),
             Self::Files(_) | Self::Tokens(_) | Self::Records(_) => None,
         }
+    }
+
+    /// Returns the bounds of the values of column number `column` in the rows of a Parquet file, if they are known.
+    pub fn bounds(&self, column: usize) -> Option<Bounds> {
+        let Self::Rows(rows) = self else { return None };
+        rows.bounds(column)
     }
 
     /// Returns true if the index has the exact size of the data file. Otherwise it has an estimate, by which room is

@@ -5,7 +5,7 @@ use super::{MdsBuilder, ObjectRange};
 use crate::error::{Error, Result};
 use crate::format::arrow::TableColumn;
 use crate::format::layout::Layout;
-use crate::format::parquet::{Chunk, Group, Parts, TableSchema, damaged, guarded, other_file};
+use crate::format::parquet::{Bounds, Chunk, Group, Parts, TableSchema, damaged, guarded, other_file};
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -73,6 +73,21 @@ impl RowGroups {
         let all = self.chunks().map(|chunk| chunk.unpacked).fold(0, u64::saturating_add);
         let share = u128::from(all) * u128::from(self.rows.end - self.rows.start) / u128::from(self.all_rows().max(1));
         u64::try_from(share).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the bounds of the values of a column in all groups; `None` for a column that is made of several of the file's, and
+    /// where they are not known.
+    pub fn bounds(&self, column: usize) -> Option<Bounds> {
+        let file = &*self.file;
+        let path = file.columns.get(column).map(|column| &column.path).filter(|path| !path.is_empty())?;
+        let [leaf] = file.schema.leaves(path)[..] else { return None };
+        let at = file.leaves.iter().position(|number| *number == leaf)?;
+        let mut all: Option<Bounds> = None;
+        for group in &*self.groups {
+            let bounds = group.bounds.get(at)?;
+            all = Some(all.map_or_else(|| bounds.clone(), |all| all.joined(bounds)));
+        }
+        all
     }
 
     fn all_rows(&self) -> u64 {

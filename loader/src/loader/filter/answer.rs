@@ -23,12 +23,12 @@ pub(super) trait Answer: Sync {
         Ok(())
     }
 
-    /// Returns the bits of shard number `shard`.
+    /// Returns the bits of shard number `shard`, and calls `progress` for each part that is read.
     ///
     /// # Errors
     ///
     /// Errors of stores and files, and `Format` for values that are none of their columns.
-    fn of_shard(&self, shard: u32) -> Result<Bits>;
+    fn of_shard(&self, shard: u32, progress: &dyn Fn()) -> Result<Bits>;
 }
 
 /// Answers for the samples of a shard: a bit for each of them, or a word.
@@ -46,6 +46,15 @@ impl Bits {
 
     /// The list of `samples` whose bytes are `bytes`.
     pub(super) fn of_bytes(samples: u64, bytes: Vec<u8>) -> Self {
+        Self { bytes, len: samples }
+    }
+
+    /// The list of `samples` equal bits.
+    pub(super) fn all(samples: u64, bit: bool) -> Self {
+        let mut bytes = vec![if bit { 0xff } else { 0 }; bytes_of(samples)];
+        if let (Some(last), true) = (bytes.last_mut(), bit && !samples.is_multiple_of(8)) {
+            *last = (1 << (samples % 8)) - 1;
+        }
         Self { bytes, len: samples }
     }
 
@@ -96,4 +105,20 @@ impl Bits {
 /// Bytes of `samples` bits.
 pub(super) fn bytes_of(samples: u64) -> usize {
     samples.div_ceil(8) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_bits_are_those_that_are_added_one_by_one() {
+        for samples in [0, 1, 7, 8, 9, 64, 1001] {
+            for bit in [false, true] {
+                let mut added = Bits::new(samples);
+                (0..samples).for_each(|_| added.push(bit));
+                assert_eq!(Bits::all(samples, bit), added, "{samples} {bit}");
+            }
+        }
+    }
 }

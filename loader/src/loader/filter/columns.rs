@@ -215,6 +215,18 @@ mod tests {
     }
 
     #[test]
+    fn a_key_with_dots_is_in_quotes() {
+        let columns =
+            found(r#"`a.b["c.d"]` == 1 and `a.b.e["x]\"."][1].f` == 2 and `a.b["c"].d` == 3"#).expect("columns");
+        let text = br#"{"c.d": 1, "e": {"x]\".": [0, {"f": 2}]}, "c": {"d": 3}}"#;
+        let cells: Vec<Cell<'_>> = columns.iter().map(|column| column.cell(text).expect("cell")).collect();
+        assert_eq!(cells, [1, 2, 3].map(Cell::Int));
+        for wrong in [r#"a.b["c.d]"#, r#"a.b["c.d"x]"#, r#"a.b["c.d"]x"#, "a.b[c]", "a.b.", "a.b..c"] {
+            assert!(found(&format!("`{wrong}` == 1")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn values_of_documents_are_numbers_text_or_absent() {
         for (value, cell) in [
             ("true", Cell::Int(1)),

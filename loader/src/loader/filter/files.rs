@@ -47,7 +47,7 @@ impl<'a> Files<'a> {
     }
 
     /// Returns the contents of the files of a shard that are read: for each sample, in the order of `contents`.
-    fn contents(&self, number: u32, group: &FileGroup) -> Result<Vec<Vec<u8>>> {
+    fn contents(&self, number: u32, group: &FileGroup, progress: &dyn Fn()) -> Result<Vec<Vec<u8>>> {
         let mut ranges = Vec::new();
         for sample in 0..group.samples() {
             for column in &self.contents {
@@ -59,10 +59,10 @@ impl<'a> Files<'a> {
         let _memory = self.of.reserve(ranges.iter().map(|range| range.bytes).sum())?;
         match (self.of.stream.dir.folder_of_files(number), &self.of.stream.remote) {
             _ if ranges.is_empty() => Ok(Vec::new()),
-            (Some(folder), _) => ranges.iter().map(|range| read(folder, range)).collect(),
+            (Some(folder), _) => ranges.iter().map(|range| read(folder, range).inspect(|_| progress())).collect(),
             (None, Some(remote)) => {
                 let file = &self.of.shard(number).raw_data;
-                let fetch = RangeFetch { remote, run: &self.of.run, file, watch: &|_| () };
+                let fetch = RangeFetch { remote, run: &self.of.run, file, watch: &|_| progress() };
                 Ok(fetch.all(&ranges)?.into_iter().map(Vec::from).collect())
             }
             (None, None) => Err(Error::internal("files without a folder and a remote")),
@@ -76,10 +76,10 @@ impl Answer for Files<'_> {
         !self.contents.is_empty()
     }
 
-    fn of_shard(&self, number: u32) -> Result<Bits> {
+    fn of_shard(&self, number: u32, progress: &dyn Fn()) -> Result<Bits> {
         let shard = self.of.shard(number);
         let group = group_of(shard).ok_or_else(|| Error::internal("a shard without files"))?;
-        let contents = self.contents(number, group)?;
+        let contents = self.contents(number, group, progress)?;
         let mut bits = self.of.no_answers(number);
         for sample in 0..group.samples() {
             let mut numbers = vec![[0; 8]; self.columns.len()];

@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::format::HashAlgo;
 use crate::sync::Mutex;
 use std::fs::{File, OpenOptions};
-use std::io::{BufReader, Read, Write};
+use std::io::{BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Name of the file.
@@ -32,16 +33,36 @@ pub(super) struct KeptAnswers {
 #[derive(Debug)]
 struct State {
     bits: Vec<Option<Bits>>,
-    /// Bytes of the file that are whole records; `None` if it cannot be written.
-    whole_bytes: Option<u64>,
-    file: Option<File>,
+    /// Records that have been read.
+    read: ReadPart,
+    file: AnswerFile,
+}
+
+/// Part of the file that has been read: its device and inode, and the bytes of its whole records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ReadPart {
+    file: Option<(u64, u64)>,
+    bytes: u64,
+}
+
+/// The file for new records.
+#[derive(Debug)]
+enum AnswerFile {
+    /// Opened with the first record. It is cut off after the records that were read if this process alone writes.
+    Closed {
+        is_alone: bool,
+    },
+    Open(File),
+    /// It cannot be written.
+    Failed,
 }
 
 impl KeptAnswers {
     /// Reads the answers that are kept in `folder`, for shards of `sizes`.
     pub(super) fn open(folder: Option<PathBuf>, sizes: Vec<u64>) -> Self {
         let bits = vec![None; sizes.len()];
-        let state = Mutex::new(State { bits, whole_bytes: Some(0), file: None });
+        let (read, file) = (ReadPart::default(), AnswerFile::Closed { is_alone: false });
+        let state = Mutex::new(State { bits, read, file });
         let answers = Self { folder, sizes, state };
         answers.read_again();
         answers
@@ -52,20 +73,23 @@ impl KeptAnswers {
         self.folder.as_deref()
     }
 
-    /// Reads what other processes have added.
+    /// Reads what other processes have added since the last call.
     pub(super) fn read_again(&self) {
         let Some(path) = self.path() else { return };
         let mut state = self.state.lock();
-        let read = File::open(&path).and_then(|file| self.records(BufReader::new(file), &mut state.bits));
-        match read {
-            Ok((bytes, is_damaged)) => {
-                if is_damaged {
-                    log::warn!("{} has a damaged record: its shards are read again", path.display());
-                }
-                state.whole_bytes = state.whole_bytes.map(|_| bytes);
-            }
+        match self.read_new(&path, &mut state) {
+            Ok(false) => {}
+            Ok(true) => log::warn!("{} has a damaged record: its shards are read again", path.display()),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
             Err(e) => log::warn!("answers to a filter cannot be read: {}: {e}", path.display()),
+        }
+    }
+
+    /// Lets this process alone write the file: it holds the lock of the folder. The part that was not read may be cut off.
+    pub(super) fn write_alone(&self) {
+        let file = &mut self.state.lock().file;
+        if let AnswerFile::Closed { is_alone } = file {
+            *is_alone = true;
         }
     }
 
@@ -85,7 +109,7 @@ impl KeptAnswers {
         }
         let mut state = self.state.lock();
         if let Err(e) = self.append(&mut state, shard, &bits) {
-            (state.file, state.whole_bytes) = (None, None);
+            state.file = AnswerFile::Failed;
             log::warn!("answers to a filter are not kept, so its columns are read again: {e}");
         }
         state.bits[shard as usize] = Some(bits);
@@ -102,21 +126,31 @@ impl KeptAnswers {
     }
 
     fn append(&self, state: &mut State, shard: u32, bits: &Bits) -> std::io::Result<()> {
-        let (Some(folder), Some(path), Some(whole_bytes)) = (&self.folder, self.path(), state.whole_bytes) else {
-            return Ok(());
-        };
+        let (Some(folder), Some(path)) = (&self.folder, self.path()) else { return Ok(()) };
         let mut record = Vec::new();
         let file = match &mut state.file {
-            Some(file) => file,
-            None => {
+            AnswerFile::Failed => return Ok(()),
+            AnswerFile::Open(file) => file,
+            AnswerFile::Closed { is_alone } => {
                 std::fs::create_dir_all(folder)?;
                 let file = OpenOptions::new().append(true).create(true).open(path)?;
-                // The rest is damaged, or a record of a process that was killed.
-                file.set_len(whole_bytes)?;
-                if whole_bytes == 0 {
+                let bytes = file.metadata()?.len();
+                if bytes > state.read.bytes {
+                    if !*is_alone {
+                        // Others write, and a record after a damaged one is never read.
+                        return Err(std::io::Error::other(
+                            "the file has records that were not read, and locks do not work",
+                        ));
+                    }
+                    // The rest is damaged, or a record of a process that was killed.
+                    file.set_len(state.read.bytes)?;
+                }
+                if state.read.bytes == 0 {
                     record.extend(MAGIC);
                 }
-                state.file.insert(file)
+                state.file = AnswerFile::Open(file);
+                let AnswerFile::Open(file) = &mut state.file else { return Ok(()) };
+                file
             }
         };
         let start = record.len();
@@ -128,32 +162,51 @@ impl KeptAnswers {
         file.write_all(&record)
     }
 
-    /// Reads records into `bits`. Returns the bytes of all whole ones, and true if others follow.
-    fn records(&self, mut file: impl Read, bits: &mut [Option<Bits>]) -> std::io::Result<(u64, bool)> {
-        let mut magic = [0; MAGIC.len()];
-        if !read_whole(&mut file, &mut magic)? || magic != MAGIC {
-            return Ok((0, false));
+    /// Reads the records of the file that have not been read. Returns true if one is damaged.
+    fn read_new(&self, path: &Path, state: &mut State) -> std::io::Result<bool> {
+        let mut file = File::open(path)?;
+        let found = file.metadata()?;
+        let id = Some((found.dev(), found.ino()));
+        if state.read.file != id || found.len() < state.read.bytes {
+            state.read = ReadPart { file: id, bytes: 0 };
         }
-        let mut whole = MAGIC.len();
+        if found.len() == state.read.bytes {
+            return Ok(false);
+        }
+        file.seek(SeekFrom::Start(state.read.bytes))?;
+        let State { bits, read, .. } = state;
+        self.records(BufReader::new(file), &mut read.bytes, bits)
+    }
+
+    /// Reads records into `bits`, and adds the bytes of whole ones to `whole`, which the file begins after. Returns true if one is
+    /// damaged.
+    fn records(&self, mut file: impl Read, whole: &mut u64, bits: &mut [Option<Bits>]) -> std::io::Result<bool> {
+        if *whole == 0 {
+            let mut magic = [0; MAGIC.len()];
+            if !read_whole(&mut file, &mut magic)? || magic != MAGIC {
+                return Ok(false);
+            }
+            *whole = MAGIC.len() as u64;
+        }
         let digest_bytes = HashAlgo::Xxh3_64.hex_len();
         loop {
             let mut head = [0; 4];
             if !read_whole(&mut file, &mut head)? {
-                return Ok((whole as u64, false));
+                return Ok(false);
             }
             let shard = u32::from_le_bytes(head) as usize;
-            let Some(size) = self.sizes.get(shard) else { return Ok((whole as u64, true)) };
+            let Some(size) = self.sizes.get(shard) else { return Ok(true) };
             let mut record = head.to_vec();
             record.resize(head.len() + bytes_of(*size) + digest_bytes, 0);
             if !read_whole(&mut file, &mut record[head.len()..])? {
-                return Ok((whole as u64, false));
+                return Ok(false);
             }
             let (content, digest) = record.split_at(record.len() - digest_bytes);
             if HashAlgo::Xxh3_64.hex(content).as_bytes() != digest {
-                return Ok((whole as u64, true));
+                return Ok(true);
             }
             bits[shard] = Some(Bits::of_bytes(*size, content[head.len()..].to_vec()));
-            whole += record.len();
+            *whole += record.len() as u64;
         }
     }
 }
@@ -178,7 +231,9 @@ mod tests {
     }
 
     fn opened(folder: &Path) -> KeptAnswers {
-        KeptAnswers::open(Some(folder.join("answers of a filter")), vec![3, 0, 9])
+        let answers = KeptAnswers::open(Some(folder.join("answers of a filter")), vec![3, 0, 9]);
+        answers.write_alone();
+        answers
     }
 
     fn known(answers: &KeptAnswers) -> [bool; 3] {
@@ -230,6 +285,41 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn what_was_read_is_not_read_again() {
+        let folder = tempfile::tempdir().expect("folder");
+        let (first, second) = (opened(folder.path()), opened(folder.path()));
+        first.add(0, bits(&[true; 3])).expect("added");
+        second.read_again();
+        let path = folder.path().join("answers of a filter").join(BASENAME);
+        let mut bytes = std::fs::read(&path).expect("file");
+        // Damage of a record that was read changes nothing, since its bytes are not read.
+        bytes[MAGIC.len()] ^= 0xff;
+        std::fs::write(&path, &bytes).expect("written");
+        first.add(2, bits(&[false; 9])).expect("added");
+        second.read_again();
+        assert_eq!(known(&second), [true, false, true]);
+        assert_eq!(known(&opened(folder.path())), [false; 3]);
+        // Another file in its place is read from its start.
+        std::fs::rename(&path, path.with_extension("old")).expect("renamed");
+        let third = opened(folder.path());
+        third.add(2, bits(&[true; 9])).expect("added");
+        second.read_again();
+        assert_eq!(second.finish()[2], Some(bits(&[true; 9])));
+    }
+
+    #[test]
+    fn without_a_lock_no_record_of_another_process_is_cut_off() {
+        let folder = tempfile::tempdir().expect("folder");
+        let unlocked = || KeptAnswers::open(Some(folder.path().join("answers of a filter")), vec![3, 0, 9]);
+        let (first, second) = (unlocked(), unlocked());
+        first.add(0, bits(&[true; 3])).expect("added");
+        second.add(2, bits(&[true; 9])).expect("kept in memory");
+        assert!(second.has(2));
+        first.add(2, bits(&[true; 9])).expect("added");
+        assert_eq!(known(&unlocked()), [true, false, true]);
     }
 
     #[test]

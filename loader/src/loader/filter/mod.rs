@@ -160,6 +160,9 @@ fn answer_of<'a>(of: &'a FilteredStream<'a>) -> Result<Box<dyn Answer + 'a>> {
 fn folder_of(stream: &Stream, question: &Question) -> Option<PathBuf> {
     let mut hasher = Hasher::new(HashAlgo::Xxh3_128);
     hasher.update(format!("{}\n{}", stream.index_digest, question.text()).as_bytes());
+    if let Some(version) = &stream.version {
+        hasher.update(format!("\n{version}").as_bytes());
+    }
     let folder = if stream.dir.has_remote() {
         stream.dir.folder().to_owned()
     } else {

@@ -9,10 +9,14 @@ use crate::format::Shard;
 use crate::pipeline::Run;
 use crate::stats::Counter;
 use crate::sync::{AtomicUsize, Ordering, scope};
-use std::time::Duration;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 /// Shards that are read at once at most: enough to hide a store's latency.
 const SHARDS_AT_ONCE: usize = 16;
+
+/// Time after which a thread shows its progress again: the processes that wait read what is new then.
+const SHOWN_EVERY: Duration = Duration::from_millis(500);
 
 /// Parts of a pass after which the log has its progress.
 const REPORTS: usize = 10;
@@ -61,7 +65,11 @@ impl Pass<'_> {
         let never = || false;
         match take_turn(folder, &self.clock, WaitPolicy::new(&never, self.stall_timeout), &what, made)? {
             Turn::Made(()) => Ok(()),
-            Turn::Own(_) | Turn::Unlocked => self.read_missing(),
+            Turn::Own(_lock) => {
+                self.kept.write_alone();
+                self.read_missing()
+            }
+            Turn::Unlocked => self.read_missing(),
         }
     }
 
@@ -97,18 +105,83 @@ impl Pass<'_> {
 
     fn read(&self, number: u32) -> Result<()> {
         let shard = &self.shards[number as usize];
-        let bits = self.answer.of_shard(number).context("shard", || &shard.raw_data.basename)?;
+        let shown = Cell::new(None);
+        let progress = || {
+            if shown.get().is_none_or(|at: Instant| at.elapsed() >= SHOWN_EVERY) {
+                self.show();
+                shown.set(Some(Instant::now()));
+            }
+        };
+        let bits = self.answer.of_shard(number, &progress).context("shard", || &shard.raw_data.basename)?;
         self.read.add(1);
-        self.kept.add(number, bits)
+        self.kept.add(number, bits)?;
+        self.show();
+        Ok(())
     }
 
-    fn report(&self, done: usize, all: usize) {
+    /// Shows processes that wait that this one makes progress, in steps smaller than a shard.
+    fn show(&self) {
         if let Some(folder) = self.kept.folder() {
             show_progress(folder);
         }
+    }
+
+    fn report(&self, done: usize, all: usize) {
         let part = |done: usize| done * REPORTS / all;
         if part(done) > part(done - 1) {
             log::info!("{} has read {done} of {all} shards of {}", self.question, self.name);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::Bits;
+    use super::*;
+    use crate::format::{Digests, FileInfo, Layout};
+    use crate::stats::Stats;
+    use std::path::PathBuf;
+    use std::time::SystemTime;
+
+    /// Answer that looks at its folder while it reads.
+    struct Watched {
+        folder: PathBuf,
+    }
+
+    impl Answer for Watched {
+        fn of_shard(&self, _: u32, progress: &dyn Fn()) -> Result<Bits> {
+            let folder = std::fs::File::open(&self.folder).expect("folder");
+            folder.set_modified(SystemTime::UNIX_EPOCH).expect("set");
+            progress();
+            assert_ne!(folder.metadata().and_then(|found| found.modified()).expect("time"), SystemTime::UNIX_EPOCH);
+            let mut bits = Bits::new(1);
+            bits.push(true);
+            Ok(bits)
+        }
+    }
+
+    #[test]
+    fn a_pass_shows_its_progress_within_a_shard() {
+        let folder = tempfile::tempdir().expect("folder");
+        let folder = folder.path().to_owned();
+        let raw_data = FileInfo { basename: "0.mds".into(), bytes: 1, hashes: Digests::default() };
+        let shards = [Shard::new(Layout::mds([]).expect("layout").into(), 1, raw_data)];
+        let kept = KeptAnswers::open(Some(folder.clone()), vec![1]);
+        let answer = Watched { folder: folder.clone() };
+        let pass = Pass {
+            name: "set",
+            question: "a filter",
+            shards: &shards,
+            needed: &[0],
+            answer: &answer,
+            kept: &kept,
+            run: &Run::new(),
+            threads: 1,
+            clock: Clock::system(),
+            stall_timeout: Duration::from_secs(60),
+            read: &Stats::default().counter("filter_shards_read"),
+        };
+        pass.run().expect("read");
+        assert!(kept.has(0));
     }
 }

@@ -57,7 +57,7 @@ impl<'a> Samples<'a> {
     }
 
     /// Makes a shard resident, as long as the guard lives.
-    fn make_resident(&self, number: u32) -> Result<Option<ResidencyGuard>> {
+    fn make_resident(&self, number: u32, progress: &dyn Fn()) -> Result<Option<ResidencyGuard>> {
         let FilteredStream { stream, run, stats, .. } = self.of;
         let shard = self.of.shard(number);
         if !stream.dir.has_remote() && stream.dir.is_resident(number) {
@@ -70,7 +70,10 @@ impl<'a> Samples<'a> {
             ClaimOutcome::Claimed(claim) => {
                 let _memory = self.of.reserve(shard.fetch_bytes())?;
                 let packed = claim.packed_files();
-                let watch = |_: FetchEvent<'_>| claim.report_progress();
+                let watch = |_: FetchEvent<'_>| {
+                    claim.report_progress();
+                    progress();
+                };
                 let origin = stream.remote.as_ref().map(Origin::Store);
                 let fetch = ShardFetch { stream, origin, run, stats, watch: &watch };
                 let fetched = fetch.fetch(shard, packed.as_deref())?;
@@ -81,7 +84,7 @@ impl<'a> Samples<'a> {
         }
     }
 
-    fn read(&self, number: u32, open: &OpenFiles) -> Result<Bits> {
+    fn read(&self, number: u32, open: &OpenFiles, progress: &dyn Fn()) -> Result<Bits> {
         let shard = self.of.shard(number);
         let reading = self.layouts.iter().find(|known| is_same(&known.indexed, &shard.layout));
         let reading = reading.ok_or_else(|| Error::internal("a shard has a layout that its index has not"))?;
@@ -90,6 +93,7 @@ impl<'a> Samples<'a> {
         let (mut bits, mut scratch) = (self.of.no_answers(number), Scratch::default());
         let mut number = 0;
         while number < table.len() {
+            progress();
             let (start, bytes) = table.range(number)?;
             if u64::from(bytes) > self.of.config.sample_bytes_max {
                 let message = "a sample is larger than sample_bytes_max";
@@ -113,12 +117,12 @@ impl<'a> Samples<'a> {
 }
 
 impl Answer for Samples<'_> {
-    fn of_shard(&self, number: u32) -> Result<Bits> {
-        let guard = self.make_resident(number)?;
+    fn of_shard(&self, number: u32, progress: &dyn Fn()) -> Result<Bits> {
+        let guard = self.make_resident(number, progress)?;
         let open = self.of.stream.dir.open_shard(number)?.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "the shard is not in its folder, and there is no remote to fetch it from")
         })?;
-        let bits = self.read(number, &open);
+        let bits = self.read(number, &open, progress);
         drop(guard);
         bits
     }

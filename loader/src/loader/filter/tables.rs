@@ -9,11 +9,12 @@ use super::context::FilteredStream;
 use crate::catalog::IndexedStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::arrow::columns;
+use crate::format::parquet::{Bounds, Values};
 use crate::format::recipe::TableRow;
 use crate::format::{Encoding, Shard};
 use crate::pipeline::RangeFetch;
 use crate::stats::TimeKind;
-use crate::subsets::filter::Cell;
+use crate::subsets::filter::{Cell, Range};
 use crate::subsets::question::Reply;
 
 /// Files whose columns are read.
@@ -61,7 +62,7 @@ impl Answer for Tables<'_> {
         Ok(())
     }
 
-    fn of_shard(&self, number: u32) -> Result<Bits> {
+    fn of_shard(&self, number: u32, progress: &dyn Fn()) -> Result<Bits> {
         let not_open = || Error::internal("the columns of a filter are not open");
         let IndexedStream { cache, remote, .. } = self.opened.as_ref().ok_or_else(not_open)?;
         let shard = &cache.shards.index().shards[number as usize];
@@ -72,9 +73,15 @@ impl Answer for Tables<'_> {
         let all = || layout.columns.iter().map(|column| (column.name.clone(), column.encoding.clone())).collect();
         let found = find(self.of.question, encoding, all)?;
         let numbered = found.into_iter().filter_map(|column| Some((layout.column(&column.name)?, column)));
-        let mut row_reader = RowReader::new(numbered.collect());
+        let numbered: Vec<(usize, FilterColumn)> = numbered.collect();
+        let bounds: Vec<Option<Bounds>> = numbered.iter().map(|(number, _)| recipe.bounds(*number)).collect();
+        if let Some(bit) = self.of.question.certain(&bounds.iter().map(range).collect::<Vec<_>>()) {
+            self.of.stats.counter("filter_shards_skipped").add(1);
+            return Ok(Bits::all(shard.samples, bit));
+        }
+        let mut row_reader = RowReader::new(numbered);
         let _memory = self.of.reserve(shard.fetch_bytes())?;
-        let fetch = RangeFetch { remote, run: &self.of.run, file: &shard.raw_data, watch: &|_| () };
+        let fetch = RangeFetch { remote, run: &self.of.run, file: &shard.raw_data, watch: &|_| progress() };
         let stage = self.of.stats.stage("fetch");
         let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
         stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
@@ -88,6 +95,21 @@ impl Answer for Tables<'_> {
         }
         Ok(bits)
     }
+}
+
+/// Returns the values of a column with these bounds.
+fn range(bounds: &Option<Bounds>) -> Range<'_> {
+    let Some(Bounds { values, has_nulls }) = bounds else { return Range::Unknown };
+    let (least, largest, has_nan) = match values {
+        Values::Unknown => return Range::Unknown,
+        Values::None => return Range::Absent,
+        Values::Int(least, largest) => (Cell::Int((*least).into()), Cell::Int((*largest).into()), false),
+        Values::Float(least, largest) => {
+            (Cell::Float(f64::from_bits(*least)), Cell::Float(f64::from_bits(*largest)), true)
+        }
+        Values::Text(least, largest) => (Cell::Text(least.into()), Cell::Text(largest.into()), false),
+    };
+    Range::Values { least, largest, has_absent: *has_nulls, has_nan }
 }
 
 /// Reader of the cells of rows.

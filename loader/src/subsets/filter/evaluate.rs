@@ -25,6 +25,8 @@ impl Expression {
                 let is_comparable = left.is_number() && right.is_number() || left.is_text() && right.is_text();
                 is_comparable.then(|| by.holds(compare(left, right)))
             }
+            // Nothing is in an empty list, whatever it is.
+            Self::In { list, .. } if list.is_empty() => Some(false),
             Self::In { column, list, .. } => {
                 let cell = &row[*column];
                 (cell.is_number() || cell.is_text()).then(|| list.has(cell))

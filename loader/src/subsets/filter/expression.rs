@@ -33,6 +33,15 @@ impl Literals {
         Self(list)
     }
 
+    /// True if one of them is as `is_wanted` returns.
+    pub(super) fn any(&self, is_wanted: impl Fn(&Cell<'_>) -> bool) -> bool {
+        self.0.iter().any(is_wanted)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// True if `cell`, which has a number or a text, is in the list.
     pub(super) fn has(&self, cell: &Cell<'_>) -> bool {
         !cell.is_nan() && self.0.binary_search_by(|literal| in_order(literal, cell)).is_ok()

@@ -12,12 +12,14 @@ mod evaluate;
 mod expression;
 mod mistake;
 mod parse;
+mod possible;
 mod tokens;
 
 use crate::error::{Error, Result};
 pub(crate) use cell::{Cell, Kind};
 use expression::Expression;
 use mistake::Mistake;
+pub(crate) use possible::{Possible, Range};
 
 /// Longest filter.
 const FILTER_BYTES_MAX: usize = 1 << 20;
@@ -75,6 +77,11 @@ impl Filter {
         !self.expression.compares(column)
     }
 
+    /// The values that the condition may have for samples whose columns have values in these ranges.
+    pub(crate) fn possible(&self, ranges: &[Range<'_>]) -> Possible {
+        self.expression.possible(ranges)
+    }
+
     /// True if the condition is true for a sample with these cells.
     pub(crate) fn keeps(&self, row: &[Cell<'_>]) -> bool {
         self.expression.value(row) == Some(true)
@@ -101,6 +108,7 @@ mod tests {
             ("class", Cell::Int(7)),
             ("width", Cell::Float(256.0)),
             ("name", Cell::Text("it's".into())),
+            ("lines", Cell::Text("a\n\r\t\\'\"b".into())),
             ("a b", Cell::Int(-1)),
             ("meta.id", Cell::Int(1 << 60)),
         ];
@@ -132,6 +140,9 @@ mod tests {
             ("class == 7 AND NOT width IN (1, 255.5)", true),
             ("`a b` != true and class in (true, 7)", true),
             ("name in (3, 'it\\'s', -2.5, 'a')", true),
+            ("name not in ()", true),
+            (r#"lines == 'a\n\r\t\\\'\"b' and lines == "a\n\r\t\\\'\"b""#, true),
+            ("lines == 'a\n\r\t\\\\\\'\"b'", true),
         ] {
             assert_eq!(keeps(filter, &row), expected, "{filter}");
         }
@@ -142,7 +153,8 @@ mod tests {
         for filter in ["x < 5", "not x < 5", "x in (1, 2)", "x not in (1, 2)", "x != 3", "x is not null"] {
             assert!(!keeps(filter, &[("x", Cell::Null)]), "{filter}");
         }
-        for filter in ["x is null", "x < 5 or y == 1", "not (x < 5 and y == 2)", "not x is not null"] {
+        assert!(!keeps("x in ()", &[("x", Cell::Null)]));
+        for filter in ["x not in ()", "x is null", "x < 5 or y == 1", "not (x < 5 and y == 2)", "not x is not null"] {
             assert!(keeps(filter, &[("x", Cell::Null), ("y", Cell::Int(1))]), "{filter}");
         }
         for filter in ["x == 3", "x != 3", "not x < 3", "x in ('a', 3)", "x is null", "x == '3'", "not x == '3'"] {
@@ -168,6 +180,8 @@ mod tests {
             ("class < 5)", "at character 10, before `)`: the condition ends here"),
             ("(class < 5", "at its end: `)` is missing"),
             ("class < 'abc", "at character 9, before `'abc`: the text has no end"),
+            ("x == 'a\\", "at character 6, before `'a\\`: the text has no end"),
+            (r"x == 'a\d'", r"at character 8, before `\d'`: `\d` has no meaning: write a backslash twice"),
             ("`abc < 3", "at character 1, before `` `abc < 3``"),
             ("class ~ 5", "at character 7, before `~ 5`: this character has no meaning here"),
             ("class <> 5", "at character 8"),

@@ -36,10 +36,7 @@ pub(super) fn of(text: &str) -> Result<Vec<Placed>, Mistake> {
         } else if first.is_ascii_digit() || matches!(first, '-' | '+' | '.') && starts_number(&rest[1..]) {
             number(rest).ok_or_else(|| Mistake { at, problem: "this is no number".to_owned() })?
         } else if matches!(first, '"' | '\'' | '`') {
-            let (value, bytes) = quoted(rest, first).ok_or_else(|| {
-                let what = if first == '`' { "name" } else { "text" };
-                Mistake { at, problem: format!("the {what} has no end: `{first}` is missing") }
-            })?;
+            let (value, bytes) = quoted(rest, first).map_err(|(place, problem)| Mistake { at: at + place, problem })?;
             (if first == '`' { Token::Quoted(value) } else { Token::Text(value) }, bytes)
         } else if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
             (Token::Sign(if sign == "=" { "==" } else { sign }), sign.len())
@@ -79,16 +76,30 @@ fn number(text: &str) -> Option<(Token, usize)> {
     Some((Token::Float(float), bytes))
 }
 
-/// Reads a text up to `quote`; a backslash precedes a quote or a backslash in it.
-fn quoted(text: &str, quote: char) -> Option<(String, usize)> {
+/// Reads a text up to `quote`. In a text a backslash begins a quote, a backslash, or a character that has no sign. A mistake has its
+/// first byte.
+fn quoted(text: &str, quote: char) -> Result<(String, usize), (usize, String)> {
     let mut value = String::new();
     let mut chars = text.char_indices().skip(1);
+    let without_end = || {
+        let what = if quote == '`' { "name" } else { "text" };
+        (0, format!("the {what} has no end: `{quote}` is missing"))
+    };
     while let Some((at, c)) = chars.next() {
         match c {
-            _ if c == quote => return Some((value, at + c.len_utf8())),
-            '\\' if quote != '`' => value.push(chars.next()?.1),
+            _ if c == quote => return Ok((value, at + c.len_utf8())),
+            '\\' if quote != '`' => value.push(match chars.next().ok_or_else(without_end)?.1 {
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                c @ ('\\' | '\'' | '"') => c,
+                c => {
+                    let known = r#"\n, \r, \t, \\, \' and \""#;
+                    return Err((at, format!("`\\{c}` has no meaning: write a backslash twice; a text has {known}")));
+                }
+            }),
             _ => value.push(c),
         }
     }
-    None
+    Err(without_end())
 }
