@@ -1,9 +1,11 @@
-//! Lists of files to be kept next to them, where [`ListedFiles`](super::listed_files::ListedFiles) finds them.
+//! Lists of files to be kept next to them, where [`ListedFiles`](super::listed_files::ListedFiles) finds them, and those of tables, where
+//! [`TableFiles`](super::tables::TableFiles) does.
 
 use super::files::has_list;
 use super::open::{Opener, absolute, name_of};
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
+use super::tables::TABLES_INDEX;
 use crate::config::LoaderConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::INDEX_BASENAME;
@@ -21,7 +23,9 @@ use std::path::Path;
 pub struct FileListing {
     /// Address of their folder, with secrets.
     pub root: String,
-    /// The list, for `index.json` in that folder.
+    /// Name of the list in that folder.
+    pub basename: &'static str,
+    /// The list.
     pub document: Vec<u8>,
     /// Number of samples.
     pub samples: u64,
@@ -39,18 +43,30 @@ impl FileListing {
         config.validate()?;
         let stats = Arc::new(Stats::new(false));
         let (topology, network, stores) = (Topology::detect()?, Simulation::default(), StoreSet::default());
-        let opener = Opener { config, stats: &stats, topology: &topology, network: &network, outside, stores };
+        let opener = Opener {
+            config,
+            stats: &stats,
+            topology: &topology,
+            network: &network,
+            outside,
+            stores,
+            is_verified: false,
+        };
         let stream = config.streams.first().map(absolute);
         let stream = stream.ok_or_else(|| Error::config("a list is of the files of one stream"))?;
+        let may_be_tables = stream.files.is_none() && stream.manifest.is_none();
+        if may_be_tables && let Some((root, document, samples)) = opener.index_of_tables(&stream)? {
+            return Ok(Self { root, basename: TABLES_INDEX, document, samples });
+        }
         let opened = match opener.open_files_of(&stream)? {
-            None => opener.open_folder(&stream, &name_of(&stream))?,
+            None => opener.open_files_in(&stream, &name_of(&stream))?,
             named => named,
         };
         let opened =
             opened.ok_or_else(|| Error::new(ErrorKind::NotFound, "the folder has no files that are samples"))?;
         let kept = opened.cache.dir.join(INDEX_BASENAME);
         if !has_list(&opened.cache.dir) {
-            let message = "a list is made of files that are samples, such as pictures: tables and tokens have their index in the \
+            let message = "a list is made of files that are samples, such as pictures: tokens and records have their index in the \
                            files, and an index of tars is made by their names";
             return Err(Error::new(ErrorKind::Unsupported, message).with("remote", &opened.name));
         }
@@ -64,6 +80,7 @@ impl FileListing {
         // Another machine has other times, and the list itself changes that of its folder.
         set.folders.clear();
         let samples = opened.cache.shards.index().samples();
-        Ok(Self { root: opened.address.unwrap_or(opened.name), document: set.to_bytes()?, samples })
+        let root = opened.address.unwrap_or(opened.name);
+        Ok(Self { root, basename: INDEX_BASENAME, document: set.to_bytes()?, samples })
     }
 }

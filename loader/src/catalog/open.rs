@@ -32,6 +32,8 @@ pub(super) struct Opener<'a> {
     pub(super) network: &'a Simulation,
     pub(super) outside: Option<Outside>,
     pub(super) stores: StoreSet,
+    /// The files are compared with their kept index, so it is used whatever they are now.
+    pub(super) is_verified: bool,
 }
 
 impl Opener<'_> {
@@ -102,12 +104,7 @@ impl Opener<'_> {
             if folder.join(INDEX_BASENAME).exists() {
                 return self.open_data_set(stream, name);
             }
-            // `split` may be one of the names of files.
-            let listed = match self.open_tables(stream)? {
-                None if folder.is_dir() => self.open_folder(stream, name)?,
-                tables => tables,
-            };
-            return listed.map_or_else(|| self.open_data_set(stream, name), Ok);
+            return self.open_unindexed(stream, name)?.map_or_else(|| self.open_data_set(stream, name), Ok);
         }
         if let Some(kept) = self.open_kept_list(stream, name)? {
             return Ok(kept);
@@ -115,12 +112,9 @@ impl Opener<'_> {
         match self.open_data_set(stream, name) {
             // Some stores answer a request for an absent object with an error of permission.
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) => {
-                if let Some(tables) = self.open_tables(stream)? {
-                    return Ok(tables);
-                }
-                match self.open_folder(stream, name) {
-                    Ok(Some(listed)) => Ok(listed),
-                    Err(several) if several.kind() == ErrorKind::Config => Err(several),
+                match self.open_unindexed(stream, name) {
+                    Ok(Some(found)) => Ok(found),
+                    Err(other) if other.kind() != ErrorKind::NotFound => Err(other),
                     Ok(None) | Err(_) => Err(e),
                 }
             }
@@ -216,6 +210,7 @@ impl Opener<'_> {
             remote,
             index_bytes: installed.bytes.len() as u64,
             digest,
+            version: origin.version(),
             validate_hash,
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
             selection: None,
@@ -355,7 +350,15 @@ mod tests {
         let config = LoaderConfig { world, fetch_threads, ..LoaderConfig::default() };
         let (stats, topology) = (Arc::new(Stats::new(false)), Topology::synthetic(&["0-31", "32-63"]));
         let (network, stores, outside) = (&Simulation::default(), StoreSet::default(), None);
-        let opener = Opener { config: &config, stats: &stats, topology: &topology, network, outside, stores };
+        let opener = Opener {
+            config: &config,
+            stats: &stats,
+            topology: &topology,
+            network,
+            outside,
+            stores,
+            is_verified: false,
+        };
         opener.store_config(&StreamConfig::default())
     }
 

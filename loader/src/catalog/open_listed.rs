@@ -2,19 +2,22 @@
 
 use super::array_records::ArrayRecords;
 use super::cache_folder::default_local;
+use super::file_versions::Condition;
 use super::files::{ManifestFile, SampleFiles, first_names, has_list, list_changed_ns};
 use super::found_files;
 use super::index_origin::IndexOrigin;
 use super::listed_files::ListedFiles;
 use super::open::{Opener, Place, absolute, cache_folder, name_of};
+use super::requests::document;
 use super::stream::IndexedStream;
 use super::tables::{TableFiles, TableKind, Wanted};
 use super::tars::Tars;
 use super::tfrecords::TfRecords;
 use super::token_files::{TokenFiles, local_prefix, stamp};
 use crate::config::{FilesAre, OnError, StreamConfig};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::HashAlgo;
+use crate::sources::energon::{PREPARED, SPLIT_FILES, tars_of};
 use crate::sources::files::Selection;
 use crate::sources::folder::{self as tables_in_folder, CARD, CARD_BYTES_MAX, FolderFiles as TablesFound};
 use crate::sources::{FileKind, Names, ShardNames, sample_names, shard_names};
@@ -62,23 +65,69 @@ impl Opener<'_> {
         }
     }
 
-    /// Opens the folder `name` without an `index.json` if its files have a known kind.
+    /// Opens the folder `name`, which is that of `stream` with its split, without an `index.json`: as one that Energon has prepared, by
+    /// its tables, or by its other files; `None` if it has none of a known kind.
     ///
     /// # Errors
     ///
-    /// `Config` for a folder with files of several kinds; errors of the store.
-    pub(super) fn open_folder(&self, stream: &StreamConfig, name: &str) -> Result<Option<IndexedStream>> {
-        let names = match local_folder(name) {
-            Some(folder) => first_names(&folder, NAMES_SEEN)?,
-            None => self.first_page(stream, name)?,
-        };
-        let Some(kind) = FileKind::of_folder(&names)? else { return Ok(None) };
+    /// `Config` for a folder with files of several kinds, and for splits that there are not; errors of the store.
+    pub(super) fn open_unindexed(&self, stream: &StreamConfig, name: &str) -> Result<Option<IndexedStream>> {
+        let folder = stream.remote.clone().or_else(|| stream.local.as_ref()?.to_str().map(str::to_owned));
+        let Some(root) = folder else { return Ok(None) };
+        // Files of this machine are read in place, whichever of the two names them.
         let local = stream.local.clone().filter(|_| stream.remote.is_some());
-        let stream = StreamConfig { local, ..stream.clone() };
+        let stream = &StreamConfig { local, ..stream.clone() };
+        let of_root = self.first_names(stream, &root)?;
+        // The names of Energon's files come first in a listing of a store.
+        let is_listed = |first: &Vec<String>| first.iter().any(|name| name.starts_with(PREPARED));
+        if (local_folder(&root).is_some() || of_root.as_ref().is_none_or(is_listed))
+            && let Some(prepared) = self.open_prepared(stream, &root)?
+        {
+            return Ok(Some(prepared));
+        }
+        // `split` may be one of the names of files.
+        if let Some(first) = &of_root
+            && let Some(tables) = self.open_tables(stream, &root, first)?
+        {
+            return Ok(Some(tables));
+        }
+        let first = if name == root { of_root } else { self.first_names(stream, name)? };
+        first.map_or(Ok(None), |first| self.open_folder(stream, name, &first))
+    }
+
+    /// Opens the folder `name` without an `index.json` by its files that are no tables; `None` if they have no known kind.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_unindexed`](Self::open_unindexed).
+    pub(super) fn open_files_in(&self, stream: &StreamConfig, name: &str) -> Result<Option<IndexedStream>> {
+        let first = self.first_names(stream, name)?;
+        first.map_or(Ok(None), |first| self.open_folder(stream, name, &first))
+    }
+
+    /// Returns the names by which the kind of the folder `name` is known; `None` for one that does not exist, and that cannot be listed.
+    fn first_names(&self, stream: &StreamConfig, name: &str) -> Result<Option<Vec<String>>> {
+        if let Some(folder) = local_folder(name) {
+            return folder.is_dir().then(|| first_names(&folder, NAMES_SEEN)).transpose();
+        }
+        let page = || self.destination(stream, name)?.list("", true)?.next_page();
+        match page() {
+            Ok(page) => Ok(Some(page.unwrap_or_default().into_iter().map(|entry| entry.key).collect())),
+            // A store without listings, or without the permission.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission | ErrorKind::Unsupported) => {
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Opens the folder `name`, of which `first` are some files, if they have a known kind.
+    fn open_folder(&self, stream: &StreamConfig, name: &str, first: &[String]) -> Result<Option<IndexedStream>> {
+        let Some(kind) = FileKind::of_folder(first)? else { return Ok(None) };
         match kind {
-            FileKind::Sample => self.open_samples(&stream, name, Selection::Pictures),
+            FileKind::Sample => self.open_samples(stream, name, Selection::Pictures),
             FileKind::Tar => {
-                let stream = StreamConfig { remote: Some(name.to_owned()), split: None, ..stream };
+                let stream = StreamConfig { remote: Some(name.to_owned()), split: None, ..stream.clone() };
                 self.open_names(&stream, kind, Names::Patterns(vec!["**/*.tar".to_owned()]))
             }
             FileKind::Megatron | FileKind::Parquet | FileKind::Arrow | FileKind::TfRecord | FileKind::ArrayRecord => {
@@ -88,13 +137,25 @@ impl Opener<'_> {
         .map(Some)
     }
 
-    /// Opens the tables of a split in the folder of `stream`, by their names; `None` if it has none.
-    pub(super) fn open_tables(&self, stream: &StreamConfig) -> Result<Option<IndexedStream>> {
-        let folder = stream.remote.clone().or_else(|| stream.local.as_ref()?.to_str().map(str::to_owned));
-        let Some(root) = folder else { return Ok(None) };
+    /// Opens the tars of a split in the folder `root` of `stream` that Megatron Energon has prepared; `None` for another folder.
+    fn open_prepared(&self, stream: &StreamConfig, root: &str) -> Result<Option<IndexedStream>> {
+        if local_folder(root).is_some_and(|folder| !folder.join(PREPARED).is_dir()) {
+            return Ok(None);
+        }
+        let remote = self.remote(stream, root)?;
+        for file in SPLIT_FILES {
+            let Some(splits) = document(&remote, file)? else { continue };
+            let names = tars_of(&splits, stream.split.as_deref().unwrap_or("")).context("file", || file)?;
+            let stream = StreamConfig { remote: Some(root.to_owned()), split: None, ..stream.clone() };
+            return self.open_names(&stream, FileKind::Tar, Names::Listed(names)).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// Opens the tables of a split in the folder `root` of `stream`, of which `first` are some files; `None` if it has none.
+    fn open_tables(&self, stream: &StreamConfig, root: &str, first: &[String]) -> Result<Option<IndexedStream>> {
         let split = stream.split.clone().unwrap_or_default();
-        let local = stream.local.clone().filter(|_| stream.remote.is_some());
-        let stream = StreamConfig { local, split: None, ..stream.clone() };
+        let stream = StreamConfig { split: None, ..stream.clone() };
         let opened = |root: &str, of: &dyn Fn(&[String]) -> Result<Option<TablesFound>>| {
             let entries = self.destination(&stream, root)?.list_all("")?;
             let paths: Vec<String> = entries.iter().map(|entry| entry.key.clone()).collect();
@@ -102,30 +163,41 @@ impl Opener<'_> {
             let stream = StreamConfig { remote: Some(root.to_owned()), ..stream.clone() };
             self.open_table_files(&stream, found.kind, Names::Listed(found.names), Some(&entries)).map(Some)
         };
-        let first = match local_folder(&root) {
-            Some(folder) if !folder.is_dir() => return Ok(None),
-            Some(folder) => first_names(&folder, NAMES_SEEN)?,
-            None => match self.first_page(&stream, &root) {
-                // A store without listings, or without the permission.
-                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission | ErrorKind::Unsupported) => {
-                    return Ok(None);
-                }
-                first => first?,
-            },
-        };
         // The listing of a folder of many pictures takes long, and finds no tables.
-        if tables_in_folder::has_tables(&first) {
+        if tables_in_folder::has_tables(first) {
             let card = || {
-                let card = self.remote(&stream, &root)?.get_small(CARD, CARD_BYTES_MAX)?.0;
+                let card = self.remote(&stream, root)?.get_small(CARD, CARD_BYTES_MAX)?.0;
                 Ok(String::from_utf8_lossy(&card).into_owned())
             };
-            return opened(&root, &|paths| tables_in_folder::files_of(paths, &split, card));
+            return opened(root, &|paths| tables_in_folder::files_of(paths, &split, card));
         }
         // The hub converts data sets in other formats.
-        match tables_in_folder::converted(&root).filter(|_| matches!(FileKind::of_folder(&first), Ok(None))) {
+        match tables_in_folder::converted(root).filter(|_| matches!(FileKind::of_folder(first), Ok(None))) {
             Some(converted) => opened(&converted, &|paths| tables_in_folder::converted_files_of(paths, &split)),
             None => Ok(None),
         }
+    }
+
+    /// Makes the index of the tables of `stream`, a list of files or their folder, to be kept next to them. Returns the address of their
+    /// folder, the index, and the number of rows; `None` for other files.
+    pub(super) fn index_of_tables(&self, stream: &StreamConfig) -> Result<Option<(String, Vec<u8>, u64)>> {
+        let named = stream.remote.as_deref().unwrap_or("");
+        let is_table = |kind: FileKind| matches!(kind, FileKind::Parquet | FileKind::Arrow);
+        let (kind, root, names) = match shard_names(named)?.filter(|list| is_table(list.kind)) {
+            Some(ShardNames { kind, root, names }) => (kind, root, names),
+            None => {
+                let first = self.first_names(stream, named)?.unwrap_or_default();
+                let Some(kind) = tables_in_folder::kind_of_tables(&first) else { return Ok(None) };
+                let all = self.destination(stream, named)?.list_all("")?;
+                let names = all.into_iter().map(|entry| entry.key).collect::<Vec<_>>();
+                (kind, named.to_owned(), Names::Listed(tables_in_folder::tables_of(&names, kind)))
+            }
+        };
+        let stream = absolute(&StreamConfig { remote: Some(root), split: None, local: None, ..stream.clone() });
+        let root = stream.remote.clone().unwrap_or_default();
+        let tables = self.table_files(&stream, kind, names, None, Wanted::default())?;
+        let (document, rows) = tables.index_file(&self.remote(&stream, &root)?)?;
+        Ok(Some((root, document, rows)))
     }
 
     /// Opens the tables `names` of the folder that is the remote of `stream`. `known` are the files of that folder, if they have
@@ -138,14 +210,25 @@ impl Opener<'_> {
         known: Option<&[Entry]>,
     ) -> Result<IndexedStream> {
         let name = stream.remote.as_deref().unwrap_or("");
-        let kind = if kind == FileKind::Arrow { TableKind::Arrow } else { TableKind::Parquet };
-        let list = || known.map_or_else(|| self.destination(stream, name)?.list_all(""), |known| Ok(known.to_vec()));
-        let listed = (list, known.is_some());
         // The plan leaves out rows by their nulls.
         let may_lack_all = self.config.on_missing == OnError::Skip || stream.filter.is_some();
         let wanted = Wanted::of(self.config.fields.as_deref(), may_lack_all);
-        let tables = TableFiles::find(kind, names, local_folder(name).as_deref(), listed, wanted)?;
+        let tables = self.table_files(stream, kind, names, known, wanted)?;
         self.open_origin(stream, name, variant_cache(stream, name, &tables.variant())?, &tables)
+    }
+
+    fn table_files(
+        &self,
+        stream: &StreamConfig,
+        kind: FileKind,
+        names: Names,
+        known: Option<&[Entry]>,
+        wanted: Wanted,
+    ) -> Result<TableFiles> {
+        let name = stream.remote.as_deref().unwrap_or("");
+        let kind = if kind == FileKind::Arrow { TableKind::Arrow } else { TableKind::Parquet };
+        let list = || known.map_or_else(|| self.destination(stream, name)?.list_all(""), |known| Ok(known.to_vec()));
+        TableFiles::find(kind, names, local_folder(name).as_deref(), (list, known.is_some()), wanted)
     }
 
     /// Opens the pictures of the folder `name` if a list of them has been kept.
@@ -168,28 +251,34 @@ impl Opener<'_> {
     fn open_names(&self, stream: &StreamConfig, kind: FileKind, names: Names) -> Result<IndexedStream> {
         let name = stream.remote.as_deref().unwrap_or("");
         let all = || self.destination(stream, name)?.list_all("");
-        let keys = || Ok(all()?.into_iter().map(|entry| entry.key).collect());
-        let described = names.listed().join("\n");
+        let (folder, ignore_counts) = (local_folder(name), stream.ignore_counts);
+        let condition = Condition { ignore_counts, is_verified: self.is_verified };
         match kind {
             FileKind::Sample => self.open_samples(stream, name, Selection::Named(names)),
             FileKind::Parquet | FileKind::Arrow => self.open_table_files(stream, kind, names, None),
-            FileKind::Tar => {
-                let tars = Tars { root: name.to_owned(), folder: local_folder(name), names: names.found(keys)? };
-                self.open_origin(stream, name, list_cache(stream, name, &described)?, &tars)
-            }
-            FileKind::TfRecord => {
-                let root = name.to_owned();
-                let files = TfRecords { root, folder: local_folder(name), names: names.found(keys)? };
-                self.open_origin(stream, name, list_cache(stream, name, &described)?, &files)
+            FileKind::Tar | FileKind::TfRecord => {
+                let cache = list_cache(stream, name, &names.listed().join("\n"))?;
+                let (root, files) = (name.to_owned(), found_files::find(names, folder.as_deref(), (all, false))?);
+                if kind == FileKind::Tar {
+                    let tars = Tars { root, folder, files, cache: cache.clone(), condition };
+                    return self.open_origin(stream, name, cache, &tars);
+                }
+                let records = TfRecords { root, folder, files, cache: cache.clone(), condition };
+                self.open_origin(stream, name, cache, &records)
             }
             FileKind::ArrayRecord => {
-                let files = found_files::find(names, local_folder(name).as_deref(), (all, false))?;
-                let cache = variant_cache(stream, name, &found_files::described(&files))?;
-                self.open_origin(stream, name, cache, &ArrayRecords { files })
+                let files = found_files::find(names, folder.as_deref(), (all, false))?;
+                let mut variant = found_files::described(&files);
+                if ignore_counts {
+                    variant.push_str("\nignore_counts");
+                }
+                let cache = variant_cache(stream, name, &variant)?;
+                self.open_origin(stream, name, cache, &ArrayRecords { files, reads_all: ignore_counts })
             }
             FileKind::Megatron => {
-                let names = names.found(keys)?;
-                let folder = local_folder(name).filter(|_| stream.local.is_none());
+                let described = names.listed().join("\n");
+                let names = names.found(|| Ok(all()?.into_iter().map(|entry| entry.key).collect()))?;
+                let folder = folder.filter(|_| stream.local.is_none());
                 let window = self.config.window_of(stream);
                 // Files that are written again, and other windows, have another folder.
                 let described = format!("{described}\n{window:?}\n{}", stamp(folder.as_deref(), &names));
@@ -230,12 +319,6 @@ impl Opener<'_> {
         let remote = Some(self.remote(stream, name)?);
         let files = local_folder(name).filter(|_| stream.local.is_none() && origin.reads_in_place());
         self.opened(stream, Place { name, folder, files, remote }, origin)
-    }
-
-    /// Returns the first names in a listing of the remote folder `name`.
-    fn first_page(&self, stream: &StreamConfig, name: &str) -> Result<Vec<String>> {
-        let page = self.destination(stream, name)?.list("", true)?.next_page()?;
-        Ok(page.unwrap_or_default().into_iter().map(|entry| entry.key).collect())
     }
 
     fn destination(&self, stream: &StreamConfig, name: &str) -> Result<Destination> {

@@ -14,6 +14,7 @@
 //!   matches names of a listing, `packing` has the extensions of tars.
 //! * [`files`]: files that are samples: those of a folder, their order and their shards.
 //! * [`folder`]: the files of a data set in a folder that has no index.
+//! * [`energon`]: the tars of a split in a folder that Megatron Energon has prepared.
 //! * [`records`]: names of TFRecord and ArrayRecord files, and the indexes next to them.
 //! * [`counts`]: numbers of samples of tars, from the files that other programs leave next to them.
 //!
@@ -21,6 +22,7 @@
 
 mod braces;
 pub mod counts;
+pub mod energon;
 mod extension;
 pub mod files;
 pub mod folder;
@@ -32,6 +34,7 @@ mod pipes_table;
 mod place;
 pub mod records;
 mod wildcards;
+mod yaml;
 
 pub use kind::{FileKind, idx_of};
 pub use names::{Names, ShardNames, sample_names, shard_names};

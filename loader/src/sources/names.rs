@@ -240,7 +240,7 @@ fn common_folders(locations: &[Location<'_>]) -> Result<usize> {
     Ok(common)
 }
 
-fn unique(names: Vec<String>) -> Result<Vec<String>> {
+pub(super) fn unique(names: Vec<String>) -> Result<Vec<String>> {
     let mut seen = HashSet::with_capacity(names.len());
     match names.iter().find(|name| !seen.insert(name.as_str())) {
         Some(name) => Err(Error::config(

@@ -29,6 +29,11 @@ impl Remote {
         Self { threads, source, name: redact(name).into(), keys }
     }
 
+    /// Address without secrets.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Wraps the source, to count or disturb its exchanges.
     #[cfg(test)]
     pub(super) fn wrapped(&self, wrap: impl FnOnce(Arc<dyn Source>) -> Arc<dyn Source>) -> Self {

@@ -1,4 +1,4 @@
-"""Lists of files that are samples, for `python -m forebay.index` and for programs."""
+"""Lists of files that are samples, and indexes of tables, for `python -m forebay.index` and for programs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from .remotes import outside
 from .streams import Stream
 
 __all__ = ["FileReport", "index_files", "index_url"]
-
-_NAME = "index.json"
 
 
 @dataclass
@@ -44,9 +42,13 @@ def index_files(
     A loader of their folder then lists nothing, on every machine, and a copy of the folder on a web server can be read. It has the
     files of the list, whatever is added or removed later: make the list again with `overwrite`.
 
+    Parquet and Arrow files have their index in themselves, and a loader reads it from each of them. Here it is collected in one file,
+    `_forebay_tables.json`, which loaders of the same folder or list read in its place. Files that were added or written again later are
+    read as without it.
+
     Args:
-        files: Folder of pictures, or a pattern, as `remote` of a Loader.
-        out: Folder for index.json. None: the folder that all files have in common, where loaders look for it.
+        files: Folder of pictures or tables, or a pattern, as `remote` of a Loader.
+        out: Folder for the list. None: the folder that all files have in common, where loaders look for it.
         kind: "each" or "stem", as `files` of a Stream.
         manifest: As in Stream.
         overwrite: Replace a list that exists.
@@ -57,7 +59,7 @@ def index_files(
 
     Raises:
         ConfigError: There is an index already, or an argument is wrong.
-        UnsupportedError: The files are not samples, such as tables and tars.
+        UnsupportedError: The files are not samples, such as tars.
         NotFoundError: There are no such files.
         Error: One of the store.
     """
@@ -65,20 +67,20 @@ def index_files(
     with tempfile.TemporaryDirectory(prefix="forebay-index-") as local:
         stream = Stream(remote=remote, local=local, files=kind, manifest=manifest)
         config = {"streams": [stream._config()], "batch_size": 1}
-        root, document, samples = _forebay.list_of_files(json.dumps(config), outside(remote))
-    url = index_url(root if out is None else os.fspath(out), overwrite, store)
+        root, name, document, samples = _forebay.list_of_files(json.dumps(config), outside(remote))
+    url = index_url(root if out is None else os.fspath(out), overwrite, store, name)
     with open_file(url, "wb", store=store) as file:
         file.write(document)
     return FileReport(_forebay.redact(url), samples)
 
 
-def index_url(folder: str, overwrite: bool, store: StoreOptions | None) -> str:
-    """Returns the address of the index in `folder`, to which it can be written.
+def index_url(folder: str, overwrite: bool, store: StoreOptions | None, name: str = "index.json") -> str:
+    """Returns the address of the index `name` in `folder`, to which it can be written.
 
     Raises:
         ConfigError: It exists, and is not to be overwritten, or it is on a web server.
     """
-    url = f"{folder.rstrip('/')}/{_NAME}"
+    url = f"{folder.rstrip('/')}/{name}"
     if not overwrite and _exists(url, store):
         raise ConfigError(f"{url} exists: pass overwrite=True (--overwrite) to replace it, or another folder")
     if url.startswith(("http://", "https://")):

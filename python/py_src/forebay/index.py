@@ -1,7 +1,8 @@
 """Indexes for existing data: `python -m forebay.index TARS`, `python -m forebay.index PICTURES` and `python -m forebay.index MDS OUT`.
 
 With tar files it writes the index.json that a loader needs next to them, and nothing else; with a folder of pictures or other files,
-their list, so that loaders list nothing and a web server can have them. With an MDS data set it writes a copy with row indexes: copies the data set from one folder to another, shard by shard, and appends to each shard the positions of the rows
+their list, so that loaders list nothing and a web server can have them; with Parquet and Arrow files what they have about their groups of
+rows, so that loaders do not read it from each of them. With an MDS data set it writes a copy with row indexes: copies the data set from one folder to another, shard by shard, and appends to each shard the positions of the rows
 of every JPEG, 0.2 to 0.3 % of its bytes. With them `forebay.Loader` skips the parts above and right of a crop; the
 pixels are the same. Samples, their shards and their order do not change, and other readers, such as MosaicML streaming,
 ignore the index. Sizes and hashes in the copy's index.json are new. A cache therefore treats the copy as another data
@@ -9,6 +10,7 @@ set, and a checkpoint of the original must be loaded with `strict=False`.
 
     python -m forebay.index "s3://bucket/train-{000..146}.tar"
     python -m forebay.index s3://bucket/photos/train
+    python -m forebay.index "s3://bucket/tables/*.parquet"
     python -m forebay.index --files stem s3://bucket/pairs
     python -m forebay.index data/train data/train-indexed
     python -m forebay.index --transcode data/train data/train-indexed
@@ -106,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m forebay.index", description=__doc__.split("\n\n")[1], formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("source", help="tar files, a folder or pattern of files, or a folder with index.json and MDS shards")
+    parser.add_argument("source", help="tar files, a folder or pattern of files or tables, or a folder with index.json and MDS shards")
     parser.add_argument("out", nargs="?", help="for MDS: folder for the copy, new or empty; else folder for index.json [default: theirs]")
     parser.add_argument("--overwrite", action="store_true", help="replace an index of tars or files")
     parser.add_argument("--files", choices=("each", "stem"), help="files of any kind: a sample each, or those of one stem")

@@ -5,6 +5,8 @@ import http.server
 import itertools
 import json
 import os
+import pathlib
+import shutil
 import threading
 
 import pytest
@@ -146,3 +148,85 @@ def test_files_with_another_kind_of_index_are_refused(tmp_path, capsys):
         with fb.MDSWriter(out=tmp_path / "mds", columns={"n": "int"}) as writer:
             writer.write({"n": 1})
         main([str(tmp_path / "mds")])
+
+
+PARQUET = pathlib.Path(__file__).parents[3] / "tests/data/parquet"
+
+
+def tables_in(bucket, prefix, names=None):
+    """Copies tables to the bucket."""
+    names = names or sorted(path.name for path in PARQUET.glob("set-*.parquet"))
+    for name in names:
+        bucket.objects[f"{prefix}/{name}"] = (PARQUET / name).read_bytes()
+    return f"s3://bucket/{prefix}"
+
+
+def ids(remote, **options):
+    with fb.Loader(remote=remote, batch_size=7, fields={"n": fb.Scalar("id"), "t": fb.Text("text")}, **options) as loader:
+        return [(int(n), text) for batch in loader for n, text in zip(batch["n"], batch["t"], strict=True)]
+
+
+def gets(bucket, prefix):
+    return [request.key.rsplit("/", 1)[-1] for request in bucket.seen if request.method == "GET" and request.key.startswith(prefix + "/")]
+
+
+@pytest.mark.parametrize("form", ["", "/*.parquet", "/set-{0,1}.parquet"])
+def test_tables_with_an_index_next_to_them_are_opened_without_their_ends(form, bucket, bucket_environment, tmp_path):
+    prefix = f"indexed-tables-{form.count('*')}-{len(form)}"
+    remote = tables_in(bucket, prefix) + form
+    expected = ids(remote, local=tmp_path / "without")
+    with fb.Loader(remote=remote, batch_size=7, local=tmp_path / "state") as loader:
+        state = loader.state_dict()
+    assert main([remote]) == 0
+    report = index_files(remote, overwrite=True)
+    assert (report.url, report.samples) == (f"s3://bucket/{prefix}/_forebay_tables.json", len(expected))
+    with pytest.raises(fb.ConfigError, match="_forebay_tables.json exists"):
+        index_files(remote)
+    bucket.seen.clear()
+    with fb.Loader(remote=remote, batch_size=7, fields={"n": fb.Scalar("id")}, local=tmp_path / "with") as loader:
+        opened = [name for name in gets(bucket, prefix) if name.endswith(".parquet")]
+        loader.load_state_dict(state)
+    assert opened == [] and gets(bucket, prefix).count("_forebay_tables.json") == 1
+    assert ids(remote, local=tmp_path / "again") == expected
+
+
+def test_files_that_were_added_or_written_again_after_the_index_are_read(bucket, bucket_environment, tmp_path, caplog):
+    first, second = sorted(path.name for path in PARQUET.glob("set-*.parquet"))
+    remote = tables_in(bucket, "grown-tables", [first])
+    index_files(remote)
+    tables_in(bucket, "grown-tables", [second])
+    bucket.seen.clear()
+    with fb.Loader(remote=remote, batch_size=7, fields={"n": fb.Scalar("id")}, local=tmp_path / "a"):
+        assert {name for name in gets(bucket, "grown-tables") if name.endswith(".parquet")} == {second}
+    assert ids(remote, local=tmp_path / "b") == ids(f"{PARQUET}/set-{{0,1}}.parquet")
+    assert "written again" not in caplog.text
+    bucket.objects[f"grown-tables/{first}"] = bucket.objects[f"grown-tables/{second}"]
+    assert ids(remote, local=tmp_path / "c") == ids(PARQUET / second) * 2
+    assert "1 files were written again" in caplog.text
+
+
+def test_a_folder_of_tables_of_any_types_has_an_index(tmp_path, caplog):
+    """All columns are in it, also those that cannot be delivered."""
+    for name in ["pyarrow-snappy.parquet", "nulls.parquet"]:
+        shutil.copy(PARQUET / name, tmp_path)
+    report = index_files(tmp_path)
+    assert report.url == f"{tmp_path}/_forebay_tables.json"
+    for name in ["pyarrow-snappy.parquet", "nulls.parquet"]:
+        with fb.Loader(remote=tmp_path / name, batch_size=1, fields={"n": fb.Scalar("id")}) as loader:
+            found = [int(batch["n"][0]) for batch in loader]
+        with fb.Loader(remote=PARQUET / name, batch_size=1, fields={"n": fb.Scalar("id")}) as loader:
+            assert found == [int(batch["n"][0]) for batch in loader]
+    (tmp_path / "_forebay_tables.json").write_text('{"forebay_tables": 1, "kind": "parquet"')
+    with fb.Loader(remote=tmp_path / "*.parquet", batch_size=1, fields={"n": fb.Scalar("id")}):
+        assert "_forebay_tables.json is not used" in caplog.text
+
+
+def test_an_index_of_arrow_files_saves_the_pass_over_them(bucket, bucket_environment, tmp_path):
+    bucket.objects["indexed-arrow/a.arrow"] = (PARQUET / "pyarrow-stream.arrow").read_bytes()
+    index_files("s3://bucket/indexed-arrow")
+    bucket.seen.clear()
+    with fb.Loader(remote="s3://bucket/indexed-arrow", batch_size=1, fields={"n": fb.Scalar("id")}, local=tmp_path / "local") as loader:
+        assert "_forebay_tables.json" in gets(bucket, "indexed-arrow") and "a.arrow" not in gets(bucket, "indexed-arrow")
+        found = [int(batch["n"][0]) for batch in loader]
+    with fb.Loader(remote=PARQUET / "pyarrow-stream.arrow", batch_size=1, fields={"n": fb.Scalar("id")}) as loader:
+        assert found == [int(batch["n"][0]) for batch in loader]

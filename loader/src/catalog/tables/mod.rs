@@ -5,10 +5,12 @@
 //!                                               | index.json in the stream's folder
 //! ```
 //!
-//! * `kept`: the index; `footers` makes it of Parquet files, `scans` of Arrow files; `table` has the columns of a file;
+//! * `index_file`: an index next to the files, which saves reading their ends;
+//! * `kept`: the index of a stream; `footers` makes it of Parquet files, `scans` of Arrow files; `table` has the columns of a file;
 //! * `shards`: the division of files into shards, which is the same for all columns.
 
 mod footers;
+mod index_file;
 mod kept;
 mod scans;
 mod shards;
@@ -17,14 +19,21 @@ mod table;
 use super::found_files::{self, FoundFile};
 use super::index_origin::IndexOrigin;
 use crate::cache::CachedIndex;
-use crate::error::Result;
+use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::Index;
+use crate::format::index::INDEX_BYTES_MAX;
 use crate::sources::Names;
 use crate::store::{Entry, Remote};
-use kept::{Kept, Maker};
+use crate::sync::Mutex;
+pub(super) use index_file::TABLES_INDEX;
+use index_file::TableIndex;
+use kept::{Kept, KeptFile, Maker};
 use std::borrow::Cow;
 use std::path::Path;
 pub(super) use table::{TableKind, Wanted};
+
+/// Start of the addresses of data sets on the hub.
+const HUB: &str = "hf://";
 
 /// Files with tables of a folder, of which some columns are read.
 pub(super) struct TableFiles {
@@ -32,6 +41,8 @@ pub(super) struct TableFiles {
     files: Vec<FoundFile>,
     /// Columns of the loader's fields.
     wanted: Wanted,
+    /// Identity of the index that was parsed last.
+    identity: Mutex<String>,
 }
 
 impl TableFiles {
@@ -47,7 +58,8 @@ impl TableFiles {
         list: (impl Fn() -> Result<Vec<Entry>>, bool),
         wanted: Wanted,
     ) -> Result<Self> {
-        Ok(Self { kind, files: found_files::find(names, folder, list)?, wanted })
+        let files = found_files::find(names, folder, list)?;
+        Ok(Self { kind, files, wanted, identity: Mutex::new(String::new()) })
     }
 
     /// Text that differs for other columns and for other files, as far as their listing shows that: their shards must be in
@@ -57,6 +69,54 @@ impl TableFiles {
         let mut columns = columns.as_ref().map_or_else(|| "all".to_owned(), |columns| columns.join("\n"));
         optional.iter().for_each(|name| columns.push_str(&format!("\noptional {name}")));
         format!("{columns}\n\n{}", found_files::described(&self.files))
+    }
+}
+
+impl TableFiles {
+    /// Returns the entries of the files in the index that is kept next to them, if there is one.
+    fn indexed(&self, remote: &Remote, maker: &mut Maker<'_>) -> Result<Vec<Option<KeptFile>>> {
+        if remote.name().starts_with(HUB) {
+            // Data sets of the hub have none.
+            return Ok(Vec::new());
+        }
+        let bytes = match remote.get_small(TABLES_INDEX, INDEX_BYTES_MAX as usize) {
+            Ok((bytes, _)) => bytes,
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) => return Ok(Vec::new()),
+            Err(e) => return Err(e),
+        };
+        match TableIndex::parse(&bytes) {
+            Ok(index) => index.entries(self.kind, &self.files, maker).context("index", || TABLES_INDEX),
+            Err(e) => {
+                log::warn!("{TABLES_INDEX} is not used: {e}");
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Reads the places of the rows of `files`.
+    fn read(
+        &self,
+        remote: &Remote,
+        files: &[&FoundFile],
+        maker: &mut Maker<'_>,
+        progress: &(dyn Fn() + Sync),
+    ) -> Result<Vec<KeptFile>> {
+        match self.kind {
+            TableKind::Parquet => footers::fetch(remote, files, maker, progress),
+            TableKind::Arrow => scans::fetch(remote, files, maker, progress),
+        }
+    }
+
+    /// Makes the index to be kept next to the files. Returns it with the number of rows.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the store, and of the files.
+    pub(super) fn index_file(&self, remote: &Remote) -> Result<(Vec<u8>, u64)> {
+        let mut maker = Maker::new(None);
+        let kept = self.read(remote, &self.files.iter().collect::<Vec<_>>(), &mut maker, &|| ())?;
+        let index = TableIndex::new(self.kind, &self.files, maker, kept);
+        Ok((index.to_bytes()?, index.rows()))
     }
 }
 
@@ -71,22 +131,26 @@ impl IndexOrigin for TableFiles {
     }
 
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
-        let mut maker = Maker::new(&self.wanted);
-        let files = match self.kind {
-            TableKind::Parquet => footers::fetch(remote, &self.files, &mut maker, progress)?,
-            TableKind::Arrow => scans::fetch(remote, &self.files, &mut maker, progress)?,
-        };
-        maker.finish(self.kind, files).to_bytes()
+        let mut maker = Maker::new(Some(&self.wanted));
+        let mut entries = self.indexed(remote, &mut maker)?;
+        entries.resize_with(self.files.len(), || None);
+        let without = self.files.iter().zip(&entries).filter(|(_, entry)| entry.is_none());
+        let without: Vec<&FoundFile> = without.map(|(file, _)| file).collect();
+        let mut read = self.read(remote, &without, &mut maker, progress)?.into_iter();
+        let files = entries.into_iter().map(|entry| entry.or_else(|| read.next())).collect::<Option<Vec<_>>>();
+        maker.finish(self.kind, files.ok_or_else(|| Error::internal("a file was not read"))?).to_bytes()
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
         let kept = Kept::parse(bytes, name)?;
         kept.check(self.kind, &self.files, &self.wanted)?;
-        shards::index(&kept)
+        let index = shards::index(&kept)?;
+        *self.identity.lock() = kept.identity();
+        Ok(index)
     }
 
-    fn identity<'a>(&self, _: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        // The index has been parsed before.
-        Kept::parse(bytes, "").map_or(bytes.into(), |kept| kept.identity().into_bytes().into())
+    fn identity<'a>(&self, _: &Index, _: &'a [u8]) -> Cow<'a, [u8]> {
+        // Of the index that `parse` has returned: a document of thousands of files is not parsed again.
+        self.identity.lock().clone().into_bytes().into()
     }
 }

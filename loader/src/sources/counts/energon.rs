@@ -1,7 +1,8 @@
 //! Files of Megatron Energon: `.nv-meta/.info.json`, its older form `.info.yaml`, and an index next to each tar.
 
-use super::known::{Entry, object, samples};
-use crate::error::{Context, Error, ErrorKind, Result};
+use super::known::{Entry, TarFacts, object, samples};
+use crate::error::{Context, Error, Result};
+use crate::sources::yaml::{Value, parse};
 use serde_json::Value as Json;
 
 /// Parses `.info.json`: paths of tars below the folder of the data set.
@@ -12,48 +13,22 @@ pub(super) fn parse_json(bytes: &[u8]) -> Result<Vec<Entry>> {
     counts.iter().map(|(path, count)| Ok(Entry::new(path, samples(count).context("tar", || path)?))).collect()
 }
 
-/// Parses `.info.yaml` as Energon writes it: a block with one line per tar.
+/// Parses `.info.yaml`, which older versions write.
 pub(super) fn parse_yaml(bytes: &[u8]) -> Result<Vec<Entry>> {
     let text = std::str::from_utf8(bytes).map_err(|e| Error::format("not a text in UTF-8").caused_by(e))?;
-    let mut lines = text.lines().zip(1_u64..).filter(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'));
-    let Some((first, _)) = lines.find(|(line, _)| line.starts_with("shard_counts:")) else {
-        return Err(Error::format("the field is missing").with("field", "shard_counts"));
+    let info = parse(text)?;
+    let counts = info.get("shard_counts").and_then(Value::entries);
+    let counts = counts.ok_or_else(|| Error::format("a map is expected").with("field", "shard_counts"))?;
+    let entry = |(path, count): &(String, Value)| {
+        let count = samples(&Json::from(count.text().unwrap_or_default())).context("tar", || path)?;
+        Ok(Entry::new(path, count))
     };
-    if first.trim_end() != "shard_counts:" {
-        return Err(other_form());
-    }
-    let mut entries = Vec::new();
-    for (line, number) in lines.take_while(|(line, _)| line.starts_with(' ')) {
-        let (path, count) = line.trim().rsplit_once(": ").ok_or_else(other_form).context("line", || number)?;
-        let path = plain_key(path).ok_or_else(other_form).context("line", || number)?;
-        let count = samples(&Json::from(count)).context("tar", || &path).context("line", || number)?;
-        entries.push(Entry::new(&path, count));
-    }
-    Ok(entries)
-}
-
-fn other_form() -> Error {
-    let message = "this form of YAML is not read, only lines `  name: number` below shard_counts: run \
-                   `energon prepare --tar-index-only`, which writes .info.json";
-    Error::new(ErrorKind::Unsupported, message)
-}
-
-/// Returns the text of a key; `None` for one that is more than a plain or a quoted text.
-fn plain_key(key: &str) -> Option<String> {
-    let quoted = |quote| key.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
-    if let Some(inside) = quoted('\'') {
-        return Some(inside.replace("''", "'"));
-    }
-    if let Some(inside) = quoted('"') {
-        return (!inside.contains('\\')).then(|| inside.to_owned());
-    }
-    let is_plain = !key.starts_with(['?', '\'', '"', '{', '[', '&', '*', '!', '|', '>', '%', '@', '`']);
-    is_plain.then(|| key.to_owned())
+    counts.iter().map(entry).collect()
 }
 
 /// Counts the samples in an index of offsets: 8 bytes, little-endian, for the start of each sample and for the end of the
 /// last one.
-pub(super) fn parse_offsets(bytes: &[u8]) -> Result<u64> {
+pub(super) fn parse_offsets(bytes: &[u8]) -> Result<TarFacts> {
     let (offsets, rest) = bytes.as_chunks::<8>();
     if offsets.is_empty() || !rest.is_empty() {
         let bytes = bytes.len();
@@ -72,12 +47,15 @@ pub(super) fn parse_offsets(bytes: &[u8]) -> Result<u64> {
         }
         previous = Some(offset);
     }
-    Ok(offsets.len() as u64 - 1)
+    let samples = offsets.len() - 1;
+    let header = |number: usize| offsets[..samples].get(number).map(|offset| u64::from_le_bytes(*offset));
+    Ok(TarFacts::new(samples, header, offsets.last().map(|end| u64::from_le_bytes(*end))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     fn found(entries: &[Entry]) -> Vec<(&str, u64)> {
         entries.iter().map(|entry| (entry.path.as_str(), entry.known.samples)).collect()
@@ -92,7 +70,12 @@ mod tests {
             b"energon_version: 6.0.1\nshard_counts:\n  shards/000.tar: 1223\n  'a: b.tar': 5\n\n  \"c.tar\": 7\nz: 1\n";
         let entries = parse_yaml(yaml).expect("an info");
         assert_eq!(found(&entries), [("shards/000.tar", 1223), ("a: b.tar", 5), ("c.tar", 7)]);
-        assert_eq!(parse_yaml(b"shard_counts:\n").expect("an empty block"), []);
+        for yaml in
+            ["shard_counts: {a.tar: 1}\n", "shard_counts:\n  ? a.tar\n  : 1\n", "shard_counts:\n  \"a\\x2etar\": 1\n"]
+        {
+            assert_eq!(found(&parse_yaml(yaml.as_bytes()).expect("an info")), [("a.tar", 1)]);
+        }
+        assert_eq!(parse_yaml(b"shard_counts: {}\n").expect("an empty block"), []);
     }
 
     #[test]
@@ -106,24 +89,26 @@ mod tests {
             let e = parse_json(text.as_bytes()).expect_err(text);
             assert!(e.kind() == ErrorKind::Format && e.to_string().contains(part), "{text}: {e}");
         }
-        for (text, kind, part) in [
-            (&b"energon_version: 6\n"[..], ErrorKind::Format, "shard_counts"),
-            (b"shard_counts: {a.tar: 1}\n", ErrorKind::Unsupported, ".info.json"),
-            (b"shard_counts:\n  ? a.tar\n  : 1\n", ErrorKind::Unsupported, "line 2"),
-            (b"shard_counts:\n  \"a\\n.tar\": 1\n", ErrorKind::Unsupported, "line 2"),
-            (b"shard_counts:\n  a.tar: one\n", ErrorKind::Format, "(tar a.tar, line 2)"),
-            (b"\xff", ErrorKind::Format, "UTF-8"),
+        for (text, part) in [
+            (&b"energon_version: 6\n"[..], "shard_counts"),
+            (b"shard_counts:\n", "shard_counts"),
+            (b"shard_counts: {a.tar: [1]}\n", "tar a.tar"),
+            (b"shard_counts:\n  a.tar: one\n", "tar a.tar"),
+            (b"shard_counts: {a.tar: 1\n", "YAML"),
+            (b"\xff", "UTF-8"),
         ] {
             let e = parse_yaml(text).expect_err(part);
-            assert!(e.kind() == kind && e.to_string().contains(part), "{part}: {e}");
+            assert!(e.kind() == ErrorKind::Format && e.to_string().contains(part), "{part}: {e}");
         }
     }
 
     #[test]
     fn an_index_of_offsets_has_one_more_than_samples() {
         let bytes = |offsets: &[u64]| offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect::<Vec<u8>>();
-        assert_eq!(parse_offsets(&bytes(&[0, 1536, 4096])).expect("two samples"), 2);
-        assert_eq!(parse_offsets(&bytes(&[0])).expect("an empty tar"), 0);
+        let parsed = |offsets: &[u64]| parse_offsets(&bytes(offsets)).expect("offsets");
+        assert_eq!(parsed(&[0, 1536, 4096]), TarFacts { samples: 2, headers: vec![1536], end: Some(4096) });
+        assert_eq!(parsed(&[0, 512, 1536, 4096]), TarFacts { samples: 3, headers: vec![512, 1536], end: Some(4096) });
+        assert_eq!(parsed(&[0]), TarFacts { end: Some(0), ..TarFacts::default() }, "an empty tar");
         for (bytes, part) in [
             (bytes(&[]), "0 bytes"),
             (bytes(&[0, 512])[..15].to_vec(), "15 bytes"),

@@ -3,22 +3,11 @@
 use super::choice::{chosen, or_train};
 use crate::error::{Error, Result};
 use crate::sources::wildcards::Pattern;
-use saphyr_parser::{Event, Parser};
+use crate::sources::yaml::{Value, parse};
 use std::collections::BTreeMap;
-
-/// Deepest nesting of the document.
-const DEPTH_MAX: usize = 32;
 
 /// Most patterns that are compared with all files.
 const PATTERNS_MAX: usize = 10_000;
-
-/// Value of the document. Everything but lists and maps is text.
-#[derive(Debug, PartialEq)]
-enum Value {
-    Text(String),
-    List(Vec<Value>),
-    Map(Vec<(String, Value)>),
-}
 
 /// Patterns of the files of each split.
 type Splits = Vec<(String, Vec<String>)>;
@@ -97,16 +86,6 @@ fn configs(card: &str) -> Result<Vec<Config>> {
 }
 
 impl Value {
-    fn get(&self, key: &str) -> Option<&Self> {
-        let Self::Map(entries) = self else { return None };
-        entries.iter().find(|(name, _)| name == key).map(|(_, value)| value)
-    }
-
-    fn text(&self) -> Option<&str> {
-        let Self::Text(text) = self else { return None };
-        Some(text)
-    }
-
     /// Returns a text, or a list of texts.
     fn texts(&self) -> Result<Vec<String>> {
         let texts = match self {
@@ -133,51 +112,6 @@ impl Value {
             paths => Ok(vec![("train".to_owned(), paths.texts()?)]),
         }
     }
-}
-
-/// Collection that is being read, and the key of its next value in a map.
-enum Open {
-    List(Vec<Value>),
-    Map(Vec<(String, Value)>, Option<String>),
-}
-
-/// Parses a document without references, which could make it larger than memory.
-fn parse(text: &str) -> Result<Value> {
-    let mut open: Vec<Open> = Vec::new();
-    for event in Parser::new_from_str(text) {
-        let (event, _) = event.map_err(|e| Error::format("it is no YAML document").caused_by(e))?;
-        let value = match event {
-            Event::Scalar(text, ..) => Value::Text(text.into_owned()),
-            Event::SequenceStart(..) => {
-                open.push(Open::List(Vec::new()));
-                continue;
-            }
-            Event::MappingStart(..) => {
-                open.push(Open::Map(Vec::new(), None));
-                continue;
-            }
-            Event::SequenceEnd | Event::MappingEnd => match open.pop() {
-                Some(Open::List(items)) => Value::List(items),
-                Some(Open::Map(entries, _)) => Value::Map(entries),
-                None => return Err(Error::format("it is no YAML document")),
-            },
-            Event::Alias(_) => return Err(Error::format("it has references")),
-            _ => continue,
-        };
-        if open.len() > DEPTH_MAX {
-            return Err(Error::format(format!("it has more than {DEPTH_MAX} levels")));
-        }
-        match open.last_mut() {
-            None => return Ok(value),
-            Some(Open::List(items)) => items.push(value),
-            Some(Open::Map(entries, key)) => match (key.take(), value) {
-                (Some(key), value) => entries.push((key, value)),
-                (None, Value::Text(text)) => *key = Some(text),
-                (None, _) => return Err(Error::format("a key is no text")),
-            },
-        }
-    }
-    Ok(Value::Map(Vec::new()))
 }
 
 #[cfg(test)]

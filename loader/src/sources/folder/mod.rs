@@ -15,7 +15,8 @@ mod splits;
 use super::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::format::INDEX_BASENAME;
-use choice::{chosen, or_train};
+pub(super) use choice::chosen;
+use choice::or_train;
 use std::collections::BTreeMap;
 
 /// Name of the card.
@@ -115,6 +116,19 @@ fn data_files(paths: &[String]) -> Vec<&str> {
 /// Returns true if some of `paths` are tables.
 pub fn has_tables(paths: &[String]) -> bool {
     paths.iter().map(String::as_str).any(|path| is_table(&path))
+}
+
+/// Returns the kind of the tables of a folder, of which some files are `first`; `None` without tables.
+pub fn kind_of_tables(first: &[String]) -> Option<FileKind> {
+    data_files(first).first().and_then(|file| FileKind::of(file).ok().flatten())
+}
+
+/// Returns the tables of `kind` among `paths`, in order.
+pub fn tables_of(paths: &[String], kind: FileKind) -> Vec<String> {
+    let is_of_kind = |file: &&str| matches!(FileKind::of(file), Ok(Some(found)) if found == kind);
+    let mut names: Vec<String> = data_files(paths).into_iter().filter(is_of_kind).map(str::to_owned).collect();
+    names.sort_unstable();
+    names
 }
 
 fn is_table(path: &&str) -> bool {
