@@ -40,7 +40,8 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 ///
 /// * `streams` (required): a list of objects, each with `remote` (null), a URL or path, `local` (null), a folder on
 ///   disk, or both; `split` (null), a sub-folder of both; `files` (null), "each" or "stem" for files that are samples whatever
-///   their names, and `manifest` (null), a file with a line for each; `subset` (null), the samples to keep, as text such as
+///   their names, and `manifest` (null), a file with a line for each; `ignore_counts` (false), to read tars and record files in place
+///   of counts of other programs; `subset` (null), the samples to keep, as text such as
 ///   `"0:1000, 5000:6000"` or the path of a file of numbers, `fraction` (null), a pair such as `[0, 0.9]`, with
 ///   `fraction_seed` (null), a seeded part to keep, and `filter` (null), a condition on columns; at most one of `weights` (null),
 ///   a number for each sample to draw with replacement, as the name of a column, the path of a `.npy` file, or `float64:` and

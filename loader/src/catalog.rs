@@ -7,6 +7,7 @@ mod array_records;
 mod cache_folder;
 mod column_uses;
 mod file_listing;
+mod file_versions;
 mod files;
 mod found_files;
 mod fronts;
@@ -19,7 +20,6 @@ mod open_listed;
 mod parallel;
 mod remote_file;
 mod requests;
-mod select;
 mod selection;
 mod store_set;
 mod stream;
@@ -46,8 +46,7 @@ pub use file_listing::FileListing;
 pub use known_columns::KnownColumn;
 pub(crate) use known_columns::may_lack;
 use open::Opener;
-pub(crate) use select::Selections;
-pub(crate) use selection::shortened;
+pub(crate) use selection::{Selections, shortened};
 pub(crate) use store_set::StoreSet;
 pub(crate) use stream::{IndexedStream, Stream};
 pub use tars::TarSet;
@@ -306,7 +305,22 @@ pub(crate) fn open_streams(
     network: &Simulation,
     outside: Option<Outside>,
 ) -> Result<Vec<IndexedStream>> {
-    Opener { config, stats, topology, network, outside, stores: StoreSet::default() }.open_all()
+    Opener { config, stats, topology, network, outside, stores: StoreSet::default(), is_verified: false }.open_all()
+}
+
+/// As [`open_streams`], for a comparison of lists of files with the indexes that were made of them, however the files have changed.
+///
+/// # Errors
+///
+/// As [`Catalog::open`].
+pub(crate) fn open_to_verify(
+    config: &LoaderConfig,
+    stats: &Arc<Stats>,
+    topology: &Topology,
+    network: &Simulation,
+    outside: Option<Outside>,
+) -> Result<Vec<IndexedStream>> {
+    Opener { config, stats, topology, network, outside, stores: StoreSet::default(), is_verified: true }.open_all()
 }
 
 /// Returns the numbers of kept samples, and true if all are kept.

@@ -50,6 +50,8 @@ options! {
         pub files: Option<FilesAre> = None,
         /// CSV, TSV or JSON-lines file with a line for each file below `remote`, whose other columns the samples have.
         pub manifest: Option<String> = None,
+        /// Read tars and record files once to find their samples and all their fields, in place of counts of other programs.
+        pub ignore_counts: bool = false,
         /// Samples to keep, by number: text such as "0:1000, 5000:6000", a list of numbers, or a file of them.
         pub subset: Option<Subset> = None,
         /// Seeded part to keep, such as (0, 0.9) and (0.9, 1): neighbouring parts share no sample and miss none.

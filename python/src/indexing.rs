@@ -121,18 +121,18 @@ impl TarSet {
     }
 }
 
-/// Lists the files of the only stream of a loader's `config`. Returns the address of their folder, the list for its index.json, and
-/// the number of samples.
+/// Lists the files of the only stream of a loader's `config`. Returns the address of their folder, the name and the content of the list
+/// there, and the number of samples.
 #[pyfunction]
 pub(crate) fn list_of_files(
     py: Python<'_>,
     config: String,
     outside: Option<Py<Outside>>,
-) -> PyResult<(String, Vec<u8>, u64)> {
+) -> PyResult<(String, &'static str, Vec<u8>, u64)> {
     let outside = Outside::stores(outside.as_ref());
     // In a separate thread, so that Ctrl-C works.
     let made = enter::apart(py, move || FileListing::of(&LoaderConfig::from_json(&config)?, outside))?;
-    Ok((made.root, made.document, made.samples))
+    Ok((made.root, made.basename, made.document, made.samples))
 }
 
 /// Returns the encoding of a field of tar files.
@@ -155,6 +155,12 @@ pub(crate) fn is_tar_list(remote: &str) -> bool {
         Ok(Some(list)) => list.kind == FileKind::Tar,
         Err(_) => true,
     }
+}
+
+/// Returns true if a remote is a list of TFRecord or ArrayRecord files.
+#[pyfunction]
+pub(crate) fn is_record_list(remote: &str) -> bool {
+    matches!(shard_names(remote), Ok(Some(list)) if matches!(list.kind, FileKind::TfRecord | FileKind::ArrayRecord))
 }
 
 /// Returns one index of all shards of `indexes`, which are JSON.

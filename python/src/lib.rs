@@ -52,7 +52,7 @@ mod _forebay {
     use super::fetches::{Fetch, Fetches, is_url, redact, redact_in};
     #[pymodule_export]
     use super::indexing::{
-        IndexedCopy, TarSet, is_file_list, is_tar_list, join_indexes, jpeg_to_baseline, list_of_files,
+        IndexedCopy, TarSet, is_file_list, is_record_list, is_tar_list, join_indexes, jpeg_to_baseline, list_of_files,
         row_index_trailer, tar_encoding,
     };
     #[pymodule_export]

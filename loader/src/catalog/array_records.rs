@@ -5,8 +5,10 @@
 //!   some chunks, spread over all files --> the features of their records
 //! ```
 
+use super::file_versions;
 use super::found_files::{FoundFile, sized};
 use super::index_origin::IndexOrigin;
+use super::parallel::in_threads;
 use super::requests::{FileRange, fetch_ranges};
 use crate::cache::CachedIndex;
 use crate::error::{Context, Error, ErrorKind, Result};
@@ -14,7 +16,7 @@ use crate::format::array_record::{BLOCK_BYTES, ChunkPlace, chunk_places, each_re
 use crate::format::recipe::RecordChunks;
 use crate::format::tfrecord::{FeatureCounts, layout_of};
 use crate::format::{Digests, FileInfo, HashAlgo, Index, Layout, Recipe, Shard, ShardFormat};
-use crate::store::Remote;
+use crate::store::{FetchRequest, Remote};
 use crate::sync::Arc;
 use serde::{Deserialize, Serialize};
 
@@ -34,9 +36,14 @@ const FOOTER_BYTES_MAX: u64 = 1 << 30;
 const CHUNKS_SEEN: usize = 64;
 const CHUNK_BYTES_SEEN: u64 = 16 << 20;
 
+/// Shards that are in memory at once while all records are read.
+const GROUPS_AT_ONCE: usize = 4;
+
 /// ArrayRecord files of a folder.
 pub(super) struct ArrayRecords {
     pub(super) files: Vec<FoundFile>,
+    /// The features are those of all records, in place of some.
+    pub(super) reads_all: bool,
 }
 
 /// Index as it is kept.
@@ -78,13 +85,22 @@ impl IndexOrigin for ArrayRecords {
         false
     }
 
+    fn version(&self) -> Option<String> {
+        file_versions::digest(&self.files)
+    }
+
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
         let files = self.footers(remote, progress)?;
         // Sizes are checked before the first chunk is fetched.
         let shards = files.iter().zip(&self.files);
         let shards = shards.map(|((_, chunks), found)| groups(chunks).context("file", || &found.name));
         let shards = shards.collect::<Result<Vec<_>>>()?;
-        let layout = Layout::tfrecord(&self.features(remote, &files, progress)?);
+        let features = if self.reads_all {
+            self.all_features(remote, &files, &shards, progress)?
+        } else {
+            self.features(remote, &files, progress)?
+        };
+        let layout = Layout::tfrecord(&features);
         let ShardFormat::TfRecord { optional, .. } = &layout.format else {
             return Err(Error::internal("a layout of another format"));
         };
@@ -202,6 +218,36 @@ impl ArrayRecords {
         let records = chunks.iter().map(|(_, chunk)| chunk.records).fold(0, u64::saturating_add);
         // Those of all records are exact.
         Ok(if counts.samples == records { counts } else { counts.of_samples(records) })
+    }
+
+    /// Returns the features of the records, by all of them.
+    fn all_features(
+        &self,
+        remote: &Remote,
+        files: &[(u64, Vec<ChunkPlace>)],
+        shards: &[Vec<Group>],
+        progress: &(dyn Fn() + Sync),
+    ) -> Result<FeatureCounts> {
+        log::warn!("{} ArrayRecord files are read once to find all features: ignore_counts", files.len());
+        let groups =
+            shards.iter().enumerate().flat_map(|(number, groups)| groups.iter().map(move |group| (number, group)));
+        let groups: Vec<(usize, &Group)> = groups.collect();
+        let counted = in_threads(GROUPS_AT_ONCE, &groups, |(number, group)| {
+            let name = &self.files[*number].name;
+            let request = FetchRequest::try_new(name.clone(), group.end - group.start)?;
+            let request = FetchRequest { start: group.start, object_len: Some(files[*number].0), ..request };
+            let content = remote.fetch(request)?.wait()?;
+            progress();
+            let mut counts = FeatureCounts::default();
+            let read = each_record(&content, group.start, |record| counts.add(record).map(|()| true));
+            read.context("file", || name)?;
+            Ok(counts)
+        })?;
+        let mut all = FeatureCounts::default();
+        for (counts, (number, _)) in counted.iter().zip(&groups) {
+            all.merge(counts).context("file", || &self.files[*number].name)?;
+        }
+        Ok(all)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Files of a list, as far as their listing describes them.
 
 use super::requests::lengths;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::sources::Names;
 use crate::store::{Entry, Remote};
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ pub(super) struct FoundFile {
 ///
 /// # Errors
 ///
-/// As [`Names::found`]; [`ErrorKind::NotFound`] for a file of this machine that does not exist; those of `list`.
+/// As [`Names::found`]; errors of the file system; those of `list`.
 pub(super) fn find(
     names: Names,
     folder: Option<&Path>,
@@ -45,6 +45,12 @@ impl FoundFile {
         let version = entry.etag.clone().or_else(|| modified().map(|at| at.as_nanos().to_string()));
         Self { name: entry.key.clone(), bytes: Some(entry.size), version: version.unwrap_or_default() }
     }
+
+    /// Text that another content of this name has not; empty if nothing is known of it.
+    pub(super) fn stamp(&self) -> String {
+        let bytes = self.bytes.map_or_else(String::new, |bytes| bytes.to_string());
+        format!("{bytes} {}", self.version).trim().to_owned()
+    }
 }
 
 /// Text that differs for other files, as far as their listing shows that: their shards must be in another folder.
@@ -52,20 +58,29 @@ pub(super) fn described(files: &[FoundFile]) -> String {
     files.iter().map(|file| format!("\n{} {:?} {}", file.name, file.bytes, file.version)).collect()
 }
 
+/// Returns the names of `files`.
+pub(super) fn names_of(files: &[FoundFile]) -> Vec<String> {
+    files.iter().map(|file| file.name.clone()).collect()
+}
+
 /// Returns the bytes of `files`, which are requested where they are not known.
-pub(super) fn sized(remote: &Remote, files: &[FoundFile]) -> Result<Vec<u64>> {
-    let names: Vec<&str> = files.iter().filter(|file| file.bytes.is_none()).map(|file| &*file.name).collect();
+pub(super) fn sized<'a>(remote: &Remote, files: impl IntoIterator<Item = &'a FoundFile> + Clone) -> Result<Vec<u64>> {
+    let unsized_files = files.clone().into_iter().filter(|file| file.bytes.is_none());
+    let names: Vec<&str> = unsized_files.map(|file| &*file.name).collect();
     let mut found = lengths(remote, &names)?.into_iter();
-    Ok(files.iter().map(|file| file.bytes.or_else(|| found.next()).unwrap_or(0)).collect())
+    Ok(files.into_iter().map(|file| file.bytes.or_else(|| found.next()).unwrap_or(0)).collect())
 }
 
 fn local_file(folder: &Path, name: String) -> Result<FoundFile> {
     let path = folder.join(&name);
-    let found = std::fs::metadata(&path).map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "a file of the list does not exist"),
-        _ => Error::from_io(e, "a file of the list cannot be read"),
-    });
-    let found = found.map_err(|e| e.with("file", path.display()))?;
+    let found = match std::fs::metadata(&path) {
+        Ok(found) => found,
+        // It is an error when it is read.
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(FoundFile { name, bytes: None, version: String::new() });
+        }
+        Err(e) => return Err(Error::from_io(e, "a file of the list cannot be read").with("file", path.display())),
+    };
     let modified = found.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     let version = modified.map_or_else(String::new, |at| at.as_nanos().to_string());
     Ok(FoundFile { name, bytes: Some(found.len()), version })

@@ -2,9 +2,10 @@
 //! [`tfrecords`](super::tfrecords), [`array_records`](super::array_records), [`token_files`](super::token_files) and
 //! [`tables`](super::tables) have others.
 
+use super::file_versions;
 use super::fronts::{LocalFiles, StoredFiles};
 use crate::cache::CachedIndex;
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::format::index::{INDEX_BYTES_MAX, is_document};
 use crate::format::litdata::DataSet;
 use crate::format::tokens::Window;
@@ -28,6 +29,12 @@ pub(super) trait IndexOrigin {
 
     /// Parses the index of the remote `name`.
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index>;
+
+    /// Returns a text that differs for other contents of the files, as far as their versions are known; `None` if none is. Answers to
+    /// filters are kept by it.
+    fn version(&self) -> Option<String> {
+        None
+    }
 
     /// Returns the part of an index that is the same for every copy of the data set, by which a checkpoint knows it. The index was
     /// parsed from `bytes`.
@@ -72,6 +79,9 @@ impl IndexOrigin for Document {
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
         if FileSet::is_start(bytes) {
             return FileSet::parse(bytes)?.index().context("remote", || name);
+        }
+        if file_versions::has_head(bytes) {
+            return Err(Error::format("the index was made of a list of files").with("remote", name));
         }
         let file = format!("{name}/{INDEX_BASENAME}");
         let chunks = if self.is_in_place { DataSet::parse(bytes).context("file", || &file)? } else { None };

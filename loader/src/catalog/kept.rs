@@ -1,7 +1,7 @@
 //! Entries of files that have been read by a run that was stopped, such as by `kill -9`: a line of a file for each.
 
 use crate::format::{HashAlgo, Index, Shard};
-use crate::store::is_url;
+use crate::store::{Peek, Version, is_url};
 use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -13,9 +13,25 @@ const BYTES_MAX: u64 = 1 << 30;
 
 /// Entries that are kept until the index of all files is complete.
 pub(super) struct Kept {
-    known: HashMap<String, Shard>,
+    known: HashMap<String, KeptEntry>,
     path: Option<PathBuf>,
     file: Mutex<KeptFile>,
+}
+
+/// Entry of a file, and the version of its content, if that was known.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct KeptEntry {
+    pub(super) shard: Shard,
+    version: Option<String>,
+}
+
+impl KeptEntry {
+    /// Returns true if the entry is of the file that `found` is the front of.
+    pub(super) fn is_of(&self, found: &Peek) -> bool {
+        let bytes = self.shard.zip_data.as_ref().unwrap_or(&self.shard.raw_data).bytes;
+        let version = found.version.as_ref().map(Version::to_string);
+        bytes == found.len && (version.is_none() || self.version.is_none() || version == self.version)
+    }
 }
 
 enum KeptFile {
@@ -36,16 +52,17 @@ impl Kept {
     }
 
     /// Returns the entry of the file `name` of an earlier run.
-    pub(super) fn get(&self, name: &str) -> Option<&Shard> {
+    pub(super) fn get(&self, name: &str) -> Option<&KeptEntry> {
         self.known.get(name)
     }
 
-    /// Keeps the entry of the file `name`.
-    pub(super) fn add(&self, name: &str, entry: &Shard) {
+    /// Keeps the entry of the file `name` with the content `version`.
+    pub(super) fn add(&self, name: &str, entry: &Shard, version: Option<&Version>) {
         let index = Index { shards: vec![entry.clone()] }.to_json();
+        let version = version.map(Version::to_string);
         // A line that was cut off comes before the first one. One call writes a whole line, so that processes can share the
         // file.
-        let line = format!("\n{}", serde_json::json!([name, index]));
+        let line = format!("\n{}", serde_json::json!([name, index, version]));
         let mut state = self.file.lock();
         let written = match (&mut *state, &self.path) {
             (KeptFile::Failed, _) | (_, None) => return,
@@ -83,7 +100,7 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-fn read(path: &Path) -> std::io::Result<HashMap<String, Shard>> {
+fn read(path: &Path) -> std::io::Result<HashMap<String, KeptEntry>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
     // The last line may be cut off.
@@ -91,10 +108,10 @@ fn read(path: &Path) -> std::io::Result<HashMap<String, Shard>> {
 }
 
 /// File and entry of a line; `None` for a line that is cut off.
-fn entry(line: &[u8]) -> Option<(String, Shard)> {
-    let (name, index): (String, String) = serde_json::from_slice(line).ok()?;
+fn entry(line: &[u8]) -> Option<(String, KeptEntry)> {
+    let (name, index, version): (String, String, Option<String>) = serde_json::from_slice(line).ok()?;
     let mut shards = Index::parse(index.as_bytes(), "an index").ok()?.shards;
-    (shards.len() == 1).then(|| Some((name, shards.pop()?)))?
+    (shards.len() == 1).then(|| Some((name, KeptEntry { shard: shards.pop()?, version })))?
 }
 
 #[cfg(test)]
@@ -115,17 +132,23 @@ mod tests {
         let names = ["a.tar".to_owned(), "b.tar".to_owned()];
         let open = |root: &str| Kept::open(Some(&folder.path().join("new")), root, &names);
         let first = open("/tars");
-        first.add("a.tar", &shard("a.tar", 1024));
-        first.add("b.tar", &shard("b.tar", 2048));
+        first.add("a.tar", &shard("a.tar", 1024), None);
+        first.add("b.tar", &shard("b.tar", 2048), Some(&Version::ETag("one".into())));
         let path = first.path.clone().expect("a path");
         let whole = std::fs::read(&path).expect("kept");
         std::fs::write(&path, &whole[..whole.len() - 3]).expect("cut off");
         let second = open("/tars");
         assert!(second.get("b.tar").is_none());
-        assert_eq!(second.get("a.tar"), Some(&shard("a.tar", 1024)));
-        second.add("b.tar", &shard("b.tar", 4096));
+        assert_eq!(second.get("a.tar").map(|kept| &kept.shard), Some(&shard("a.tar", 1024)));
+        second.add("b.tar", &shard("b.tar", 4096), Some(&Version::ETag("one".into())));
         let third = open("/tars");
-        assert_eq!(third.get("b.tar").map(|shard| shard.raw_data.bytes), Some(4096));
+        assert_eq!(third.get("b.tar").map(|kept| kept.shard.raw_data.bytes), Some(4096));
+        for (tag, bytes, is_same) in
+            [(Some("one"), 4096, true), (None, 4096, true), (Some("two"), 4096, false), (None, 4095, false)]
+        {
+            let found = Peek { front: Vec::new(), len: bytes, version: tag.map(|tag| Version::ETag(tag.into())) };
+            assert_eq!(third.get("b.tar").expect("kept").is_of(&found), is_same, "{tag:?} {bytes}");
+        }
         assert!(open("/others").get("a.tar").is_none());
         third.end();
         second.end();
@@ -135,7 +158,7 @@ mod tests {
     #[test]
     fn a_folder_that_cannot_be_written_keeps_nothing() {
         let kept = Kept::open(Some(Path::new("/proc/none")), "/tars", &[]);
-        kept.add("a.tar", &shard("a.tar", 1024));
+        kept.add("a.tar", &shard("a.tar", 1024), None);
         kept.end();
         assert!(kept.get("a.tar").is_none());
     }

@@ -40,6 +40,11 @@ impl<'a> RemoteFile<'a> {
         Ok(Self { remote, key, bytes: len, version, window, progress })
     }
 
+    /// Version of the content, if the store has one.
+    pub(super) fn version(&self) -> Option<&Version> {
+        self.version.as_ref()
+    }
+
     fn fetch(&self, start: u64, bytes: u64) -> Result<Vec<u8>> {
         let request = FetchRequest::try_new(self.key, bytes)?;
         let request = FetchRequest { start, object_len: Some(self.bytes), version: self.version.clone(), ..request };

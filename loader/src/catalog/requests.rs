@@ -8,10 +8,14 @@ use std::collections::VecDeque;
 /// Files that are requested at the same time.
 const FILES_AT_ONCE: usize = 256;
 
+/// Small files that are fetched at the same time, each by a thread.
+pub(super) const DOCUMENTS_AT_ONCE: usize = 64;
+
 /// Ranges of files that are in flight at the same time: enough to hide a store's latency.
 const RANGES_AT_ONCE: usize = 128;
 
 /// Range of a file of known length.
+#[derive(Clone, Copy)]
 pub(super) struct FileRange<'a> {
     pub(super) name: &'a str,
     pub(super) start: u64,

@@ -24,6 +24,8 @@ pub(crate) struct Stream {
     pub(crate) download_retry: u32,
     /// Digest of the index, for checkpoints.
     pub(crate) index_digest: String,
+    /// Text that differs for other contents of the files, if their versions are known.
+    pub(crate) version: Option<String>,
     /// Samples that the loader keeps; `None`: all.
     pub(crate) selection: Option<StreamSelection>,
 }
@@ -49,6 +51,8 @@ pub(crate) struct IndexedStream {
     pub(crate) index_bytes: u64,
     /// Digest of the index's bytes, for checkpoints.
     pub(crate) digest: String,
+    /// Text that differs for other contents of the files, if their versions are known.
+    pub(crate) version: Option<String>,
     /// Hash that every download must match, if one is configured.
     pub(crate) validate_hash: Option<HashAlgo>,
     /// Total attempts per download.
@@ -92,6 +96,7 @@ impl IndexedStream {
             validate_hash: self.validate_hash,
             download_retry: self.download_retry,
             index_digest: self.digest,
+            version: self.version,
             selection: self.selection,
         })
     }

@@ -4,21 +4,24 @@
 //! stream's folder on local disk. [`kept`](super::kept) has the files that a stopped pass has read.
 
 use super::cache_folder::unfinished;
+use super::file_versions::{self, Condition, check, remove_outdated, with_versions};
+use super::found_files::{FoundFile, names_of, sized};
 use super::index_origin::IndexOrigin;
 use super::kept::Kept;
-use super::parallel::in_parallel;
+use super::parallel::{in_parallel, in_threads};
 use super::remote_file::RemoteFile;
-use super::requests::{document, peek};
-use super::tars::{check_sizes, stored_names};
+use super::requests::{DOCUMENTS_AT_ONCE, FileRange, document, fetch_ranges, peek};
 use crate::cache::CachedIndex;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::tfrecord::{FeatureCounts, compression_of, count_features, front_features};
+use crate::format::tfrecord::{FeatureCounts, compression_of, count_features, front_features, is_record};
 use crate::format::{Compression, Digests, FileInfo, INDEX_BASENAME, Index, Layout, ReadAt, Shard};
 use crate::io::read_up_to_at;
-use crate::sources::records::{index_names, parse_index, raw_name};
-use crate::store::Remote;
+use crate::sources::records::{RecordIndex, index_names, raw_name};
+use crate::store::{Remote, Version};
 use crate::sync::{Arc, Mutex};
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// Most bytes of a compressed file, and of the same file when it is unpacked: offsets are of 32 bits.
@@ -28,11 +31,14 @@ const BYTES_MAX: u64 = u32::MAX as u64;
 const FRONT_BYTES: usize = 256 << 10;
 const FRONT_BYTES_MAX: usize = 256 << 20;
 
-/// Bytes that show a file's compression.
+/// Bytes of the head of a record, which shows a file's compression, too.
 const HEAD_BYTES: usize = 12;
 
 /// End of the name of an unpacked file, if that of the compressed one has none for its compression.
 const UNPACKED: &str = ".unpacked";
+
+/// Bytes of a record that show if an index is of its file: its head.
+const PROBE_BYTES: u64 = HEAD_BYTES as u64;
 
 /// Record files by their names.
 pub(super) struct TfRecords {
@@ -40,46 +46,53 @@ pub(super) struct TfRecords {
     pub(super) root: String,
     /// That folder, if it is on this machine.
     pub(super) folder: Option<PathBuf>,
-    /// Paths below it.
-    pub(super) names: Vec<String>,
+    pub(super) files: Vec<FoundFile>,
+    /// Folder of the index, and of copies of the files if they are not read in place.
+    pub(super) cache: PathBuf,
+    pub(super) condition: Condition,
 }
 
 impl IndexOrigin for TfRecords {
     fn cached(&self) -> CachedIndex {
-        // The names are compared instead, and each file's size when it is fetched.
+        // Names and versions are compared instead, and each file's size when it is fetched.
         CachedIndex::OfRemote
     }
 
     fn reads_in_place(&self) -> bool {
-        self.names.iter().all(|name| raw_name(name) == name) && !self.is_first_compressed()
+        self.files.iter().all(|file| raw_name(&file.name) == file.name) && !self.is_first_compressed()
     }
 
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
-        let files = match self.indexed(remote)? {
-            Some(files) => files,
-            None => {
-                self.counted(remote, Kept::open(unfinished().ok().as_deref(), &self.root, &self.names), progress)?
-            }
-        };
-        Ok(self.index(files)?.to_json().into_bytes())
+        remove_outdated(&self.cache, &self.files, self.folder.as_deref());
+        let indexed = if self.condition.ignore_counts { None } else { self.indexed(remote)? };
+        let kept = Kept::open(unfinished().ok().as_deref(), &self.root, &names_of(&self.files));
+        let files = self.counted(remote, indexed.unwrap_or_default(), kept, progress)?;
+        Ok(with_versions(&self.index(files)?, &self.files, self.condition.ignore_counts))
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
         let index = Index::parse(bytes, &format!("{name}/{INDEX_BASENAME}"))?;
-        if stored_names(&index).eq(self.names.iter().map(String::as_str)) {
-            return check_sizes(&index, self.folder.as_deref()).map(|()| index);
-        }
-        Err(Error::format("the index is of other files").with("files", self.names.len()))
+        check(&index, bytes, &self.files, self.condition)?;
+        Ok(index)
+    }
+
+    fn version(&self) -> Option<String> {
+        file_versions::digest(&self.files)
+    }
+
+    fn identity<'a>(&self, index: &Index, _: &'a [u8]) -> Cow<'a, [u8]> {
+        // Without the versions: a copy of the files has others.
+        index.to_json().into_bytes().into()
     }
 }
 
 impl TfRecords {
     /// Returns true if the first of the files on this machine is compressed, whatever its name: others are then, too.
     fn is_first_compressed(&self) -> bool {
-        let (Some(folder), Some(name)) = (&self.folder, self.names.first()) else { return false };
+        let (Some(folder), Some(file)) = (&self.folder, self.files.first()) else { return false };
         let mut front = [0; HEAD_BYTES];
         // A file that cannot be read is an error when it is counted.
-        let path = folder.join(name);
+        let path = folder.join(&file.name);
         let opened = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file);
         let read = opened
             .and_then(|_| std::fs::File::open(&path).ok())
@@ -87,11 +100,12 @@ impl TfRecords {
         read.is_some_and(|bytes| compression_of(&front[..bytes]).is_some())
     }
 
-    /// Returns the files by the indexes next to them; `None` unless each has one.
-    fn indexed(&self, remote: &Remote) -> Result<Option<Vec<RecordFile>>> {
-        let Some(first) = self.names.first().filter(|_| self.reads_in_place()) else { return Ok(None) };
+    /// Returns the files by the indexes next to them; `None` for those without one, and for those that are other files than their
+    /// index is of.
+    fn indexed(&self, remote: &Remote) -> Result<Option<Vec<Option<RecordFile>>>> {
+        let Some(first) = self.files.first().filter(|_| self.reads_in_place()) else { return Ok(None) };
         // The first file shows which program was used.
-        let forms = index_names(first).into_iter().enumerate();
+        let forms = index_names(&first.name).into_iter().enumerate();
         let mut form = None;
         for (number, name) in forms {
             if document(remote, &name)?.is_some_and(|bytes| usable(&bytes).is_some()) {
@@ -100,51 +114,108 @@ impl TfRecords {
             }
         }
         let Some(form) = form else { return Ok(None) };
-        let found = in_parallel(&self.names, |name| {
-            let Some(index) = index_names(name).into_iter().nth(form) else { return Ok(None) };
+        let mut found = in_threads(DOCUMENTS_AT_ONCE, &self.files, |file| {
+            let Some(index) = index_names(&file.name).into_iter().nth(form) else { return Ok(None) };
             Ok(document(remote, &index)?.and_then(|bytes| usable(&bytes)))
         })?;
-        let Some(found) = found.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
-        let Some(with_records) = found.iter().position(|(records, _)| *records > 0) else { return Ok(None) };
-        let features = front_of(remote, &self.names[with_records]).context("file", || &self.names[with_records])?;
-        let file =
-            |(records, bytes)| RecordFile { counts: features.of_samples(records), raw_bytes: bytes, packed: None };
+        self.drop_misfits(remote, &mut found)?;
+        let with_records = found.iter().position(|index| index.as_ref().is_some_and(|index| index.records > 0));
+        let features = match with_records.map(|number| &self.files[number].name) {
+            Some(name) => front_of(remote, name).context("file", || name)?,
+            None => return Ok(None),
+        };
+        let file = |index: Option<RecordIndex>| {
+            let RecordIndex { records, bytes, .. } = index?;
+            Some(RecordFile { counts: features.of_samples(records), raw_bytes: bytes, packed: None })
+        };
         Ok(Some(found.into_iter().map(file).collect()))
     }
 
-    /// Reads all files once, but for those in `kept`.
-    fn counted(&self, remote: &Remote, kept: Kept, progress: &(dyn Fn() + Sync)) -> Result<Vec<RecordFile>> {
-        let all = self.names.iter().filter(|name| kept.get(name).is_none()).count();
-        log::warn!("{all} TFRecord files have no index next to them (.idx) and are read once to count their records");
+    /// Removes indexes that do not fit their files, which were written again: by the lengths of the files, and the heads of a few
+    /// records.
+    fn drop_misfits(&self, remote: &Remote, indexes: &mut [Option<RecordIndex>]) -> Result<()> {
+        let lengths = sized(remote, &self.files)?;
+        let misfits = |number: usize| {
+            log::warn!("the index of {} is of another file and is not used", self.files[number].name);
+        };
+        for (number, (index, bytes)) in indexes.iter_mut().zip(&lengths).enumerate() {
+            if index.as_ref().is_some_and(|index| index.bytes != *bytes) {
+                misfits(number);
+                *index = None;
+            }
+        }
+        let probes = indexes.iter().enumerate().flat_map(|(number, index)| {
+            index.iter().flat_map(move |index| index.probes.iter().map(move |probe| (number, probe.clone())))
+        });
+        let probes: Vec<(usize, Range<u64>)> = probes.collect();
+        let range = |(number, probe): &(usize, Range<u64>)| FileRange {
+            name: &self.files[*number].name,
+            start: probe.start,
+            bytes: PROBE_BYTES.min(lengths[*number] - probe.start),
+            file_bytes: lengths[*number],
+        };
+        fetch_ranges(remote, &probes.iter().map(range).collect::<Vec<_>>(), |at, head| {
+            let (number, probe) = &probes[at];
+            if indexes[*number].is_some() && !is_record(head, probe.end - probe.start) {
+                misfits(*number);
+                indexes[*number] = None;
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads the files once that are not in `indexed`, but for those in `kept`.
+    fn counted(
+        &self,
+        remote: &Remote,
+        mut indexed: Vec<Option<RecordFile>>,
+        kept: Kept,
+        progress: &(dyn Fn() + Sync),
+    ) -> Result<Vec<RecordFile>> {
+        indexed.resize_with(self.files.len(), || None);
+        let numbers: Vec<usize> = (0..self.files.len()).filter(|number| indexed[*number].is_none()).collect();
+        let all = numbers.iter().filter(|number| kept.get(&self.files[**number].name).is_none()).count();
+        if all > 0 {
+            let why =
+                if self.condition.ignore_counts { "ignore_counts" } else { "they have no index next to them (.idx)" };
+            log::warn!("{all} TFRecord files are read once to count their records: {why}");
+        }
         let is_in_place = self.folder.is_some() && self.reads_in_place();
         // Locked while a compressed file is in memory, which is read as a whole: one at a time.
         let unpacking = Mutex::new(());
         let file = |name: &str| {
-            if let Some((file, entry)) = kept.get(name).and_then(|entry| Some((RecordFile::of_entry(entry)?, entry)))
-                && peek(remote, name, 1)?.len == entry.zip_data.as_ref().unwrap_or(&entry.raw_data).bytes
+            if let Some((file, entry)) =
+                kept.get(name).and_then(|entry| Some((RecordFile::of_entry(&entry.shard)?, entry)))
+                && entry.is_of(&peek(remote, name, 1)?)
             {
                 return Ok(file);
             }
-            let file = RecordFile::read(remote, name, &unpacking, progress)?;
+            let (file, version) = RecordFile::read(remote, name, &unpacking, progress)?;
             if is_in_place && file.packed.is_some() {
                 let message = "the file is compressed, and the first one is not: read them as two streams";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
             if !file.counts.is_partial() {
-                kept.add(name, &file.entry(name, Arc::new(Layout::tfrecord(&file.counts))));
+                kept.add(name, &file.entry(name, Arc::new(Layout::tfrecord(&file.counts))), version.as_ref());
             }
             Ok(file)
         };
-        let files = in_parallel(&self.names, |name| file(name).context("file", || name))?;
+        let found = in_parallel(&numbers, |number| {
+            let name = &self.files[*number].name;
+            file(name).context("file", || name)
+        })?;
+        for (number, file) in numbers.into_iter().zip(found) {
+            indexed[number] = Some(file);
+        }
         kept.end();
-        Ok(files)
+        indexed.into_iter().map(|file| file.ok_or_else(|| Error::internal("a file was not counted"))).collect()
     }
 
     /// Returns the index of `files`, which are those of the names.
     fn index(&self, files: Vec<RecordFile>) -> Result<Index> {
         let mut all = FeatureCounts::default();
         let mut raw_names = HashSet::new();
-        for (file, name) in files.iter().zip(&self.names) {
+        for (file, FoundFile { name, .. }) in files.iter().zip(&self.files) {
             all.merge(&file.counts).context("file", || name)?;
             if !raw_names.insert(file.raw_name(name)) {
                 let message = "a file is in the list as it is and compressed: leave one of them out";
@@ -153,8 +224,8 @@ impl TfRecords {
         }
         // All shards have one layout: a feature is optional if any record of any file lacks it.
         let layout = Arc::new(Layout::tfrecord(&all));
-        let shards = files.iter().zip(&self.names).map(|(file, name)| file.entry(name, layout.clone())).collect();
-        Ok(Index { shards })
+        let entry = |(file, found): (&RecordFile, &FoundFile)| file.entry(&found.name, layout.clone());
+        Ok(Index { shards: files.iter().zip(&self.files).map(entry).collect() })
     }
 }
 
@@ -172,8 +243,8 @@ fn front_of(remote: &Remote, name: &str) -> Result<FeatureCounts> {
 }
 
 /// Returns the records and bytes of a file by its index, and logs the reason why that is not used.
-fn usable(index: &[u8]) -> Option<(u64, u64)> {
-    parse_index(index).inspect_err(|e| log::warn!("an index is not used: {e}")).ok()
+fn usable(index: &[u8]) -> Option<RecordIndex> {
+    RecordIndex::parse(index).inspect_err(|e| log::warn!("an index is not used: {e}")).ok()
 }
 
 /// File with its records.
@@ -185,7 +256,13 @@ struct RecordFile {
 }
 
 impl RecordFile {
-    fn read(remote: &Remote, name: &str, unpacking: &Mutex<()>, progress: &dyn Fn()) -> Result<Self> {
+    /// Reads a whole file. Returns it with the version of its content.
+    fn read(
+        remote: &Remote,
+        name: &str,
+        unpacking: &Mutex<()>,
+        progress: &dyn Fn(),
+    ) -> Result<(Self, Option<Version>)> {
         let file = RemoteFile::open(remote, name, progress)?;
         let mut front = [0; HEAD_BYTES];
         let front = &mut front[..HEAD_BYTES.min(usize::try_from(file.bytes()).unwrap_or(HEAD_BYTES))];
@@ -205,7 +282,8 @@ impl RecordFile {
             }
         };
         progress();
-        Ok(found)
+        let version = file.version().cloned();
+        Ok((found, version))
     }
 
     /// Returns the file of an entry that [`entry`](Self::entry) has made of it.
@@ -247,10 +325,13 @@ fn check_size(bytes: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::found_files;
     use crate::clock::Clock;
+    use crate::sources::Names;
     use crate::stats::Stats;
     use crate::store::{StoreConfig, Stores};
     use std::path::Path;
+    use std::time::{SystemTime, UNIX_EPOCH};
 
     const NAMES: [&str; 3] =
         ["set.tfrecord-00000-of-00003", "set.tfrecord-00001-of-00003", "set.tfrecord-00002-of-00003"];
@@ -269,44 +350,64 @@ mod tests {
         let root = folder.display().to_string();
         let stores = Stores::new(StoreConfig::default(), &Arc::new(Stats::default()), Clock::system()).unwrap();
         let remote = stores.open(&root).unwrap();
-        (TfRecords { root, folder: Some(folder.to_owned()), names: NAMES.map(str::to_owned).to_vec() }, remote)
+        let names = Names::Listed(NAMES.map(str::to_owned).to_vec());
+        let found = found_files::find(names, Some(folder), (|| Ok(Vec::new()), false)).unwrap();
+        let (folder, cache) = (Some(folder.to_owned()), folder.join("cache"));
+        let condition = Condition { ignore_counts: false, is_verified: false };
+        (TfRecords { root, folder, files: found, cache, condition }, remote)
+    }
+
+    fn set_time(path: &Path, time: SystemTime) {
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
     }
 
     fn kept(files: &TfRecords, folder: &Path) -> Kept {
-        Kept::open(Some(&folder.join("unfinished")), &files.root, &files.names)
+        Kept::open(Some(&folder.join("unfinished")), &files.root, &names_of(&files.files))
     }
 
     #[test]
-    fn a_pass_that_was_stopped_continues_with_files_of_the_same_size() {
+    fn a_pass_that_was_stopped_continues_with_files_that_are_the_same() {
         let folder = folder();
         let (files, remote) = files(folder.path());
-        let none = || Kept::open(None, &files.root, &files.names);
-        let whole = files.index(files.counted(&remote, none(), &|| ()).unwrap()).unwrap();
+        let none = || Kept::open(None, &files.root, &names_of(&files.files));
+        let whole = files.index(files.counted(&remote, Vec::new(), none(), &|| ()).unwrap()).unwrap();
         assert_eq!(whole.samples(), 18);
         let of_stopped_pass = |number: usize| {
-            let read = RecordFile::read(&remote, NAMES[number], &Mutex::new(()), &|| ()).unwrap();
+            let (read, version) = RecordFile::read(&remote, NAMES[number], &Mutex::new(()), &|| ()).unwrap();
             let entry = read.entry(NAMES[number], Arc::new(Layout::tfrecord(&read.counts)));
-            kept(&files, folder.path()).add(NAMES[number], &entry);
+            kept(&files, folder.path()).add(NAMES[number], &entry, version.as_ref());
         };
         of_stopped_pass(0);
         of_stopped_pass(2);
-        // Another content of the same size: it is not read again.
+        // Another content of the same size and time: it is not read again.
         for name in [NAMES[0], NAMES[2]] {
             let path = folder.path().join(name);
-            let bytes = std::fs::metadata(&path).unwrap().len();
-            std::fs::write(path, vec![7; bytes as usize]).unwrap();
+            let found = std::fs::metadata(&path).unwrap();
+            std::fs::write(&path, vec![7; found.len() as usize]).unwrap();
+            set_time(&path, found.modified().unwrap());
         }
-        let continued = files.counted(&remote, kept(&files, folder.path()), &|| ()).unwrap();
+        let continued = files.counted(&remote, Vec::new(), kept(&files, folder.path()), &|| ()).unwrap();
         assert_eq!(files.index(continued).unwrap(), whole);
-        let e = files.counted(&remote, kept(&files, folder.path()), &|| ()).err().expect("the pass is complete");
+        let e = files
+            .counted(&remote, Vec::new(), kept(&files, folder.path()), &|| ())
+            .err()
+            .expect("the pass is complete");
         assert!(e.to_string().contains("does not match its CRC"), "{e}");
-        // A file of another size is read.
+        // A file that was written again is read, and one of another size.
+
         let bytes = std::fs::read(folder.path().join(NAMES[1])).unwrap();
         std::fs::write(folder.path().join(NAMES[0]), &bytes).unwrap();
         std::fs::write(folder.path().join(NAMES[2]), &bytes).unwrap();
         of_stopped_pass(0);
+        let same = files.counted(&remote, Vec::new(), kept(&files, folder.path()), &|| ()).unwrap();
+        assert_eq!(files.index(same).unwrap().samples(), 21);
+        of_stopped_pass(0);
+        std::fs::write(folder.path().join(NAMES[0]), vec![7; bytes.len()]).unwrap();
+        set_time(&folder.path().join(NAMES[0]), UNIX_EPOCH);
+        let e = files.counted(&remote, Vec::new(), kept(&files, folder.path()), &|| ()).err().expect("damaged");
+        assert!(e.to_string().contains("does not match its CRC"), "{e}");
         std::fs::write(folder.path().join(NAMES[0]), b"").unwrap();
-        let smaller = files.counted(&remote, kept(&files, folder.path()), &|| ()).unwrap();
+        let smaller = files.counted(&remote, Vec::new(), kept(&files, folder.path()), &|| ()).unwrap();
         assert_eq!(files.index(smaller).unwrap().samples(), 14);
     }
 
@@ -318,7 +419,7 @@ mod tests {
         let count = || {
             parts.fetch_add(1, crate::sync::Ordering::Relaxed);
         };
-        files.counted(&remote, Kept::open(None, &files.root, &files.names), &count).unwrap();
+        files.counted(&remote, Vec::new(), Kept::open(None, &files.root, &names_of(&files.files)), &count).unwrap();
         assert_eq!(parts.into_inner(), 3);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::extension::ends_with;
 use crate::error::{Error, Result};
+use std::ops::Range;
 
 /// Extensions of TensorFlow's record files.
 const TFRECORD: [&str; 4] = [".tfrecord", ".tfrecords", ".tfrec", ".tfr"];
@@ -11,6 +12,9 @@ const ARRAY_RECORD: [&str; 2] = [".array_record", ".arrayrecord"];
 
 /// Extension of files that are compressed as a whole.
 const PACKED: &str = ".gz";
+
+/// Least bytes of a record: its length, and two CRCs.
+const FRAME_BYTES: u64 = 16;
 
 /// Least digits of the numbers in `train-00000-of-01024`, so that folders with such a name are seldom taken for files.
 const DIGITS_MIN: usize = 5;
@@ -63,29 +67,50 @@ pub fn index_names(name: &str) -> Vec<String> {
     names.flat_map(|name| [format!("{name}.idx"), format!("{name}.index")]).collect()
 }
 
-/// Returns the records and the bytes of a file, by its index: a line for each record, with its place and bytes.
-///
-/// # Errors
-///
-/// [`crate::ErrorKind::Format`] for another file.
-pub fn parse_index(index: &[u8]) -> Result<(u64, u64)> {
-    let wrong = |line: u64| {
-        Error::format("the index of a record file has a place and a length in each line").with("line", line)
-    };
-    let (mut records, mut end) = (0_u64, 0_u64);
-    for line in index.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
-        let text = std::str::from_utf8(line).map_err(|_| wrong(records + 1))?;
-        let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
-        let (Some(Ok(start)), Some(Ok(bytes)), None) = (numbers.next(), numbers.next(), numbers.next()) else {
-            return Err(wrong(records + 1));
+/// Index of a record file: a line for each record, with its place and bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordIndex {
+    /// Number of records.
+    pub records: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Starts and ends of a few records. Another file has none there.
+    pub probes: Vec<Range<u64>>,
+}
+
+impl RecordIndex {
+    /// Parses an index.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for another file.
+    pub fn parse(index: &[u8]) -> Result<Self> {
+        let wrong = |line: usize| {
+            Error::format("the index of a record file has a place and a length in each line").with("line", line)
         };
-        if start != end {
-            return Err(wrong(records + 1).with("place", start).with("end_of_the_last", end));
+        let (mut starts, mut end) = (Vec::new(), 0_u64);
+        for line in index.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+            let number = starts.len() + 1;
+            let text = std::str::from_utf8(line).map_err(|_| wrong(number))?;
+            let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
+            let (Some(Ok(start)), Some(Ok(bytes)), None) = (numbers.next(), numbers.next(), numbers.next()) else {
+                return Err(wrong(number));
+            };
+            if start != end || bytes < FRAME_BYTES {
+                return Err(wrong(number).with("place", start).with("end_of_the_last", end));
+            }
+            starts.push(start);
+            end = start.checked_add(bytes).ok_or_else(|| wrong(number))?;
         }
-        records += 1;
-        end = start.checked_add(bytes).ok_or_else(|| wrong(records))?;
+        let end_of = |number: usize| starts.get(number + 1).copied().unwrap_or(end);
+        // The last one has a place that depends on the bytes of all others.
+        let mut probes = Vec::new();
+        for number in [0, starts.len() / 2, starts.len().saturating_sub(1)] {
+            let probe = starts.get(number).map(|start| *start..end_of(number));
+            probes.extend(probe.filter(|probe| !probes.contains(probe)));
+        }
+        Ok(Self { records: starts.len() as u64, bytes: end, probes })
     }
-    Ok((records, end))
 }
 
 #[cfg(test)]
@@ -142,10 +167,14 @@ mod tests {
 
     #[test]
     fn an_index_has_the_places_of_consecutive_records() {
-        assert_eq!(parse_index(b"0 20\n20 16\n").expect("good"), (2, 36));
-        assert_eq!(parse_index(b"").expect("no records"), (0, 0));
+        let parsed = |text: &str| RecordIndex::parse(text.as_bytes()).expect("an index");
+        let expected = RecordIndex { records: 2, bytes: 36, probes: vec![0..20, 20..36] };
+        assert_eq!(parsed("0 20\n20 16\n"), expected);
+        assert_eq!(parsed("0 20\n20 16\n36 17\n53 18").probes, [0..20, 36..53, 53..71]);
+        assert_eq!(parsed(""), RecordIndex::default());
         for wrong in [
             "0 20\n21 16\n",
+            "0 20\n20 15\n",
             "0\n",
             "a b\n",
             "0 1 2\n",
@@ -153,7 +182,7 @@ mod tests {
             "0 18446744073709551615\n18446744073709551615 1\n",
             "\u{fc}",
         ] {
-            assert!(parse_index(wrong.as_bytes()).is_err(), "{wrong}");
+            assert!(RecordIndex::parse(wrong.as_bytes()).is_err(), "{wrong}");
         }
     }
 }

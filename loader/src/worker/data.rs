@@ -162,6 +162,7 @@ impl DataSet {
                 // The package checks the limit, by the reference's rule.
                 index_bytes: 0,
                 digest: String::new(),
+                version: None,
                 validate_hash: *hash,
                 download_retry: place.download_retry,
                 // Samples have their numbers in the whole stream here.

@@ -43,6 +43,8 @@ class Stream:
     """Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem."""
     manifest: str | os.PathLike[str] | None = None
     """CSV, TSV or JSON-lines file with a line for each file below `remote`, whose other columns the samples have."""
+    ignore_counts: bool = False
+    """Read tars and record files once to find their samples and all their fields, in place of counts of other programs."""
     subset: Subset | None = None
     """Samples to keep, by number: text such as "0:1000, 5000:6000", a list of numbers, or a file of them."""
     fraction: Fraction | None = None

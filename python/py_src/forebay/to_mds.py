@@ -139,10 +139,13 @@ def convert(
     options = {"window": window, "window_stride": window_stride, "cache_limit": byte_size("cache_limit", cache_limit)}
     options |= {"local": None if local is None else path("local", local)}
     options |= {} if shuffle is None else {"shuffle": True, "shuffle_seed": shuffle}
+    source = path("source", source)
+    # The features of all records, also those that the first ones lack.
+    options["ignore_counts"] = _forebay.is_record_list(source) or None
     options = {name: value for name, value in options.items() if value is not None}
     writer = {"compression": compression, "hashes": list(hashes), "size_limit": byte_size("size_limit", size_limit)}
     wanted = None if columns is None else [text("columns", name) for name in columns]
-    plan = _plan(path("source", source), options, wanted, flag("nulls", nulls), writer)
+    plan = _plan(source, options, wanted, flag("nulls", nulls), writer)
     missing = _missing(out, plan)
     report = Report()
     for number in range(plan.parts):
@@ -190,9 +193,8 @@ def _plan(source: str, options: dict[str, Any], wanted: list[str] | None, nulls:
 
 def _data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments of a Loader of `source`."""
-    return {"streams": [Stream(remote=source, local=options.get("local"))]} | {
-        name: value for name, value in options.items() if name != "local"
-    }
+    of_stream = {name: value for name, value in options.items() if name in ("local", "ignore_counts")}
+    return {"streams": [Stream(remote=source, **of_stream)]} | {n: value for n, value in options.items() if n not in of_stream}
 
 
 def _part(number: int) -> str:

@@ -88,6 +88,22 @@ def test_single_samples_are_read_and_converted(tmp_path):
         assert sum(map(rows, loader), []) == SAMPLES
 
 
+def test_features_that_few_records_have_are_found_by_all_records_and_never_lost(tmp_path):
+    """30,000 records without features in as many chunks, of which 64 are seen, and 13 with some after them."""
+    unpack(tmp_path, "many.*")
+    unpack(tmp_path, "samples.array_record-00003-of-00010")
+    source = f"{tmp_path}/many.array_record::{tmp_path}/samples.array_record-00003-of-00010"
+    fields = {name: fb.Scalar("number", default=-1) for name in ("n", "same")} | {"t": fb.Text("text", default="none")}
+    with pytest.raises(fb.ConfigError, match="no such column.*number"):
+        fb.Loader(remote=source, batch_size=8, fields=fields)
+    stream = fb.Stream(remote=source, ignore_counts=True)
+    convert(source, tmp_path / "out")
+    for place in ({"streams": [stream]}, {"remote": tmp_path / "out"}):
+        with fb.Loader(**place, batch_size=5000, fields=fields) as loader:
+            found = [(n, text) for batch in loader for n, text in zip(batch["n"].tolist(), batch["t"], strict=True)]
+        assert found == [(-1, "none")] * 30_000 + [(n, text) for n, text, _ in SAMPLES[39:52]]
+
+
 def test_records_that_are_no_examples_are_bytes(tmp_path):
     unpack(tmp_path, "*")
     with fb.Loader(remote=tmp_path / "plain.array_record", batch_size=1002) as loader:

@@ -3,13 +3,16 @@
 `tests/data/tfrecord` has files that TensorFlow wrote, with the values that it reads.
 """
 
+import contextlib
 import gzip
 import itertools
+import os
 import pathlib
 import shutil
 import zlib
 
 import pytest
+from range_server import RangeHandler, Served
 from record_rows import FIELDS, SAMPLES, check_values, rows
 from source_matrix import Case, SourceMatrix, opened
 from tf_examples import example, record, samples
@@ -79,17 +82,13 @@ class TestRecords(OfRecords):
     def test_an_index_of_dali_or_the_package_tfrecord_saves_the_pass(self, case, bucket, bucket_environment, tmp_path, name):
         prefix = case.stored.removeprefix("s3://bucket/").split("/")[0]
         for key in [key for key in bucket.objects if key.startswith(prefix)]:
-            body, at, lines = bucket.objects[key], 0, []
-            while at < len(body):
-                size = 16 + int.from_bytes(body[at : at + 8], "little")
-                lines.append(f"{at} {size}\n")
-                at += size
-            bucket.objects[name.format(key)] = "".join(lines).encode()
+            bucket.objects[name.format(key)] = index_of(bucket.objects[key])
         bucket.seen.clear()
         names = case.stored.replace("*", "{00000..00009}-of-00010")
         with opened(case, names, local=tmp_path / "local") as loader:
             read = [request.key for request in bucket.seen if request.key.endswith("-of-00010")]
-            assert len(read) == 1
+            # Of each file its length and the heads of three records, and of one the first records.
+            assert len(read) == 10 * 4 + 1
             assert sum(map(rows, loader), []) == SAMPLES
 
 
@@ -102,6 +101,92 @@ def test_the_values_are_those_of_tensorflow():
     check_values(MADE / "set.tfrecord-0000?-of-00003", files)
     check_values(MADE / "packed.tfrecord.gz", ["packed.tfrecord.gz"])
     check_values(MADE / "zlib.tfrecord", ["zlib.tfrecord"])
+
+
+def same_size(numbers, size):
+    """A file of records with these numbers that has `size` bytes."""
+    for pad in range(size):
+        body = b"".join(record(example({"number": [n], "text": [b"x" * (pad if n == numbers[0] else 1)]})) for n in numbers)
+        if len(body) == size:
+            return body
+    raise AssertionError("no such size")
+
+
+def index_of(body):
+    """The index of DALI's tfrecord2idx."""
+    at, lines = 0, []
+    while at < len(body):
+        size = 16 + int.from_bytes(body[at : at + 8], "little")
+        lines.append(f"{at} {size}\n")
+        at += size
+    return "".join(lines).encode()
+
+
+@pytest.fixture(params=["folder", "copied folder", "bucket", "http"])
+def place(request, tmp_path, bucket, bucket_environment):
+    """Address of record files, options of a loader, and a function that writes one, always at another time."""
+    times, prefix = itertools.count(1_600_000_000), f"rewritten-{next(_prefixes)}"
+
+    def write(name, body):
+        if request.param == "bucket":
+            bucket.objects[f"{prefix}/{name}"] = body
+            return
+        (tmp_path / name).write_bytes(body)
+        os.utime(tmp_path / name, (at := next(times), at))
+
+    with contextlib.ExitStack() as stack:
+        remote, options = tmp_path, {"local": tmp_path / "local"} if request.param != "folder" else {}
+        if request.param == "bucket":
+            remote = f"s3://bucket/{prefix}"
+        elif request.param == "http":
+            remote = stack.enter_context(contextlib.closing(Served(tmp_path, RangeHandler))).url
+        yield remote, options, write, request.param
+
+
+def numbers_of(remote, **options):
+    with fb.Loader(remote=remote, batch_size=1, fields={"n": fb.Scalar("number")}, **options) as loader:
+        return [int(batch["n"][0]) for batch in loader]
+
+
+def test_files_that_were_written_again_with_the_same_size_are_read_again(place):
+    remote, options, write, kind = place
+    if kind == "http":
+        pytest.skip("a web server has no listing, and so no versions before a request")
+    names = "x.tfrecord-*-of-00002"
+    write("x.tfrecord-00000-of-00002", same_size([1, 2, 3], 200))
+    write("x.tfrecord-00001-of-00002", same_size([4], 200))
+    assert numbers_of(f"{remote}/{names}", **options) == [1, 2, 3, 4]
+    write("x.tfrecord-00000-of-00002", same_size([5, 6], 200))
+    assert numbers_of(f"{remote}/{names}", **options) == [5, 6, 4]
+    # As many records, of other values.
+    write("x.tfrecord-00000-of-00002", same_size([7, 8], 200))
+    assert numbers_of(f"{remote}/{names}", **options) == [7, 8, 4]
+    assert numbers_of(f"{remote}/{names}", **options, filter="number >= 5") == [7, 8]
+    write("x.tfrecord-00001-of-00002", same_size([9], 200))
+    assert numbers_of(f"{remote}/{names}", **options, filter="number >= 5") == [7, 8, 9]
+
+
+@pytest.mark.parametrize("stale", [[1], [1, 2], [1, 2, 3, 4], "longer"])
+def test_an_index_of_another_file_is_not_used(place, stale, caplog):
+    remote, options, write, _ = place
+    write("x.tfrecord-00000-of-00002", same_size([1, 2, 3], 300))
+    write("x.tfrecord-00001-of-00002", same_size([4], 300))
+    write("x.tfrecord-00001-of-00002.idx", index_of(same_size([4], 300)))
+    index = index_of(same_size([1, 2, 3], 400) if stale == "longer" else same_size(stale, 300))
+    write("x.tfrecord-00000-of-00002.idx", index)
+    assert numbers_of(f"{remote}/x.tfrecord-{{00000..00001}}-of-00002", **options) == [1, 2, 3, 4]
+    assert "the index of x.tfrecord-00000-of-00002 is of another file" in caplog.text
+    assert "1 TFRecord files are read once" in caplog.text
+
+
+def test_a_cached_copy_is_the_users_file_if_local_is_its_folder(tmp_path):
+    """Nothing is removed there."""
+    for number in (1, 2):
+        path = tmp_path / "x.tfrecord-00000-of-00001"
+        path.write_bytes(same_size([number], 100))
+        os.utime(path, (number, number))
+        assert numbers_of(tmp_path / "x.tfrecord-*", local=tmp_path) == [number]
+        assert path.exists()
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zlib.compress])
@@ -138,6 +223,68 @@ def test_a_record_without_a_wanted_feature_is_an_error_or_left_out(tmp_path):
         list(fb.Loader(remote=names, batch_size=1, fields=fields))
     with fb.Loader(remote=names, batch_size=1, fields=fields, on_error="skip", max_errors=9) as loader:
         assert [batch["caption"][0] for batch in loader] == [f"c{n}" for n in [*range(17), 20] if n % 4]
+
+
+def late_features(folder):
+    """Files with indexes next to them, of which the second has features that the first lacks, and longer lists."""
+    items = [[{"a": [n], "b": [float(n)]} for n in range(6)], [{"a": [n, n], "late": [b"text"], "record": [n]} for n in range(4)]]
+    for number, part in enumerate(items):
+        body = b"".join(record(example(item)) for item in part)
+        (folder / f"{number}.tfrecord").write_bytes(body)
+        (folder / f"{number}.tfrecord.idx").write_bytes(index_of(body))
+    return f"{folder}/{{0..1}}.tfrecord"
+
+
+def test_a_conversion_has_features_that_only_later_files_have(tmp_path):
+    source = late_features(tmp_path)
+    assert convert(source, tmp_path / "out").samples == 10
+    found = [{name: getattr(value, "tolist", lambda v=value: v)() for name, value in sample.items() if name != "__fields__"}
+             for sample in fb.ShardReader(tmp_path / "out")]
+    expected = [{"a": [n], "b": float(n)} for n in range(6)]
+    assert found == expected + [{"a": [n, n], "late": "text", "record": n} for n in range(4)]
+    # The index is not used any more, and the columns are those of a pass.
+    for name in ("0", "1"):
+        (tmp_path / f"{name}.tfrecord.idx").unlink()
+    convert(source, tmp_path / "again")
+    assert [dict(s) for s in map(str_of, fb.ShardReader(tmp_path / "again"))] == [dict(s) for s in map(str_of, fb.ShardReader(tmp_path / "out"))]
+
+
+def str_of(sample):
+    return {name: str(value) for name, value in sample.items()}
+
+
+def test_counts_of_other_programs_are_ignored_if_asked(tmp_path):
+    source = late_features(tmp_path)
+    fields = {"late": fb.Text("late", default="none"), "r": fb.Scalar("record", default=-1)}
+    with pytest.raises(fb.ConfigError, match="no such column.*late"):
+        fb.Loader(remote=source, batch_size=1, fields=fields)
+    for place in ({}, {"local": tmp_path / "local"}):
+        streams = [fb.Stream(remote=source, ignore_counts=True, **place)]
+        with fb.Loader(streams=streams, batch_size=1, fields=fields) as loader:
+            found = [(batch["late"][0], int(batch["r"][0])) for batch in loader]
+        assert found == [("none", -1)] * 6 + [("text", n) for n in range(4)]
+        # Not the index that was made before, also in one folder.
+        with pytest.raises(fb.ConfigError, match="no such column.*late"):
+            fb.Loader(streams=[fb.Stream(remote=source, **place)], batch_size=1, fields=fields)
+
+
+def test_a_feature_called_record_is_not_taken_for_the_whole_record(tmp_path):
+    """Where no record has such a feature, the column is the whole one."""
+    items = [{"record": [n], "other": [1]} if n % 2 else {"other": [2]} for n in range(6)]
+    (tmp_path / "x.tfrecord").write_bytes(b"".join(record(example(item)) for item in items))
+    with fb.Loader(remote=tmp_path / "x.tfrecord", batch_size=6, fields={"r": fb.Scalar("record", default=-1)}) as loader:
+        assert next(iter(loader))["r"].tolist() == [-1, 1, -1, 3, -1, 5]
+    convert(tmp_path / "x.tfrecord", tmp_path / "out")
+    assert [sample.get("record") for sample in fb.ShardReader(tmp_path / "out")] == [None, 1, None, 3, None, 5]
+    with fb.Loader(remote=tmp_path / "x.tfrecord", batch_size=1, fields={"o": fb.Scalar("other")}, filter="record > 1") as loader:
+        assert [int(batch["o"][0]) for batch in loader] == [1, 1]
+
+
+def test_a_feature_with_the_name_of_the_list_of_fields_is_refused(tmp_path):
+    (tmp_path / "x.tfrecord").write_bytes(record(example({"__fields__": [1], "a": [2]})))
+    for use in (lambda: fb.Loader(remote=tmp_path / "x.tfrecord", batch_size=1), lambda: convert(tmp_path / "x.tfrecord", tmp_path / "out")):
+        with pytest.raises(fb.UnsupportedError, match="another name.*feature __fields__"):
+            use()
 
 
 def test_records_that_are_no_examples_are_bytes():

@@ -5,7 +5,8 @@ import gzip
 import itertools
 
 import pytest
-from tar_sets import MADE, Served, braces, set_of_tars, write_mds_set, write_set
+from range_server import Served
+from tar_sets import MADE, braces, set_of_tars, write_mds_set, write_set
 
 _prefixes = itertools.count()
 

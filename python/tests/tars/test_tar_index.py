@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import threading
 import time
 
 import pytest
-from tar_sets import RangeHandler, Served
+from range_server import RangeHandler, Served
 
 import forebay as fb
 from forebay import _forebay
@@ -84,8 +85,9 @@ def test_a_stopped_command_continues(tars, monkeypatch, user_cache):
         file.write('\n["2.tar", "cut')
     write(tars / "1.tar", 1, 5)
     # Tars of the first run are not read again.
-    whole = (tars / "0.tar").read_bytes()
+    whole, times = (tars / "0.tar").read_bytes(), (tars / "0.tar").stat()
     (tars / "0.tar").write_bytes(b"x" * len(whole))
+    os.utime(tars / "0.tar", ns=(times.st_atime_ns, times.st_mtime_ns))
     report = index_tars(f"{tars}/{{0..2}}.tar")
     assert (report.tars, report.samples) == (3, 10)
     assert not kept[0].exists()
@@ -139,15 +141,13 @@ def test_a_loader_that_was_killed_in_its_pass_continues(tars, caplog, user_cache
     ("file", "content"),
     [
         ("sizes.json", json.dumps({f"{number}.tar": count for number, count in enumerate(COUNTS)})),
-        ("{}.idx", "v1.2 {count}\n" + "cls 512 1 x.cls\n"),
         ("{}_stats.json", '{{"successes": {count}}}'),
     ],
 )
 def test_files_of_other_programs_save_the_pass(tars, file, content, caplog):
     if "{}" in file:
         for number, count in enumerate(COUNTS):
-            text = content.replace("cls 512 1 x.cls\n", "cls 512 1 x.cls\n" * count) if file.endswith("idx") else content
-            (tars / file.format(number)).write_text(text.format(count=count))
+            (tars / file.format(number)).write_text(content.format(count=count))
     else:
         (tars / file).write_text(content)
     assert keys(f"{tars}/{{0..2}}.tar") == EXPECTED
@@ -180,6 +180,75 @@ def test_tars_of_this_machine_that_were_replaced_are_counted_again(tars, has_ind
     write(tars / "1.tar", 1, 50)
     assert len(keys(f"{tars}/{{0..2}}.tar")) == 55
     assert ("replace it with --overwrite" in caplog.text) == has_index
+
+
+@pytest.mark.parametrize("where", ["folder", "copied folder", "bucket"])
+def test_a_tar_of_the_same_size_is_counted_again_when_it_was_written_again(tars, where, bucket, bucket_environment, tmp_path):
+    """Tars have a multiple of 10,240 bytes: other samples take as many."""
+    remote = "s3://bucket/again" if where == "bucket" else tars
+    options = {} if where == "folder" else {"local": tmp_path / "local"}
+    for time in range(3):
+        count, number = (COUNTS[1], 5, 4)[time], (1, 7, 8)[time]
+        write(tars / "1.tar", number, count)
+        os.utime(tars / "1.tar", (time, time))
+        for path in tars.iterdir():
+            bucket.objects[f"again/{path.name}"] = path.read_bytes()
+        expected = [key for key in EXPECTED if not key.startswith("1-")]
+        expected[COUNTS[0] : COUNTS[0]] = [f"{number}-{sample}" for sample in range(count)]
+        assert keys(f"{remote}/*.tar", **options) == expected
+    assert (tars / "1.tar").stat().st_size == (tars / "0.tar").stat().st_size
+
+
+def offsets_of_dali(path):
+    """The index that wds2idx writes."""
+    lines, last = [], None
+    with tarfile.open(path) as tar:
+        for member in tar:
+            key, field = member.name.split(".")
+            if key != last:
+                lines.append([])
+            lines[-1].append(f"{field} {member.offset_data} {member.size} {member.name}")
+            last = key
+    return "".join([f"v1.2 {len(lines)}\n", *(" ".join(line) + "\n" for line in lines)]).encode()
+
+
+def offsets_of_energon(path):
+    """The index that `energon prepare` writes."""
+    with tarfile.open(path) as tar:
+        members = tar.getmembers()
+    starts = [member.offset for member in members[::2]]
+    end = members[-1].offset_data + 512 * -(-members[-1].size // 512)
+    return b"".join(offset.to_bytes(8, "little") for offset in [*starts, end])
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 9, 30])
+@pytest.mark.parametrize(("name", "made"), [("{}.idx", offsets_of_dali), ("{}.tar.idx", offsets_of_energon)])
+@pytest.mark.parametrize("where", ["folder", "http"])
+def test_offsets_of_another_tar_are_not_used(tars, where, count, name, made, caplog, tmp_path):
+    """Offsets of a tar with other samples; the last of them is nowhere in the new one, or in its middle."""
+    for number in range(3):
+        (tars / name.format(number)).write_bytes(made(tars / f"{number}.tar"))
+    write(tmp_path / "other.tar", 1, count)
+    (tars / name.format(1)).write_bytes(made(tmp_path / "other.tar"))
+    # Larger files of other lengths, so that headers are in other places.
+    with tarfile.open(tars / "1.tar", "w") as tar:
+        for sample in range(COUNTS[1]):
+            for field, content in {"cls": b"%d" % sample, "txt": b"text" * 700}.items():
+                info = tarfile.TarInfo(f"1-{sample}.{field}")
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+    with contextlib.closing(Served(tars, RangeHandler)) as server:
+        remote = tars if where == "folder" else server.url
+        assert keys(f"{remote}/{{0..2}}.tar") == EXPECTED
+    assert "1.tar is another tar than they are of" in caplog.text and "1 tars have no index" in caplog.text
+
+
+@pytest.mark.parametrize(("name", "made"), [("{}.idx", offsets_of_dali), ("{}.tar.idx", offsets_of_energon)])
+def test_offsets_of_other_programs_save_the_pass(tars, name, made, caplog):
+    for number in range(3):
+        (tars / name.format(number)).write_bytes(made(tars / f"{number}.tar"))
+    assert keys(f"{tars}/{{0..2}}.tar") == EXPECTED
+    assert "read once" not in caplog.text
 
 
 def test_a_tar_that_is_in_the_list_twice_is_an_error(tars):

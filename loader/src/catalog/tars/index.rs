@@ -1,19 +1,19 @@
 //! Index of tars without one: from what other files have about them, or by a pass over all of them.
 
-use super::known::{fields_of, known_counts};
+use super::known::{SizedCount, fields_of, known_counts};
 use crate::catalog::cache_folder::unfinished;
+use crate::catalog::found_files::{self, FoundFile, names_of};
 use crate::catalog::kept::Kept;
 use crate::catalog::parallel::in_parallel;
 use crate::catalog::remote_file::RemoteFile;
-use crate::catalog::requests::{lengths, peek};
+use crate::catalog::requests::peek;
 use crate::clock::Clock;
 use crate::error::{Context, Error, Result};
 use crate::format::tar::{FieldCounts, count_fields};
 use crate::format::{Compression, Digests, FileInfo, HashAlgo, Index, Layout, ReadAt, Shard};
-use crate::sources::counts::Known;
 use crate::sources::{FileKind, Packing, ShardNames, shard_names};
 use crate::stats::Stats;
-use crate::store::{Remote, StoreConfig, Stores, redact};
+use crate::store::{Remote, StoreConfig, Stores, Version, local_folder, redact};
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use std::collections::HashSet;
 use std::path::Path;
@@ -37,14 +37,20 @@ pub struct TarSet {
 }
 
 impl TarSet {
-    /// Opens the tars `names` of `remote`, whose address is `root`, and reads what other files have about them. Entries of
-    /// tars are kept in the folder `unfinished`, if there is one, until the index is complete.
+    /// Opens the tars `files` of `remote`, whose address is `root`, and reads what other files have about them, unless
+    /// `ignore_counts`. Entries of tars are kept in the folder `unfinished`, if there is one, until the index is complete.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Format`] for a file that is no tar file, with its name; errors of the store.
-    pub(crate) fn open(remote: &Remote, root: &str, names: &[String], unfinished: Option<&Path>) -> Result<Self> {
-        let mut raw_names = HashSet::new();
+    pub(in crate::catalog) fn open(
+        remote: &Remote,
+        root: &str,
+        files: &[FoundFile],
+        unfinished: Option<&Path>,
+        ignore_counts: bool,
+    ) -> Result<Self> {
+        let (names, mut raw_names) = (names_of(files), HashSet::new());
         let twice = names.iter().map(|name| raw_name(name)).find(|name| !raw_names.insert(name.clone()));
         if let Some(name) = twice {
             let message =
@@ -53,10 +59,10 @@ impl TarSet {
         }
         let are_plain = names.iter().all(|name| Packing::is_plain(name));
         // The bytes of an unpacked tar are known only when it has been read.
-        let known = if are_plain { known_counts(remote, root, names)? } else { vec![None; names.len()] };
-        let known = by_known(remote, names, &known)?;
-        let kept = Kept::open(unfinished, root, names);
-        let (root, names) = (root.to_owned(), names.to_vec());
+        let are_counted = are_plain && !ignore_counts;
+        let known = if are_counted { known_counts(remote, root, files)? } else { vec![None; names.len()] };
+        let known = by_known(remote, &names, &known)?;
+        let (kept, root) = (Kept::open(unfinished, root, &names), root.to_owned());
         Ok(Self { remote: remote.clone(), root, names, known, kept, hashes: Arc::new([]), unpacking: Mutex::new(()) })
     }
 
@@ -72,9 +78,8 @@ impl TarSet {
             Error::config("no list of tars: their names end in .tar, .tar.gz or the like").with("list", redact(list))
         })?;
         let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;
-        let keys = || Ok(stores.files_below(&root)?.into_iter().map(|entry| entry.key).collect());
-        let names = names.found(keys)?;
-        Self::open(&stores.open(&root)?, &root, &names, unfinished().ok().as_deref())
+        let files = found_files::find(names, local_folder(&root).as_deref(), (|| stores.files_below(&root), false))?;
+        Self::open(&stores.open(&root)?, &root, &files, unfinished().ok().as_deref(), false)
     }
 
     /// Address of their folder.
@@ -112,12 +117,13 @@ impl TarSet {
                 return Ok(entry(known));
             }
             if let Some(kept) = self.kept.get(name)
-                && peek(&self.remote, name, 1)?.len == kept.zip_data.as_ref().unwrap_or(&kept.raw_data).bytes
+                && kept.is_of(&peek(&self.remote, name, 1)?)
             {
-                return Ok(kept.clone());
+                return Ok(kept.shard.clone());
             }
-            let read = entry(&CountedTar::read(&self.remote, name, &self.unpacking, progress)?);
-            self.kept.add(name, &read);
+            let (read, version) = CountedTar::read(&self.remote, name, &self.unpacking, progress)?;
+            let read = entry(&read);
+            self.kept.add(name, &read, version.as_ref());
             Ok(read)
         };
         made().context("tar", || name)
@@ -156,17 +162,13 @@ impl TarSet {
 }
 
 /// Returns the tars of `known` numbers of samples, with the fields of the first of them.
-fn by_known(remote: &Remote, names: &[String], known: &[Option<Known>]) -> Result<Vec<Option<CountedTar>>> {
+fn by_known(remote: &Remote, names: &[String], known: &[Option<SizedCount>]) -> Result<Vec<Option<CountedTar>>> {
     let with_samples = known.iter().zip(names).find_map(|(known, name)| Some((known.filter(|k| k.samples > 0)?, name)));
     let Some((first, name)) = with_samples else { return Ok(vec![None; names.len()]) };
     let fields = fields_of(remote, name, first.samples).context("tar", || name)?;
-    let is_unsized = |known: &Option<Known>| known.is_some_and(|known| known.bytes.is_none());
-    let unsized_names = names.iter().zip(known).filter(|(_, known)| is_unsized(known)).map(|(name, _)| name.as_str());
-    let mut lengths = lengths(remote, &unsized_names.collect::<Vec<_>>())?.into_iter();
-    let tar = |known: &Option<Known>| {
-        let known = (*known)?;
-        let raw_bytes = known.bytes.or_else(|| lengths.next())?;
-        Some(CountedTar { counts: fields.of_samples(known.samples), raw_bytes, packed: None })
+    let tar = |known: &Option<SizedCount>| {
+        let SizedCount { samples, bytes } = (*known)?;
+        Some(CountedTar { counts: fields.of_samples(samples), raw_bytes: bytes, packed: None })
     };
     Ok(known.iter().map(tar).collect())
 }
@@ -181,19 +183,26 @@ struct CountedTar {
 }
 
 impl CountedTar {
-    fn read(remote: &Remote, name: &str, unpacking: &Mutex<()>, progress: &dyn Fn()) -> Result<Self> {
+    /// Reads a whole tar. Returns it with the version of its content.
+    fn read(
+        remote: &Remote,
+        name: &str,
+        unpacking: &Mutex<()>,
+        progress: &dyn Fn(),
+    ) -> Result<(Self, Option<Version>)> {
         match Packing::of(name)? {
             Some(Packing::Compressed(compression)) => {
                 let _alone = unpacking.lock();
-                let packed = remote.get_small(name, PACKED_BYTES_MAX)?.0;
+                let (packed, version) = remote.get_small(name, PACKED_BYTES_MAX)?;
                 let raw = compression.decompress_all(&packed, RAW_BYTES_MAX)?;
                 progress();
                 let packed = Some((compression, packed.len() as u64));
-                Ok(Self { counts: count_fields(&*raw)?, raw_bytes: raw.len() as u64, packed })
+                Ok((Self { counts: count_fields(&*raw)?, raw_bytes: raw.len() as u64, packed }, version))
             }
             _ => {
                 let file = RemoteFile::open(remote, name, progress)?;
-                Ok(Self { counts: count_fields(&file)?, raw_bytes: file.bytes(), packed: None })
+                let version = file.version().cloned();
+                Ok((Self { counts: count_fields(&file)?, raw_bytes: file.bytes(), packed: None }, version))
             }
         }
     }
@@ -222,6 +231,7 @@ fn raw_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::Names;
 
     #[test]
     fn a_compressed_tar_is_unpacked_under_the_name_without_its_compression() {
@@ -247,8 +257,9 @@ mod tests {
     fn opened(folder: &Path) -> TarSet {
         let stores = Stores::new(StoreConfig::default(), &Arc::new(Stats::default()), Clock::system()).unwrap();
         let root = folder.display().to_string();
-        let names = ["0.tar", "1.tar"].map(str::to_owned);
-        TarSet::open(&stores.open(&root).unwrap(), &root, &names, Some(&folder.join("unfinished"))).unwrap()
+        let names = Names::Listed(["0.tar", "1.tar"].map(str::to_owned).to_vec());
+        let files = found_files::find(names, Some(folder), (|| Ok(Vec::new()), false)).unwrap();
+        TarSet::open(&stores.open(&root).unwrap(), &root, &files, Some(&folder.join("unfinished")), false).unwrap()
     }
 
     /// Returns the number of parts that are read for the index.
@@ -269,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_that_was_stopped_continues_with_tars_of_the_same_size() {
+    fn a_pass_that_was_stopped_continues_with_tars_that_are_the_same() {
         let folder = two_tars();
         opened(folder.path()).entry(1).unwrap();
         let continued = opened(folder.path());
@@ -278,8 +289,14 @@ mod tests {
         assert!(!opened(folder.path()).is_known(1), "the index is complete");
         opened(folder.path()).entry(1).unwrap();
         let tar = folder.path().join("1.tar");
-        let longer = [std::fs::read(&tar).unwrap(), vec![0; 512]].concat();
-        std::fs::write(&tar, longer).unwrap();
+        let whole = std::fs::read(&tar).unwrap();
+        // Written again, with the same bytes: another file.
+        std::fs::remove_file(&tar).unwrap();
+        std::fs::write(&tar, &whole).unwrap();
+        std::fs::File::options().write(true).open(&tar).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+        assert_eq!(parts(&opened(folder.path())), 4);
+        opened(folder.path()).entry(1).unwrap();
+        std::fs::write(&tar, [whole, vec![0; 512]].concat()).unwrap();
         assert_eq!(parts(&opened(folder.path())), 4);
     }
 }

@@ -43,6 +43,17 @@ pub(super) struct Members<'a, R: ?Sized> {
     member: Member,
 }
 
+/// Returns true if `block` is the header of a member.
+pub fn is_header(block: &[u8]) -> bool {
+    block.try_into().is_ok_and(|block: &[u8; BLOCK as usize]| *block != [0; BLOCK as usize] && has_checksum(block))
+}
+
+fn has_checksum(block: &[u8; BLOCK as usize]) -> bool {
+    let checksum = Header::from_byte_slice(block).cksum().ok();
+    // Some old programs add the bytes as signed numbers.
+    checksum == Some(sum(block, i32::from)) || checksum == Some(sum(block, |byte| i32::from(byte as i8)))
+}
+
 /// Properties of a member from the headers before its own.
 #[derive(Default)]
 struct Extensions {
@@ -119,9 +130,7 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
             self.check_padding(left - BLOCK)?;
             return Ok(None);
         }
-        let checksum = Header::from_byte_slice(&block).cksum().ok();
-        // Some old programs add the bytes as signed numbers.
-        if checksum != Some(sum(&block, i32::from)) && checksum != Some(sum(&block, |byte| i32::from(byte as i8))) {
+        if !has_checksum(&block) {
             return Err(Error::format(
                 "the bytes are no header of a tar file, or a damaged one: their checksum differs",
             ));

@@ -28,6 +28,7 @@ mod tests;
 
 pub use layout::encoding_of;
 pub(super) use layout::{alternatives, projected};
+pub use member::is_header;
 pub use name::KEY;
 pub use samples::{FieldCounts, count_fields, first_fields, front_fields};
 pub(super) use samples::{bytes_min, offsets};

@@ -119,7 +119,11 @@ pub(crate) fn offsets<R: ReadAt + ?Sized>(archive: &R, samples: u64) -> Result<O
     if ranges.len() as u64 != samples {
         let found = ranges.len();
         return Err(Error::format(format!("the archive has {found} samples where the index declares {samples}"))
-            .with("field", "samples"));
+            .with("field", "samples")
+            .hinting(
+                "The tar was written again after its samples were counted: make the file with the numbers again \
+                 (python -m forebay.index TARS --overwrite), or pass Stream(ignore_counts=True)",
+            ));
     }
     OffsetTable::of_blocks(&ranges, BLOCK as u32, archive.bytes())
 }

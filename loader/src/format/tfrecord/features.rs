@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::example::{Kind, Numbers, damaged, features, numbers, texts};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::columns::Column;
+use crate::format::columns::{Column, FIELDS};
 use crate::format::encoding::{ArrayType, DType, Encoding};
 use crate::format::layout::{ColumnUse, Layout, ShardFormat};
 use crate::format::wire::Fields;
@@ -161,6 +161,11 @@ impl FeatureCounts {
 fn merge(known: &mut BTreeMap<String, Counts>, name: &str, counts: Counts) -> Result<()> {
     let is_full = known.len() == FEATURES_MAX;
     match known.get_mut(name) {
+        None if name == FIELDS => {
+            let message = "a feature has the name of the column in which forebay keeps the names of a sample's fields: write the files \
+                           with another name for it";
+            Err(Error::new(ErrorKind::Unsupported, message).with("feature", name))
+        }
         None if is_full => Err(Error::format(format!("the records have more than {FEATURES_MAX} features"))),
         None => {
             known.insert(name.to_owned(), counts);

@@ -25,4 +25,4 @@ pub use features::{FeatureCounts, RECORD, RecordPart, layout_of};
 pub(super) use record::{FRAME_BYTES, bytes_min, offsets};
 pub(super) use split::split;
 
-pub use record::{append, compression_of, count_features, front_features};
+pub use record::{append, compression_of, count_features, front_features, is_record};

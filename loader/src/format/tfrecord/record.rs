@@ -18,6 +18,10 @@ pub(in crate::format) const FRAME_BYTES: u64 = (HEAD_BYTES + TAIL_BYTES) as u64;
 /// Bytes that are read at once, so that the heads of short records take few reads.
 const WINDOW_BYTES: u64 = 64 << 10;
 
+/// Advice for a file with other records than its index declares.
+const RECOUNT: &str = "The file was written again after its records were counted: remove the .idx file next to it, or make it again, or pass \
+                       Stream(ignore_counts=True)";
+
 /// Most bytes of a record.
 const RECORD_BYTES_MAX: u64 = u32::MAX as u64 - FRAME_BYTES;
 
@@ -53,6 +57,11 @@ pub(super) fn length(head: &[u8; HEAD_BYTES]) -> Result<u64> {
         length if length <= RECORD_BYTES_MAX => Ok(length),
         length => Err(Error::format(format!("a record of {length} bytes is larger than 4 GiB"))),
     }
+}
+
+/// Returns true if `head` begins a record of `bytes` in all.
+pub fn is_record(head: &[u8], bytes: u64) -> bool {
+    head.first_chunk().is_some_and(|head| length(head).is_ok_and(|length| length + FRAME_BYTES == bytes))
 }
 
 /// Returns the data of the record that `sample` is.
@@ -140,13 +149,13 @@ pub(in crate::format) fn offsets<R: ReadAt + ?Sized>(file: &R, samples: u64) -> 
     while let Some(place) = records.next()? {
         if ranges.len() as u64 == samples {
             let message = format!("the file has more records than the {samples} that the index declares");
-            return Err(Error::format(message).with("field", "samples"));
+            return Err(Error::format(message).with("field", "samples").hinting(RECOUNT));
         }
         ranges.push((place.start, place.end));
     }
     if ranges.len() as u64 != samples {
         let message = format!("the file has {} records where the index declares {samples}", ranges.len());
-        return Err(Error::format(message).with("field", "samples"));
+        return Err(Error::format(message).with("field", "samples").hinting(RECOUNT));
     }
     OffsetTable::of_blocks(&ranges, 1, file.bytes())
 }

@@ -130,5 +130,5 @@ fn packed(sample: &[u8], list: Range<usize>) -> Result<Option<Range<usize>>> {
 
 fn several() -> Error {
     Error::format("a record has several values of a feature that has one in those that were counted")
-        .hinting("TFRecord files without .idx next to them are counted whole")
+        .hinting("Stream(ignore_counts=True) counts the values of all records")
 }

@@ -13,8 +13,8 @@
 //! Requests are few: all of [`set_files`] first, which are a handful. For tars that are then unknown, [`tar_files`] of
 //! one of them show which program was used; only the files of that [`TarFormat`] are requested for the others.
 //!
-//! A number is a statement of another program about a file that may have been replaced since, so the reader of the tar
-//! compares it with the samples that it finds.
+//! A number is a statement of another program about a file that may have been replaced since. So the places of a few samples are
+//! compared with the tar, where a file has them, and the reader of the tar compares the number with the samples that it finds.
 //!
 //! ```
 //! use forebay_loader::sources::counts::{set_files, tar_files};
@@ -43,7 +43,7 @@ mod wids;
 use crate::error::{Context, Result};
 use crate::sources::{pipes, place};
 use known::Entry;
-pub use known::Known;
+pub use known::{Known, TarFacts};
 
 /// Most folders besides the root in which files for whole sets are looked for.
 const FOLDERS_MAX: usize = 3;
@@ -194,13 +194,15 @@ impl TarFile {
     ///
     /// [`crate::ErrorKind::Format`] for a damaged file, and [`crate::ErrorKind::Unsupported`] for another version, with
     /// `file`.
-    pub fn read(&self, bytes: &[u8]) -> Result<Known> {
-        let samples = match self.format {
+    pub fn read(&self, bytes: &[u8]) -> Result<TarFacts> {
+        let facts = match self.format {
             TarFormat::Dali => dali::parse(bytes),
             TarFormat::Energon => energon::parse_offsets(bytes),
-            TarFormat::Img2dataset => img2dataset::parse(bytes),
+            TarFormat::Img2dataset => {
+                img2dataset::parse(bytes).map(|samples| TarFacts { samples, ..TarFacts::default() })
+            }
         };
-        samples.map(|samples| Known { samples, bytes: None }).context("file", || &self.file)
+        facts.context("file", || &self.file)
     }
 }
 

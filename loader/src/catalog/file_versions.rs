@@ -1,0 +1,141 @@
+//! Versions of the files of an index, kept with it, so that files that were written again have another index.
+//!
+//! ```text
+//!   {"versions": ["1024 1700000000000000000", ..], "version": 2, "shards": [..]}
+//! ```
+//!
+//! A version is a text of [`FoundFile::stamp`]. One that is not known, as of files of a store that were not listed, is equal to all.
+//! An index that was made with `ignore_counts` may have other fields than one without, so that is kept, too.
+
+use super::found_files::FoundFile;
+use crate::error::{Error, Result};
+use crate::format::index::INDEX_BYTES_MAX;
+use crate::format::{FileInfo, HashAlgo, INDEX_BASENAME, Index, Shard};
+use crate::io::read_regular;
+use serde::Deserialize;
+use std::path::Path;
+
+/// Facts about an index that are kept with it.
+#[derive(Debug, Default, Deserialize)]
+struct Head {
+    /// Versions of its files, in their order; empty if none is known.
+    #[serde(default)]
+    versions: Vec<String>,
+    #[serde(default)]
+    ignore_counts: bool,
+}
+
+/// Returns the index of `files` as it is kept.
+pub(super) fn with_versions(index: &Index, files: &[FoundFile], ignore_counts: bool) -> Vec<u8> {
+    let stamps: Vec<String> = files.iter().map(FoundFile::stamp).collect();
+    let mut head = String::from("{");
+    if stamps.iter().any(|stamp| !stamp.is_empty()) {
+        head.push_str(&format!("\"versions\": {}, ", serde_json::json!(stamps)));
+    }
+    if ignore_counts {
+        head.push_str("\"ignore_counts\": true, ");
+    }
+    [&head, &index.to_json()[1..]].concat().into_bytes()
+}
+
+/// Returns a digest of the versions of `files`; `None` if none is known.
+pub(super) fn digest(files: &[FoundFile]) -> Option<String> {
+    let stamps: Vec<String> = files.iter().map(FoundFile::stamp).collect();
+    stamps.iter().any(|stamp| !stamp.is_empty()).then(|| HashAlgo::Xxh3_128.hex(stamps.join("\n").as_bytes()))
+}
+
+/// Conditions for the use of a kept index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Condition {
+    /// It is to be made without counts of other programs.
+    pub(super) ignore_counts: bool,
+    /// The files may have changed, since they are compared with it.
+    pub(super) is_verified: bool,
+}
+
+/// Checks that `index`, which was parsed from `bytes`, is of `files`, as far as their versions and lengths are known.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] with the first file that it is not of.
+pub(super) fn check(index: &Index, bytes: &[u8], files: &[FoundFile], condition: Condition) -> Result<()> {
+    if !stored_names(index).eq(files.iter().map(|file| file.name.as_str())) {
+        return Err(Error::format("the index is of other files").with("files", files.len()));
+    }
+    let head = head_of(bytes);
+    if head.ignore_counts != condition.ignore_counts {
+        return Err(Error::format("the index was made with another value of ignore_counts"));
+    }
+    if condition.is_verified {
+        return Ok(());
+    }
+    check_lengths(index, files)?;
+    match files.iter().zip(&head.versions).find(|(file, version)| is_other(version, &file.stamp())) {
+        Some((file, _)) => Err(Error::format("a file was written again after it was indexed").with("file", &file.name)),
+        None => Ok(()),
+    }
+}
+
+/// Compares the lengths of `files` with those in their `index`, which has an entry for each of them.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] with the first file of another length.
+pub(super) fn check_lengths(index: &Index, files: &[FoundFile]) -> Result<()> {
+    for (shard, file) in index.shards.iter().zip(files) {
+        let declared = stored(shard).bytes;
+        if let Some(found) = file.bytes.filter(|bytes| *bytes != declared) {
+            let message = format!("a file has {found} bytes where the index declares {declared}");
+            return Err(Error::format(message).with("file", &file.name));
+        }
+    }
+    Ok(())
+}
+
+/// Removes the copies in `cache` of those of `files`, which are in `source` if that is on this machine, that were written again
+/// after the index in `cache` was made.
+pub(super) fn remove_outdated(cache: &Path, files: &[FoundFile], source: Option<&Path>) {
+    // `local` may be the folder of the files themselves.
+    if source.is_some_and(|source| is_same_folder(source, cache)) {
+        return;
+    }
+    let Ok(kept) = read_regular(&cache.join(INDEX_BASENAME), INDEX_BYTES_MAX) else { return };
+    let Ok(index) = Index::parse(&kept, INDEX_BASENAME) else { return };
+    for (shard, version) in index.shards.iter().zip(head_of(&kept).versions) {
+        let name = &*stored(shard).basename;
+        if !files.iter().any(|file| file.name == name && is_other(&version, &file.stamp())) {
+            continue;
+        }
+        log::info!("{name} was written again: its copy in {} is removed", cache.display());
+        for file in shard.files().flat_map(|pair| [Some(pair.raw), pair.zip]).flatten() {
+            // Absent, as a rule. A copy that cannot be removed has the length of the new file, or is replaced.
+            let _ = std::fs::remove_file(cache.join(&*file.basename));
+        }
+    }
+}
+
+/// Names of the shards' files in the store.
+pub(super) fn stored_names(index: &Index) -> impl Iterator<Item = &str> {
+    index.shards.iter().map(|shard| &*stored(shard).basename)
+}
+
+fn stored(shard: &Shard) -> &FileInfo {
+    shard.zip_data.as_ref().unwrap_or(&shard.raw_data)
+}
+
+fn is_other(kept: &str, found: &str) -> bool {
+    !kept.is_empty() && !found.is_empty() && kept != found
+}
+
+fn is_same_folder(a: &Path, b: &Path) -> bool {
+    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Returns true for an index that [`with_versions`] has made with such facts: it is of a list of files, and of no other data set.
+pub(super) fn has_head(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"{\"versions\"") || bytes.starts_with(b"{\"ignore_counts\"")
+}
+
+fn head_of(bytes: &[u8]) -> Head {
+    serde_json::from_slice(bytes).unwrap_or_default()
+}
