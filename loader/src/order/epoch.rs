@@ -22,7 +22,8 @@ pub const SAMPLE_WEIGHTS: &str = "sample weights";
 pub const BUCKETS: &str = "buckets";
 
 /// The order of an epoch, or of its rest after a checkpoint, for all ranks. Cheap to clone; holds tens of bytes
-/// per shard and, except for `naive` shuffles and fractional weights (4 bytes a sample), nothing per sample.
+/// per shard and, except for `naive` shuffles, fractional weights and weights of samples (4 bytes a sample), nothing per
+/// sample.
 #[derive(Clone, Debug)]
 pub struct EpochPlan(pub(super) Arc<Inner>);
 

@@ -38,6 +38,9 @@
 //!                                                                --> shard_uses (uses of each shard by a node)
 //! ```
 //!
+//! Samples may have weights ([`SampleNumbers`]), by which `weighted` draws with replacement: such draws are units with picks like
+//! those of a fraction of a shard, so nothing after the sampling knows of them.
+//!
 //! [`arrays`] has the reference's own functions, which fill whole arrays, for programs that call them.
 //!
 //! Terms: a *draw* is an index in the epoch's resampled list; a *position* is an index in the shuffled epoch; a *place*
