@@ -7,22 +7,22 @@ use forebay_loader::decode::{self, DrawKey, FieldSpec};
 use pyo3::prelude::*;
 
 /// Returns the steps of a field, a JSON document, for a picture of `size` (columns, rows), as a JSON document. `key` is
-/// the epoch, the stream and the draw.
+/// the epoch, the stream, the draw and the view.
 #[pyfunction]
 pub(crate) fn drawn_operations(
     py: Python<'_>,
     field: &str,
     name: &str,
     augment_seed: u64,
-    key: (u64, u32, u64),
+    key: (u64, u32, u64, u32),
     size: (u32, u32),
 ) -> PyResult<String> {
     enter::enter(py, || {
         let spec: FieldSpec =
             serde_json::from_str(field).map_err(|e| Error::config("the field cannot be read").caused_by(e))?;
-        let (epoch, stream, draw) = key;
-        let steps =
-            decode::drawn(&spec, name, augment_seed, DrawKey { epoch, stream, draw }, Size { w: size.0, h: size.1 })?;
+        let (epoch, stream, draw, view) = key;
+        let (key, size) = (DrawKey { epoch, stream, draw }, Size { w: size.0, h: size.1 });
+        let steps = decode::drawn(&spec, (name, view), augment_seed, key, size)?;
         Ok(serde_json::Value::Array(steps).to_string())
     })
 }

@@ -62,6 +62,7 @@ fn decode(case: &Case, file: &[u8]) -> Vec<u8> {
             tolerant: false,
             apply_exif_orientation: case.apply_exif_orientation,
             scaled_decode: false,
+            views: None,
         },
     };
     let plan = FieldPlan::compile(Some(&[("x".to_owned(), spec)]), &[column], case.seed).unwrap();

@@ -5,6 +5,7 @@ mod drawn;
 mod joint;
 mod json;
 mod ops;
+mod views;
 
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ impl FieldPlan {
                 plan.add_output(name, spec, draws)?;
             }
         }
+        plan.find_groups();
         Ok(Arc::new(plan))
     }
 
@@ -71,6 +73,7 @@ impl FieldPlan {
             if !matches!(spec, FieldSpec::Image { .. } | FieldSpec::OneHot { .. }) {
                 return Err(Error::config("a Mix holds Image and OneHot fields").with("field", name));
             }
+            views::check_none(name, spec)?;
             self.add_output(name, spec, FieldDraws::new(augment_seed, name))?;
             let (output, work) = (self.outputs.len() - 1, &self.steps[self.steps.len() - 1].work);
             let picture = match work {
@@ -112,7 +115,7 @@ impl FieldPlan {
         let default = spec.default().map(|default| default_row(default, &output, form)).transpose();
         let default = default.context("field", || name)?;
         self.outputs.push(output);
-        self.steps.push(Step { column, work, default });
+        self.steps.push(Step { column, work, default, group: None });
         Ok(())
     }
 
@@ -139,14 +142,18 @@ impl FieldPlan {
 
     fn compile_field(&self, spec: &FieldSpec, draws: FieldDraws) -> Result<(usize, Work, DType, RowShape)> {
         Ok(match spec {
-            FieldSpec::Image { column, ops, dtype, layout, tolerant, apply_exif_orientation, scaled_decode } => {
+            FieldSpec::Image { column, ops, dtype, layout, tolerant, apply_exif_orientation, scaled_decode, views } => {
                 let reading = ReadOptions {
                     tolerant: *tolerant,
                     apply_exif_orientation: *apply_exif_orientation,
                     scaled_decode: *scaled_decode,
                 };
                 let writer = |normalise| PictureWriter::new(*dtype, *layout, normalise);
-                self.compile_picture(column, ops, draws, Content::Colours, reading, writer)?
+                let mut picture = self.compile_picture(column, ops, draws, Content::Colours, reading, writer)?;
+                if let Some(views) = views {
+                    views::add(*views, &mut picture)?;
+                }
+                picture
             }
             FieldSpec::Mask { column, ops, dtype } => {
                 let writer = |normalise: Option<MeanAndStd>| match normalise {
@@ -316,7 +323,7 @@ impl FieldPlan {
         let ops = if content == Content::Labels { of_labels(&ops) } else { ops };
         Ok((
             index,
-            Work::Image(ImageField { encoding, content, ops, size, draws, writer, is_grey, reading }),
+            Work::Image(ImageField { encoding, content, ops, size, views: None, draws, writer, is_grey, reading }),
             dtype,
             shape,
         ))

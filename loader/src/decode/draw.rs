@@ -56,6 +56,12 @@ impl FieldDraws {
         self.numbered(key, operation as u32, occurrence)
     }
 
+    /// Returns the draws of a view of the field. The first one has those of the field.
+    pub fn view(self, view: u32) -> Self {
+        // Operations have smaller numbers.
+        if view == 0 { self } else { self.part(VIEWS + view) }
+    }
+
     fn numbered(self, key: DrawKey, operation: u32, occurrence: u32) -> Draws {
         let absorbed = mix(mix(self.key ^ key.epoch) ^ u64::from(key.stream));
         Draws {
@@ -98,6 +104,9 @@ impl OpDraws {
         self.field.numbered(self.key, 0, 0)
     }
 }
+
+/// Number of the part that the views are counted from.
+const VIEWS: u32 = 1 << 16;
 
 /// Bits of the block number within one operation. The longest operation, ten tries of four numbers, needs 20 blocks of
 /// four words.

@@ -39,6 +39,9 @@ pub enum FieldSpec {
         /// least that much in both directions. Faster, but not exact.
         #[serde(default)]
         scaled_decode: bool,
+        /// Pictures of each sample with different draws, as a dimension before the others. Default: one, without it.
+        #[serde(default)]
+        views: Option<u32>,
     },
     /// A picture of labels, as for segmentation: stored values unchanged, one channel, nearest neighbour. In a `Joint`
     /// with its picture it gets the same crops and flips.

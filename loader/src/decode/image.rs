@@ -1,9 +1,12 @@
 //! Decoding of one picture: size, stages, region, resize, normalise, row.
 
+mod file;
+mod share;
+
 use super::augment::Augmenter;
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
-use super::geometry::{PIXELS_MAX, Region, Scale, Size};
+use super::geometry::{PIXELS_MAX, Region, Scale, Size, Stage};
 use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
 use super::kept::release;
 use super::normalise::PictureWriter;
@@ -12,10 +15,12 @@ use super::pixels::{Content, Pixels, interleaved};
 use super::ragged::{elements, read_ragged, start_ragged};
 use super::resize::Resizer;
 use super::row::{EncodedPicture, Row};
+use super::shared_source::SharedSources;
 use super::steps::{Steps, erasures, resolve};
 use super::{pil, png, webp};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::encoding::Encoding;
+use file::{File, Format, sniff};
 
 /// Options for reading files, see [`FieldSpec::Image`](super::FieldSpec::Image).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,8 +36,10 @@ pub(super) struct ImageField {
     pub encoding: Encoding,
     pub content: Content,
     pub ops: Vec<Op>,
-    /// Size of the rows, if it is fixed.
+    /// Size of the pictures, if it is fixed.
     pub size: Option<Size>,
+    /// Pictures in each row, with different draws; `None` for one without a dimension for them.
+    pub views: Option<u32>,
     /// Source of the random operations' numbers.
     pub draws: FieldDraws,
     pub writer: PictureWriter,
@@ -41,28 +48,39 @@ pub(super) struct ImageField {
     pub reading: ReadOptions,
 }
 
+/// File of a sample, and the pictures that are made of it.
+pub(super) struct StoredPicture<'a> {
+    /// Stored bytes.
+    pub bytes: &'a [u8],
+    /// Row index of a JPEG; may be empty.
+    pub index: &'a [u8],
+    /// Number that the fields of this file have in common; `None` for a file of one picture.
+    pub group: Option<usize>,
+}
+
+/// Picture that is made of a file: a view of a field.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    field: &'a ImageField,
+    draws: FieldDraws,
+}
+
 impl ImageField {
+    /// Returns the pictures from view `first` on.
+    fn targets(&self, first: u32) -> impl Iterator<Item = Target<'_>> + Clone {
+        (first..self.views.unwrap_or(1)).map(|view| Target { field: self, draws: self.draws.view(view) })
+    }
+
+    /// Returns true if a file has the same pixels for both before their first stage.
+    pub(super) fn is_read_as(&self, other: &Self) -> bool {
+        let is_single = |field: &Self| field.encoding.pictures(&[]).is_none();
+        self.content == other.content && self.reading == other.reading && is_single(self) && is_single(other)
+    }
+
     /// Returns true if operations change pixels between the resize and the row, or the row.
     pub(super) fn is_augmented(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, Op::Augment(_) | Op::RandomErasing(_)))
     }
-}
-
-#[derive(Clone, Copy)]
-enum Format {
-    Jpeg,
-    Png,
-    WebP,
-    Raw,
-}
-
-struct File<'a> {
-    bytes: &'a [u8],
-    /// Row index of a JPEG; may be empty.
-    index: &'a [u8],
-    format: Format,
-    stored_size: Size,
-    orientation: Orientation,
 }
 
 /// Decoder of one thread. It keeps memory and library state from picture to picture.
@@ -83,6 +101,9 @@ pub(super) struct ImageDecoder {
     counts: PictureCounts,
     /// Draws and size of the sample's previous picture.
     joint: Option<(FieldDraws, Size)>,
+    shared: SharedSources,
+    /// Steps of pictures that may share a decode.
+    later_steps: Steps,
 }
 
 /// Counts of pictures that were decoded in a special way.
@@ -92,29 +113,43 @@ pub struct PictureCounts {
     pub damaged: u64,
     /// Pictures that were decoded at a reduced size.
     pub scaled: u64,
+    /// Pictures that were cut from what was decoded for another one.
+    pub shared: u64,
     /// Uses of row indexes.
     pub row_indexes: RowIndexCounts,
 }
 
 impl ImageDecoder {
-    /// Decodes `bytes` for `field`, with the draws of `key`, into `row`: a fixed row of exactly the picture's size, or
-    /// a ragged row, which records its shape. `index` is the row index of a JPEG; it may be empty.
+    /// Decodes `file` for `field`, with the draws of `key`, into `row`: a fixed row of exactly the picture's size, or
+    /// a ragged row, which records its shape. `later` are the fields after this one of the same group.
     ///
     /// # Errors
     /// Bytes that are not a picture of a supported kind, damaged pictures, pictures above the limits, a fixed row of
     /// another size.
-    pub(super) fn decode(
+    pub(super) fn decode<'f>(
         &mut self,
-        bytes: &[u8],
-        index: &[u8],
-        field: &ImageField,
+        file: &StoredPicture<'_>,
+        field: &'f ImageField,
+        later: impl Iterator<Item = &'f ImageField> + Clone,
         key: DrawKey,
         row: &mut Row<'_>,
     ) -> Result<()> {
-        match field.encoding.pictures(bytes) {
-            Some(pictures) => self.decode_list(&pictures.map_err(|e| e.of_kind(ErrorKind::Decode))?, field, key, row),
-            None => self.decode_one(bytes, index, field, key, row),
+        if let Some(pictures) = field.encoding.pictures(file.bytes) {
+            return self.decode_list(&pictures.map_err(|e| e.of_kind(ErrorKind::Decode))?, field, key, row);
         }
+        let later = later.flat_map(|field| field.targets(0));
+        let Some(views) = field.views else {
+            return self.decode_one(file, Target { field, draws: field.draws }, later, key, row);
+        };
+        let Row::Fixed(out) = row else {
+            return Err(Error::internal("the views of a picture cannot be decoded into memory of this kind"));
+        };
+        let bytes = out.len() / views as usize;
+        for ((number, target), out) in (1..).zip(field.targets(0)).zip(out.chunks_exact_mut(bytes.max(1))) {
+            let later = field.targets(number).chain(later.clone());
+            self.decode_one(file, target, later, key, &mut Row::Fixed(out)).context("view", || number - 1)?;
+        }
+        Ok(())
     }
 
     /// Decodes the pictures of a list into one array. All have the same draws, so that the frames of a video are cut
@@ -131,7 +166,10 @@ impl ImageDecoder {
         for (number, picture) in pictures.iter().enumerate() {
             // Pictures of one list may have different ratios.
             self.joint = None;
-            self.decode_one(picture, &[], field, key, &mut Row::Var(&mut element)).context("picture", || number)?;
+            let file = StoredPicture { bytes: picture, index: &[], group: None };
+            let target = Target { field, draws: field.draws };
+            self.decode_one(&file, target, std::iter::empty(), key, &mut Row::Var(&mut element))
+                .context("picture", || number)?;
             let (dtype, shape, pixels) = read_ragged(&element)?;
             if number == 0 {
                 let all = [&[pictures.len()], &shape[..]].concat();
@@ -156,14 +194,16 @@ impl ImageDecoder {
         Ok(())
     }
 
-    fn decode_one(
+    fn decode_one<'f>(
         &mut self,
-        bytes: &[u8],
-        index: &[u8],
-        field: &ImageField,
+        stored: &StoredPicture<'_>,
+        target: Target<'f>,
+        later: impl Iterator<Item = Target<'f>>,
         key: DrawKey,
         row: &mut Row<'_>,
     ) -> Result<()> {
+        let &StoredPicture { bytes, index, group } = stored;
+        let Target { field, draws } = target;
         let format = sniff(bytes, &field.encoding)?;
         let stored_size = self.size(bytes, format)?;
         let orientation = match format {
@@ -187,7 +227,7 @@ impl ImageDecoder {
                 Error::decode(message).with("sizes", format!("{}x{} and {}x{}", other.w, other.h, size.w, size.h))
             );
         }
-        resolve(&field.ops, size, field.draws, key, &mut self.steps)?;
+        resolve(&field.ops, size, draws, key, &mut self.steps)?;
         if let (Row::Encodable(out, taker, output), [stage]) = (&mut *row, &self.steps.stages[..])
             && matches!(format, Format::Jpeg)
             && field.content == Content::Colours
@@ -199,24 +239,35 @@ impl ImageDecoder {
         {
             return Ok(());
         }
-        let may_scale = field.reading.scaled_decode && matches!(format, Format::Jpeg);
-        let scale = if may_scale { Scale::of(&self.steps.stages[0]) } else { Scale::Full };
+        let scale = scale(field, format, &self.steps.stages[0]);
         let file = File { bytes, index, format, stored_size, orientation };
-        match self.decode_source(&file, field, scale) {
-            // A lossless JPEG cannot be decoded at a reduced size.
-            Err(error) if scale != Scale::Full && error.kind() == ErrorKind::Unsupported => {
-                self.decode_source(&file, field, Scale::Full)?;
-            }
-            outcome => {
-                outcome?;
-                self.counts.scaled += u64::from(scale != Scale::Full);
+        let part = match group {
+            Some(group) => self.share(&file, field, group, scale, later, key),
+            None => None,
+        };
+        if part.is_some() {
+            self.counts.scaled += u64::from(scale != Scale::Full);
+        } else {
+            match self.decode_source(&file, field, scale) {
+                // A lossless JPEG cannot be decoded at a reduced size.
+                Err(error) if scale != Scale::Full && error.kind() == ErrorKind::Unsupported => {
+                    self.decode_source(&file, field, Scale::Full)?;
+                }
+                outcome => {
+                    outcome?;
+                    self.counts.scaled += u64::from(scale != Scale::Full);
+                }
             }
         }
         for i in 1..self.steps.stages.len() {
             let output = self.steps.stages[i - 1].output();
             let stride = output.w as usize * 3;
             let out = self.between.start(Region::all(output), 3);
-            self.resizer.run(&self.source, |y, row| {
+            let source = match part {
+                Some(part) if i == 1 => self.shared.pixels(part),
+                _ => &self.source,
+            };
+            self.resizer.run(source, |y, row| {
                 let out = out[y as usize * stride..][..stride].as_chunks_mut::<3>().0;
                 out.iter_mut().zip(interleaved(row)).for_each(|(out, pixel)| *out = pixel);
             });
@@ -240,12 +291,16 @@ impl ImageDecoder {
                 return Err(Error::internal("a picture cannot be decoded into memory of this kind"));
             }
         };
-        let Self { resizer, source, grey, .. } = self;
+        let Self { resizer, source, grey, shared, .. } = self;
+        let source = match part {
+            Some(part) if self.steps.stages.len() == 1 => shared.pixels(part),
+            _ => source,
+        };
         resizer.run(source, |y, row| {
             let row = if field.is_grey { [luma(row, grey); 3] } else { row };
             field.writer.write(out, output, y, row);
         });
-        for erasure in erasures(&field.ops, output, field.draws, key) {
+        for erasure in erasures(&field.ops, output, draws, key) {
             field.writer.replace(out, output, erasure.region, erasure.values());
         }
         Ok(())
@@ -262,12 +317,25 @@ impl ImageDecoder {
 
     /// Plans the first stage, and decodes at `scale` at least the part that it needs into `source`.
     fn decode_source(&mut self, file: &File<'_>, field: &ImageField, scale: Scale) -> Result<()> {
-        let &File { stored_size, orientation, .. } = file;
-        let (grid, size) = (orientation.grid(stored_size, scale), scale.size(stored_size));
+        let grid = file.orientation.grid(file.stored_size, scale);
         let needed = self.resizer.plan_reduced(&self.steps.stages[0], grid);
-        self.decode_region(file, field, scale, orientation.stored(needed, size))?;
+        self.decode_part(file, field, scale, needed, field.reading.tolerant)
+    }
+
+    /// Decodes at `scale` at least `part` of the upright picture into `source`.
+    fn decode_part(
+        &mut self,
+        file: &File<'_>,
+        field: &ImageField,
+        scale: Scale,
+        part: Region,
+        tolerant: bool,
+    ) -> Result<()> {
+        let &File { stored_size, orientation, .. } = file;
+        let size = scale.size(stored_size);
+        self.decode_region(file, field.content, scale, orientation.stored(part, size), tolerant)?;
         if !orientation.is_stored() {
-            orientation.apply(&self.source, size, needed, &mut self.between);
+            orientation.apply(&self.source, size, part, &mut self.between);
             std::mem::swap(&mut self.source, &mut self.between);
         }
         Ok(())
@@ -275,22 +343,29 @@ impl ImageDecoder {
 
     /// Decodes at least `region` of the stored picture at `scale` into `source`. Only JPEGs have other scales than the
     /// full one.
-    fn decode_region(&mut self, file: &File<'_>, field: &ImageField, scale: Scale, region: Region) -> Result<()> {
+    fn decode_region(
+        &mut self,
+        file: &File<'_>,
+        content: Content,
+        scale: Scale,
+        region: Region,
+        tolerant: bool,
+    ) -> Result<()> {
         let Self { jpeg, source, .. } = self;
         let &File { bytes, index, format, .. } = file;
         match format {
-            Format::Jpeg if field.content == Content::Labels => {
+            Format::Jpeg if content == Content::Labels => {
                 Err(Error::decode("a JPEG cannot hold labels: its compression changes them")
                     .of_kind(ErrorKind::Unsupported))
             }
-            Format::Jpeg if field.reading.tolerant => {
+            Format::Jpeg if tolerant => {
                 self.counts.damaged += u64::from(jpeg.decode_tolerant(bytes, index, scale, region, source)?);
                 Ok(())
             }
             Format::Jpeg => jpeg.decode_scaled(bytes, index, scale, region, source),
-            Format::Png => png::decode(bytes, region, field.content, source),
-            Format::WebP => webp::decode(bytes, region, field.content, source),
-            Format::Raw => pil::decode(bytes, region, field.content, source),
+            Format::Png => png::decode(bytes, region, content, source),
+            Format::WebP => webp::decode(bytes, region, content, source),
+            Format::Raw => pil::decode(bytes, region, content, source),
         }
     }
 
@@ -301,7 +376,14 @@ impl ImageDecoder {
 
     pub(super) fn start_sample(&mut self) {
         self.joint = None;
+        self.shared.start_sample();
     }
+}
+
+/// Returns the scale at which `field` decodes a file whose first stage is `stage`.
+fn scale(field: &ImageField, format: Format, stage: &Stage) -> Scale {
+    let may_scale = field.reading.scaled_decode && matches!(format, Format::Jpeg);
+    if may_scale { Scale::of(stage) } else { Scale::Full }
 }
 
 /// Computes the luma of a row, given as its red, green and blue, as Pillow does.
@@ -325,20 +407,5 @@ fn have_same_ratio(a: Size, b: Size) -> bool {
     across.abs_diff(down) <= [a.w, a.h, b.w, b.h].into_iter().max().unwrap_or(0).into()
 }
 
-/// Returns the format of a stored picture. The first bytes of a file decide, not the encoding of its column.
-fn sniff(bytes: &[u8], encoding: &Encoding) -> Result<Format> {
-    if matches!(encoding, Encoding::Pil | Encoding::PilList) {
-        Ok(Format::Raw)
-    } else if bytes.starts_with(&[0xff, 0xd8]) {
-        Ok(Format::Jpeg)
-    } else if bytes.starts_with(&png::SIGNATURE) {
-        Ok(Format::Png)
-    } else if webp::is_webp(bytes) {
-        Ok(Format::WebP)
-    } else if bytes.is_empty() {
-        Err(Error::decode("the picture is empty"))
-    } else {
-        Err(Error::new(ErrorKind::Unsupported, "the picture is neither JPEG nor PNG nor WebP")
-            .with("starts", bytes[..bytes.len().min(12)].escape_ascii()))
-    }
-}
+#[cfg(test)]
+mod tests;

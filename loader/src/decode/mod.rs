@@ -67,6 +67,7 @@ pub mod resize;
 mod rgb;
 mod row;
 mod sample;
+mod shared_source;
 mod size;
 pub mod steps;
 pub mod vectors;

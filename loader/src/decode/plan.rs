@@ -121,6 +121,15 @@ pub(super) struct Step {
     pub(super) work: Work,
     /// Row of samples that lack the value.
     pub(super) default: Option<Vec<u8>>,
+    /// Number that pictures of one file, decoded alike, have in common; `None` for a picture alone and for other values.
+    pub(super) group: Option<usize>,
+}
+
+impl Step {
+    /// Returns the field of pictures.
+    pub(super) fn picture(&self) -> Option<&ImageField> {
+        if let Work::Image(field) = &self.work { Some(field) } else { None }
+    }
 }
 
 /// The fields of a data set, compiled.
@@ -133,6 +142,20 @@ pub struct FieldPlan {
 }
 
 impl FieldPlan {
+    /// Numbers the groups of pictures that are made of one file, decoded alike.
+    pub(super) fn find_groups(&mut self) {
+        for number in 0..self.steps.len() {
+            let Some(field) = self.steps[number].picture() else { continue };
+            let column = self.steps[number].column;
+            let is_alike = |step: &Step| step.column == column && step.picture().is_some_and(|p| p.is_read_as(field));
+            let alike: Vec<usize> = (0..self.steps.len()).filter(|other| is_alike(&self.steps[*other])).collect();
+            if alike.len() > 1 || field.views.is_some_and(|views| views > 1) {
+                let first = alike[0];
+                self.steps[number].group = Some(first);
+            }
+        }
+    }
+
     /// Returns true if pictures are decoded. Everything else costs little more than a copy.
     pub fn has_pictures(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.work, Work::Image(_)))
@@ -143,7 +166,9 @@ impl FieldPlan {
     pub fn picture_forms(&self) -> impl Iterator<Item = Option<PictureForm>> + '_ {
         self.steps.iter().map(|step| match &step.work {
             _ if !self.mixes.is_empty() => None,
-            Work::Image(field) if !field.is_grey && !field.is_augmented() => field.writer.form(field.size?),
+            Work::Image(field) if !field.is_grey && !field.is_augmented() && field.views.is_none() => {
+                field.writer.form(field.size?)
+            }
             _ => None,
         })
     }

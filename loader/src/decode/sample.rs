@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::default;
 use super::draw::DrawKey;
-use super::image::{ImageDecoder, PictureCounts};
+use super::image::{ImageDecoder, PictureCounts, StoredPicture};
 use super::json_value::JsonScratch;
 use super::numeric;
 use super::plan::{ArraySource, FieldPlan, NumberSource, Step, Work};
@@ -59,13 +59,22 @@ impl SampleDecoder {
         let mismatch = || Error::internal("the sample does not have the plan's rows");
         let mut rows = rows.into_iter();
         images.start_sample();
-        for (step, output) in plan.steps.iter().zip(plan.outputs()) {
+        for (place, (step, output)) in plan.steps.iter().zip(plan.outputs()).enumerate() {
+            let later = &plan.steps[place + 1..];
             let mut row = rows.next().ok_or_else(mismatch)?;
             let decoded = match step.column {
                 None => default_of(step).and_then(|value| default::write(value, &mut row)),
                 Some(number) => match (column(number), &row) {
                     (_, Row::Filled) => Ok(()),
-                    (Some(bytes), _) => decode_step(step, bytes, index(number), key, &mut row, images, scratch),
+                    (Some(bytes), _) => match &step.work {
+                        Work::Image(field) => {
+                            let file = StoredPicture { bytes, index: index(number), group: step.group };
+                            let alike = |later: &&Step| step.group.is_some() && later.group == step.group;
+                            let later = later.iter().filter(alike).filter_map(Step::picture);
+                            images.decode(&file, field, later, key, &mut row)
+                        }
+                        _ => decode_step(step, bytes, &mut row, scratch),
+                    },
                     (None, _) => default_of(step).and_then(|value| default::write(value, &mut row)),
                 }
                 .context("column", || &plan.columns()[number].name),
@@ -88,8 +97,9 @@ impl SampleDecoder {
             return Err(Error::internal("the output is not a picture").with("output", output));
         };
         images.start_sample();
+        let file = StoredPicture { bytes: file, index: &[], group: None };
         images
-            .decode(file, &[], field, key, &mut Row::Fixed(row))
+            .decode(&file, field, std::iter::empty(), key, &mut Row::Fixed(row))
             .context("column", || step.column.map_or("", |column| &plan.columns()[column].name))
             .context("field", || &named.name)
     }
@@ -109,18 +119,10 @@ fn default_of(step: &Step) -> Result<&[u8]> {
     })
 }
 
-/// Decodes a stored value, with its entry in the shard's value index, into `row`.
-fn decode_step(
-    step: &Step,
-    bytes: &[u8],
-    index: &[u8],
-    key: DrawKey,
-    row: &mut Row<'_>,
-    images: &mut ImageDecoder,
-    scratch: &mut ValueScratch,
-) -> Result<()> {
+/// Decodes a stored value, other than a picture, into `row`.
+fn decode_step(step: &Step, bytes: &[u8], row: &mut Row<'_>, scratch: &mut ValueScratch) -> Result<()> {
     match &step.work {
-        Work::Image(field) => images.decode(bytes, index, field, key, row),
+        Work::Image(_) => Err(Error::internal("a picture is not a value")),
         Work::Scalar { source, dtype } => {
             let out = row.fixed(dtype.size())?;
             match *source {

@@ -14,15 +14,28 @@ use crate::error::{Error, Result};
 
 /// Returns the steps of the field `spec` for a picture of `size`, with the numbers that are drawn for `key`: an object
 /// for each crop with its resize, for each action (of a Mask: that moves pixels) and for each erased box. `size` is that of
-/// the picture as it is delivered without operations, turned by its EXIF data if the field does so. `name` is that of the field, or of its Joint.
+/// the picture as it is delivered without operations, turned by its EXIF data if the field does so. `name` is that of the field, or of its Joint;
+/// `view` the number of one of its views, 0 without views.
 ///
 /// # Errors
 /// [`crate::ErrorKind::Config`]: a field without operations, arguments outside of their range.
 /// [`crate::ErrorKind::Decode`]: a picture that is too small, or becomes too large.
-pub fn drawn(spec: &FieldSpec, name: &str, augment_seed: u64, key: DrawKey, size: Size) -> Result<Vec<Value>> {
+pub fn drawn(
+    spec: &FieldSpec,
+    (name, view): (&str, u32),
+    augment_seed: u64,
+    key: DrawKey,
+    size: Size,
+) -> Result<Vec<Value>> {
     let (FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. }) = spec else {
         return Err(Error::config("only an Image or a Mask has operations").with("field", name));
     };
+    let views = if let FieldSpec::Image { views: Some(views), .. } = spec { *views } else { 1 };
+    if view >= views {
+        return Err(Error::config("the field does not have this view: they are numbered from 0")
+            .with("view", view)
+            .with("views", views));
+    }
     let are_labels = matches!(spec, FieldSpec::Mask { .. });
     if are_labels {
         check_labels(ops)?;
@@ -30,7 +43,7 @@ pub fn drawn(spec: &FieldSpec, name: &str, augment_seed: u64, key: DrawKey, size
     let (ops, _) = grey_last(ops, CheckedOps::new(ops)?.is_grey);
     let ops = if are_labels { of_labels(&ops) } else { ops };
     let mut steps = Steps::default();
-    let draws = FieldDraws::new(augment_seed, name);
+    let draws = FieldDraws::new(augment_seed, name).view(view);
     resolve(&ops, size, draws, key, &mut steps)?;
     let mut described = Vec::new();
     for (number, stage) in steps.stages.iter().enumerate() {

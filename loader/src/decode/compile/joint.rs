@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::ops::CheckedOps;
+use super::views::check_none;
 use crate::decode::augment::Operation;
 use crate::decode::field::{FieldSpec, Op};
 use crate::decode::size::Size;
@@ -14,6 +15,7 @@ pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
     let has_labels = fields.iter().any(|(_, spec)| matches!(spec, FieldSpec::Mask { .. }));
     let mut first = None;
     for (name, spec) in fields {
+        check_none(name, spec)?;
         let ops = match spec {
             FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. } => &ops[..],
             _ => &[],

@@ -47,6 +47,7 @@ pub(super) struct RowDecoder {
     /// Counts incomplete pictures, in fields that accept them.
     damaged: Arc<Counter>,
     scaled: Arc<Counter>,
+    decodes_shared: Arc<Counter>,
 }
 
 impl RowDecoder {
@@ -84,6 +85,7 @@ impl RowDecoder {
             row_indexes_refused: stats.counter("row_indexes_refused"),
             damaged: stats.counter("pictures_damaged"),
             scaled: stats.counter("pictures_scaled"),
+            decodes_shared: stats.counter("decodes_shared"),
         }
     }
 
@@ -142,6 +144,7 @@ impl RowDecoder {
         if counts != PictureCounts::default() {
             self.damaged.add(counts.damaged);
             self.scaled.add(counts.scaled);
+            self.decodes_shared.add(counts.shared);
         }
         if let Some(taker) = taker.filter(|taker| taker.taken.get() < self.pictures) {
             taker.offload.count_not_taken(self.pictures - taker.taken.get());

@@ -22,6 +22,7 @@ def drawn(
     epoch: int = 0,
     stream: int = 0,
     draw: int = 0,
+    view: int = 0,
 ) -> list[dict[str, Any]]:
     """Returns the steps of a field's operations for one sample, with the numbers that the engine draws.
 
@@ -37,6 +38,7 @@ def drawn(
         epoch: The epoch, from 0.
         stream: The stream's number, from 0.
         draw: The sample's place in the epoch, before it is distributed to ranks.
+        view: Number of the view, from 0, of an `Image` with `views`.
     """
     if not isinstance(field, (Image, Mask)):
         what = "the Image or the Mask in the Joint" if isinstance(field, Joint) else "an Image or a Mask"
@@ -49,7 +51,7 @@ def drawn(
         json.dumps(field._spec()),
         text("name of drawn", name),
         whole("augment_seed", augment_seed),
-        (whole("epoch", epoch), whole("stream", stream, 0, U32), whole("draw", draw)),
+        (whole("epoch", epoch), whole("stream", stream, 0, U32), whole("draw", draw), whole("view", view, 0, U32)),
         (whole("width", width, 1, U32), whole("height", height, 1, U32)),
     )
     return json.loads(steps)

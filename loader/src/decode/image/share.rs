@@ -1,0 +1,62 @@
+//! Decodes that several pictures of a file share, see [`shared_source`](crate::decode::shared_source).
+
+use super::file::File;
+use super::{ImageDecoder, ImageField, Target, scale};
+use crate::decode::draw::DrawKey;
+use crate::decode::geometry::{Region, Scale, Stage};
+use crate::decode::shared_source::{Part, Union, bound, contains};
+use crate::decode::steps::resolve;
+
+impl ImageDecoder {
+    /// Plans the first stage, and returns the shared part of the file that it needs. The first picture of a group decodes
+    /// that part if this takes less time than decoding for each picture alone.
+    pub(super) fn share<'f>(
+        &mut self,
+        file: &File<'_>,
+        field: &ImageField,
+        group: usize,
+        scale: Scale,
+        later: impl Iterator<Item = Target<'f>>,
+        key: DrawKey,
+    ) -> Option<Part> {
+        let part = match self.shared.decided(group, scale) {
+            Some(decided) => {
+                self.counts.shared += u64::from(decided.is_some());
+                decided?
+            }
+            None => {
+                let region = self.union(file, scale, later, key);
+                // Damage outside of a picture's region has no effect on it, so errors are those of separate decodes.
+                let decoded = region.is_some_and(|region| self.decode_part(file, field, scale, region, false).is_ok());
+                self.shared.decide(group, scale, decoded.then_some(&mut self.source))?
+            }
+        };
+        let grid = file.orientation.grid(file.stored_size, scale);
+        let needed = self.resizer.plan_reduced(&self.steps.stages[0], grid);
+        contains(self.shared.pixels(part).region(), needed).then_some(part)
+    }
+
+    /// Returns the part of the file that the current picture and those of `later` need together, if it is worthwhile to
+    /// decode it at once.
+    fn union<'f>(
+        &mut self,
+        file: &File<'_>,
+        at: Scale,
+        later: impl Iterator<Item = Target<'f>>,
+        key: DrawKey,
+    ) -> Option<Region> {
+        let &File { stored_size, orientation, .. } = file;
+        let (grid, size) = (orientation.grid(stored_size, at), at.size(stored_size));
+        let bound = |stage: &Stage| bound(stage, grid, orientation.oriented(size));
+        let mut union = Union::new(file.cost(at), orientation, size, bound(&self.steps.stages[0]));
+        for Target { field, draws } in later {
+            // A picture that fails does so when it is decoded.
+            let resolved = resolve(&field.ops, orientation.oriented(stored_size), draws, key, &mut self.later_steps);
+            let stage = resolved.ok().and_then(|()| self.later_steps.stages.first());
+            if let Some(stage) = stage.filter(|stage| scale(field, file.format, stage) == at) {
+                union.add(bound(stage));
+            }
+        }
+        union.worthwhile()
+    }
+}
