@@ -12,7 +12,7 @@ mod webp;
 
 use std::path::PathBuf;
 
-use forebay_loader::decode::{DType, DrawKey, FieldPlan, FieldSpec, Op, PixelLayout, Row, RowShape};
+use forebay_loader::decode::{DType, DrawKey, FieldPlan, FieldSpec, Op, PictureMode, PixelLayout, Row, RowShape};
 use forebay_loader::format::{Column, Encoding};
 use serde::Deserialize;
 
@@ -63,6 +63,7 @@ fn decode(case: &Case, file: &[u8]) -> Vec<u8> {
             apply_exif_orientation: case.apply_exif_orientation,
             scaled_decode: false,
             views: None,
+            mode: PictureMode::default(),
         },
     };
     let plan = FieldPlan::compile(Some(&[("x".to_owned(), spec)]), &[column], case.seed).unwrap();

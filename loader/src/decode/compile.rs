@@ -1,6 +1,7 @@
 //! Compilation of the user's fields to a [`FieldPlan`]. Everything is checked here, before any thread starts: the operations
 //! of pictures in `ops`, the values of JSON documents in `json`, fields that belong together in `joint`. `drawn` describes what a field does to one sample.
 
+mod boxes;
 mod drawn;
 mod joint;
 mod json;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use super::augment::{Augment, Grayscale, Operation};
 use super::default::{default_row, type_of};
 use super::draw::FieldDraws;
-use super::field::{BatchOp, FieldSpec, Op};
+use super::field::{BatchOp, FieldSpec, Op, PictureMode};
 use super::image::{ImageField, ReadOptions};
 use super::json_value::JsonForm;
 use super::mix::{Member, Mix};
@@ -26,7 +27,7 @@ use crate::format::Column;
 use crate::format::encoding::{DType, Encoding};
 pub use drawn::drawn;
 use json::json_value;
-use ops::{CheckedOps, MeanAndStd, of_labels};
+use ops::{CheckedOps, MeanAndStd, check_mode, of_labels};
 
 impl FieldPlan {
     /// Compiles `fields` for a data set with `columns`. Without fields every column becomes an output with its own name:
@@ -46,9 +47,7 @@ impl FieldPlan {
             let draws = FieldDraws::new(augment_seed, name);
             if let FieldSpec::Joint { fields } = spec {
                 joint::check(fields).context("joint", || name)?;
-                for (inner, spec) in fields {
-                    plan.add_output(inner, spec, draws).context("joint", || name)?;
-                }
+                plan.add_joint(fields, draws).context("joint", || name)?;
             } else if let FieldSpec::Mix { fields, by, p } = spec {
                 plan.add_mix(fields, by, *p, augment_seed, draws).context("mix", || name)?;
             } else {
@@ -77,13 +76,14 @@ impl FieldPlan {
             self.add_output(name, spec, FieldDraws::new(augment_seed, name))?;
             let (output, work) = (self.outputs.len() - 1, &self.steps[self.steps.len() - 1].work);
             let picture = match work {
-                Work::Image(field) => Some(field.size.and_then(|size| field.writer.form(size)).ok_or_else(|| {
+                Work::Image(field) => Some(field.size.zip(field.writer.layout()).ok_or_else(|| {
                     let message = "the pictures of a Mix need one size: end the operations at a fixed size";
                     Error::config(message).with("field", name)
                 })?),
                 _ => None,
             };
-            let picture = picture.map(|form| (form.size, form.layout));
+            let channels = |work: &Work| if let Work::Image(field) = work { field.writer.channels() } else { 0 };
+            let picture = picture.map(|(size, layout)| (size, layout, channels(work)));
             members.push(Member { output, dtype: self.outputs[output].dtype, picture });
         }
         self.mixes.push(Mix::new(by, p, draws, members)?);
@@ -96,9 +96,7 @@ impl FieldPlan {
     }
 
     fn add_output(&mut self, name: &str, spec: &FieldSpec, draws: FieldDraws) -> Result<()> {
-        if self.outputs.iter().any(|o| o.name == name) {
-            return Err(Error::config("two outputs have the same name").with("field", name));
-        }
+        self.check_name(name)?;
         let (column, work, dtype, shape) = match self.absent(spec) {
             Some((work, dtype, shape)) => (None, work, dtype, shape),
             None => {
@@ -116,6 +114,13 @@ impl FieldPlan {
         let default = default.context("field", || name)?;
         self.outputs.push(output);
         self.steps.push(Step { column, work, default, group: None });
+        Ok(())
+    }
+
+    fn check_name(&self, name: &str) -> Result<()> {
+        if self.outputs.iter().any(|o| o.name == name) {
+            return Err(Error::config("two outputs have the same name").with("field", name));
+        }
         Ok(())
     }
 
@@ -142,14 +147,33 @@ impl FieldPlan {
 
     fn compile_field(&self, spec: &FieldSpec, draws: FieldDraws) -> Result<(usize, Work, DType, RowShape)> {
         Ok(match spec {
-            FieldSpec::Image { column, ops, dtype, layout, tolerant, apply_exif_orientation, scaled_decode, views } => {
+            FieldSpec::Image {
+                column,
+                ops,
+                dtype,
+                layout,
+                tolerant,
+                apply_exif_orientation,
+                scaled_decode,
+                views,
+                mode,
+            } => {
                 let reading = ReadOptions {
                     tolerant: *tolerant,
                     apply_exif_orientation: *apply_exif_orientation,
                     scaled_decode: *scaled_decode,
                 };
-                let writer = |normalise| PictureWriter::new(*dtype, *layout, normalise);
-                let mut picture = self.compile_picture(column, ops, draws, Content::Colours, reading, writer)?;
+                let (content, channels) = match mode {
+                    PictureMode::Rgb => (Content::Colours, 3),
+                    PictureMode::Grey => (Content::Grey, 1),
+                    PictureMode::Opacity => (Content::Opacity, 4),
+                };
+                check_mode(ops, *mode)?;
+                let writer = |normalise: Option<MeanAndStd>| {
+                    let normalise = normalise.as_ref().map(|(mean, std)| (&mean[..], &std[..]));
+                    PictureWriter::with_channels(*dtype, *layout, channels, normalise)
+                };
+                let mut picture = self.compile_picture(column, ops, draws, content, reading, writer)?;
                 if let Some(views) = views {
                     views::add(*views, &mut picture)?;
                 }
@@ -208,13 +232,11 @@ impl FieldPlan {
             }
             FieldSpec::Array { column, dtype, shape, default } => {
                 let (index, column) = self.find_column(column)?;
-                let (source, own_dtype, own_shape) = match &column.encoding {
-                    Encoding::Array(kind) => (ArraySource::Array(kind.clone()), kind.dtype(), kind.shape()),
-                    Encoding::Npy | Encoding::Bytes => (ArraySource::Npy, None, None),
-                    _ => {
-                        let message = "an Array field needs a column of arrays: ndarray, or files of numpy";
-                        return Err(unsuitable_column(column, message));
-                    }
+                let message = "an Array field needs a column of arrays: ndarray, or files of numpy";
+                let source = array_source(column).ok_or_else(|| unsuitable_column(column, message))?;
+                let (own_dtype, own_shape) = match &column.encoding {
+                    Encoding::Array(kind) => (kind.dtype(), kind.shape()),
+                    _ => (None, None),
                 };
                 let known = dtype.or(own_dtype);
                 if let (Some(own), Some(shape)) = (own_shape, shape.as_deref())
@@ -269,6 +291,9 @@ impl FieldPlan {
                 }
                 let work = Work::OneHot { source, classes: *classes, dtype: *dtype };
                 (index, work, *dtype, RowShape::Fixed(vec![*classes]))
+            }
+            FieldSpec::Boxes { .. } | FieldSpec::BoxLabels { .. } => {
+                return Err(Error::config("boxes and their labels are fields of a Joint with their picture"));
             }
             FieldSpec::Joint { .. } | FieldSpec::Mix { .. } => {
                 return Err(Error::config("a Joint or a Mix cannot hold another one"));
@@ -382,6 +407,15 @@ fn unsuitable_column(column: &Column, message: &str) -> Error {
             ))
         }
         _ => error(message.to_owned()),
+    }
+}
+
+/// Stored form of the column's arrays, if it has arrays.
+fn array_source(column: &Column) -> Option<ArraySource> {
+    match &column.encoding {
+        Encoding::Array(kind) => Some(ArraySource::Array(kind.clone())),
+        Encoding::Npy | Encoding::Bytes => Some(ArraySource::Npy),
+        _ => None,
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::augment::{Augment, RandomErasing};
 use super::border::PaddingMode;
+use super::box_format::BoxFormat;
 use super::interpolation::{Interpolation, bilinear};
 use crate::format::encoding::DType;
 use crate::format::json::PathPart;
@@ -16,7 +17,7 @@ use crate::format::json::PathPart;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FieldSpec {
-    /// A picture: decoded to RGB, transformed, three channels.
+    /// A picture: decoded, transformed, with the channels of a mode.
     Image {
         /// Name of the column.
         column: String,
@@ -42,6 +43,9 @@ pub enum FieldSpec {
         /// Pictures of each sample with different draws, as a dimension before the others. Default: one, without it.
         #[serde(default)]
         views: Option<u32>,
+        /// Channels.
+        #[serde(default)]
+        mode: PictureMode,
     },
     /// A picture of labels, as for segmentation: stored values unchanged, one channel, nearest neighbour. In a `Joint`
     /// with its picture it gets the same crops and flips.
@@ -54,6 +58,37 @@ pub enum FieldSpec {
         /// An integer type that holds 255.
         #[serde(default = "int64")]
         dtype: DType,
+    },
+    /// Boxes around objects of a picture of the same `Joint`, whose operations they follow.
+    Boxes {
+        /// The column: an array of four numbers per box, or JSON documents.
+        column: String,
+        /// Path to the list of boxes inside a JSON document. Default: the document.
+        #[serde(default)]
+        path: Option<JsonPath>,
+        /// Meaning of the four numbers, in the column and in the batch.
+        #[serde(default)]
+        format: BoxFormat,
+        /// Name of the picture or mask. Default: the first one of the `Joint`.
+        #[serde(default)]
+        of: Option<String>,
+        /// Smallest width, height and area of a box, pixels; others are left out. Default: all are kept.
+        #[serde(default)]
+        min_size: Option<f64>,
+    },
+    /// Values of the boxes of the same `Joint`, without those of boxes that are left out.
+    BoxLabels {
+        /// The column: an array whose first dimension is that of the boxes, or JSON documents.
+        column: String,
+        /// Path to a list of numbers inside a JSON document. Default: the document.
+        #[serde(default)]
+        path: Option<JsonPath>,
+        /// Type of the output. Default: the column's, `int64` for JSON.
+        #[serde(default)]
+        dtype: Option<DType>,
+        /// Name of the boxes. Default: the first ones of the `Joint`.
+        #[serde(default)]
+        of: Option<String>,
     },
     /// A number per sample.
     Scalar {
@@ -175,6 +210,8 @@ impl FieldSpec {
         match self {
             Self::Image { column, .. }
             | Self::Mask { column, .. }
+            | Self::Boxes { column, .. }
+            | Self::BoxLabels { column, .. }
             | Self::Scalar { column, .. }
             | Self::Tokens { column, .. }
             | Self::Length { column, .. }
@@ -332,6 +369,21 @@ pub enum PixelLayout {
     Nhwc,
 }
 
+/// Channels of a picture, by the names of Pillow's modes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum PictureMode {
+    /// Red, green and blue.
+    #[default]
+    #[serde(rename = "RGB")]
+    Rgb,
+    /// The luma.
+    #[serde(rename = "L")]
+    Grey,
+    /// Red, green, blue and the opacity, which is 255 where a file has none.
+    #[serde(rename = "RGBA")]
+    Opacity,
+}
+
 /// Argument of `Resize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a size is one number of pixels, or [height, width]")]
@@ -426,9 +478,9 @@ pub enum Op {
     /// (value - mean) / std per channel, values in 0 to 1.
     Normalize {
         /// Per channel.
-        mean: [f32; 3],
+        mean: Vec<f32>,
         /// Per channel, above 0.
-        std: [f32; 3],
+        std: Vec<f32>,
     },
     /// Replaces a box of the row. After all others.
     RandomErasing(RandomErasing),

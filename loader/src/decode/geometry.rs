@@ -128,7 +128,7 @@ impl Stage {
             && (self.border == Border::BLACK || self.window.is_inside(self.resized))
     }
 
-    fn is_resized(&self) -> bool {
+    pub(super) fn is_resized(&self) -> bool {
         self.resized != self.crop.size()
     }
 

@@ -1,6 +1,7 @@
 //! Decoding of one picture: size, stages, region, resize, normalise, row.
 
 mod file;
+mod opacity;
 mod share;
 
 use super::augment::Augmenter;
@@ -11,6 +12,7 @@ use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
 use super::kept::release;
 use super::normalise::PictureWriter;
 use super::orientation::Orientation;
+use super::picture_ops::{Shape, grayscale};
 use super::pixels::{Content, Pixels, interleaved};
 use super::ragged::{elements, read_ragged, start_ragged};
 use super::resize::Resizer;
@@ -21,6 +23,7 @@ use super::{pil, png, webp};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::encoding::Encoding;
 use file::{File, Format, sniff};
+use opacity::Opacity;
 
 /// Options for reading files, see [`FieldSpec::Image`](super::FieldSpec::Image).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +77,9 @@ impl ImageField {
     /// Returns true if a file has the same pixels for both before their first stage.
     pub(super) fn is_read_as(&self, other: &Self) -> bool {
         let is_single = |field: &Self| field.encoding.pictures(&[]).is_none();
-        self.content == other.content && self.reading == other.reading && is_single(self) && is_single(other)
+        // The opacity is not kept for another picture.
+        let may_share = self.content == other.content && self.content != Content::Opacity;
+        may_share && self.reading == other.reading && is_single(self) && is_single(other)
     }
 
     /// Returns true if operations change pixels between the resize and the row, or the row.
@@ -102,6 +107,7 @@ pub(super) struct ImageDecoder {
     /// Draws and size of the sample's previous picture.
     joint: Option<(FieldDraws, Size)>,
     shared: SharedSources,
+    opacity: Opacity,
     /// Steps of pictures that may share a decode.
     later_steps: Steps,
 }
@@ -206,10 +212,7 @@ impl ImageDecoder {
         let Target { field, draws } = target;
         let format = sniff(bytes, &field.encoding)?;
         let stored_size = self.size(bytes, format)?;
-        let orientation = match format {
-            Format::Jpeg if field.reading.apply_exif_orientation => Orientation::of_jpeg(bytes),
-            _ => Orientation::default(),
-        };
+        let orientation = orientation(bytes, format, field);
         let size = orientation.oriented(stored_size);
         if size.pixels() > PIXELS_MAX {
             return Err(Error::decode("the picture has more pixels than the limit allows")
@@ -260,6 +263,12 @@ impl ImageDecoder {
             }
         }
         for i in 1..self.steps.stages.len() {
+            if field.content == Content::Opacity {
+                let Self { opacity, resizer, steps, source, between, .. } = self;
+                opacity.run(resizer, &steps.stages[i - 1], steps.after(i - 1), source, between);
+                self.resizer.plan(&self.steps.stages[i]);
+                continue;
+            }
             let output = self.steps.stages[i - 1].output();
             let stride = output.w as usize * 3;
             let out = self.between.start(Region::all(output), 3);
@@ -275,7 +284,8 @@ impl ImageDecoder {
             self.augmenter.run(self.steps.after(i - 1), field.content, &mut self.source, &mut self.between);
             self.resizer.plan(&self.steps.stages[i]);
         }
-        let output = self.steps.stages[self.steps.stages.len() - 1].output();
+        let last = self.steps.stages.len() - 1;
+        let output = self.steps.stages[last].output();
         let out = match row {
             Row::Fixed(out) | Row::Encodable(out, ..) => {
                 if out.len() != field.writer.bytes(output) {
@@ -291,15 +301,21 @@ impl ImageDecoder {
                 return Err(Error::internal("a picture cannot be decoded into memory of this kind"));
             }
         };
-        let Self { resizer, source, grey, shared, .. } = self;
-        let source = match part {
-            Some(part) if self.steps.stages.len() == 1 => shared.pixels(part),
-            _ => source,
-        };
-        resizer.run(source, |y, row| {
-            let row = if field.is_grey { [luma(row, grey); 3] } else { row };
-            field.writer.write(out, output, y, row);
-        });
+        if field.content == Content::Opacity {
+            let Self { opacity, resizer, steps, source, between, .. } = self;
+            opacity.run(resizer, &steps.stages[last], steps.after(last), source, between);
+            opacity.write(source, &field.writer, out);
+        } else {
+            let Self { resizer, source, grey, shared, .. } = self;
+            let source = match part {
+                Some(part) if last == 0 => shared.pixels(part),
+                _ => source,
+            };
+            resizer.run(source, |y, row| {
+                let row = if field.is_grey { [luma(row, grey); 3] } else { row };
+                field.writer.write(out, output, y, row);
+            });
+        }
         for erasure in erasures(&field.ops, output, draws, key) {
             field.writer.replace(out, output, erasure.region, erasure.values());
         }
@@ -334,9 +350,15 @@ impl ImageDecoder {
         let &File { stored_size, orientation, .. } = file;
         let size = scale.size(stored_size);
         self.decode_region(file, field.content, scale, orientation.stored(part, size), tolerant)?;
+        if field.content == Content::Grey {
+            to_grey(&mut self.source);
+        }
         if !orientation.is_stored() {
             orientation.apply(&self.source, size, part, &mut self.between);
             std::mem::swap(&mut self.source, &mut self.between);
+        }
+        if field.content == Content::Opacity && matches!(file.format, Format::Jpeg) {
+            self.opacity.fill(self.source.region());
         }
         Ok(())
     }
@@ -351,8 +373,9 @@ impl ImageDecoder {
         region: Region,
         tolerant: bool,
     ) -> Result<()> {
-        let Self { jpeg, source, .. } = self;
+        let Self { jpeg, source, opacity, .. } = self;
         let &File { bytes, index, format, .. } = file;
+        let opacity = (content == Content::Opacity).then(|| opacity.source());
         match format {
             Format::Jpeg if content == Content::Labels => {
                 Err(Error::decode("a JPEG cannot hold labels: its compression changes them")
@@ -363,9 +386,9 @@ impl ImageDecoder {
                 Ok(())
             }
             Format::Jpeg => jpeg.decode_scaled(bytes, index, scale, region, source),
-            Format::Png => png::decode(bytes, region, content, source),
-            Format::WebP => webp::decode(bytes, region, content, source),
-            Format::Raw => pil::decode(bytes, region, content, source),
+            Format::Png => png::decode(bytes, region, content, source, opacity),
+            Format::WebP => webp::decode_with_opacity(bytes, region, content, source, opacity),
+            Format::Raw => pil::decode(bytes, region, content, source, opacity),
         }
     }
 
@@ -374,9 +397,29 @@ impl ImageDecoder {
         PictureCounts { row_indexes, ..std::mem::take(&mut self.counts) }
     }
 
+    /// Returns the steps of `field` for the file `bytes`, and the size that the picture has before them.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode), except for damage after the header.
+    pub(super) fn steps(&mut self, bytes: &[u8], field: &ImageField, key: DrawKey) -> Result<(&Steps, Size)> {
+        let format = sniff(bytes, &field.encoding)?;
+        let size = self.size(bytes, format)?;
+        let size = orientation(bytes, format, field).oriented(size);
+        resolve(&field.ops, size, field.draws, key, &mut self.later_steps)?;
+        Ok((&self.later_steps, size))
+    }
+
     pub(super) fn start_sample(&mut self) {
         self.joint = None;
         self.shared.start_sample();
+    }
+}
+
+/// Returns the orientation in which `field` reads a file.
+fn orientation(bytes: &[u8], format: Format, field: &ImageField) -> Orientation {
+    match format {
+        Format::Jpeg if field.reading.apply_exif_orientation => Orientation::of_jpeg(bytes),
+        _ => Orientation::default(),
     }
 }
 
@@ -384,6 +427,12 @@ impl ImageDecoder {
 fn scale(field: &ImageField, format: Format, stage: &Stage) -> Scale {
     let may_scale = field.reading.scaled_decode && matches!(format, Format::Jpeg);
     if may_scale { Scale::of(stage) } else { Scale::Full }
+}
+
+/// Replaces the colours by their luma, as Pillow does. Grey levels stay.
+fn to_grey(pixels: &mut Pixels) {
+    let Region { w, h, .. } = pixels.region();
+    grayscale(Shape::new(w as usize, h as usize, 3), pixels.rgb_mut());
 }
 
 /// Computes the luma of a row, given as its red, green and blue, as Pillow does.

@@ -29,8 +29,8 @@ pub struct Member {
     pub output: usize,
     /// Element type.
     pub dtype: DType,
-    /// Size and layout of pictures; `None` for labels, one probability per class.
-    pub picture: Option<(Size, PixelLayout)>,
+    /// Size, layout and channels of pictures; `None` for labels, one probability per class.
+    pub picture: Option<(Size, PixelLayout, usize)>,
 }
 
 /// Numbers of one batch.
@@ -68,7 +68,7 @@ impl Mix {
         }
         let mut sizes = members.iter().filter_map(|member| member.picture);
         let first = sizes.next().ok_or_else(|| Error::config("Mix needs an Image among its fields"))?;
-        if sizes.any(|(size, _)| size != first.0) {
+        if sizes.any(|(size, ..)| size != first.0) {
             return Err(Error::config("the pictures of a Mix need the same size"));
         }
         let blends = ops.iter().any(|op| matches!(op, BatchOp::MixUp { .. }));
@@ -136,17 +136,23 @@ impl Member {
     /// Mixes a row with its partner.
     fn mix(&self, mixture: Mixture, row: &mut [u8], partner: &[u8]) {
         match (self.picture, mixture.region) {
-            (Some((size, layout)), Some(region)) => self.cut(region, size, layout, row, partner),
+            (Some(picture), Some(region)) => self.cut(region, picture, row, partner),
             _ => self.blend(mixture.share, row, partner),
         }
     }
 
     /// Replaces a box by the partner's.
-    fn cut(&self, region: Region, size: Size, layout: PixelLayout, row: &mut [u8], partner: &[u8]) {
-        // A picture is planes of lines of elements: three of one value per pixel, or one of three.
+    fn cut(
+        &self,
+        region: Region,
+        (size, layout, channels): (Size, PixelLayout, usize),
+        row: &mut [u8],
+        partner: &[u8],
+    ) {
+        // A picture is planes of lines of elements: one of one value per pixel for each channel, or one of all channels.
         let (planes, values) = match layout {
-            PixelLayout::Nchw => (3, 1),
-            PixelLayout::Nhwc => (1, 3),
+            PixelLayout::Nchw => (channels, 1),
+            PixelLayout::Nhwc => (1, channels),
         };
         let element = values * self.dtype.size();
         let line = size.w as usize * element;

@@ -8,6 +8,7 @@
 //!                  (oriented)  |               (-> orientation)                     |   ^
 //!                              '- geometry: stages; augment: actions                '---'  pixels, actions, resize
 //!   number, tokens, array     numeric: checked conversion, ragged                                         -> row
+//!   boxes                     boxes: follow the stages and actions of a picture                            -> row
 //!   json                      json_value: by its path, then as text, number or array                       -> row
 //!   text, bytes               copied                                                                      -> row
 //!   absent                    default                                                                     -> row
@@ -41,6 +42,8 @@
 mod aligned;
 pub mod augment;
 mod border;
+mod box_format;
+mod boxes;
 mod compile;
 mod default;
 pub mod draw;
@@ -75,9 +78,10 @@ pub mod webp;
 
 pub use crate::format::encoding::DType;
 pub use border::{Border, PaddingMode};
+pub use box_format::BoxFormat;
 pub use compile::drawn;
 pub use draw::{DRAWS_VERSION, DrawKey};
-pub use field::{BatchOp, FieldSpec, JsonPart, JsonPath, JsonText, JsonType, Op, PixelLayout, ResizeTo};
+pub use field::{BatchOp, FieldSpec, JsonPart, JsonPath, JsonText, JsonType, Op, PictureMode, PixelLayout, ResizeTo};
 pub use image::PictureCounts;
 pub use interpolation::Interpolation;
 pub use normalise::PictureForm;

@@ -14,9 +14,11 @@ pub struct PictureWriter {
     dtype: DType,
     /// `None` for labels: one channel, unchanged.
     layout: Option<PixelLayout>,
+    /// Channels: one, three or four.
+    channels: usize,
     /// value = grey level * scale + offset, per channel.
-    scale: [f32; 3],
-    offset: [f32; 3],
+    scale: [f32; 4],
+    offset: [f32; 4],
     /// The float16 of each channel and grey level: without F16C a table is faster than a conversion, and as exact.
     halves: Vec<[u16; 256]>,
 }
@@ -27,28 +29,53 @@ impl PictureWriter {
     /// # Errors
     /// An element type that pictures cannot have; normalisation of bytes; a `std` that is not above 0.
     pub fn new(dtype: DType, layout: PixelLayout, normalise: Option<([f32; 3], [f32; 3])>) -> Result<Self> {
+        let normalise = normalise.as_ref().map(|(mean, std)| (&mean[..], &std[..]));
+        Self::with_channels(dtype, layout, 3, normalise)
+    }
+
+    /// Makes a writer of `channels` channels, one, three or four, as [`new`](Self::new) does for three.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); another number of means or standard deviations.
+    pub fn with_channels(
+        dtype: DType,
+        layout: PixelLayout,
+        channels: usize,
+        normalise: Option<(&[f32], &[f32])>,
+    ) -> Result<Self> {
         if !matches!(dtype, DType::UInt8 | DType::Float16 | DType::BFloat16 | DType::Float32) {
             return Err(Error::config("pictures must be uint8, float16, bfloat16 or float32").with("dtype", dtype));
         }
         if dtype == DType::UInt8 && normalise.is_some() {
             return Err(Error::config("Normalize needs a float dtype: pass dtype=\"float32\" (or float16, bfloat16)"));
         }
-        let (mean, std) = normalise.unwrap_or(([0.0; 3], [1.0; 3]));
+        let (mean, std) = normalise.unwrap_or((&[0.0; 4][..channels], &[1.0; 4][..channels]));
+        if mean.len() != channels || std.len() != channels {
+            let message = "Normalize needs a mean and a standard deviation for each channel: three, one for an Image of mode L, \
+                           and four for one of mode RGBA";
+            return Err(Error::config(message)
+                .with("mean", format!("{mean:?}"))
+                .with("std", format!("{std:?}"))
+                .with("channels", channels));
+        }
         if !mean.iter().all(|m| m.is_finite()) || !std.iter().all(|s| s.is_finite() && *s > 0.0) {
             return Err(Error::config("Normalize needs finite means and standard deviations above 0"));
         }
-        if mean.iter().chain(&std).any(|value| *value > 1.0) {
+        if mean.iter().chain(std).any(|value| *value > 1.0) {
             let message =
                 "Normalize is for pixels from 0 to 1: divide means and standard deviations of grey levels by 255";
             return Err(Error::config(message).with("mean", format!("{mean:?}")).with("std", format!("{std:?}")));
         }
         // In double precision, so that only the last product and sum round.
-        let scale = std.map(|s| (1.0 / (255.0 * f64::from(s))) as f32);
-        let offset = [0, 1, 2].map(|c| (-f64::from(mean[c]) / f64::from(std[c])) as f32);
+        let (mut scale, mut offset) = ([0.0; 4], [0.0; 4]);
+        for (c, (mean, std)) in mean.iter().zip(std).enumerate() {
+            scale[c] = (1.0 / (255.0 * f64::from(*std))) as f32;
+            offset[c] = (-f64::from(*mean) / f64::from(*std)) as f32;
+        }
         let half = |level: usize, c: usize| f16::from_f32(level as f32 * scale[c] + offset[c]).to_bits();
         let table = |c: usize| std::array::from_fn(|level| half(level, c));
-        let halves = if dtype == DType::Float16 { [0, 1, 2].map(table).to_vec() } else { Vec::new() };
-        Ok(Self { dtype, layout: Some(layout), scale, offset, halves })
+        let halves = if dtype == DType::Float16 { (0..channels).map(table).collect() } else { Vec::new() };
+        Ok(Self { dtype, layout: Some(layout), channels, scale, offset, halves })
     }
 
     /// Makes a writer of labels: one channel, values unchanged.
@@ -59,7 +86,7 @@ impl PictureWriter {
         if dtype.is_float() || dtype == DType::Int8 {
             return Err(Error::config("labels must be integers that hold 255").with("dtype", dtype));
         }
-        Ok(Self { dtype, layout: None, scale: [1.0; 3], offset: [0.0; 3], halves: Vec::new() })
+        Ok(Self { dtype, layout: None, channels: 1, scale: [1.0; 4], offset: [0.0; 4], halves: Vec::new() })
     }
 
     /// The element type.
@@ -67,9 +94,22 @@ impl PictureWriter {
         self.dtype
     }
 
-    /// Returns the form of pictures of `size`; `None` for labels.
+    /// Channels of a picture.
+    pub fn channels(&self) -> usize {
+        self.channels
+    }
+
+    /// The order of the dimensions; `None` for labels.
+    pub fn layout(&self) -> Option<PixelLayout> {
+        self.layout
+    }
+
+    /// Returns the form of pictures of `size`; `None` for labels, and for other than three channels.
     pub fn form(&self, size: Size) -> Option<PictureForm> {
-        let &Self { dtype, layout, scale, offset, .. } = self;
+        let &Self { dtype, layout, channels: 3, scale: [r, g, b, _], offset: [x, y, z, _], .. } = self else {
+            return None;
+        };
+        let (scale, offset) = ([r, g, b], [x, y, z]);
         Some(PictureForm { size, dtype, layout: layout?, scale, offset })
     }
 
@@ -77,25 +117,36 @@ impl PictureWriter {
     pub fn shape(&self, size: Size) -> Vec<usize> {
         let (w, h) = (size.w as usize, size.h as usize);
         match self.layout {
-            Some(PixelLayout::Nchw) => vec![3, h, w],
-            Some(PixelLayout::Nhwc) => vec![h, w, 3],
+            Some(PixelLayout::Nchw) => vec![self.channels, h, w],
+            Some(PixelLayout::Nhwc) => vec![h, w, self.channels],
             None => vec![h, w],
         }
     }
 
     /// Bytes of a picture of `size`.
     pub fn bytes(&self, size: Size) -> usize {
-        let channels = if self.layout.is_some() { 3 } else { 1 };
-        size.pixels() as usize * channels * self.dtype.size()
+        size.pixels() as usize * self.channels * self.dtype.size()
     }
 
-    /// Writes row `y` of a picture of `size`, given as its red, green and blue, into `out`, which is the whole picture.
+    /// Writes row `y` of a picture of `size`, given as its red, green and blue, into `out`, which is the whole picture. A
+    /// writer of one channel writes the first.
     pub fn write(&self, out: &mut [u8], size: Size, y: u32, row: [&[u8]; 3]) {
         let Some(layout) = self.layout else {
             let item = self.dtype.size();
             let bytes = size.w as usize * item;
             return labels(&mut out[y as usize * bytes..][..bytes], item, row[0]);
         };
+        self.write_channels(layout, out, size, y, &row[..self.channels]);
+    }
+
+    /// Writes row `y` of a picture with an opacity, as [`write`](Self::write) does.
+    pub(super) fn write_with_opacity(&self, out: &mut [u8], size: Size, y: u32, row: [&[u8]; 4]) {
+        if let Some(layout) = self.layout {
+            self.write_channels(layout, out, size, y, &row);
+        }
+    }
+
+    fn write_channels(&self, layout: PixelLayout, out: &mut [u8], size: Size, y: u32, row: &[&[u8]]) {
         let value = |c: usize| {
             let (scale, offset) = (self.scale[c], self.offset[c]);
             // From i32 the conversion to float is one instruction on every CPU.
@@ -122,18 +173,19 @@ impl PictureWriter {
     /// by rows, then those of the next. They are written as they are, not normalised. Labels stay.
     pub(super) fn replace(&self, out: &mut [u8], size: Size, region: Region, mut value: impl FnMut(usize) -> f32) {
         let Some(layout) = self.layout else { return };
+        let form = (layout, self.channels);
         match self.dtype {
-            DType::UInt8 => replace_each(layout, out, size, region, |c| [value(c) as u8]),
-            DType::Float32 => replace_each(layout, out, size, region, |c| value(c).to_ne_bytes()),
-            DType::BFloat16 => replace_each(layout, out, size, region, |c| bfloat16(value(c)).to_ne_bytes()),
-            _ => replace_each(layout, out, size, region, |c| f16::from_f32(value(c)).to_bits().to_ne_bytes()),
+            DType::UInt8 => replace_each(form, out, size, region, |c| [value(c) as u8]),
+            DType::Float32 => replace_each(form, out, size, region, |c| value(c).to_ne_bytes()),
+            DType::BFloat16 => replace_each(form, out, size, region, |c| bfloat16(value(c)).to_ne_bytes()),
+            _ => replace_each(form, out, size, region, |c| f16::from_f32(value(c)).to_bits().to_ne_bytes()),
         }
     }
 }
 
 /// Replaces the elements of a box. `element` returns a channel's next one.
 fn replace_each<const BYTES: usize>(
-    layout: PixelLayout,
+    (layout, channels): (PixelLayout, usize),
     out: &mut [u8],
     size: Size,
     region: Region,
@@ -142,12 +194,12 @@ fn replace_each<const BYTES: usize>(
     let (w, h) = (size.w as usize, size.h as usize);
     let (left, top, columns, rows) = (region.x as usize, region.y as usize, region.w as usize, region.h as usize);
     let out = out.as_chunks_mut::<BYTES>().0;
-    for c in 0..3 {
+    for c in 0..channels {
         for y in top..top + rows {
             for x in left..left + columns {
                 let place = match layout {
                     PixelLayout::Nchw => (c * h + y) * w + x,
-                    PixelLayout::Nhwc => (y * w + x) * 3 + c,
+                    PixelLayout::Nhwc => (y * w + x) * channels + c,
                 };
                 out[place] = element(c);
             }
@@ -161,22 +213,29 @@ fn write_row<const BYTES: usize, E: Fn(u8) -> [u8; BYTES]>(
     out: &mut [u8],
     size: Size,
     y: u32,
-    row: [&[u8]; 3],
+    row: &[&[u8]],
     element: impl Fn(usize) -> E,
 ) {
     let (w, h, y) = (size.w as usize, size.h as usize, y as usize);
     let out = out.as_chunks_mut::<BYTES>().0;
-    match layout {
-        PixelLayout::Nchw => {
-            for (c, row) in row.into_iter().enumerate() {
-                write_each(&mut out[(c * h + y) * w..][..w], row, element(c));
-            }
-        }
-        PixelLayout::Nhwc => {
+    match (layout, row) {
+        (PixelLayout::Nhwc, &[red, green, blue]) => {
             let elements = [0, 1, 2].map(element);
             let pixels = out[y * w * 3..][..w * 3].as_chunks_mut::<3>().0;
-            for (out, pixel) in pixels.iter_mut().zip(interleaved(row)) {
+            for (out, pixel) in pixels.iter_mut().zip(interleaved([red, green, blue])) {
                 *out = [0, 1, 2].map(|c| elements[c](pixel[c]));
+            }
+        }
+        (PixelLayout::Nhwc, [_, _, ..]) => {
+            let pixels = out[y * w * row.len()..][..w * row.len()].chunks_exact_mut(row.len());
+            for (x, pixel) in pixels.enumerate() {
+                pixel.iter_mut().zip(row).enumerate().for_each(|(c, (out, row))| *out = element(c)(row[x]));
+            }
+        }
+        // A single channel is a plane in both layouts.
+        _ => {
+            for (c, row) in row.iter().enumerate() {
+                write_each(&mut out[(c * h + y) * w..][..w], row, element(c));
             }
         }
     }

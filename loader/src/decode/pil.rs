@@ -2,7 +2,7 @@
 
 use super::geometry::{Region, Size};
 use super::pixels::{Content, Pixels};
-use super::rgb::{rgb_channel, rgb_row};
+use super::rgb::{opacity_row, rgb_channel, rgb_row};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::encoding;
 
@@ -22,8 +22,14 @@ pub(super) fn size(bytes: &[u8]) -> Result<Size> {
 }
 
 /// Converts `region` to RGB as Pillow's `convert("RGB")` does; alpha is dropped. Labels are written to all three
-/// channels. Modes whose pixels are not bytes, or whose palette the encoding does not store, are errors.
-pub(super) fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixels) -> Result<()> {
+/// channels. Modes whose pixels are not bytes, or whose palette the encoding does not store, are errors. The opacity is written if it is wanted.
+pub(super) fn decode(
+    bytes: &[u8],
+    region: Region,
+    content: Content,
+    pixels: &mut Pixels,
+    opacity: Option<&mut Pixels>,
+) -> Result<()> {
     let (size, raw) = parse(bytes)?;
     // For all of these modes, the parser has compared the size with the number of bytes.
     let channels: usize = match &*raw.mode {
@@ -43,6 +49,13 @@ pub(super) fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mu
     let stride = size.w as usize * channels;
     if region.x + region.w > size.w || region.y + region.h > size.h {
         return Err(Error::internal("the region is outside of the picture"));
+    }
+    if let Some(opacity) = opacity {
+        let with_opacity = if matches!(&*raw.mode, "LA" | "RGBA") { channels } else { 0 };
+        let out = opacity.start(region, 3).chunks_exact_mut(region.w as usize * 3);
+        for (out, row) in out.zip(raw.data.chunks_exact(stride).skip(region.y as usize)) {
+            opacity_row(&row[region.x as usize * channels..][..region.w as usize * channels], with_opacity, out);
+        }
     }
     let out = pixels.start(region, 3);
     let rows = out.chunks_exact_mut(region.w as usize * 3).zip(raw.data.chunks_exact(stride).skip(region.y as usize));
@@ -77,10 +90,10 @@ mod tests {
     fn modes_are_converted_to_rgb_and_regions_are_cropped() {
         let mut pixels = Pixels::default();
         let grey = picture(2, 2, "L", &[1, 2, 3, 4]);
-        decode(&grey, Region { x: 1, y: 0, w: 1, h: 2 }, Content::Colours, &mut pixels).unwrap();
+        decode(&grey, Region { x: 1, y: 0, w: 1, h: 2 }, Content::Colours, &mut pixels, None).unwrap();
         assert_eq!(pixels.rgb(), [2, 2, 2, 4, 4, 4]);
         let rgba = picture(1, 2, "RGBA", &[1, 2, 3, 4, 5, 6, 7, 8]);
-        decode(&rgba, Region { x: 0, y: 1, w: 1, h: 1 }, Content::Colours, &mut pixels).unwrap();
+        decode(&rgba, Region { x: 0, y: 1, w: 1, h: 1 }, Content::Colours, &mut pixels, None).unwrap();
         assert_eq!(pixels.rgb(), [5, 6, 7]);
         assert_eq!(size(&rgba).unwrap(), Size { w: 1, h: 2 });
     }
@@ -98,7 +111,7 @@ mod tests {
             picture(1, 1, "I;16", &[1, 2]),
             vec![1, 0, 0, 0, 1, 0, 0, 0, 255, 255, 255, 255],
         ] {
-            assert!(decode(&bytes, one, Content::Colours, &mut pixels).is_err(), "{bytes:?}");
+            assert!(decode(&bytes, one, Content::Colours, &mut pixels, None).is_err(), "{bytes:?}");
         }
     }
 }

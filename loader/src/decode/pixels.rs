@@ -16,6 +16,10 @@ pub(super) fn interleaved([r, g, b]: [&[u8]; 3]) -> impl Iterator<Item = [u8; 3]
 pub enum Content {
     /// Colours: converted to RGB and blended.
     Colours,
+    /// Grey levels: the luma of Pillow's mode L, in all three channels, and blended.
+    Grey,
+    /// Colours, and how opaque they are: a second picture, whose three channels are equal.
+    Opacity,
     /// Labels: kept as stored.
     Labels,
 }

@@ -1,5 +1,6 @@
 //! Compiled fields of a data set: outputs, and the work per sample.
 
+use super::box_format::BoxFormat;
 use super::image::ImageField;
 use super::json_value::JsonValue;
 use super::mix::Mix;
@@ -64,6 +65,24 @@ pub(super) enum NumberSource {
     Text(DType),
 }
 
+/// Boxes of a picture.
+#[derive(Debug)]
+pub(super) struct BoxesField {
+    pub(super) source: ListSource,
+    pub(super) format: BoxFormat,
+    /// Number of the picture among the steps.
+    pub(super) picture: usize,
+    /// Smallest width, height and area of those that are kept.
+    pub(super) min_size: Option<f64>,
+}
+
+/// Stored form of a list with one item or row of numbers per box.
+#[derive(Debug)]
+pub(super) enum ListSource {
+    Array(ArraySource),
+    Json(JsonValue),
+}
+
 /// Stored form of an array or of tokens.
 #[derive(Debug)]
 pub(super) enum ArraySource {
@@ -78,11 +97,37 @@ pub(super) enum ArraySource {
 #[derive(Debug)]
 pub(super) enum Work {
     Image(ImageField),
-    Scalar { source: NumberSource, dtype: DType },
-    Tokens { source: ArraySource, length: Option<usize>, dtype: DType, pad: Option<i64>, truncate: bool },
-    Length { source: ArraySource },
-    OneHot { source: NumberSource, classes: usize, dtype: DType },
-    Array { source: ArraySource, dtype: Option<DType>, shape: Option<Vec<usize>> },
+    Boxes(BoxesField),
+    /// Values of the boxes of another step.
+    BoxLabels {
+        source: ListSource,
+        boxes: usize,
+        dtype: Option<DType>,
+    },
+    Scalar {
+        source: NumberSource,
+        dtype: DType,
+    },
+    Tokens {
+        source: ArraySource,
+        length: Option<usize>,
+        dtype: DType,
+        pad: Option<i64>,
+        truncate: bool,
+    },
+    Length {
+        source: ArraySource,
+    },
+    OneHot {
+        source: NumberSource,
+        classes: usize,
+        dtype: DType,
+    },
+    Array {
+        source: ArraySource,
+        dtype: Option<DType>,
+        shape: Option<Vec<usize>>,
+    },
     Text,
     Bytes,
     Json(JsonValue),
@@ -105,6 +150,8 @@ impl Work {
             Self::Tokens { source: ArraySource::Bytes(stored), dtype, .. } => as_stored(*stored, *dtype),
             Self::Array { .. } | Self::Tokens { source: ArraySource::Npy, .. } => false,
             Self::Image(_)
+            | Self::Boxes(_)
+            | Self::BoxLabels { .. }
             | Self::Scalar { .. }
             | Self::Length { .. }
             | Self::OneHot { .. }
@@ -149,9 +196,10 @@ impl FieldPlan {
             let column = self.steps[number].column;
             let is_alike = |step: &Step| step.column == column && step.picture().is_some_and(|p| p.is_read_as(field));
             let alike: Vec<usize> = (0..self.steps.len()).filter(|other| is_alike(&self.steps[*other])).collect();
-            if alike.len() > 1 || field.views.is_some_and(|views| views > 1) {
-                let first = alike[0];
-                self.steps[number].group = Some(first);
+            if let [first, rest @ ..] = &alike[..]
+                && (!rest.is_empty() || field.views.is_some_and(|views| views > 1))
+            {
+                self.steps[number].group = Some(*first);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::io::Cursor;
 
 use super::geometry::{Region, Size};
 use super::pixels::{Content, Pixels};
-use super::rgb::rgb_row;
+use super::rgb::{opacity_row, rgb_row};
 use crate::error::{Error, ErrorKind, Result};
 
 pub(super) const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
@@ -27,11 +27,17 @@ pub(super) fn size(bytes: &[u8]) -> Result<Size> {
 }
 
 /// Decodes `region` of the picture. Rows below it are not decoded, unless the file is interlaced. Labels, the stored
-/// values of one channel, are written to all three.
-pub(super) fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixels) -> Result<()> {
+/// values of one channel, are written to all three. The opacity is written if it is wanted.
+pub(super) fn decode(
+    bytes: &[u8],
+    region: Region,
+    content: Content,
+    pixels: &mut Pixels,
+    opacity: Option<&mut Pixels>,
+) -> Result<()> {
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: LIMIT_BYTES });
     decoder.set_transformations(match content {
-        Content::Colours => png::Transformations::normalize_to_color8(),
+        Content::Colours | Content::Grey | Content::Opacity => png::Transformations::normalize_to_color8(),
         Content::Labels => png::Transformations::IDENTITY,
     });
     decoder.set_ignore_text_chunk(true);
@@ -51,8 +57,13 @@ pub(super) fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mu
     let (channels, bits) = (colour.samples(), depth as usize);
     let out = pixels.start(region, 3);
     let mut out_rows = out.chunks_exact_mut(region.w as usize * 3);
+    let mut opacity_rows = opacity.map(|opacity| opacity.start(region, 3).chunks_exact_mut(region.w as usize * 3));
     let mut take = |row: &[u8]| {
         let Some(out) = out_rows.next() else { return };
+        let part = || &row[region.x as usize * channels..][..region.w as usize * channels];
+        if let Some(opacity) = opacity_rows.as_mut().and_then(Iterator::next) {
+            opacity_row(part(), channels, opacity);
+        }
         if bits < 8 {
             for (x, out) in (region.x as usize..).zip(out.as_chunks_mut::<3>().0) {
                 // The first pixel is in the highest bits.
@@ -60,7 +71,7 @@ pub(super) fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mu
                 *out = [byte >> place & ((1 << bits) - 1); 3];
             }
         } else {
-            rgb_row(&row[region.x as usize * channels..][..region.w as usize * channels], channels, out);
+            rgb_row(part(), channels, out);
         }
     };
     if reader.info().interlaced {
@@ -111,7 +122,7 @@ mod tests {
         ] {
             let bytes = file(colour, depth, 2, 1, data);
             assert_eq!(size(&bytes).unwrap(), Size { w: 2, h: 1 });
-            decode(&bytes, one, Content::Colours, &mut pixels).unwrap();
+            decode(&bytes, one, Content::Colours, &mut pixels, None).unwrap();
             assert_eq!(pixels.rgb(), want, "{colour:?} {depth:?}");
         }
     }
@@ -122,17 +133,18 @@ mod tests {
         let bytes = file(png::ColorType::Grayscale, png::BitDepth::Eight, 32, 32, &data);
         let all = Region { x: 0, y: 0, w: 32, h: 32 };
         let mut pixels = Pixels::default();
-        decode(&bytes, all, Content::Colours, &mut pixels).unwrap();
+        decode(&bytes, all, Content::Colours, &mut pixels, None).unwrap();
         // The last row is complete before the checksums after it are.
         for cut in 0..bytes.len() - 24 {
             assert!(
-                size(&bytes[..cut]).is_err() || decode(&bytes[..cut], all, Content::Colours, &mut pixels).is_err(),
+                size(&bytes[..cut]).is_err()
+                    || decode(&bytes[..cut], all, Content::Colours, &mut pixels, None).is_err(),
                 "{cut}"
             );
         }
         let mut flipped = bytes.clone();
         flipped[60] ^= 4;
-        assert!(decode(&flipped, all, Content::Colours, &mut pixels).is_err());
+        assert!(decode(&flipped, all, Content::Colours, &mut pixels, None).is_err());
     }
 
     #[test]
@@ -147,14 +159,14 @@ mod tests {
             (C::Indexed, D::Two, &[0b0001_1000], 2),
             (C::Grayscale, D::Four, &[0x12, 0x70], 7),
         ] {
-            decode(&file(colour, depth, 3, 1, data), last, Content::Labels, &mut pixels).unwrap();
+            decode(&file(colour, depth, 3, 1, data), last, Content::Labels, &mut pixels, None).unwrap();
             assert_eq!(pixels.rgb(), [want; 3], "{colour:?} {depth:?}");
         }
         let colours = file(C::Rgb, D::Eight, 3, 1, &[0; 9]);
-        let e = decode(&colours, last, Content::Labels, &mut pixels).unwrap_err();
+        let e = decode(&colours, last, Content::Labels, &mut pixels, None).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported);
         let deep = file(C::Grayscale, D::Sixteen, 3, 1, &[0; 6]);
-        assert!(decode(&deep, last, Content::Labels, &mut pixels).is_err());
+        assert!(decode(&deep, last, Content::Labels, &mut pixels, None).is_err());
     }
 
     #[test]
@@ -177,7 +189,7 @@ mod tests {
             let content = if round % 2 == 0 { Content::Colours } else { Content::Labels };
             let outcome = size(&bytes).and_then(|found| {
                 let wanted = Region { x: found.w / 2, y: found.h / 2, w: 1, h: 1 };
-                decode(&bytes, wanted, content, &mut pixels)
+                decode(&bytes, wanted, content, &mut pixels, None)
             });
             errors += u32::from(outcome.is_err());
         }

@@ -9,6 +9,15 @@ pub(super) fn rgb_row(row: &[u8], channels: usize, out: &mut [u8]) {
     }
 }
 
+/// Writes the opacity of a row of such pixels to all three channels: 255 if they have none.
+pub(super) fn opacity_row(row: &[u8], channels: usize, out: &mut [u8]) {
+    let out = out.chunks_exact_mut(3);
+    match channels {
+        2 | 4 => out.zip(row.chunks_exact(channels)).for_each(|(out, p)| out.fill(p[channels - 1])),
+        _ => out.for_each(|out| out.fill(255)),
+    }
+}
+
 /// One channel of Pillow's CMYK to RGB: the white that the black ink leaves, times the fraction that the coloured ink
 /// leaves.
 pub(super) fn rgb_channel(ink: u8, black: u8) -> u8 {

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use super::box_format::Corners;
+use super::boxes;
 use super::default;
 use super::draw::DrawKey;
 use super::image::{ImageDecoder, PictureCounts, StoredPicture};
 use super::json_value::JsonScratch;
 use super::numeric;
-use super::plan::{ArraySource, FieldPlan, NumberSource, Step, Work};
-use super::ragged::start_ragged;
+use super::plan::{ArraySource, BoxesField, FieldPlan, ListSource, NumberSource, Step, Work};
+use super::ragged::{read_ragged, start_ragged};
 use super::row::Row;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::encoding::{DType, NpyArray};
@@ -73,6 +75,9 @@ impl SampleDecoder {
                             let later = later.iter().filter(alike).filter_map(Step::picture);
                             images.decode(&file, field, later, key, &mut row)
                         }
+                        Work::Boxes(_) | Work::BoxLabels { .. } => {
+                            decode_boxes(plan, step, &column, key, &mut row, images, scratch)
+                        }
                         _ => decode_step(step, bytes, &mut row, scratch),
                     },
                     (None, _) => default_of(step).and_then(|value| default::write(value, &mut row)),
@@ -122,7 +127,9 @@ fn default_of(step: &Step) -> Result<&[u8]> {
 /// Decodes a stored value, other than a picture, into `row`.
 fn decode_step(step: &Step, bytes: &[u8], row: &mut Row<'_>, scratch: &mut ValueScratch) -> Result<()> {
     match &step.work {
-        Work::Image(_) => Err(Error::internal("a picture is not a value")),
+        Work::Image(_) | Work::Boxes(_) | Work::BoxLabels { .. } => {
+            Err(Error::internal("a picture and its boxes are not values"))
+        }
         Work::Scalar { source, dtype } => {
             let out = row.fixed(dtype.size())?;
             match *source {
@@ -211,6 +218,92 @@ fn decode_step(step: &Step, bytes: &[u8], row: &mut Row<'_>, scratch: &mut Value
             row.copy_from(bytes)
         }
         Work::Bytes => row.copy_from(bytes),
+    }
+}
+
+/// Decodes the boxes of a picture, or their labels, into `row`.
+fn decode_boxes<'c>(
+    plan: &FieldPlan,
+    step: &Step,
+    column: impl Fn(usize) -> Option<&'c [u8]>,
+    key: DrawKey,
+    row: &mut Row<'_>,
+    images: &mut ImageDecoder,
+    scratch: &mut ValueScratch,
+) -> Result<()> {
+    let broken = || Error::internal("the boxes of a Joint do not have their picture");
+    let lacking = || Error::decode("the sample lacks the picture, the boxes or the labels");
+    let stored = |step: &Step| step.column.and_then(&column).ok_or_else(lacking);
+    let boxes_step = if let Work::BoxLabels { boxes, .. } = &step.work { &plan.steps[*boxes] } else { step };
+    let Work::Boxes(field) = &boxes_step.work else { return Err(broken()) };
+    let picture_step = &plan.steps[field.picture];
+    let picture = picture_step.picture().ok_or_else(broken)?;
+    let mut boxes = read_boxes(field, stored(boxes_step)?, scratch)?;
+    let (steps, size) = images.steps(stored(picture_step)?, picture, key)?;
+    boxes::follow(&mut boxes, steps, size);
+    let is_kept = |corners: &Corners| field.min_size.is_none_or(|least| boxes::is_large(*corners, least));
+    let Row::Var(out) = row else {
+        return Err(Error::internal("boxes cannot be decoded into memory of this kind"));
+    };
+    let Work::BoxLabels { source, dtype, .. } = &step.work else {
+        let kept = boxes.iter().filter(|corners| is_kept(corners));
+        let out = start_ragged(out, DType::Float32, &[kept.clone().count(), 4])?.as_chunks_mut::<4>().0;
+        for (out, number) in out.iter_mut().zip(kept.flat_map(|corners| field.format.numbers(*corners))) {
+            *out = (number as f32).to_ne_bytes();
+        }
+        return Ok(());
+    };
+    let (from, values) = source.read(stored(step)?, scratch)?;
+    let mut shape = scratch.shape.clone();
+    if shape.first() != Some(&boxes.len()) {
+        return Err(Error::decode("the labels of the sample are not as many as its boxes")
+            .with("labels", format!("{shape:?}"))
+            .with("boxes", boxes.len()));
+    }
+    let (to, each) = (dtype.unwrap_or(from), shape[1..].iter().product::<usize>());
+    shape[0] = boxes.iter().filter(|corners| is_kept(corners)).count();
+    let mut rest = start_ragged(out, to, &shape)?;
+    for (place, _) in boxes.iter().enumerate().filter(|(_, corners)| is_kept(corners)) {
+        let (out, after) = rest.split_at_mut(each * to.size());
+        numeric::convert(&values[place * each * from.size()..][..each * from.size()], from, out, to)?;
+        rest = after;
+    }
+    Ok(())
+}
+
+/// Reads stored boxes.
+fn read_boxes(field: &BoxesField, bytes: &[u8], scratch: &mut ValueScratch) -> Result<Vec<Corners>> {
+    let (from, values) = field.source.read(bytes, scratch)?;
+    let mut numbers = vec![0; values.len() / from.size() * size_of::<f64>()];
+    numeric::convert(&values, from, &mut numbers, DType::Float64)?;
+    // Without boxes, the last dimension may be missing.
+    if !numbers.is_empty() && !matches!(scratch.shape[..], [_, 4]) {
+        return Err(Error::decode("boxes are four numbers each: an array of shape (k, 4)")
+            .with("shape", format!("{:?}", scratch.shape)));
+    }
+    let numbers = numbers.as_chunks::<8>().0.iter().map(|number| f64::from_ne_bytes(*number));
+    let numbers: Vec<f64> = numbers.collect();
+    Ok(numbers.as_chunks::<4>().0.iter().map(|one| field.format.corners(*one)).collect())
+}
+
+impl ListSource {
+    /// Reads a stored list: type and elements. Its shape is in the scratch memory.
+    fn read(&self, bytes: &[u8], scratch: &mut ValueScratch) -> Result<(DType, Vec<u8>)> {
+        match self {
+            Self::Array(source) => {
+                let ValueScratch { shape, values: side, .. } = scratch;
+                let (dtype, values) = read_values(source, bytes, shape, side)?;
+                Ok((dtype, values.to_vec()))
+            }
+            Self::Json(value) => {
+                let found = value.find(bytes)?.ok_or_else(|| Error::decode("the document has no list at this path"))?;
+                let mut row = Vec::new();
+                value.write(found, &mut Row::Var(&mut row), &mut scratch.json)?;
+                let (dtype, shape, values) = read_ragged(&row)?;
+                scratch.shape = shape;
+                Ok((dtype, values.to_vec()))
+            }
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use image_webp::{DecodingError, WebPDecoder};
 
 use super::geometry::{Region, Size};
 use super::pixels::{Content, Pixels};
-use super::rgb::rgb_row;
+use super::rgb::{opacity_row, rgb_row};
 use crate::error::{Error, ErrorKind, Result};
 use container::Frame;
 
@@ -38,6 +38,17 @@ pub fn size(bytes: &[u8]) -> Result<Size> {
 /// Damaged or truncated data. Labels: it is unknown which of the three channels would hold them, and lossy compression
 /// changes them.
 pub fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixels) -> Result<()> {
+    decode_with_opacity(bytes, region, content, pixels, None)
+}
+
+/// Decodes as [`decode`] does, and the opacity of the pixels, if it is wanted: 0 around the frame of an animation.
+pub(super) fn decode_with_opacity(
+    bytes: &[u8],
+    region: Region,
+    content: Content,
+    pixels: &mut Pixels,
+    opacity: Option<&mut Pixels>,
+) -> Result<()> {
     if content == Content::Labels {
         return Err(Error::new(ErrorKind::Unsupported, "a WebP cannot hold labels: it always has three channels"));
     }
@@ -47,6 +58,7 @@ pub fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixel
     }
     let file = match bytes.get(12..12 + frame.chunk.len()) {
         Some(chunk) if std::ptr::eq(chunk, frame.chunk) => Cow::Borrowed(bytes),
+        _ if opacity.is_some() && frame.alpha.is_some() => Cow::Owned(container::file_with_alpha(&frame)),
         _ => Cow::Owned(container::file(frame.chunk)),
     };
     let mut decoder = WebPDecoder::new(Cursor::new(&file[..])).map_err(damaged)?;
@@ -57,8 +69,12 @@ pub fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixel
     decoder.read_image(&mut whole).map_err(damaged)?;
 
     let out = pixels.start(region, 3);
+    let mut opacity = opacity.map(|opacity| opacity.start(region, 3));
     if place != frame.canvas {
         out.fill(0);
+        if let Some(opacity) = &mut opacity {
+            opacity.fill(0);
+        }
     }
     let (left, right) = (region.x.max(place.x), (region.x + region.w).min(place.x + place.w));
     let (top, bottom) = (region.y.max(place.y), (region.y + region.h).min(place.y + place.h));
@@ -70,6 +86,9 @@ pub fn decode(bytes: &[u8], region: Region, content: Content, pixels: &mut Pixel
         let row = &whole[(y - place.y) as usize * stride..][(left - place.x) as usize * channels..][..width * channels];
         let at = ((y - region.y) as usize * region.w as usize + (left - region.x) as usize) * 3;
         rgb_row(row, channels, &mut out[at..at + width * 3]);
+        if let Some(opacity) = &mut opacity {
+            opacity_row(row, channels, &mut opacity[at..at + width * 3]);
+        }
     }
     Ok(())
 }

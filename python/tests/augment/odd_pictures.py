@@ -62,6 +62,7 @@ def drawn_steps(field, pixels, number, epoch=0):
 def in_torchvision(picture, steps, is_label=False):
     """Returns what torchvision makes of a picture of Pillow with the numbers of `steps`."""
     start = mixture = None
+    channels = len(picture.getbands())
     for step in steps:
         arguments = {name: value for name, value in step.items() if name not in ("action", "endpoints")}
         action = step.get("action")
@@ -70,13 +71,13 @@ def in_torchvision(picture, steps, is_label=False):
             continue
         if "interpolation" in arguments:
             arguments["interpolation"] = InterpolationMode("nearest" if is_label else arguments["interpolation"])
-            arguments["fill"] = arguments["fill"][:1] if is_label else arguments["fill"]
+            arguments["fill"] = arguments["fill"][:channels]
         if is_label and action not in ("horizontal_flip", "vertical_flip", "rotate", "affine", "perspective"):
             continue
         if action.startswith("adjust_"):
             picture = getattr(functional, action)(picture, arguments["factor"])
         elif action == "rgb_to_grayscale":
-            picture = functional.rgb_to_grayscale(picture, num_output_channels=3)
+            picture = functional.rgb_to_grayscale(picture, num_output_channels=channels)
         elif action == "gaussian_blur":
             picture = functional.gaussian_blur(picture, arguments["kernel_size"], [arguments["sigma"]] * 2)
         elif action == "posterize" and arguments["bits"] == 0:

@@ -28,7 +28,7 @@ impl Augmenter {
     /// Applies `actions` to `picture`, a whole picture; of labels only those that move pixels. `spare` is memory for
     /// results.
     pub(crate) fn run(&mut self, actions: &[Action], content: Content, picture: &mut Pixels, spare: &mut Pixels) {
-        let applies = |action: &&Action| content == Content::Colours || action.moves();
+        let applies = |action: &&Action| content != Content::Labels || action.moves();
         for action in actions.iter().filter(applies) {
             if let Some(point) = point(action) {
                 self.points.push(point);

@@ -112,7 +112,8 @@ impl Erasure {
         let Self { value, mut noise, .. } = self;
         let mut second = None;
         move |channel| match value {
-            Some(value) => value[channel],
+            // A fourth channel has the value of the others.
+            Some(value) => value[channel.min(2)],
             None => second.take().unwrap_or_else(|| {
                 let (first, other) = noise.normals();
                 second = Some(other);

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::ops::CheckedOps;
 use super::views::check_none;
 use crate::decode::augment::Operation;
+use crate::decode::border::PaddingMode;
 use crate::decode::field::{FieldSpec, Op};
 use crate::decode::size::Size;
 use crate::error::{Error, Result};
@@ -12,18 +13,25 @@ use crate::error::{Error, Result};
 /// Rejects fields of a Joint with different random operations. Sizes and deterministic operations may differ, and so may those
 /// that only change colours. Where pixels are moved, the sizes must be equal: places are in pixels there.
 pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
-    let has_labels = fields.iter().any(|(_, spec)| matches!(spec, FieldSpec::Mask { .. }));
+    let has_labels = fields.iter().any(|(_, spec)| matches!(spec, FieldSpec::Mask { .. } | FieldSpec::Boxes { .. }));
+    let has_boxes = fields.iter().any(|(_, spec)| matches!(spec, FieldSpec::Boxes { .. }));
     let mut first = None;
     for (name, spec) in fields {
         check_none(name, spec)?;
         let ops = match spec {
             FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. } => &ops[..],
+            // They follow the operations of another field.
+            FieldSpec::Boxes { .. } | FieldSpec::BoxLabels { .. } => continue,
             _ => &[],
         };
         let drawn: Vec<Value> = ops.iter().filter_map(drawn_part).collect();
         let sizes = sizes_where_moved(ops).map_err(|e| e.with("field", name))?;
         if has_labels {
             ops.iter().try_for_each(labels_can_follow).map_err(|e| e.with("field", name))?;
+        }
+        if has_boxes && ops.iter().any(has_mirrored_borders) {
+            let message = "boxes cannot follow borders that repeat the picture: pass padding_mode=\"constant\"";
+            return Err(Error::config(message).with("field", name));
         }
         let (first_drawn, first_sizes) = first.get_or_insert_with(|| (drawn.clone(), sizes.clone()));
         if *first_drawn != drawn {
@@ -37,6 +45,11 @@ pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn has_mirrored_borders(op: &Op) -> bool {
+    let (Op::Pad { padding_mode, .. } | Op::RandomCrop { padding_mode, .. }) = op else { return false };
+    *padding_mode != PaddingMode::Constant
 }
 
 fn labels_can_follow(op: &Op) -> Result<()> {

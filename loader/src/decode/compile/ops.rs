@@ -1,13 +1,14 @@
 //! Checks of the operations of pictures.
 
-use crate::decode::augment::Operation;
-use crate::decode::field::{Op, ResizeTo};
+use crate::decode::augment::{Augment, Operation};
+use crate::decode::field::{Op, PictureMode, ResizeTo};
 use crate::decode::geometry::{PIXELS_MAX, Size, padded, resize_to};
 use crate::decode::interpolation::Interpolation;
 use crate::error::{Error, Result};
+use serde_json::Value;
 
 /// Mean and standard deviation per channel.
-pub(super) type MeanAndStd = ([f32; 3], [f32; 3]);
+pub(super) type MeanAndStd = (Vec<f32>, Vec<f32>);
 
 /// Returns the operations of labels, which are never blended.
 pub(super) fn of_labels(ops: &[Op]) -> Vec<Op> {
@@ -91,7 +92,7 @@ impl CheckedOps {
                         return Err(Error::config("RandomHorizontalFlip needs a probability from 0 to 1").with("p", p));
                     }
                 }
-                Op::Normalize { mean, std } => normalise = Some((*mean, *std)),
+                Op::Normalize { mean, std } => normalise = Some((mean.clone(), std.clone())),
                 // Its arguments depend on the type of the row.
                 Op::RandomErasing(_) => {}
                 Op::Augment(augment) => {
@@ -129,4 +130,51 @@ fn check_size(size: Size) -> Result<()> {
             .with("pixels_max", PIXELS_MAX));
     }
     Ok(())
+}
+
+/// Checks that the operations fit pictures of `mode`.
+pub(super) fn check_mode(ops: &[Op], mode: PictureMode) -> Result<()> {
+    if mode == PictureMode::Rgb {
+        return Ok(());
+    }
+    for op in ops {
+        let follows = matches!(op, Op::Augment(Augment::RandomVerticalFlip(_)));
+        let document = || serde_json::to_value(op).unwrap_or_default();
+        if mode == PictureMode::Opacity && matches!(op, Op::Augment(_) | Op::Grayscale) && !follows {
+            return Err(Error::config(
+                "pictures of mode RGBA can be cropped, resized, padded, mirrored, normalised and erased: other operations are for \
+                 modes RGB and L",
+            )
+            .with("operation", document()));
+        }
+        if mode == PictureMode::Opacity && has_fill(&document()) {
+            return Err(Error::config("pictures of mode RGBA have transparent borders: leave `fill` at 0")
+                .with("operation", document()));
+        }
+        if has_colour(&document()) {
+            return Err(Error::config(
+                "pictures of mode L or RGBA have one number for all channels: pass one grey level, not (red, green, blue)",
+            )
+            .with("operation", document()));
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if an operation fills borders with something else than black.
+fn has_fill(operation: &Value) -> bool {
+    let levels = operation.get("fill").and_then(Value::as_array);
+    levels.is_some_and(|levels| levels.iter().any(|level| level.as_f64() != Some(0.0)))
+}
+
+/// Returns true if an argument of an operation, or of one inside of it, is a colour that is not grey.
+fn has_colour(value: &Value) -> bool {
+    match value {
+        Value::Object(arguments) => arguments.iter().any(|(name, value)| match (name.as_str(), value) {
+            ("fill" | "value", Value::Array(levels)) => levels.iter().any(|level| *level != levels[0]),
+            (_, value) => has_colour(value),
+        }),
+        Value::Array(values) => values.iter().any(has_colour),
+        _ => false,
+    }
 }

@@ -27,6 +27,8 @@ pub fn is_webp(bytes: &[u8]) -> bool {
 pub(super) struct Frame<'a> {
     /// Chunk `VP8 ` or `VP8L`, with name and length.
     pub chunk: &'a [u8],
+    /// Chunk `ALPH` before it, the opacity of a `VP8 `.
+    pub alpha: Option<&'a [u8]>,
     /// Region of the canvas that it covers; its own header has the same size.
     pub place: Region,
     pub canvas: Region,
@@ -85,27 +87,28 @@ impl<'a> Frame<'a> {
         let first = next_chunk(&mut rest)?;
         if first.name != b"VP8X" {
             let all = Region::all(first.frame_size()?);
-            return Ok(Self { chunk: first.all, place: all, canvas: all });
+            return Ok(Self { chunk: first.all, alpha: None, place: all, canvas: all });
         }
         let (flags, w, h) = (number(first.body, 0, 1)?, number(first.body, 4, 3)? + 1, number(first.body, 7, 3)? + 1);
         let canvas = Region::all(Size { w, h });
-        let (frame, place) = if flags & ANIMATED == 0 {
-            (named_chunk(rest, FRAMES)?, canvas)
+        let (chunks, place) = if flags & ANIMATED == 0 {
+            (rest, canvas)
         } else {
             let animated = named_chunk(rest, &[b"ANMF"])?.body;
             let field = |i: usize| number(animated, 3 * i, 3);
             // Corners are stored in units of two pixels.
             let place = Region { x: field(0)? * 2, y: field(1)? * 2, w: field(2)? + 1, h: field(3)? + 1 };
-            let frames = animated.get(16..).ok_or_else(truncated)?;
-            (named_chunk(frames, FRAMES)?, place)
+            (animated.get(16..).ok_or_else(truncated)?, place)
         };
+        let frame = named_chunk(chunks, FRAMES)?;
+        let alpha = named_chunk(chunks, &[b"ALPH"]).ok().filter(|_| frame.name == b"VP8 ").map(|chunk| chunk.all);
         if frame.frame_size()? != place.size() {
             return Err(malformed("a frame's size differs from the file's"));
         }
         if place.x + place.w > w || place.y + place.h > h {
             return Err(malformed("a frame outside of the canvas"));
         }
-        Ok(Self { chunk: frame.all, place, canvas })
+        Ok(Self { chunk: frame.all, alpha, place, canvas })
     }
 }
 
@@ -135,6 +138,22 @@ pub(super) fn file(chunk: &[u8]) -> Vec<u8> {
     file.extend(b"WEBP");
     file.extend(chunk);
     file
+}
+
+/// Returns a file with the frame and its opacity.
+pub(super) fn file_with_alpha(frame: &Frame<'_>) -> Vec<u8> {
+    const HAS_ALPHA: u32 = 0x10;
+    let mut chunks = b"VP8X".to_vec();
+    chunks.extend(10_u32.to_le_bytes());
+    chunks.extend(HAS_ALPHA.to_le_bytes());
+    for side in [frame.place.w, frame.place.h] {
+        chunks.extend(&(side - 1).to_le_bytes()[..3]);
+    }
+    for chunk in [frame.alpha.unwrap_or_default(), frame.chunk] {
+        chunks.extend(chunk);
+        chunks.resize(chunks.len().next_multiple_of(2), 0);
+    }
+    file(&chunks)
 }
 
 #[cfg(test)]

@@ -7,12 +7,14 @@ Shapes in the documentation are those of a batch: N rows, H and W in pixels, C c
 
     base      types of fields and operations, checks of arguments, the engine's form of all fields
     checks    checks of arguments that several operations have
+    boxes     boxes around objects, and their labels
     crops     operations of the decoder: crops, resizes, flips, normalisation (others are in `forebay.operations`)
     pictures  pictures, masks, and both with the same draws
     values    numbers, tokens, arrays, text, documents; rows that are padded, and their masks
 """
 
 from .base import Field, ImageOp, paddings, specs
+from .boxes import Boxes, BoxLabels
 from .crops import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -34,6 +36,8 @@ __all__ = [
     "IMAGENET_STD",
     "Array",
     "AttentionMask",
+    "BoxLabels",
+    "Boxes",
     "Bytes",
     "CenterCrop",
     "Field",

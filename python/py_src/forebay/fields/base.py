@@ -86,6 +86,18 @@ def default_of(field: Any) -> dict[str, Any]:
     return {"default": plain(field.default)}
 
 
+def path_of(field: Any) -> dict[str, Any]:
+    """Returns the engine's form of the path inside a JSON document, if the field has one."""
+    path, kind = field.path, type(field).__name__
+    if path is None:
+        return {}
+    if isinstance(path, str):
+        return {"path": path}
+    if isinstance(path, Sequence) and not isinstance(path, bytes):
+        return {"path": [part if isinstance(part, str) else whole(f"a place in path of {kind}", part) for part in path]}
+    raise ConfigError(f"path of {kind} is text such as 'meta.width', or a list of keys and places, but it is {path!r}")
+
+
 def lengths_of(kind: str, shape: Any) -> Sequence[Any]:
     """Checks that a shape is a list."""
     if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence):

@@ -239,7 +239,7 @@ class Normalize(ImageOp):
     The result is "float32", or the floating-point type that `Image` names as its `dtype`.
 
     Args:
-        mean: One number per channel, for pixels in 0..1.
+        mean: One number per channel, for pixels in 0..1: three, or one for an `Image` of mode "L" and four for "RGBA".
         std: One number per channel, for pixels in 0..1.
     """
 
@@ -247,5 +247,6 @@ class Normalize(ImageOp):
     std: Sequence[float]
 
     def _spec(self) -> dict[str, Any]:
-        mean, std = reals("mean of Normalize", self.mean, 3), reals("std of Normalize", self.std, 3)
+        channels = len(self.mean) if isinstance(self.mean, Sequence) and len(self.mean) in (1, 4) else 3
+        mean, std = reals("mean of Normalize", self.mean, channels), reals("std of Normalize", self.std, channels)
         return {"op": "normalize", "mean": mean, "std": std}

@@ -7,6 +7,7 @@ from typing import Any
 from ..arguments import U32, by_name, flag, one_of, whole, within
 from ..errors import ConfigError
 from .base import Field, ImageOp, column_of, dtype_of
+from .boxes import Boxes, BoxLabels
 from .crops import Normalize
 
 __all__ = ["Image", "Joint", "Mask"]
@@ -16,8 +17,8 @@ __all__ = ["Image", "Joint", "Mask"]
 class Image(Field):
     """A picture: JPEG, PNG or WebP bytes, or one of the raw image encodings, as a tensor of pixels.
 
-    The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with three channels. Grey is
-    repeated, transparency is dropped, 16-bit values keep the upper 8 bits, and animations give the first frame. The type
+    The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with the channels of its
+    `mode`: three for "RGB". Grey is repeated, transparency is dropped, 16-bit values keep the upper 8 bits, and animations give the first frame. The type
     is "float32" with `Normalize` and otherwise "uint8", unless `dtype` names another. "uint8" has grey levels 0 to 255;
     float types have them divided by 255, before `Normalize`. If `ops` does not end at a fixed
     size, the result is a list of N pictures of different sizes.
@@ -49,9 +50,12 @@ class Image(Field):
             the same column, share the decode of a file where that takes less time. For the crops of DINO:
             `{"global": Image("jpg", RandomResizedCrop(224, scale=(0.4, 1)), views=2), "local": Image("jpg",
             RandomResizedCrop(96, scale=(0.05, 0.4)), views=6)}`.
+        mode: "RGB"; "L" for one channel of grey levels; or "RGBA" for colours and opacity, which is 255 in files without one and 0 in
+            borders: what Pillow's `convert` makes of the file, before `ops`. Colours among the arguments of `ops`, such as `fill`, are
+            then one number. "RGBA" takes crops, resizes, borders, flips, `Normalize` of four numbers and `RandomErasing`.
     """
 
-    __slots__ = ("apply_exif_orientation", "column", "dtype", "layout", "ops", "scaled_decode", "tolerant", "views")
+    __slots__ = ("apply_exif_orientation", "column", "dtype", "layout", "mode", "ops", "scaled_decode", "tolerant", "views")
     _CHOICES = ("tolerant", "apply_exif_orientation", "scaled_decode")
 
     def __init__(
@@ -64,12 +68,14 @@ class Image(Field):
         apply_exif_orientation: bool = False,
         scaled_decode: bool = False,
         views: int | None = None,
+        mode: str = "RGB",
     ) -> None:
         self.column = column
         self.tolerant = tolerant
         self.apply_exif_orientation = apply_exif_orientation
         self.scaled_decode = scaled_decode
         self.views = views
+        self.mode = mode
         self.ops = _operations("Image", column, ops)
         self.layout = layout
         if dtype is None:
@@ -80,6 +86,7 @@ class Image(Field):
         parts = [repr(self.column), *map(repr, self.ops), f"dtype={self.dtype!r}", f"layout={self.layout!r}"]
         parts += [f"{name}=True" for name in self._CHOICES if getattr(self, name)]
         parts += [] if self.views is None else [f"views={self.views}"]
+        parts += [] if self.mode == "RGB" else [f"mode={self.mode!r}"]
         return f"Image({', '.join(parts)})"
 
     def _spec(self) -> dict[str, Any]:
@@ -92,6 +99,8 @@ class Image(Field):
         }
         if self.views is not None:
             spec["views"] = whole("views of Image", self.views, 1, U32)
+        if self.mode != "RGB":
+            spec["mode"] = one_of("mode of Image", self.mode, ("RGB", "L", "RGBA"))
         return spec | {name: True for name in self._CHOICES if flag(f"{name} of Image", getattr(self, name))}
 
 
@@ -133,10 +142,10 @@ def _operations(kind: str, column: str, ops: tuple[ImageOp, ...]) -> tuple[Image
 
 
 class Joint(Field):
-    """Pictures that share their random draws, such as a photograph and its mask: the same crop, the same flip.
+    """Pictures that share their random draws, such as a photograph and its mask: the same crop, the same flip. Boxes follow them.
 
     Args:
-        **fields: Each output's name and its `Image` or `Mask`.
+        **fields: Each output's name and its `Image`, `Mask`, `Boxes` or `BoxLabels`.
 
     A mask may be smaller or larger than its picture, but must have the same aspect ratio; otherwise the sample is an
     error. Masks ignore EXIF orientation, see `Image`.
@@ -147,10 +156,13 @@ class Joint(Field):
 
     __slots__ = ("fields",)
 
-    def __init__(self, **fields: Image | Mask) -> None:
+    def __init__(self, **fields: Image | Mask | Boxes | BoxLabels) -> None:
         for name, field in fields.items():
-            if not isinstance(field, (Image, Mask)):
-                raise ConfigError(f"Joint: {name} is {field!r}, but only an Image or a Mask has random draws to share")
+            if not isinstance(field, (Image, Mask, Boxes, BoxLabels)):
+                raise ConfigError(
+                    f"Joint: {name} is {field!r}, but only an Image or a Mask has random draws to share, and only Boxes and BoxLabels "
+                    "follow them"
+                )
         self.fields = fields
 
     def __repr__(self) -> str:

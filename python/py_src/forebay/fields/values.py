@@ -10,7 +10,7 @@ from typing import Any
 from ..arguments import by_name, flag, shown, text, whole
 from ..convert.padding import Padding
 from ..errors import ConfigError
-from .base import Field, column_of, default_of, dtype_of, lengths_of
+from .base import Field, column_of, default_of, dtype_of, lengths_of, path_of
 
 __all__ = ["Array", "AttentionMask", "Bytes", "Json", "Length", "Scalar", "Text", "Tokens"]
 
@@ -236,13 +236,7 @@ class Json(Field):
     max_length: int | None = None
 
     def _spec(self) -> dict[str, Any]:
-        spec: dict[str, Any] = {"kind": "json", "column": column_of(self)}
-        if isinstance(self.path, str):
-            spec["path"] = self.path
-        elif isinstance(self.path, Sequence) and not isinstance(self.path, bytes):
-            spec["path"] = [part if isinstance(part, str) else whole("a place in path of Json", part) for part in self.path]
-        elif self.path is not None:
-            raise ConfigError(f"path of Json is text such as 'meta.width', or a list of keys and places, but it is {self.path!r}")
+        spec: dict[str, Any] = {"kind": "json", "column": column_of(self), **path_of(self)}
         if self.dtype is not None:
             named = "str" if self.dtype is str else self.dtype
             spec["dtype"] = named if named in ("str", "json") else dtype_of(named)

@@ -1,0 +1,199 @@
+//! Boxes around objects, which follow the operations of a picture: the results of torchvision's functions on
+//! `BoundingBoxes` for the same numbers, with a clamp to the picture after each crop and each move.
+
+use super::augment::Action;
+use super::box_format::Corners;
+use super::geometry::Stage;
+use super::picture_ops::affine_matrix;
+use super::size::Size;
+use super::steps::Steps;
+
+/// Applies the steps of a picture of `size` to `boxes`, and returns the picture's size after them. The boxes are inside
+/// of it, some perhaps without an area.
+pub(super) fn follow(boxes: &mut [Corners], steps: &Steps, size: Size) -> Size {
+    clamp(boxes, size);
+    let mut size = size;
+    for (number, stage) in steps.stages.iter().enumerate() {
+        follow_stage(boxes, stage);
+        size = stage.output();
+        for action in steps.after(number) {
+            follow_action(boxes, action, size);
+            size = action.output(size);
+            clamp(boxes, size);
+        }
+    }
+    size
+}
+
+/// Returns true if both sides have at least `min_size` pixels, and the box has that many pixels or more.
+pub(super) fn is_large([left, top, right, bottom]: Corners, min_size: f64) -> bool {
+    let (w, h) = (right - left, bottom - top);
+    w >= min_size && h >= min_size && w * h >= min_size
+}
+
+fn clamp(boxes: &mut [Corners], size: Size) {
+    let (w, h) = (f64::from(size.w), f64::from(size.h));
+    for [left, top, right, bottom] in boxes {
+        [*left, *right] = [*left, *right].map(|x| x.clamp(0.0, w));
+        [*top, *bottom] = [*top, *bottom].map(|y| y.clamp(0.0, h));
+    }
+}
+
+fn map(boxes: &mut [Corners], x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64) {
+    for [left, top, right, bottom] in boxes {
+        [*left, *right] = [*left, *right].map(&x);
+        [*top, *bottom] = [*top, *bottom].map(&y);
+    }
+}
+
+fn follow_stage(boxes: &mut [Corners], stage: &Stage) {
+    let Stage { crop, resized, window, flip, .. } = *stage;
+    let (x, y) = (f64::from(crop.x), f64::from(crop.y));
+    map(boxes, |column| column - x, |row| row - y);
+    clamp(boxes, crop.size());
+    let (across, down) = (f64::from(resized.w) / f64::from(crop.w), f64::from(resized.h) / f64::from(crop.h));
+    map(boxes, |column| column * across - window.x as f64, |row| row * down - window.y as f64);
+    clamp(boxes, window.size);
+    if flip {
+        mirror(boxes, window.size);
+    }
+}
+
+fn mirror(boxes: &mut [Corners], size: Size) {
+    let w = f64::from(size.w);
+    boxes.iter_mut().for_each(|[left, _, right, _]| (*left, *right) = (w - *right, w - *left));
+}
+
+/// Applies an action to boxes in a picture of `size`.
+fn follow_action(boxes: &mut [Corners], action: &Action, size: Size) {
+    let middle = [f64::from(size.w) * 0.5, f64::from(size.h) * 0.5];
+    match action {
+        Action::HorizontalFlip => mirror(boxes, size),
+        Action::VerticalFlip => {
+            let h = f64::from(size.h);
+            boxes.iter_mut().for_each(|[_, top, _, bottom]| (*top, *bottom) = (h - *bottom, h - *top));
+        }
+        Action::Rotate { angle, expand, center, .. } => {
+            let matrix = affine_matrix(center.unwrap_or(middle), -angle, [0.0; 2], 1.0, [0.0; 2]);
+            let forward = inverse(&matrix);
+            // The grown picture starts at the smallest column and row that a corner has.
+            let [x, y] = if *expand {
+                let all = around([0.0, 0.0, f64::from(size.w), f64::from(size.h)], &forward);
+                [all[0], all[1]]
+            } else {
+                [0.0; 2]
+            };
+            boxes.iter_mut().for_each(|one| {
+                *one = around(*one, |place| {
+                    let [column, row] = forward(place);
+                    [column - x, row - y]
+                })
+            });
+        }
+        Action::Affine { angle, translate, scale, shear, center, .. } => {
+            let matrix = affine_matrix(center.unwrap_or(middle), *angle, *translate, *scale, *shear);
+            boxes.iter_mut().for_each(|one| *one = around(*one, inverse(&matrix)));
+        }
+        Action::Perspective { coefficients, .. } => {
+            boxes.iter_mut().for_each(|one| *one = around(*one, inverse_perspective(coefficients)));
+        }
+        _ => {}
+    }
+}
+
+/// Returns the box around the places to which the corners of a box are moved.
+fn around([left, top, right, bottom]: Corners, moved: impl Fn([f64; 2]) -> [f64; 2]) -> Corners {
+    let corners = [[left, top], [right, top], [right, bottom], [left, bottom]].map(moved);
+    let bound = |axis: usize, pick: fn(f64, f64) -> f64| corners.iter().map(|corner| corner[axis]).reduce(pick);
+    [(0, f64::min as fn(f64, f64) -> f64), (1, f64::min), (0, f64::max), (1, f64::max)]
+        .map(|(axis, pick)| bound(axis, pick).unwrap_or(0.0))
+}
+
+/// Returns the inverse of a matrix from places in the result to places in the picture.
+fn inverse(&[a, b, x, c, d, y]: &[f64; 6]) -> impl Fn([f64; 2]) -> [f64; 2] {
+    let scale = a * d - b * c;
+    move |[column, row]| {
+        let (column, row) = (column - x, row - y);
+        [(d * column - b * row) / scale, (a * row - c * column) / scale]
+    }
+}
+
+/// Returns the inverse of a perspective from places in the result to places in the picture.
+fn inverse_perspective(&[a, b, c, d, e, f, g, h]: &[f64; 8]) -> impl Fn([f64; 2]) -> [f64; 2] {
+    // The adjugate of the matrix with the rows (a, b, c), (d, e, f) and (g, h, 1).
+    let rows = [
+        [e - f * h, c * h - b, b * f - c * e],
+        [f * g - d, a - c * g, c * d - a * f],
+        [d * h - e * g, b * g - a * h, a * e - b * d],
+    ];
+    move |[column, row]| {
+        let [x, y, scale] = rows.map(|[p, q, r]| p * column + q * row + r);
+        [x / scale, y / scale]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::box_format::BoxFormat;
+    use crate::decode::draw::{DrawKey, FieldDraws};
+    use crate::decode::field::Op;
+    use crate::decode::steps::resolve;
+
+    const SIZE: Size = Size { w: 40, h: 30 };
+
+    fn followed(ops: &str, boxes: &[Corners]) -> (Vec<Corners>, Size) {
+        let ops: Vec<Op> = serde_json::from_str(ops).unwrap();
+        let mut steps = Steps::default();
+        resolve(&ops, SIZE, FieldDraws::new(1, "x"), DrawKey::default(), &mut steps).unwrap();
+        let mut boxes = boxes.to_vec();
+        let size = follow(&mut boxes, &steps, SIZE);
+        (boxes, size)
+    }
+
+    #[test]
+    fn formats_are_read_and_written() {
+        let corners = [3.0, 4.0, 10.0, 7.0];
+        for (format, numbers) in [
+            (BoxFormat::Xyxy, corners),
+            (BoxFormat::Xywh, [3.0, 4.0, 7.0, 3.0]),
+            (BoxFormat::Cxcywh, [6.5, 5.5, 7.0, 3.0]),
+        ] {
+            assert_eq!((format.corners(numbers), format.numbers(corners)), (corners, numbers), "{format:?}");
+        }
+    }
+
+    #[test]
+    fn boxes_follow_crops_resizes_and_turns() {
+        let whole = [0.0, 0.0, 40.0, 30.0];
+        let one = [10.0, 6.0, 20.0, 12.0];
+        for (ops, expected, size) in [
+            (r#"[]"#, one, (40, 30)),
+            (r#"[{"op": "resize", "size": [60, 20]}]"#, [5.0, 12.0, 10.0, 24.0], (20, 60)),
+            (r#"[{"op": "center_crop", "size": [20, 20]}]"#, [0.0, 1.0, 10.0, 7.0], (20, 20)),
+            (r#"[{"op": "pad", "padding": [1, 2, 3, 4]}]"#, [11.0, 8.0, 21.0, 14.0], (44, 36)),
+            (r#"[{"op": "random_horizontal_flip", "p": 1}]"#, [20.0, 6.0, 30.0, 12.0], (40, 30)),
+            (r#"[{"op": "random_vertical_flip", "p": 1}]"#, [10.0, 18.0, 20.0, 24.0], (40, 30)),
+            (r#"[{"op": "random_rotation", "degrees": [90, 90], "expand": true}]"#, [6.0, 20.0, 12.0, 30.0], (30, 40)),
+            (r#"[{"op": "random_rotation", "degrees": [180, 180]}]"#, [20.0, 18.0, 30.0, 24.0], (40, 30)),
+        ] {
+            let (boxes, after) = followed(ops, &[one, whole]);
+            let all = [0.0, 0.0, f64::from(size.0), f64::from(size.1)];
+            assert_eq!(after, Size { w: size.0, h: size.1 }, "{ops}");
+            for (got, expected) in boxes[0].iter().zip(expected) {
+                assert!((got - expected).abs() < 1e-9, "{ops}: {boxes:?}");
+            }
+            let within = boxes[1].iter().zip(all).all(|(got, all)| (got - all).abs() < 1e-9);
+            assert!(within || ops.contains("pad"), "{ops}: {boxes:?}");
+        }
+    }
+
+    #[test]
+    fn a_box_outside_of_the_crop_has_no_area() {
+        let (boxes, _) =
+            followed(r#"[{"op": "center_crop", "size": [4, 4]}]"#, &[[0.0, 0.0, 5.0, 5.0], [-9.0, 14.0, 90.0, 16.0]]);
+        assert_eq!(boxes, [[0.0; 4], [0.0, 1.0, 4.0, 3.0]]);
+        let large: Vec<bool> = boxes.iter().map(|corners| is_large(*corners, 1.0)).collect();
+        assert_eq!(large, [false, true]);
+    }
+}

@@ -1,0 +1,108 @@
+//! Pictures of mode RGBA: colours and opacity go through the same stages, each as a picture of three channels.
+//!
+//! As in Pillow, colours are multiplied by their opacity before a resize and divided by that of the result after it, so that the
+//! colours of transparent pixels do not show.
+
+use crate::decode::augment::Action;
+use crate::decode::geometry::Stage;
+use crate::decode::interpolation::Interpolation;
+use crate::decode::normalise::PictureWriter;
+use crate::decode::picture_ops::{Shape, flip_vertical};
+use crate::decode::pixels::{Pixels, interleaved};
+use crate::decode::resize::Resizer;
+use crate::decode::size::{Region, Size};
+
+/// Opacity of the current picture, in three equal channels.
+#[derive(Default)]
+pub(super) struct Opacity {
+    source: Pixels,
+    between: Pixels,
+    /// Channels of the row that is written.
+    row: [Vec<u8>; 4],
+}
+
+impl Opacity {
+    /// Memory for the opacity of a decoded part.
+    pub(super) fn source(&mut self) -> &mut Pixels {
+        &mut self.source
+    }
+
+    /// Sets the opacity of `region` of a file without one.
+    pub(super) fn fill(&mut self, region: Region) {
+        self.source.start(region, 3).fill(255);
+    }
+
+    /// Runs `stage`, which is planned, and the `actions` after it on the colours `source`. `between` is memory for results.
+    pub(super) fn run(
+        &mut self,
+        resizer: &mut Resizer,
+        stage: &Stage,
+        actions: &[Action],
+        source: &mut Pixels,
+        between: &mut Pixels,
+    ) {
+        let is_blended = stage.is_resized() && stage.interpolation != Interpolation::Nearest;
+        if is_blended {
+            multiply(source, &self.source);
+        }
+        run(resizer, &self.source, stage.output(), &mut self.between);
+        run(resizer, source, stage.output(), between);
+        if is_blended {
+            divide(between, &self.between);
+        }
+        std::mem::swap(source, between);
+        std::mem::swap(&mut self.source, &mut self.between);
+        // Other actions are rejected when the field is compiled.
+        let flips = actions.iter().filter(|action| matches!(action, Action::VerticalFlip)).count();
+        if flips % 2 == 1 {
+            for picture in [source, &mut self.source] {
+                let Region { w, h, .. } = picture.region();
+                flip_vertical(Shape::new(w as usize, h as usize, 3), picture.rgb_mut());
+            }
+        }
+    }
+
+    /// Writes the finished picture, with the colours `source`, to `out`.
+    pub(super) fn write(&mut self, source: &Pixels, writer: &PictureWriter, out: &mut [u8]) {
+        let Self { source: opacity, row, .. } = self;
+        let size = source.region().size();
+        let stride = size.w as usize * 3;
+        let rows = source.rgb().chunks_exact(stride).zip(opacity.rgb().chunks_exact(stride));
+        for (y, (colours, opacity)) in (0..size.h).zip(rows) {
+            for (c, channel) in row.iter_mut().enumerate() {
+                channel.clear();
+                let from = if c < 3 { colours } else { opacity };
+                channel.extend(from.iter().skip(c % 3).step_by(3));
+            }
+            let [red, green, blue, alpha] = &*row;
+            writer.write_with_opacity(out, size, y, [red, green, blue, alpha]);
+        }
+    }
+}
+
+/// Runs the planned stage over `from`, into `to`.
+fn run(resizer: &mut Resizer, from: &Pixels, output: Size, to: &mut Pixels) {
+    let stride = output.w as usize * 3;
+    let out = to.start(Region::all(output), 3);
+    resizer.run(from, |y, row| {
+        let out = out[y as usize * stride..][..stride].as_chunks_mut::<3>().0;
+        out.iter_mut().zip(interleaved(row)).for_each(|(out, pixel)| *out = pixel);
+    });
+}
+
+/// Multiplies each colour by its opacity, rounded as in Pillow.
+fn multiply(colours: &mut Pixels, opacity: &Pixels) {
+    for (level, alpha) in colours.rgb_mut().iter_mut().zip(opacity.rgb()) {
+        let product = u32::from(*level) * u32::from(*alpha) + 128;
+        *level = ((product + (product >> 8)) >> 8) as u8;
+    }
+}
+
+/// Divides each colour by its opacity, as Pillow does: without the fraction, and not where nothing shows.
+fn divide(colours: &mut Pixels, opacity: &Pixels) {
+    for (level, alpha) in colours.rgb_mut().iter_mut().zip(opacity.rgb()) {
+        if *alpha != 0 {
+            *level = (255 * u32::from(*level) / u32::from(*alpha)).min(255) as u8;
+        }
+    }
+}

@@ -1,0 +1,220 @@
+"""Pictures of modes L and RGBA: what Pillow makes of the files, and torchvision of the operations."""
+
+import io
+import itertools
+
+import numpy as np
+import pytest
+from odd_pictures import NAME, SEED, drawn_steps, in_torchvision, levels_apart, pictures
+from PIL import Image
+
+import forebay as fb
+
+COUNT = 160
+
+JITTER = fb.ColorJitter(brightness=0.6, contrast=0.6, saturation=0.6, hue=0.2)
+
+OPERATIONS = {
+    "nothing": (),
+    "flip": (fb.RandomHorizontalFlip(), fb.RandomVerticalFlip()),
+    "crop": (fb.RandomCrop(9, padding=3, pad_if_needed=True),),
+    "jitter": (JITTER,),
+    "grey": (fb.RandomGrayscale(1.0), fb.RandomInvert()),
+    "greyscale": (fb.Grayscale(),),
+    "tables": (fb.RandomPosterize(3), fb.RandomSolarize(100), fb.RandomEqualize(), fb.RandomAutocontrast()),
+    "sharpness": (fb.RandomAdjustSharpness(2.5),),
+    "rotation": (fb.RandomRotation(40, interpolation="bilinear", fill=90),),
+    "affine": (fb.RandomAffine(20, (0.2, 0.1), (0.7, 1.3), 10, fill=(7, 7, 7)),),
+    "perspective": (fb.RandomPerspective(0.6, 0.8, fill=33),),
+    "trivial": (fb.TrivialAugmentWide(fill=12),),
+    "rand": (fb.RandAugment(),),
+    "auto": (fb.AutoAugment(),),
+    "mix": (fb.AugMix(),),
+}
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    folder, made = tmp_path_factory.mktemp("odd") / "set", list(pictures(COUNT))
+    with fb.MDSWriter(out=str(folder), columns={"image": "png", "number": "int"}) as writer:
+        for number, pixels in enumerate(made):
+            writer.write({"image": Image.fromarray(pixels), "number": number})
+    return str(folder), made
+
+
+def rows_of(folder, field, **options):
+    """Returns the rows of a field by the sample's number."""
+    options = {"batch_size": 16, "framework": "numpy", "augment_seed": SEED} | options
+    with fb.Loader(local=folder, fields={NAME: field, "number": fb.Scalar("number")}, **options) as loader:
+        return {n: np.array(row) for batch in loader for n, row in zip(batch["number"].tolist(), batch[NAME], strict=True)}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_on_grey_levels_are_torchvision_s(odd, name):
+    folder, made = odd
+    field = fb.Image("image", *OPERATIONS[name], mode="L")
+    rows, exact = rows_of(folder, field), name not in ("perspective", "trivial", "rand", "auto", "mix")
+    for number, pixels in enumerate(made):
+        grey = Image.fromarray(pixels).convert("L")
+        expected = np.asarray(in_torchvision(grey, drawn_steps(field, pixels, number)))
+        apart = levels_apart(rows[number], expected[None])
+        assert apart == 0 if exact else apart <= 1, (name, number)
+
+
+def saved(picture, **options):
+    out = io.BytesIO()
+    picture.save(out, **options)
+    return out.getvalue()
+
+
+def files():
+    """Returns files of every kind by their names, of one size."""
+    rng = np.random.default_rng(8)
+    colours = Image.fromarray(rng.integers(0, 256, (21, 34, 4), dtype=np.uint8), "RGBA")
+    rgb, grey = colours.convert("RGB"), colours.convert("L")
+    smooth = Image.fromarray(rng.integers(0, 256, (4, 4, 3), dtype=np.uint8)).resize((34, 21), Image.Resampling.BICUBIC)
+    palette = rgb.quantize(200)
+    made = {
+        "png RGB": saved(rgb, format="PNG"),
+        "png RGBA": saved(colours, format="PNG"),
+        "png L": saved(grey, format="PNG"),
+        "png LA": saved(colours.convert("LA"), format="PNG"),
+        "png 1": saved(grey.convert("1"), format="PNG"),
+        "png P": saved(palette, format="PNG"),
+        "png P of 16 colours": saved(rgb.quantize(16), format="PNG", bits=4),
+        "png P with transparency": saved(palette, format="PNG", transparency=7),
+        "png P with alphas": saved(palette, format="PNG", transparency=bytes(range(0, 200))),
+        "png RGB with transparency": saved(rgb, format="PNG", transparency=rgb.getpixel((3, 4))),
+        "png L with transparency": saved(grey, format="PNG", transparency=100),
+        "webp lossless": saved(colours, format="WEBP", lossless=True),
+        "webp": saved(smooth, format="WEBP", quality=90),
+        "webp lossy with opacity": saved(colours.resize((34, 21), Image.Resampling.BICUBIC), format="WEBP", quality=90),
+        "jpeg L": saved(smooth.convert("L"), format="JPEG", quality=90),
+        "jpeg CMYK": saved(smooth.convert("CMYK"), format="JPEG", quality=90),
+    }
+    for subsampling, progressive in itertools.product(range(3), (False, True)):
+        made[f"jpeg {subsampling} {progressive}"] = saved(smooth, format="JPEG", subsampling=subsampling, progressive=progressive)
+    return made
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory):
+    folder, made = tmp_path_factory.mktemp("kinds") / "set", files()
+    with fb.MDSWriter(out=str(folder), columns={"image": "bytes", "number": "int"}) as writer:
+        for number, file in enumerate(made.values()):
+            writer.write({"image": file, "number": number})
+    return str(folder), made
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA"])
+def test_every_file_has_the_pixels_of_pillow(kinds, mode):
+    folder, made = kinds
+    whole = rows_of(folder, fb.Image("image", mode=mode))
+    cropped = rows_of(folder, fb.Image("image", fb.CenterCrop((13, 20)), mode=mode, layout="NHWC"))
+    for number, (name, file) in enumerate(made.items()):
+        expected = np.atleast_3d(np.asarray(Image.open(io.BytesIO(file)).convert(mode)))
+        assert np.array_equal(whole[number], expected.transpose(2, 0, 1)), name
+        assert np.array_equal(cropped[number], expected[4:17, 7:27]), name
+
+
+def test_colours_are_weighted_by_their_opacity_as_in_pillow(kinds):
+    folder, made = kinds
+    ops = (fb.RandomResizedCrop((9, 14)), fb.RandomHorizontalFlip(), fb.RandomVerticalFlip(), fb.Pad((2, 1, 0, 3)))
+    field, apart = fb.Image("image", *ops, mode="RGBA"), []
+    for number, row in rows_of(folder, field).items():
+        picture = Image.open(io.BytesIO(list(made.values())[number])).convert("RGBA")
+        for step in fb.drawn(field, (21, 34), name=NAME, augment_seed=SEED, draw=number):
+            if step.get("action") == "vertical_flip":
+                picture = picture.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
+                continue
+            top, left, height, width = step["crop"]
+            picture = picture.crop((left, top, left + width, top + height))
+            picture = picture.resize(step["resized"][::-1], Image.Resampling.BILINEAR)
+            top, left, height, width = step["window"]
+            picture = picture.crop((left, top, left + width, top + height))
+            picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if step["flip"] else picture
+        expected = np.asarray(picture).transpose(2, 0, 1).astype(int)
+        assert row.shape == (4, 13, 16)
+        assert np.abs(row[3].astype(int) - expected[3]).max() <= 1
+        # A level of the weighted colour is 255 / opacity levels of the colour.
+        shown = np.maximum(expected[3], 1)
+        assert (np.abs(row[:3].astype(int) - expected[:3]) <= 2 * 255 / shown + 1).all()
+        opaque = expected[3] == 255
+        apart += list(np.abs(row[:3].astype(int) - expected[:3])[:, opaque].ravel())
+    assert np.max(apart) <= 1 and np.mean(apart) < 0.2
+
+
+def test_opacity_is_normalised_and_erased_as_colours_are(kinds):
+    folder, _ = kinds
+    levels = rows_of(folder, fb.Image("image", fb.CenterCrop(20), mode="RGBA"))
+    mean, std = (0.1, 0.2, 0.3, 0.4), (0.5, 0.6, 0.7, 0.8)
+    for layout, dtype in itertools.product(("NCHW", "NHWC"), ("float32", "float16")):
+        field = fb.Image(
+            "image", fb.CenterCrop(20), fb.Normalize(mean, std), fb.RandomErasing(1.0, value=3), mode="RGBA", layout=layout, dtype=dtype
+        )
+        for number, row in rows_of(folder, field).items():
+            expected = (levels[number] / 255 - np.array(mean)[:, None, None]) / np.array(std)[:, None, None]
+            step = fb.drawn(field, (21, 34), name=NAME, augment_seed=SEED, draw=number)[-1]
+            expected[:, step["i"] : step["i"] + step["h"], step["j"] : step["j"] + step["w"]] = 3
+            got = row if layout == "NCHW" else row.transpose(2, 0, 1)
+            assert got.shape == (4, 20, 20) and np.abs(got.astype(np.float64) - expected).max() < (1e-6 if dtype == "float32" else 3e-3)
+
+
+def test_grey_rows_have_one_channel_in_every_type(odd):
+    folder, _ = odd
+    levels = rows_of(folder, fb.Image("image", fb.CenterCrop(20), mode="L"))
+    assert all(row.shape == (1, 20, 20) for row in levels.values())
+    ops = (fb.CenterCrop(20), fb.Normalize((0.3,), (0.6,)))
+    for layout, dtype in itertools.product(("NCHW", "NHWC"), ("float32", "float16")):
+        rows = rows_of(folder, fb.Image("image", *ops, mode="L", layout=layout, dtype=dtype))
+        for number, row in rows.items():
+            assert row.shape == ((1, 20, 20) if layout == "NCHW" else (20, 20, 1)) and row.dtype == dtype
+            expected = (levels[number].reshape(row.shape) / 255 - 0.3) / 0.6
+            assert np.abs(row.astype(np.float64) - expected).max() < (1e-6 if dtype == "float32" else 2e-3)
+
+
+def test_grey_rows_are_erased_and_mixed(odd):
+    folder, _ = odd
+    ops = (fb.CenterCrop(20), fb.RandomErasing(1.0, value=77))
+    plain = rows_of(folder, fb.Image("image", fb.CenterCrop(20), mode="L"))
+    field = fb.Image("image", *ops, mode="L", layout="NHWC")
+    for number, row in rows_of(folder, field).items():
+        (step,) = [s for s in fb.drawn(field, (20, 20), name=NAME, augment_seed=SEED, draw=number) if s.get("action") == "erase"]
+        expected = plain[number].reshape(20, 20, 1).copy()
+        expected[step["i"] : step["i"] + step["h"], step["j"] : step["j"] + step["w"]] = 77
+        assert np.array_equal(row, expected)
+    for layout in ("NCHW", "NHWC"):
+        grey = fb.Image("image", fb.CenterCrop(20), mode="L", layout=layout)
+        colour = fb.Image("image", fb.CenterCrop(20), fb.Grayscale(), layout=layout)
+        mixed = [
+            fb.Loader(local=folder, fields={"m": fb.Mix(fb.CutMix(), x=field)}, batch_size=16, framework="numpy", augment_seed=SEED)
+            for field in (grey, colour)
+        ]
+        for one, three in zip(*mixed, strict=True):
+            same = three["x"][:, :1] if layout == "NCHW" else three["x"][..., :1]
+            assert np.array_equal(one["x"], same)
+
+
+@pytest.mark.parametrize(
+    "field, message",
+    [
+        (lambda: fb.Image("image", mode="HSV"), "mode of Image"),
+        (lambda: fb.Image("image", fb.Normalize((0.5,), (0.5,))), "for each channel"),
+        (lambda: fb.Image("image", fb.Normalize((0.5,) * 3, (0.5,) * 3), mode="L"), "for each channel"),
+        (lambda: fb.Image("image", fb.RandomRotation(9, fill=(1, 2, 3)), mode="L"), "one grey level"),
+        (lambda: fb.Image("image", fb.RandomApply([fb.RandomRotation(9, fill=(1, 2, 3))]), mode="L"), "one grey level"),
+        (lambda: fb.Image("image", fb.CenterCrop(9), fb.RandomErasing(value=(1, 2, 3)), mode="L"), "one grey level"),
+        (lambda: fb.Image("image", fb.Normalize((0.5,) * 3, (0.5,) * 3), mode="RGBA"), "for each channel"),
+        (lambda: fb.Image("image", fb.Pad(2, fill=9), mode="RGBA"), "leave `fill` at 0"),
+        (lambda: fb.Image("image", fb.ColorJitter(0.4), mode="RGBA"), "for modes RGB and L"),
+        (lambda: fb.Image("image", fb.Grayscale(), mode="RGBA"), "for modes RGB and L"),
+        (lambda: fb.Image("image", fb.CenterCrop(9), fb.RandomErasing(value=(1, 2, 3)), mode="RGBA"), "one grey level"),
+    ],
+)
+def test_arguments_for_other_channels_are_errors(odd, field, message):
+    with pytest.raises(fb.ConfigError, match=message):
+        fb.Loader(local=odd[0], fields={"x": field()}, batch_size=2)
+
+
+def test_the_mode_is_part_of_the_text_of_a_field():
+    assert repr(fb.Image("image", mode="L")) == "Image('image', dtype='uint8', layout='NCHW', mode='L')"
