@@ -120,8 +120,8 @@ class Loader(LoaderPosition, StepsOfRun):
         mark_repeats: Add a bool output `repeat`, true for rows that only make ranks equally long.
         sample_ids: Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in the shard.
             All three count from 0, and the shape is (N, 3).
-        sample_draws: Add an int64 output `sample_draws`: for each row the epoch, the stream and the draw that key its random
-            draws, as `drawn` and `sample_generator` take them. The shape is (N, 3).
+        sample_draws: Add an int64 output `sample_draws`: for each row the epoch, the stream and the draw that key its random draws.
+            `drawn` and `sample_generator` take them. The shape is (N, 3).
         sample_keys: Add a text output `sample_keys`: key of each row's sample in a tar, or path of its file; else empty.
         shuffle: Shuffle samples, differently in each epoch.
         shuffle_seed: Seed of the order.

@@ -38,10 +38,12 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
     for option in WriterConfig::OPTIONS {
         expected.push((C_WRITER, c_entry(option, &default_of(option, &defaults))));
     }
+    let defaults = serde_json::to_value(StreamConfig::default()).expect("a config is JSON");
     for option in StreamConfig::OPTIONS {
-        let doc = sentence(option);
-        expected.push((STREAM, format!("\n    {} = None\n    \"\"\"{doc}\"\"\"\n", parameter(option))));
-        expected.push((C, format!("`{}` (null)", option.name)));
+        let (doc, default) = (sentence(option), default_of(option, &defaults));
+        let declared = format!("{}{}", parameter(option), python_default(&default));
+        expected.push((STREAM, format!("\n    {declared}\n    \"\"\"{doc}\"\"\"\n")));
+        expected.push((C, format!("`{}` ({default})", option.name)));
     }
     let text_of = |path: &str| sources.iter().find(|source| source.path == path).map(|source| source.text.as_str());
     let missing = |(path, text): (&str, String)| {
