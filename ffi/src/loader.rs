@@ -124,11 +124,15 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `image`: `ops` (none), a list of operations; `dtype` ("uint8"), or "float16", "bfloat16", "float32"; `layout`
 ///   ("NCHW"), or "NHWC"; `tolerant` (false) of damaged JPEGs; `apply_exif_orientation` (false); `scaled_decode`
 ///   (false): decode JPEGs at a half, a quarter or an eighth if the first resize reduces both sides by at least that
-///   factor. This is not exact; pictures that a CUDA device decodes are exact.
+///   factor. This is not exact; pictures that a CUDA device decodes are exact. `views` (null: one, without a dimension
+///   of its own), pictures with different draws of each sample; `mode` ("RGB"), or "L", "RGBA".
 /// * `mask`: labels; `ops` (none); `dtype` ("int64").
+/// * `boxes`, in a `joint` alone: an array of four numbers per box; `format` ("xyxy"), or "xywh", "cxcywh"; `path` (null)
+///   in a document; `of` (null: the first picture), the name of the picture; `min_size` (null), pixels of the smallest
+///   sides and area. `box_labels`: their values; `path` (null), `dtype` (null: the column's), `of` (null: the first boxes).
 /// * `scalar`: a number; `dtype` (null: the column's).
-/// * `tokens`: `length` (required); `dtype` ("int64"); `pad` (null), the id that fills short rows; `stored` (null), the
-///   type of the ids in a column of bytes; `truncate` (false), keep the first ids of a longer sample.
+/// * `tokens`: `length` (null: rows of their own length); `dtype` ("int64"); `pad` (null), the id that fills short rows;
+///   `stored` (null), the type of the ids in a column of bytes; `truncate` (false), keep the first ids of a longer sample.
 /// * `length`: number of elements of an array along its first dimension; `stored` (null), their type in a column of
 ///   bytes, which are counted without it.
 /// * `array`: `dtype` (null: the column's); `shape` (null: the column's). Columns of bytes are files of numpy.
@@ -140,19 +144,24 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// `scalar`, `array`, `text`, `bytes` and `json` have a `default` (null: none), the value of samples that lack it: a
 /// number, "nan", text, or nested lists; bytes are a list of numbers.
 ///
-/// A field `joint` has `fields`, images and masks as above, which share their random draws. A field `mix` has `fields`,
-/// images of one size and fields `one_hot` (`classes`; `dtype` ("float32")), a class as probabilities; `by`, a list of
-/// `{"op": "mix_up", "alpha": 1.0}` and `{"op": "cut_mix", "alpha": 1.0}`, of which one is drawn for each batch; `p` (1.0).
+/// A field `joint` has `fields`, images, masks and boxes as above, which share their random draws. A field `mix` has
+/// `fields`, images of one size and fields `one_hot` (`classes`; `dtype` ("float32")), a class as probabilities; `by`,
+/// a list of `{"op": "mix_up", "alpha": 1.0}` and `{"op": "cut_mix", "alpha": 1.0}`, of which one is drawn for each batch; `p` (1.0).
 ///
 /// An operation is an object with its `op`; sizes are `[height, width]` in pixels:
 ///
-/// * `random_resized_crop`: `size`, `scale` (`[0.08, 1.0]`), `ratio` (`[0.75, 1.3333]`).
+/// * `random_resized_crop`: `size`, `scale` (`[0.08, 1.0]`), `ratio` (`[0.75, 1.3333]`), `interpolation` ("bilinear"), or
+///   "bicubic", "nearest".
 /// * `random_horizontal_flip`: `p` (0.5).
-/// * `random_crop`: `size`, `padding` (`[0, 0, 0, 0]`: left, top, right, bottom), `pad_if_needed` (false).
-/// * `resize`: `size`, where one number is the shorter side. `center_crop`: `size`. `pad`: `padding`. `grayscale`.
+/// * `random_crop`: `size`, `padding` (`[0, 0, 0, 0]`: left, top, right, bottom), `pad_if_needed` (false), and as `pad`.
+/// * `pad`: `padding`; `fill` (`[0, 0, 0]`), the colour; `padding_mode` ("constant"), or "edge", "reflect", "symmetric".
+/// * `resize`: `size`, where one number is the shorter side; `max_size` (null) of the longer one; `interpolation`.
+///   `random_resize`: `min_size` and `max_size` of the shorter side, the second one exclusive; `interpolation`.
+/// * `center_crop`: `size`. `grayscale`.
 /// * `normalize`, the last but for `random_erasing`: `mean` and `std`, three numbers each for values from 0 to 1.
 /// * `random_erasing`: `p` (0.5), `scale` (`[0.02, 0.33]`), `ratio` (`[0.3, 3.3]`), `value` (`[0, 0, 0]`; null: noise).
 /// * `color_jitter`: `brightness`, `contrast`, `saturation`, `hue`, each the smallest and the largest factor (null).
+///   `random_photometric_distort`: likewise, each with a default, and `p` (0.5). `random_channel_permutation`.
 /// * `random_grayscale`: `p` (0.1). `random_invert`, `random_autocontrast`, `random_equalize`, `random_vertical_flip`: `p`
 ///   (0.5). `random_posterize`: `bits`, `p`. `random_solarize`: `threshold`, `p`. `random_adjust_sharpness`:
 ///   `sharpness_factor`, `p`. `gaussian_blur`: `kernel_size`, columns and rows; `sigma` (`[0.1, 2.0]`).

@@ -58,10 +58,11 @@ fn the_header_lists_every_option_with_its_default() {
 
     let ops = r#"[{"op": "random_resized_crop", "size": [1, 1]}, {"op": "resize", "size": 1}, {"op": "random_horizontal_flip"},
         {"op": "center_crop", "size": [1, 1]}, {"op": "random_crop", "size": [1, 1]}, {"op": "pad", "padding": [1, 1, 1, 1]},
-        {"op": "grayscale"}, {"op": "normalize", "mean": [0, 0, 0], "std": [1, 1, 1]}]"#;
-    let kinds = ["image", "mask", "scalar", "tokens", "length", "array", "text", "json", "bytes"].map(|kind| {
-        format!(r#"{{"kind": "{kind}", "column": "a" {}}}"#, if kind == "tokens" { r#", "length": 1"# } else { "" })
-    });
+        {"op": "random_resize", "min_size": 1, "max_size": 2}, {"op": "grayscale"},
+        {"op": "normalize", "mean": [0, 0, 0], "std": [1, 1, 1]}]"#;
+    let kinds =
+        ["image", "mask", "boxes", "box_labels", "scalar", "tokens", "length", "array", "text", "json", "bytes"];
+    let kinds = kinds.map(|kind| format!(r#"{{"kind": "{kind}", "column": "a"}}"#));
     let joint = format!(r#"{{"kind": "joint", "fields": [["x", {{"kind": "image", "column": "a", "ops": {ops}}}]]}}"#);
     for text in kinds.iter().chain([&joint]) {
         let field: FieldSpec = serde_json::from_str(text).expect("a field");
