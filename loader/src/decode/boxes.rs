@@ -104,6 +104,10 @@ fn follow_action(boxes: &mut [Corners], action: &Action, size: Size) {
 /// Returns the box around the places to which the corners of a box are moved.
 fn around([left, top, right, bottom]: Corners, moved: impl Fn([f64; 2]) -> [f64; 2]) -> Corners {
     let corners = [[left, top], [right, top], [right, bottom], [left, bottom]].map(moved);
+    if corners.as_flattened().iter().any(|place| place.is_nan()) {
+        // As in torchvision: it is a box that `min_size` leaves out.
+        return [f64::NAN; 4];
+    }
     let bound = |axis: usize, pick: fn(f64, f64) -> f64| corners.iter().map(|corner| corner[axis]).reduce(pick);
     [(0, f64::min as fn(f64, f64) -> f64), (1, f64::min), (0, f64::max), (1, f64::max)]
         .map(|(axis, pick)| bound(axis, pick).unwrap_or(0.0))
@@ -149,6 +153,14 @@ mod tests {
         let mut boxes = boxes.to_vec();
         let size = follow(&mut boxes, &steps, SIZE);
         (boxes, size)
+    }
+
+    #[test]
+    fn a_corner_that_is_no_number_leaves_no_box() {
+        let turn = r#"[{"op": "random_rotation", "degrees": [10, 10]}]"#;
+        let (boxes, _) = followed(turn, &[[f64::NAN, 1.0, 5.0, 6.0], [2.0, 1.0, 5.0, 6.0]]);
+        assert!(boxes[0].iter().all(|number| number.is_nan()) && !is_large(boxes[0], 0.0), "{boxes:?}");
+        assert!(is_large(boxes[1], 1.0), "{boxes:?}");
     }
 
     #[test]

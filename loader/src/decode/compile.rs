@@ -383,10 +383,13 @@ fn check_labels(ops: &[Op]) -> Result<()> {
     })
 }
 
-/// Returns the operations, and true if the luma is computed while the row is written. With augmentations `Grayscale` is one
-/// of them, since the order counts.
+/// Returns the operations, and true if the luma is computed while the row is written. Otherwise `Grayscale` is an augmentation
+/// in its place.
 fn grey_last(ops: &[Op], is_grey: bool) -> (Vec<Op>, bool) {
-    if !is_grey || !ops.iter().any(|op| matches!(op, Op::Augment(_))) {
+    let grayscale = ops.iter().position(|op| *op == Op::Grayscale);
+    let has_augment = ops.iter().any(|op| matches!(op, Op::Augment(_)));
+    let may_be_last = grayscale.is_none_or(|place| !has_augment && ops[place..].iter().all(keeps_grey));
+    if !is_grey || may_be_last {
         return (ops.to_vec(), is_grey);
     }
     let augmented = |op: &Op| match op {
@@ -394,6 +397,21 @@ fn grey_last(ops: &[Op], is_grey: bool) -> (Vec<Op>, bool) {
         op => op.clone(),
     };
     (ops.iter().map(augmented).collect(), false)
+}
+
+/// Returns true if the luma after `op` is what `op` makes of the luma: it only moves whole pixels, and adds grey ones.
+fn keeps_grey(op: &Op) -> bool {
+    match op {
+        Op::Pad { fill: [red, green, blue], .. } | Op::RandomCrop { fill: [red, green, blue], .. } => {
+            red == green && green == blue
+        }
+        Op::RandomResizedCrop { .. } | Op::Resize { .. } | Op::RandomResize { .. } | Op::Augment(_) => false,
+        Op::CenterCrop { .. }
+        | Op::RandomHorizontalFlip { .. }
+        | Op::Grayscale
+        | Op::Normalize { .. }
+        | Op::RandomErasing(_) => true,
+    }
 }
 
 fn unsuitable_column(column: &Column, message: &str) -> Error {

@@ -195,6 +195,15 @@ def test_grey_rows_are_erased_and_mixed(odd):
             assert np.array_equal(one["x"], same)
 
 
+def test_numbers_of_normalize_are_arrays_of_any_kind():
+    for channels in (1, 3, 4):
+        numbers = [0.5] * channels
+        for kind in (tuple, np.array, torch.tensor):
+            assert fb.Normalize(kind(numbers), kind(numbers))._spec() == {"op": "normalize", "mean": numbers, "std": numbers}
+    with pytest.raises(fb.ConfigError, match="mean of Normalize"):
+        fb.Normalize(0.5, 0.5)._spec()
+
+
 @pytest.mark.parametrize(
     "field, message",
     [

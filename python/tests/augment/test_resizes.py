@@ -63,6 +63,20 @@ def test_resizes_of_a_fixed_size_are_torchvision_s(odd, name):
             assert levels_apart(channels_last(row[key]), expected) <= APART[name] * (1 + (key == "twice")), (key, pixels.shape)
 
 
+def test_the_luma_is_taken_before_the_resizes_and_borders_after_it(odd):
+    folder, made = odd
+    recipes = {
+        "resize": [v2.Grayscale(3), v2.Resize((41, 37), InterpolationMode.BICUBIC)],
+        "border": [v2.Grayscale(3), v2.Pad(3, fill=(255, 0, 0))],
+        "last": [v2.Resize((41, 37), InterpolationMode.BICUBIC), v2.Grayscale(3), v2.CenterCrop(50), v2.Pad(2, fill=7)],
+    }
+    fields = {key: fb.Image("image", *fb.from_torchvision(recipe)) for key, recipe in recipes.items()}
+    for pixels, row in zip(made[:100], rows_of(folder, **fields), strict=False):
+        for key, recipe in recipes.items():
+            expected = np.asarray(v2.Compose(recipe)(Image.fromarray(pixels)))
+            assert levels_apart(channels_last(row[key]), expected) == 0, (key, pixels.shape)
+
+
 @pytest.mark.parametrize("name", FILTERS)
 def test_random_crops_are_resized_as_torchvision_does(odd, name):
     folder, made = odd

@@ -247,6 +247,10 @@ class Normalize(ImageOp):
     std: Sequence[float]
 
     def _spec(self) -> dict[str, Any]:
-        channels = len(self.mean) if isinstance(self.mean, Sequence) and len(self.mean) in (1, 4) else 3
+        try:
+            channels = len(self.mean)
+        except TypeError:
+            channels = 3
+        channels = channels if channels in (1, 4) else 3
         mean, std = reals("mean of Normalize", self.mean, channels), reals("std of Normalize", self.std, channels)
         return {"op": "normalize", "mean": mean, "std": std}

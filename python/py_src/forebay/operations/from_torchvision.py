@@ -125,7 +125,7 @@ def _translate(transform: Any) -> list[native.ImageOp]:
     if name in ("MixUp", "CutMix"):
         raise ConfigError(f"it mixes the samples of a batch: use forebay.Mix(forebay.{name}(...), x=Image(...), y=OneHot(...))")
     if name in ("FiveCrop", "TenCrop"):
-        raise ConfigError("it makes several pictures of one: call it in the loader's transform, or use a field for each crop")
+        raise ConfigError("it makes several pictures of one: call it in the loader's transform")
     make = _MAKERS.get(name)
     if make is None:
         raise ConfigError("there is no such operation: leave it out, or call it in the loader's transform")
@@ -162,9 +162,12 @@ def _resize(transform: Any) -> native.ImageOp:
 
 def _crop(transform: Any) -> native.ImageOp:
     padding = transform.padding or 0
-    if ".v2" in type(transform).__module__ and padding:
+    is_v2 = ".v2" in type(transform).__module__
+    if is_v2 and padding:
         left, right, top, bottom = padding
         padding = (left, top, right, bottom)
+    if not is_v2 and padding and transform.pad_if_needed and transform.padding_mode in ("reflect", "symmetric"):
+        raise ConfigError("it mirrors the borders of `padding` again where a picture is still too small: use the one of v2")
     _has_one_colour(transform.fill)
     return native.RandomCrop(transform.size, padding, transform.pad_if_needed, transform.fill, transform.padding_mode)
 
@@ -176,7 +179,7 @@ def _has_one_colour(fill: Any) -> None:
 
 def _grayscale(transform: Any) -> native.ImageOp:
     if transform.num_output_channels != 3:
-        raise ConfigError("pictures have three channels: pass num_output_channels=3")
+        raise ConfigError('pictures have three channels: pass num_output_channels=3, or leave it out and use Image(mode="L")')
     return native.Grayscale()
 
 
