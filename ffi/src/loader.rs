@@ -56,8 +56,8 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `mark_repeats` (false): Add a bool output `repeat`, true for rows that only make ranks equally long.
 /// * `sample_ids` (false): Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in
 ///   the shard.
-/// * `sample_draws` (false): Add an int64 output `sample_draws`: for each row the epoch, the stream and the draw that key
-///   its random draws.
+/// * `sample_draws` (false): Add an int64 output `sample_draws`: epoch, stream and draw of each row, which key its random
+///   draws.
 /// * `sample_keys` (false): Add a text output `sample_keys`: key of each row's sample in a tar, or path of its file;
 ///   else empty.
 /// * `device_decode` (false): Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
@@ -90,8 +90,8 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `batching_method` ("random"): Mix of streams in a batch: "random", "stratified", "per_stream" or
 ///   "device_per_stream".
 /// * `replication` (null): Number of consecutive ranks that get the same samples.
-/// * `bucket_by` (null): Lengths, to batch samples of similar length: a number column, the bytes of another one, or numbers
-///   as in `weights`.
+/// * `bucket_by` (null): Lengths, to batch samples of similar length: a number column, the bytes of another one, or as
+///   in `weights`.
 /// * `bucket_batches` (64): Global batches that `bucket_by` sorts together.
 /// * `skip_steps` (null): Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
 /// * `world`: this process, `rank` (0) of `world_size` (1), and on its node `local_rank` (0) of `local_world_size` (1).

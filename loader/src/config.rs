@@ -60,7 +60,7 @@ options! {
         pub fraction_seed: Option<u64> = None,
         /// Condition on number and text columns of the samples to keep, such as `class < 100 and name != "unknown"`.
         pub filter: Option<String> = None,
-        /// Weight of each sample, to draw with replacement: a number column, an array with a number for each, or its `.npy` file.
+        /// Weight of each sample, to draw with replacement: a number column, an array of numbers, or its `.npy` file.
         pub weights: Option<SampleValues> = None,
         /// Column of the classes that an epoch draws equally often, with replacement.
         pub balance: Option<String> = None,
@@ -145,7 +145,7 @@ options! {
         pub mark_repeats: bool = false,
         /// Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in the shard.
         pub sample_ids: bool = false,
-        /// Add an int64 output `sample_draws`: for each row the epoch, the stream and the draw that key its random draws.
+        /// Add an int64 output `sample_draws`: epoch, stream and draw of each row, which key its random draws.
         pub sample_draws: bool = false,
         /// Add a text output `sample_keys`: key of each row's sample in a tar, or path of its file; else empty.
         pub sample_keys: bool = false,
@@ -175,7 +175,7 @@ options! {
         pub sampling_granularity: u32 = 1,
         /// Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
         pub batching_method: String = "random".into(),
-        /// Lengths, to batch samples of similar length: a number column, the bytes of another one, or numbers as in `weights`.
+        /// Lengths, to batch samples of similar length: a number column, the bytes of another one, or as in `weights`.
         pub bucket_by: Option<SampleValues> = None,
         /// Global batches that `bucket_by` sorts together.
         pub bucket_batches: u32 = 64,

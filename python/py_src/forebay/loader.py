@@ -100,7 +100,7 @@ class Loader(LoaderPosition, StepsOfRun):
         fraction_seed: Seed of `fraction`. None: 0.
         filter: Condition on number and text columns of the samples to keep, such as "class < 100 and width >= 256"; also
             of the streams that have none. The columns are read once, and the answer stays in the stream's folder.
-        weights: Weight of each sample, to draw with replacement: a number column, an array with a number for each, or its `.npy` file.
+        weights: Weight of each sample, to draw with replacement: a number column, an array of numbers, or its `.npy` file.
             Also of the streams that have none. An epoch has `epoch_size` draws, by default as many as samples.
         balance: Column of the classes that an epoch draws equally often, with replacement.
             The weight of a sample is 1 / the samples of its class that are kept. Also of the streams that have none.
@@ -120,7 +120,7 @@ class Loader(LoaderPosition, StepsOfRun):
         mark_repeats: Add a bool output `repeat`, true for rows that only make ranks equally long.
         sample_ids: Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in the shard.
             All three count from 0, and the shape is (N, 3).
-        sample_draws: Add an int64 output `sample_draws`: for each row the epoch, the stream and the draw that key its random draws.
+        sample_draws: Add an int64 output `sample_draws`: epoch, stream and draw of each row, which key its random draws.
             `drawn` and `sample_generator` take them. The shape is (N, 3).
         sample_keys: Add a text output `sample_keys`: key of each row's sample in a tar, or path of its file; else empty.
         shuffle: Shuffle samples, differently in each epoch.
@@ -136,7 +136,7 @@ class Loader(LoaderPosition, StepsOfRun):
         sampling_method: Sampling of stream shares: "balanced" draws again in each epoch, "fixed" draws once.
         sampling_granularity: Samples that are drawn together.
         batching_method: Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
-        bucket_by: Lengths, to batch samples of similar length: a number column, the bytes of another one, or numbers as in `weights`.
+        bucket_by: Lengths, to batch samples of similar length: a number column, the bytes of another one, or as in `weights`.
         bucket_batches: Global batches that `bucket_by` sorts together.
         skip_steps: Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
         device: Device of the tensors, "cpu", "cuda" or "cuda:0", or a list of devices, which yields a batch for each.

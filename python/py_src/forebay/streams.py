@@ -54,7 +54,7 @@ class Stream:
     filter: str | None = None
     """Condition on number and text columns of the samples to keep, such as `class < 100 and name != "unknown"`."""
     weights: SampleValues | None = None
-    """Weight of each sample, to draw with replacement: a number column, an array with a number for each, or its `.npy` file."""
+    """Weight of each sample, to draw with replacement: a number column, an array of numbers, or its `.npy` file."""
     balance: str | None = None
     """Column of the classes that an epoch draws equally often, with replacement."""
     proportion: float | None = None
