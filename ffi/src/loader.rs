@@ -124,8 +124,8 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `image`: `ops` (none), a list of operations; `dtype` ("uint8"), or "float16", "bfloat16", "float32"; `layout`
 ///   ("NCHW"), or "NHWC"; `tolerant` (false) of damaged JPEGs; `apply_exif_orientation` (false); `scaled_decode`
 ///   (false): decode JPEGs at a half, a quarter or an eighth if the first resize reduces both sides by at least that
-///   factor. This is not exact; pictures that a CUDA device decodes are exact. `views` (null: one, without a dimension
-///   of its own), pictures with different draws of each sample; `mode` ("RGB"), or "L", "RGBA".
+///   factor. This is not exact; pictures that a CUDA device decodes are exact. `views` (null: one, without a
+///   dimension for it), pictures with different draws of each sample; `mode` ("RGB"), or "L", "RGBA".
 /// * `mask`: labels; `ops` (none); `dtype` ("int64").
 /// * `boxes`, in a `joint` alone: an array of four numbers per box; `format` ("xyxy"), or "xywh", "cxcywh"; `path` (null)
 ///   in a document; `of` (null: the first picture), the name of the picture; `min_size` (null), pixels of the smallest
