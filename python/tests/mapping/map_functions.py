@@ -70,3 +70,45 @@ def never_returns(sample, rng):
         pass
     while True:
         signal.pause()
+
+
+def has_no_memory(sample, rng):
+    if int(sample["number"]) == 3:
+        raise MemoryError("for 3")
+    return {"number": sample["number"]}
+
+
+def conjugates(sample, rng):
+    """A tensor that torch conjugates when it is read, and one that it negates."""
+    import torch
+
+    value = torch.full((300,), int(sample["number"]) + 2j).conj()
+    return {"value": value, "negative": value.imag}
+
+
+class Elsewhere:
+    """Can only be loaded in the process that has pickled it."""
+
+    def __reduce__(self):
+        return (load_elsewhere, (os.getpid(),))
+
+
+def load_elsewhere(process):
+    if process != os.getpid():
+        raise OSError("not in this process")
+    return Elsewhere()
+
+
+def returns_what_cannot_be_loaded(sample, rng):
+    number = int(sample["number"])
+    return {"number": number, "value": Elsewhere() if number == 5 else 0}
+
+
+class NeverLoads:
+    """A function whose load does not end; it names its process in a file first."""
+
+    def __reduce__(self):
+        return (never_returns, (None, None))
+
+    def __call__(self, sample, rng):
+        return sample

@@ -12,12 +12,15 @@ import pytest
 from loaders import NUMBER
 from map_functions import (
     LocalError,
+    NeverLoads,
+    conjugates,
     dies_once,
     draws,
     fails_for_fives,
     kills_itself,
     never_returns,
     raises_what_cannot_be_pickled,
+    returns_what_cannot_be_loaded,
     returns_what_cannot_be_pickled,
     torch_rows,
     with_picture,
@@ -80,6 +83,24 @@ def test_what_cannot_be_pickled_is_an_error_of_the_sample(pictures, function, me
             list(loader)
         assert not isinstance(caught.value.__cause__, LocalError)
         assert caught.value.context["row"] == "0"
+
+
+def test_a_result_that_this_process_cannot_load_is_an_error_of_the_sample(pictures):
+    options = {"workers": 1, "kind": "processes", **STORED}
+    with mapped(pictures, returns_what_cannot_be_loaded, **options) as loader:
+        with pytest.raises(fb.MapError, match="its result cannot be loaded from a process: OSError: not in this process") as caught:
+            list(loader)
+        assert caught.value.context["sample in shard"] == "5"
+    with mapped(pictures, returns_what_cannot_be_loaded, on_error="skip", max_errors=1, **options) as loader:
+        assert [n for batch in loader for n in batch["number"].tolist()] == [n for n in range(200) if n != 5]
+        assert len(loader._mapper.workers._callers) == 1, "the process is still there"
+
+
+def test_tensors_that_torch_changes_when_they_are_read(pictures):
+    torch = pytest.importorskip("torch")
+    with mapped(pictures, conjugates, workers=1, kind="processes", framework="torch", batch_size=4, **STORED) as loader:
+        batch = next(iter(loader))
+    assert torch.equal(batch["value"][3], torch.full((300,), 3 - 2j)) and (batch["negative"] == -2).all()
 
 
 def test_a_function_that_cannot_be_pickled_needs_cloudpickle(pictures, monkeypatch):
@@ -166,6 +187,20 @@ def test_close_ends_processes_in_the_middle_of_a_call(pictures, tmp_path, monkey
     started = processes_of(mark)
     loader.close()
     assert len(started) == 2 and not any(map(is_alive, started))
+
+
+def test_close_ends_a_process_that_is_starting(pictures, tmp_path, monkeypatch, caplog):
+    mark = str(tmp_path / "mark")
+    monkeypatch.setenv("FOREBAY_TEST_MARK", mark)
+    loader = mapped(pictures, NeverLoads(), workers=1, kind="processes", stall_timeout=0.5)
+    batches = iter(loader)
+    while not processes_of(mark):
+        with pytest.raises(fb.StalledError):
+            next(batches)
+    threads = loader._mapper.workers._threads
+    loader.close()
+    assert not any(map(is_alive, processes_of(mark))) and not any(thread.is_alive() for thread in threads)
+    assert "after close" not in caplog.text
 
 
 PARENT = """

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from .collate import collated
 
-__all__ = ["Call", "Caller", "Failure", "MappedBatch"]
+__all__ = ["Call", "Caller", "Failure", "MappedBatch", "WorkerFailure"]
 
 
 class Call(NamedTuple):
@@ -35,6 +35,10 @@ class Failure(NamedTuple):
     def of(cls, error: BaseException) -> Failure:
         """Returns the failure with an error of this process."""
         return cls("".join(traceback.format_exception_only(type(error), error)).strip(), error)
+
+
+class WorkerFailure(Failure):
+    """Outcome of all calls of a worker that had an error which is not about a sample."""
 
 
 Caller = Callable[[Sequence[Call]], "list[Any]"]
@@ -77,15 +81,17 @@ class MappedBatch:
 
     def call_of(self, row: int) -> Call:
         """Returns the arguments of the call for a row."""
-        return Call({name: column[row] for name, column in self.columns.items()}, self._keys[row])
+        return Call({name: _row(column, row) for name, column in self.columns.items()}, self._keys[row])
 
     def run(self, rows: Sequence[int], caller: Caller) -> None:
         """Makes the results of `rows`. Does not raise."""
-        try:
-            outcomes = caller([self.call_of(row) for row in rows])
-            error = None
-        except BaseException as raised:
-            outcomes, error = [None] * len(rows), raised
+        outcomes, error = [None] * len(rows), None
+        # With an error of a worker all rows without a result are tried again later.
+        if self._error is None:
+            try:
+                outcomes = caller([self.call_of(row) for row in rows])
+            except BaseException as raised:
+                error = raised
         with self._lock:
             for row, outcome in zip(rows, outcomes):
                 self._results[row] = outcome
@@ -93,11 +99,15 @@ class MappedBatch:
             self._remaining -= len(rows)
             is_last = self._remaining == 0
         if is_last:
-            try:
-                self._collate()
-            except BaseException as raised:
-                self._error = raised
-            self._is_done.set()
+            self._complete()
+
+    def _complete(self) -> None:
+        """Collates the results of all rows. Does not raise."""
+        try:
+            self._collate()
+        except BaseException as raised:
+            self._error = raised
+        self._is_done.set()
 
     def _collate(self) -> None:
         failed = self.failures()
@@ -137,10 +147,24 @@ class MappedBatch:
         return self._batch
 
     def reopen(self) -> list[int]:
-        """Prepares another try of the rows without a result, after `wait`, and returns them."""
+        """Prepares another try of the rows without a result, after `wait`, and returns them. If all have one, it collates again."""
         rows = [row for row, result in enumerate(self._results) if result is None or isinstance(result, Failure)]
         for row in rows:
             self._results[row] = None
         self._error, self._remaining = None, len(rows)
-        self._is_done.clear()
+        if rows:
+            self._is_done.clear()
+        else:
+            self._complete()
         return rows
+
+
+def _row(column: Any, row: int) -> Any:
+    """Returns a row for the function. Of a list it is a view too, so that the function cannot give the list's own one another shape."""
+    value = column[row]
+    if isinstance(column, list):
+        if hasattr(value, "detach"):
+            return value.detach()
+        if hasattr(value, "view"):
+            return value.view()
+    return value

@@ -12,9 +12,9 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
-from .batch import Failure
+from .batch import Failure, WorkerFailure
 from .calls import called
-from .shared import Channel, Segment
+from .shared import Channel, Packed, Segment, packed
 
 __all__ = ["serve"]
 
@@ -22,15 +22,19 @@ _PARENT_SECONDS = 1.0
 """Interval between two looks at the parent process."""
 
 
-def serve(pipe: Connection, outgoing: Segment, incoming: Segment, function: bytes) -> None:
-    """Calls the function, which was pickled, for the samples that the pipe brings, until the pipe is closed.
+def serve(pipe: Connection, outgoing: Segment, incoming: Segment) -> None:
+    """Calls the function, which was pickled and comes first, for the samples that the pipe brings, until the pipe is closed.
 
-    The first message is the error of a function that cannot be loaded, or None.
+    The first answer is the error of a function that cannot be loaded, or None. The next ones are outcomes, or one `WorkerFailure`.
     """
     # Ctrl-C is for the parent process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     channel = Channel(pipe, outgoing, incoming)
+    try:
+        function = channel.receive(copies=True)
+    except (EOFError, OSError):
+        return
     try:
         loaded = pickle.loads(function)
     except BaseException as error:
@@ -42,10 +46,20 @@ def serve(pipe: Connection, outgoing: Segment, incoming: Segment, function: byte
     channel.send(None)
     while True:
         try:
-            calls = channel.receive(copies=False)
+            (load,) = channel.receive_each(copies=False)
         except (EOFError, OSError):
             return
-        _send(channel, [_portable(outcome) for outcome in called(loaded, calls)])
+        try:
+            outcomes = [_packed(_portable(outcome)) for outcome in called(loaded, load())]
+        except BaseException as error:
+            outcomes = [packed(WorkerFailure(*_portable(Failure.of(error))))]
+        try:
+            channel.send_each(outcomes)
+        except MemoryError as error:
+            channel.send(WorkerFailure(Failure.of(error).text, None))
+        except OSError:
+            # The parent process has ended.
+            return
 
 
 def _end_with_parent() -> None:
@@ -55,16 +69,6 @@ def _end_with_parent() -> None:
     while parent is not None and os.getppid() == number and parent.is_alive():
         parent.join(_PARENT_SECONDS)
     os._exit(1)
-
-
-def _send(channel: Channel, outcomes: list[Any]) -> None:
-    try:
-        channel.send(outcomes)
-    except OSError:
-        # The parent process has ended.
-        return
-    except Exception:
-        channel.send([outcome if _is_portable(outcome) else _refused(outcome) for outcome in outcomes])
 
 
 def _portable(outcome: Any) -> Any:
@@ -81,19 +85,19 @@ def _portable(outcome: Any) -> Any:
     return Failure(outcome.text, error, details)
 
 
-def _is_portable(outcome: Any) -> bool:
+def _packed(outcome: Any) -> Packed:
+    """Returns an outcome to send: the failure of a result that cannot be pickled."""
     try:
-        pickle.dumps(outcome)
-        return True
+        return packed(outcome)
     except Exception:
-        return False
+        return packed(_refused(outcome))
 
 
 def _refused(outcome: Any) -> Failure:
     """Returns the failure of a result that cannot be pickled."""
     for name, value in outcome.items():
         try:
-            pickle.dumps(value)
+            packed(value)
         except Exception as error:
             reason = Failure.of(error).text
             return Failure(f"TypeError: its output {name} cannot be sent from a process, because it cannot be pickled: {reason}", None)

@@ -50,7 +50,9 @@ def outcome(sample, key):
         done = {name: passed(value) for name, value in result.items()}
         pickle.dumps(done)
         return done, "", ""
-    except BaseException as error:
+    except MemoryError:
+        raise
+    except Exception as error:
         text = "".join(traceback.format_exception_only(error)).strip()
         return None, text, "".join(traceback.format_exception(error))
 

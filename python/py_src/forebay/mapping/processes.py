@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import ConfigError, MapError
-from .batch import Call
+from .batch import Call, Failure, WorkerFailure
 from .child import serve
 from .shared import Channel, Segment
 
@@ -58,10 +58,9 @@ def _is_of_session(function: Any) -> bool:
 
 
 class ProcessCaller:
-    """Caller that passes samples to a process, which starts with it. One thread uses it.
+    """Caller that passes samples to a process, which starts with the first ones. One thread uses it.
 
-    Raises:
-        ConfigError: The process cannot be started, or cannot load the function.
+    So `interrupt` can end a start that takes long.
     """
 
     def __init__(self, function: bytes, name: str) -> None:
@@ -72,13 +71,13 @@ class ProcessCaller:
         self._is_closed = False
         self._process: multiprocessing.process.BaseProcess | None = None
         self._channel: Channel | None = None
-        self._start()
 
     def __call__(self, calls: Sequence[Call]) -> list[Any]:
         """Returns the outcomes of the function for samples.
 
         Raises:
-            MapError: The process has died. The next call starts another one.
+            MapError: The process has died. The next call starts another one. Or it had an error that is not about a sample.
+            ConfigError: The process cannot be started, or cannot load the function.
         """
         if self._process is None:
             self._start()
@@ -86,9 +85,13 @@ class ProcessCaller:
         assert channel is not None
         try:
             channel.send(calls)
-            return channel.receive(copies=True)
+            answers = channel.receive_each(copies=True)
         except (EOFError, OSError) as error:
             raise MapError(f"a process that ran {self._name} {self._fate()}: it took {len(calls)} samples") from error
+        outcomes = [_loaded(load) for load in answers]
+        if isinstance(outcomes[0], WorkerFailure):
+            raise MapError(f"a process that ran {self._name} failed: {outcomes[0].text}") from outcomes[0].error
+        return outcomes
 
     def _start(self) -> None:
         # Not by fork, as this process has threads.
@@ -96,19 +99,23 @@ class ProcessCaller:
         ours, theirs = context.Pipe()
         to, back = Segment(), Segment()
         channel = Channel(ours, to, back)
-        process = context.Process(target=serve, args=(theirs, back, to, self._function), name="forebay-map", daemon=True)
+        process = context.Process(target=serve, args=(theirs, back, to), name="forebay-map", daemon=True)
         try:
             with self._lock:
                 if self._is_closed:
                     raise MapError("the loader was closed")
                 process.start()
                 self._process, self._channel = process, channel
-        except AssertionError as error:
+        except BaseException as error:
+            channel.close()
+            if not isinstance(error, AssertionError):
+                raise
             raise ConfigError(f'map: this process may not start others ({error}): use kind="threads"') from error
         finally:
             # The end of the process is then the end of the pipe.
             theirs.close()
         try:
+            channel.send(self._function)
             refusal = channel.receive(copies=True)
         except (EOFError, OSError) as error:
             raise ConfigError(
@@ -159,3 +166,13 @@ class ProcessCaller:
     def close(self) -> None:
         """Ends the process, in the thread that used it."""
         self._drop()
+
+
+def _loaded(load: Callable[[], Any]) -> Any:
+    """Returns an outcome that a process has sent: the failure of a result that cannot be loaded here."""
+    try:
+        return load()
+    except MemoryError:
+        raise
+    except Exception as error:
+        return Failure(f"TypeError: its result cannot be loaded from a process: {Failure.of(error).text}", error)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import mmap
 import os
 import pickle
 import tempfile
+from collections.abc import Callable, Sequence
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["Channel", "Segment", "anonymous_file"]
+__all__ = ["Channel", "Packed", "Segment", "anonymous_file", "packed"]
 
 _SHARED_BYTES_MIN = 1024
 """Smaller arrays go through the pipe."""
@@ -58,6 +60,27 @@ def _opened(duplicate: Any) -> Segment:
     return Segment(duplicate.detach())
 
 
+class Packed(NamedTuple):
+    """A value to send."""
+
+    text: bytes
+    """The value, pickled without its large arrays."""
+    buffers: list[pickle.PickleBuffer]
+    """Memory of these."""
+
+
+def packed(value: Any) -> Packed:
+    """Returns a value to send.
+
+    Raises:
+        Exception: It cannot be pickled.
+    """
+    buffers: list[pickle.PickleBuffer] = []
+    text = io.BytesIO()
+    _Pickler(text, protocol=5, buffer_callback=lambda buffer: _is_small(buffer) or buffers.append(buffer)).dump(value)
+    return Packed(text.getvalue(), buffers)
+
+
 class Channel:
     """One end of a pipe, with the memory for what this end sends and for what the other one sends."""
 
@@ -73,34 +96,59 @@ class Channel:
             Exception: It cannot be pickled.
             OSError: The other process has ended.
         """
-        buffers: list[pickle.PickleBuffer] = []
-        text = io.BytesIO()
-        _Pickler(text, protocol=5, buffer_callback=lambda buffer: _is_small(buffer) or buffers.append(buffer)).dump(value)
-        views = [buffer.raw() for buffer in buffers]
-        spans, end = [], 0
-        for view in views:
-            spans.append((end, view.nbytes, view.readonly))
-            end += -(-view.nbytes // _ALIGN_BYTES) * _ALIGN_BYTES
+        self.send_each([packed(value)])
+
+    def send_each(self, values: Sequence[Packed]) -> None:
+        """Sends several values.
+
+        Raises:
+            MemoryError: The system has no memory for their arrays.
+            OSError: The other process has ended.
+        """
+        parts, views, end = [], [], 0
+        for value in values:
+            spans = []
+            for buffer in value.buffers:
+                view = buffer.raw()
+                spans.append((end, view.nbytes, view.readonly))
+                views.append((end, view))
+                end += -(-view.nbytes // _ALIGN_BYTES) * _ALIGN_BYTES
+            parts.append((value.text, spans))
         if views:
-            memory = self._outgoing.bytes(end)
-            for (start, length, _), view in zip(spans, views):
-                memory[start : start + length] = view
-        self.pipe.send_bytes(pickle.dumps((end, spans)))
-        self.pipe.send_bytes(text.getbuffer())
+            try:
+                memory = self._outgoing.bytes(end)
+            except OSError as error:
+                raise MemoryError(f"{end} bytes of shared memory: {error}") from error
+            for start, view in views:
+                memory[start : start + view.nbytes] = view
+        self.pipe.send_bytes(pickle.dumps((end, parts)))
 
     def receive(self, copies: bool) -> Any:
         """Returns the next value. Without `copies` its arrays are views of the memory, valid until the next one is sent.
 
         Raises:
-            EOFError: The other process has ended.
+            EOFError, OSError: The other process has ended.
+            Exception: The value cannot be loaded.
         """
-        end, spans = pickle.loads(self.pipe.recv_bytes())
-        text = self.pipe.recv_bytes()
-        memory = self._incoming.bytes(end) if spans else memoryview(b"")
-        views = [memory[start : start + length] for start, length, _ in spans]
-        if copies:
-            return pickle.loads(text, buffers=[bytearray(view) for view in views])
-        return pickle.loads(text, buffers=[view.toreadonly() if span[2] else view for view, span in zip(views, spans)])
+        (load,) = self.receive_each(copies)
+        return load()
+
+    def receive_each(self, copies: bool) -> list[Callable[[], Any]]:
+        """Returns a function for each of several values that loads it; see `receive`.
+
+        Raises:
+            EOFError, OSError: The other process has ended.
+        """
+        end, parts = pickle.loads(self.pipe.recv_bytes())
+        memory = self._incoming.bytes(end) if end else memoryview(b"")
+
+        def load(text: bytes, spans: list[tuple[int, int, bool]]) -> Any:
+            views = [(memory[start : start + length], is_readonly) for start, length, is_readonly in spans]
+            if copies:
+                return pickle.loads(text, buffers=[bytearray(view) for view, _ in views])
+            return pickle.loads(text, buffers=[view.toreadonly() if is_readonly else view for view, is_readonly in views])
+
+        return [functools.partial(load, text, spans) for text, spans in parts]
 
     def close(self) -> None:
         """Closes this end."""
@@ -124,7 +172,8 @@ class _Pickler(pickle.Pickler):
 
         if value.device.type != "cpu" or value.layout is not torch.strided or value.requires_grad or value.is_quantized:
             return NotImplemented
-        value = value.detach().contiguous()
+        # numpy has no lazy conjugates and negatives.
+        value = value.detach().contiguous().resolve_conj().resolve_neg()
         try:
             return _tensor, (value.numpy(), None)
         except TypeError:  # A type that numpy does not have, such as bfloat16.
