@@ -43,12 +43,20 @@ def _on_host(value: Any) -> Any:
 
 def _tensor(value: Any) -> Any:
     if isinstance(value, numpy.ndarray):
-        return tf.convert_to_tensor(value)
+        return _of_array(value)
     if isinstance(value, list) and all(isinstance(item, (str, bytes)) for item in value):
         return tf.constant(value, tf.string)
     if isinstance(value, list):
-        return [tf.convert_to_tensor(item) if isinstance(item, numpy.ndarray) else item for item in value]
+        return [_of_array(item) if isinstance(item, numpy.ndarray) else item for item in value]
     return value
+
+
+def _of_array(array: numpy.ndarray) -> Any:
+    """Converts an array, if TensorFlow has its type: not objects, times and records."""
+    try:
+        return tf.convert_to_tensor(array)
+    except (TypeError, ValueError):
+        return array
 
 
 def _convert(value: Any) -> Any:
