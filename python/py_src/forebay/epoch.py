@@ -78,8 +78,9 @@ class Epoch:
                     self._note_failed()
                 if batches is not None:
                     return batch
-                # All its samples were left out: it counts for the state, but is not delivered.
-                held.clear()
+                # It counts for the state, but is not delivered.
+                lost = held.pop()[1]
+                loader._mapper.check_lost(lost, loader._engines)
         except BaseException as error:
             self._keep(held)
             _release(error.__traceback__)
@@ -100,7 +101,8 @@ class Epoch:
                 with self._lock:
                     self._pending.pop(held[0][0], None)
                     self._in_flight.discard(held[0][0])
-                held.clear()
+                lost = held.pop()[1]
+                self._loader._mapper.check_lost(lost, self._loader._engines)
         finally:
             self._keep(held)
 
@@ -232,14 +234,19 @@ class Epoch:
         if loader._mapper is None:
             self._is_empty = False
         else:
-            self._map(taken)
+            self._map_ahead(number, taken)
             self._take_ahead()
 
-    def _map(self, taken: list[Any]) -> None:
+    def _map(self, number: int, taken: list[Any]) -> None:
         """Begins to map the outputs of a batch."""
         for place, outputs in enumerate(taken):
             if isinstance(outputs, dict):
-                taken[place] = self._loader._mapper.begin(outputs)
+                taken[place] = self._loader._mapper.begin(outputs, place, number)
+
+    def _map_ahead(self, number: int, taken: list[Any]) -> None:
+        """Begins to map the outputs of a batch. The call of `next` that finishes it gets the error, if there is one."""
+        with contextlib.suppress(Exception):
+            self._map(number, taken)
 
     def _take_ahead(self) -> None:
         """Takes batches that are ready and maps them, up to the bound; the caller holds `_turn`."""
@@ -275,16 +282,18 @@ class Epoch:
                 return
             if len(taken) < len(loader._engines):
                 return
-            self._map(taken)
+            self._map_ahead(last, taken)
 
     def _finished(self, held: list[_Held]) -> list[Any] | None:
-        """Returns the batches in `held` in the user's framework, mapped. None: all their samples were left out."""
+        """Returns the batches in `held` in the user's framework, mapped. None: all samples of one of them were left out."""
         loader = self._loader
         mapper = loader._mapper
         if mapper is None:
             return [loader._convert(outputs) for outputs in held[0][1]]
         batches = []
-        for number, (batch, engine) in enumerate(zip(held[0][1], loader._engines)):
+        number, taken = held[0]
+        self._map(number, taken)
+        for place, (batch, engine) in enumerate(zip(taken, loader._engines)):
             wait = Wait()
             while not mapper.ready(batch, wait, engine, _MAP_SECONDS):
                 loader._check()
@@ -294,8 +303,8 @@ class Epoch:
                         self._take_ahead()
                     finally:
                         loader._turn.release()
-            batches.append(mapper.finish(batch, loader._engines, number))
-        if batches == [None]:
+            batches.append(mapper.finish(batch, engine, place, number))
+        if any(batch is None for batch in batches):
             return None
         self._is_empty = False
         return batches

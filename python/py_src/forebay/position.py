@@ -71,7 +71,7 @@ class LoaderPosition:
         if not self._is_fresh:
             self._starting = target
             if self._mapper is not None:
-                self._mapper.begin_epoch(self._engines)
+                self._mapper.begin_epoch(self._engines, self._loaded_sample(target))
             for engine in self._engines:
                 engine.start()
             self._started = [engine.started_epoch() for engine in self._engines]

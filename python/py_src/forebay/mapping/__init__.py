@@ -8,7 +8,9 @@
 * `options`: `Map`, a plain value;
 * `generator`: the generator of a sample, keyed as the draws of the engine are;
 * `mapper`: the work of one loader: begins and finishes batches, names samples that fail, and leaves them out;
-* `batch`: a batch while its rows are mapped; `collate`: the rows that become a batch again;
+* `budget`: samples that were left out, up to a batch;
+* `batch`: a batch while its rows are mapped; `collate`: the rows that become a batch again; `originals`: rows as they were, for
+  another try;
 * `workers`: threads with a queue; each calls the function itself, or has a process or an interpreter that does;
 * `processes`, `child`, `shared`: a worker process, its main function, and the memory between both;
 * `interpreters`: a worker in another interpreter.

@@ -8,6 +8,7 @@ from typing import Any
 from .batch import Call, Failure
 from .collate import SAME
 from .generator import of_key
+from .originals import Originals
 
 __all__ = ["called", "caller_of"]
 
@@ -16,27 +17,57 @@ _TEXTS = (str, bytes)
 
 
 def caller_of(function: Callable[[dict[str, Any], Any], Any]) -> Callable[[Sequence[Call]], list[Any]]:
-    """Returns the caller of a worker that calls the function itself, with views of the batch's memory."""
-    return lambda calls: [_outcome(function, call, True) for call in calls]
+    """Returns the caller of a worker that calls the function itself, with views of the batch's memory.
+
+    After an error the memory of the rows that are tried again is as it was before the call.
+    """
+
+    def caller(calls: Sequence[Call]) -> list[Any]:
+        originals, outcomes = [], []
+        try:
+            for call in calls:
+                originals.append(Originals(call.sample))
+                outcomes.append(_outcome(function, call, True))
+                if isinstance(outcomes[-1], Failure):
+                    originals[-1].restore()
+        except BaseException:
+            # All these rows are tried again.
+            for original in originals:
+                original.restore()
+            raise
+        return outcomes
+
+    return caller
 
 
 def called(function: Callable[[dict[str, Any], Any], Any], calls: Sequence[Call]) -> list[Any]:
-    """Returns the outcomes of calls with copies of the batch's rows."""
+    """Returns the outcomes of calls with copies of the batch's rows.
+
+    Raises:
+        BaseException: An error that is not about the sample: lack of memory, or one that ends programs.
+    """
     return [_outcome(function, call, False) for call in calls]
 
 
 def _outcome(function: Callable[[dict[str, Any], Any], Any], call: Call, has_views: bool) -> Any:
-    given = dict(call.sample)
+    given = {name: (value, getattr(value, "shape", None)) for name, value in call.sample.items()}
     try:
         result = function(call.sample, of_key(call.key))
         if not isinstance(result, dict):
             raise TypeError(f"it has to return a dict of outputs, but it returned a {type(result).__name__}")
         if not result or not all(isinstance(name, str) for name in result):
             raise ValueError("it has to return a dict with at least one output, and text as names")
-    except BaseException as error:
+    except MemoryError:
+        # No fault of the sample, as those that are not an Exception.
+        raise
+    except Exception as error:
         return Failure.of(error)
 
     def is_same(name: str, value: Any) -> bool:
-        return name in given and value is given[name] and (has_views or isinstance(value, _TEXTS))
+        original, shape = given.get(name, (None, None))
+        # A tensor may get another shape in place.
+        if value is not original or value is None or getattr(value, "shape", None) != shape:
+            return False
+        return has_views or isinstance(value, _TEXTS)
 
     return {name: SAME if is_same(name, value) else value for name, value in result.items()}

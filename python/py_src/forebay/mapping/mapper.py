@@ -10,19 +10,20 @@ from typing import Any
 
 from .. import _forebay
 from ..convert import Batch, mapped
-from ..errors import ConfigError, MapError, StalledError
+from ..errors import ConfigError, Error, MapError, StalledError
 from .batch import Failure, MappedBatch
+from .budget import SkipBudget
 from .calls import caller_of
 from .collate import kept_rows
 from .generator import key
-from .options import Map
+from .options import PREFETCH_MAX, Map
 from .workers import Workers
 
-__all__ = ["Mapper"]
+__all__ = ["HIDDEN", "Mapper"]
 
 _log = logging.getLogger("forebay")
 
-_HIDDEN = ("sample_ids", "sample_draws")
+HIDDEN = ("sample_ids", "sample_draws")
 """Outputs that the map needs."""
 
 _CHUNK_MAX = 16
@@ -55,17 +56,20 @@ class Mapper:
         self._to_rows, self._to_batch = mapped(framework, batch)
         self._batch = batch
         self._seed: int = values["shuffle_seed"] if values["augment_seed"] is None else values["augment_seed"]
-        self._max_errors: int | None = values["max_errors"] if values["on_error"] == "skip" else None
         self._stall_timeout: float = values["stall_timeout"]
         # Other ranks wait for a rank without a batch.
         self._is_alone = ranks[0] * len(batch.devices) == 1
-        self._kept_marks = [name for name in _HIDDEN if name in batch.marks]
-        self.prefetch: int = options.prefetch or values["prefetch"] or _PREFETCH
+        # Of each engine, if samples that fail are left out.
+        self._budgets: list[SkipBudget] | None = None
+        if values["on_error"] == "skip":
+            self._budgets = [SkipBudget(values["max_errors"], batch.rows, self._is_alone) for _ in batch.devices]
+        self._kept_marks = [name for name in HIDDEN if name in batch.marks]
+        # States reach back to a bounded number of batches.
+        self.prefetch: int = min(options.prefetch or values["prefetch"] or _PREFETCH, PREFETCH_MAX)
         self._check_inputs(batch.outputs())
         count = options.workers or max(1, _forebay.cpu_count() // ranks[1])
         self.workers = Workers(count, self._opener())
-        # Figures of the epoch: samples that the engines had left out before, and warnings.
-        self._skipped_before: list[int] = []
+        # Of the epoch.
         self._warnings = 0
         weakref.finalize(self, self.workers.close)
 
@@ -90,24 +94,31 @@ class Mapper:
             if outputs and name not in outputs:
                 raise ConfigError(f"map: inputs of Map has {name!r}, but the outputs are {', '.join(outputs)}")
 
-    def begin_epoch(self, engines: list[_forebay.Engine]) -> None:
-        """Is called before the engines start an epoch."""
+    def begin_epoch(self, engines: list[_forebay.Engine], first_sample: int) -> None:
+        """Is called before the engines start an epoch at a place of it."""
         self._warnings = 0
-        if self._max_errors is not None:
-            self._skipped_before = [_skipped(engine) for engine in engines]
+        for budget, engine in zip(self._budgets or (), engines):
+            budget.begin_epoch(engine, first_sample)
 
-    def begin(self, outputs: dict[str, Any]) -> MappedBatch:
-        """Begins to map a batch of an engine."""
+    def begin(self, outputs: dict[str, Any], place: int, number: int) -> MappedBatch:
+        """Begins to map batch `number` of the engine at `place`.
+
+        Raises:
+            DecodeError: Rows cannot be padded.
+            ConfigError: They cannot be rows of the framework, or are no inputs of the function.
+        """
         columns = self._to_rows(outputs)
-        ids, draws = (columns[name] for name in _HIDDEN)
-        columns = {name: value for name, value in columns.items() if name not in _HIDDEN or name in self._kept_marks}
+        ids, draws = (columns[name] for name in HIDDEN)
+        columns = {name: value for name, value in columns.items() if name not in HIDDEN or name in self._kept_marks}
         inputs = columns
         if self.options.inputs is not None:
             self._check_inputs(list(columns))
             inputs = {name: columns[name] for name in self.options.inputs}
         rest = {name: value for name, value in columns.items() if name not in inputs or name in self._batch.marks}
         keys = [key(self._seed, *row) for row in draws.tolist()]
-        batch = MappedBatch(inputs, rest, keys, ids, keeps_failures=self._max_errors is not None)
+        batch = MappedBatch(inputs, rest, keys, ids, keeps_failures=self._budgets is not None)
+        if self._budgets is not None:
+            self._budgets[place].note(number, len(batch))
         self.workers.idle_kind = "input"
         self._put(batch, range(len(batch)))
         return batch
@@ -145,20 +156,22 @@ class Mapper:
         seconds, samples = self.workers.take_times()
         engine.add_map_times(seconds, samples, waited)
 
-    def finish(self, batch: MappedBatch, engines: list[_forebay.Engine], number: int) -> dict[str, Any] | None:
-        """Returns a batch of engine `number` that is complete; None if all its samples were left out.
+    def finish(self, batch: MappedBatch, engine: _forebay.Engine, place: int, number: int) -> dict[str, Any] | None:
+        """Returns batch `number` of the engine at `place`, which is complete; None if all its samples were left out.
 
         Raises:
-            MapError: The function failed for a sample that may not be left out; or a process has died.
+            MapError: The function failed for a sample that may not be left out; a worker failed, or a process has died.
             ConfigError: The workers cannot start.
         """
-        engine = engines[number]
         try:
-            if batch.error is not None:
+            if isinstance(batch.error, Error):
                 raise batch.error
+            if batch.error is not None:
+                text = Failure.of(batch.error).text
+                raise MapError(f"a worker that ran {self.options.name}, or made a batch of its results, failed: {text}") from batch.error
             failures = batch.failures()
             if not batch.is_settled:
-                self._settle(batch, failures, engine, number)
+                self._settle(batch, failures, engine, place, number)
         except BaseException:
             batch.has_raised = True
             raise
@@ -169,28 +182,43 @@ class Mapper:
         outputs |= {name: kept_rows(value, rows) for name, value in batch.rest.items() if name not in outputs}
         return self._to_batch(outputs)
 
-    def _settle(self, batch: MappedBatch, failures: dict[int, Failure], engine: _forebay.Engine, number: int) -> None:
-        """Leaves failures out, or raises the first one."""
-        for row, failure in failures.items():
-            hint = ""
-            if self._max_errors is None:
+    def _settle(self, batch: MappedBatch, failures: dict[int, Failure], engine: _forebay.Engine, place: int, number: int) -> None:
+        """Leaves failures out, or raises an error of the first one that may not be left out."""
+        if self._budgets is None:
+            for row, failure in failures.items():
                 hint = ': on_error="skip" with max_errors leaves such samples out'
-            elif _skipped(engine) - self._skipped_before[number] >= self._max_errors:
-                hint = f": the epoch has more bad samples than max_errors {self._max_errors}"
-            error = self._error(batch, row, failure, engine, hint)
-            if hint:
-                raise error from _cause(failure)
-            engine.add_skipped(1)
+                raise self._error(batch, row, failure, engine, hint) from _cause(failure)
+            return
+        budget = self._budgets[place]
+        left = budget.left(number, engine, len(failures))
+        hint = f"the epoch has more bad samples than max_errors {budget.max_errors}"
+        if failures and left < len(failures):
+            row = list(failures)[max(left, 0)]
+            raise self._error(batch, row, failures[row], engine, f": {hint}") from _cause(failures[row])
+        if left < 0:
+            raise MapError(f"{hint}: those for which {self.options.name} failed, and those that could not be decoded up to this batch")
+        errors = [self._error(batch, row, failure, engine) for row, failure in failures.items()]
+        budget.settle(number, len(errors))
+        batch.is_settled = True
+        if errors:
+            engine.add_skipped(len(errors))
+        for error in errors:
             self._warnings += 1
             _log.log(logging.WARNING if self._warnings <= _WARNINGS_MAX else logging.DEBUG, "a sample was skipped: %s", error)
-        if len(failures) == len(batch) and not self._is_alone:
-            raise MapError(
-                f"{self.options.name} failed for every sample of a batch, for which the other ranks would wait: repair the function or the "
-                "data, or choose a larger batch_size"
-            )
-        batch.is_settled = True
 
-    def _error(self, batch: MappedBatch, row: int, failure: Failure, engine: _forebay.Engine, hint: str) -> MapError:
+    def check_lost(self, batches: list[MappedBatch], engines: list[_forebay.Engine]) -> None:
+        """Raises MapError if other ranks wait for a batch that was lost, as all its samples were left out."""
+        if self._is_alone:
+            return
+        batch, engine = next(pair for pair in zip(batches, engines) if len(pair[0].failures()) == len(pair[0]))
+        row, failure = next(iter(batch.failures().items()))
+        message = (
+            f"{self.options.name} failed for every sample of a batch, for which the other ranks would wait: repair the function or the "
+            f"data, or choose a larger batch_size. The next call continues with the batch after it. The first error: {failure.text}"
+        )
+        raise _with(MapError, message, self._identity(batch, row, engine)) from _cause(failure)
+
+    def _error(self, batch: MappedBatch, row: int, failure: Failure, engine: _forebay.Engine, hint: str = "") -> MapError:
         return _with(MapError, f"{self.options.name} failed for a sample: {failure.text}{hint}", self._identity(batch, row, engine))
 
     def _identity(self, batch: MappedBatch, row: int, engine: _forebay.Engine) -> dict[str, str]:
@@ -210,11 +238,6 @@ class Wait:
         self.is_first = True
         self.progress = -1
         self.since = time.monotonic()
-
-
-def _skipped(engine: _forebay.Engine) -> int:
-    """Returns the number of samples that an engine has left out."""
-    return json.loads(_forebay.Engine.stats([engine]))["counters"].get("samples_skipped", 0)
 
 
 def _with(kind: Any, message: str, facts: dict[str, str]) -> Any:

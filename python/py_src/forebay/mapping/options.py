@@ -35,14 +35,15 @@ class Map:
 
     Args:
         function: Function of a sample and its generator that returns a dict, with the same names for all samples. A value of
-            the sample that it returns as it is, changed in place or not, is not copied (threads).
+            the sample that it returns as it is, changed in place or not, is not copied again (threads). Tensors and padded arrays can
+            be changed in place: after an error the next try gets them as they were.
         inputs: Names of the outputs that it gets. The others stay in the batch as they are, and so do the outputs that name
             rows, such as `sample_keys`, unless it returns others of these names. None: all.
         workers: Number of workers. None: the CPUs of this process, shared with the node's other ranks.
         kind: "threads", for functions that release Python's lock (most of numpy, torch, OpenCV and Pillow) and for
             free-threaded Python; "processes", for all others: the function is pickled, and arrays go through shared memory;
             or "interpreters" (Python 3.14 and newer), for functions that need neither numpy nor torch.
-        prefetch: Batches that are mapped ahead of the loop. None: the loader's `prefetch`, or 3.
+        prefetch: Batches that are mapped ahead of the loop, at most 64. None: as many as the loader's `prefetch`, or 3.
     """
 
     function: Callable[[dict[str, Any], Any], dict[str, Any]]

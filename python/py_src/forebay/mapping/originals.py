@@ -1,0 +1,34 @@
+"""Values of a row before the function's call, for another try after an error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy
+
+__all__ = ["Originals"]
+
+
+class Originals:
+    """Copies of the arrays and tensors of a row that the function can change in place.
+
+    Arrays of `framework="numpy"`, "jax" and "tensorflow" are read-only, and need none, unless their rows are padded.
+    """
+
+    def __init__(self, sample: Mapping[str, Any]) -> None:
+        torch = sys.modules.get("torch")
+        # Views, because the function may give its own ones another shape.
+        self._pairs: list[tuple[Any, Any]] = []
+        for value in sample.values():
+            if isinstance(value, numpy.ndarray):
+                if value.flags.writeable:
+                    self._pairs.append((value.view(), value.copy()))
+            elif torch is not None and isinstance(value, torch.Tensor):
+                self._pairs.append((value.detach(), value.detach().clone()))
+
+    def restore(self) -> None:
+        """Writes the copies back."""
+        for view, copy in self._pairs:
+            view[...] = copy
