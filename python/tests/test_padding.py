@@ -132,6 +132,34 @@ def test_arrays_that_have_one_shape_need_no_padding(tmp_path):
     assert batch["a"].shape == (4, 3, 2) and batch["mask"].shape == (4, 3) and batch["mask"].all()
 
 
+@pytest.mark.parametrize("framework", ["torch", "numpy", "dlpack", "jax", "tensorflow"])
+@pytest.mark.parametrize("options, shape", [({"max_length": 5}, 5), ({"pad_to_multiple": 8}, 16), ({"max_length": 5, "pad_to_multiple": 8}, 8)])
+def test_rows_of_a_fixed_shape_are_cut_and_filled_as_others(tmp_path, framework, options, shape):
+    if framework in ("jax", "tensorflow"):
+        pytest.importorskip(framework)
+    values = [np.arange(24, dtype=np.int32).reshape(12, 2) + 100 * number for number in range(4)]
+    for encoding in ("ndarray:int32:12,2", "ndarray:int32"):
+        out = tmp_path / encoding.replace(":", "-")
+        with fb.MDSWriter(out=out, columns={"a": encoding}) as writer:
+            for value in values:
+                writer.write({"a": value})
+        fields = {"a": fb.Array("a", pad=-1, **options), "mask": fb.AttentionMask("a", np.bool_)}
+        with fb.Loader(local=out, batch_size=4, fields=fields, framework=framework) as loader:
+            (batch,) = loader
+        kept = options.get("max_length", 12)
+        wanted = expected(values, -1, np.int32, options.get("pad_to_multiple", 1), kept)
+        assert wanted.shape == (4, shape, 2)
+        assert np.array_equal(np.asarray(batch["a"]), wanted.numpy())
+        assert np.array_equal(np.asarray(batch["mask"]), np.broadcast_to(np.arange(shape) < kept, (4, shape)))
+
+
+@pytest.mark.parametrize("arguments, name", [({"mark_repeats": True}, "repeat"), ({"sample_ids": True}, "sample_ids"), ({"map": dict}, "sample_draws")])
+def test_a_mask_cannot_have_the_name_of_another_output(folder, arguments, name):
+    fields = {"x": fb.Tokens("raw", pad=0, stored="uint16"), name: fb.AttentionMask("x")}
+    with pytest.raises(fb.ConfigError, match=f"adds an output called `{name}`: rename the AttentionMask"):
+        fb.Loader(local=folder, batch_size=4, fields=fields, **arguments)
+
+
 @pytest.mark.parametrize(
     "make, message",
     [
@@ -146,6 +174,9 @@ def test_arrays_that_have_one_shape_need_no_padding(tmp_path):
         (lambda: fb.AttentionMask("y"), "'y' is not an output of a field with `pad`"),
         (lambda: fb.AttentionMask("name"), "'name' is not an output of a field with `pad`"),
         (lambda: fb.AttentionMask("x", "bfloat16"), 'dtype of AttentionMask is "bool" or a type'),
+        (lambda: fb.Tokens("raw", pad=0, pad_to_multiple=2**62), "pad_to_multiple of Tokens is a whole number, at most 1048576"),
+        (lambda: fb.Array("ids", pad=0.5), "pad of x is 0.5, which does not fit its type, int32"),
+        (lambda: fb.Array("frames", "float16", pad=1000000), "pad of x is 1000000, which does not fit its type, float16"),
         (lambda: fb.Tokens("raw", pad=-1, stored="uint16", dtype="uint16"), "pad of x is -1, which does not fit its type, uint16"),
     ],
 )
@@ -160,5 +191,5 @@ def test_rows_that_differ_in_other_dimensions_are_an_error(tmp_path):
         for number in range(1, 3):
             writer.write({"a": np.ones((2, number), np.float32)})
     with fb.Loader(local=tmp_path / "set", batch_size=2, fields={"a": fb.Array("a", pad=0)}) as loader:
-        with pytest.raises(fb.DecodeError, match=r"rows of a cannot be padded, .* float32 \(2, 1\) in row 0 and float32 \(2, 2\) in row 1"):
+        with pytest.raises(fb.ConfigError, match=r"rows of a cannot be padded, .* float32 \(2, 1\) in row 0 and float32 \(2, 2\) in row 1"):
             next(iter(loader))

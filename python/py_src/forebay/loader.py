@@ -19,7 +19,7 @@ from .devices import names_of, world_of
 from .epoch import Epoch
 from .errors import ClosedError, ConfigError
 from .fields import Field, paddings, specs
-from .mapping.mapper import Mapper
+from .mapping.mapper import HIDDEN, Mapper
 from .mapping.options import Map
 from .mapping.options import checked as checked_map
 from .position import LoaderPosition
@@ -273,6 +273,12 @@ class Loader(LoaderPosition, StepsOfRun):
         values = checked(_OPTIONS, options)
         is_full = values["drop_last"] and values["on_error"] == "raise"
         marks = [name for option, name in _MARKS.items() if values[option]]
+        if padding is not None:
+            # The engine does not know masks. A map needs two of the marks.
+            taken = {name: option for option, name in _MARKS.items() if values[option] or (map is not None and name in HIDDEN)}
+            for mask in padding.masks:
+                if mask in taken:
+                    raise ConfigError(f"{taken[mask]} adds an output called `{mask}`: rename the AttentionMask of that name")
         self._batch = Batch(devices, outputs, values["batch_size"], sharding, is_full, padding, marks)
         self._convert = converter(framework, self._batch)
         options = None if map is None else checked_map(map)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .._forebay import Ragged, Tensor
-from ..errors import ConfigError, DecodeError
+from ..errors import ConfigError
 from .ragged import array
 
 __all__ = ["Padding", "Paddings"]
+
+_HOST = 1
+"""DLPack's number of host memory."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,10 @@ class Padding:
     """The length is a multiple of it."""
     max_length: int | None = None
     """Longer rows are cut."""
+
+    def total(self, longest: int) -> int:
+        """Returns the length of all rows, of which the longest one has `longest` elements."""
+        return -(-longest // self.multiple) * self.multiple
 
 
 class Paddings:
@@ -51,7 +59,7 @@ class Paddings:
         """Returns the engine's outputs with arrays of numpy in place of those that are padded, and with masks.
 
         Raises:
-            DecodeError: Rows differ in more than their first dimension, or in their types.
+            ConfigError: Rows cannot be padded: they differ in more than their first dimension, or `pad` does not fit their type.
         """
         import numpy
 
@@ -60,12 +68,33 @@ class Paddings:
             if isinstance(outputs[name], Ragged):
                 padded[name], lengths[name] = _padded(name, outputs[name], padding)
             elif isinstance(outputs[name], Tensor):
-                # The column fixes the shape: no row is shorter.
-                rows, length = outputs[name].shape[:2]
-                lengths[name] = numpy.full(rows, length)
+                padded[name], lengths[name] = _padded_tensor(name, outputs[name], padding)
         for mask, (name, dtype) in self._masks.items():
             padded[mask] = (numpy.arange(padded[name].shape[1]) < lengths[name][:, None]).astype(dtype, copy=False)
         return padded
+
+
+def _padded_tensor(name: str, tensor: Tensor, padding: Padding) -> tuple[Any, Any]:
+    """Returns rows of a shape that the column fixes as one array, or as they are, and their lengths."""
+    import numpy
+
+    if len(tensor.shape) < 2:
+        raise ConfigError(f"{name} has `pad`, but its rows are single numbers: leave pad out")
+    rows, length = tensor.shape[:2]
+    kept = length if padding.max_length is None else min(length, padding.max_length)
+    lengths = numpy.full(rows, kept)
+    total = padding.total(kept)
+    if total == length == kept:
+        return tensor, lengths
+    if tensor.__dlpack_device__()[0] != _HOST:
+        raise ConfigError(f'{name} is cut or padded in host memory, but device is not "cpu": leave pad_to_multiple and max_length out')
+    if tensor.dtype == "bfloat16":
+        raise _no_bfloat16(name)
+    values = numpy.from_dlpack(tensor)
+    batch = numpy.empty((rows, total, *values.shape[2:]), values.dtype)
+    batch[:, :kept] = values[:, :kept]
+    batch[:, kept:] = _fill(name, values.dtype, padding)
+    return batch, lengths
 
 
 def _padded(name: str, ragged: Ragged, padding: Padding) -> tuple[Any, Any]:
@@ -75,22 +104,41 @@ def _padded(name: str, ragged: Ragged, padding: Padding) -> tuple[Any, Any]:
     try:
         rows = [array(row, copies=False) for row in ragged.rows]
     except ConfigError:
-        raise ConfigError(f'the dtype of {name} is bfloat16, which cannot be padded: use another one, such as "float32"') from None
+        raise _no_bfloat16(name) from None
     first = rows[0]
     for place, row in enumerate(rows):
         if row.ndim == 0 or row.dtype != first.dtype or row.shape[1:] != first.shape[1:]:
-            raise DecodeError(
+            raise ConfigError(
                 f"rows of {name} cannot be padded, because they differ in more than their first dimension: {first.dtype} {first.shape} in "
-                f"row 0 and {row.dtype} {row.shape} in row {place}"
+                f"row 0 and {row.dtype} {row.shape} in row {place}. Leave pad out and fill them in transform, or leave such samples out "
+                "with filter or subset; samples_of names them"
             )
     lengths = numpy.array([len(row) if padding.max_length is None else min(len(row), padding.max_length) for row in rows])
-    length = -(-int(lengths.max()) // padding.multiple) * padding.multiple
+    length = padding.total(int(lengths.max()))
     batch = numpy.empty((len(rows), length, *first.shape[1:]), first.dtype)
-    try:
-        fill = first.dtype.type(padding.value)
-    except (OverflowError, ValueError):
-        raise ConfigError(f"pad of {name} is {padding.value!r}, which does not fit its type, {first.dtype}") from None
+    fill = _fill(name, first.dtype, padding)
     for place, (row, end) in enumerate(zip(rows, lengths)):
         batch[place, :end] = row[:end]
         batch[place, end:] = fill
     return batch, lengths
+
+
+def _fill(name: str, dtype: Any, padding: Padding) -> Any:
+    """Returns the value that fills rows of a type. A type of floats may round it."""
+    import numpy
+
+    value = padding.value
+    try:
+        with numpy.errstate(over="ignore"):
+            fill = dtype.type(value)
+    except (OverflowError, ValueError):
+        fill = None
+    is_float = dtype.kind == "f"
+    fits = fill is not None and (numpy.isinf(fill) <= math.isinf(value) if is_float else int(fill) == value)
+    if not fits:
+        raise ConfigError(f"pad of {name} is {value!r}, which does not fit its type, {dtype}")
+    return fill
+
+
+def _no_bfloat16(name: str) -> ConfigError:
+    return ConfigError(f'the dtype of {name} is bfloat16, which cannot be padded: use another one, such as "float32"')

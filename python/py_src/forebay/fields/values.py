@@ -107,7 +107,8 @@ class AttentionMask(Field):
         return None
 
     def _mask_of(self) -> tuple[str, str]:
-        dtype = "bool" if self.dtype is bool or str(self.dtype).removeprefix("torch.") == "bool" else dtype_of(self.dtype)
+        is_bool = isinstance(self.dtype, type) and self.dtype.__name__ in ("bool", "bool_")
+        dtype = "bool" if is_bool or str(self.dtype).removeprefix("torch.") == "bool" else dtype_of(self.dtype)
         if dtype in (None, "bfloat16"):
             raise ConfigError(f'dtype of AttentionMask is "bool" or a type such as "int64", but it is {self.dtype!r}')
         return text("of AttentionMask", self.of, "the name of an output"), dtype
@@ -143,7 +144,8 @@ class Array(Field):
         shape: Shape of every array. A sample with another one is a `DecodeError`. Files of numpy need `dtype`, too.
         default: Array of samples without the column; a number fills `shape`. None: such a sample is an error.
         pad: Value that fills arrays of different lengths up to the longest one of the batch, so that the result is a tensor of shape
-            (N, L, ...). The other dimensions are the same in all arrays. `AttentionMask` marks the padding.
+            (N, L, ...). The other dimensions and the type are the same in all arrays of a batch, else the batch is a `ConfigError`.
+            `AttentionMask` marks the padding.
         pad_to_multiple: With `pad`, L is a multiple of it.
         max_length: With `pad`, keep only this many elements of the first dimension.
     """
@@ -251,6 +253,10 @@ class Json(Field):
         return padding_of(self)
 
 
+_MULTIPLE_MAX = 1 << 20
+"""Largest multiple of a padded length; longer rows than that need no multiple."""
+
+
 def padding_of(field: Any) -> Padding | None:
     """Checks and returns the padding of a field, if it has one."""
     name = type(field).__name__
@@ -261,7 +267,7 @@ def padding_of(field: Any) -> Padding | None:
         return None
     is_whole = isinstance(field.pad, numbers.Integral) and not isinstance(field.pad, bool)
     value = whole(f"pad of {name}", field.pad, -(1 << 63)) if is_whole else _number(f"pad of {name}", field.pad)
-    multiple = 1 if field.pad_to_multiple is None else whole(f"pad_to_multiple of {name}", field.pad_to_multiple, 1)
+    multiple = 1 if field.pad_to_multiple is None else whole(f"pad_to_multiple of {name}", field.pad_to_multiple, 1, _MULTIPLE_MAX + 1)
     max_length = None if field.max_length is None else whole(f"max_length of {name}", field.max_length, 1)
     return Padding(value, multiple, max_length)
 
