@@ -251,6 +251,8 @@ def test_weights_that_are_none_are_rejected_with_the_change(pictures, classes, t
         ("image", r'weights cannot be "image": the column `image` is jpeg'),
         (3, "a number for each sample"),
         ({}, "a number for each sample"),
+        (set(range(SAMPLES)), "a number for each sample"),
+        (dict.fromkeys(range(SAMPLES)).keys(), "a number for each sample"),
     ]:
         with pytest.raises((fb.ConfigError, fb.errors.NotFoundError), match=message):
             ordered(pictures, weights=weights)

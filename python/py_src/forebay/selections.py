@@ -6,7 +6,7 @@ import base64
 import os
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Union
 
 from .arguments import U32, path, real, reals, shown, text, whole
@@ -69,7 +69,8 @@ def sample_values(name: str, value: Any) -> str | None:
         # A name of a column may begin with a tilde.
         return path(name, value) if value.endswith(".npy") else text(name, value)
     what = "the name of a column, a number for each sample, or the path of a .npy file of them"
-    if isinstance(value, (bytes, dict)) or not isinstance(value, Iterable):
+    # A set has no order.
+    if isinstance(value, (bytes, Mapping, Set)) or not isinstance(value, Iterable):
         raise ConfigError(f"{name} is {what}, but it is {shown(value)}")
     if getattr(value, "ndim", 1) != 1:
         raise ConfigError(f"{name} is an array with one dimension, but it has {value.ndim}")
