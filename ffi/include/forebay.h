@@ -295,8 +295,8 @@ void forebay_string_free(char *string);
 // * `batching_method` ("random"): Mix of streams in a batch: "random", "stratified", "per_stream" or
 //   "device_per_stream".
 // * `replication` (null): Number of consecutive ranks that get the same samples.
-// * `bucket_by` (null): Lengths, to batch samples of similar length: a number column, the bytes of another one, or as
-//   in `weights`.
+// * `bucket_by` (null): Lengths, to batch samples of similar length: a number column, bytes of another one, or as in
+//   `weights`.
 // * `bucket_batches` (64): Global batches that `bucket_by` sorts together.
 // * `skip_steps` (null): Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
 // * `world`: this process, `rank` (0) of `world_size` (1), and on its node `local_rank` (0) of `local_world_size` (1).

@@ -136,7 +136,7 @@ class Loader(LoaderPosition, StepsOfRun):
         sampling_method: Sampling of stream shares: "balanced" draws again in each epoch, "fixed" draws once.
         sampling_granularity: Samples that are drawn together.
         batching_method: Mix of streams in a batch: "random", "stratified", "per_stream" or "device_per_stream".
-        bucket_by: Lengths, to batch samples of similar length: a number column, the bytes of another one, or as in `weights`.
+        bucket_by: Lengths, to batch samples of similar length: a number column, bytes of another one, or as in `weights`.
         bucket_batches: Global batches that `bucket_by` sorts together.
         skip_steps: Steps to leave out on all ranks, counted through all epochs. Checkpoints keep them.
         device: Device of the tensors, "cpu", "cuda" or "cuda:0", or a list of devices, which yields a batch for each.

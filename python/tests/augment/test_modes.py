@@ -5,6 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 from odd_pictures import NAME, SEED, drawn_steps, in_torchvision, levels_apart, pictures
 from PIL import Image
 
