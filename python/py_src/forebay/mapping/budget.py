@@ -12,7 +12,7 @@ __all__ = ["SkipBudget"]
 class SkipBudget:
     """Budget of one engine's epoch, which its bad samples and those of the function share.
 
-    What it allows depends on the batches up to the one in question, whatever was decoded ahead. Samples that the engine tried in
+    The room left depends on the batches up to the one in question, whatever was decoded ahead. Samples that the engine tried in
     place of all those of a batch count only for its own check.
 
     Args:
