@@ -71,7 +71,9 @@ impl Drop for Job {
 fn a_process_killed_in_a_download_is_replaced_at_once_and_the_others_have_every_sample() {
     for (shard, bytes) in [(0, 0), (3, 1), (5, 700)] {
         let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let counts = tokens(data.path(), 600, None);
+        // Too few shards for a second request of the part that hangs, which may have a 20th of the bytes fetched.
+        let counts = tokens(data.path(), 300, None);
+        assert!((6..20).contains(&counts.len()), "{} shards", counts.len());
         let server = serve(data.path());
         let name = format!("shard.{shard:05}.mds");
         server.script(Rule::once(&*name, Fault::StallAfter(bytes)));
