@@ -7,8 +7,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy
-
 __all__ = ["SAME", "collated", "kept_rows"]
 
 
@@ -20,7 +18,7 @@ class _Mark(enum.Enum):
 SAME = _Mark.SAME
 """Value of a result that is the row that the function got."""
 
-_PLAIN = {bool: numpy.bool_, int: numpy.int64, float: numpy.float64}
+_PLAIN = {bool: "bool", int: "int64", float: "float64"}
 """Types of numbers, and those of their arrays."""
 
 _LISTED = "OUSMm"
@@ -57,6 +55,8 @@ def _stacked(values: list[Any]) -> Any:
     if torch is not None and isinstance(first, torch.Tensor):
         are_equal = all(isinstance(v, torch.Tensor) and v.dtype == first.dtype and v.shape == first.shape for v in values)
         return torch.stack(values) if are_equal and len({v.device for v in values}) == 1 else values
+    import numpy  # Not with the package, which works without it.
+
     if isinstance(first, (numpy.ndarray, numpy.generic)):
         are_arrays = all(isinstance(v, (numpy.ndarray, numpy.generic)) for v in values)
         are_equal = are_arrays and all(v.dtype == first.dtype and v.shape == first.shape for v in values)

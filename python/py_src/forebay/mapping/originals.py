@@ -6,8 +6,6 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-import numpy
-
 __all__ = ["Originals"]
 
 
@@ -18,6 +16,8 @@ class Originals:
     """
 
     def __init__(self, sample: Mapping[str, Any]) -> None:
+        import numpy  # Not with the package, which works without it.
+
         torch = sys.modules.get("torch")
         # Views, because the function may give its own ones another shape.
         self._pairs: list[tuple[Any, Any]] = []
