@@ -92,17 +92,28 @@ class Workers:
             batch = reference()
             if batch is None:
                 continue
-            began = time.perf_counter()
-            batch.run(rows, self._caller(number))
+            batch.run(rows, self._counted(self._caller(number)))
             # Otherwise a batch that was dropped would stay until the next one.
             batch = None
             with self._changed:
-                self._times["busy"] += time.perf_counter() - began
-                self._samples += len(rows)
                 self.progress += 1
         with self._changed:
             caller = self._callers.pop(number, None)
         _call(caller, "close")
+
+    def _counted(self, caller: Caller) -> Caller:
+        """Returns a caller that counts before its results are known, so that a delivered batch is in the statistics."""
+
+        def call(calls: Sequence[object]) -> list[object]:
+            began = time.perf_counter()
+            try:
+                return caller(calls)
+            finally:
+                with self._changed:
+                    self._times["busy"] += time.perf_counter() - began
+                    self._samples += len(calls)
+
+        return call
 
     def _caller(self, number: int) -> Caller:
         """Returns the caller of this thread, made at the first call. An error in making it is that of the rows."""
