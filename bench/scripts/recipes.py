@@ -4,8 +4,6 @@
 these, and are normalised float32.
 """
 
-ALL = ("crop", "resnet", "deit", "simclr")
-
 NORMALISED = MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 RAND_AUGMENT = {"num_ops": 2, "magnitude": 9}
