@@ -58,13 +58,21 @@ def test_a_state_leaves_out_a_batch_that_is_in_flight(pictures, devices, asks):
         assert next(batches, None) is None
 
 
-def interrupted(call, number):
-    """Calls `call`, with an interrupt at the place `number` of the loader's code where a signal handler may run. Returns the
+@functools.cache
+def step_names(code):
+    return {step.offset: step.opname for step in dis.get_instructions(code)}
+
+
+LOADER_FILES = frozenset(module.__file__ for module in (forebay.epoch, forebay.loader, forebay.position))
+
+
+def interrupted(call, number, files=LOADER_FILES):
+    """Calls `call`, with an interrupt at the place `number` of the code in `files` where a signal handler may run. Returns the
     number of such places up to there."""
     places = 0
 
     def frames(frame, event, arg):
-        if frame.f_code.co_filename not in (forebay.epoch.__file__, forebay.loader.__file__, forebay.position.__file__):
+        if frame.f_code.co_filename not in files:
             return None
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
         return steps
@@ -73,7 +81,7 @@ def interrupted(call, number):
         nonlocal places
         if event == "opcode":
             code, after = frame.f_code, last.get(frame)
-            last[frame] = names.setdefault(code, {step.offset: step.opname for step in dis.get_instructions(code)})[frame.f_lasti]
+            last[frame] = step_names(code)[frame.f_lasti]
             # The interpreter looks for signals after calls and before it repeats a loop.
             if after is not None and after.startswith(("CALL", "JUMP", "RESUME")):
                 places += 1
@@ -81,7 +89,7 @@ def interrupted(call, number):
                     raise KeyboardInterrupt
         return steps
 
-    last, names = {}, {}
+    last = {}
     sys.settrace(frames)
     try:
         call()

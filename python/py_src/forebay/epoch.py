@@ -293,7 +293,9 @@ class Epoch:
         batches = []
         number, taken = held[0]
         self._map(number, taken)
-        for place, (batch, engine) in enumerate(zip(taken, loader._engines)):
+        for place, engine in enumerate(loader._engines):
+            # In its place at once, as an interrupt before that would lose it.
+            batch = taken[place] = mapper.again(taken[place])
             wait = Wait()
             while not mapper.ready(batch, wait, engine, _MAP_SECONDS):
                 loader._check()

@@ -65,14 +65,16 @@ class MappedBatch:
         self._keys = keys
         self._keeps_failures = keeps_failures
         self._lock = threading.Lock()
-        self._is_done = threading.Event()
+        # Held until then, for `wait`.
+        self._is_done, self._end = False, threading.Lock()
+        self._end.acquire()
         self._results: list[Any] = [None] * len(keys)
-        # Rows without a result; those of failures included while they are tried again.
+        # Rows without a result.
         self._remaining = len(keys)
         # Error of a worker, or of collating.
         self._error: BaseException | None = None
         self._batch: dict[str, Any] | None = None
-        # Of the consumer: its failures were counted, and it is mapped again because `finish` has raised.
+        # Of the consumer: its failures were counted, and it needs another try because `finish` has raised.
         self.is_settled = False
         self.has_raised = False
 
@@ -107,7 +109,8 @@ class MappedBatch:
             self._collate()
         except BaseException as raised:
             self._error = raised
-        self._is_done.set()
+        self._is_done = True
+        self._end.release()
 
     def _collate(self) -> None:
         failed = self.failures()
@@ -126,15 +129,17 @@ class MappedBatch:
 
     def wait(self, seconds: float) -> bool:
         """Waits for the last row, at most `seconds`. True if all rows are done."""
-        return self._is_done.wait(seconds)
+        if not self._is_done:
+            self._end.acquire(timeout=seconds)
+        return self._is_done
 
     def failures(self) -> dict[int, Failure]:
         """Returns the failures by row, after `wait`."""
         return {row: result for row, result in enumerate(self._results) if isinstance(result, Failure)}
 
-    def first_open(self) -> int | None:
-        """Returns the first row without a result."""
-        return next((row for row, result in enumerate(self._results) if result is None), None)
+    def open_rows(self) -> list[int]:
+        """Returns the rows without a result."""
+        return [row for row, result in enumerate(self._results) if result is None]
 
     @property
     def error(self) -> BaseException | None:
@@ -146,17 +151,15 @@ class MappedBatch:
         """Collated outputs. None: there was an error, or no row is left."""
         return self._batch
 
-    def reopen(self) -> list[int]:
-        """Prepares another try of the rows without a result, after `wait`, and returns them. If all have one, it collates again."""
-        rows = [row for row, result in enumerate(self._results) if result is None or isinstance(result, Failure)]
-        for row in rows:
-            self._results[row] = None
-        self._error, self._remaining = None, len(rows)
-        if rows:
-            self._is_done.clear()
-        else:
-            self._complete()
-        return rows
+    def again(self) -> MappedBatch:
+        """Returns a batch in place of this one, for another try of the rows without a result. If all have one, it collates again."""
+        batch = MappedBatch(self.columns, self.rest, self._keys, self.ids, self._keeps_failures)
+        batch._results = [None if isinstance(result, Failure) else result for result in self._results]
+        batch._remaining = len(batch.open_rows())
+        batch.is_settled = self.is_settled
+        if not batch._remaining:
+            batch._complete()
+        return batch
 
 
 def _row(column: Any, row: int) -> Any:

@@ -6,6 +6,7 @@ import json
 import logging
 import time
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 from .. import _forebay
@@ -123,7 +124,14 @@ class Mapper:
         self._put(batch, range(len(batch)))
         return batch
 
-    def _put(self, batch: MappedBatch, rows: Any) -> None:
+    def again(self, batch: MappedBatch) -> MappedBatch:
+        """Returns the batch for `ready`: another one in place of a batch for which `finish` has raised."""
+        if batch.has_raised:
+            batch = batch.again()
+            self._put(batch, batch.open_rows())
+        return batch
+
+    def _put(self, batch: MappedBatch, rows: Sequence[int]) -> None:
         chunk = min(max(len(batch) // (4 * self.workers.count), 1), _CHUNK_MAX)
         self.workers.put(batch, rows, chunk)
 
@@ -133,10 +141,6 @@ class Mapper:
         Raises:
             StalledError: No call has ended for `stall_timeout`.
         """
-        if wait.is_first and batch.has_raised:
-            batch.has_raised = False
-            self._put(batch, batch.reopen())
-        wait.is_first = False
         began = time.perf_counter()
         is_done = batch.wait(seconds)
         self._report(engine, time.perf_counter() - began)
@@ -145,8 +149,8 @@ class Mapper:
         if wait.progress != self.workers.progress:
             wait.progress, wait.since = self.workers.progress, time.monotonic()
         elif time.monotonic() - wait.since >= self._stall_timeout:
-            row = batch.first_open()
-            facts = {} if row is None else self._identity(batch, row, engine)
+            rows = batch.open_rows()
+            facts = self._identity(batch, rows[0], engine) if rows else {}
             raise _with(
                 StalledError, f"no call of {self.options.name} has ended for {self._stall_timeout:.0f} s (stall_timeout)", facts
             )
@@ -235,7 +239,6 @@ class Wait:
     """The consumer's wait for a batch."""
 
     def __init__(self) -> None:
-        self.is_first = True
         self.progress = -1
         self.since = time.monotonic()
 

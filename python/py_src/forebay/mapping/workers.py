@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import logging
 import os
+import queue
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
 
 from .batch import Caller, MappedBatch
@@ -23,6 +25,9 @@ _CLOSE_SECONDS = 10.0
 class Workers:
     """Threads that map the rows of batches, the oldest batch first. They start with the first batch.
 
+    The consumer uses only locks and queues of the interpreter itself. An interrupt in a function of `threading.Condition` or `Event`
+    can leave its lock held, for which all threads would wait.
+
     Args:
         count: Number of threads.
         open_caller: Makes a thread's caller, in that thread, for its first rows. The caller may have a method `interrupt`, for
@@ -33,9 +38,11 @@ class Workers:
         self.count = count
         self._open_caller = open_caller
         self._pid = os.getpid()
-        self._changed = threading.Condition()
-        # Rows by batch. A batch that was dropped, as `break` does, is not mapped any more.
-        self._queue: deque[tuple[weakref.ref[MappedBatch], Sequence[int]]] = deque()
+        # Reentrant, because the garbage collector may run `close` in a thread that holds it.
+        self._lock = threading.RLock()
+        # Rows by batch; None ends a thread. A batch that was dropped, as `break` does, is not mapped any more.
+        self._queue: queue.SimpleQueue[tuple[weakref.ref[MappedBatch], Sequence[int]] | None] = queue.SimpleQueue()
+        self._is_started = False
         self._threads: list[threading.Thread] = []
         self._callers: dict[int, Caller] = {}
         self._is_closed = False
@@ -49,19 +56,25 @@ class Workers:
 
     def put(self, batch: MappedBatch, rows: Sequence[int], chunk: int) -> None:
         """Adds rows of a batch, which workers take in chunks."""
-        with self._changed:
+        if not self._is_started:
+            # Interrupts are raised in the main thread, where one could leave a thread that `start` has not begun.
+            _thread.start_new_thread(self._start, ())
+            self._is_started = True
+        reference = weakref.ref(batch)
+        for start in range(0, len(rows), chunk):
+            self._queue.put((reference, rows[start : start + chunk]))
+
+    def _start(self) -> None:
+        with self._lock:
             while len(self._threads) < self.count and not self._is_closed:
                 # Daemons, because `close` waits for a limited time.
                 thread = threading.Thread(target=self._run, name=f"forebay-map-{len(self._threads)}", daemon=True)
                 self._threads.append(thread)
                 thread.start()
-            reference = weakref.ref(batch)
-            self._queue.extend((reference, rows[start : start + chunk]) for start in range(0, len(rows), chunk))
-            self._changed.notify_all()
 
     def take_times(self) -> tuple[tuple[float, float, float], int]:
         """Returns the seconds and the number of samples since the last call."""
-        with self._changed:
+        with self._lock:
             times, samples = tuple(self._times.values()), self._samples
             self._times, self._samples = dict.fromkeys(self._times, 0.0), 0
         return times, samples
@@ -70,10 +83,13 @@ class Workers:
         """Ends the threads, after the calls that run. Those of processes and interpreters are ended."""
         if os.getpid() != self._pid:
             return
-        with self._changed:
-            self._is_closed = True
-            self._queue.clear()
-            self._changed.notify_all()
+        self._is_closed = True
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._queue.get_nowait()
+        with self._lock:
+            for _ in self._threads:
+                self._queue.put(None)
             callers = list(self._callers.values())
         for caller in callers:
             _call(caller, "interrupt")
@@ -95,9 +111,9 @@ class Workers:
             batch.run(rows, self._counted(self._caller(number)))
             # Otherwise a batch that was dropped would stay until the next one.
             batch = None
-            with self._changed:
+            with self._lock:
                 self.progress += 1
-        with self._changed:
+        with self._lock:
             caller = self._callers.pop(number, None)
         _call(caller, "close")
 
@@ -109,7 +125,7 @@ class Workers:
             try:
                 return caller(calls)
             finally:
-                with self._changed:
+                with self._lock:
                     self._times["busy"] += time.perf_counter() - began
                     self._samples += len(calls)
 
@@ -120,7 +136,7 @@ class Workers:
 
         def opened(calls: Sequence[object]) -> list[object]:
             caller = self._open_caller()
-            with self._changed:
+            with self._lock:
                 self._callers[number] = caller
                 is_closed = self._is_closed
             if is_closed:
@@ -130,15 +146,12 @@ class Workers:
         return self._callers.get(number, opened)
 
     def _next(self) -> tuple[weakref.ref[MappedBatch], Sequence[int]] | None:
-        with self._changed:
-            while not self._is_closed:
-                if self._queue:
-                    return self._queue.popleft()
-                kind, began = self.idle_kind, time.perf_counter()
-                self._changed.wait()
-                if kind is not None:
-                    self._times[kind] += time.perf_counter() - began
-        return None
+        kind, began = self.idle_kind, time.perf_counter()
+        work = self._queue.get()
+        if kind is not None:
+            with self._lock:
+                self._times[kind] += time.perf_counter() - began
+        return None if self._is_closed else work
 
 
 def _call(caller: object, name: str) -> None:
