@@ -362,7 +362,7 @@ void forebay_string_free(char *string);
 // * `pad`: `padding`; `fill` (`[0, 0, 0]`), the colour; `padding_mode` ("constant"), or "edge", "reflect", "symmetric".
 // * `resize`: `size`, where one number is the shorter side; `max_size` (null) of the longer one; `interpolation`.
 //   `random_resize`: `min_size` and `max_size` of the shorter side, the second one exclusive; `interpolation`.
-// * `center_crop`: `size`. `grayscale`.
+// * `center_crop`: `size`. `five_crop`, `ten_crop`: `size` of the crops, which are views with the same draws. `grayscale`.
 // * `normalize`, the last but for `random_erasing`: `mean` and `std`, three numbers each for values from 0 to 1.
 // * `random_erasing`: `p` (0.5), `scale` (`[0.02, 0.33]`), `ratio` (`[0.3, 3.3]`), `value` (`[0, 0, 0]`; null: noise).
 // * `color_jitter`: `brightness`, `contrast`, `saturation`, `hue`, each the smallest and the largest factor (null).

@@ -155,7 +155,7 @@ impl FieldPlan {
                 tolerant,
                 apply_exif_orientation,
                 scaled_decode,
-                views,
+                views: _,
                 mode,
             } => {
                 let reading = ReadOptions {
@@ -174,9 +174,7 @@ impl FieldPlan {
                     PictureWriter::with_channels(*dtype, *layout, channels, normalise)
                 };
                 let mut picture = self.compile_picture(column, ops, draws, content, reading, writer)?;
-                if let Some(views) = views {
-                    views::add(*views, &mut picture)?;
-                }
+                views::add(spec, &mut picture)?;
                 picture
             }
             FieldSpec::Mask { column, ops, dtype } => {
@@ -348,7 +346,7 @@ impl FieldPlan {
         let ops = if content == Content::Labels { of_labels(&ops) } else { ops };
         Ok((
             index,
-            Work::Image(ImageField { encoding, content, ops, size, views: None, draws, writer, is_grey, reading }),
+            Work::Image(ImageField { encoding, content, ops, size, views: None, crops: Vec::new(), draws, writer, is_grey, reading }),
             dtype,
             shape,
         ))
@@ -378,6 +376,9 @@ fn check_labels(ops: &[Op]) -> Result<()> {
     ops.iter().try_for_each(|op| match op {
         Op::Grayscale => Err(Error::config("a Mask holds labels: Grayscale would change them")),
         Op::RandomErasing(_) => Err(Error::config("a Mask holds labels: RandomErasing would change them")),
+        Op::FiveCrop { .. } | Op::TenCrop { .. } => {
+            Err(Error::config("a Mask belongs to one picture: FiveCrop and TenCrop make several"))
+        }
         Op::Augment(augment) => augment.check_labels(),
         _ => Ok(()),
     })
@@ -407,6 +408,8 @@ fn keeps_grey(op: &Op) -> bool {
         }
         Op::RandomResizedCrop { .. } | Op::Resize { .. } | Op::RandomResize { .. } | Op::Augment(_) => false,
         Op::CenterCrop { .. }
+        | Op::FiveCrop { .. }
+        | Op::TenCrop { .. }
         | Op::RandomHorizontalFlip { .. }
         | Op::Grayscale
         | Op::Normalize { .. }

@@ -439,6 +439,22 @@ pub enum Op {
         /// Height and width of the result.
         size: [u32; 2],
     },
+    /// Cuts the four corners and the middle. Each crop is a view of the field, and all have the same draws.
+    FiveCrop {
+        /// Height and width of a crop.
+        size: [u32; 2],
+        /// Number of the crop: top left, top right, bottom left, bottom right, middle.
+        #[serde(skip)]
+        view: u32,
+    },
+    /// Cuts the crops of `FiveCrop`, and then those of the mirrored picture.
+    TenCrop {
+        /// Height and width of a crop.
+        size: [u32; 2],
+        /// Number of the crop. From 5 on it is a crop of the mirrored picture.
+        #[serde(skip)]
+        view: u32,
+    },
     /// Adds borders.
     Pad {
         /// Left, top, right and bottom, pixels.

@@ -204,6 +204,11 @@ impl<'a> Fold<'a> {
             Op::CenterCrop { size } => {
                 keep(stage, stages, center(current, Size { h: size[0], w: size[1] }), Border::BLACK);
             }
+            Op::FiveCrop { size: [h, w], view } | Op::TenCrop { size: [h, w], view } => {
+                stage.flip ^= *view >= CROPS;
+                let window = corner_or_center(current, Size { w: *w, h: *h }, *view % CROPS)?;
+                keep(stage, stages, window, Border::BLACK);
+            }
             Op::Pad { padding, fill, padding_mode } => {
                 keep(stage, stages, padded(current, *padding), Border { mode: *padding_mode, fill: *fill });
             }
@@ -319,6 +324,31 @@ fn center(size: Size, to: Size) -> Window {
     Window { x: corner(size.w, to.w), y: corner(size.h, to.h), size: to }
 }
 
+/// Crops of `FiveCrop`.
+const CROPS: u32 = 5;
+
+/// Returns the window of crop number `crop` of torchvision's `FiveCrop`.
+fn corner_or_center(size: Size, to: Size, crop: u32) -> Result<Window> {
+    if size.w < to.w || size.h < to.h {
+        let message = "the picture is smaller than the crops of FiveCrop or TenCrop: put a Resize before it";
+        return Err(smaller_than_crop(message, size, to));
+    }
+    let (right, below) = (i64::from(size.w - to.w), i64::from(size.h - to.h));
+    Ok(match crop {
+        0 => Window { x: 0, y: 0, size: to },
+        1 => Window { x: right, y: 0, size: to },
+        2 => Window { x: 0, y: below, size: to },
+        3 => Window { x: right, y: below, size: to },
+        _ => center(size, to),
+    })
+}
+
+fn smaller_than_crop(message: &str, picture: Size, crop: Size) -> Error {
+    Error::decode(message)
+        .with("picture", format!("{}x{}", picture.w, picture.h))
+        .with("crop", format!("{}x{}", crop.w, crop.h))
+}
+
 /// Returns the window that adds borders: left, top, right and bottom.
 pub fn padded(size: Size, [left, top, right, bottom]: [u32; 4]) -> Window {
     let w = size.w.saturating_add(left).saturating_add(right);
@@ -334,9 +364,7 @@ fn random_window(padded: Window, to: Size, pads: bool, mut draws: Draws) -> Resu
     if !pads && (w < to.w || h < to.h) {
         let message =
             "the picture is smaller than its random crop: set `pad_if_needed` of RandomCrop, or put a Resize before it";
-        return Err(Error::decode(message)
-            .with("picture", format!("{w}x{h}"))
-            .with("crop", format!("{}x{}", to.w, to.h)));
+        return Err(smaller_than_crop(message, Size { w, h }, to));
     }
     let extend = |corner: &mut i64, side: &mut u32, want: u32| {
         let lack = want.saturating_sub(*side);

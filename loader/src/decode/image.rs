@@ -41,8 +41,10 @@ pub(super) struct ImageField {
     pub ops: Vec<Op>,
     /// Size of the pictures, if it is fixed.
     pub size: Option<Size>,
-    /// Pictures in each row, with different draws; `None` for one without a dimension for them.
+    /// Pictures in each row; `None` for one without a dimension for them.
     pub views: Option<u32>,
+    /// Operations of each view, if they are crops with the same draws. Otherwise it is empty, and the draws differ.
+    pub crops: Vec<Vec<Op>>,
     /// Source of the random operations' numbers.
     pub draws: FieldDraws,
     pub writer: PictureWriter,
@@ -65,13 +67,22 @@ pub(super) struct StoredPicture<'a> {
 #[derive(Clone, Copy)]
 struct Target<'a> {
     field: &'a ImageField,
+    ops: &'a [Op],
     draws: FieldDraws,
 }
 
 impl ImageField {
     /// Returns the pictures from view `first` on.
     fn targets(&self, first: u32) -> impl Iterator<Item = Target<'_>> + Clone {
-        (first..self.views.unwrap_or(1)).map(|view| Target { field: self, draws: self.draws.view(view) })
+        (first..self.views.unwrap_or(1)).map(|view| match self.crops.get(view as usize) {
+            Some(ops) => Target { field: self, ops, draws: self.draws },
+            None => Target { field: self, ops: &self.ops, draws: self.draws.view(view) },
+        })
+    }
+
+    /// Returns the picture of a field without views.
+    fn target(&self) -> Target<'_> {
+        Target { field: self, ops: &self.ops, draws: self.draws }
     }
 
     /// Returns true if a file has the same pixels for both before their first stage.
@@ -145,7 +156,7 @@ impl ImageDecoder {
         }
         let later = later.flat_map(|field| field.targets(0));
         let Some(views) = field.views else {
-            return self.decode_one(file, Target { field, draws: field.draws }, later, key, row);
+            return self.decode_one(file, field.target(), later, key, row);
         };
         let Row::Fixed(out) = row else {
             return Err(Error::internal("the views of a picture cannot be decoded into memory of this kind"));
@@ -173,8 +184,7 @@ impl ImageDecoder {
             // Pictures of one list may have different ratios.
             self.joint = None;
             let file = StoredPicture { bytes: picture, index: &[], group: None };
-            let target = Target { field, draws: field.draws };
-            self.decode_one(&file, target, std::iter::empty(), key, &mut Row::Var(&mut element))
+            self.decode_one(&file, field.target(), std::iter::empty(), key, &mut Row::Var(&mut element))
                 .context("picture", || number)?;
             let (dtype, shape, pixels) = read_ragged(&element)?;
             if number == 0 {
@@ -209,7 +219,7 @@ impl ImageDecoder {
         row: &mut Row<'_>,
     ) -> Result<()> {
         let &StoredPicture { bytes, index, group } = stored;
-        let Target { field, draws } = target;
+        let Target { field, ops, draws } = target;
         let format = sniff(bytes, &field.encoding)?;
         let stored_size = self.size(bytes, format)?;
         let orientation = orientation(bytes, format, field);
@@ -222,7 +232,7 @@ impl ImageDecoder {
         }
         if let Some((draws, other)) = self.joint.replace((field.draws, size))
             && draws == field.draws
-            && !may_be_joint(&field.ops, size, other)
+            && !may_be_joint(ops, size, other)
         {
             let message = "the pictures of a Joint do not show the same scene: their sides have different ratios (with RandomCrop, \
                            different lengths). A picture that EXIF data rotates needs a mask that is rotated as well";
@@ -230,7 +240,7 @@ impl ImageDecoder {
                 Error::decode(message).with("sizes", format!("{}x{} and {}x{}", other.w, other.h, size.w, size.h))
             );
         }
-        resolve(&field.ops, size, draws, key, &mut self.steps)?;
+        resolve(ops, size, draws, key, &mut self.steps)?;
         if let (Row::Encodable(out, taker, output), [stage]) = (&mut *row, &self.steps.stages[..])
             && matches!(format, Format::Jpeg)
             && field.content == Content::Colours
@@ -316,7 +326,7 @@ impl ImageDecoder {
                 field.writer.write(out, output, y, row);
             });
         }
-        for erasure in erasures(&field.ops, output, draws, key) {
+        for erasure in erasures(ops, output, draws, key) {
             field.writer.replace(out, output, erasure.region, erasure.values());
         }
         Ok(())

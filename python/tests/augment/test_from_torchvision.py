@@ -53,6 +53,8 @@ def test_every_operation_has_the_arguments_of_its_transform(of):
         (of.RandomResizedCrop(224, interpolation=InterpolationMode.BICUBIC), fb.RandomResizedCrop(224, interpolation="bicubic")),
         (of.RandomResizedCrop(8, (0.1, 1), (1, 2), 0), fb.RandomResizedCrop(8, (0.1, 1), (1, 2), "nearest")),
         (of.CenterCrop(8), fb.CenterCrop(8)),
+        (of.FiveCrop(8), fb.FiveCrop(8)),
+        (of.TenCrop((8, 9)), fb.TenCrop((8, 9))),
         (of.Pad((1, 2)), fb.Pad((1, 2))),
         (of.RandomCrop(32, padding=(1, 2, 3, 4), pad_if_needed=True), fb.RandomCrop(32, (1, 2, 3, 4), True)),
         (of.RandomCrop(32, padding=4), fb.RandomCrop(32, 4)),

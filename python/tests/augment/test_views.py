@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from odd_pictures import SEED
 from PIL import Image
+from torchvision.transforms.v2 import functional as F
 
 import forebay as fb
 
@@ -82,8 +83,7 @@ def test_fields_that_share_a_decode_have_the_pixels_of_those_alone(folder, alone
 
 def test_each_view_is_the_picture_of_the_draws_that_are_described(folder):
     batches, _ = batches_of(folder, FIELDS)
-    with fb.Loader(local=folder, fields={"file": fb.Bytes("image")}, batch_size=6, framework="numpy") as loader:
-        files = [bytes(file) for batch in loader for file in batch["file"]]
+    files = files_of(folder)
     for number, views in by_number(batches, "local").items():
         picture = Image.open(io.BytesIO(files[number]))
         for view, row in enumerate(views):
@@ -125,9 +125,66 @@ def test_views_are_the_same_after_a_resume(folder):
         assert same(by_number(whole, name), by_number(first + rest, name))
 
 
+CROPS = [(fb.FiveCrop((40, 33)), F.five_crop), (fb.TenCrop((40, 33)), F.ten_crop)]
+
+
+def files_of(folder):
+    with fb.Loader(local=folder, fields={"file": fb.Bytes("image")}, batch_size=6, framework="numpy") as loader:
+        return [bytes(file) for batch in loader for file in batch["file"]]
+
+
+def rgb(file):
+    return Image.open(io.BytesIO(file)).convert("RGB")
+
+
+@pytest.mark.parametrize("op, crops_of", CROPS)
+def test_crops_of_the_corners_and_the_centre_are_torchvision_s(folder, op, crops_of):
+    batches, counters = batches_of(folder, {"x": fb.Image("image", op, layout="NHWC"), "number": fb.Scalar("number")})
+    files = files_of(folder)
+    for number, rows in by_number(batches, "x").items():
+        expected = [np.asarray(crop) for crop in crops_of(rgb(files[number]), [40, 33])]
+        assert np.array_equal(rows, expected), number
+    assert counters["decodes_shared"] > 0
+
+
+@pytest.mark.parametrize("op, crops_of", CROPS)
+def test_all_crops_have_the_same_draws(folder, op, crops_of):
+    field = fb.Image("image", fb.Resize(64), fb.RandomHorizontalFlip(), op, fb.RandomInvert(), layout="NHWC")
+    batches, _ = batches_of(folder, {"x": field, "number": fb.Scalar("number")})
+    flips, files = set(), files_of(folder)
+    for number, rows in by_number(batches, "x").items():
+        picture = rgb(files[number])
+        size = picture.height, picture.width
+        steps = [
+            fb.drawn(field, size, name="x", augment_seed=SEED, draw=number, view=view) for view in range(len(rows))
+        ]
+        first = steps[0][0]["flip"]
+        assert all((view[0]["flip"] ^ (place >= 5)) == first for place, view in enumerate(steps))
+        inverted = len(steps[0]) > 1
+        assert all((len(view) > 1) == inverted for view in steps)
+        flips.add((first, inverted))
+        resized = F.resize(picture, [64], antialias=True)
+        crops = crops_of(F.hflip(resized) if first else resized, [40, 33])
+        expected = np.stack([np.asarray(crop, np.int64) for crop in crops])
+        assert np.abs(rows.astype(np.int64) - (255 - expected if inverted else expected)).max() <= 1, number
+    assert len(flips) == 4
+
+
+def test_a_picture_that_is_smaller_than_its_crops_is_an_error(folder):
+    with fb.Loader(local=folder, fields={"x": fb.Image("image", fb.FiveCrop((40, 500)))}, batch_size=2) as loader:
+        with pytest.raises(fb.DecodeError, match="put a Resize before it"):
+            next(iter(loader))
+
+
 @pytest.mark.parametrize(
     "field, message",
     [
+        (fb.Image("image", fb.FiveCrop(32), views=2), "leave out `views`"),
+        (fb.Image("image", fb.FiveCrop(32), fb.TenCrop(8)), "at most one FiveCrop or TenCrop"),
+        (fb.Image("image", fb.FiveCrop(32), fb.Resize(8), fb.RandomRotation(9, expand=True)), "end its operations at a fixed size"),
+        (fb.Joint(a=fb.Image("image", fb.TenCrop(32))), "nor FiveCrop or TenCrop"),
+        (fb.Joint(a=fb.Image("image", fb.CenterCrop(32)), m=fb.Mask("image", fb.FiveCrop(32))), "a Mask belongs to one picture"),
+        (fb.Mix(fb.CutMix(), x=fb.Image("image", fb.FiveCrop(32))), "nor FiveCrop or TenCrop"),
         (fb.Image("image", fb.Resize(32), views=2), "end its operations at a fixed size"),
         (fb.Image("image", fb.CenterCrop(32), views=2000), "1 to 1024 views"),
         (fb.Image("image", fb.CenterCrop(32), views=0), "views of Image"),

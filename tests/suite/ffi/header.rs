@@ -57,7 +57,7 @@ fn the_header_lists_every_option_with_its_default() {
     names.iter().chain(parts).for_each(|(name, default)| listed(name, default));
 
     let ops = r#"[{"op": "random_resized_crop", "size": [1, 1]}, {"op": "resize", "size": 1}, {"op": "random_horizontal_flip"},
-        {"op": "center_crop", "size": [1, 1]}, {"op": "random_crop", "size": [1, 1]}, {"op": "pad", "padding": [1, 1, 1, 1]},
+        {"op": "center_crop", "size": [1, 1]}, {"op": "five_crop", "size": [1, 1]}, {"op": "ten_crop", "size": [1, 1]}, {"op": "random_crop", "size": [1, 1]}, {"op": "pad", "padding": [1, 1, 1, 1]},
         {"op": "random_resize", "min_size": 1, "max_size": 2}, {"op": "grayscale"},
         {"op": "normalize", "mean": [0, 0, 0], "std": [1, 1, 1]}]"#;
     let kinds =

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::ops::{CheckedOps, of_labels};
-use super::{check_labels, grey_last};
+use super::{check_labels, grey_last, views};
 use crate::decode::augment::Erasure;
 use crate::decode::draw::{DrawKey, FieldDraws};
 use crate::decode::field::FieldSpec;
@@ -30,7 +30,7 @@ pub fn drawn(
     let (FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. }) = spec else {
         return Err(Error::config("only an Image or a Mask has operations").with("field", name));
     };
-    let views = if let FieldSpec::Image { views: Some(views), .. } = spec { *views } else { 1 };
+    let views = views::count(spec)?.unwrap_or(1);
     if view >= views {
         return Err(Error::config("the field does not have this view: they are numbered from 0")
             .with("view", view)
@@ -43,7 +43,11 @@ pub fn drawn(
     let (ops, _) = grey_last(ops, CheckedOps::new(ops)?.is_grey);
     let ops = if are_labels { of_labels(&ops) } else { ops };
     let mut steps = Steps::default();
-    let draws = FieldDraws::new(augment_seed, name).view(view);
+    let draws = FieldDraws::new(augment_seed, name);
+    let (ops, draws) = match views::crops(&ops)? {
+        Some(_) => (views::of_crop(&ops, view), draws),
+        None => (ops, draws.view(view)),
+    };
     resolve(&ops, size, draws, key, &mut steps)?;
     let mut described = Vec::new();
     for (number, stage) in steps.stages.iter().enumerate() {

@@ -73,6 +73,8 @@ fn drawn_part(op: &Op) -> Option<Value> {
         Op::Augment(ref augment) if augment.moves() => op.clone(),
         Op::Resize { .. }
         | Op::CenterCrop { .. }
+        | Op::FiveCrop { .. }
+        | Op::TenCrop { .. }
         | Op::Pad { .. }
         | Op::Grayscale
         | Op::Normalize { .. }

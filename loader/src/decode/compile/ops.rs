@@ -79,9 +79,10 @@ impl CheckedOps {
                     check_size(resize_to(size.unwrap_or(SIZE_MIN), Some(ResizeTo::Short(max_size - 1)), None))?;
                     size = None;
                 }
-                Op::CenterCrop { size: [h, w] } | Op::RandomCrop { size: [h, w], .. } => {
-                    size = Some(Size { w: *w, h: *h })
-                }
+                Op::CenterCrop { size: [h, w] }
+                | Op::RandomCrop { size: [h, w], .. }
+                | Op::FiveCrop { size: [h, w], .. }
+                | Op::TenCrop { size: [h, w], .. } => size = Some(Size { w: *w, h: *h }),
                 Op::Pad { padding, .. } => {
                     check_size(padded(size.unwrap_or(SIZE_MIN), *padding).size)?;
                     size = size.map(|size| padded(size, *padding).size);

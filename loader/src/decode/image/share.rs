@@ -49,9 +49,9 @@ impl ImageDecoder {
         let (grid, size) = (orientation.grid(stored_size, at), at.size(stored_size));
         let bound = |stage: &Stage| bound(stage, grid, orientation.oriented(size));
         let mut union = Union::new(file.cost(at), orientation, size, bound(&self.steps.stages[0]));
-        for Target { field, draws } in later {
+        for Target { field, ops, draws } in later {
             // A picture that fails does so when it is decoded.
-            let resolved = resolve(&field.ops, orientation.oriented(stored_size), draws, key, &mut self.later_steps);
+            let resolved = resolve(ops, orientation.oriented(stored_size), draws, key, &mut self.later_steps);
             let stage = resolved.ok().and_then(|()| self.later_steps.stages.first());
             if let Some(stage) = stage.filter(|stage| scale(field, file.format, stage) == at) {
                 union.add(bound(stage));

@@ -19,6 +19,7 @@ from .crops import (
     IMAGENET_MEAN,
     IMAGENET_STD,
     CenterCrop,
+    FiveCrop,
     Grayscale,
     Normalize,
     Pad,
@@ -27,6 +28,7 @@ from .crops import (
     RandomResize,
     RandomResizedCrop,
     Resize,
+    TenCrop,
 )
 from .pictures import Image, Joint, Mask
 from .values import Array, AttentionMask, Bytes, Json, Length, Scalar, Text, Tokens
@@ -41,6 +43,7 @@ __all__ = [
     "Bytes",
     "CenterCrop",
     "Field",
+    "FiveCrop",
     "Grayscale",
     "Image",
     "ImageOp",
@@ -56,6 +59,7 @@ __all__ = [
     "RandomResizedCrop",
     "Resize",
     "Scalar",
+    "TenCrop",
     "Text",
     "Tokens",
 ]

@@ -15,6 +15,7 @@ __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
     "CenterCrop",
+    "FiveCrop",
     "Grayscale",
     "Normalize",
     "Pad",
@@ -23,6 +24,7 @@ __all__ = [
     "RandomResize",
     "RandomResizedCrop",
     "Resize",
+    "TenCrop",
 ]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -229,6 +231,38 @@ class CenterCrop(ImageOp):
 
     def _spec(self) -> dict[str, Any]:
         return {"op": "center_crop", "size": _pair("CenterCrop", self.size)}
+
+
+@by_name()
+@dataclass(frozen=True)
+class FiveCrop(ImageOp):
+    """Cuts `size` pixels, one number or (height, width), from the corners and from the centre: five pictures of each sample.
+
+    They are views of the `Image`, (N, 5, C, H, W), in torchvision's order: top left, top right, bottom left, bottom right, centre. The
+    other operations have the same random draws for all of them. A smaller picture is a `DecodeError`. An `Image` has one `FiveCrop` or
+    `TenCrop` at most, and no `views`.
+
+    Example: pictures of a test, whose predictions are averaged over the crops::
+
+        image = Image("jpg", Resize(256), FiveCrop(224), Normalize(IMAGENET_MEAN, IMAGENET_STD))
+        # x is a batch of it: model(x.flatten(0, 1)).unflatten(0, x.shape[:2]).mean(1)
+    """
+
+    size: Size
+
+    def _spec(self) -> dict[str, Any]:
+        return {"op": "five_crop", "size": _pair("FiveCrop", self.size)}
+
+
+@by_name()
+@dataclass(frozen=True)
+class TenCrop(ImageOp):
+    """Makes the crops of `FiveCrop`, and then those of the mirrored picture, as views of the `Image`: (N, 10, C, H, W)."""
+
+    size: Size
+
+    def _spec(self) -> dict[str, Any]:
+        return {"op": "ten_crop", "size": _pair("TenCrop", self.size)}
 
 
 @by_name()

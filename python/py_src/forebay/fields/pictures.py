@@ -49,7 +49,7 @@ class Image(Field):
             and the column must have one picture per sample. None: one picture, without this dimension. Views, and fields of
             the same column, share the decode of a file where that takes less time. For the crops of DINO:
             `{"global": Image("jpg", RandomResizedCrop(224, scale=(0.4, 1)), views=2), "local": Image("jpg",
-            RandomResizedCrop(96, scale=(0.05, 0.4)), views=6)}`.
+            RandomResizedCrop(96, scale=(0.05, 0.4)), views=6)}`. `FiveCrop` and `TenCrop` among `ops` make views of their own kind.
         mode: "RGB"; "L" for one channel of grey levels; or "RGBA" for colours and opacity, which is 255 in files without one and 0 in
             borders: what Pillow's `convert` makes of the file, before `ops`. Colours among the arguments of `ops`, such as `fill`, are
             then one number. "RGBA" takes crops, resizes, borders, flips, `Normalize` of four numbers and `RandomErasing`.

@@ -8,12 +8,12 @@ from typing import Any
 
 from ..arguments import by_name, real, reals, shown, within
 from ..errors import ConfigError
-from ..fields import CenterCrop, ImageOp, Normalize, Pad, RandomCrop, RandomResize, RandomResizedCrop, Resize
+from ..fields import CenterCrop, FiveCrop, ImageOp, Normalize, Pad, RandomCrop, RandomResize, RandomResizedCrop, Resize, TenCrop
 from .erase import RandomErasing
 
 __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
 
-_OUTSIDE = (CenterCrop, Normalize, Pad, RandomCrop, RandomErasing, RandomResize, RandomResizedCrop, Resize)
+_OUTSIDE = (CenterCrop, FiveCrop, Normalize, Pad, RandomCrop, RandomErasing, RandomResize, RandomResizedCrop, Resize, TenCrop)
 """Operations that are part of decoding, or of writing the row."""
 
 

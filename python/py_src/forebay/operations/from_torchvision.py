@@ -124,8 +124,6 @@ def _translate(transform: Any) -> list[native.ImageOp]:
         return []
     if name in ("MixUp", "CutMix"):
         raise ConfigError(f"it mixes the samples of a batch: use forebay.Mix(forebay.{name}(...), x=Image(...), y=OneHot(...))")
-    if name in ("FiveCrop", "TenCrop"):
-        raise ConfigError("it makes several pictures of one: call it in the loader's transform")
     make = _MAKERS.get(name)
     if make is None:
         raise ConfigError("there is no such operation: leave it out, or call it in the loader's transform")
@@ -177,6 +175,12 @@ def _has_one_colour(fill: Any) -> None:
         raise ConfigError("a colour for each kind of data is not known: give the Mask of a Joint another operation")
 
 
+def _ten_crop(transform: Any) -> native.ImageOp:
+    if transform.vertical_flip:
+        raise ConfigError("the second five crops are those of the picture mirrored left to right: pass vertical_flip=False")
+    return native.TenCrop(transform.size)
+
+
 def _grayscale(transform: Any) -> native.ImageOp:
     if transform.num_output_channels != 3:
         raise ConfigError('pictures have three channels: pass num_output_channels=3, or leave it out and use Image(mode="L")')
@@ -219,6 +223,8 @@ _MAKERS: dict[str, Callable[[Any], native.ImageOp]] = {
     "Resize": _resize,
     "RandomResize": lambda transform: native.RandomResize(transform.min_size, transform.max_size, _filter(transform)),
     "CenterCrop": _same(native.CenterCrop, "size"),
+    "FiveCrop": _same(native.FiveCrop, "size"),
+    "TenCrop": _ten_crop,
     "Pad": _same(native.Pad, "padding", "fill", "padding_mode"),
     "RandomCrop": _crop,
     "Grayscale": _grayscale,
