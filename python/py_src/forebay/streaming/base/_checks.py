@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
+import time
 import warnings
 import weakref
 from collections.abc import Sequence
@@ -19,6 +21,9 @@ from .format import get_index_basename
 from .partition import algos as partition_algos
 from .shuffle import algos as shuffle_algos
 from .stream import Stream
+
+# Tries of a garbage collection, a hundredth of a second apart.
+_COLLECTIONS_MAX = 100
 
 # Data sets of this process.
 alive: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -119,8 +124,28 @@ def _others_with(folders: set[str]) -> list[Any]:
 
     if found():
         # Not one that is garbage in a reference cycle.
-        gc.collect()
+        _collect_garbage()
     return found()
+
+
+def _collect_garbage() -> None:
+    """Runs a full garbage collection. `gc.collect` alone does nothing while another thread collects."""
+    has_run = False
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        nonlocal has_run
+        has_run = has_run or phase == "stop" and info["generation"] == 2 and threading.get_ident() == thread
+
+    thread = threading.get_ident()
+    gc.callbacks.append(note)
+    try:
+        for _ in range(_COLLECTIONS_MAX):
+            gc.collect()
+            if has_run:
+                return
+            time.sleep(0.01)
+    finally:
+        gc.callbacks.remove(note)
 
 
 def _require(condition: bool, message: str, category: type[Warning] | None = None) -> None:
