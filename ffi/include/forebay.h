@@ -330,7 +330,8 @@ void forebay_string_free(char *string);
 //   ("NCHW"), or "NHWC"; `tolerant` (false) of damaged JPEGs; `apply_exif_orientation` (false); `scaled_decode`
 //   (false): decode JPEGs at a half, a quarter or an eighth if the first resize reduces both sides by at least that
 //   factor. This is not exact; pictures that a CUDA device decodes are exact. `views` (null: one, without a
-//   dimension for it), pictures with different draws of each sample; `mode` ("RGB"), or "L", "RGBA".
+//   dimension for it), pictures with different draws of each sample; `mode` ("RGB"), or "L", "RGBA",
+//   "I;16" (`dtype` "uint16", "int32" or a float).
 // * `mask`: labels; `ops` (none); `dtype` ("int64").
 // * `boxes`, in a `joint` alone: an array of four numbers per box; `format` ("xyxy"), or "xywh", "cxcywh"; `path` (null)
 //   in a document; `of` (null: the first picture), the name of the picture; `min_size` (null), pixels of the smallest

@@ -167,10 +167,14 @@ impl FieldPlan {
                     PictureMode::Rgb => (Content::Colours, 3),
                     PictureMode::Grey => (Content::Grey, 1),
                     PictureMode::Opacity => (Content::Opacity, 4),
+                    PictureMode::Deep => (Content::Deep, 1),
                 };
                 check_mode(ops, *mode)?;
                 let writer = |normalise: Option<MeanAndStd>| {
                     let normalise = normalise.as_ref().map(|(mean, std)| (&mean[..], &std[..]));
+                    if content == Content::Deep {
+                        return PictureWriter::deep(*dtype, *layout, normalise);
+                    }
                     PictureWriter::with_channels(*dtype, *layout, channels, normalise)
                 };
                 let mut picture = self.compile_picture(column, ops, draws, content, reading, writer)?;
@@ -333,7 +337,14 @@ impl FieldPlan {
                 ));
             }
         };
-        if content == Content::Labels && matches!(column.encoding, Jpeg | JpegArray(_) | JpegList) {
+        let is_jpeg = matches!(column.encoding, Jpeg | JpegArray(_) | JpegList);
+        if content == Content::Deep && is_jpeg {
+            return Err(unsuitable_column(
+                column,
+                "a JPEG has 8 bits: mode I;16 needs PNG files, or `pil` of mode I;16",
+            ));
+        }
+        if content == Content::Labels && is_jpeg {
             return Err(unsuitable_column(
                 column,
                 "a JPEG cannot hold labels, because its compression changes them: read the column as Image, or write the \
@@ -346,7 +357,18 @@ impl FieldPlan {
         let ops = if content == Content::Labels { of_labels(&ops) } else { ops };
         Ok((
             index,
-            Work::Image(ImageField { encoding, content, ops, size, views: None, crops: Vec::new(), draws, writer, is_grey, reading }),
+            Work::Image(ImageField {
+                encoding,
+                content,
+                ops,
+                size,
+                views: None,
+                crops: Vec::new(),
+                draws,
+                writer,
+                is_grey,
+                reading,
+            }),
             dtype,
             shape,
         ))

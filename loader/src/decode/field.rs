@@ -24,7 +24,8 @@ pub enum FieldSpec {
         /// Operations in order; `Normalize` last, or before `RandomErasing`.
         #[serde(default)]
         ops: Vec<Op>,
-        /// `uint8`: grey levels. A float type: grey levels / 255, then `Normalize`.
+        /// `uint8`: grey levels. A float type: grey levels / 255, then `Normalize`. Mode I;16 has `uint16` or `int32` in place of `uint8`,
+        /// and values / 65535.
         #[serde(default = "uint8")]
         dtype: DType,
         /// Order of the dimensions.
@@ -50,12 +51,12 @@ pub enum FieldSpec {
     /// A picture of labels, as for segmentation: stored values unchanged, one channel, nearest neighbour. In a `Joint`
     /// with its picture it gets the same crops and flips.
     Mask {
-        /// The column: a PNG of one channel (grey or palette), or `pil` of mode L or P.
+        /// The column: a PNG of one channel (grey or palette), or `pil` of mode L, P or I;16.
         column: String,
         /// Operations in order, without `Normalize`.
         #[serde(default)]
         ops: Vec<Op>,
-        /// An integer type that holds 255.
+        /// An integer type that holds 255. A label above its largest number, of 16 bits, is an error.
         #[serde(default = "int64")]
         dtype: DType,
     },
@@ -382,6 +383,9 @@ pub enum PictureMode {
     /// Red, green, blue and the opacity, which is 255 where a file has none.
     #[serde(rename = "RGBA")]
     Opacity,
+    /// Values of 16 bits, one channel.
+    #[serde(rename = "I;16")]
+    Deep,
 }
 
 /// Argument of `Resize`.
@@ -506,11 +510,13 @@ pub enum Op {
 }
 
 /// Names of the operations of [`Op`] in documents. All others are augmentations.
-const OWN_NAMES: [&str; 10] = [
+const OWN_NAMES: [&str; 12] = [
     "random_resized_crop",
     "resize",
     "random_resize",
     "center_crop",
+    "five_crop",
+    "ten_crop",
     "pad",
     "random_crop",
     "grayscale",

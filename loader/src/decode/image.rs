@@ -1,5 +1,6 @@
 //! Decoding of one picture: size, stages, region, resize, normalise, row.
 
+mod deep;
 mod file;
 mod opacity;
 mod share;
@@ -22,6 +23,7 @@ use super::steps::{Steps, erasures, resolve};
 use super::{pil, png, webp};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::encoding::Encoding;
+use deep::Deep;
 use file::{File, Format, sniff};
 use opacity::Opacity;
 
@@ -88,8 +90,8 @@ impl ImageField {
     /// Returns true if a file has the same pixels for both before their first stage.
     pub(super) fn is_read_as(&self, other: &Self) -> bool {
         let is_single = |field: &Self| field.encoding.pictures(&[]).is_none();
-        // The opacity is not kept for another picture.
-        let may_share = self.content == other.content && self.content != Content::Opacity;
+        // The opacity is not kept for another picture, and a deep one needs other parts of the file.
+        let may_share = self.content == other.content && !matches!(self.content, Content::Opacity | Content::Deep);
         may_share && self.reading == other.reading && is_single(self) && is_single(other)
     }
 
@@ -119,6 +121,7 @@ pub(super) struct ImageDecoder {
     joint: Option<(FieldDraws, Size)>,
     shared: SharedSources,
     opacity: Opacity,
+    deep: Deep,
     /// Steps of pictures that may share a decode.
     later_steps: Steps,
 }
@@ -273,9 +276,7 @@ impl ImageDecoder {
             }
         }
         for i in 1..self.steps.stages.len() {
-            if field.content == Content::Opacity {
-                let Self { opacity, resizer, steps, source, between, .. } = self;
-                opacity.run(resizer, &steps.stages[i - 1], steps.after(i - 1), source, between);
+            if self.run_whole(field.content, i - 1) {
                 self.resizer.plan(&self.steps.stages[i]);
                 continue;
             }
@@ -311,10 +312,11 @@ impl ImageDecoder {
                 return Err(Error::internal("a picture cannot be decoded into memory of this kind"));
             }
         };
-        if field.content == Content::Opacity {
-            let Self { opacity, resizer, steps, source, between, .. } = self;
-            opacity.run(resizer, &steps.stages[last], steps.after(last), source, between);
-            opacity.write(source, &field.writer, out);
+        if self.run_whole(field.content, last) {
+            match field.content {
+                Content::Deep => self.deep.write(&self.source, &field.writer, out),
+                _ => self.opacity.write(&self.source, &field.writer, out),
+            }
         } else {
             let Self { resizer, source, grey, shared, .. } = self;
             let source = match part {
@@ -332,6 +334,18 @@ impl ImageDecoder {
         Ok(())
     }
 
+    /// Runs the stage `number` and what follows it as a whole, into `source`. Returns false for contents whose stages run row by row.
+    fn run_whole(&mut self, content: Content, number: usize) -> bool {
+        let Self { opacity, deep, resizer, steps, source, between, .. } = self;
+        let (stage, actions) = (&steps.stages[number], steps.after(number));
+        match content {
+            Content::Opacity => opacity.run(resizer, stage, actions, source, between),
+            Content::Deep => deep.run(resizer, stage, actions, source, between),
+            Content::Colours | Content::Grey | Content::Labels => return false,
+        }
+        true
+    }
+
     fn size(&mut self, bytes: &[u8], format: Format) -> Result<Size> {
         match format {
             Format::Jpeg => self.jpeg.size(bytes),
@@ -344,7 +358,11 @@ impl ImageDecoder {
     /// Plans the first stage, and decodes at `scale` at least the part that it needs into `source`.
     fn decode_source(&mut self, file: &File<'_>, field: &ImageField, scale: Scale) -> Result<()> {
         let grid = file.orientation.grid(file.stored_size, scale);
-        let needed = self.resizer.plan_reduced(&self.steps.stages[0], grid);
+        let stage = &self.steps.stages[0];
+        let mut needed = self.resizer.plan_reduced(stage, grid);
+        if field.content == Content::Deep {
+            needed = stage.crop;
+        }
         self.decode_part(file, field, scale, needed, field.reading.tolerant)
     }
 
@@ -360,8 +378,10 @@ impl ImageDecoder {
         let &File { stored_size, orientation, .. } = file;
         let size = scale.size(stored_size);
         self.decode_region(file, field.content, scale, orientation.stored(part, size), tolerant)?;
-        if field.content == Content::Grey {
-            to_grey(&mut self.source);
+        match field.content {
+            Content::Grey => to_grey(&mut self.source),
+            Content::Labels => deep::check_labels(&self.source, &field.writer)?,
+            Content::Colours | Content::Opacity | Content::Deep => {}
         }
         if !orientation.is_stored() {
             orientation.apply(&self.source, size, part, &mut self.between);
@@ -391,6 +411,10 @@ impl ImageDecoder {
                 Err(Error::decode("a JPEG cannot hold labels: its compression changes them")
                     .of_kind(ErrorKind::Unsupported))
             }
+            Format::Jpeg | Format::WebP if content == Content::Deep => Err(Error::decode(
+                "JPEG and WebP have 8 bits: mode I;16 needs grey PNG files, or `pil` of mode I;16 or L",
+            )
+            .of_kind(ErrorKind::Unsupported)),
             Format::Jpeg if tolerant => {
                 self.counts.damaged += u64::from(jpeg.decode_tolerant(bytes, index, scale, region, source)?);
                 Ok(())

@@ -1,10 +1,10 @@
-//! Output of 8-bit pixels: element type, normalisation and layout, written directly into the caller's row.
+//! Output of pixels of 8 bits, and of values of 16 bits: element type, normalisation and layout, written directly into the caller's row.
 
 use half::f16;
 
 use super::field::PixelLayout;
 use super::geometry::{Region, Size};
-use super::pixels::interleaved;
+use super::pixels::{deep_value, interleaved};
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
 
@@ -16,6 +16,8 @@ pub struct PictureWriter {
     layout: Option<PixelLayout>,
     /// Channels: one, three or four.
     channels: usize,
+    /// True for values of 16 bits, of one channel.
+    is_deep: bool,
     /// value = grey level * scale + offset, per channel.
     scale: [f32; 4],
     offset: [f32; 4],
@@ -75,7 +77,26 @@ impl PictureWriter {
         let half = |level: usize, c: usize| f16::from_f32(level as f32 * scale[c] + offset[c]).to_bits();
         let table = |c: usize| std::array::from_fn(|level| half(level, c));
         let halves = if dtype == DType::Float16 { (0..channels).map(table).collect() } else { Vec::new() };
-        Ok(Self { dtype, layout: Some(layout), channels, scale, offset, halves })
+        Ok(Self { dtype, layout: Some(layout), channels, is_deep: false, scale, offset, halves })
+    }
+
+    /// Makes a writer of values of 16 bits, one channel. Floats are values / 65535, then normalised with `mean` and `std`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), with other element types.
+    pub fn deep(dtype: DType, layout: PixelLayout, normalise: Option<(&[f32], &[f32])>) -> Result<Self> {
+        if !dtype.is_float() && !matches!(dtype, DType::UInt16 | DType::Int32) || dtype == DType::Float64 {
+            let message = "pictures of mode I;16 must be uint16, int32, float16, bfloat16 or float32";
+            return Err(Error::config(message).with("dtype", dtype));
+        }
+        if !dtype.is_float() && normalise.is_some() {
+            return Err(Error::config("Normalize needs a float dtype: pass dtype=\"float32\" (or float16, bfloat16)"));
+        }
+        // For the checks, and the factors of each value.
+        let floats = if dtype.is_float() { dtype } else { DType::Float32 };
+        let writer = Self::with_channels(floats, layout, 1, normalise)?;
+        let scale = writer.scale.map(|scale| (f64::from(scale) * 255.0 / 65_535.0) as f32);
+        Ok(Self { dtype, is_deep: true, scale, halves: Vec::new(), ..writer })
     }
 
     /// Makes a writer of labels: one channel, values unchanged.
@@ -86,7 +107,17 @@ impl PictureWriter {
         if dtype.is_float() || dtype == DType::Int8 {
             return Err(Error::config("labels must be integers that hold 255").with("dtype", dtype));
         }
-        Ok(Self { dtype, layout: None, channels: 1, scale: [1.0; 4], offset: [0.0; 4], halves: Vec::new() })
+        let (scale, offset) = ([1.0; 4], [0.0; 4]);
+        Ok(Self { dtype, layout: None, channels: 1, is_deep: true, scale, offset, halves: Vec::new() })
+    }
+
+    /// Returns the largest label that a row of labels holds.
+    pub(super) fn label_max(&self) -> u64 {
+        match self.dtype {
+            DType::UInt8 => u8::MAX.into(),
+            DType::Int16 => i16::MAX as u64,
+            _ => u16::MAX.into(),
+        }
     }
 
     /// The element type.
@@ -129,14 +160,31 @@ impl PictureWriter {
     }
 
     /// Writes row `y` of a picture of `size`, given as its red, green and blue, into `out`, which is the whole picture. A
-    /// writer of one channel writes the first.
+    /// writer of one channel writes the first, and one of labels or values of 16 bits these.
     pub fn write(&self, out: &mut [u8], size: Size, y: u32, row: [&[u8]; 3]) {
         let Some(layout) = self.layout else {
             let item = self.dtype.size();
             let bytes = size.w as usize * item;
-            return labels(&mut out[y as usize * bytes..][..bytes], item, row[0]);
+            return labels(&mut out[y as usize * bytes..][..bytes], item, row);
         };
+        if self.is_deep {
+            return self.write_values(out, size, y, row);
+        }
         self.write_channels(layout, out, size, y, &row[..self.channels]);
+    }
+
+    fn write_values(&self, out: &mut [u8], size: Size, y: u32, row: [&[u8]; 3]) {
+        let item = self.dtype.size();
+        let bytes = size.w as usize * item;
+        let out = &mut out[y as usize * bytes..][..bytes];
+        let (scale, offset) = (self.scale[0], self.offset[0]);
+        let value = |pixel| f32::from(deep_value(pixel)) * scale + offset;
+        match self.dtype {
+            DType::UInt16 | DType::Int32 => labels(out, item, row),
+            DType::Float32 => write_pixels(out.as_chunks_mut().0, row, |pixel| value(pixel).to_ne_bytes()),
+            DType::BFloat16 => write_pixels(out.as_chunks_mut().0, row, |pixel| bfloat16(value(pixel)).to_ne_bytes()),
+            _ => write_pixels(out.as_chunks_mut().0, row, |pixel| f16::from_f32(value(pixel)).to_bits().to_ne_bytes()),
+        }
     }
 
     /// Writes row `y` of a picture with an opacity, as [`write`](Self::write) does.
@@ -176,6 +224,8 @@ impl PictureWriter {
         let form = (layout, self.channels);
         match self.dtype {
             DType::UInt8 => replace_each(form, out, size, region, |c| [value(c) as u8]),
+            DType::UInt16 => replace_each(form, out, size, region, |c| (value(c) as u16).to_ne_bytes()),
+            DType::Int32 => replace_each(form, out, size, region, |c| (value(c) as i32).to_ne_bytes()),
             DType::Float32 => replace_each(form, out, size, region, |c| value(c).to_ne_bytes()),
             DType::BFloat16 => replace_each(form, out, size, region, |c| bfloat16(value(c)).to_ne_bytes()),
             _ => replace_each(form, out, size, region, |c| f16::from_f32(value(c)).to_bits().to_ne_bytes()),
@@ -261,13 +311,18 @@ pub struct PictureForm {
     pub offset: [f32; 3],
 }
 
-fn labels(out: &mut [u8], item: usize, row: &[u8]) {
+fn labels(out: &mut [u8], item: usize, row: [&[u8]; 3]) {
     match item {
-        1 => out.copy_from_slice(row),
-        2 => write_each(out.as_chunks_mut().0, row, |label| u16::from(label).to_ne_bytes()),
-        4 => write_each(out.as_chunks_mut().0, row, |label| u32::from(label).to_ne_bytes()),
-        _ => write_each(out.as_chunks_mut().0, row, |label| u64::from(label).to_ne_bytes()),
+        1 => out.copy_from_slice(row[0]),
+        2 => write_pixels(out.as_chunks_mut().0, row, |pixel| deep_value(pixel).to_ne_bytes()),
+        4 => write_pixels(out.as_chunks_mut().0, row, |pixel| u32::from(deep_value(pixel)).to_ne_bytes()),
+        _ => write_pixels(out.as_chunks_mut().0, row, |pixel| u64::from(deep_value(pixel)).to_ne_bytes()),
     }
+}
+
+/// Writes an element for each pixel of `row`.
+fn write_pixels<T>(out: &mut [T], row: [&[u8]; 3], element: impl Fn([u8; 3]) -> T) {
+    out.iter_mut().zip(interleaved(row)).for_each(|(out, pixel)| *out = element(pixel));
 }
 
 /// Nearest bfloat16, ties to even. Values here are finite, so NaN needs no care and the loop vectorises.

@@ -1,7 +1,7 @@
 //! Raw pictures of the MDS encoding `pil`, converted to RGB.
 
 use super::geometry::{Region, Size};
-use super::pixels::{Content, Pixels};
+use super::pixels::{Content, Pixels, deep_pixel};
 use super::rgb::{opacity_row, rgb_channel, rgb_row};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::encoding;
@@ -21,8 +21,8 @@ pub(super) fn size(bytes: &[u8]) -> Result<Size> {
     Ok(parse(bytes)?.0)
 }
 
-/// Converts `region` to RGB as Pillow's `convert("RGB")` does; alpha is dropped. Labels are written to all three
-/// channels. Modes whose pixels are not bytes, or whose palette the encoding does not store, are errors. The opacity is written if it is wanted.
+/// Converts `region` to RGB as Pillow's `convert("RGB")` does; alpha is dropped. Labels and deep pictures are the stored values,
+/// each as [`deep_pixel`] of it. Modes whose pixels are not bytes, or whose palette the encoding does not store, are errors. The opacity is written if it is wanted.
 pub(super) fn decode(
     bytes: &[u8],
     region: Region,
@@ -34,6 +34,7 @@ pub(super) fn decode(
     // For all of these modes, the parser has compared the size with the number of bytes.
     let channels: usize = match &*raw.mode {
         "L" => 1,
+        "I;16" | "I;16L" | "I;16B" if matches!(content, Content::Labels | Content::Deep) => 2,
         "P" if content == Content::Labels => 1,
         "LA" => 2,
         "RGB" => 3,
@@ -43,8 +44,10 @@ pub(super) fn decode(
                 .with("mode", other.escape_default()));
         }
     };
-    if content == Content::Labels && channels != 1 {
-        return Err(Error::new(ErrorKind::Unsupported, "labels need a picture of one channel").with("mode", &raw.mode));
+    let is_deep = raw.mode.starts_with("I;16");
+    if matches!(content, Content::Labels | Content::Deep) && channels != 1 && !is_deep {
+        let message = "labels and pictures of mode I;16 need a picture of one channel";
+        return Err(Error::new(ErrorKind::Unsupported, message).with("mode", &raw.mode));
     }
     let stride = size.w as usize * channels;
     if region.x + region.w > size.w || region.y + region.h > size.h {
@@ -61,7 +64,11 @@ pub(super) fn decode(
     let rows = out.chunks_exact_mut(region.w as usize * 3).zip(raw.data.chunks_exact(stride).skip(region.y as usize));
     for (out, row) in rows {
         let row = &row[region.x as usize * channels..][..region.w as usize * channels];
-        if raw.mode == "CMYK" {
+        if is_deep {
+            let value = if &*raw.mode == "I;16B" { u16::from_be_bytes } else { u16::from_le_bytes };
+            let values = out.as_chunks_mut::<3>().0.iter_mut().zip(row.as_chunks::<2>().0);
+            values.for_each(|(out, bytes)| *out = deep_pixel(value(*bytes)));
+        } else if raw.mode == "CMYK" {
             for (out, p) in out.chunks_exact_mut(3).zip(row.chunks_exact(4)) {
                 out.copy_from_slice(&[0, 1, 2].map(|c| rgb_channel(p[c], p[3])));
             }

@@ -20,8 +20,28 @@ pub enum Content {
     Grey,
     /// Colours, and how opaque they are: a second picture, whose three channels are equal.
     Opacity,
-    /// Labels: kept as stored.
+    /// Labels: kept as stored, values of up to 16 bits as [`Content::Deep`] has them.
     Labels,
+    /// Values of 16 bits, one channel, each as [`deep_pixel`] of it.
+    Deep,
+}
+
+/// Returns the three bytes of a value of 16 bits: values of 8 bits are equal bytes, as constant borders are.
+///
+/// What moves pixels as a whole therefore works for these as for colours.
+pub(super) fn deep_pixel(value: u16) -> [u8; 3] {
+    let [low, high] = value.to_le_bytes();
+    match high {
+        0 => [low; 3],
+        // Not three equal bytes.
+        high if high == low => [low, high, !low],
+        high => [low, high, low],
+    }
+}
+
+/// Returns the value of a [`deep_pixel`].
+pub(super) fn deep_value([low, high, third]: [u8; 3]) -> u16 {
+    if low == high && low == third { low.into() } else { u16::from_le_bytes([low, high]) }
 }
 
 /// RGB pixels, three bytes each, rows without gaps.
@@ -65,5 +85,18 @@ impl Pixels {
         let region = self.region();
         debug_assert!(x >= region.x && y >= region.y, "pixel outside of the decoded region");
         &self.bytes[((y - region.y) as usize * region.w as usize + (x - region.x) as usize) * 3..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_of_16_bits_has_a_pixel() {
+        for value in 0..=u16::MAX {
+            assert_eq!(deep_value(deep_pixel(value)), value);
+        }
+        assert!((0..=255).all(|level| deep_value([level; 3]) == u16::from(level)));
     }
 }

@@ -1,10 +1,10 @@
 //! PNG through the `png` crate: every colour type and depth, as 8-bit RGB; alpha is dropped. Of 16 bits the upper 8 are
-//! kept. (Pillow clips 16-bit grey values at 255, so the picture becomes white.)
+//! kept, except for labels and deep pictures. (Pillow clips 16-bit grey values at 255, so the picture becomes white.)
 
 use std::io::Cursor;
 
 use super::geometry::{Region, Size};
-use super::pixels::{Content, Pixels};
+use super::pixels::{Content, Pixels, deep_pixel};
 use super::rgb::{opacity_row, rgb_row};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -26,8 +26,8 @@ pub(super) fn size(bytes: &[u8]) -> Result<Size> {
     }
 }
 
-/// Decodes `region` of the picture. Rows below it are not decoded, unless the file is interlaced. Labels, the stored
-/// values of one channel, are written to all three. The opacity is written if it is wanted.
+/// Decodes `region` of the picture. Rows below it are not decoded, unless the file is interlaced. Labels and deep pictures are
+/// the stored values of one channel, each as [`deep_pixel`] of it. The opacity is written if it is wanted.
 pub(super) fn decode(
     bytes: &[u8],
     region: Region,
@@ -38,7 +38,7 @@ pub(super) fn decode(
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: LIMIT_BYTES });
     decoder.set_transformations(match content {
         Content::Colours | Content::Grey | Content::Opacity => png::Transformations::normalize_to_color8(),
-        Content::Labels => png::Transformations::IDENTITY,
+        Content::Labels | Content::Deep => png::Transformations::IDENTITY,
     });
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);
@@ -48,12 +48,7 @@ pub(super) fn decode(
         return Err(Error::internal("the region is outside of the picture"));
     }
     let (colour, depth) = reader.output_color_type();
-    let is_label = matches!(colour, png::ColorType::Grayscale | png::ColorType::Indexed);
-    if content == Content::Labels && (!is_label || depth == png::BitDepth::Sixteen) {
-        return Err(Error::new(ErrorKind::Unsupported, "labels need a PNG of one channel and at most 8 bits")
-            .with("colours", format!("{colour:?}"))
-            .with("bits", depth as u8));
-    }
+    check_values(content, colour, depth)?;
     let (channels, bits) = (colour.samples(), depth as usize);
     let out = pixels.start(region, 3);
     let mut out_rows = out.chunks_exact_mut(region.w as usize * 3);
@@ -64,7 +59,14 @@ pub(super) fn decode(
         if let Some(opacity) = opacity_rows.as_mut().and_then(Iterator::next) {
             opacity_row(part(), channels, opacity);
         }
-        if bits < 8 {
+        if bits == 16 {
+            let values = row.as_chunks::<2>().0.iter().skip(region.x as usize);
+            out.as_chunks_mut::<3>()
+                .0
+                .iter_mut()
+                .zip(values)
+                .for_each(|(out, value)| *out = deep_pixel(u16::from_be_bytes(*value)));
+        } else if bits < 8 {
             for (x, out) in (region.x as usize..).zip(out.as_chunks_mut::<3>().0) {
                 // The first pixel is in the highest bits.
                 let (byte, place) = (row[x * bits / 8], 8 - bits - x * bits % 8);
@@ -88,6 +90,23 @@ pub(super) fn decode(
         }
     }
     Ok(())
+}
+
+/// Checks that a file has one channel, for contents that are its values.
+fn check_values(content: Content, colour: png::ColorType, depth: png::BitDepth) -> Result<()> {
+    use png::ColorType::{Grayscale, Indexed};
+    let (fits, message) = match content {
+        Content::Colours | Content::Grey | Content::Opacity => return Ok(()),
+        Content::Labels => (matches!(colour, Grayscale | Indexed), "labels need a PNG of one channel"),
+        Content::Deep => (
+            colour == Grayscale && matches!(depth, png::BitDepth::Eight | png::BitDepth::Sixteen),
+            "mode I;16 needs a grey PNG of 8 or 16 bits without transparency",
+        ),
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Unsupported, message).with("colours", format!("{colour:?}")).with("bits", depth as u8))
 }
 
 #[cfg(test)]
@@ -165,8 +184,13 @@ mod tests {
         let colours = file(C::Rgb, D::Eight, 3, 1, &[0; 9]);
         let e = decode(&colours, last, Content::Labels, &mut pixels, None).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Unsupported);
-        let deep = file(C::Grayscale, D::Sixteen, 3, 1, &[0; 6]);
-        assert!(decode(&deep, last, Content::Labels, &mut pixels, None).is_err());
+        let deep = file(C::Grayscale, D::Sixteen, 3, 1, &[0, 1, 2, 3, 4, 5]);
+        for content in [Content::Labels, Content::Deep] {
+            decode(&deep, last, content, &mut pixels, None).unwrap();
+            assert_eq!(pixels.rgb(), deep_pixel(0x0405));
+        }
+        let palette = file(C::Indexed, D::Eight, 3, 1, &[0; 3]);
+        assert!(decode(&palette, last, Content::Deep, &mut pixels, None).is_err());
     }
 
     #[test]
@@ -186,7 +210,7 @@ mod tests {
                 let at = below(bytes.len());
                 bytes[at] = below(256) as u8;
             }
-            let content = if round % 2 == 0 { Content::Colours } else { Content::Labels };
+            let content = [Content::Colours, Content::Labels, Content::Deep][round % 3];
             let outcome = size(&bytes).and_then(|found| {
                 let wanted = Region { x: found.w / 2, y: found.h / 2, w: 1, h: 1 };
                 decode(&bytes, wanted, content, &mut pixels, None)

@@ -176,7 +176,7 @@ def test_every_transform_without_a_translation_is_named():
         (v1.RandomCrop(9, 2, pad_if_needed=True, padding_mode="reflect"), "use the one of v2"),
         (v2.RandomCrop(3, fill={torch.Tensor: 3, "others": 0}), "give the Mask of a Joint"),
         (v2.Grayscale(1), "three channels"),
-        (v2.TenCrop(8), "several pictures of one"),
+        (v2.TenCrop(8, vertical_flip=True), "pass vertical_flip=False"),
         (v2.ToDtype(torch.float32), "scale=True"),
         (v2.ToDtype(torch.float16, scale=True), 'pass dtype="float16" to Image'),
         (v2.MixUp(num_classes=3), "mixes the samples of a batch"),

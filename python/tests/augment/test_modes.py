@@ -228,3 +228,120 @@ def test_arguments_for_other_channels_are_errors(odd, field, message):
 
 def test_the_mode_is_part_of_the_text_of_a_field():
     assert repr(fb.Image("image", mode="L")) == "Image('image', dtype='uint8', layout='NCHW', mode='L')"
+
+
+@pytest.fixture(scope="module", params=["png", "pil"])
+def deep(request, tmp_path_factory):
+    """Pictures of 16 bits, with odd sizes, the smallest and the largest values."""
+    folder, made = tmp_path_factory.mktemp("deep") / "set", []
+    rng = np.random.default_rng(8)
+    with fb.MDSWriter(out=str(folder), columns={"image": request.param, "number": "int"}) as writer:
+        for number in range(60):
+            height, width = (int(side) for side in rng.integers(1, 70, 2))
+            small = Image.fromarray(rng.integers(0, 1 << 16, (1 + height // 9, 1 + width // 9), dtype=np.uint16))
+            values = np.array(small.resize((width, height), number % 4))
+            values.flat[rng.integers(values.size)], values.flat[rng.integers(values.size)] = 0, 65535
+            writer.write({"image": Image.fromarray(values), "number": number})
+            made.append(values)
+    return str(folder), made
+
+
+def in_pillow(values, step):
+    """Does the crop, resize, window and flip of a step."""
+    top, left, height, width = step["crop"]
+    # The nearest neighbour of mode I;16 decides differently between two that are equally near than that of other modes.
+    values = values.astype(np.int32) if step["interpolation"] == "nearest" else values
+    picture = Image.fromarray(values[top : top + height, left : left + width])
+    picture = picture.resize(step["resized"][::-1], Image.Resampling[step["interpolation"].upper()])
+    top, left, height, width = step["window"]
+    values = np.asarray(picture)
+    borders = [(max(0, -top), max(0, top + height - len(values))), (max(0, -left), max(0, left + width - values.shape[1]))]
+    mode = {"edge": "edge", "reflect": "reflect", "symmetric": "symmetric"}.get(step["padding_mode"], "constant")
+    values = np.pad(values, borders, mode)[max(0, top) :][:height, max(0, left) :][:, :width]
+    return values[:, ::-1] if step["flip"] else values
+
+
+DEEP = {
+    "nothing": (),
+    "crop": (fb.RandomCrop(9, padding=3, pad_if_needed=True), fb.RandomHorizontalFlip()),
+    "borders": (fb.Pad((1, 2, 3, 4), padding_mode="symmetric"), fb.RandomHorizontalFlip()),
+    **{
+        name: (fb.RandomResizedCrop((21, 34), interpolation=name), fb.RandomHorizontalFlip())
+        for name in ("nearest", "bilinear", "bicubic")
+    },
+    "centre": (fb.Resize(40, "bicubic"), fb.CenterCrop(50)),
+    "longer": (fb.Resize(None, max_size=90), fb.RandomCrop(30, pad_if_needed=True, padding_mode="edge")),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_pictures_of_16_bits_are_pillow_s(deep, name):
+    folder, made = deep
+    field = fb.Image("image", *DEEP[name], mode="I;16")
+    for number, row in rows_of(folder, field).items():
+        assert row.dtype == np.uint16 and row.shape[0] == 1
+        expected, steps = made[number], drawn_steps(field, made[number], number)
+        for step in steps:
+            expected = in_pillow(expected, step)
+        assert np.array_equal(row[0], expected), number
+
+
+def test_values_of_16_bits_are_turned_over_and_normalised(deep):
+    folder, made = deep
+    plain = rows_of(folder, fb.Image("image", mode="I;16", dtype="int32"))
+    assert all(np.array_equal(row[0], made[number]) for number, row in plain.items())
+    over = rows_of(folder, fb.Image("image", fb.RandomVerticalFlip(1.0), mode="I;16", layout="NHWC"))
+    assert all(np.array_equal(row[..., 0], made[number][::-1]) for number, row in over.items())
+    for dtype, most in {"float32": 2e-7, "float16": 2e-3}.items():
+        rows = rows_of(folder, fb.Image("image", fb.Normalize((0.25,), (0.5,)), mode="I;16", dtype=dtype))
+        for number, row in rows.items():
+            expected = (made[number] / 65535 - 0.25) / 0.5
+            assert row.dtype == dtype and np.abs(row[0] - expected).max() <= most
+    erased = rows_of(folder, fb.Image("image", fb.RandomErasing(1.0, value=(7, 7, 7)), mode="I;16"))
+    changed = [row[0][row[0] != made[number]] for number, row in erased.items()]
+    assert sum(map(len, changed)) > 1000 and all((values == 7).all() for values in changed)
+
+
+def test_torch_gets_pictures_of_16_bits(deep):
+    folder, made = deep
+    with fb.Loader(local=folder, fields={"x": fb.Image("image", mode="I;16")}, batch_size=1) as loader:
+        row = next(iter(loader))["x"]
+    assert row[0].dtype == torch.uint16 and np.array_equal(row[0][0].numpy(), made[0])
+
+
+def test_masks_have_labels_of_16_bits(deep):
+    folder, made = deep
+    crop = fb.RandomCrop(40, padding=5, pad_if_needed=True, fill=255)
+    field = fb.Mask("image", fb.RandomHorizontalFlip(), crop)
+    for number, row in rows_of(folder, field).items():
+        (step,) = drawn_steps(field, made[number], number)
+        top, left, height, width = step["window"]
+        values = np.pad(made[number].astype(np.int64), 200, constant_values=255)[200 + top :][:height, 200 + left :][:, :width]
+        assert row.dtype == np.int64 and np.array_equal(row, values[:, ::-1] if step["flip"] else values)
+    for dtype in ("uint8", "int16"):
+        with pytest.raises(fb.DecodeError, match='a label that its dtype does not hold: pass dtype="int32"'):
+            rows_of(folder, fb.Mask("image", dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    "field, message",
+    [
+        (fb.Image("image", fb.ColorJitter(0.4), mode="I;16"), "other operations are for modes RGB and L"),
+        (fb.Image("image", fb.Pad(2, fill=(1, 2, 3)), mode="I;16"), "one number for all channels"),
+        (fb.Image("image", mode="I;16", dtype="uint8"), "must be uint16, int32"),
+        (fb.Image("image", fb.Normalize((0.5,), (0.5,)), mode="I;16", dtype="uint16"), "Normalize needs a float dtype"),
+        (fb.Image("image", fb.Normalize((0.5,) * 3, (0.5,) * 3), mode="I;16"), "mean and a standard deviation for each channel"),
+        (fb.Image("image", fb.RandomErasing(value="random"), mode="I;16"), "the noise of RandomErasing"),
+    ],
+)
+def test_what_pictures_of_16_bits_cannot_be_is_an_error(deep, field, message):
+    with pytest.raises(fb.ConfigError, match=message):
+        fb.Loader(local=deep[0], fields={"x": field}, batch_size=2)
+
+
+def test_files_without_grey_values_are_not_of_16_bits(odd, pictures):
+    with fb.Loader(local=odd[0], fields={"x": fb.Image("image", mode="I;16")}, batch_size=2) as loader:
+        with pytest.raises(fb.UnsupportedError, match="needs a grey PNG of 8 or 16 bits"):
+            next(iter(loader))
+    with pytest.raises(fb.ConfigError, match="a JPEG has 8 bits"):
+        fb.Loader(local=pictures, fields={"x": fb.Image("image", mode="I;16")}, batch_size=2)

@@ -138,13 +138,15 @@ pub(super) fn check_mode(ops: &[Op], mode: PictureMode) -> Result<()> {
     if mode == PictureMode::Rgb {
         return Ok(());
     }
+    // Their pixels are no levels of three channels.
+    let has_levels = mode == PictureMode::Grey;
     for op in ops {
         let follows = matches!(op, Op::Augment(Augment::RandomVerticalFlip(_)));
         let document = || serde_json::to_value(op).unwrap_or_default();
-        if mode == PictureMode::Opacity && matches!(op, Op::Augment(_) | Op::Grayscale) && !follows {
+        if !has_levels && matches!(op, Op::Augment(_) | Op::Grayscale) && !follows {
             return Err(Error::config(
-                "pictures of mode RGBA can be cropped, resized, padded, mirrored, normalised and erased: other operations are for \
-                 modes RGB and L",
+                "pictures of mode RGBA or I;16 can be cropped, resized, padded, mirrored, normalised and erased: other operations are \
+                 for modes RGB and L",
             )
             .with("operation", document()));
         }
@@ -154,7 +156,7 @@ pub(super) fn check_mode(ops: &[Op], mode: PictureMode) -> Result<()> {
         }
         if has_colour(&document()) {
             return Err(Error::config(
-                "pictures of mode L or RGBA have one number for all channels: pass one grey level, not (red, green, blue)",
+                "pictures of mode L, RGBA or I;16 have one number for all channels: pass one grey level, not (red, green, blue)",
             )
             .with("operation", document()));
         }

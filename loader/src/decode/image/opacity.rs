@@ -52,14 +52,8 @@ impl Opacity {
         }
         std::mem::swap(source, between);
         std::mem::swap(&mut self.source, &mut self.between);
-        // Other actions are rejected when the field is compiled.
-        let flips = actions.iter().filter(|action| matches!(action, Action::VerticalFlip)).count();
-        if flips % 2 == 1 {
-            for picture in [source, &mut self.source] {
-                let Region { w, h, .. } = picture.region();
-                flip_vertical(Shape::new(w as usize, h as usize, 3), picture.rgb_mut());
-            }
-        }
+        flip_vertically(actions, source);
+        flip_vertically(actions, &mut self.source);
     }
 
     /// Writes the finished picture, with the colours `source`, to `out`.
@@ -80,8 +74,16 @@ impl Opacity {
     }
 }
 
+/// Runs `actions`, which are flips: others are rejected when the field is compiled.
+pub(super) fn flip_vertically(actions: &[Action], picture: &mut Pixels) {
+    if actions.iter().filter(|action| matches!(action, Action::VerticalFlip)).count() % 2 == 1 {
+        let Region { w, h, .. } = picture.region();
+        flip_vertical(Shape::new(w as usize, h as usize, 3), picture.rgb_mut());
+    }
+}
+
 /// Runs the planned stage over `from`, into `to`.
-fn run(resizer: &mut Resizer, from: &Pixels, output: Size, to: &mut Pixels) {
+pub(super) fn run(resizer: &mut Resizer, from: &Pixels, output: Size, to: &mut Pixels) {
     let stride = output.w as usize * 3;
     let out = to.start(Region::all(output), 3);
     resizer.run(from, |y, row| {

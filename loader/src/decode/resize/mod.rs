@@ -25,6 +25,7 @@ use blended::BlendedRows;
 use kernel::{Columns, Kernels};
 use planes::{MARGIN, Planes, three_rows};
 use weights::{Axis, Span};
+pub(super) use weights::{ExactWeights, exact_weights};
 
 /// Resizer of one thread: the weights of the current picture and its row buffers.
 #[derive(Default)]
@@ -132,7 +133,7 @@ impl Resizer {
             needed,
             top: down.first,
             inside: Inside::new(stage, x),
-            is_rows_first: is_rows_first(stage),
+            is_rows_first: interpolation == Interpolation::Bicubic && is_rows_first_in_pillow(stage),
         });
         self.outside.clear();
         self.outside.extend(outside(stage, x));
@@ -206,11 +207,11 @@ impl Resizer {
 }
 
 /// Returns true if Pillow from version 13 on blends rows before columns: if they are reduced by far more.
-fn is_rows_first(stage: &Stage) -> bool {
-    let Stage { crop, resized, interpolation, .. } = *stage;
+pub(super) fn is_rows_first_in_pillow(stage: &Stage) -> bool {
+    let Stage { crop, resized, .. } = *stage;
     let fewer = |from: u32, to: u32| i64::from(from) - i64::from(to);
     let rows = fewer(crop.h, resized.h);
-    interpolation == Interpolation::Bicubic && rows > 0 && rows > 2 * fewer(crop.w, resized.w)
+    rows > 0 && rows > 2 * fewer(crop.w, resized.w)
 }
 
 /// Sets a row to a colour.

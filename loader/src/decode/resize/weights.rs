@@ -88,7 +88,7 @@ impl Axis {
         self.weights.resize(self.first.len(), ONE as i16);
     }
 
-    /// Computes Pillow's antialiased filter for a `kernel` that is 0 from `reach` on, in both directions.
+    /// Computes the weights of Pillow's antialiased filter for a `kernel` that is 0 from `reach` on, in both directions.
     fn antialiased<const IS_FINE: bool>(
         &mut self,
         kernel: impl Fn(f64) -> f64,
@@ -98,12 +98,9 @@ impl Axis {
         shown: (u32, u32),
         flip: bool,
     ) {
-        let scale = input.length / f64::from(output);
-        // When enlarging, a unit of the kernel is a source sample; when shrinking, an output sample.
-        let unit = scale.max(1.0);
-        let (support, slope) = (reach * unit, 1.0 / unit);
+        let filter = Filter::new(kernel, reach, input, output);
         let count = (shown.1 - shown.0) as usize;
-        self.taps = (support.ceil() as usize * 2 + 1).min(input.count as usize);
+        self.taps = (filter.support.ceil() as usize * 2 + 1).min(input.count as usize);
         self.first.clear();
         self.used.clear();
         self.weights.clear();
@@ -113,17 +110,7 @@ impl Axis {
         }
         for i in 0..count {
             let o = if flip { shown.1 - 1 - i as u32 } else { shown.0 + i as u32 };
-            let center = input.start + (f64::from(o) + 0.5) * scale;
-            let mut first = ((center - support + 0.5).max(0.0) as u32).min(input.count - 1);
-            let end = ((center + support + 0.5) as u32).clamp(first + 1, input.count);
-            self.exact.clear();
-            self.exact.extend((first..end).map(|s| kernel((f64::from(s) + 0.5 - center) * slope)));
-            // Samples on the kernel's rim have no weight: do not decode them.
-            while self.exact.len() > 1 && self.exact.last() == Some(&0.0) {
-                self.exact.pop();
-            }
-            let rim = self.exact.iter().take_while(|w| **w == 0.0).count().min(self.exact.len() - 1);
-            first += rim as u32;
+            let (first, rim) = filter.weights(o, &mut self.exact);
             let exact = &self.exact[rim..];
             let weights = &mut self.weights[i * self.taps..][..exact.len()];
             if IS_FINE {
@@ -165,6 +152,63 @@ impl Axis {
         let ends = self.first.iter().zip(&self.used).map(|(first, used)| first + used);
         (self.first.iter().copied().min().unwrap_or(0), ends.max().unwrap_or(0))
     }
+}
+
+/// Antialiased filter of an axis.
+struct Filter<K> {
+    kernel: K,
+    input: Span,
+    /// Source samples per output sample.
+    scale: f64,
+    /// Source samples in each direction that have weights.
+    support: f64,
+    slope: f64,
+}
+
+impl<K: Fn(f64) -> f64> Filter<K> {
+    fn new(kernel: K, reach: f64, input: Span, output: u32) -> Self {
+        let scale = input.length / f64::from(output);
+        // When enlarging, a unit of the kernel is a source sample; when shrinking, an output sample.
+        let unit = scale.max(1.0);
+        Self { kernel, input, scale, support: reach * unit, slope: 1.0 / unit }
+    }
+
+    /// Computes the weights of output sample `o`, not scaled to a sum. Returns the first source sample, and the number of weights
+    /// before its own.
+    fn weights(&self, o: u32, out: &mut Vec<f64>) -> (u32, usize) {
+        let Self { kernel, input, scale, support, slope } = self;
+        let center = input.start + (f64::from(o) + 0.5) * scale;
+        let first = ((center - support + 0.5).max(0.0) as u32).min(input.count - 1);
+        let end = ((center + support + 0.5) as u32).clamp(first + 1, input.count);
+        out.clear();
+        out.extend((first..end).map(|s| kernel((f64::from(s) + 0.5 - center) * slope)));
+        // Samples on the kernel's rim have no weight: do not decode them.
+        while out.len() > 1 && out.last() == Some(&0.0) {
+            out.pop();
+        }
+        let rim = out.iter().take_while(|w| **w == 0.0).count().min(out.len() - 1);
+        (first + rim as u32, rim)
+    }
+}
+
+/// First source sample and weights of each output sample. The sum of the weights is 1.
+pub(in crate::decode) type ExactWeights = Vec<(usize, Vec<f64>)>;
+
+/// Returns Pillow's weights of an axis in double precision. `filter` blends: it is not the nearest neighbour.
+pub(in crate::decode) fn exact_weights(filter: Interpolation, input: u32, output: u32) -> ExactWeights {
+    let input = Span::new(0, input, 1);
+    let (kernel, reach): (fn(f64) -> f64, _) = match filter {
+        Interpolation::Bicubic => (cubic, 2.0),
+        Interpolation::Bilinear | Interpolation::Nearest => (triangle, 1.0),
+    };
+    let filter = Filter::new(kernel, reach, input, output);
+    let of = |o| {
+        let mut weights = Vec::new();
+        let (first, rim) = filter.weights(o, &mut weights);
+        let sum: f64 = weights.iter().sum();
+        (first as usize, weights[rim..].iter().map(|weight| weight / sum).collect())
+    };
+    (0..output).map(of).collect()
 }
 
 /// Scales to a sum of exactly [`ONE`], so that an even surface keeps its value: the error of rounding is added to the

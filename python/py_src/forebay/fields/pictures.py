@@ -18,7 +18,7 @@ class Image(Field):
     """A picture: JPEG, PNG or WebP bytes, or one of the raw image encodings, as a tensor of pixels.
 
     The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with the channels of its
-    `mode`: three for "RGB". Grey is repeated, transparency is dropped, 16-bit values keep the upper 8 bits, and animations give the first frame. The type
+    `mode`: three for "RGB". Grey is repeated, transparency is dropped, 16-bit values keep the upper 8 bits (all with mode "I;16"), and animations give the first frame. The type
     is "float32" with `Normalize` and otherwise "uint8", unless `dtype` names another. "uint8" has grey levels 0 to 255;
     float types have them divided by 255, before `Normalize`. If `ops` does not end at a fixed
     size, the result is a list of N pictures of different sizes.
@@ -30,7 +30,8 @@ class Image(Field):
     Args:
         column: Column with the encoded picture or pictures.
         *ops: Operations in this order. `Normalize` must be the last, before any `RandomErasing`.
-        dtype: "uint8", "float32", "float16" or "bfloat16". None: "float32" with `Normalize`, else "uint8".
+        dtype: "uint8", "float32", "float16" or "bfloat16". None: "float32" with `Normalize`, else "uint8". Mode "I;16" has "uint16"
+            or "int32" in place of "uint8".
         layout: "NCHW" or "NHWC"; `x.permute(0, 3, 1, 2)` of the latter is torch's channels_last, without a copy.
         tolerant: Decode damaged and truncated JPEG files as far as libjpeg-turbo can, with the rest mostly grey, and
             count them as `pictures_damaged` in `stats()`. By default they are errors. Damage below the part that the
@@ -52,7 +53,9 @@ class Image(Field):
             RandomResizedCrop(96, scale=(0.05, 0.4)), views=6)}`. `FiveCrop` and `TenCrop` among `ops` make views of their own kind.
         mode: "RGB"; "L" for one channel of grey levels; or "RGBA" for colours and opacity, which is 255 in files without one and 0 in
             borders: what Pillow's `convert` makes of the file, before `ops`. Colours among the arguments of `ops`, such as `fill`, are
-            then one number. "RGBA" takes crops, resizes, borders, flips, `Normalize` of four numbers and `RandomErasing`.
+            then one number. "RGBA" takes crops, resizes, borders, flips, `Normalize` of four numbers and `RandomErasing`. "I;16" has one
+            channel of 16 bits: the stored values of grey PNG files of 16 or 8 bits, and of "pil" columns of modes I;16 and L. Float types
+            have them divided by 65535. It takes the operations of "RGBA", with `Normalize` of one number.
     """
 
     __slots__ = ("apply_exif_orientation", "column", "dtype", "layout", "mode", "ops", "scaled_decode", "tolerant", "views")
@@ -79,7 +82,8 @@ class Image(Field):
         self.ops = _operations("Image", column, ops)
         self.layout = layout
         if dtype is None:
-            dtype = "float32" if any(isinstance(op, Normalize) for op in ops) else "uint8"
+            levels = "uint16" if mode == "I;16" else "uint8"
+            dtype = "float32" if any(isinstance(op, Normalize) for op in ops) else levels
         self.dtype = dtype
 
     def __repr__(self) -> str:
@@ -100,7 +104,7 @@ class Image(Field):
         if self.views is not None:
             spec["views"] = whole("views of Image", self.views, 1, U32)
         if self.mode != "RGB":
-            spec["mode"] = one_of("mode of Image", self.mode, ("RGB", "L", "RGBA"))
+            spec["mode"] = one_of("mode of Image", self.mode, ("RGB", "L", "RGBA", "I;16"))
         return spec | {name: True for name in self._CHOICES if flag(f"{name} of Image", getattr(self, name))}
 
 
@@ -109,10 +113,11 @@ class Mask(Field):
     """A picture of labels, as for segmentation, resized by nearest neighbour: a tensor of shape (N, H, W).
 
     Args:
-        column: Column with PNG files of one channel (grey or palette), or raw pixels of mode L or P.
+        column: Column with PNG files of one channel (grey or palette), or raw pixels of mode L, P or I;16.
         *ops: Operations in this order, without `Normalize`, `Grayscale` and `RandomErasing`. In a `Joint` they use the random
             draws of the picture, and operations that only change colours may be left out.
-        dtype: Integer type that can represent 255. Stored values are not changed.
+        dtype: Integer type that can represent 255. Stored values are not changed. A value of 16 bits that does not fit is a
+            `DecodeError`.
     """
 
     __slots__ = ("column", "dtype", "ops")
