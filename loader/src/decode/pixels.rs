@@ -28,7 +28,7 @@ pub enum Content {
 
 /// Returns the three bytes of a value of 16 bits: values of 8 bits are equal bytes, as constant borders are.
 ///
-/// What moves pixels as a whole therefore works for these as for colours.
+/// Operations that move whole pixels therefore work for these as for colours.
 pub(super) fn deep_pixel(value: u16) -> [u8; 3] {
     let [low, high] = value.to_le_bytes();
     match high {

@@ -11,7 +11,7 @@ const VIEWS_MAX: u32 = 1024;
 /// Returns the views of a field; `None` if its rows have no dimension for them.
 ///
 /// # Errors
-/// A number of views out of range, or beside operations that make several crops.
+/// A number of views out of range, or together with operations that make several crops.
 pub(super) fn count(spec: &FieldSpec) -> Result<Option<u32>> {
     let FieldSpec::Image { ops, views, .. } = spec else {
         return Ok(None);
