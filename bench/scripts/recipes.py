@@ -46,7 +46,8 @@ def torchvision_transform(config):
 
 
 def torchvision_mix(config):
-    """Returns a function from the samples of a batch to the batch, which is mixed; None for a recipe without it."""
+    """Returns a function from the samples of a batch, each (x, y) or a dict of these, to the batch, which is mixed; None for a recipe
+    without it."""
     from torch.utils.data import default_collate
     from torchvision.transforms import v2
 
@@ -55,7 +56,15 @@ def torchvision_mix(config):
     mix_up, cut_mix = MIXED[config["recipe"]]
     classes = config["classes"]
     mix = v2.RandomChoice([v2.MixUp(alpha=mix_up, num_classes=classes), v2.CutMix(alpha=cut_mix, num_classes=classes)])
-    return lambda samples: mix(*default_collate(samples))
+
+    def mixed(samples):
+        batch = default_collate(samples)
+        if not isinstance(batch, dict):
+            return mix(*batch)
+        x, y = mix(batch["x"], batch["y"])
+        return {"x": x, "y": y}
+
+    return mixed
 
 
 def forebay_fields(config, image, label):

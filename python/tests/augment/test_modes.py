@@ -302,6 +302,17 @@ def test_values_of_16_bits_are_turned_over_and_normalised(deep):
     assert sum(map(len, changed)) > 1000 and all((values == 7).all() for values in changed)
 
 
+def test_a_joint_cuts_depths_as_its_other_pictures(deep):
+    crop = fb.RandomResizedCrop(24, interpolation="nearest"), fb.RandomHorizontalFlip()
+    fields = {
+        "depth": fb.Image("image", *crop, mode="I;16"),
+        "mask": fb.Mask("image", fb.RandomResizedCrop(24), fb.RandomHorizontalFlip(), dtype="int32"),
+    }
+    with fb.Loader(local=deep[0], fields={"j": fb.Joint(**fields)}, batch_size=60, framework="numpy") as loader:
+        batch = next(iter(loader))
+    assert batch["depth"].shape == (60, 1, 24, 24) and np.array_equal(batch["depth"][:, 0], batch["mask"])
+
+
 def test_torch_gets_pictures_of_16_bits(deep):
     folder, made = deep
     with fb.Loader(local=folder, fields={"x": fb.Image("image", mode="I;16")}, batch_size=1) as loader:
