@@ -90,9 +90,11 @@ impl ImageField {
     /// Returns true if a file has the same pixels for both before their first stage.
     pub(super) fn is_read_as(&self, other: &Self) -> bool {
         let is_single = |field: &Self| field.encoding.pictures(&[]).is_none();
+        // Labels are checked when they are decoded.
+        let is_checked_alike = self.content != Content::Labels || self.writer.label_max() == other.writer.label_max();
         // The opacity is not kept for another picture, and a deep one needs other parts of the file.
         let may_share = self.content == other.content && !matches!(self.content, Content::Opacity | Content::Deep);
-        may_share && self.reading == other.reading && is_single(self) && is_single(other)
+        may_share && is_checked_alike && self.reading == other.reading && is_single(self) && is_single(other)
     }
 
     /// Returns true if operations change pixels between the resize and the row, or the row.

@@ -53,7 +53,7 @@ impl PictureWriter {
         }
         let (mean, std) = normalise.unwrap_or((&[0.0; 4][..channels], &[1.0; 4][..channels]));
         if mean.len() != channels || std.len() != channels {
-            let message = "Normalize needs a mean and a standard deviation for each channel: three, one for an Image of mode L, \
+            let message = "Normalize needs a mean and a standard deviation for each channel: three, one for an Image of mode L or I;16, \
                            and four for one of mode RGBA";
             return Err(Error::config(message)
                 .with("mean", format!("{mean:?}"))
@@ -64,8 +64,7 @@ impl PictureWriter {
             return Err(Error::config("Normalize needs finite means and standard deviations above 0"));
         }
         if mean.iter().chain(std).any(|value| *value > 1.0) {
-            let message =
-                "Normalize is for pixels from 0 to 1: divide means and standard deviations of grey levels by 255";
+            let message = "Normalize is for pixels from 0 to 1: divide means and standard deviations of grey levels by 255, of mode I;16 by 65535";
             return Err(Error::config(message).with("mean", format!("{mean:?}")).with("std", format!("{std:?}")));
         }
         // In double precision, so that only the last product and sum round.

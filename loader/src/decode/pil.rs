@@ -40,8 +40,12 @@ pub(super) fn decode(
         "RGB" => 3,
         "RGBA" | "RGBX" | "CMYK" => 4,
         other => {
-            return Err(Error::new(ErrorKind::Unsupported, "raw pictures of this mode are not supported")
-                .with("mode", other.escape_default()));
+            let message = if other.starts_with("I;16") {
+                "raw pictures of 16 bits are for Image with mode=\"I;16\", or for Mask"
+            } else {
+                "raw pictures of this mode are not supported"
+            };
+            return Err(Error::new(ErrorKind::Unsupported, message).with("mode", other.escape_default()));
         }
     };
     let is_deep = raw.mode.starts_with("I;16");

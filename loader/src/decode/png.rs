@@ -100,7 +100,7 @@ fn check_values(content: Content, colour: png::ColorType, depth: png::BitDepth) 
         Content::Labels => (matches!(colour, Grayscale | Indexed), "labels need a PNG of one channel"),
         Content::Deep => (
             colour == Grayscale && matches!(depth, png::BitDepth::Eight | png::BitDepth::Sixteen),
-            "mode I;16 needs a grey PNG of 8 or 16 bits without transparency",
+            "mode I;16 needs a grey PNG of 8 or 16 bits: read others in mode RGB or L",
         ),
     };
     if fits {

@@ -210,6 +210,8 @@ class Epoch:
             held.append((number, self._pending.get(number, [])))
             self._in_flight.add(number)
             self._pending[number] = taken = held[0][1]
+            # The mark of the end, which an interrupt has left.
+            taken[:] = [outputs for outputs in taken if outputs is not None]
             self._begun = max(self._begun, number + 1)
         if loader._loaded is not None:
             self._is_resumed = loader._loaded_sample(loader.epoch) > 0

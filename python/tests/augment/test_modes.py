@@ -329,9 +329,27 @@ def test_masks_have_labels_of_16_bits(deep):
         top, left, height, width = step["window"]
         values = np.pad(made[number].astype(np.int64), 200, constant_values=255)[200 + top :][:height, 200 + left :][:, :width]
         assert row.dtype == np.int64 and np.array_equal(row, values[:, ::-1] if step["flip"] else values)
+    # A label of a border is the first number of its colour, and fields with other types are checked on their own.
+    colours = fb.Mask("image", fb.Pad(1, fill=(7, 8, 9)), fb.RandomRotation(45, fill=(5, 6, 7)))
+    rows = rows_of(folder, colours)
+    assert all(row[0, 0] in (5, 7) and set(np.unique(row)) <= {0, 5, 7, *made[n].flat} for n, row in rows.items())
+    with pytest.raises(fb.DecodeError, match="does not hold"):
+        pair = {"a": fb.Mask("image"), "b": fb.Mask("image", dtype="uint8")}
+        next(iter(fb.Loader(local=folder, fields=pair, batch_size=60)))
     for dtype in ("uint8", "int16"):
         with pytest.raises(fb.DecodeError, match='a label that its dtype does not hold: pass dtype="int32"'):
             rows_of(folder, fb.Mask("image", dtype=dtype))
+
+
+def test_a_long_picture_of_16_bits_is_resized_where_it_is_shown(tmp_path):
+    values = np.arange(3000, dtype=np.uint16)[None] * 21
+    with fb.MDSWriter(out=str(tmp_path / "set"), columns={"image": "png", "number": "int"}) as writer:
+        writer.write({"image": Image.fromarray(values), "number": 0})
+    for op in (fb.Resize(200), fb.Resize(200, "bicubic")):
+        row = rows_of(str(tmp_path / "set"), fb.Image("image", op, fb.CenterCrop(50), mode="I;16"))[0]
+        resized = Image.fromarray(values).resize((600_000, 200), Image.Resampling[op.interpolation.upper()])
+        expected = np.asarray(resized)[75:125, 299_975:300_025]
+        assert np.abs(row[0].astype(int) - expected).max() <= (op.interpolation == "bicubic")
 
 
 @pytest.mark.parametrize(

@@ -407,7 +407,8 @@ def test_an_interrupt_loses_no_batch(pictures):
     assert found == [[int(row["number"]) for row in rows] for rows in in_a_loop(pictures)]
 
 
-def test_an_interrupt_anywhere_in_a_step_loses_no_batch_and_maps_each_alike(pictures):
+@pytest.mark.parametrize("ahead", [(1, (0, 1, 4)), (4, (2,))])
+def test_an_interrupt_anywhere_in_a_step_loses_no_batch_and_maps_each_alike(pictures, ahead):
     from test_loader_state import LOADER_FILES, interrupted
 
     files = LOADER_FILES | {module.__file__ for module in (mapper, workers, batch_of_rows, threading)}
@@ -415,10 +416,11 @@ def test_an_interrupt_anywhere_in_a_step_loses_no_batch_and_maps_each_alike(pict
     def text(batch):
         return str({name: np.asarray(value).tolist() for name, value in batch.items()})
 
-    # With one batch ahead, which is there at every step.
-    with mapped(pictures, batch_size=64, prefetch=1, workers=1) as loader:
+    # With one batch ahead, which is there at every step, or with the end of the epoch ahead.
+    prefetch, positions = ahead
+    with mapped(pictures, batch_size=64, prefetch=prefetch, workers=1) as loader:
         expected = [text(batch) for batch in loader]
-        positions = [0, 1, len(expected)]
+        positions = list(positions)
         for number in itertools.count(1):
             for position in list(positions):
                 loader.set_epoch(0)
@@ -431,6 +433,25 @@ def test_an_interrupt_anywhere_in_a_step_loses_no_batch_and_maps_each_alike(pict
             if not positions:
                 break
         assert number > 100, "an interrupt at each of these places"
+
+
+@pytest.mark.parametrize("of", ["Thread", "first"])
+def test_threads_that_cannot_start_are_an_error_and_are_tried_again(pictures, monkeypatch, of):
+    def fails(*arguments):
+        raise RuntimeError("can't start new thread")
+
+    with mapped(pictures) as loader, monkeypatch.context() as patch:
+        batches = iter(loader)
+        if of == "Thread":
+            patch.setattr(workers.threading.Thread, "start", fails)
+        else:
+            patch.setattr(workers._thread, "start_new_thread", fails)
+        for _ in range(2):
+            with pytest.raises(fb.MapError, match="no worker of map could start: can't start new thread: pass fewer workers"):
+                next(batches)
+        patch.undo()
+        found = [batch["number"].tolist() for batch in batches]
+    assert found == [[int(row["number"]) for row in rows] for rows in in_a_loop(pictures)]
 
 
 def test_threads_end_with_the_loader_and_a_waiting_call_fails(pictures):

@@ -141,8 +141,10 @@ fn start(pixels: &mut Pixels, shape: Shape) -> &mut [u8] {
     pixels.start(Region::all(Size { w: shape.width as u32, h: shape.height as u32 }), 3)
 }
 
-/// Returns the filter and the colour outside. Labels are never blended.
+/// Returns the filter and the colour outside. Labels are never blended, and have the first number of the colour.
 fn filter(sampling: Sampling, content: Content) -> (Interpolation, [u8; 3]) {
-    let filter = if content == Content::Labels { Interpolation::Nearest } else { sampling.interpolation };
-    (filter, sampling.fill)
+    match content {
+        Content::Labels => (Interpolation::Nearest, [sampling.fill[0]; 3]),
+        _ => (sampling.interpolation, sampling.fill),
+    }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Mean and standard deviation per channel.
 pub(super) type MeanAndStd = (Vec<f32>, Vec<f32>);
 
-/// Returns the operations of labels, which are never blended.
+/// Returns the operations of labels, which are never blended. Borders have the first number of their colour.
 pub(super) fn of_labels(ops: &[Op]) -> Vec<Op> {
     let mut ops = ops.to_vec();
     for op in &mut ops {
@@ -19,6 +19,9 @@ pub(super) fn of_labels(ops: &[Op]) -> Vec<Op> {
         | Op::RandomResizedCrop { interpolation, .. } = op
         {
             *interpolation = Interpolation::Nearest;
+        }
+        if let Op::Pad { fill, .. } | Op::RandomCrop { fill, .. } = op {
+            *fill = [fill[0]; 3];
         }
     }
     ops

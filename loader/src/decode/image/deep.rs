@@ -32,19 +32,20 @@ impl Deep {
         between: &mut Pixels,
     ) {
         if stage.is_resized() && stage.interpolation != Interpolation::Nearest {
-            self.resize(stage, source, between);
-            std::mem::swap(source, between);
-            // The rest of the stage moves whole pixels.
+            // The rest of the stage moves whole pixels, and needs this part of the resized picture.
             let crop = Region::all(stage.resized);
-            resizer.plan(&Stage { crop, interpolation: Interpolation::Nearest, ..*stage });
+            let part = resizer.plan(&Stage { crop, interpolation: Interpolation::Nearest, ..*stage });
+            self.resize(stage, part, source, between);
+            std::mem::swap(source, between);
         }
         run(resizer, source, stage.output(), between);
         std::mem::swap(source, between);
         flip_vertically(actions, source);
     }
 
-    /// Resizes the box of `stage` as Pillow does: in double precision, in the same order of rows and columns, rounded after each.
-    fn resize(&mut self, stage: &Stage, source: &Pixels, to: &mut Pixels) {
+    /// Computes `part` of the resized box of `stage` as Pillow does: in double precision, in the same order of rows and columns, rounded
+    /// after each.
+    fn resize(&mut self, stage: &Stage, part: Region, source: &Pixels, to: &mut Pixels) {
         let Stage { crop, resized, interpolation, .. } = *stage;
         let Self { values, between, .. } = self;
         values.clear();
@@ -52,9 +53,9 @@ impl Deep {
             let row = source.from(crop.x, crop.y + y);
             values.extend(row.as_chunks::<3>().0[..crop.w as usize].iter().copied().map(deep_value));
         }
-        let across = exact_weights(interpolation, crop.w, resized.w);
-        let down = exact_weights(interpolation, crop.h, resized.h);
-        let (old, new) = (crop.w as usize, resized.w as usize);
+        let across = exact_weights(interpolation, crop.w, resized.w, part.x..part.x + part.w);
+        let down = exact_weights(interpolation, crop.h, resized.h, part.y..part.y + part.h);
+        let (old, new) = (crop.w as usize, part.w as usize);
         if is_rows_first_in_pillow(stage) {
             blend_rows(values, old, &down, between);
             blend_columns(between, old, &across, values);
@@ -62,7 +63,7 @@ impl Deep {
             blend_columns(values, old, &across, between);
             blend_rows(between, new, &down, values);
         }
-        let out = to.start(Region::all(resized), 3).as_chunks_mut::<3>().0;
+        let out = to.start(part, 3).as_chunks_mut::<3>().0;
         out.iter_mut().zip(values.iter()).for_each(|(out, value)| *out = deep_pixel(*value));
         release(values);
         release(between);

@@ -1,5 +1,7 @@
 //! Weights of one axis: the source samples of each output sample, and their shares.
 
+use std::ops::Range;
+
 use crate::decode::interpolation::Interpolation;
 use crate::decode::kept::release;
 
@@ -194,8 +196,14 @@ impl<K: Fn(f64) -> f64> Filter<K> {
 /// First source sample and weights of each output sample. The sum of the weights is 1.
 pub(in crate::decode) type ExactWeights = Vec<(usize, Vec<f64>)>;
 
-/// Returns Pillow's weights of an axis in double precision. `filter` blends: it is not the nearest neighbour.
-pub(in crate::decode) fn exact_weights(filter: Interpolation, input: u32, output: u32) -> ExactWeights {
+/// Returns Pillow's weights in double precision for the output samples `shown` of an axis. `filter` blends: it is not the nearest
+/// neighbour.
+pub(in crate::decode) fn exact_weights(
+    filter: Interpolation,
+    input: u32,
+    output: u32,
+    shown: Range<u32>,
+) -> ExactWeights {
     let input = Span::new(0, input, 1);
     let (kernel, reach): (fn(f64) -> f64, _) = match filter {
         Interpolation::Bicubic => (cubic, 2.0),
@@ -208,7 +216,7 @@ pub(in crate::decode) fn exact_weights(filter: Interpolation, input: u32, output
         let sum: f64 = weights.iter().sum();
         (first as usize, weights[rim..].iter().map(|weight| weight / sum).collect())
     };
-    (0..output).map(of).collect()
+    shown.map(of).collect()
 }
 
 /// Scales to a sum of exactly [`ONE`], so that an even surface keeps its value: the error of rounding is added to the

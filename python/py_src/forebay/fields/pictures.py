@@ -55,7 +55,8 @@ class Image(Field):
             borders: what Pillow's `convert` makes of the file, before `ops`. Colours among the arguments of `ops`, such as `fill`, are
             then one number. "RGBA" takes crops, resizes, borders, flips, `Normalize` of four numbers and `RandomErasing`. "I;16" has one
             channel of 16 bits: the stored values of grey PNG files of 16 or 8 bits, and of "pil" columns of modes I;16 and L. Float types
-            have them divided by 65535. It takes the operations of "RGBA", with `Normalize` of one number.
+            have them divided by 65535. It takes the operations of "RGBA", with `Normalize` of one number; `fill` and `value` are at most
+            255. "RGBA" and "I;16" decode a file for each of its views.
     """
 
     __slots__ = ("apply_exif_orientation", "column", "dtype", "layout", "mode", "ops", "scaled_decode", "tolerant", "views")

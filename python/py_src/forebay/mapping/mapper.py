@@ -140,12 +140,19 @@ class Mapper:
 
         Raises:
             StalledError: No call has ended for `stall_timeout`.
+            MapError: No worker could start.
         """
+        self.workers.start()
         began = time.perf_counter()
         is_done = batch.wait(seconds)
         self._report(engine, time.perf_counter() - began)
         if is_done:
             return True
+        try:
+            self.workers.check()
+        except Exception as error:
+            limit = "pass fewer workers to Map, or raise the limit of threads of this process"
+            raise MapError(f"no worker of map could start: {error}: {limit}") from error
         if wait.progress != self.workers.progress:
             wait.progress, wait.since = self.workers.progress, time.monotonic()
         elif time.monotonic() - wait.since >= self._stall_timeout:

@@ -43,6 +43,7 @@ class Workers:
         # Rows by batch; None ends a thread. A batch that was dropped, as `break` does, is not mapped any more.
         self._queue: queue.SimpleQueue[tuple[weakref.ref[MappedBatch], Sequence[int]] | None] = queue.SimpleQueue()
         self._is_started = False
+        self._error: BaseException | None = None
         self._threads: list[threading.Thread] = []
         self._callers: dict[int, Caller] = {}
         self._is_closed = False
@@ -56,13 +57,28 @@ class Workers:
 
     def put(self, batch: MappedBatch, rows: Sequence[int], chunk: int) -> None:
         """Adds rows of a batch, which workers take in chunks."""
-        if not self._is_started:
-            # Interrupts are raised in the main thread, where one could leave a thread that `start` has not begun.
-            _thread.start_new_thread(self._start, ())
-            self._is_started = True
+        self.start()
         reference = weakref.ref(batch)
         for start in range(0, len(rows), chunk):
             self._queue.put((reference, rows[start : start + chunk]))
+
+    def start(self) -> None:
+        """Starts the threads, if that has not succeeded yet."""
+        if not self._is_started:
+            try:
+                # Interrupts are raised in the main thread, where one could leave a thread that `start` has not begun.
+                _thread.start_new_thread(self._start, ())
+            except RuntimeError as error:
+                self._error = error
+                return
+            self._is_started = True
+
+    def check(self) -> None:
+        """Raises the error for which no thread could start. The next `start` tries again."""
+        error, self._error = self._error, None
+        if error is not None and not self._threads:
+            self._is_started = False
+            raise error
 
     def _start(self) -> None:
         with self._lock:
@@ -70,7 +86,17 @@ class Workers:
                 # Daemons, because `close` waits for a limited time.
                 thread = threading.Thread(target=self._run, name=f"forebay-map-{len(self._threads)}", daemon=True)
                 self._threads.append(thread)
-                thread.start()
+                try:
+                    thread.start()
+                except BaseException as error:
+                    # Those that have started map the rows alone.
+                    self._threads.remove(thread)
+                    self._error = error
+                    break
+            if self._is_closed:
+                # The garbage collector may have closed them before the last one was in the list.
+                for _ in self._threads:
+                    self._queue.put(None)
 
     def take_times(self) -> tuple[tuple[float, float, float], int]:
         """Returns the seconds and the number of samples since the last call."""
