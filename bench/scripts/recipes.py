@@ -4,6 +4,8 @@
 these, and are normalised float32.
 """
 
+from typing import NamedTuple
+
 NORMALISED = MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 RAND_AUGMENT = {"num_ops": 2, "magnitude": 9}
@@ -18,16 +20,77 @@ MIXED = {"resnet": (0.2, 1.0)}
 """Parameters of MixUp and of CutMix, one of which is drawn for each batch."""
 
 
+DINO_JITTER = (0.4, 0.4, 0.2, 0.1)
+SOLARIZED, SOLARIZED_FROM = 0.2, 128
+
+
+class View(NamedTuple):
+    """One of DINO's crops, or several that differ in their draws alone."""
+
+    name: str
+    count: int
+    side: int
+    scale: tuple
+    blurred: float
+    solarized: float
+
+    @property
+    def blur_side(self):
+        """Pixels of the blur, an odd number: those of SimCLR for the large crops."""
+        return BLUR_SIDE if self.name != "local" else BLUR_SIDE * 3 // 7
+
+
+def dino_views(config):
+    """Returns DINO's two large crops and its six small ones, for large crops of the configuration's side."""
+    side = config["crop"]
+    return [
+        View("x", 1, side, (0.4, 1.0), 1.0, 0.0),
+        View("x2", 1, side, (0.4, 1.0), 0.1, SOLARIZED),
+        View("local", 6, side * 3 // 7, (0.05, 0.4), 0.5, 0.0),
+    ]
+
+
 def is_normalised(config):
     return config["recipe"] != "crop" or config.get("normalised", False)
 
 
+def torchvision_dino(config):
+    """Returns a function from a PIL image to a dict of the views."""
+    import torch
+    from torchvision.transforms import v2
+
+    def transform(view):
+        return v2.Compose(
+            [
+                v2.RandomResizedCrop(view.side, view.scale),
+                v2.RandomHorizontalFlip(),
+                v2.RandomApply([v2.ColorJitter(*DINO_JITTER)], JITTERED),
+                v2.RandomGrayscale(GREY),
+                v2.RandomApply([v2.GaussianBlur(view.blur_side, BLUR_SIGMA)], view.blurred),
+                v2.RandomSolarize(SOLARIZED_FROM, view.solarized),
+                v2.PILToTensor(),
+                v2.ToDtype(torch.float32, scale=True),
+                v2.Normalize(MEAN, STD),
+            ]
+        )
+
+    transforms = [(view, transform(view)) for view in dino_views(config)]
+
+    def views(picture):
+        made = {view.name: [of(picture) for _ in range(view.count)] for view, of in transforms}
+        return {name: torch.stack(crops) if len(crops) > 1 else crops[0] for name, crops in made.items()}
+
+    return views
+
+
 def torchvision_transform(config):
-    """Returns a function from a PIL image to a tensor (channels first)."""
+    """Returns a function from a PIL image to a tensor (channels first), or to a dict of these for DINO."""
     import torch
     from torchvision.transforms import v2
 
     recipe = config["recipe"]
+    if recipe == "dino":
+        return torchvision_dino(config)
     steps = [v2.RandomResizedCrop(config["crop"]), v2.RandomHorizontalFlip()]
     if recipe == "resnet":
         steps.append(v2.TrivialAugmentWide())
@@ -67,11 +130,33 @@ def torchvision_mix(config):
     return mixed
 
 
+def forebay_dino(config, image):
+    """Returns the fields of the views."""
+    import forebay as fb
+
+    def picture(view):
+        return fb.Image(
+            image,
+            fb.RandomResizedCrop(view.side, view.scale),
+            fb.RandomHorizontalFlip(),
+            fb.RandomApply([fb.ColorJitter(*DINO_JITTER)], JITTERED),
+            fb.RandomGrayscale(GREY),
+            fb.RandomApply([fb.GaussianBlur(view.blur_side, BLUR_SIGMA)], view.blurred),
+            fb.RandomSolarize(SOLARIZED_FROM, view.solarized),
+            fb.Normalize(MEAN, STD),
+            views=view.count if view.count > 1 else None,
+        )
+
+    return {view.name: picture(view) for view in dino_views(config)}
+
+
 def forebay_fields(config, image, label):
-    """Returns the fields `x`, the pictures, and `y`, their classes, of the columns `image` and `label`."""
+    """Returns the fields `x`, the pictures, and `y`, their classes, of the columns `image` and `label`; for DINO also other views."""
     import forebay as fb
 
     recipe = config["recipe"]
+    if recipe == "dino":
+        return {**forebay_dino(config, image), "y": fb.Scalar(label, dtype="int64")}
     steps = [fb.RandomResizedCrop(config["crop"]), fb.RandomHorizontalFlip()]
     if recipe == "resnet":
         steps.append(fb.TrivialAugmentWide())

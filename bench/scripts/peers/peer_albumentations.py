@@ -11,7 +11,7 @@ import torch
 import torchpeer
 from torchvision.datasets import ImageFolder
 
-RECIPES = ("crop", "simclr")
+RECIPES = ("crop", "simclr", "dino")
 """It has neither TrivialAugmentWide nor RandAugment."""
 
 # One thread for each worker: the workers are as many as the CPUs.
@@ -32,29 +32,74 @@ def _is_installed(package):
     return True
 
 
-def build(config):
+# `strict`: an argument that the installed version does not know is an error, not a warning.
+
+
+def jitter(brightness, contrast, saturation, hue):
+    def around(amount):
+        return 1 - amount, 1 + amount
+
+    ranges = {"brightness_range": around(brightness), "contrast_range": around(contrast), "saturation_range": around(saturation)}
+    return A.ColorJitter(**ranges, hue_range=(-hue, hue), p=recipes.JITTERED, strict=True)
+
+
+def blur(side, p):
+    return A.GaussianBlur(sigma_range=recipes.BLUR_SIGMA, blur_range=(side, side), p=p, strict=True)
+
+
+def dino(config):
+    """Returns a function from a picture to a dict of the views."""
+
+    def transform(view):
+        level = recipes.SOLARIZED_FROM / 255
+        return A.Compose(
+            [
+                A.RandomResizedCrop((view.side, view.side), view.scale),
+                A.HorizontalFlip(),
+                jitter(*recipes.DINO_JITTER),
+                A.ToGray(p=recipes.GREY),
+                blur(view.blur_side, view.blurred),
+                A.Solarize(threshold_range=(level, level), p=view.solarized, strict=True),
+                A.Normalize(recipes.MEAN, recipes.STD),
+            ]
+        )
+
+    transforms = [(view, transform(view)) for view in recipes.dino_views(config)]
+
+    def views(picture):
+        made = {view.name: [tensor(of, picture) for _ in range(view.count)] for view, of in transforms}
+        return {name: torch.stack(crops) if len(crops) > 1 else crops[0] for name, crops in made.items()}
+
+    return views
+
+
+def tensor(transform, picture):
+    done = transform(image=picture)["image"]
+    return torch.from_numpy(np.ascontiguousarray(done.transpose(2, 0, 1)))
+
+
+def one_picture(config):
+    """Returns a function from a picture to a tensor."""
     side = config["crop"]
     steps = [A.RandomResizedCrop((side, side)), A.HorizontalFlip()]
     if config["recipe"] == "simclr":
-        names = ("brightness", "contrast", "saturation")
-        jitter = {name: (1 - amount, 1 + amount) for name, amount in zip(names, recipes.JITTER["simclr"])}
-        hue = recipes.JITTER["simclr"][3]
-        steps.append(A.ColorJitter(**jitter, hue=(-hue, hue), p=recipes.JITTERED))
+        steps.append(jitter(*recipes.JITTER["simclr"]))
         steps.append(A.ToGray(p=recipes.GREY))
-        limits = (recipes.BLUR_SIDE, recipes.BLUR_SIDE)
-        steps.append(A.GaussianBlur(blur_limit=limits, sigma_limit=recipes.BLUR_SIGMA, p=recipes.BLURRED))
+        steps.append(blur(recipes.BLUR_SIDE, recipes.BLURRED))
         steps.append(A.Normalize(recipes.MEAN, recipes.STD))
     transform = A.Compose(steps)
+    return lambda picture: tensor(transform, picture)
 
-    def read(path):
-        return cv2.imread(path, cv2.IMREAD_COLOR_RGB)
 
-    def tensor(picture):
-        done = transform(image=picture)["image"]
-        return torch.from_numpy(np.ascontiguousarray(done.transpose(2, 0, 1)))
+def read(path):
+    return cv2.imread(path, cv2.IMREAD_COLOR_RGB)
 
-    return torchpeer.loader(ImageFolder(config["files"], tensor, loader=read), config, shuffle=True)
+
+def build(config):
+    transform = (dino if config["recipe"] == "dino" else one_picture)(config)
+    return torchpeer.loader(ImageFolder(config["files"], transform, loader=read), config, shuffle=True)
 
 
 def batches(loader):
-    return loader
+    for x, y in loader:
+        yield x["x"] if isinstance(x, dict) else x, y

@@ -11,6 +11,9 @@ from nvidia.dali.auto_aug import rand_augment, trivial_augment
 from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 
 
+RECIPES = ("crop", "resnet", "deit", "simclr", "dino")
+
+
 def versions():
     return {"dali": dali.__version__, "torch": torch.__version__}
 
@@ -63,6 +66,32 @@ def mixed(images, alpha):
     return share * images + (1 - share) * fn.permute_batch(images, indices=fn.batch_permutation())
 
 
+def dino(encoded, config):
+    """Returns the views, one after the other: the picture is decoded once, and cut as often as there are views."""
+    whole = fn.decoders.image(encoded, device="cpu", output_type=types.RGB)
+    return [view_of(whole, view) for view in recipes.dino_views(config) for _ in range(view.count)]
+
+
+def view_of(whole, view):
+    images = fn.random_resized_crop(
+        whole, size=[view.side, view.side], random_area=list(view.scale), random_aspect_ratio=[3 / 4, 4 / 3], num_attempts=10
+    )
+    images = fn.flip(images, horizontal=fn.random.coin_flip(probability=0.5))
+    if fn.random.coin_flip(probability=recipes.JITTERED, dtype=types.BOOL):
+        images = jittered(images, *recipes.DINO_JITTER)
+    if fn.random.coin_flip(probability=recipes.GREY, dtype=types.BOOL):
+        images = fn.saturation(images, saturation=0.0)
+    if fn.random.coin_flip(probability=view.blurred, dtype=types.BOOL):
+        sigma = fn.random.uniform(range=recipes.BLUR_SIGMA)
+        images = fn.gaussian_blur(images, window_size=view.blur_side, sigma=sigma)
+    if view.solarized:
+        if fn.random.coin_flip(probability=view.solarized, dtype=types.BOOL):
+            is_light = fn.cast(images >= recipes.SOLARIZED_FROM, dtype=types.UINT8)
+            images = fn.cast(images + is_light * (255 - 2 * fn.cast(images, dtype=types.INT16)), dtype=types.UINT8)
+    mean, std = [255 * each for each in recipes.MEAN], [255 * each for each in recipes.STD]
+    return fn.crop_mirror_normalize(images, dtype=types.FLOAT, output_layout="CHW", mean=mean, std=std)
+
+
 @pipeline_def(enable_conditionals=True)
 def crops(config):
     if config["source"] == "tar":
@@ -75,6 +104,8 @@ def crops(config):
         )
     else:
         encoded, label = fn.readers.file(file_root=config["files"], random_shuffle=True, name="reader")
+    if config["recipe"] == "dino":
+        return tuple(dino(encoded, config)) + ((label,) if config["source"] == "files" else ())
     images = fn.decoders.image_random_crop(
         encoded,
         device="cpu",
@@ -94,7 +125,10 @@ def crops(config):
 
 def build(config):
     pipe = crops(config, batch_size=config["batch"], num_threads=config["workers"], device_id=None, seed=7)
-    names = ["x", "y"] if config["source"] == "files" else ["x"]
+    names = ["x"]
+    if config["recipe"] == "dino":
+        names += [f"view {number}" for number in range(1, sum(view.count for view in recipes.dino_views(config)))]
+    names += ["y"] if config["source"] == "files" else []
     return DALIGenericIterator(
         [pipe], names, reader_name="reader", last_batch_policy=LastBatchPolicy.PARTIAL, auto_reset=True
     )

@@ -5,6 +5,9 @@ import recipes
 import torch
 
 
+RECIPES = ("crop", "resnet", "deit", "simclr", "dino")
+
+
 def versions():
     return {"forebay": fb.__version__, "torch": torch.__version__}
 

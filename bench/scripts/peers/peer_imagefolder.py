@@ -5,6 +5,9 @@ import torchvision
 from torchvision.datasets import ImageFolder
 
 
+RECIPES = ("crop", "resnet", "deit", "simclr", "dino")
+
+
 def versions():
     return torchpeer.versions(torchvision=torchvision.__version__)
 
@@ -21,4 +24,5 @@ def build(config):
 
 
 def batches(loader):
-    return loader
+    for x, y in loader:
+        yield x["x"] if isinstance(x, dict) else x, y

@@ -57,6 +57,11 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<Report> {
     if train.seed == val.seed {
         return Err(Error::config("both data sets have the same seed, so their pictures are the same"));
     }
+    if args.recipe.contains(&Recipe::Dino) {
+        return Err(Error::config(
+            "the network takes one picture of each sample, and the recipe dino makes eight: leave it out",
+        ));
+    }
     let classes = train.classes()?;
     if val.classes()? != classes {
         return Err(Error::config(

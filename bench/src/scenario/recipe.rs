@@ -17,6 +17,8 @@ pub(super) enum Recipe {
     Deit,
     /// One view of SimCLR: ColorJitter, RandomGrayscale, GaussianBlur, normalised
     Simclr,
+    /// DINO's two large and six small crops: ColorJitter, RandomGrayscale, GaussianBlur, RandomSolarize, normalised
+    Dino,
 }
 
 impl Recipe {
@@ -27,6 +29,7 @@ impl Recipe {
             Self::Resnet => "ResNet-50's recipe",
             Self::Deit => "DeiT's recipe",
             Self::Simclr => "a view of SimCLR's recipe",
+            Self::Dino => "DINO's recipe",
         }
     }
 
@@ -37,6 +40,7 @@ impl Recipe {
             Self::Resnet => "TrivialAugmentWide, normalised, RandomErasing, MixUp or CutMix",
             Self::Deit => "RandAugment, ColorJitter, normalised, RandomErasing",
             Self::Simclr => "ColorJitter, RandomGrayscale, GaussianBlur, normalised",
+            Self::Dino => "8 views: ColorJitter, RandomGrayscale, GaussianBlur, RandomSolarize, normalised",
         }
     }
 }
