@@ -32,6 +32,15 @@ const HOSTS: [&str; 5] = [
     ".fabric.microsoft.com",
 ];
 
+/// Token of the library that was used last.
+#[derive(Default)]
+struct LastToken {
+    /// Its header.
+    header: Option<HeaderValue>,
+    /// Number of times that the library's store was created again.
+    renewals: u64,
+}
+
 /// One container, with a prefix in it.
 pub(crate) struct AzureProtocol {
     settings: AzureSettings,
@@ -46,8 +55,7 @@ pub(crate) struct AzureProtocol {
     bridge: Bridge,
     /// The library's store for the container, created again to renew a token.
     library: Mutex<Arc<MicrosoftAzure>>,
-    /// Last header with a token of the library.
-    last_token: Mutex<Option<HeaderValue>>,
+    last_token: Mutex<LastToken>,
     login: Login,
     search: Search,
 }
@@ -171,6 +179,7 @@ impl Protocol for AzureProtocol {
         if self.settings.anonymous {
             return Ok(());
         }
+        let renewals = self.last_token.lock().renewals;
         let Some(credential) = self.credential(context).await? else { return Ok(()) };
         if !is_own {
             return Err(refuse_redirect(request.uri()));
@@ -185,7 +194,11 @@ impl Protocol for AzureProtocol {
         // A shared access signature becomes part of the query.
         sign_with(request, |signed| AzureAuthorizer::new(&credential, &self.account).try_authorize(signed))?;
         if matches!(&*credential, AzureCredential::BearerToken(_)) {
-            *self.last_token.lock() = request.headers().get(AUTHORIZATION).cloned();
+            let mut last = self.last_token.lock();
+            // The token may be that of a store which was replaced in the meantime.
+            if last.renewals == renewals {
+                last.header = request.headers().get(AUTHORIZATION).cloned();
+            }
         }
         Ok(())
     }
@@ -201,11 +214,11 @@ impl Protocol for AzureProtocol {
         // The library keeps a token until its end, which a revoked one does not reach. Another request may have renewed
         // it already.
         let mut last = self.last_token.lock();
-        if last.as_ref() == Some(sent)
+        if last.header.as_ref() == Some(sent)
             && let Ok(new) = library(&self.settings, &self.account, &self.container, &self.bridge)
         {
             *self.library.lock() = Arc::new(new);
-            *last = None;
+            *last = LastToken { header: None, renewals: last.renewals + 1 };
         }
         true
     }
