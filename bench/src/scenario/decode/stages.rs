@@ -232,7 +232,7 @@ mod tests {
             assert_eq!((parts.len(), whole.name.as_str()), (6, WHOLE));
             let sum: f64 = parts.iter().map(us).sum();
             assert!((sum - us(whole)).abs() < 1e-6 * us(whole), "{sum} of {}", us(whole));
-            assert_eq!(whole.values["percent"], 100.0);
+            assert!((whole.values["percent"] - 100.0).abs() < 1e-6);
         }
     }
 }
