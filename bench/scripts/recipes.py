@@ -50,6 +50,19 @@ def dino_views(config):
     ]
 
 
+def dino_crops(config, transform):
+    """Returns a function from a picture to a dict of the views. `transform` returns, for a View, one from a picture to a tensor."""
+    import torch
+
+    transforms = [(view, transform(view)) for view in dino_views(config)]
+
+    def crops(picture):
+        made = {view.name: [of(picture) for _ in range(view.count)] for view, of in transforms}
+        return {name: torch.stack(tensors) if len(tensors) > 1 else tensors[0] for name, tensors in made.items()}
+
+    return crops
+
+
 def is_normalised(config):
     return config["recipe"] != "crop" or config.get("normalised", False)
 
@@ -74,13 +87,7 @@ def torchvision_dino(config):
             ]
         )
 
-    transforms = [(view, transform(view)) for view in dino_views(config)]
-
-    def views(picture):
-        made = {view.name: [of(picture) for _ in range(view.count)] for view, of in transforms}
-        return {name: torch.stack(crops) if len(crops) > 1 else crops[0] for name, crops in made.items()}
-
-    return views
+    return dino_crops(config, transform)
 
 
 def torchvision_transform(config):

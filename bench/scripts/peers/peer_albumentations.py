@@ -1,5 +1,6 @@
 """Albumentations on pictures that OpenCV decodes, through torch's DataLoader."""
 
+import functools
 import importlib.metadata
 import os
 
@@ -64,13 +65,7 @@ def dino(config):
             ]
         )
 
-    transforms = [(view, transform(view)) for view in recipes.dino_views(config)]
-
-    def views(picture):
-        made = {view.name: [tensor(of, picture) for _ in range(view.count)] for view, of in transforms}
-        return {name: torch.stack(crops) if len(crops) > 1 else crops[0] for name, crops in made.items()}
-
-    return views
+    return recipes.dino_crops(config, lambda view: functools.partial(tensor, transform(view)))
 
 
 def tensor(transform, picture):
