@@ -6,6 +6,9 @@ these, and are normalised float32.
 
 from typing import NamedTuple
 
+NAMES = ("crop", "resnet", "deit", "simclr", "dino")
+OF_ONE_VIEW = NAMES[:-1]
+
 NORMALISED = MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 RAND_AUGMENT = {"num_ops": 2, "magnitude": 9}

@@ -10,8 +10,7 @@ from nvidia.dali import fn, pipeline_def, types
 from nvidia.dali.auto_aug import rand_augment, trivial_augment
 from nvidia.dali.plugin.pytorch import DALIGenericIterator, LastBatchPolicy
 
-
-RECIPES = ("crop", "resnet", "deit", "simclr", "dino")
+RECIPES = recipes.NAMES
 
 
 def versions():
@@ -27,13 +26,18 @@ def augmented(images, config):
         numbers = {"n": recipes.RAND_AUGMENT["num_ops"], "m": recipes.RAND_AUGMENT["magnitude"]}
         images = jittered(rand_augment.rand_augment(images, shape=[side, side], **numbers), *recipes.JITTER[recipe])
     elif recipe == "simclr":
-        if fn.random.coin_flip(probability=recipes.JITTERED, dtype=types.BOOL):
-            images = jittered(images, *recipes.JITTER[recipe])
-        if fn.random.coin_flip(probability=recipes.GREY, dtype=types.BOOL):
-            images = fn.saturation(images, saturation=0.0)
-        if fn.random.coin_flip(probability=recipes.BLURRED, dtype=types.BOOL):
-            sigma = fn.random.uniform(range=recipes.BLUR_SIGMA)
-            images = fn.gaussian_blur(images, window_size=recipes.BLUR_SIDE, sigma=sigma)
+        images = coloured(images, recipes.JITTER[recipe], recipes.BLURRED, recipes.BLUR_SIDE)
+    return images
+
+
+def coloured(images, jitter, blurred, blur_side):
+    """Returns the pictures with other colours, in grey, and blurred, each by chance, as SimCLR and DINO have them."""
+    if fn.random.coin_flip(probability=recipes.JITTERED, dtype=types.BOOL):
+        images = jittered(images, *jitter)
+    if fn.random.coin_flip(probability=recipes.GREY, dtype=types.BOOL):
+        images = fn.saturation(images, saturation=0.0)
+    if fn.random.coin_flip(probability=blurred, dtype=types.BOOL):
+        images = fn.gaussian_blur(images, window_size=blur_side, sigma=fn.random.uniform(range=recipes.BLUR_SIGMA))
     return images
 
 
@@ -69,27 +73,20 @@ def mixed(images, alpha):
 def dino(encoded, config):
     """Returns the views, one after the other: the picture is decoded once, and cut as often as there are views."""
     whole = fn.decoders.image(encoded, device="cpu", output_type=types.RGB)
-    return [view_of(whole, view) for view in recipes.dino_views(config) for _ in range(view.count)]
+    return [view_of(whole, view, config) for view in recipes.dino_views(config) for _ in range(view.count)]
 
 
-def view_of(whole, view):
+def view_of(whole, view, config):
     images = fn.random_resized_crop(
         whole, size=[view.side, view.side], random_area=list(view.scale), random_aspect_ratio=[3 / 4, 4 / 3], num_attempts=10
     )
     images = fn.flip(images, horizontal=fn.random.coin_flip(probability=0.5))
-    if fn.random.coin_flip(probability=recipes.JITTERED, dtype=types.BOOL):
-        images = jittered(images, *recipes.DINO_JITTER)
-    if fn.random.coin_flip(probability=recipes.GREY, dtype=types.BOOL):
-        images = fn.saturation(images, saturation=0.0)
-    if fn.random.coin_flip(probability=view.blurred, dtype=types.BOOL):
-        sigma = fn.random.uniform(range=recipes.BLUR_SIGMA)
-        images = fn.gaussian_blur(images, window_size=view.blur_side, sigma=sigma)
+    images = coloured(images, recipes.DINO_JITTER, view.blurred, view.blur_side)
     if view.solarized:
         if fn.random.coin_flip(probability=view.solarized, dtype=types.BOOL):
             is_light = fn.cast(images >= recipes.SOLARIZED_FROM, dtype=types.UINT8)
             images = fn.cast(images + is_light * (255 - 2 * fn.cast(images, dtype=types.INT16)), dtype=types.UINT8)
-    mean, std = [255 * each for each in recipes.MEAN], [255 * each for each in recipes.STD]
-    return fn.crop_mirror_normalize(images, dtype=types.FLOAT, output_layout="CHW", mean=mean, std=std)
+    return normalised(images, config)
 
 
 @pipeline_def(enable_conditionals=True)

@@ -4,8 +4,7 @@ import forebay as fb
 import recipes
 import torch
 
-
-RECIPES = ("crop", "resnet", "deit", "simclr", "dino")
+RECIPES = recipes.NAMES
 
 
 def versions():

@@ -1,11 +1,11 @@
 """torchvision's ImageFolder through torch's DataLoader."""
 
+import recipes
 import torchpeer
 import torchvision
 from torchvision.datasets import ImageFolder
 
-
-RECIPES = ("crop", "resnet", "deit", "simclr", "dino")
+RECIPES = recipes.NAMES
 
 
 def versions():
