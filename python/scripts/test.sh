@@ -29,15 +29,19 @@ fi
 say "models: locks and waits in many thread orders, by shuttle"
 cargo test --locked -p forebay-loader --features shuttle --lib --quiet models::
 
-say "Python tests"
+say "Python tests, with those of the frameworks behind them"
 wait "$venv_job" || { cat "$logs/venv" >&2; die "the Python environment could not be made"; }
 python=$(cat "$logs/python")
 python/scripts/extension.sh dev
+wait "$frameworks_job" || { cat "$logs/frameworks" >&2; die "the frameworks' environment could not be made"; }
+# Both have one busy process most of the time.
+python/scripts/frameworks.sh >"$logs/frameworks" 2>&1 &
+frameworks_job=$!
 PYTHONPATH=$root/python/py_src "$python" -m pytest -q -p no:cacheprovider python/tests
 
 say "frameworks: the loader in other libraries"
-wait "$frameworks_job" || { cat "$logs/frameworks" >&2; die "the frameworks' environment could not be made"; }
-python/scripts/frameworks.sh
+wait "$frameworks_job" || { cat "$logs/frameworks" >&2; die "tests of the frameworks failed"; }
+tail -n 3 "$logs/frameworks"
 
 say "documentation: the site, without warnings"
 python/scripts/docs.sh
