@@ -1,10 +1,11 @@
 //! Output of pixels of 8 bits, and of values of 16 bits: element type, normalisation and layout, written directly into the caller's row.
 
 use half::f16;
+use half::slice::HalfFloatSliceExt as _;
 
 use super::field::PixelLayout;
 use super::geometry::{Region, Size};
-use super::pixels::{deep_value, interleaved};
+use super::pixels::{Factors, RowKernels, deep_value, interleaved, nearest_bfloat16};
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
 
@@ -21,9 +22,14 @@ pub struct PictureWriter {
     /// value = grey level * scale + offset, per channel.
     scale: [f32; 4],
     offset: [f32; 4],
-    /// The float16 of each channel and grey level: without F16C a table is faster than a conversion, and as exact.
-    halves: Vec<[u16; 256]>,
+    /// Those of each channel, or of all channels of a pixel if these follow each other.
+    factors: Vec<Factors>,
+    kernels: RowKernels,
 }
+
+/// Levels that are converted at a time if they are kept in between: whole pixels of one, three and four channels, and periods of
+/// [`Factors`].
+const BLOCK: usize = 192;
 
 impl PictureWriter {
     /// Makes a writer of `dtype` in `layout`. Floats are grey levels / 255, then normalised with `mean` and `std`.
@@ -73,10 +79,11 @@ impl PictureWriter {
             scale[c] = (1.0 / (255.0 * f64::from(*std))) as f32;
             offset[c] = (-f64::from(*mean) / f64::from(*std)) as f32;
         }
-        let half = |level: usize, c: usize| f16::from_f32(level as f32 * scale[c] + offset[c]).to_bits();
-        let table = |c: usize| std::array::from_fn(|level| half(level, c));
-        let halves = if dtype == DType::Float16 { (0..channels).map(table).collect() } else { Vec::new() };
-        Ok(Self { dtype, layout: Some(layout), channels, is_deep: false, scale, offset, halves })
+        let per_factors = if layout == PixelLayout::Nhwc { channels } else { 1 };
+        let channel_groups = scale[..channels].chunks(per_factors).zip(offset.chunks(per_factors));
+        let factors = channel_groups.map(|(scale, offset)| Factors::new(scale, offset)).collect();
+        let kernels = RowKernels::default();
+        Ok(Self { dtype, layout: Some(layout), channels, is_deep: false, scale, offset, factors, kernels })
     }
 
     /// Makes a writer of values of 16 bits, one channel. Floats are values / 65535, then normalised with `mean` and `std`.
@@ -95,7 +102,7 @@ impl PictureWriter {
         let floats = if dtype.is_float() { dtype } else { DType::Float32 };
         let writer = Self::with_channels(floats, layout, 1, normalise)?;
         let scale = writer.scale.map(|scale| (f64::from(scale) * 255.0 / 65_535.0) as f32);
-        Ok(Self { dtype, is_deep: true, scale, halves: Vec::new(), ..writer })
+        Ok(Self { dtype, is_deep: true, scale, ..writer })
     }
 
     /// Makes a writer of labels: one channel, values unchanged.
@@ -107,7 +114,8 @@ impl PictureWriter {
             return Err(Error::config("labels must be integers that hold 255").with("dtype", dtype));
         }
         let (scale, offset) = ([1.0; 4], [0.0; 4]);
-        Ok(Self { dtype, layout: None, channels: 1, is_deep: true, scale, offset, halves: Vec::new() })
+        let (factors, kernels) = (Vec::new(), RowKernels::default());
+        Ok(Self { dtype, layout: None, channels: 1, is_deep: true, scale, offset, factors, kernels })
     }
 
     /// Returns the largest label that a row of labels holds.
@@ -117,6 +125,12 @@ impl PictureWriter {
             DType::Int16 => i16::MAX as u64,
             _ => u16::MAX.into(),
         }
+    }
+
+    /// Returns the largest level of rows that hold levels as they are; `None` for floats.
+    pub(super) fn level_max(&self) -> Option<u16> {
+        let level_max = if self.is_deep { u16::MAX } else { u8::MAX.into() };
+        (!self.dtype.is_float()).then_some(level_max)
     }
 
     /// The element type.
@@ -181,7 +195,9 @@ impl PictureWriter {
         match self.dtype {
             DType::UInt16 | DType::Int32 => labels(out, item, row),
             DType::Float32 => write_pixels(out.as_chunks_mut().0, row, |pixel| value(pixel).to_ne_bytes()),
-            DType::BFloat16 => write_pixels(out.as_chunks_mut().0, row, |pixel| bfloat16(value(pixel)).to_ne_bytes()),
+            DType::BFloat16 => {
+                write_pixels(out.as_chunks_mut().0, row, |pixel| nearest_bfloat16(value(pixel)).to_ne_bytes())
+            }
             _ => write_pixels(out.as_chunks_mut().0, row, |pixel| f16::from_f32(value(pixel)).to_bits().to_ne_bytes()),
         }
     }
@@ -194,25 +210,50 @@ impl PictureWriter {
     }
 
     fn write_channels(&self, layout: PixelLayout, out: &mut [u8], size: Size, y: u32, row: &[&[u8]]) {
-        let value = |c: usize| {
-            let (scale, offset) = (self.scale[c], self.offset[c]);
-            // From i32 the conversion to float is one instruction on every CPU.
-            move |level: u8| i32::from(level) as f32 * scale + offset
-        };
+        let (w, h, y, item) = (size.w as usize, size.h as usize, y as usize, self.dtype.size());
+        if layout == PixelLayout::Nchw || row.len() == 1 {
+            for (c, (levels, factors)) in row.iter().zip(&self.factors).enumerate() {
+                self.convert(levels, factors, &mut out[(c * h + y) * w * item..][..w * item]);
+            }
+            return;
+        }
+        let out = &mut out[y * w * row.len() * item..][..w * row.len() * item];
+        if self.dtype == DType::UInt8 {
+            return self.interleave(row, 0, out);
+        }
+        let mut levels = [0; BLOCK];
+        for (number, out) in out.chunks_mut(BLOCK * item).enumerate() {
+            let levels = &mut levels[..out.len() / item];
+            self.interleave(row, number * BLOCK / row.len(), levels);
+            self.convert(levels, &self.factors[0], out);
+        }
+    }
+
+    /// Writes the levels of the pixels from column `first` on, the channels of a pixel next to each other.
+    fn interleave(&self, row: &[&[u8]], first: usize, out: &mut [u8]) {
+        if let &[red, green, blue] = row {
+            let planes = [red, green, blue].map(|plane| &plane[first..]);
+            return self.kernels.interleave(planes, out.as_chunks_mut().0);
+        }
+        for (x, pixel) in (first..).zip(out.chunks_exact_mut(row.len())) {
+            pixel.iter_mut().zip(row).for_each(|(out, plane)| *out = plane[x]);
+        }
+    }
+
+    /// Converts levels to the element type.
+    fn convert(&self, levels: &[u8], factors: &Factors, out: &mut [u8]) {
         match self.dtype {
-            DType::UInt8 => write_row(layout, out, size, y, row, |_| |level| [level]),
-            DType::Float32 => write_row(layout, out, size, y, row, |c| {
-                let value = value(c);
-                move |level| value(level).to_ne_bytes()
-            }),
-            DType::BFloat16 => write_row(layout, out, size, y, row, |c| {
-                let value = value(c);
-                move |level| bfloat16(value(level)).to_ne_bytes()
-            }),
-            _ => write_row(layout, out, size, y, row, |c| {
-                let table = &self.halves[c];
-                move |level| table[usize::from(level)].to_ne_bytes()
-            }),
+            DType::UInt8 => out.copy_from_slice(&levels[..out.len()]),
+            DType::Float32 => self.kernels.float32(levels, factors, out.as_chunks_mut().0),
+            DType::BFloat16 => self.kernels.bfloat16(levels, factors, out.as_chunks_mut().0),
+            _ => {
+                let (mut floats, mut halves) = ([[0; 4]; BLOCK], [f16::ZERO; BLOCK]);
+                for (levels, out) in levels.chunks(BLOCK).zip(out.as_chunks_mut::<2>().0.chunks_mut(BLOCK)) {
+                    self.kernels.float32(levels, factors, &mut floats[..levels.len()]);
+                    halves.convert_from_f32_slice(&floats.map(f32::from_ne_bytes));
+                    out.iter_mut().zip(&halves).for_each(|(out, half)| *out = half.to_ne_bytes());
+                }
+            }
         }
     }
 
@@ -226,7 +267,7 @@ impl PictureWriter {
             DType::UInt16 => replace_each(form, out, size, region, |c| (value(c) as u16).to_ne_bytes()),
             DType::Int32 => replace_each(form, out, size, region, |c| (value(c) as i32).to_ne_bytes()),
             DType::Float32 => replace_each(form, out, size, region, |c| value(c).to_ne_bytes()),
-            DType::BFloat16 => replace_each(form, out, size, region, |c| bfloat16(value(c)).to_ne_bytes()),
+            DType::BFloat16 => replace_each(form, out, size, region, |c| nearest_bfloat16(value(c)).to_ne_bytes()),
             _ => replace_each(form, out, size, region, |c| f16::from_f32(value(c)).to_bits().to_ne_bytes()),
         }
     }
@@ -256,45 +297,6 @@ fn replace_each<const BYTES: usize>(
     }
 }
 
-/// Writes row `y` as elements of `BYTES` bytes. `element` returns a channel's conversion of levels.
-fn write_row<const BYTES: usize, E: Fn(u8) -> [u8; BYTES]>(
-    layout: PixelLayout,
-    out: &mut [u8],
-    size: Size,
-    y: u32,
-    row: &[&[u8]],
-    element: impl Fn(usize) -> E,
-) {
-    let (w, h, y) = (size.w as usize, size.h as usize, y as usize);
-    let out = out.as_chunks_mut::<BYTES>().0;
-    match (layout, row) {
-        (PixelLayout::Nhwc, &[red, green, blue]) => {
-            let elements = [0, 1, 2].map(element);
-            let pixels = out[y * w * 3..][..w * 3].as_chunks_mut::<3>().0;
-            for (out, pixel) in pixels.iter_mut().zip(interleaved([red, green, blue])) {
-                *out = [0, 1, 2].map(|c| elements[c](pixel[c]));
-            }
-        }
-        (PixelLayout::Nhwc, [_, _, ..]) => {
-            let pixels = out[y * w * row.len()..][..w * row.len()].chunks_exact_mut(row.len());
-            for (x, pixel) in pixels.enumerate() {
-                pixel.iter_mut().zip(row).enumerate().for_each(|(c, (out, row))| *out = element(c)(row[x]));
-            }
-        }
-        // A single channel is a plane in both layouts.
-        _ => {
-            for (c, row) in row.iter().enumerate() {
-                write_each(&mut out[(c * h + y) * w..][..w], row, element(c));
-            }
-        }
-    }
-}
-
-/// Writes an element for each level of `row`.
-fn write_each<T>(out: &mut [T], row: &[u8], element: impl Fn(u8) -> T) {
-    out.iter_mut().zip(row).for_each(|(out, level)| *out = element(*level));
-}
-
 /// Form of the pictures of one output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PictureForm {
@@ -322,12 +324,6 @@ fn labels(out: &mut [u8], item: usize, row: [&[u8]; 3]) {
 /// Writes an element for each pixel of `row`.
 fn write_pixels<T>(out: &mut [T], row: [&[u8]; 3], element: impl Fn([u8; 3]) -> T) {
     out.iter_mut().zip(interleaved(row)).for_each(|(out, pixel)| *out = element(pixel));
-}
-
-/// Nearest bfloat16, ties to even. Values here are finite, so NaN needs no care and the loop vectorises.
-fn bfloat16(value: f32) -> u16 {
-    let bits = value.to_bits();
-    ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
 }
 
 #[cfg(test)]
@@ -384,15 +380,6 @@ mod tests {
                     }
                 }
             }
-        }
-    }
-
-    #[test]
-    fn bfloat16_rounds_as_the_half_crate_does() {
-        for i in 0..100_000_u32 {
-            let value = f32::from_bits(0x3c00_0000 + i * 997);
-            assert_eq!(bfloat16(value), half::bf16::from_f32(value).to_bits());
-            assert_eq!(bfloat16(-value), half::bf16::from_f32(-value).to_bits());
         }
     }
 

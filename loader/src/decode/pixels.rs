@@ -1,7 +1,10 @@
 //! Pixels of a picture, in memory that is kept from one picture to the next.
 
+mod kernel;
+
 use super::geometry::Region;
 use super::kept::fit;
+pub(super) use kernel::{Factors, RowKernels, nearest_bfloat16};
 
 /// Readable bytes after the last pixel, so that kernels may load whole vectors at the end of the last row.
 pub(super) const PAD: usize = 192;

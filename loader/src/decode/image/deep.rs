@@ -1,6 +1,6 @@
 //! Pictures of mode I;16: values of 16 bits, each as a pixel of three bytes that stages move as a whole. Filters work on the values.
 
-use super::opacity::{flip_vertically, run};
+use super::opacity::flip_vertically;
 use crate::decode::augment::Action;
 use crate::decode::geometry::{Region, Stage};
 use crate::decode::interpolation::Interpolation;
@@ -38,7 +38,7 @@ impl Deep {
             self.resize(stage, part, source, between);
             std::mem::swap(source, between);
         }
-        run(resizer, source, stage.output(), between);
+        resizer.run_into(source, between);
         std::mem::swap(source, between);
         flip_vertically(actions, source);
     }

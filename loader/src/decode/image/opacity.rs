@@ -8,9 +8,9 @@ use crate::decode::geometry::Stage;
 use crate::decode::interpolation::Interpolation;
 use crate::decode::normalise::PictureWriter;
 use crate::decode::picture_ops::{Shape, flip_vertical};
-use crate::decode::pixels::{Pixels, interleaved};
+use crate::decode::pixels::Pixels;
 use crate::decode::resize::Resizer;
-use crate::decode::size::{Region, Size};
+use crate::decode::size::Region;
 
 /// Opacity of the current picture, in three equal channels.
 #[derive(Default)]
@@ -45,8 +45,8 @@ impl Opacity {
         if is_blended {
             multiply(source, &self.source);
         }
-        run(resizer, &self.source, stage.output(), &mut self.between);
-        run(resizer, source, stage.output(), between);
+        resizer.run_into(&self.source, &mut self.between);
+        resizer.run_into(source, between);
         if is_blended {
             divide(between, &self.between);
         }
@@ -80,16 +80,6 @@ pub(super) fn flip_vertically(actions: &[Action], picture: &mut Pixels) {
         let Region { w, h, .. } = picture.region();
         flip_vertical(Shape::new(w as usize, h as usize, 3), picture.rgb_mut());
     }
-}
-
-/// Runs the planned stage over `from`, into `to`.
-pub(super) fn run(resizer: &mut Resizer, from: &Pixels, output: Size, to: &mut Pixels) {
-    let stride = output.w as usize * 3;
-    let out = to.start(Region::all(output), 3);
-    resizer.run(from, |y, row| {
-        let out = out[y as usize * stride..][..stride].as_chunks_mut::<3>().0;
-        out.iter_mut().zip(interleaved(row)).for_each(|(out, pixel)| *out = pixel);
-    });
 }
 
 /// Multiplies each colour by its opacity, rounded as in Pillow.

@@ -20,7 +20,7 @@ use super::aligned::AlignedVec;
 use super::border::PaddingMode;
 use super::geometry::{Grid, Region, Stage, Window};
 use super::interpolation::Interpolation;
-use super::pixels::Pixels;
+use super::pixels::{Pixels, RowKernels};
 use blended::BlendedRows;
 use kernel::{Columns, Kernels};
 use planes::{MARGIN, Planes, three_rows};
@@ -203,6 +203,15 @@ impl Resizer {
                 sink(out_y, row.rows());
             }
         }
+    }
+
+    /// Computes the planned stage of the pixels of `source`, as [`run`](Self::run) does, into `output`.
+    pub(super) fn run_into(&mut self, source: &Pixels, output: &mut Pixels) {
+        let Some(Plan { stage, .. }) = self.plan else { return };
+        let width = stage.output().w as usize;
+        let pixels = output.start(Region::all(stage.output()), 3).as_chunks_mut::<3>().0;
+        let kernels = RowKernels::default();
+        self.run(source, |y, row| kernels.interleave(row, &mut pixels[y as usize * width..][..width]));
     }
 }
 

@@ -1,0 +1,5 @@
+//! Kernels for AVX2.
+
+use super::{Factors, portable};
+
+portable_kernels!("avx2");

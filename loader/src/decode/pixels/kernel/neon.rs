@@ -1,0 +1,5 @@
+//! Kernels for NEON.
+
+use super::{Factors, portable};
+
+portable_kernels!("neon");
