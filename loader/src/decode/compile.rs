@@ -321,7 +321,7 @@ impl FieldPlan {
         }
         for op in ops {
             if let Op::RandomErasing(erasing) = op {
-                erasing.check(writer.dtype().is_float())?;
+                erasing.check(writer.level_max())?;
             }
         }
         let (index, column) = self.find_column(column)?;

@@ -96,7 +96,7 @@ def test_an_output_of_a_mix_cannot_have_the_name_of_an_argument():
         ([fb.RandomChoice([fb.RandomInvert()], [-1])], "a weight `p` of at least 0"),
         ([fb.RandomOrder([fb.RandomApply([fb.RandomInvert(2)])])], "RandomInvert needs `p`"),
         ([fb.RandomErasing(scale=(0.5, 0.1))], "`scale` as the smallest and the largest"),
-        ([fb.RandomErasing(value=0.5)], "for pictures of type uint8 a grey level"),
+        ([fb.RandomErasing(value=0.5)], "a level from 0 to 255"),
         ([fb.RandomErasing(), fb.RandomInvert()], "RandomErasing must be after all other operations"),
         ([NORM, fb.RandomInvert()], "Normalize must be the last operation, except for RandomErasing"),
     ],

@@ -55,22 +55,28 @@ impl RandomErasing {
     /// Number of its kind, as those of the table of operations.
     const NUMBER: u32 = 100;
 
-    /// Checks the arguments. `is_float` is false for rows of grey levels.
+    /// Checks the arguments. `level_max` is the largest level of rows that hold levels.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Config`] for an argument outside of its range, and for noise in grey levels.
-    pub(in crate::decode) fn check(&self, is_float: bool) -> Result<()> {
+    pub(in crate::decode) fn check(&self, level_max: Option<u16>) -> Result<()> {
         check_within("RandomErasing", "p", self.p, 0.0, 1.0)?;
         check_range("RandomErasing", "scale", self.scale, 0.0, 1.0)?;
         check_range("RandomErasing", "ratio", self.ratio, 1e-6, 1e6)?;
-        let is_level = |value: &f32| (0.0..=255.0).contains(value) && value.fract() == 0.0;
+        let is_suitable = |value: &f32| match level_max {
+            Some(max) => (0.0..=f32::from(max)).contains(value) && value.fract() == 0.0,
+            None => value.is_finite(),
+        };
         match self.value {
-            Some(value) if value.iter().all(|v| v.is_finite()) && (is_float || value.iter().all(is_level)) => Ok(()),
+            Some(value) if value.iter().all(is_suitable) => Ok(()),
             Some(value) => {
-                let message = "RandomErasing needs a finite `value`, and for pictures of type uint8 a grey level";
+                let message = match level_max {
+                    Some(max) => format!("RandomErasing needs a `value` that is a level from 0 to {max}"),
+                    None => "RandomErasing needs a finite `value`".to_owned(),
+                };
                 Err(Error::config(message).with("value", format!("{value:?}")))
             }
-            None if is_float => Ok(()),
+            None if level_max.is_none() => Ok(()),
             None => Err(Error::config(
                 "the noise of RandomErasing has no grey levels: add Normalize, pass a float dtype, or pass a `value`",
             )),

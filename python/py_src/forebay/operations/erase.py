@@ -22,7 +22,7 @@ class RandomErasing(ImageOp):
         p: The probability.
         scale: Bounds of the box's share of the picture's area.
         ratio: Bounds of its height divided by its width, drawn on a logarithmic scale.
-        value: One number, or one per channel, in the units of the row: after `Normalize` 0 is the mean. "random" is normally
+        value: One number, or one per channel, in the units of the row: after `Normalize` 0 is the mean, and integers are levels. "random" is normally
             distributed noise per pixel and channel.
     """
 
