@@ -183,7 +183,7 @@ impl<K: Fn(f64) -> f64> Filter<K> {
         let first = ((center - support + 0.5).max(0.0) as u32).min(input.count - 1);
         let end = ((center + support + 0.5) as u32).clamp(first + 1, input.count);
         out.clear();
-        out.extend((first..end).map(|s| kernel((f64::from(s) + 0.5 - center) * slope)));
+        out.extend((first..end).map(|s| kernel((f64::from(s) - center + 0.5) * slope)));
         // Samples on the kernel's rim have no weight: do not decode them.
         while out.len() > 1 && out.last() == Some(&0.0) {
             out.pop();
