@@ -5,7 +5,7 @@ use forebay_loader::decode::geometry::{Region, Size, Stage, Window};
 use forebay_loader::decode::normalise::PictureWriter;
 use forebay_loader::decode::pixels::Pixels;
 use forebay_loader::decode::resize::Resizer;
-use forebay_loader::decode::{Border, DType, Interpolation, PixelLayout};
+use forebay_loader::decode::{Border, DType, ErasedBox, Interpolation, PixelLayout};
 use sha2::Digest;
 use std::ffi::c_uint;
 use std::process::Command;
@@ -47,18 +47,26 @@ impl Kernel {
         bytes: usize,
         (scale, offset): ([f32; 3], [f32; 3]),
     ) -> Vec<u8> {
+        let mut out = vec![0u8; bytes];
+        let at = out.as_mut_ptr().expose_provenance() as u64;
+        let batch = Batch::new(at, stage.output(), dtype, layout, scale, offset).expect("a type of pictures");
+        self.make(&picture_of(source, stage), &batch);
+        out
+    }
+
+    /// Makes the row of a picture. The memory that both name is alive and large enough.
+    fn make(&self, picture: &Picture, batch: &Batch) {
         type Run = unsafe extern "C" fn(*const Picture, *const Batch, c_uint);
         // SAFETY: the type matches the source.
         let run = unsafe { self.library.get::<Run>("crop_resize_on_host") }.expect("a function of the fake");
-        let mut out = vec![0u8; bytes];
-        let (region, pixels) = (source.region(), source.rgb().as_ptr().expose_provenance() as u64);
-        let picture = Picture::new(pixels, u64::from(region.w) * 3, region, stage, 0, 0).expect("inside");
-        let at = out.as_mut_ptr().expose_provenance() as u64;
-        let batch = Batch::new(at, stage.output(), dtype, layout, scale, offset).expect("a type of pictures");
-        // SAFETY: the picture is inside of `source`, and `out` has room for the row.
-        unsafe { run(&picture, &batch, 1) };
-        out
+        // SAFETY: by the contract of the test.
+        unsafe { run(picture, batch, 1) };
     }
+}
+
+fn picture_of(source: &Pixels, stage: &Stage) -> Picture {
+    let (region, pixels) = (source.region(), source.rgb().as_ptr().expose_provenance() as u64);
+    Picture::new(pixels, u64::from(region.w) * 3, region, stage, 0, 0).expect("inside")
 }
 
 /// Region of a picture with random, smooth-edged or flat content, depending on `seed`.
@@ -183,6 +191,36 @@ fn numbers_are_rounded_to_nearest_ties_to_even() {
             let at = level * 6..level * 6 + 2;
             assert_eq!(float16[at.clone()], half::f16::from_f32(value).to_ne_bytes(), "{value} as float16");
             assert_eq!(bfloat16[at], half::bf16::from_f32(value).to_ne_bytes(), "{value} as bfloat16");
+        }
+    }
+}
+
+#[test]
+fn an_erased_box_has_its_values_as_they_are_and_the_rest_is_unchanged() {
+    let kernel = Kernel::new();
+    let region = Region { x: 0, y: 0, w: 9, h: 7 };
+    let (source, stage) = (source(region, 4), Stage { flip: true, ..Stage::identity(region.size()) });
+    let boxes = [(0, 0, 9, 7), (0, 0, 1, 1), (8, 6, 1, 1), (2, 3, 4, 2), (3, 0, 0, 5), (3, 3, 2, 0)];
+    for (x, y, w, h) in boxes {
+        for (dtype, layout) in
+            [(DType::UInt8, PixelLayout::Nhwc), (DType::UInt8, PixelLayout::Nchw), (DType::Float32, PixelLayout::Nchw)]
+        {
+            let value = if dtype == DType::UInt8 { [7.0, 0.0, 255.0] } else { [-1.25, 300.0, 0.0] };
+            let item = dtype.size();
+            let mut got = vec![0u8; 9 * 7 * 3 * item];
+            let at = got.as_mut_ptr().expose_provenance() as u64;
+            let batch = Batch::new(at, region.size(), dtype, layout, [0.5; 3], [3.0; 3]).expect("a type of pictures");
+            let picture = picture_of(&source, &stage);
+            kernel.make(&picture, &batch);
+            let plain = got.clone();
+            kernel.make(&picture.erased(ErasedBox { region: Region { x, y, w, h }, value }), &batch);
+            for (i, (got, plain)) in got.chunks(item).zip(plain.chunks(item)).enumerate() {
+                let (c, pixel) = if layout == PixelLayout::Nhwc { (i % 3, i / 3) } else { (i / 63, i % 63) };
+                let (column, row) = (pixel as u32 % 9, pixel as u32 / 9);
+                let is_inside = (x..x + w).contains(&column) && (y..y + h).contains(&row);
+                let erased = if item == 1 { vec![value[c] as u8] } else { value[c].to_ne_bytes().to_vec() };
+                assert_eq!(got, if is_inside { &erased[..] } else { plain }, "{column}, {row}, {c} of {dtype:?}");
+            }
         }
     }
 }

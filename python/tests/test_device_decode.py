@@ -92,6 +92,33 @@ def test_crops_flips_and_pixels_equal_the_host_s(pictures, device, engines):
     assert any("nvJPEG 12.4" in note for note in stats["notes"])
 
 
+def test_boxes_with_a_value_are_erased_by_the_device_and_noise_by_the_host(pictures, device):
+    driver, decoder = device
+    some, all_ = fb.RandomErasing(0.5, value=0.75), fb.RandomErasing(1.0, value=(7, 250, 9))
+    erased = {
+        "x": fb.Image("image", fb.RandomResizedCrop(64), NORM, some, dtype="float32"),
+        "whole": fb.Image("image", fb.Resize(72), fb.CenterCrop(64), all_, layout="NHWC"),
+        "y": FIELDS["y"],
+    }
+    with loader(pictures, "cpu", framework="numpy", fields=erased) as batches:
+        host = [{name: value.copy() for name, value in batch.items()} for batch in batches]
+    assert all((batch["whole"] == (7, 250, 9)).all(-1).any((1, 2)).all() for batch in host)
+    with loader(pictures, "cuda:0", device_decode=True, fields=erased) as batches:
+        compare_all(driver, batches, host)
+        assert batches.stats()["counters"]["pictures_on_device"] == 2 * SAMPLES
+        assert batches.stats()["counters"]["pictures_not_for_device"] == 0
+    twice = fb.Image("image", fb.RandomResizedCrop(64), NORM, some, some, dtype="float32")
+    noise = fb.Image("image", fb.RandomResizedCrop(64), NORM, fb.RandomErasing(1.0, value="random"), dtype="float32")
+    fields = {"x": twice, "whole": FIELDS["whole"], "noise": noise, "y": FIELDS["y"]}
+    with loader(pictures, "cpu", framework="numpy", fields=fields) as batches:
+        host = [{name: value.copy() for name, value in batch.items()} for batch in batches]
+    with loader(pictures, "cuda:0", device_decode=True, fields=fields) as batches:
+        compare_all(driver, batches, host)
+        counters = batches.stats()["counters"]
+    not_for_device = counters["pictures_not_for_device"] - SAMPLES
+    assert 0 < not_for_device < SAMPLES / 2 and counters["pictures_on_device"] == 2 * SAMPLES - not_for_device
+
+
 def test_pictures_that_the_device_rejects_are_decoded_on_the_host_into_their_rows(pictures, device):
     driver, decoder = device
     with loader(pictures, "cuda:0", device_decode=True) as batches:
@@ -218,8 +245,6 @@ def test_augmented_pictures_are_decoded_on_the_host_and_others_on_the_device(pic
     for op in (fb.TrivialAugmentWide(), fb.RandomApply([fb.RandomInvert()], 0.1)):
         fields = {"x": fb.Image("image", crop, op, NORM), "whole": FIELDS["whole"]}
         compare_exactly(driver, pictures, fields, SAMPLES)
-    fields = {"x": fb.Image("image", crop, NORM, fb.RandomErasing(0.1)), "whole": FIELDS["whole"]}
-    compare_exactly(driver, pictures, fields, SAMPLES)
 
 
 def test_batches_that_are_mixed_are_complete_on_the_host_first(pictures, device):

@@ -2,6 +2,7 @@
 
 use crate::kernel::Picture;
 use crate::nvjpeg::Extent;
+use forebay_loader::decode::EncodedPicture;
 use forebay_loader::decode::geometry::{Region, Size};
 use forebay_loader::delivery::RowPicture;
 use forebay_loader::{Error, Result};
@@ -74,8 +75,10 @@ impl GroupItem {
     /// Returns the kernels' description, for scratch memory at `scratch`. The byte at `undecoded` is set if the picture
     /// is undecoded.
     pub(super) fn for_kernel(&self, scratch: u64, extent: Extent, undecoded: u64) -> Result<Picture> {
-        let (pixels, stage) = (scratch + self.at as u64, &self.picture.picture.stage);
-        Picture::new(pixels, self.pitch(extent) as u64, self.region(extent), stage, self.to_row, undecoded)
+        let EncodedPicture { stage, erased, .. } = &self.picture.picture;
+        let (pixels, pitch) = (scratch + self.at as u64, self.pitch(extent) as u64);
+        let picture = Picture::new(pixels, pitch, self.region(extent), stage, self.to_row, undecoded)?;
+        Ok(erased.map_or(picture, |erased| picture.erased(erased)))
     }
 }
 
@@ -146,12 +149,12 @@ pub(super) fn cut(pictures: &[RowPicture], rows: &[usize], extent: Extent, bytes
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_loader::decode::EncodedPicture;
     use forebay_loader::decode::geometry::Stage;
 
     fn picture(output: usize, row: usize, side: u32) -> RowPicture {
         let size = Size { w: side, h: side };
-        RowPicture { output, row, at: 0, picture: EncodedPicture { bytes: 1, size, stage: Stage::identity(size) } }
+        let picture = EncodedPicture { bytes: 1, size, stage: Stage::identity(size), erased: None };
+        RowPicture { output, row, at: 0, picture }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 // crop_resize: from decoded pictures to the rows of a batch. Crop, antialiased bilinear resize, window, mirror,
-// normalisation, layout, element type. find_undecoded: detection of pictures that were never decoded.
+// normalisation, erased box, layout, element type. find_undecoded: detection of pictures that were never decoded.
 //
 // One thread makes one output pixel of one picture, and one launch makes a whole batch: blockIdx.z is the picture. The
 // weights are those of the host's resize (Pillow's), in single precision and not rounded to 14 bits. The grey level is
@@ -30,6 +30,10 @@ struct Picture {
     unsigned int row;
     // Set to 1 if a row of the crop was not written up to its end.
     unsigned char *undecoded;
+    // Box of the output that has a value per channel in place of the picture, as it is; none if it has no width.
+    unsigned int erased_x, erased_y, erased_w, erased_h;
+    float erased[3];
+    unsigned int unused;
 };
 
 // Word that fills the memory for pixels before pictures are decoded. Its colours have a period of 4 pixels, which real pictures
@@ -127,14 +131,17 @@ DEVICE void blend(const struct Picture *picture, int at_x, int at_y, float *leve
 DEVICE void make_pixel(const struct Picture *pictures, const struct Batch *batch, unsigned int n, unsigned int x, unsigned int y) {
     const struct Picture *picture = pictures + n;
     unsigned int column = picture->flip ? batch->w - 1u - x : x;
+    // Places before the box are large unsigned numbers.
+    int is_erased = x - picture->erased_x < picture->erased_w && y - picture->erased_y < picture->erased_h;
     float levels[3];
-    blend(picture, picture->window_x + (int)column, picture->window_y + (int)y, levels);
+    if (!is_erased) blend(picture, picture->window_x + (int)column, picture->window_y + (int)y, levels);
     unsigned long long plane = (unsigned long long)batch->w * batch->h, at = (unsigned long long)y * batch->w + x;
     for (unsigned int c = 0; c < 3; c++) {
         unsigned long long i = plane * 3u * picture->row + (batch->interleaved ? at * 3u + c : plane * c + at);
-        float value = levels[c] * batch->scale[c] + batch->offset[c];
+        float level = is_erased ? picture->erased[c] : levels[c];
+        float value = is_erased ? level : level * batch->scale[c] + batch->offset[c];
         switch (batch->dtype) {
-            case 0: ((unsigned char *)batch->out)[i] = (unsigned char)levels[c]; break;
+            case 0: ((unsigned char *)batch->out)[i] = (unsigned char)level; break;
             case 1: ((unsigned short *)batch->out)[i] = float16_of(value); break;
             case 2: ((unsigned short *)batch->out)[i] = bfloat16_of(value); break;
             default: ((float *)batch->out)[i] = value;

@@ -9,15 +9,15 @@
 //! device.
 //!
 //! Tolerance: a grey level differs from the host's by at most one, in less than one of 500 values, and all later steps
-//! are bit-identical. The kernel has only the bilinear filter, black borders and a single stage, to which crops and resizes of
-//! pictures amount.
+//! are bit-identical. The kernel has only the bilinear filter, black borders, a single stage, to which crops and resizes of
+//! pictures amount, and one box with a constant value, as `RandomErasing` draws it.
 
 mod launch;
 
 pub(crate) use launch::Kernels;
 
 use forebay_loader::decode::geometry::{Region, Size, Stage};
-use forebay_loader::decode::{DType, PixelLayout};
+use forebay_loader::decode::{DType, ErasedBox, PixelLayout};
 use forebay_loader::{Error, ErrorKind, Result};
 
 /// CUDA C++ source without headers.
@@ -50,6 +50,9 @@ pub struct Picture {
     flip: u32,
     row: u32,
     undecoded: u64,
+    erased: [u32; 4],
+    erased_value: [f32; 3],
+    unused: u32,
 }
 
 impl Picture {
@@ -83,7 +86,16 @@ impl Picture {
             flip: u32::from(flip),
             row,
             undecoded,
+            erased: [0; 4],
+            erased_value: [0.0; 3],
+            unused: 0,
         })
+    }
+
+    /// Returns the picture with a box of its output erased.
+    pub fn erased(self, erased: ErasedBox) -> Self {
+        let ErasedBox { region: Region { x, y, w, h }, value } = erased;
+        Self { erased: [x, y, w, h], erased_value: value, ..self }
     }
 
     /// Returns the bytes of a list in the kernels' layout.

@@ -240,7 +240,7 @@ impl BatchForm {
                 at.copy_from_slice(&self.on_host(&file, &stage(seed)));
             } else {
                 at[..file.len()].copy_from_slice(&file);
-                let picture = EncodedPicture { bytes: file.len(), size: STORED, stage: stage(seed) };
+                let picture = EncodedPicture { bytes: file.len(), size: STORED, stage: stage(seed), erased: None };
                 pictures.push(RowPicture { output: 0, row, at: place.offset + row * place.row_bytes, picture });
             }
             bytes[numbers.offset + row * 8..][..8].copy_from_slice(&u64::from(seed).to_ne_bytes());

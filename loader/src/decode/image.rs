@@ -5,7 +5,7 @@ mod file;
 mod opacity;
 mod share;
 
-use super::augment::Augmenter;
+use super::augment::{Augmenter, Erasure};
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
 use super::geometry::{PIXELS_MAX, Region, Scale, Size, Stage};
@@ -17,7 +17,7 @@ use super::picture_ops::{Shape, grayscale};
 use super::pixels::{Content, Pixels, interleaved};
 use super::ragged::{elements, read_ragged, start_ragged};
 use super::resize::Resizer;
-use super::row::{EncodedPicture, Row};
+use super::row::{EncodedPicture, ErasedBox, Row};
 use super::shared_source::SharedSources;
 use super::steps::{Steps, erasures, resolve};
 use super::{pil, png, webp};
@@ -97,9 +97,9 @@ impl ImageField {
         may_share && is_checked_alike && self.reading == other.reading && is_single(self) && is_single(other)
     }
 
-    /// Returns true if operations change pixels between the resize and the row, or the row.
+    /// Returns true if operations change pixels between the resize and the row.
     pub(super) fn is_augmented(&self) -> bool {
-        self.ops.iter().any(|op| matches!(op, Op::Augment(_) | Op::RandomErasing(_)))
+        self.ops.iter().any(|op| matches!(op, Op::Augment(_)))
     }
 }
 
@@ -253,7 +253,8 @@ impl ImageDecoder {
             && orientation.is_stored()
             && stage.is_device_decodable()
             && self.jpeg.is_device_decodable(bytes)
-            && taker.take(*output, EncodedPicture { bytes: bytes.len(), size, stage: *stage }, bytes, out)
+            && let Some(erased) = constant_erasure(ops, stage.output(), draws, key)
+            && taker.take(*output, EncodedPicture { bytes: bytes.len(), size, stage: *stage, erased }, bytes, out)
         {
             return Ok(());
         }
@@ -483,6 +484,17 @@ fn luma<'a>([red, green, blue]: [&[u8]; 3], out: &'a mut Vec<u8>) -> &'a [u8] {
 fn may_be_joint(ops: &[Op], a: Size, b: Size) -> bool {
     // The crop is as many pixels of both.
     a == b || have_same_ratio(a, b) && !ops.iter().any(|op| matches!(op, Op::RandomCrop { .. }))
+}
+
+/// Returns what the erasings of `ops` draw for a row of `size`, if that is nothing or one box with a constant value. `None` for
+/// more.
+fn constant_erasure(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey) -> Option<Option<ErasedBox>> {
+    let mut drawn = erasures(ops, size, draws, key);
+    match (drawn.next(), drawn.next()) {
+        (None, _) => Some(None),
+        (Some(Erasure { region, value: Some(value), .. }), None) => Some(Some(ErasedBox { region, value })),
+        _ => None,
+    }
 }
 
 /// Returns true if both sizes have the same ratio, up to a rounding of less than one pixel of the smaller picture.

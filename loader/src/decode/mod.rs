@@ -86,5 +86,5 @@ pub use image::PictureCounts;
 pub use interpolation::Interpolation;
 pub use normalise::PictureForm;
 pub use plan::{FieldPlan, Output, RowShape, StoredColumn};
-pub use row::{EncodedPicture, PictureTaker, Row};
+pub use row::{EncodedPicture, ErasedBox, PictureTaker, Row};
 pub use sample::SampleDecoder;

@@ -209,7 +209,7 @@ impl FieldPlan {
         self.steps.iter().any(|step| matches!(step.work, Work::Image(_)))
     }
 
-    /// Returns the form of each output's pictures, if all are colours of one size, cropped and resized but not changed
+    /// Returns the form of each output's pictures, if all are colours of one size, cropped, resized and erased but not changed
     /// otherwise. A batch that is mixed is complete on the host first, so it has none.
     pub fn picture_forms(&self) -> impl Iterator<Item = Option<PictureForm>> + '_ {
         self.steps.iter().map(|step| match &step.work {

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::geometry::{Size, Stage};
+use super::geometry::{Region, Size, Stage};
 use crate::error::{Error, Result};
 
 /// Destination of one output of one sample.
@@ -21,7 +21,7 @@ pub enum Row<'a> {
 }
 
 /// Picture for another decoder: its file's length, and the operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EncodedPicture {
     /// Bytes of the file.
     pub bytes: usize,
@@ -29,6 +29,17 @@ pub struct EncodedPicture {
     pub size: Size,
     /// Operations, see [`Stage::is_device_decodable`].
     pub stage: Stage,
+    /// Box of the finished row that is erased.
+    pub erased: Option<ErasedBox>,
+}
+
+/// Box of a finished row that has one value per channel, in the units of the row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ErasedBox {
+    /// The box.
+    pub region: Region,
+    /// Red, green and blue.
+    pub value: [f32; 3],
 }
 
 /// Interface to another decoder of pictures.
