@@ -151,10 +151,23 @@ impl Stage {
     }
 }
 
+/// Picture before an operation that draws places of its pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Size of the picture.
+    pub size: Size,
+    /// Box that `RandomResizedCrop` has drawn; `None` for other operations, whose numbers are pixels.
+    pub crop: Option<Region>,
+}
+
 /// Stages of a picture under construction: operations are folded into as few as possible.
 pub(super) struct Fold<'a> {
     /// Stages that are complete.
     stages: &'a mut Vec<Stage>,
+    /// Places so far.
+    places: &'a mut Vec<Place>,
+    /// Places of the picture whose scene this one shows as well; otherwise empty.
+    first: &'a [Place],
     stage: Stage,
     draws: FieldDraws,
     key: DrawKey,
@@ -165,9 +178,15 @@ pub(super) struct Fold<'a> {
 }
 
 impl<'a> Fold<'a> {
-    /// Starts with a picture of `size`. `stages` is empty.
-    pub(super) fn new(size: Size, draws: FieldDraws, key: DrawKey, stages: &'a mut Vec<Stage>) -> Self {
-        Self { stages, stage: Stage::identity(size), draws, key, crops: 0, flips: 0, resizes: 0 }
+    /// Starts with a picture of `size`, of which the parts are those that `first` shows. `stages` and `places` are empty.
+    pub(super) fn new(
+        size: Size,
+        (draws, key): (FieldDraws, DrawKey),
+        first: &'a [Place],
+        stages: &'a mut Vec<Stage>,
+        places: &'a mut Vec<Place>,
+    ) -> Self {
+        Self { stages, places, first, stage: Stage::identity(size), draws, key, crops: 0, flips: 0, resizes: 0 }
     }
 
     /// Size of the picture after the operations so far.
@@ -180,11 +199,18 @@ impl<'a> Fold<'a> {
     /// # Errors
     /// A picture that is too small for its crop, or a result of more than [`PIXELS_MAX`] pixels.
     pub(super) fn add(&mut self, op: &Op) -> Result<()> {
-        let Self { stages, stage, draws, key, crops, flips, resizes } = self;
+        if let Op::RandomCrop { .. } = op {
+            self.add_place()?;
+        }
+        let Self { stages, places, first, stage, draws, key, crops, flips, resizes } = self;
         let current = stage.output();
         match op {
             Op::RandomResizedCrop { size, scale, ratio, interpolation } => {
-                let region = resized_crop(current, *scale, *ratio, *draws, *key, *crops);
+                let region = match first.get(places.len()) {
+                    Some(Place { size, crop: Some(crop) }) if *size != current => same_part(*crop, *size, current),
+                    _ => resized_crop(current, *scale, *ratio, *draws, *key, *crops),
+                };
+                places.push(Place { size: current, crop: Some(region) });
                 *crops += 1;
                 if !stage.then_crop(region) {
                     stages.push(*stage);
@@ -229,6 +255,23 @@ impl<'a> Fold<'a> {
         }
         check_pixels(stage.resized)?;
         check_pixels(stage.output())
+    }
+
+    /// Adds the place of an operation whose numbers are pixels.
+    ///
+    /// # Errors
+    /// The first picture has another size there, so that the same pixels are other parts of its scene.
+    pub(super) fn add_place(&mut self) -> Result<()> {
+        let size = self.size();
+        if let Some(other) = self.first.get(self.places.len()).map(|place| place.size).filter(|other| *other != size) {
+            let message = "the pictures of a Joint have different sizes before an operation that counts pixels, such as RandomCrop or \
+                           RandAugment: put a Resize to one (height, width) before it, in each of them";
+            return Err(
+                Error::decode(message).with("sizes", format!("{}x{} and {}x{}", other.w, other.h, size.w, size.h))
+            );
+        }
+        self.places.push(Place { size, crop: None });
+        Ok(())
     }
 
     /// Ends the stage, since something else follows after which the picture has `size`. Returns the number of complete
@@ -377,6 +420,18 @@ fn random_window(padded: Window, to: Size, pads: bool, mut draws: Draws) -> Resu
     let left = draws.below(w - to.w + 1);
     let crop = Window { x: i64::from(left), y: i64::from(top), size: to };
     Ok([Window { x, y, size: Size { w, h } }, crop])
+}
+
+/// Returns the box in a picture of size `to` that shows what `crop` shows in one of size `from`, rounded.
+fn same_part(crop: Region, from: Size, to: Size) -> Region {
+    let side = |start: u32, length: u32, from: u32, to: u32| {
+        let scaled =
+            |place: u32| ((u64::from(place) * u64::from(to) * 2 + u64::from(from)) / (u64::from(from) * 2)) as u32;
+        let first = scaled(start).min(to - 1);
+        (first, scaled(start + length).clamp(first + 1, to) - first)
+    };
+    let ((x, w), (y, h)) = (side(crop.x, crop.w, from.w, to.w), side(crop.y, crop.h, from.h, to.h));
+    Region { x, y, w, h }
 }
 
 /// Returns the box of torchvision's `RandomResizedCrop`: an area uniform in `scale`, a ratio log-uniform in `ratio`,

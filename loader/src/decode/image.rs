@@ -8,18 +8,18 @@ mod share;
 use super::augment::{Augmenter, Erasure};
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
-use super::geometry::{PIXELS_MAX, Region, Scale, Size, Stage};
+use super::geometry::{PIXELS_MAX, Place, Region, Scale, Size, Stage};
 use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
 use super::kept::release;
 use super::normalise::PictureWriter;
 use super::orientation::Orientation;
 use super::picture_ops::{Shape, grayscale};
-use super::pixels::{Content, Pixels, interleaved};
+use super::pixels::{Content, Pixels};
 use super::ragged::{elements, read_ragged, start_ragged};
 use super::resize::Resizer;
 use super::row::{EncodedPicture, ErasedBox, Row};
 use super::shared_source::SharedSources;
-use super::steps::{Steps, erasures, resolve};
+use super::steps::{Steps, erasures, resolve, resolve_like};
 use super::{pil, png, webp};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::encoding::Encoding;
@@ -119,13 +119,22 @@ pub(super) struct ImageDecoder {
     grey: Vec<u8>,
     /// Counts since the last [`take_counts`](Self::take_counts).
     counts: PictureCounts,
-    /// Draws and size of the sample's previous picture.
-    joint: Option<(FieldDraws, Size)>,
+    /// First picture of the sample with the draws of the last one.
+    first: Option<FirstPicture>,
+    /// Its places.
+    first_places: Vec<Place>,
     shared: SharedSources,
     opacity: Opacity,
     deep: Deep,
     /// Steps of pictures that may share a decode.
     later_steps: Steps,
+}
+
+/// First picture of a sample with its draws: the others of its Joint show the same parts.
+#[derive(Clone, Copy)]
+struct FirstPicture {
+    draws: FieldDraws,
+    size: Size,
 }
 
 /// Counts of pictures that were decoded in a special way.
@@ -187,7 +196,7 @@ impl ImageDecoder {
         let mut first = Vec::new();
         for (number, picture) in pictures.iter().enumerate() {
             // Pictures of one list may have different ratios.
-            self.joint = None;
+            self.first = None;
             let file = StoredPicture { bytes: picture, index: &[], group: None };
             self.decode_one(&file, field.target(), std::iter::empty(), key, &mut Row::Var(&mut element))
                 .context("picture", || number)?;
@@ -235,23 +244,15 @@ impl ImageDecoder {
                 .with("height", size.h)
                 .with("pixels_max", PIXELS_MAX));
         }
-        if let Some((draws, other)) = self.joint.replace((field.draws, size))
-            && draws == field.draws
-            && !may_be_joint(ops, size, other)
-        {
-            let message = "the pictures of a Joint do not show the same scene: their sides have different ratios (with RandomCrop, \
-                           different lengths). A picture that EXIF data rotates needs a mask that is rotated as well";
-            return Err(
-                Error::decode(message).with("sizes", format!("{}x{} and {}x{}", other.w, other.h, size.w, size.h))
-            );
-        }
-        resolve(ops, size, draws, key, &mut self.steps)?;
+        self.resolve(ops, size, draws, key)?;
         if let (Row::Encodable(out, taker, output), [stage]) = (&mut *row, &self.steps.stages[..])
             && matches!(format, Format::Jpeg)
             && field.content == Content::Colours
             && !field.is_grey
             && orientation.is_stored()
             && stage.is_device_decodable()
+            // The host decodes a picture that the device rejects, without the others of its Joint.
+            && self.is_drawn_alone()
             && self.jpeg.is_device_decodable(bytes)
             && let Some(erased) = constant_erasure(ops, stage.output(), draws, key)
             && taker.take(*output, EncodedPicture { bytes: bytes.len(), size, stage: *stage, erased }, bytes, out)
@@ -283,17 +284,11 @@ impl ImageDecoder {
                 self.resizer.plan(&self.steps.stages[i]);
                 continue;
             }
-            let output = self.steps.stages[i - 1].output();
-            let stride = output.w as usize * 3;
-            let out = self.between.start(Region::all(output), 3);
             let source = match part {
                 Some(part) if i == 1 => self.shared.pixels(part),
                 _ => &self.source,
             };
-            self.resizer.run(source, |y, row| {
-                let out = out[y as usize * stride..][..stride].as_chunks_mut::<3>().0;
-                out.iter_mut().zip(interleaved(row)).for_each(|(out, pixel)| *out = pixel);
-            });
+            self.resizer.run_into(source, &mut self.between);
             std::mem::swap(&mut self.source, &mut self.between);
             self.augmenter.run(self.steps.after(i - 1), field.content, &mut self.source, &mut self.between);
             self.resizer.plan(&self.steps.stages[i]);
@@ -434,20 +429,62 @@ impl ImageDecoder {
         PictureCounts { row_indexes, ..std::mem::take(&mut self.counts) }
     }
 
-    /// Returns the steps of `field` for the file `bytes`, and the size that the picture has before them.
+    /// Resolves the operations of a picture. It is the first one with its draws, or shows the parts that the first one shows.
+    fn resolve(&mut self, ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey) -> Result<()> {
+        let Some(first) = self.first.filter(|first| first.draws == draws) else {
+            resolve(ops, size, draws, key, &mut self.steps)?;
+            self.first = Some(FirstPicture { draws, size });
+            self.first_places.clone_from(&self.steps.places);
+            return Ok(());
+        };
+        if !have_same_ratio(first.size, size) {
+            let message = "the pictures of a Joint do not show the same scene: their sides have different ratios. A picture that EXIF \
+                           data rotates needs a mask that is rotated as well";
+            let sizes = format!("{}x{} and {}x{}", first.size.w, first.size.h, size.w, size.h);
+            return Err(Error::decode(message).with("sizes", sizes));
+        }
+        resolve_like(&self.first_places, ops, size, draws, key, &mut self.steps)
+    }
+
+    /// Returns true if the draws of the current picture do not depend on the first one of its Joint.
+    fn is_drawn_alone(&self) -> bool {
+        let sizes = self.steps.places.iter().map(|place| place.size);
+        sizes.eq(self.first_places.iter().map(|place| place.size))
+    }
+
+    /// Returns the steps of `field` for the file `bytes`, and the size that the picture has before them. `first` are the file and the
+    /// field of the first picture of its Joint, if it is another one.
     ///
     /// # Errors
     /// As [`decode`](Self::decode), except for damage after the header.
-    pub(super) fn steps(&mut self, bytes: &[u8], field: &ImageField, key: DrawKey) -> Result<(&Steps, Size)> {
-        let format = sniff(bytes, &field.encoding)?;
-        let size = self.size(bytes, format)?;
-        let size = orientation(bytes, format, field).oriented(size);
-        resolve(&field.ops, size, field.draws, key, &mut self.later_steps)?;
+    pub(super) fn steps(
+        &mut self,
+        (bytes, field): (&[u8], &ImageField),
+        first: Option<(&[u8], &ImageField)>,
+        key: DrawKey,
+    ) -> Result<(&Steps, Size)> {
+        let places = match first {
+            Some((bytes, field)) => {
+                let size = self.oriented_size(bytes, field)?;
+                resolve(&field.ops, size, field.draws, key, &mut self.later_steps)?;
+                std::mem::take(&mut self.later_steps.places)
+            }
+            None => Vec::new(),
+        };
+        let size = self.oriented_size(bytes, field)?;
+        resolve_like(&places, &field.ops, size, field.draws, key, &mut self.later_steps)?;
         Ok((&self.later_steps, size))
     }
 
+    /// Returns the size in which `field` reads a file.
+    fn oriented_size(&mut self, bytes: &[u8], field: &ImageField) -> Result<Size> {
+        let format = sniff(bytes, &field.encoding)?;
+        let size = self.size(bytes, format)?;
+        Ok(orientation(bytes, format, field).oriented(size))
+    }
+
     pub(super) fn start_sample(&mut self) {
-        self.joint = None;
+        self.first = None;
         self.shared.start_sample();
     }
 }
@@ -478,12 +515,6 @@ fn luma<'a>([red, green, blue]: [&[u8]; 3], out: &'a mut Vec<u8>) -> &'a [u8] {
     let pixels = red.iter().zip(green).zip(blue).map(|((r, g), b)| [*r, *g, *b].map(u32::from));
     out.extend(pixels.map(|[r, g, b]| ((19_595 * r + 38_470 * g + 7_471 * b + 0x8000) >> 16) as u8));
     out
-}
-
-/// Returns true if the same draws of `ops` cut the same part of pictures of both sizes.
-fn may_be_joint(ops: &[Op], a: Size, b: Size) -> bool {
-    // The crop is as many pixels of both.
-    a == b || have_same_ratio(a, b) && !ops.iter().any(|op| matches!(op, Op::RandomCrop { .. }))
 }
 
 /// Returns what the erasings of `ops` draw for a row of `size`, if that is nothing or one box with a constant value. `None` for

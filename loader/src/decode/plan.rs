@@ -72,6 +72,8 @@ pub(super) struct BoxesField {
     pub(super) format: BoxFormat,
     /// Number of the picture among the steps.
     pub(super) picture: usize,
+    /// Number of the first picture of the Joint.
+    pub(super) first: usize,
     /// Smallest width, height and area of those that are kept.
     pub(super) min_size: Option<f64>,
 }

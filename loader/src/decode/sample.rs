@@ -238,8 +238,11 @@ fn decode_boxes<'c>(
     let Work::Boxes(field) = &boxes_step.work else { return Err(broken()) };
     let picture_step = &plan.steps[field.picture];
     let picture = picture_step.picture().ok_or_else(broken)?;
+    let first_step = &plan.steps[field.first];
+    // A sample that lacks the first picture begins with the next one.
+    let first = (field.first != field.picture).then(|| stored(first_step).ok().zip(first_step.picture())).flatten();
     let mut boxes = read_boxes(field, stored(boxes_step)?, scratch)?;
-    let (steps, size) = images.steps(stored(picture_step)?, picture, key)?;
+    let (steps, size) = images.steps((stored(picture_step)?, picture), first, key)?;
     boxes::follow(&mut boxes, steps, size);
     let is_kept = |corners: &Corners| field.min_size.is_none_or(|least| boxes::is_large(*corners, least));
     let Row::Var(out) = row else {

@@ -97,6 +97,13 @@ operations! {
     24 "random_channel_permutation" RandomChannelPermutation;
 }
 
+impl Augment {
+    /// Returns true if it moves pixels, unless it only mirrors: its numbers may be pixels.
+    pub(super) fn counts_pixels(&self) -> bool {
+        self.moves() && !matches!(self, Self::RandomHorizontalFlip(_) | Self::RandomVerticalFlip(_))
+    }
+}
+
 impl Operation for Augment {
     fn check(&self) -> Result<()> {
         self.entry().1.check()

@@ -29,10 +29,10 @@ impl FieldPlan {
         Ok(())
     }
 
-    /// Adds the output of boxes or of their labels. The steps of the Joint's fields start at `first`.
-    fn add_boxes(&mut self, fields: &[(String, FieldSpec)], first: usize, name: &str, spec: &FieldSpec) -> Result<()> {
+    /// Adds the output of boxes or of their labels. The steps of the Joint's fields start at `start`.
+    fn add_boxes(&mut self, fields: &[(String, FieldSpec)], start: usize, name: &str, spec: &FieldSpec) -> Result<()> {
         self.check_name(name)?;
-        let ((column, work), dtype) = self.compile_boxes(fields, first, spec).context("field", || name)?;
+        let ((column, work), dtype) = self.compile_boxes(fields, start, spec).context("field", || name)?;
         self.outputs.push(Output { name: name.to_owned(), dtype, shape: RowShape::RaggedArray });
         self.steps.push(Step { column: Some(column), work, default: None, group: None });
         Ok(())
@@ -41,7 +41,7 @@ impl FieldPlan {
     fn compile_boxes(
         &self,
         fields: &[(String, FieldSpec)],
-        first: usize,
+        start: usize,
         spec: &FieldSpec,
     ) -> Result<((usize, Work), DType)> {
         let find = |of: Option<&str>, what: &str, is_kind: fn(&FieldSpec) -> bool| {
@@ -50,7 +50,7 @@ impl FieldPlan {
                 let error = Error::config(format!("the Joint has no {what} with this name"));
                 error.with("of", of.unwrap_or("any"))
             };
-            place.map(|place| first + place).ok_or_else(missing)
+            place.map(|place| start + place).ok_or_else(missing)
         };
         Ok(match spec {
             FieldSpec::Boxes { column, path, format, of, min_size } => {
@@ -59,9 +59,10 @@ impl FieldPlan {
                 }
                 let is_picture = |spec: &FieldSpec| matches!(spec, FieldSpec::Image { .. } | FieldSpec::Mask { .. });
                 let picture = find(of.as_deref(), "Image or Mask", is_picture)?;
+                let first = find(None, "Image or Mask", is_picture)?;
                 let form = JsonForm::Array(DType::Float64, vec![None, Some(4)]);
                 let (column, source) = self.list_source(column, path.as_ref(), form)?;
-                let field = BoxesField { source, format: *format, picture, min_size: *min_size };
+                let field = BoxesField { source, format: *format, picture, first, min_size: *min_size };
                 ((column, Work::Boxes(field)), DType::Float32)
             }
             FieldSpec::BoxLabels { column, path, dtype, of } => {

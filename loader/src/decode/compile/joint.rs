@@ -11,7 +11,8 @@ use crate::decode::size::Size;
 use crate::error::{Error, Result};
 
 /// Rejects fields of a Joint with different random operations. Sizes and deterministic operations may differ, and so may those
-/// that only change colours. Where pixels are moved, the sizes must be equal: places are in pixels there.
+/// that only change colours. Before an operation that counts pixels the sizes must be equal; those that depend on the pictures are
+/// compared in each sample.
 pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
     let has_labels = fields.iter().any(|(_, spec)| matches!(spec, FieldSpec::Mask { .. } | FieldSpec::Boxes { .. }));
     let has_boxes = fields.iter().any(|(_, spec)| matches!(spec, FieldSpec::Boxes { .. }));
@@ -25,7 +26,7 @@ pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
             _ => &[],
         };
         let drawn: Vec<Value> = ops.iter().filter_map(drawn_part).collect();
-        let sizes = sizes_where_moved(ops).map_err(|e| e.with("field", name))?;
+        let sizes = sizes_where_counted(ops).map_err(|e| e.with("field", name))?;
         if has_labels {
             ops.iter().try_for_each(labels_can_follow).map_err(|e| e.with("field", name))?;
         }
@@ -39,8 +40,8 @@ pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
             return Err(Error::config(message).with("field", name));
         }
         if *first_sizes != sizes {
-            let message = "the fields of a Joint need pictures of the same size where an operation such as RandomRotation or \
-                           RandAugment moves their pixels: resize the smaller ones after it";
+            let message = "the fields of a Joint need pictures of the same size before an operation that counts pixels, such as RandomCrop \
+                           or RandAugment: resize the smaller ones after it";
             return Err(Error::config(message).with("field", name));
         }
     }
@@ -56,10 +57,14 @@ fn labels_can_follow(op: &Op) -> Result<()> {
     if let Op::Augment(augment) = op { augment.check_labels() } else { Ok(()) }
 }
 
-/// Returns the size before each augmentation that moves pixels; `None` if it depends on the picture.
-fn sizes_where_moved(ops: &[Op]) -> Result<Vec<Option<Size>>> {
-    let moves = |op: &Op| matches!(op, Op::Augment(augment) if augment.moves());
-    let places = (0..ops.len()).filter(|place| moves(&ops[*place]));
+/// Returns the size before each operation that counts pixels; `None` if it depends on the picture.
+fn sizes_where_counted(ops: &[Op]) -> Result<Vec<Option<Size>>> {
+    let counts_pixels = |op: &Op| match op {
+        Op::RandomCrop { .. } => true,
+        Op::Augment(augment) => augment.counts_pixels(),
+        _ => false,
+    };
+    let places = (0..ops.len()).filter(|place| counts_pixels(&ops[*place]));
     places.map(|place| Ok(CheckedOps::new(&ops[..place])?.size)).collect()
 }
 

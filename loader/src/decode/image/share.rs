@@ -5,7 +5,7 @@ use super::{ImageDecoder, ImageField, Target, scale};
 use crate::decode::draw::DrawKey;
 use crate::decode::geometry::{Region, Scale, Stage};
 use crate::decode::shared_source::{Part, Union, bound, contains};
-use crate::decode::steps::resolve;
+use crate::decode::steps::resolve_like;
 
 impl ImageDecoder {
     /// Plans the first stage, and returns the shared part of the file that it needs. The first picture of a group decodes
@@ -51,7 +51,10 @@ impl ImageDecoder {
         let mut union = Union::new(file.cost(at), orientation, size, bound(&self.steps.stages[0]));
         for Target { field, ops, draws } in later {
             // A picture that fails does so when it is decoded.
-            let resolved = resolve(ops, orientation.oriented(stored_size), draws, key, &mut self.later_steps);
+            let is_like_first = self.first.is_some_and(|first| first.draws == draws);
+            let first = if is_like_first { &self.first_places[..] } else { &[] };
+            let oriented = orientation.oriented(stored_size);
+            let resolved = resolve_like(first, ops, oriented, draws, key, &mut self.later_steps);
             let stage = resolved.ok().and_then(|()| self.later_steps.stages.first());
             if let Some(stage) = stage.filter(|stage| scale(field, file.format, stage) == at) {
                 union.add(bound(stage));

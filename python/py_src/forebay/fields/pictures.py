@@ -153,8 +153,9 @@ class Joint(Field):
     Args:
         **fields: Each output's name and its `Image`, `Mask`, `Boxes` or `BoxLabels`.
 
-    A mask may be smaller or larger than its picture, but must have the same aspect ratio; otherwise the sample is an
-    error. Masks ignore EXIF orientation, see `Image`.
+    A mask may be smaller or larger than its picture, with the same aspect ratio up to a rounding: its crop shows what that of the first
+    picture shows. Before a `RandomCrop`, a rotation or a policy, which count pixels, both need the same size. Otherwise the sample
+    is an error. Masks ignore EXIF orientation, see `Image`.
 
     The outputs are in the batch under their own names. The name of the `Joint` in `fields` is part of the key of its
     draws.
