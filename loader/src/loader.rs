@@ -178,7 +178,8 @@ impl Loader {
         let (order, world) = plan::order_of(&config, samples)?;
         let planner = Planner::new(catalog.clone(), order, world)?;
         let fields = plan::fields_of(&config, &catalog)?;
-        let mut layout = BatchLayout::new(&fields[0], config.batch_size as usize, plan::marks_of(&config))?;
+        let layout = BatchLayout::new(&fields[0], config.batch_size as usize, plan::marks_of(&config))?;
+        let mut layout = layout.with_repeats(config.repeat_augment);
         let sample_bytes = catalog.sample_bytes_mean();
         // Rows without a fixed shape are about as long as the stored samples.
         let stored_bytes = sample_bytes.saturating_mul(config.batch_size.into());

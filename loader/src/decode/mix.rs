@@ -1,8 +1,8 @@
 //! Operations on a whole batch: rows that are mixed with those before them, and their labels with them.
 //!
-//! As in torchvision, a row's partner is the row before it, and the last one is that of the first row. So the result
-//! depends on the rows of the batch, and with them on the number of ranks. The numbers are drawn once per batch, from the
-//! key of its first sample.
+//! As in torchvision, a row's partner is the row before it, and the last one is that of the first row. If samples are
+//! repeated, it is the row as many places before it, since neighbours may be the same sample. So the result depends on the rows
+//! of the batch, and with them on the number of ranks. The numbers are drawn once per batch, from the key of its first sample.
 
 use half::{bf16, f16};
 
@@ -61,9 +61,9 @@ impl Mix {
         let alphas = ops.iter().map(|op| match *op {
             BatchOp::MixUp { alpha } | BatchOp::CutMix { alpha } => alpha,
         });
-        if ops.is_empty() || !(0.0..=1.0).contains(&p) || alphas.into_iter().any(|a| !(1e-3..=1e3).contains(&a)) {
+        if ops.is_empty() || !(0.0..=1.0).contains(&p) || alphas.into_iter().any(|a| !(ALPHA_MIN..=1e3).contains(&a)) {
             return Err(Error::config(
-                "Mix needs MixUp or CutMix, each with an `alpha` from 0.001 to 1000, and a probability `p` from 0 to 1",
+                "Mix needs MixUp or CutMix, each with an `alpha` from 0.01 to 1000, and a probability `p` from 0 to 1",
             ));
         }
         let mut sizes = members.iter().filter_map(|member| member.picture);
@@ -109,25 +109,41 @@ impl Mix {
         }
     }
 
-    /// Mixes the rows `kept` of a batch, ascending, in its memory. `place` returns the rows of an output.
-    pub fn run(&self, key: DrawKey, kept: &[usize], memory: &mut [u8], place: impl Fn(usize) -> RowPlace) {
+    /// Mixes the rows `kept` of a batch, ascending, in its memory, each with the one `repeats` places before it: the repeats of a
+    /// sample. `place` returns the rows of an output.
+    pub fn run(
+        &self,
+        key: DrawKey,
+        kept: &[usize],
+        repeats: usize,
+        memory: &mut [u8],
+        place: impl Fn(usize) -> RowPlace,
+    ) {
         let Some(mixture) = self.draw(key) else { return };
-        let Some((last, _)) = kept.split_last() else { return };
-        let mut partner = Vec::new();
+        // A batch of the repeats of one sample has no other partner.
+        let distance = if repeats < kept.len() { repeats } else { 1.min(kept.len()) };
+        let mut partners = Vec::new();
         for member in &self.members {
             let RowPlace { offset, bytes } = place(member.output);
             let start = |row: usize| offset + row * bytes;
-            partner.clear();
-            partner.extend_from_slice(&memory[start(*last)..][..bytes]);
-            // From the last row up, each before its partner changes; the first row's has been kept.
-            for pair in kept.windows(2).rev() {
-                let (before, row) = memory.split_at_mut(start(pair[1]));
-                member.mix(mixture, &mut row[..bytes], &before[start(pair[0])..][..bytes]);
+            partners.clear();
+            kept[kept.len() - distance..]
+                .iter()
+                .for_each(|row| partners.extend_from_slice(&memory[start(*row)..][..bytes]));
+            // From the last row up, each before its partner changes; those of the first rows have been kept.
+            for (partner, row) in kept.iter().zip(&kept[distance..]).rev() {
+                let (before, row) = memory.split_at_mut(start(*row));
+                member.mix(mixture, &mut row[..bytes], &before[start(*partner)..][..bytes]);
             }
-            member.mix(mixture, &mut memory[start(kept[0])..][..bytes], &partner);
+            for (row, partner) in kept.iter().zip(partners.chunks_exact(bytes.max(1))) {
+                member.mix(mixture, &mut memory[start(*row)..][..bytes], partner);
+            }
         }
     }
 }
+
+/// Smallest `alpha`. Of smaller ones both numbers that a share is made of may be too small for a double.
+pub(super) const ALPHA_MIN: f64 = 0.01;
 
 /// Number of the operation in the key of its draws, other than those of a picture's operations.
 const NUMBER: u32 = 200;

@@ -44,6 +44,20 @@ def batches(folder, by, epochs=1, image=None, p=1.0, **options):
                 yield {name: a[name].clone() for name in a}, {name: b[name].clone() for name in b}
 
 
+def test_repeats_of_a_sample_are_not_mixed_with_each_other(folder):
+    for rows in (9, 12):
+        fields = {"mix": fb.Mix(fb.MixUp(0.5), x=picture(), y=fb.OneHot("class", CLASSES)), "class": fb.Scalar("class")}
+        options = {"local": folder, "batch_size": rows, "shuffle": True, "repeat_augment": 3, "augment_seed": 3}
+        with fb.Loader(fields=fields, **options) as loader:
+            for batch in loader:
+                partners = batch["class"].roll(3)
+                both = torch.nn.functional.one_hot(batch["class"], CLASSES) + torch.nn.functional.one_hot(partners, CLASSES)
+                assert torch.equal(batch["y"] > 0, both > 0)
+    # Of one sample alone.
+    with fb.Loader(fields=fields, **options | {"batch_size": 3}) as loader:
+        assert all((batch["y"].amax(1) > 0.999).all() for batch in loader)
+
+
 def share_of(plain, mixed):
     """Returns the share of the row itself in the labels, and None for a batch in which it cannot be seen."""
     for own, other, row in zip(plain["y"], plain["y"].roll(1, 0), mixed["y"], strict=True):
@@ -131,7 +145,7 @@ def test_every_rank_mixes_its_batches_with_draws_that_differ(folder):
         (fb.Mix(fb.MixUp(), x=fb.Image("image", *OPS), y=fb.OneHot("class", 5)), "MixUp needs pictures of a float type"),
         (fb.Mix(fb.MixUp(), x=fb.Image("image", dtype="float32")), "end the operations at a fixed size"),
         (fb.Mix(fb.MixUp(), y=fb.OneHot("class", 5)), "Mix needs an Image"),
-        (fb.Mix(fb.MixUp(0), x=picture()), "`alpha` from 0.001"),
+        (fb.Mix(fb.MixUp(0), x=picture()), "`alpha` from 0.01"),
         (fb.Mix([], x=picture()), "Mix needs MixUp or CutMix"),
         (fb.Mix(fb.CutMix(), 1.5, x=picture()), "probability `p` from 0 to 1"),
         (fb.Mix("mixup", x=picture()), "by of Mix is MixUp, CutMix or a list"),

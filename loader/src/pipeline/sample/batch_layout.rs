@@ -35,6 +35,8 @@ pub(crate) struct BatchLayout {
     pub(crate) row_bytes: Vec<usize>,
     /// Outputs that are mixed in each batch.
     mixes: Vec<Mix>,
+    /// Rows of each sample, which may follow each other.
+    repeats: usize,
 }
 
 impl BatchLayout {
@@ -57,7 +59,23 @@ impl BatchLayout {
         }
         let names = outputs.iter().map(|output| output.name.as_str().into()).collect();
         let row_bytes = plan.outputs().iter().filter_map(Output::row_bytes).collect();
-        Ok(Self { names, outputs, marks, rows, bytes, room_bytes: 0, places, row_bytes, mixes: plan.mixes().to_vec() })
+        Ok(Self {
+            names,
+            outputs,
+            marks,
+            rows,
+            bytes,
+            room_bytes: 0,
+            places,
+            row_bytes,
+            mixes: plan.mixes().to_vec(),
+            repeats: 1,
+        })
+    }
+
+    /// Sets the number of rows of each sample, which are not mixed with each other.
+    pub(crate) fn with_repeats(self, repeats: u32) -> Self {
+        Self { repeats: repeats as usize, ..self }
     }
 
     /// Adds room for files of pictures that are longer than their rows, for samples of `sample_bytes` stored bytes on
@@ -102,7 +120,7 @@ impl BatchLayout {
             let OutputLayout { offset, row_bytes, .. } = self.places[fixed];
             RowPlace { offset, bytes: row_bytes }
         };
-        self.mixes.iter().for_each(|mix| mix.run(key, kept, bytes, place));
+        self.mixes.iter().for_each(|mix| mix.run(key, kept, self.repeats, bytes, place));
     }
 
     /// True if rows are mixed.

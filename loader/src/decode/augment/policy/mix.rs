@@ -7,6 +7,7 @@ use crate::decode::augment::action::{Action, Sampling};
 use crate::decode::augment::operation::{Operation, Script, check_within};
 use crate::decode::draw::OpDraws;
 use crate::decode::interpolation::{Interpolation, bilinear};
+use crate::decode::mix::ALPHA_MIN;
 use crate::error::{Error, Result};
 
 /// Blends a picture with chains of drawn operations on it.
@@ -64,7 +65,7 @@ const CHAINS_MAX: u32 = 64;
 impl Operation for AugMix {
     fn check(&self) -> Result<()> {
         check_within("AugMix", "severity", f64::from(self.severity), 1.0, f64::from(BINS))?;
-        check_within("AugMix", "alpha", self.alpha, 1e-3, 1e3)?;
+        check_within("AugMix", "alpha", self.alpha, ALPHA_MIN, 1e3)?;
         check_within("AugMix", "mixture_width", f64::from(self.mixture_width), 1.0, f64::from(CHAINS_MAX))?;
         check_within("AugMix", "chain_depth", self.chain_depth.max(0) as f64, 0.0, f64::from(CHAINS_MAX))
     }
