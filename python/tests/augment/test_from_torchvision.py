@@ -125,6 +125,7 @@ NEUTRAL = fb.Normalize((0, 0, 0), (1, 1, 1))
     ("transforms", "expected"),
     [
         ([v1.ToTensor(), v1.RandomErasing()], [NEUTRAL, fb.RandomErasing()]),
+        ([v1.ToTensor(), v1.Normalize([0.5], 0.25)], [fb.Normalize((0.5,) * 3, (0.25,) * 3)]),
         ([FLOATS, v2.RandomInvert(), BYTES, v2.RandomSolarize(99)], [fb.RandomInvert(), fb.RandomSolarize(99)]),
         ([FLOATS, v2.ToDtype(torch.float32), v2.RandomInvert()], [fb.RandomInvert(), NEUTRAL]),
         ([v1.ToTensor(), v1.ToPILImage(), v1.RandomRotation(3, fill=9)], [fb.RandomRotation(3, fill=9)]),
@@ -148,6 +149,8 @@ def test_the_last_conversion_decides_the_type(transforms, expected):
         ([FLOATS, v2.ToDtype(torch.uint8)], "number 1, ToDtype.*scale=True"),
         ([v2.RandomApply([v2.ToDtype(torch.float32), v2.RandomInvert()])], "number 0, RandomApply.*ToDtype.*in a composition"),
         ([v2.RandomOrder([v2.RandomApply([v2.ToDtype(torch.float16)])])], "number 0, RandomOrder.*ToDtype.*in a composition"),
+        ([v1.ToPILImage("L")], 'number 0, ToPILImage.*pass mode="L" to Image'),
+        ([v2.RandomRotation(9, expand=True, center=(0, 0))], "number 0, RandomRotation.*leave out center"),
         ("abc", "number 0, 'abc': only torchvision"),
     ],
 )

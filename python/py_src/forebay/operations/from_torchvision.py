@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import fields as native
 from ..errors import ConfigError
+from ..fields.checks import listed
 from . import by_chance, colour, compose, erase, geometric, policies
 
 __all__ = ["from_torchvision"]
@@ -80,6 +81,8 @@ def _is_float_after(transform: Any, is_float: bool) -> bool:
     name = type(transform).__name__
     if not _is_torchvision(transform) or name not in _CHANGES_OF_TYPE:
         return is_float
+    if name == "ToPILImage" and transform.mode not in (None, "RGB"):
+        raise ConfigError(f'pass mode="{transform.mode}" to Image, and leave the transform out')
     if name in ("ToTensor", "ToPILImage"):
         return name == "ToTensor"
     dtype = transform.dtype
@@ -145,6 +148,19 @@ def _filter(transform: Any) -> Any:
     if transform.antialias is False:
         raise ConfigError("pictures are resized with antialias=True")
     return transform.interpolation
+
+
+def _normalize(transform: Any) -> native.ImageOp:
+    # torchvision has one number for all channels, and the pictures have three.
+    mean, std = (listed(values) for values in (transform.mean, transform.std))
+    return native.Normalize(*(values * 3 if len(values) == 1 else values for values in (mean, std)))
+
+
+def _rotation(transform: Any) -> native.ImageOp:
+    if transform.expand and transform.center is not None:
+        raise ConfigError("with expand it turns about the middle here, so that the whole picture is in the result: leave out center")
+    names = ("degrees", "interpolation", "expand", "center", "fill")
+    return _same(geometric.RandomRotation, *names)(transform)
 
 
 def _resized_crop(transform: Any) -> native.ImageOp:
@@ -229,7 +245,7 @@ _MAKERS: dict[str, Callable[[Any], native.ImageOp]] = {
     "RandomCrop": _crop,
     "Grayscale": _grayscale,
     "RandomHorizontalFlip": _same(native.RandomHorizontalFlip, "p"),
-    "Normalize": _same(native.Normalize, "mean", "std"),
+    "Normalize": _normalize,
     "RandomVerticalFlip": _same(by_chance.RandomVerticalFlip, "p"),
     "RandomGrayscale": _same(by_chance.RandomGrayscale, "p"),
     "RandomInvert": _same(by_chance.RandomInvert, "p"),
@@ -243,7 +259,7 @@ _MAKERS: dict[str, Callable[[Any], native.ImageOp]] = {
     "RandomPhotometricDistort": _same(colour.RandomPhotometricDistort, "brightness", "contrast", "saturation", "hue", "p"),
     "RandomChannelPermutation": _same(colour.RandomChannelPermutation),
     "RandomErasing": _erasing,
-    "RandomRotation": _same(geometric.RandomRotation, "degrees", "interpolation", "expand", "center", "fill"),
+    "RandomRotation": _rotation,
     "RandomAffine": _same(geometric.RandomAffine, "degrees", "translate", "scale", "shear", "interpolation", "fill", "center"),
     "RandomPerspective": _same(geometric.RandomPerspective, "distortion_scale", "p", "interpolation", "fill"),
     "RandomApply": lambda transform: compose.RandomApply(_inner(transform), transform.p),
