@@ -206,6 +206,8 @@ impl Units {
         let shards = shape.shards_of(stream);
         let by_shard = WeightTable::new(shards.clone().map(|shard| weights_in(shard).sum()))
             .ok_or(OrderError::NoSampleWeight { stream: stream.0 })?;
+        // First, since the draws of more than fit would take hours.
+        self.picks.try_reserve_exact(choose as usize).map_err(|_| OrderError::OutOfMemory { bytes: 4 * choose })?;
         let mut draws = vec![0_u64; shards.len()];
         (0..choose).for_each(|_| draws[by_shard.draw(&mut generator)] += 1);
         let sizes = shards.clone().map(|shard| weights_in(shard).len() as u64);
@@ -214,7 +216,6 @@ impl Units {
         if self.shards.len() as u64 + units > units_max {
             return Err(OrderError::TooManyShards { shards: self.shards.len() as u64 + units, shards_max: units_max });
         }
-        self.picks.try_reserve_exact(choose as usize).map_err(|_| OrderError::OutOfMemory { bytes: 4 * choose })?;
         let (mut table, mut counts) = (WeightTable::empty(), Counts::default());
         for (shard, mut remaining) in shards.zip(draws) {
             if remaining > 0 {

@@ -322,6 +322,19 @@ def test_a_batch_without_a_row_is_left_out_unless_a_rank_would_wait(pictures):
             assert list(loader) == []
 
 
+@pytest.mark.parametrize("odd", [0, 5])
+def test_a_sample_with_other_names_fails_alone(pictures, odd):
+    def function(sample, rng):
+        number = int(sample["number"])
+        return {"number": number} | ({"more": 1} if number == odd else {})
+
+    with mapped(pictures, function, on_error="skip", max_errors=1, **STORED) as loader:
+        batches = list(loader)
+    assert all(batch.keys() == {"number"} for batch in batches)
+    found = [int(number) for batch in batches for number in batch["number"]]
+    assert sorted(found) == [number for number in range(SAMPLES) if number != odd]
+
+
 @pytest.mark.parametrize(
     "function, message",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -117,10 +118,12 @@ class MappedBatch:
         if self._error is not None or failed and not self._keeps_failures:
             return
         rows = [row for row in range(len(self)) if row not in failed]
-        names = self._results[rows[0]].keys() if rows else ()
+        # Of most samples, or of the first one, so that one with other names fails alone.
+        counts = Counter(frozenset(self._results[row]) for row in rows)
+        names = counts.most_common(1)[0][0] if counts else frozenset()
         for row in rows:
             if (found := self._results[row].keys()) != names:
-                text = f"it returned {', '.join(found)} for this sample, and {', '.join(names)} for another one"
+                text = f"it returned {', '.join(found)} for this sample, and {', '.join(sorted(names))} for another one"
                 self._results[row] = Failure(f"ValueError: {text}", None)
         if self.failures().keys() != failed.keys():
             self._collate()

@@ -29,6 +29,7 @@ function = pickle.loads(pickled)
 def run(calls):
     outcomes = [outcome(given(sample), key) for sample, key in pickle.loads(calls)]
     with open(results, "r+b", closefd=False) as file:
+        file.seek(0)
         file.truncate()
         pickle.dump(outcomes, file)
         file.seek(0)
@@ -111,9 +112,9 @@ class InterpreterCaller:
         plain = [({name: _passed(value) for name, value in call.sample.items()}, call.key) for call in calls]
         self._interpreter.prepare_main(calls=pickle.dumps(plain))
         self._interpreter.exec("run(calls)")
+        os.lseek(self._results, 0, os.SEEK_SET)
         with open(self._results, "rb", closefd=False) as file:
             outcomes = pickle.load(file)
-        os.lseek(self._results, 0, os.SEEK_SET)
         return [Failure(text, None, details) if done is None else _received(done) for done, text, details in outcomes]
 
     def close(self) -> None:
