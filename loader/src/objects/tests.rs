@@ -2,6 +2,11 @@ use super::*;
 use crate::store::{FetchBuffer, StoreConfig};
 use crate::sync::Arc;
 use crate::{Error, ErrorKind, Result};
+use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -186,5 +191,62 @@ fn closing_ends_reads_in_flight() {
     for _ in 0..2 {
         let read = reads.next(false, LONG).expect("an outcome");
         assert_eq!(read.bytes.expect_err("closed").kind(), ErrorKind::Closed);
+    }
+}
+
+/// Paths of the objects whose paths start with `prefix`, relative to `folder`.
+fn listed(folder: &Path, prefix: &str, is_recursive: bool) -> Result<Vec<(String, u64)>> {
+    let start = format!("{}/", folder.display());
+    let listing = objects().list(&format!("{start}{prefix}"), is_recursive)?;
+    let relative = |url: &str| url.strip_prefix(&start).expect("within").to_owned();
+    listing.map(|entry| entry.map(|entry| (relative(&entry.url), entry.size))).collect()
+}
+
+#[test]
+fn a_local_list_reads_no_folder_above_its_prefix() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let path = folder.path();
+    std::fs::create_dir_all(path.join("real/run/a")).expect("made");
+    std::fs::write(path.join("real/run/a/1"), "one").expect("written");
+    symlink(path.join("real"), path.join("link")).expect("linked");
+    // Next to a folder of the prefix, and to names that start with it.
+    std::fs::write(path.join(OsStr::from_bytes(b"x\xff")), "").expect("written");
+    std::fs::write(path.join(OsStr::from_bytes(b"real/x\xff")), "").expect("written");
+    for prefix in ["real/run/", "link/run/", "link/run/a/", "link/r", "link/run/a/1"] {
+        let start = &prefix[..4];
+        assert_eq!(listed(path, prefix, true).expect("listed"), [(format!("{start}/run/a/1"), 3)], "{prefix}");
+    }
+    assert_eq!(listed(path, "link/run/", false).expect("listed"), [("link/run/a/".to_owned(), 0)]);
+    assert!(listed(path, "", true).expect_err("a name").to_string().contains("UTF-8"));
+    for prefix in ["absent/", "absent/a", "real/run/a/1/", "real/run/a/1/2", &"x".repeat(300)] {
+        assert!(listed(path, prefix, true).expect("listed").is_empty(), "{prefix}");
+    }
+    // A folder that only others may read; the administrator may read it nevertheless.
+    std::fs::set_permissions(path.join("real"), Permissions::from_mode(0o111)).expect("set");
+    assert_eq!(listed(path, "link/run/", true).expect("listed"), [("link/run/a/1".to_owned(), 3)]);
+    std::fs::set_permissions(path.join("real"), Permissions::from_mode(0o755)).expect("set");
+}
+
+#[test]
+fn links_in_a_local_list_are_what_they_lead_to() {
+    let (data, folder) = (tempfile::tempdir().expect("temporary folder"), tempfile::tempdir().expect("temporary folder"));
+    let path = folder.path();
+    std::fs::create_dir(data.path().join("inner")).expect("made");
+    std::fs::write(data.path().join("inner/1"), "one").expect("written");
+    for (target, link) in [("inner", "a"), ("inner", "b"), ("inner/1", "file"), ("none", "broken")] {
+        symlink(data.path().join(target), path.join(link)).expect("linked");
+    }
+    symlink("itself", path.join("itself")).expect("linked");
+    let found = [("a/1", 3), ("b/1", 3), ("file", 3)].map(|(name, size)| (name.to_owned(), size));
+    assert_eq!(listed(path, "", true).expect("listed"), found);
+    let level = [("a/", 0), ("b/", 0), ("file", 3)].map(|(name, size)| (name.to_owned(), size));
+    assert_eq!(listed(path, "", false).expect("listed"), level);
+    for target in [data.path(), &data.path().join("inner"), path, Path::new("/")] {
+        symlink(target, data.path().join("inner/loop")).expect("linked");
+        let error = listed(path, "a", true).expect_err("a loop");
+        let link = path.join("a/loop");
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.to_string().contains(link.to_str().expect("UTF-8")) || target == data.path(), "{error}");
+        std::fs::remove_file(data.path().join("inner/loop")).expect("removed");
     }
 }

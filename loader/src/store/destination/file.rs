@@ -10,6 +10,7 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
@@ -86,39 +87,93 @@ impl FileTarget {
         path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())?;
         Ok(true)
     }
+}
 
-    fn walk(&self, folder: &str, request: &ListRequest, found: &mut Vec<Entry>) -> io::Result<()> {
-        let entries = match fs::read_dir(self.root.join(folder)) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            entries => entries?,
-        };
+/// Listing of a folder and of the folders in it, through links.
+struct Walk<'a> {
+    root: &'a Path,
+    /// The folder part of the prefix, with a slash at its end or empty.
+    start: &'a str,
+    /// Start of the names in that folder.
+    names: &'a [u8],
+    is_recursive: bool,
+    found: Vec<Entry>,
+    /// Identities of the folder that is read, and of those above it up to the start.
+    above: Vec<(u64, u64)>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(root: &'a Path, request: &'a ListRequest) -> Self {
+        let (start, names) = request.prefix.split_at(request.prefix.rfind('/').map_or(0, |slash| slash + 1));
+        let (found, above) = (Vec::new(), Vec::new());
+        Self { root, start, names: names.as_bytes(), is_recursive: request.is_recursive, found, above }
+    }
+
+    fn run(mut self) -> Result<Vec<Entry>, Failure> {
+        self.folder(self.start)?;
+        self.found.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(self.found)
+    }
+
+    fn folder(&mut self, folder: &str) -> Result<(), Failure> {
+        let path = self.root.join(folder);
+        let failed = |e| failure(e, "the folder cannot be read", &path);
+        let is_start = self.above.is_empty();
+        let Some(meta) = unless_absent(fs::metadata(&path)).map_err(failed)? else { return Ok(()) };
+        let Some(entries) = unless_absent(fs::read_dir(&path)).map_err(failed)? else { return Ok(()) };
+        self.above.push((meta.dev(), meta.ino()));
         for entry in entries {
-            let entry = entry?;
-            let name = entry.file_name().into_string().map_err(|name| {
-                io::Error::other(format!("the name of {folder}{} is not in UTF-8: rename it", name.to_string_lossy()))
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            if is_start && !name.as_bytes().starts_with(self.names) {
+                continue;
+            }
+            let name = name.into_string().map_err(|name| {
+                let shown = format!("{folder}{}", name.to_string_lossy());
+                failed(io::Error::other(format!("the name of {shown} is not in UTF-8: rename it")))
             })?;
             if name.starts_with(TEMPORARY.0) && name.ends_with(TEMPORARY.1) {
                 continue;
             }
+            let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+            let meta = if is_link { fs::metadata(entry.path()) } else { entry.metadata() };
+            // It was removed in the meantime, or is a link without a file.
+            let failed = |e| failure(e, "the file cannot be read", &entry.path());
+            let Some(meta) = unless_absent(meta).map_err(failed)? else { continue };
             let key = format!("{folder}{name}");
-            let meta = match entry.metadata() {
-                // It was removed in the meantime.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                meta => meta?,
-            };
-            let is_within = key.starts_with(&request.prefix);
-            if meta.is_dir() {
-                let inner = format!("{key}/");
-                if is_within && !request.is_recursive {
-                    found.push(Entry::folder(inner));
-                } else if is_within || request.prefix.starts_with(&inner) {
-                    self.walk(&inner, request, found)?;
-                }
-            } else if is_within {
-                found.push(Entry { key, size: meta.len(), etag: None, modified: meta.modified().ok() });
+            if !meta.is_dir() {
+                self.found.push(Entry { key, size: meta.len(), etag: None, modified: meta.modified().ok() });
+            } else if !self.is_recursive {
+                self.found.push(Entry::folder(format!("{key}/")));
+            } else if self.is_above(&meta, is_link) {
+                let why = "links of folders form a loop: remove the link";
+                return Err(Failure::permanent(Error::config(why).with("path", entry.path().display())));
+            } else {
+                self.folder(&format!("{key}/"))?;
             }
         }
+        self.above.pop();
         Ok(())
+    }
+
+    /// Returns true for a folder that is above the one that is read: its files would be listed without end.
+    fn is_above(&self, meta: &fs::Metadata, is_link: bool) -> bool {
+        let is_it = |path: &Path| fs::metadata(path).is_ok_and(|m| (m.dev(), m.ino()) == (meta.dev(), meta.ino()));
+        self.above.contains(&(meta.dev(), meta.ino()))
+            // A link to a folder above the start leads to the start again, by a long way.
+            || is_link && fs::canonicalize(self.root.join(self.start)).is_ok_and(|start| start.ancestors().any(is_it))
+    }
+}
+
+/// Returns nothing for a path that does not exist, such as one below a file, one with a longer name than files have, and a
+/// link to itself.
+fn unless_absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(e) => match Errno::from_io_error(&e) {
+            Some(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP) => Ok(None),
+            _ => Err(e),
+        },
     }
 }
 
@@ -227,10 +282,7 @@ impl Target for FileTarget {
     }
 
     async fn list(&self, _: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {
-        let mut entries = Vec::new();
-        self.walk("", request, &mut entries).map_err(|e| failure(e, "the folder cannot be read", &self.root))?;
-        entries.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(Page { entries, next: None })
+        Ok(Page { entries: Walk::new(&self.root, request).run()?, next: None })
     }
 
     async fn find(&self, _: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
