@@ -63,10 +63,11 @@ impl ObjectStores {
         enter::enter(py, || Ok(ObjectPages(own(Arc::new(Mutex::new(self.get()?.list(prefix, recursive)?))))))
     }
 
-    /// Window of reads of at most `objects` objects and about `bytes` bytes.
-    fn reads(&self, py: Python<'_>, objects: usize, bytes: u64) -> PyResult<ObjectReads> {
+    /// Window of reads of at most `objects` objects and `bytes` bytes, each of at most `object_bytes`.
+    fn reads(&self, py: Python<'_>, objects: usize, bytes: u64, object_bytes: Option<u64>) -> PyResult<ObjectReads> {
         enter::enter(py, || {
-            let reads = objects::Reads::new(self.get()?, ReadLimits { objects, bytes }, RowSlice::new);
+            let limits = ReadLimits { objects, bytes, object_bytes };
+            let reads = objects::Reads::new(self.get()?, limits, RowSlice::new);
             Ok(ObjectReads(own(Mutex::new(reads))))
         })
     }
@@ -138,9 +139,9 @@ pub(crate) struct ObjectReads(Own<Mutex<objects::Reads<RowSlice>>>);
 
 #[pymethods]
 impl ObjectReads {
-    /// True if another object may be requested.
-    fn has_room(&self, py: Python<'_>) -> PyResult<bool> {
-        enter::enter(py, || Ok(self.0.get()?.lock().has_room()))
+    /// True if another object may be requested, of `size` bytes if that is known.
+    fn has_room(&self, py: Python<'_>, size: Option<u64>) -> PyResult<bool> {
+        enter::enter(py, || Ok(self.0.get()?.lock().has_room(size)))
     }
 
     fn push(&self, py: Python<'_>, url: String, size: Option<u64>) -> PyResult<()> {
@@ -151,7 +152,8 @@ impl ObjectReads {
     }
 
     /// Waits for the next object. Returns its number among the requests, its bytes or its exception, and the version of
-    /// the bytes: an entity tag, or a time in seconds since 1970. None if there is no request.
+    /// the bytes: an entity tag, or a time in seconds since 1970. An object that is too large has None for its bytes. None
+    /// if there is no request.
     fn next(&self, py: Python<'_>, any: bool) -> PyResult<Option<NextRead>> {
         let read = enter::wait(py, || {
             let mut reads = self.0.get()?.lock();
@@ -161,8 +163,8 @@ impl ObjectReads {
             }
         })?;
         let Some(read) = read else { return Ok(None) };
-        let bytes = match read.bytes.and_then(RowSlice::into_object) {
-            Ok(bytes) => bytes.into_any(),
+        let bytes = match read.bytes.and_then(|bytes| bytes.map(RowSlice::into_object).transpose()) {
+            Ok(bytes) => bytes.map_or_else(|| py.None(), Py::into_any),
             Err(error) => error::to_python(py, &error).into_value(py).into_any(),
         };
         let version = read.version.as_ref();

@@ -18,6 +18,8 @@ pub struct ReadLimits {
     pub objects: usize,
     /// Bytes. A larger object is read alone.
     pub bytes: u64,
+    /// Bytes of the largest object that is read.
+    pub object_bytes: Option<u64>,
 }
 
 /// Object that was read.
@@ -25,8 +27,8 @@ pub struct ReadLimits {
 pub struct Read<M> {
     /// Number of its request, from 0.
     pub number: u64,
-    /// Its bytes.
-    pub bytes: Result<M>,
+    /// Its bytes; none of an object that is larger than [`ReadLimits::object_bytes`].
+    pub bytes: Result<Option<M>>,
     /// Version of the bytes, where the store has one.
     pub version: Option<Version>,
 }
@@ -55,7 +57,7 @@ enum State<M> {
     /// Its length is found, and there is no room for it yet.
     Waiting,
     Fetching(FetchTicket<M>),
-    Done(Result<M>, Option<Version>),
+    Done(Result<Option<M>>, Option<Version>),
 }
 
 /// Wakes the consumer when any object has arrived.
@@ -91,10 +93,24 @@ impl<M: FetchMemory> Reads<M> {
         Self { objects, limits, allocate, slots: VecDeque::new(), next_number: 0, signal: Arc::default() }
     }
 
-    /// Returns true if another object may be requested.
-    pub fn has_room(&self) -> bool {
-        let bytes: u64 = self.slots.iter().map(|slot| slot.bytes).sum();
-        self.slots.is_empty() || self.slots.len() < self.limits.objects && bytes < self.limits.bytes
+    /// Returns true if another object may be requested, of `len` bytes if that is known.
+    pub fn has_room(&self, len: Option<u64>) -> bool {
+        let held: u64 = self.slots.iter().map(|slot| slot.bytes).sum();
+        let bytes = held.saturating_add(self.counted(len));
+        self.slots.is_empty() || self.slots.len() < self.limits.objects && bytes <= self.limits.bytes
+    }
+
+    /// Returns the bytes of an object that count against the limit before it has arrived.
+    fn counted(&self, len: Option<u64>) -> u64 {
+        match len {
+            None => PEEK_BYTES as u64,
+            Some(len) if self.is_too_large(len) => 0,
+            Some(len) => len,
+        }
+    }
+
+    fn is_too_large(&self, len: u64) -> bool {
+        self.limits.object_bytes.is_some_and(|max| len > max)
     }
 
     /// Returns the number of objects that were requested and not returned yet.
@@ -112,10 +128,11 @@ impl<M: FetchMemory> Reads<M> {
         let number = self.next_number;
         self.next_number += 1;
         let state = match len {
+            Some(len) if self.is_too_large(len) => State::Done(Ok(None), None),
             Some(len) => self.start_fetch(url, len),
             None => self.start_peek(url),
         };
-        let bytes = len.unwrap_or(PEEK_BYTES as u64);
+        let bytes = self.counted(len);
         self.slots.push_back(Slot { number, url: url.to_owned(), bytes, state });
     }
 
@@ -155,12 +172,13 @@ impl<M: FetchMemory> Reads<M> {
             let Some(peek) = outcome.lock().take() else { continue };
             let (bytes, state) = match peek {
                 Err(error) => (0, State::Done(Err(error), None)),
+                Ok(peek) if self.is_too_large(peek.len) => (0, State::Done(Ok(None), peek.version)),
                 Ok(peek) if peek.front.len() as u64 == peek.len => {
                     let memory = self.memory(peek.len).map(|mut memory| {
                         memory.bytes_mut().copy_from_slice(&peek.front);
                         memory
                     });
-                    (peek.len, State::Done(memory, peek.version))
+                    (peek.len, State::Done(memory.map(Some), peek.version))
                 }
                 Ok(peek) => (peek.len, State::Waiting),
             };
@@ -202,7 +220,7 @@ impl<M: FetchMemory> Reads<M> {
                 let (bytes, version) = match slot.state {
                     State::Fetching(ticket) => {
                         let version = ticket.version();
-                        (ticket.wait(), version)
+                        (ticket.wait().map(Some), version)
                     }
                     State::Done(bytes, version) => (bytes, version),
                     State::Peeking(_) | State::Waiting => {

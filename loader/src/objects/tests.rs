@@ -35,12 +35,16 @@ fn objects() -> Arc<Objects> {
     Arc::new(Objects::new(config).expect("started"))
 }
 
+fn whole(bytes: Result<Option<FetchBuffer>>) -> FetchBuffer {
+    bytes.expect("read").expect("not too large")
+}
+
 fn memory(len: usize) -> Result<FetchBuffer> {
     Ok(FetchBuffer::zeroed(len))
 }
 
 fn limits(objects: usize) -> ReadLimits {
-    ReadLimits { objects, bytes: 64 << 20 }
+    ReadLimits { objects, bytes: 64 << 20, object_bytes: None }
 }
 
 #[test]
@@ -52,13 +56,13 @@ fn objects_arrive_in_the_order_of_their_requests_with_and_without_their_lengths(
     for is_known in [true, false] {
         let mut reads = Reads::new(objects.clone(), limits(8), memory);
         for (number, len) in lengths.iter().enumerate() {
-            assert!(reads.has_room());
+            assert!(reads.has_room(None));
             reads.push(&url(&folder, number), is_known.then_some(*len as u64));
         }
         for (number, len) in lengths.iter().enumerate() {
             let read = reads.next(false, LONG).expect("in flight");
             assert_eq!(read.number, number as u64);
-            assert_eq!(read.bytes.expect("read"), content(number, *len), "{number}");
+            assert_eq!(whole(read.bytes), content(number, *len), "{number}");
         }
         assert!(reads.next(false, LONG).is_none() && reads.is_empty());
     }
@@ -73,7 +77,7 @@ fn any_order_returns_each_object_once() {
     let mut numbers: Vec<u64> = std::iter::from_fn(|| reads.next(true, LONG))
         .map(|read| {
             let number = read.number as usize;
-            assert_eq!(read.bytes.expect("read"), content(number, lengths[number]));
+            assert_eq!(whole(read.bytes), content(number, lengths[number]));
             read.number
         })
         .collect();
@@ -84,17 +88,41 @@ fn any_order_returns_each_object_once() {
 #[test]
 fn a_window_has_room_until_one_of_its_limits_is_reached() {
     let folder = folder(&[1000; 6]);
-    let mut reads = Reads::new(objects(), ReadLimits { objects: 3, bytes: 2500 }, memory);
-    let mut count = 0;
-    while reads.has_room() {
-        reads.push(&url(&folder, count), Some(1000));
-        count += 1;
+    let window = |objects_max, bytes| {
+        Reads::new(objects(), ReadLimits { objects: objects_max, bytes, object_bytes: None }, memory)
+    };
+    for (objects_max, bytes, expected) in [(3, 9000, 3), (6, 2500, 2), (6, 3000, 3)] {
+        let mut reads = window(objects_max, bytes);
+        let mut count = 0;
+        while reads.has_room(Some(1000)) {
+            reads.push(&url(&folder, count), Some(1000));
+            count += 1;
+        }
+        assert_eq!((count, reads.len()), (expected, expected));
     }
-    assert_eq!((count, reads.len()), (3, 3));
-    let mut alone = Reads::new(objects(), ReadLimits { objects: 3, bytes: 10 }, memory);
-    assert!(alone.has_room());
+    let mut alone = window(3, 10);
+    assert!(alone.has_room(Some(1000)));
     alone.push(&url(&folder, 0), Some(1000));
-    assert!(!alone.has_room());
+    assert!(!alone.has_room(Some(0)));
+}
+
+#[test]
+fn an_object_beyond_the_limit_of_one_is_not_read() {
+    const MAX: u64 = 2 << 20;
+    let folder = folder(&[10, (2 << 20) + 1, 2 << 20, 30]);
+    let allocate = |len| if len as u64 <= MAX { memory(len) } else { Err(Error::internal("too much memory")) };
+    for (is_known, object_bytes) in [(true, MAX), (false, MAX), (true, 20), (false, 20)] {
+        let limits = ReadLimits { object_bytes: Some(object_bytes), ..limits(8) };
+        let mut reads = Reads::new(objects(), limits, allocate);
+        for number in 0..4 {
+            let len = std::fs::metadata(folder.path().join(number.to_string())).expect("there").len();
+            reads.push(&url(&folder, number), is_known.then_some(len));
+        }
+        let found: Vec<_> =
+            std::iter::from_fn(|| reads.next(false, LONG)).map(|read| read.bytes.expect("read")).collect();
+        let is_read: Vec<_> = found.iter().map(Option::is_some).collect();
+        assert_eq!(is_read, [true, false, object_bytes == MAX, object_bytes == MAX], "{is_known} {object_bytes}");
+    }
 }
 
 #[test]
@@ -109,11 +137,12 @@ fn lengths_that_are_found_later_keep_the_limit_of_bytes() {
             // Four objects of 3 MiB, and the first of all in any case.
             if held <= 5 { memory(len) } else { Err(Error::internal(format!("{held} objects in memory"))) }
         };
-        let mut reads = Reads::new(objects(), ReadLimits { objects: 12, bytes: 12 << 20 }, allocate);
+        let mut reads =
+            Reads::new(objects(), ReadLimits { objects: 12, bytes: 12 << 20, object_bytes: None }, allocate);
         (0..12).for_each(|number| reads.push(&url(&folder, number), None));
         let mut numbers = Vec::new();
         while let Some(read) = reads.next(any, LONG) {
-            assert_eq!(read.bytes.expect("read"), content(read.number as usize, LEN));
+            assert_eq!(whole(read.bytes), content(read.number as usize, LEN));
             numbers.push(read.number);
             returned.fetch_add(1, Ordering::SeqCst);
         }
@@ -229,7 +258,8 @@ fn a_local_list_reads_no_folder_above_its_prefix() {
 
 #[test]
 fn links_in_a_local_list_are_what_they_lead_to() {
-    let (data, folder) = (tempfile::tempdir().expect("temporary folder"), tempfile::tempdir().expect("temporary folder"));
+    let (data, folder) =
+        (tempfile::tempdir().expect("temporary folder"), tempfile::tempdir().expect("temporary folder"));
     let path = folder.path();
     std::fs::create_dir(data.path().join("inner")).expect("made");
     std::fs::write(data.path().join("inner/1"), "one").expect("written");

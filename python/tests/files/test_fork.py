@@ -32,7 +32,8 @@ def test_everything_that_was_opened_before_a_fork_is_an_error_and_dropped_at_onc
     (tmp_path / "a").write_bytes(bytes(10 << 20))
     path = f"{tmp_path}/a"
     opened = stores.opened(None)
-    held = [opened, opened.list(f"{tmp_path}/", True), opened.reads(2, 1 << 20), opened.open(path, 10), opened.upload(f"{path}2", None)]
+    reads, upload = opened.reads(2, 1 << 20, None), opened.upload(f"{path}2", None)
+    held = [opened, opened.list(f"{tmp_path}/", True), reads, opened.open(path, 10), upload]
     held.append(held[3].fetch(5 << 20, 6 << 20))
     held[2].push(path, None)
 
@@ -40,12 +41,12 @@ def test_everything_that_was_opened_before_a_fork_is_an_error_and_dropped_at_onc
         stores_, pages, reads, ranges, upload, part = held
         uses = [
             lambda: stores_.list(f"{tmp_path}/", True),
-            lambda: stores_.reads(1, 1),
+            lambda: stores_.reads(1, 1, None),
             lambda: stores_.remove([path]),
             lambda: stores_.open(path, 1),
             lambda: stores_.upload(path, None),
             pages.next,
-            reads.has_room,
+            lambda: reads.has_room(None),
             lambda: reads.push(path, None),
             lambda: reads.next(True),
             lambda: ranges.fetch(0, 1),

@@ -53,8 +53,12 @@ def test_workers_share_the_objects_unless_they_must_not(folder, sharding, copies
 
 def test_a_large_object_is_opened_by_its_reader(folder, monkeypatch):
     monkeypatch.setattr(s3torch, "_WHOLE_MAX", 100_000)
-    dataset = s3torch.S3IterableDataset.from_prefix(f"{folder}/", region="x", transform=lambda reader: reader.read())
-    assert list(dataset) == [bytes([number]) * size for number, size in enumerate(SIZES)]
+    is_opened = lambda reader: (reader.read(), isinstance(reader._file, fb.files.FileReader))  # noqa: E731
+    expected = [(bytes([number]) * size, size > 100_000) for number, size in enumerate(SIZES)]
+    assert any(is_large for _, is_large in expected)
+    # Without a list, the size is found by the first request.
+    for make, given in ((s3torch.S3IterableDataset.from_prefix, f"{folder}/"), (s3torch.S3IterableDataset.from_objects, urls(folder))):
+        assert list(make(given, region="x", transform=is_opened)) == expected
 
 
 def test_a_reader_keeps_to_the_end(folder):

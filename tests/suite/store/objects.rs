@@ -41,12 +41,12 @@ fn objects_are_listed_and_read_in_order_through_faults() {
     let found: Vec<_> = objects.list("s3://bucket/a b/", true).expect("started").map(|e| e.expect("listed")).collect();
     let urls: Vec<_> = (0..lengths.len()).map(|number| format!("s3://bucket/a b/{number}")).collect();
     assert_eq!(found.iter().map(|entry| &entry.url).collect::<Vec<_>>(), urls.iter().collect::<Vec<_>>());
-    let limits = ReadLimits { objects: 8, bytes: 64 << 20 };
+    let limits = ReadLimits { objects: 8, bytes: 64 << 20, object_bytes: None };
     for is_known in [true, false] {
         let mut reads = Reads::new(objects.clone(), limits, |len| Ok(FetchBuffer::zeroed(len)));
         found.iter().for_each(|entry| reads.push(&entry.url, is_known.then_some(entry.size)));
         for len in lengths {
-            let bytes = reads.next(false, LONG).expect("in flight").bytes.expect("read");
+            let bytes = reads.next(false, LONG).expect("in flight").bytes.expect("read").expect("not too large");
             assert_eq!(bytes, content(len), "{len}");
         }
     }

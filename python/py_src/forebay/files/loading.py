@@ -93,44 +93,46 @@ class FileLoader:
         return (rank, ranks) if workers is None else (rank + ranks * workers.id, ranks * workers.num_workers)
 
     def __iter__(self) -> Iterator[tuple[str, bytes | Error | None]]:
-        reads = opened(self._store).reads(self._concurrency, self._buffer)
+        reads = opened(self._store).reads(self._concurrency, self._buffer, self._whole_max)
         order = _permutation(len(self._files), self._seed, self.epoch) if self._shuffle else None
         number_of_share, shares = self._share()
         first = self._start + number_of_share
         # The places of the own share that remain.
         places = itertools.filterfalse(self._ahead.__contains__, itertools.count(first + shares * self._taken, shares))
-        in_flight: dict[int, tuple[int, File, bool, str | None]] = {}
-        requested, is_end = 0, False
+        in_flight: dict[int, tuple[int, File, str | None]] = {}
+        requested, place, is_end = 0, -1, False
         while True:
-            while not is_end and reads.has_room():
-                place = next(places)
-                is_end = not _reaches(self._files, place)
-                if is_end:
-                    break
+            while not is_end and reads.has_room(0):
+                if place < 0:
+                    place = next(places)
+                    is_end = not _reaches(self._files, place)
+                    continue
                 file = self._files[place if order is None else order[place]]
-                # An empty read keeps the place of a file that the consumer opens itself.
+                if not reads.has_room(file.size):
+                    break
                 is_left = self._whole_max is not None and (file.size or 0) > self._whole_max
                 copy = None if self._cache is None or is_left else self._cache.find(file)
-                reads.push(copy or file.url, 0 if is_left else file.size)
-                in_flight[requested] = (place, file, is_left, copy)
-                requested += 1
+                reads.push(copy or file.url, file.size)
+                in_flight[requested] = (place, file, copy)
+                requested, place = requested + 1, -1
             read = reads.next(not self._ordered)
             if read is None:
                 break
             number, data, *version = read
-            place, file, is_left, copy = in_flight.pop(number)
-            if not is_left:
+            at, file, copy = in_flight.pop(number)
+            # None is in the place of a file that the consumer opens itself.
+            if data is not None:
                 try:
                     data = self._checked(file, copy, data, version)
                 except Error as error:
                     if self._raises:
                         raise
                     data = error
-            self._ahead.add(place)
+            self._ahead.add(at)
             while first + shares * self._taken in self._ahead:
                 self._ahead.remove(first + shares * self._taken)
                 self._taken += 1
-            yield file.url, None if is_left else data
+            yield file.url, data
         self._begin(self.epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
@@ -197,7 +199,7 @@ class FileLoader:
 
     def _read(self, url: str, size: int | None) -> tuple[Any, list[Any]]:
         """Reads one file. Returns its bytes, or an exception, and their version."""
-        reads = opened(self._store).reads(1, self._buffer)
+        reads = opened(self._store).reads(1, self._buffer, None)
         reads.push(url, size)
         _, data, *version = reads.next(False)
         return data, version
@@ -273,7 +275,7 @@ def load_files(
         buffer: Bytes of files in flight and ready: a number, or a size such as "1gb". A larger file is read alone.
         concurrency: Files in flight and ready.
         whole_max: Largest file, in bytes, that is read. A larger one is returned with None instead of its bytes, for
-            `forebay.open`. By default there is no limit. It needs the sizes of a list.
+            `forebay.open`. By default there is no limit.
         cache: Folder on a local disk for copies of the files, by address and version, which later epochs and the other
             processes of the node read. It needs the versions of a list. By default there are no copies.
         cache_limit: Bytes of the folder: a number, or a size such as "1tb". Copies that were not used for longest are removed
