@@ -105,7 +105,7 @@ impl ObjectStores {
         Ok(ObjectRanges { objects: own(objects), url, len, version, front: Mutex::new(front) })
     }
 
-    /// Starts an object of at most `len_max` bytes.
+    /// Starts an object, of at most `len_max` bytes if that is known.
     fn upload(&self, py: Python<'_>, url: String, len_max: Option<u64>) -> PyResult<ObjectUpload> {
         let objects = enter::enter(py, || self.get())?;
         enter::enter(py, || Ok(ObjectUpload(own(Arc::new(Mutex::new(Some(objects.upload(&url, len_max)?)))))))

@@ -6,7 +6,7 @@ use super::job::retried;
 use super::listing::Listing;
 use super::payload::Payload;
 use super::target::{Conditional, Entry, Expected, ListRequest, Target};
-use super::upload::{Upload, UploadTicket};
+use super::upload::{Division, Upload, UploadTicket};
 use crate::Result;
 use crate::error::Context as _;
 use crate::store::key::KeyForm;
@@ -73,8 +73,8 @@ impl Destination {
         upload.start_finish()
     }
 
-    /// Starts an object that is written piece by piece and has at most `len_max` bytes, which decides the size of its
-    /// parts. `None` is enough for 10,000 parts of the usual size.
+    /// Starts an object that is written piece by piece. `len_max`, its largest length, decides the size of its parts. The parts
+    /// of a longer object, and of one without it, grow after half of the parts that the store allows.
     ///
     /// # Errors
     ///
@@ -82,12 +82,11 @@ impl Destination {
     pub fn upload(&self, key: &str, len_max: Option<u64>) -> Result<Upload> {
         let job = self.calls.job(key)?;
         let config = self.calls.config();
-        let count_max = job.target.parts_max();
-        let part_bytes = (count_max > 0).then(|| {
-            let needed = len_max.unwrap_or(0).div_ceil(count_max);
-            needed.max(config.upload_part_bytes as u64)
-        });
-        Upload::start(self.calls.queues(), job, self.budget.clone(), part_bytes, count_max)
+        // Two of the largest are in flight.
+        let part_bytes_max = config.upload_bytes as u64 / 2;
+        let division = Division { parts_max: job.target.parts_max(), len_max: len_max.unwrap_or(0), part_bytes_max };
+        let part_bytes = division.part_bytes(config.upload_part_bytes as u64);
+        Upload::start(self.calls.queues(), job, self.budget.clone(), part_bytes, division)
     }
 
     /// Stores an object in one request if it is as expected, and returns false if it is not. Stores without conditional

@@ -10,7 +10,7 @@ from . import commit, tensors
 from .direct import Opened
 from .into import copied, filled
 from .layout import Layout, NoLayout
-from .memory import Memory
+from .memory import Memory, size_of
 from .parts import PartWriter
 
 __all__ = ["FORMATS", "Format", "TorchSink", "of_name"]
@@ -20,12 +20,13 @@ __all__ = ["FORMATS", "Format", "TorchSink", "of_name"]
 class Format:
     """Format of a part.
 
-    `check(obj)` raises a ConfigError for an object that it has no place for, `write(obj, file)` writes an object, and
-    `read(opened, into, map_location, weights_only)` returns it.
+    `check(obj)` raises a ConfigError for an object that it has no place for, `size(obj)` returns the bytes that it will have at
+    most, as far as that is known, `write(obj, file)` writes an object, and `read(opened, into, map_location, weights_only)` returns it.
     """
 
     ending: str
     check: Callable[[Any], None]
+    size: Callable[[Any], int]
     write: Callable[[Any, Any], None]
     read: Callable[[Opened, Any, Any, bool], Any]
 
@@ -99,8 +100,8 @@ def _read_torch(opened: Opened, into: Any, map_location: Any, weights_only: bool
 
 
 FORMATS = {
-    "torch": Format(".pt", lambda obj: None, _write_torch, _read_torch),
-    "safetensors": Format(".safetensors", tensors.check, tensors.write, tensors.read),
+    "torch": Format(".pt", lambda obj: None, size_of, _write_torch, _read_torch),
+    "safetensors": Format(".safetensors", tensors.check, tensors.size, tensors.write, tensors.read),
 }
 
 

@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["Memory", "bytes_of"]
+__all__ = ["Memory", "bytes_of", "size_of", "with_rest"]
 
 
 class Memory:
@@ -33,17 +33,30 @@ class Memory:
         return found if len(found) == len(data) else None
 
 
-def _storages(value: Any) -> Iterator[Any]:
+def size_of(value: Any) -> int:
+    """Returns the most bytes of a file with the tensors in the dicts, lists and tuples of an object, each storage once.
+
+    Tensors in objects of other classes are not known.
+    """
+    return with_rest(sum({(each.device, each.data_ptr()): each.nbytes() for each in _storages(value, True)}.values()))
+
+
+def with_rest(size: int) -> int:
+    """Returns the most bytes of a file with so many bytes of tensors: names and other objects are small next to them."""
+    return size + size // 16 + (1 << 20)
+
+
+def _storages(value: Any, on_devices: bool = False) -> Iterator[Any]:
     import torch
 
     if hasattr(value, "to_local"):
         value = value.to_local()
     if type(value) in (torch.Tensor, torch.nn.Parameter):
-        if value.layout is torch.strided and value.device.type == "cpu":
+        if value.layout is torch.strided and not value.is_meta and (on_devices or value.device.type == "cpu"):
             yield value.untyped_storage()
     elif isinstance(value, (Mapping, list, tuple)):
         for each in value.values() if isinstance(value, Mapping) else value:
-            yield from _storages(each)
+            yield from _storages(each, on_devices)
 
 
 def bytes_of(storage: Any) -> Any:

@@ -32,8 +32,8 @@ _KEPT = 3
 class PartWriter(FileWriter):
     """Part that is written. It appears when it is closed; `part` describes it then."""
 
-    def __init__(self, url: str, name: str, store: StoreOptions | None = None) -> None:
-        super().__init__(f"{url}/{name}", store)
+    def __init__(self, url: str, name: str, store: StoreOptions | None = None, size: int | None = None) -> None:
+        super().__init__(f"{url}/{name}", store, size)
         self._name, self._block_bytes = name, commit.BLOCK
         self._digests: list[str] = []
         self.part: Part | None = None

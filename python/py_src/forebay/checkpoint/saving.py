@@ -181,7 +181,7 @@ class Writer:
             return None
         obj, self._obj = self._obj, None
         name = f"{start}rank-{self._ranks.rank:05}{self._format.ending}"
-        with PartWriter(self._folder.url, name, self._folder.store) as file:
+        with PartWriter(self._folder.url, name, self._folder.store, self._format.size(obj)) as file:
             self._format.write(obj, file)
         assert file.part is not None, "a part that was closed has a description"
         return file.part

@@ -14,8 +14,9 @@ from ..arguments import shown
 from ..errors import ConfigError, FormatError
 from .direct import Opened
 from .into import filled
+from .memory import with_rest
 
-__all__ = ["check", "read", "write"]
+__all__ = ["check", "read", "size", "write"]
 
 _DTYPES = {
     "BOOL": "bool",
@@ -72,6 +73,11 @@ def _names() -> dict[Any, str]:
     import torch
 
     return {getattr(torch, own): name for name, own in _DTYPES.items() if hasattr(torch, own)}
+
+
+def size(obj: Any) -> int:
+    """Returns the most bytes of the file of an object that `check` accepts."""
+    return with_rest(sum(tensor.numel() * tensor.element_size() for tensor in obj.values()))
 
 
 def write(obj: Any, file: Any) -> None:

@@ -161,11 +161,12 @@ class FileWriter(io.BufferedIOBase):
 
     mode = "wb"
 
-    def __init__(self, url: str, store: StoreOptions | None = None) -> None:
+    def __init__(self, url: str, store: StoreOptions | None = None, size: int | None = None) -> None:
         super().__init__()
         self._upload: Any = None
         self.name = url_of("url", url)
-        self._upload, self._pid = opened(store).upload(self.name, None), os.getpid()
+        # The largest size, if it is known: parts are equal up to it.
+        self._upload, self._pid = opened(store).upload(self.name, size), os.getpid()
         self._buffer = bytearray()
         self._at = 0
 

@@ -22,7 +22,7 @@ from ...files import StoreOptions
 from ..commit import Part
 from ..folder import Folder
 from ..formats import TorchSink
-from ..memory import Memory
+from ..memory import Memory, with_rest
 from ..parts import PartWriter
 
 __all__ = ["StorageWriter"]
@@ -54,8 +54,8 @@ class _Result(WriteResult):
 class _Streams:
     """Files of one rank, in the place of torch's file system."""
 
-    def __init__(self, folder: Folder, root: str, memory: Memory) -> None:
-        self._folder, self._root, self._memory = folder, root, memory
+    def __init__(self, folder: Folder, root: str, memory: Memory, size: int) -> None:
+        self._folder, self._root, self._memory, self._size = folder, root, memory, size
         self.parts: list[Part] = []
         self.failure: BaseException | None = None
         """First failure of a file, which torch drops in its extra threads."""
@@ -66,7 +66,7 @@ class _Streams:
     @contextlib.contextmanager
     def create_stream(self, name: str, mode: str) -> Iterator[TorchSink]:
         try:
-            with PartWriter(self._folder.url, f"{self._root}{name}", self._folder.store) as file:
+            with PartWriter(self._folder.url, f"{self._root}{name}", self._folder.store, self._size) as file:
                 sink = TorchSink(file, self._memory)
                 yield sink
                 sink.check()
@@ -179,7 +179,8 @@ class StorageWriter(filesystem.FileSystemWriter):
             if item.tensor_data is not None
         )
         self.thread_count = min(self._threads, len(plan.items), size // _FILE_LEAST + 1)
-        self.fs = streams = _Streams(self._folder, plan.storage_data.root, Memory(getattr(planner, "state_dict", None)))
+        memory = Memory(getattr(planner, "state_dict", None))
+        self.fs = streams = _Streams(self._folder, plan.storage_data.root, memory, with_rest(size))
         try:
             results = super().write_data(plan, planner).wait()
         finally:
@@ -201,7 +202,7 @@ class StorageWriter(filesystem.FileSystemWriter):
         }
         fields = {field.name for field in dataclasses.fields(metadata)}
         metadata = dataclasses.replace(metadata, **{name: value for name, value in found.items() if name in fields})
-        streams = _Streams(self._folder, self._root, Memory(None))
+        streams = _Streams(self._folder, self._root, Memory(None), 0)
         with streams.create_stream(_METADATA, "wb") as file:
             pickle.dump(metadata, file)
         parts = [part for result in written for part in getattr(result, "parts", ())]

@@ -1,0 +1,78 @@
+"""Folders of checkpoints with more than checkpoints: files of others, links, temporary files of killed processes."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import forebay as fb
+from forebay import checkpoint
+from forebay.checkpoint import commit, folder, group, leftovers, loading
+from forebay.checkpoint.folder import Folder
+
+torch = pytest.importorskip("torch")
+
+OTHERS = {
+    "20240101/notes.txt",
+    "config.yaml",
+    "data/1.bin",
+    "data/__0_0.distcp",
+    "data/commit-1.json",
+    "deep/rank-00000.pt",
+    "rank-1.pt",
+}
+
+
+def write(url, text=b"other"):
+    with fb.open(url, "wb") as file:
+        file.write(text)
+
+
+def names(url):
+    return {file.url.removeprefix(f"{url}/") for file in fb.list_files(f"{url}/")}
+
+
+def state(number=0):
+    return {"weights": torch.full((1000,), float(number))}
+
+
+@pytest.fixture
+def lengths(monkeypatch):
+    """Largest lengths that uploads were begun with, by the ends of their names."""
+    from forebay.files import opened as files
+
+    found = {}
+
+    class Stores:
+        def __init__(self, stores):
+            self._stores = stores
+
+        def upload(self, url, length):
+            found[url.rpartition("/")[2]] = length
+            return self._stores.upload(url, length)
+
+        def __getattr__(self, name):
+            return getattr(self._stores, name)
+
+    opened = files.opened
+    monkeypatch.setattr(files, "opened", lambda store: Stores(opened(store)))
+    return found
+
+
+def test_the_size_of_a_part_is_known_before_it_is_written(place, lengths):
+    dcp = pytest.importorskip("torch.distributed.checkpoint")
+    from forebay.checkpoint.distributed import StorageWriter
+
+    weights = torch.zeros(3 << 20)
+    saved = {"weights": weights, "view": weights[5:], "names": ["a"] * 1000, "large": torch.zeros(1).expand(1 << 20)}
+    for format in ("torch", "safetensors"):
+        tensors = {name: value for name, value in saved.items() if isinstance(value, torch.Tensor)}
+        done = checkpoint.save(saved if format == "torch" else tensors, f"{place}/{format}", format=format)
+        ((name, part),) = done.parts.items()
+        assert part.size <= lengths[name] <= 1.1 * part.size + (2 << 20)
+    dcp.save(saved, storage_writer=StorageWriter(f"{place}/dcp"))
+    part = checkpoint.Checkpoint.open(f"{place}/dcp").parts["__0_0.distcp"]
+    assert part.size <= lengths["__0_0.distcp"] <= 1.1 * part.size + (2 << 20)
