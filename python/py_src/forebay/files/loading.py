@@ -50,7 +50,12 @@ class FileLoader:
         # Rank and number of ranks of the process that this loader was sent from.
         self._sent_world: tuple[int, int] | None = None
         self._begin(epoch)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        # DataLoader looks here whether it iterates or draws indexes, and torch may be imported only after this object was made.
         _register()
+        return FileLoader
 
     def _begin(self, epoch: int) -> None:
         """Moves to the beginning of an epoch."""
@@ -238,9 +243,9 @@ def _permutation(count: int, seed: int, epoch: int) -> list[int]:
 
 def _register() -> None:
     """Makes torch's DataLoader iterate instead of drawing indexes."""
-    data = sys.modules.get("torch.utils.data")
-    if data is not None:
-        data.IterableDataset.register(FileLoader)
+    base = getattr(sys.modules.get("torch.utils.data"), "IterableDataset", None)
+    if base is not None and not issubclass(FileLoader, base):
+        base.register(FileLoader)
 
 
 def load_files(
