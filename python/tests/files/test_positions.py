@@ -1,12 +1,17 @@
 """Positions of load_files: among ranks and workers, out of order, and in torch's DataLoader."""
 
+import json
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
 import forebay as fb
+from forebay import checkpoint
+from forebay.checkpoint.folder import Folder
+from forebay.files.loading import is_of_one_rank
 
 torch = pytest.importorskip("torch")
 
@@ -19,6 +24,164 @@ def prefix(tmp_path):
     for number in range(FILES):
         (tmp_path / f"{number:02}").write_bytes(b"x" * number)
     return f"{tmp_path}/"
+
+
+@pytest.fixture
+def process(monkeypatch):
+    """Function that makes this process a worker of a rank, or the rank itself."""
+
+    def become(rank, ranks, worker=None, workers=0):
+        for name, value in (("RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_RANK", rank), ("LOCAL_WORLD_SIZE", ranks)):
+            monkeypatch.setenv(name, str(value))
+        info = None if worker is None else types.SimpleNamespace(id=worker, num_workers=workers)
+        monkeypatch.setattr(torch.utils.data, "get_worker_info", lambda: info)
+
+    return become
+
+
+def take(loader, count):
+    return [os.path.basename(url) for _, (url, _) in zip(range(count), loader)]
+
+
+def rest(loader):
+    return [os.path.basename(url) for url, _ in loader]
+
+
+def every():
+    return [f"{number:02}" for number in range(FILES)]
+
+
+def test_workers_that_have_returned_different_numbers_continue_as_the_same_workers_alone(prefix, process):
+    seen, states = [], []
+    for worker, count in ((0, 5), (1, 3)):
+        process(0, 1, worker, 2)
+        loader = fb.load_files(prefix)
+        seen += take(loader, count)
+        states.append(json.loads(json.dumps(loader.state_dict())))
+    for others in [(0, 1, 1, 2), (0, 2, 0, 2), (0, 1, 0, 3), (0, 2), (0, 1)]:
+        process(*others)
+        with pytest.raises(fb.StateError, match="worker 0 of 2 on 1 ranks.*resume on as many ranks and workers"):
+            fb.load_files(prefix).load_state_dict(states[0])
+    found = list(seen)
+    for worker in range(2):
+        process(0, 1, worker, 2)
+        loader = fb.load_files(prefix)
+        loader.load_state_dict(states[worker])
+        found += rest(loader)
+    assert sorted(found) == every()
+
+
+def test_the_shares_of_six_workers_are_not_those_of_other_six(prefix, process):
+    process(0, 2, 1, 3)
+    loader = fb.load_files(prefix)
+    take(loader, 1)
+    state = loader.state_dict()
+    # The same worker of another rank has returned as many.
+    process(1, 2, 1, 3)
+    other = fb.load_files(prefix)
+    other.load_state_dict(state)
+    assert rest(other) == every()[3::6][1:]
+    process(0, 3, 1, 2)
+    with pytest.raises(fb.StateError, match="worker 1 of 3 on 2 ranks"):
+        fb.load_files(prefix).load_state_dict(state)
+
+
+def test_the_beginning_of_an_epoch_is_for_any_number_of_workers(prefix, process):
+    process(1, 2, 1, 2)
+    loader = fb.load_files(prefix, ordered=False)
+    rest(loader)
+    state = loader.state_dict()
+    process(0, 1)
+    loader = fb.load_files(prefix)
+    loader.load_state_dict(state)
+    assert loader.epoch == 1 and rest(loader) == every()
+
+
+def test_a_position_of_ranks_is_divided_among_workers(prefix, process):
+    process(0, 2)
+    loader = fb.load_files(prefix)
+    take(loader, 4)
+    # By its state, and by the loader itself, which a worker has a copy of.
+    by_state = fb.load_files(prefix)
+    by_state.load_state_dict(loader.state_dict())
+    for each in (loader, by_state):
+        found = []
+        for rank, worker in ((rank, worker) for rank in range(2) for worker in range(3)):
+            process(rank, 2, worker, 3)
+            copied = fb.load_files(prefix)
+            copied.__dict__.update(each.__getstate__())
+            found += rest(copied)
+        assert sorted(found) == every()[8:]
+
+
+def test_a_position_out_of_order_is_that_of_one_rank(prefix, process):
+    process(0, 2)
+    loader = fb.load_files(prefix, ordered=False)
+    beginning = loader.state_dict()
+    take(loader, 3)
+    state = loader.state_dict()
+    same = fb.load_files(prefix, ordered=False)
+    same.load_state_dict(state)
+    assert len(rest(same)) == FILES // 2 - 3
+    process(1, 2)
+    for ordered in (True, False):
+        other = fb.load_files(prefix, ordered=ordered)
+        with pytest.raises(fb.StateError, match="out of order by share 0 of 2, and this is share 1 of 2"):
+            other.load_state_dict(state)
+        other.load_state_dict(beginning)
+    assert is_of_one_rank({"train": {"workers": [state]}}) and not is_of_one_rank({"train": {"workers": [beginning]}})
+
+
+def test_a_checkpoint_of_several_ranks_refuses_a_position_out_of_order(prefix, tmp_path):
+    loader = fb.load_files(prefix, ordered=False)
+    take(loader, 3)
+    folder = Folder(tmp_path / "checkpoint", data={"train": loader})
+    folder.check_ranks(1)
+    with pytest.raises(fb.ConfigError, match="ordered=False.*other ranks cannot continue"):
+        folder.check_ranks(2)
+    Folder(tmp_path / "checkpoint", data=fb.load_files(prefix, ordered=False)).check_ranks(2)
+    saved = checkpoint.save({}, tmp_path / "checkpoint", data=loader)
+    assert saved.data["ordered"] is False
+
+
+RANKS = """
+import os, sys
+import torch
+import torch.distributed as dist
+import forebay as fb
+from forebay import checkpoint
+from forebay.checkpoint.distributed import StorageWriter
+
+rank, prefix, place = int(sys.argv[1]), *sys.argv[2:]
+dist.init_process_group("gloo", store=dist.FileStore(f"{place}/store", 2), rank=rank, world_size=2)
+loader = fb.load_files(prefix, ordered=False)
+next(iter(loader))
+try:
+    checkpoint.save({}, f"{place}/1", data=loader)
+except fb.ConfigError as error:
+    assert "other ranks cannot continue" in str(error), error
+else:
+    raise AssertionError("saved")
+try:
+    torch.distributed.checkpoint.save({"a": torch.zeros(1)}, storage_writer=StorageWriter(f"{place}/2", data=loader))
+except torch.distributed.checkpoint.CheckpointException as error:
+    assert "other ranks cannot continue" in str(error), error
+else:
+    raise AssertionError("saved")
+assert checkpoint.steps(place) == []
+dist.barrier()
+"""
+
+
+def test_all_ranks_refuse_a_position_out_of_order(prefix, tmp_path):
+    place = tmp_path / "place"
+    place.mkdir()
+    jobs = [subprocess.Popen([sys.executable, "-c", RANKS, str(rank), prefix, place]) for rank in range(2)]
+    try:
+        assert [job.wait(timeout=300) for job in jobs] == [0, 0]
+    finally:
+        for job in jobs:
+            job.kill()
 
 
 LATE_TORCH = """

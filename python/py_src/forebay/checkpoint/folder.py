@@ -11,6 +11,7 @@ from typing import Any
 from ..arguments import flag, whole
 from ..errors import AccessError, ConfigError, Error, StateError
 from ..files import StoreOptions
+from ..files.loading import is_of_one_rank
 from . import commit, marks, retention
 from .commit import Commit, Part
 
@@ -56,6 +57,14 @@ class Folder:
         self._is_first, self._token = False, ""
         if self.keep is not None and (not self.parent or self.parent.endswith(":/")):
             raise ConfigError(f"keep removes older checkpoints next to {self.url}: save to a folder inside of another one")
+
+    def check_ranks(self, count: int) -> None:
+        """Raises ConfigError for a state of one rank alone if there are several: a checkpoint has that of rank 0."""
+        if count > 1 and is_of_one_rank(self.data):
+            raise ConfigError(
+                "data has a position of load_files(ordered=False) within an epoch, which other ranks cannot continue: save that of "
+                "each rank in obj with per_rank=True, or make the loader with ordered=True"
+            )
 
     def begin(self) -> str:
         """Prepares the folder for its parts.

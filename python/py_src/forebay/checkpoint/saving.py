@@ -111,7 +111,8 @@ def save(
         obj: Object for `torch.save`, such as a dict of states. For the format "safetensors" a dict of tensors by name.
         url: URL or path of the checkpoint's folder, such as "s3://bucket/run/step-1000".
         step: Training step.
-        data: The loader, or a dict of several loaders, or their states. The state is taken now, on rank 0.
+        data: The loader, or a dict of several loaders, or their states. The state is taken now, on rank 0, so with several
+            ranks it may not be a position within an epoch of `load_files(ordered=False)`.
         metadata: Facts to find again, as JSON.
         overwrite: Replace a checkpoint of this URL, which stays whole until the commit.
         keep: Checkpoints in the folder above that stay after the commit; the oldest others are removed. None: all.
@@ -134,6 +135,7 @@ def save(
 
     def prepare() -> Writer:
         prepared = Folder(url, step=step, data=data, metadata=metadata, overwrite=overwrite, keep=keep, store=store)
+        prepared.check_ranks(ranks.ranks)
         is_ours = flag("per_rank", per_rank) or ranks.rank == 0
         form = FORMATS[one_of("format", format, tuple(FORMATS))]
         if is_ours:

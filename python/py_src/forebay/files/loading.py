@@ -7,8 +7,8 @@ import operator
 import os
 import random
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..arguments import byte_size, flag, folder, one_of, several, whole
 from ..errors import ChecksumError, ConfigError, Error, StaleError, StateError
@@ -17,7 +17,24 @@ from .cache import FileCache, is_of_list
 from .listing import File, FileList, GrowingFiles, list_files
 from .stores import StoreOptions, opened, url_of
 
-__all__ = ["FileLoader", "load_files"]
+__all__ = ["FileLoader", "is_of_one_rank", "load_files"]
+
+
+class _Division(NamedTuple):
+    """Share of this process, and the shares that the files are divided into."""
+
+    share: int
+    shares: int
+    workers: int
+    """Workers of each rank; 0 without a DataLoader, or with one that has none."""
+
+    @property
+    def ranks(self) -> int:
+        return self.shares // max(self.workers, 1)
+
+    @property
+    def worker(self) -> int:
+        return self.share // self.ranks
 
 
 class FileLoader:
@@ -60,6 +77,9 @@ class FileLoader:
     def _begin(self, epoch: int) -> None:
         """Moves to the beginning of an epoch."""
         self.epoch = epoch
+        # Division in which the files of the epoch were returned, and whether all of them were returned in order.
+        self._division: _Division | None = None
+        self._in_order = True
         # Place of the epoch's first file in its order, files of the own share that were returned, and the places that
         # were returned out of order.
         self._start, self._taken, self._ahead = 0, 0, set[int]()
@@ -89,18 +109,29 @@ class FileLoader:
         # A spawned worker has no process group.
         return self.__dict__ | {"_sent_world": self._world()}
 
-    def _share(self) -> tuple[int, int]:
-        """Returns the number of this process's share, and the number of shares: workers of ranks."""
+    def _divided(self) -> _Division:
+        """Returns the division of the files among ranks, and workers of ranks, and the share of this process."""
         if self._shard == "none":
-            return 0, 1
+            return _Division(0, 1, 0)
         rank, ranks = self._world()
         workers = getattr(sys.modules.get("torch.utils.data"), "get_worker_info", lambda: None)()
-        return (rank, ranks) if workers is None else (rank + ranks * workers.id, ranks * workers.num_workers)
+        if workers is None:
+            return _Division(rank, ranks, 0)
+        return _Division(rank + ranks * workers.id, ranks * workers.num_workers, workers.num_workers)
+
+    def _divide(self) -> _Division:
+        """Continues with the share of this process, which may be of another division than the files that were returned."""
+        old, new = self._division, self._divided()
+        if old is not None:
+            self._start, self._taken = _moved(self._start, self._taken, self._ahead, self._in_order, old, new)
+        self._division = new
+        return new
 
     def __iter__(self) -> Iterator[tuple[str, bytes | Error | None]]:
         reads = opened(self._store).reads(self._concurrency, self._buffer, self._whole_max)
         order = _permutation(len(self._files), self._seed, self.epoch) if self._shuffle else None
-        number_of_share, shares = self._share()
+        number_of_share, shares, _ = self._divide()
+        self._in_order &= self._ordered
         first = self._start + number_of_share
         # The places of the own share that remain.
         places = itertools.filterfalse(self._ahead.__contains__, itertools.count(first + shares * self._taken, shares))
@@ -143,10 +174,10 @@ class FileLoader:
     def state_dict(self) -> dict[str, Any]:
         """Returns the position, which counts the files that iteration has returned.
 
-        All ranks have returned as many files when a trainer saves it. In workers of a DataLoader, torchdata's
-        StatefulDataLoader saves it and needs as many workers to resume.
+        Without workers, all ranks have returned as many files when a trainer saves it. In workers of a DataLoader, torchdata's
+        StatefulDataLoader saves it and needs as many ranks and workers to resume. With `ordered=False` each rank saves its own.
         """
-        _, shares = self._share()
+        share, shares, workers = self._division or self._divided()
         return {
             "epoch": self.epoch,
             "seed": self._seed,
@@ -154,24 +185,30 @@ class FileLoader:
             "start": self._start,
             "taken": self._taken,
             "ahead": sorted(self._ahead),
+            # The state is equal on all ranks that have returned as many.
+            "share": share if workers or not self._in_order else 0,
             "shares": shares,
-            "ordered": self._ordered,
+            "workers": workers,
+            "ordered": self._in_order,
             # A shuffle draws another order of another number.
             "files": len(self._files) if self._shuffle else None,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues at a position, on any number of ranks.
+        """Continues at a position, without workers on any number of ranks.
 
         Raises:
             StateError: It belongs to another order of files or is not a state of this class, or it is within an epoch of a
-                shuffle of another number of files, or of `ordered=False`, which needs as many ranks as before.
+                shuffle of another number of files, of workers, which need as many ranks and workers as before, or of
+                `ordered=False`, where it is that of one rank alone.
         """
         try:
             epoch, start, taken, shares = (int(state[name]) for name in ("epoch", "start", "taken", "shares"))
+            # States of earlier versions have no workers.
+            share, workers, is_ordered = int(state.get("share", 0)), int(state.get("workers", 0)), state.get("ordered", True)
             ahead, seed, shuffle = {int(place) for place in state["ahead"]}, state["seed"], state["shuffle"]
-            if min(epoch, start, taken, shares - 1, *ahead) < 0:
-                raise ValueError("a number is too small")
+            if min(epoch, start, taken, share, workers, *ahead) < 0 or share >= shares or shares % max(workers, 1):
+                raise ValueError("a number is too small or too large")
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"this is not the state of a FileLoader: {error!r}") from None
         if (seed, shuffle) != (self._seed, self._shuffle):
@@ -185,15 +222,10 @@ class FileLoader:
                 f"the state is of a shuffle of {files} files, and this list has {len(self._files)}: another number has another "
                 "order, so load the files of the state's list, or begin with the next epoch"
             )
-        if shares != self._share()[1]:
-            if not state.get("ordered", True) and (taken or ahead):
-                raise StateError(
-                    f"files were returned out of order by {shares} ranks and workers, so that others cannot continue: resume on "
-                    "as many, or make the loader with ordered=True"
-                )
-            # All ranks had returned as many.
-            start, taken = start + shares * taken, 0
+        division = self._divided()
+        start, taken = _moved(start, taken, ahead, is_ordered, _Division(share, shares, workers), division)
         self.epoch, self._start, self._taken, self._ahead = epoch, start, taken, ahead
+        self._division, self._in_order = division, is_ordered
 
     def __getitem__(self, at: int) -> tuple[str, bytes]:
         """Reads one file, by its place in the list without a shuffle."""
@@ -246,6 +278,42 @@ def _register() -> None:
     base = getattr(sys.modules.get("torch.utils.data"), "IterableDataset", None)
     if base is not None and not issubclass(FileLoader, base):
         base.register(FileLoader)
+
+
+def _moved(
+    start: int, taken: int, ahead: set[int], is_ordered: bool, old: _Division, new: _Division
+) -> tuple[int, int]:
+    """Returns the start and the number of files taken in another division than that in which they were returned.
+
+    Raises:
+        StateError: It is not known which files the other shares have returned.
+    """
+    if is_ordered and not old.workers:
+        # All ranks have returned as many.
+        return start + old.shares * taken, 0
+    if old == new or not (taken or ahead):
+        return start, taken
+    if not is_ordered:
+        raise StateError(
+            f"files were returned out of order by share {old.share} of {old.shares}, and this is share {new.share} of "
+            f"{new.shares}: resume each rank and worker with its own state, on as many, or make the loader with ordered=True"
+        )
+    if (old.shares, old.workers, old.worker) != (new.shares, new.workers, new.worker):
+        raise StateError(
+            f"files were returned by worker {old.worker} of {old.workers} on {old.ranks} ranks, and this is worker {new.worker} "
+            f"of {new.workers} on {new.ranks}: workers do not return equally many, so resume on as many ranks and workers, or "
+            "at the end of an epoch"
+        )
+    return start, taken
+
+
+def is_of_one_rank(state: Any) -> bool:
+    """Returns true for states with one of a FileLoader that only the same rank can continue: it is out of order."""
+    if isinstance(state, Mapping):
+        if {"taken", "ahead", "shares", "ordered"} <= state.keys():
+            return not state["ordered"] and bool(state["taken"] or state["ahead"])
+        state = list(state.values())
+    return isinstance(state, (list, tuple)) and any(map(is_of_one_rank, state))
 
 
 def load_files(

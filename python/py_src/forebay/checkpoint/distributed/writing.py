@@ -153,6 +153,7 @@ class StorageWriter(filesystem.FileSystemWriter):
         names = [f"{self._prefixes(rank)}__{rank}_" for rank in range(len(plans))]
         if any(name.startswith("/") or ".." in name.split("/") for name in names):
             raise ConfigError(f"prefixes have to be relative, but they are {shown(names[:8])}")
+        self._folder.check_ranks(len(plans))
         self._root = self._folder.begin()
         return [dataclasses.replace(plan, storage_data=_Names(self._root, name)) for plan, name in zip(plans, names)]
 
