@@ -39,6 +39,29 @@ def state(number=0):
     return {"weights": torch.full((1000,), float(number))}
 
 
+def test_a_load_does_not_wait_for_other_ranks(place, monkeypatch):
+    # Of two ranks, this one alone loads.
+    class Distributed:
+        get_rank, get_world_size = staticmethod(lambda: 1), staticmethod(lambda: 2)
+
+    parts = []
+    for rank in range(2):
+        with loading.formats.PartWriter(f"{place}/two", f"rank-{rank:05}.pt") as file:
+            loading.formats.FORMATS["torch"].write(state(rank), file)
+        parts.append(file.part)
+    two = Folder(f"{place}/two")
+    two.begin()
+    two.commit(parts)
+    checkpoint.save(state(5), f"{place}/one")
+    monkeypatch.setattr(group, "_initialized", Distributed)
+    monkeypatch.setattr(group, "current", None)
+    assert checkpoint.load(f"{place}/one")["weights"][0] == 5
+    assert checkpoint.load(f"{place}/two")["weights"][0] == 1
+    monkeypatch.setattr(Distributed, "get_world_size", staticmethod(lambda: 3))
+    with pytest.raises(fb.ConfigError, match="has the parts of 2 ranks, and there are 3 now"):
+        checkpoint.load(f"{place}/two")
+
+
 @pytest.fixture
 def lengths(monkeypatch):
     """Largest lengths that uploads were begun with, by the ends of their names."""

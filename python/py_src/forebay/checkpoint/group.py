@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ..errors import Error, NetworkError, _from_engine
 
-__all__ = ["Alone", "Group", "current"]
+__all__ = ["Alone", "Group", "current", "place"]
 
 _WAIT = datetime.timedelta(hours=6)
 """Longest wait for the slowest rank's upload. A rank that dies ends the wait at once."""
@@ -75,6 +75,18 @@ class Group(Alone):
         return [result for _, result in outcomes]
 
 
+def place() -> tuple[int, int]:
+    """Returns the rank of this process in the default process group, and the number of ranks. It does not communicate."""
+    dist = _initialized()
+    return (0, 1) if dist is None else (dist.get_rank(), dist.get_world_size())
+
+
+def _initialized() -> Any:
+    """Returns torch.distributed if there is a default process group."""
+    dist = getattr(sys.modules.get("torch"), "distributed", None)
+    return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
+
+
 def current(group: Any = None) -> Alone:
     """Returns the ranks of `group`, by default those of the default process group, or this process if there is none.
 
@@ -82,8 +94,8 @@ def current(group: Any = None) -> Alone:
     makes a group of the same ranks, so all ranks make it at the same place of the program.
     """
     global _made
-    dist = getattr(sys.modules.get("torch"), "distributed", None)
-    if dist is None or not dist.is_available() or not dist.is_initialized():
+    dist = _initialized()
+    if dist is None:
         return Alone()
     if group is None:
         if _made[0]() is not dist.group.WORLD or _made[1]() is None:

@@ -112,13 +112,14 @@ class Checkpoint:
         if not names:
             raise ConfigError(f"{self.url} was saved by torch.distributed.checkpoint: load it with its StorageReader")
         if number is None:
-            ranks = group.current()
-            if len(names) not in (1, ranks.ranks):
+            # Without communication: a program may load on one rank alone.
+            rank, ranks = group.place()
+            if len(names) not in (1, ranks):
                 raise ConfigError(
-                    f"{self.url} has the parts of {len(names)} ranks, and there are {ranks.ranks} now: pass part, or save with "
+                    f"{self.url} has the parts of {len(names)} ranks, and there are {ranks} now: pass part, or save with "
                     "torch.distributed.checkpoint, which divides tensors among any number of ranks"
                 )
-            number = ranks.rank if len(names) > 1 else 0
+            number = rank if len(names) > 1 else 0
         return names[whole("part", number, below=len(names))]
 
     def __repr__(self) -> str:
