@@ -58,7 +58,9 @@ mod _forebay {
     #[pymodule_export]
     use super::machine::{cpu_count, describe_machine};
     #[pymodule_export]
-    use super::objects::{ObjectFill, ObjectPages, ObjectRange, ObjectRanges, ObjectReads, ObjectStores, ObjectUpload};
+    use super::objects::{
+        ObjectFill, ObjectPages, ObjectRange, ObjectRanges, ObjectReads, ObjectStores, ObjectUpload, is_root,
+    };
     #[pymodule_export]
     use super::order::{epoch_ids, partition, resample, sample_shards, shuffle};
     #[pymodule_export]

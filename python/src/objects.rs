@@ -112,6 +112,12 @@ impl ObjectStores {
     }
 }
 
+/// Returns true for the address of a whole bucket, container, volume or server, rather than a folder in one.
+#[pyfunction]
+pub(crate) fn is_root(py: Python<'_>, url: &str) -> PyResult<bool> {
+    enter::enter(py, || objects::is_root(url))
+}
+
 /// Number, bytes or exception, entity tag, and time of the last change in seconds since 1970.
 type NextRead = (u64, Py<PyAny>, Option<String>, Option<f64>);
 

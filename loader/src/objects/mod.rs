@@ -35,5 +35,5 @@ mod tests;
 
 pub use listing::{ObjectEntry, ObjectListing};
 pub use reads::{Read, ReadLimits, Reads};
-pub use roots::Objects;
+pub use roots::{Objects, is_root};
 pub use settings::settings_from_json;

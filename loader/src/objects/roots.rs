@@ -165,6 +165,16 @@ impl Objects {
     }
 }
 
+/// Returns true for the address of a whole bucket, container, volume or server, rather than a folder in one.
+///
+/// # Errors
+///
+/// `Config` and `Unsupported` for a text that is no address.
+pub fn is_root(url: &str) -> Result<bool> {
+    let (_, _, key) = split_object(url)?;
+    Ok(key.trim_matches('/').is_empty())
+}
+
 /// Returns the root at `place`, which `open` opens the first time.
 fn opened<T: Clone>(
     roots: &Mutex<HashMap<Place, T>>,

@@ -39,6 +39,70 @@ def state(number=0):
     return {"weights": torch.full((1000,), float(number))}
 
 
+def number_of(found):
+    return None if found is None else found.load()["weights"].unique().tolist()
+
+
+@pytest.fixture
+def url(place):
+    """Folder of an experiment, with files of others."""
+    for name in OTHERS:
+        write(f"{place}/exp/{name}")
+    return f"{place}/exp"
+
+
+def test_a_checkpoint_that_is_replaced_leaves_the_files_of_others(url):
+    for number in range(3):
+        saved = checkpoint.save(state(number), url, step=number, overwrite=number > 0, wait=number != 1)
+        saved = saved.wait() if number == 1 else saved
+        assert names(url) == OTHERS | {"begun.json", "commit.json", *saved.parts}
+    checkpoint.remove(url)
+    assert names(url) == OTHERS
+
+
+def test_an_unfinished_save_leaves_the_files_of_others(url):
+    checkpoint.save(state(1), url)
+    fb.remove_files([f"{url}/commit.json"])
+    start = Folder(url).begin()
+    assert start and names(url) == OTHERS | {"begun.json"}
+    write(f"{url}/{start}rank-00001.safetensors")
+    write(f"{url}/{start}a/b__12_3.distcp")
+    assert checkpoint.remove_incomplete(url, age=0) == [url]
+    assert names(url) == OTHERS
+
+
+def test_a_removal_to_keep_a_number_leaves_the_files_of_others(place):
+    for number in range(3):
+        write(f"{place}/step-{number}/notes.txt")
+        checkpoint.save(state(number), f"{place}/step-{number}", step=number, keep=1)
+    assert names(f"{place}/step-0") == names(f"{place}/step-1") == {"notes.txt"}
+    assert number_of(checkpoint.latest(place)) == [2.0]
+
+
+def test_parts_with_the_prefixes_of_a_user_are_those_of_the_commit(place):
+    dcp = pytest.importorskip("torch.distributed.checkpoint")
+    from forebay.checkpoint.distributed import StorageWriter
+
+    url = f"{place}/1"
+    write(f"{url}/a/mine")
+    dcp.save(state(), storage_writer=StorageWriter(url, prefixes=["a/"]))
+    assert names(url) == {"a/mine", "a/__0_0.distcp", ".metadata", "begun.json", "commit.json"}
+    saved = checkpoint.save(state(), url, overwrite=True)
+    assert names(url) == {"a/mine", "begun.json", "commit.json", *saved.parts}
+    dcp.save(state(), storage_writer=StorageWriter(url, prefixes=["a/"], overwrite=True))
+    checkpoint.remove(url)
+    assert names(url) == {"a/mine"}
+    dcp.save(state(), storage_writer=StorageWriter(url, prefixes=["a/"]))
+    checkpoint.remove(url)
+    assert names(url) == {"a/mine"}
+
+
+@pytest.mark.parametrize("url", ["s3://bucket", "gs://bucket/", "azure://account/box", "hf://datasets/a/b", "sftp://host"])
+def test_a_whole_bucket_is_no_checkpoint(url):
+    with pytest.raises(fb.ConfigError, match="whole bucket or server: save to a folder in it"):
+        checkpoint.save(state(), url, overwrite=True)
+
+
 def test_a_load_does_not_wait_for_other_ranks(place, monkeypatch):
     # Of two ranks, this one alone loads.
     class Distributed:

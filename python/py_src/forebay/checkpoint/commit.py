@@ -12,12 +12,29 @@ from typing import Any
 
 from .._forebay import hex_digest, is_url
 from ..arguments import shown
-from ..errors import AccessError, ChecksumError, ConfigError, FormatError, NotFoundError, UnsupportedError
+from ..errors import AccessError, ChecksumError, ConfigError, Error, FormatError, NotFoundError, UnsupportedError
 from ..files import StoreOptions
 from ..files import open as open_file
 from ..files.stores import opened, url_of
 
-__all__ = ["BLOCK", "COMMIT", "FORMAT", "HASH", "VERSION", "Commit", "Part", "folder_of", "parse", "plain", "read", "replace", "text_of", "version_of", "write"]
+__all__ = [
+    "BLOCK",
+    "COMMIT",
+    "FORMAT",
+    "HASH",
+    "VERSION",
+    "Commit",
+    "Part",
+    "folder_of",
+    "parse",
+    "parts_of",
+    "plain",
+    "read",
+    "replace",
+    "text_of",
+    "version_of",
+    "write",
+]
 
 COMMIT = "commit.json"
 """Name of the file that makes a folder a checkpoint."""
@@ -165,6 +182,14 @@ def read(url: str, store: StoreOptions | None) -> Commit:
             "(forebay.checkpoint.latest finds the newest one that is whole)"
         ) from error
     return parse(file, text)
+
+
+def parts_of(url: str, store: StoreOptions | None) -> set[str]:
+    """Returns the names of the parts of the commit of the folder `url`; none if there is none, or it cannot be read."""
+    try:
+        return set(read(url, store).parts)
+    except Error:
+        return set()
 
 
 def parse(file: str, text: bytes) -> Commit:

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .._forebay import is_root, is_url
 from ..arguments import flag, whole
 from ..errors import AccessError, ConfigError, Error, StateError
 from ..files import StoreOptions
@@ -55,6 +56,8 @@ class Folder:
         self.overwrite, self.store = flag("overwrite", overwrite), store
         self.keep = None if keep is None else whole("keep", keep, least=1)
         self._is_first, self._token = False, ""
+        if is_url(self.url) and is_root(self.url):
+            raise ConfigError(f"{self.url} is a whole bucket or server: save to a folder in it")
         if self.keep is not None and (not self.parent or self.parent.endswith(":/")):
             raise ConfigError(f"keep removes older checkpoints next to {self.url}: save to a folder inside of another one")
 
@@ -158,12 +161,14 @@ class Folder:
             # It is the newest one also where the clock of another machine was ahead.
             time = max(time, max(whole_ones) + datetime.timedelta(microseconds=1))
         done = Commit(self.step, time, named, self.data, self.metadata)
+        replaced = set() if self._is_first else commit.parts_of(self.url, self.store)
         self._write(done)
         try:
             found = None if self._is_first else retention.find(self.url, self.store)
             # After the list, so that it has no parts of a later save.
             self._check_is_last()
             if found is not None:
+                found.parts |= replaced
                 retention.clear_all_but(found, {commit.COMMIT, marks.BEGUN, *named}, self.store)
             if self.keep is not None:
                 retention.remove_oldest(others, self.keep - 1, self.store)

@@ -6,7 +6,8 @@ import contextlib
 import datetime
 import logging
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,13 @@ __all__ = [
 
 _log = logging.getLogger("forebay")
 
+_PART = re.compile(
+    r"([0-9a-f]{8}/)?(rank-\d{5,}\.(pt|safetensors)|\.metadata|[^/]*__\d+_\d+\.distcp)"
+    r"|[0-9a-f]{8}/.*__\d+_\d+\.distcp"
+)
+"""Names that `save` and `StorageWriter` give to parts, without those that have a slash in a prefix of the user's. In a folder that
+was in use before, they are in one that is named after the save."""
+
 
 @dataclass
 class Found:
@@ -49,11 +57,28 @@ class Found:
     """Reason why it is not whole."""
     unsupported: UnsupportedError | None = None
     """Error of a commit that a newer version has written: the folder may be whole, and is not ours to judge."""
+    parts: set[str] = field(default_factory=set)
+    """Names of parts that commits have."""
+    is_linked: bool = False
+    """A link in the folder that was searched leads here, so it is not removed with that folder's checkpoints."""
+
+    @property
+    def own(self) -> list[File]:
+        """Files that saves have written. Others may have put more into the folder."""
+        return [file for file in self.files if self._is_own(file.url[len(self.url) + 1 :])]
+
+    def _is_own(self, name: str) -> bool:
+        return name == COMMIT or is_mark(name) or name in self.parts or _PART.fullmatch(name) is not None
+
+    @property
+    def changed(self) -> datetime.datetime | None:
+        """Time of the last change of the files that saves have written; None in a store whose lists have no times."""
+        return max((file.modified for file in self.own if file.modified is not None), default=None)
 
     @property
     def size(self) -> int:
-        """Bytes of its files."""
-        return sum(file.size or 0 for file in self.files)
+        """Bytes of the files that saves have written."""
+        return sum(file.size or 0 for file in self.own)
 
     @property
     def time(self) -> datetime.datetime:
@@ -83,9 +108,23 @@ def survey(prefix: str, store: StoreOptions | None, *, reads: bool = True) -> li
         if folder in found:
             found[folder].files.append(file)
             found[folder].has_commit |= file.url == f"{folder}/{COMMIT}"
+    if not is_url(prefix):
+        found = {each.url: each for each in _without_copies(prefix, list(found.values()))}
     if reads:
         _read_commits(list(found.values()), store)
     return sorted(found.values(), key=lambda each: (each.time, -1 if each.commit is None else each.commit.step or -1))
+
+
+def _without_copies(prefix: str, found: list[Found]) -> list[Found]:
+    """Marks the local folders that a link leads to, and leaves out those that are in the list without it."""
+    places = {each.url: os.path.realpath(each.url) for each in found}
+    start = os.path.realpath(prefix)
+    for each in found:
+        each.is_linked = places[each.url] != start + each.url[len(prefix) :]
+    kept: dict[str, Found] = {}
+    for each in sorted(found, key=lambda each: each.is_linked):
+        kept.setdefault(places[each.url], each)
+    return list(kept.values())
 
 
 def find(url: str, store: StoreOptions | None) -> Found | None:
@@ -123,6 +162,7 @@ def _examine(found: Found, url: str, text: bytes) -> None:
     except UnsupportedError as error:
         found.problem, found.unsupported = str(error), error
         return
+    found.parts.update(found.commit.parts)
     sizes = {file.url: file.size for file in found.files}
     for part in found.commit.parts.values():
         size = sizes.get(f"{found.url}/{part.name}", -1)
@@ -166,11 +206,11 @@ def latest(prefix: Any, *, store: StoreOptions | None = None) -> Checkpoint | No
 
 
 def retain(prefix: Any, keep: int, *, store: StoreOptions | None = None) -> list[str]:
-    """Removes the oldest checkpoints in a folder, with all files in their folders.
+    """Removes the oldest checkpoints in a folder. Files in their folders that no save has written stay.
 
     Only those that are whole are counted and removed, so the newest whole one always stays. One that a newer version of
     forebay has saved stays as well, with a warning in the log. Checkpoints in folders of the folder, which may be those of
-    other runs, are neither counted nor removed.
+    other runs, and behind links, are neither counted nor removed.
 
     Args:
         prefix: URL or path of the folder, that of one run.
@@ -188,8 +228,8 @@ def retain(prefix: Any, keep: int, *, store: StoreOptions | None = None) -> list
 
 
 def inside(folder: str, found: Iterable[Found]) -> list[Found]:
-    """Returns the checkpoints of a folder that are not in folders of it: those may be of other runs."""
-    return [each for each in found if each.url.rpartition("/")[0] == folder]
+    """Returns the checkpoints of a folder that are not in folders of it, nor behind links: those may be of other runs."""
+    return [each for each in found if each.url.rpartition("/")[0] == folder and not each.is_linked]
 
 
 def remove_oldest(found: list[Found], keep: int, store: StoreOptions | None) -> list[str]:
@@ -228,7 +268,7 @@ def remove_incomplete(prefix: Any, *, age: float = 86400.0, store: StoreOptions 
 
 
 def remove(url: Any, *, store: StoreOptions | None = None) -> None:
-    """Removes the checkpoint of a URL, with all files in its folder. One that does not exist is no error.
+    """Removes the checkpoint of a URL. One that does not exist is no error. Files in its folder that no save has written stay.
 
     Args:
         url: URL or path of the checkpoint.
@@ -239,20 +279,21 @@ def remove(url: Any, *, store: StoreOptions | None = None) -> None:
     """
     found = find(folder_of("url", url), store)
     if found is not None:
+        found.parts |= commit.parts_of(found.url, store)
         _remove(found, store)
 
 
 def clear(found: Found, store: StoreOptions | None) -> None:
-    """Removes the files of a folder but its mark: the commit first, so that no commit names a part that is gone."""
+    """Removes the files of saves but the mark: the commit first, so that no commit names a part that is gone."""
     if found.has_commit:
         remove_files([f"{found.url}/{COMMIT}"], store=store)
     clear_all_but(found, {COMMIT, BEGUN}, store)
 
 
 def clear_all_but(found: Found, names: set[str], store: StoreOptions | None) -> None:
-    """Removes the files of a folder whose names are not in `names`."""
+    """Removes the files of saves in a folder whose names are not in `names`."""
     keep = {f"{found.url}/{name}" for name in names}
-    removed = [file for file in found.files if file.url not in keep]
+    removed = [file for file in found.own if file.url not in keep]
     remove_files(removed, store=store)
     if not is_url(found.url):
         # Only a file system has folders without files.
