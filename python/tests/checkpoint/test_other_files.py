@@ -103,6 +103,37 @@ def test_a_whole_bucket_is_no_checkpoint(url):
         checkpoint.save(state(), url, overwrite=True)
 
 
+def test_an_unfinished_save_in_a_store_without_times_is_removed_by_an_age_of_0(caplog):
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    try:
+        Folder("memory://box/run/1").begin()
+        assert checkpoint.remove_incomplete("memory://box/run") == []
+        assert "memory://box/run/1 stays, because its store has no times" in caplog.text
+        assert checkpoint.remove_incomplete("memory://box/run", age=0) == ["memory://box/run/1"]
+    finally:
+        fsspec.filesystem("memory").rm("/box", recursive=True)
+
+
+def test_a_checkpoint_is_found_behind_links_and_not_removed_through_them(tmp_path):
+    run = tmp_path / "real" / "run"
+    for number in range(2):
+        checkpoint.save(state(number), run / f"step-{number}", step=number)
+    checkpoint.save(state(2), tmp_path / "elsewhere", step=2)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    linked = f"{tmp_path}/link/run"
+    assert number_of(checkpoint.latest(linked)) == [1.0]
+    with pytest.raises(fb.ConfigError, match="is a checkpoint already"):
+        checkpoint.save(state(), f"{linked}/step-1")
+    (run / "last").symlink_to("step-1")
+    (run / "step-2").symlink_to(tmp_path / "elsewhere")
+    assert [found.url for found in checkpoint.steps(linked)] == [f"{linked}/step-{number}" for number in range(3)]
+    Folder(tmp_path / "begun").begin()
+    (run / "step-3").symlink_to(tmp_path / "begun")
+    assert checkpoint.remove_incomplete(linked, age=0) == []
+    assert checkpoint.retain(linked, 1) == [f"{linked}/step-0"]
+    assert [found.step for found in checkpoint.steps(linked)] == [1, 2]
+
+
 def test_a_load_does_not_wait_for_other_ranks(place, monkeypatch):
     # Of two ranks, this one alone loads.
     class Distributed:

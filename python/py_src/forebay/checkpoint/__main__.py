@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from ..errors import Error
-from .retention import remove_incomplete, survey
+from .retention import Found, remove_incomplete, survey
 
 __all__ = ["main"]
 
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for each in found:
         step = "" if each.commit is None or each.commit.step is None else str(each.commit.step)
         state = "whole" if each.problem is None else each.problem
-        print(f"{step:>10}  {_size(each.size):>9}  {_age((now - each.time).total_seconds()):>9}  {each.url}  {state}")
+        print(f"{step:>10}  {_size(each.size):>9}  {_age(now, each):>9}  {each.url}  {state}")
     return int(any(each.problem is not None for each in found))
 
 
@@ -61,7 +61,12 @@ def _size(count: int) -> str:
     return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
 
 
-def _age(elapsed: float) -> str:
+def _age(now: datetime.datetime, found: Found) -> str:
+    time = found.changed if found.commit is None else found.commit.time
+    if time is None:
+        # Its store has no times.
+        return "?"
+    elapsed = (now - time).total_seconds()
     for length, name in ((_DAY, "days"), (3600.0, "h"), (60.0, "min")):
         if elapsed >= 2 * length:
             return f"{elapsed / length:.0f} {name}"

@@ -250,7 +250,7 @@ def remove_incomplete(prefix: Any, *, age: float = 86400.0, store: StoreOptions 
     Args:
         prefix: URL or path of the folder.
         age: Seconds since the last change of a folder. A newer one may be that of a save in progress, whose upload is
-            not visible before its end.
+            not visible before its end. In a store whose lists have no times, only 0 removes anything: let no save run then.
         store: Settings that differ from the environment's.
 
     Returns:
@@ -261,10 +261,16 @@ def remove_incomplete(prefix: Any, *, age: float = 86400.0, store: StoreOptions 
     """
     age = 0.0 if age == 0 else seconds("age", age)
     before = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=age)
-    old = [found for found in survey(prefix, store, reads=False) if not found.has_commit and found.time <= before]
-    for found in old:
-        _remove(found, store)
-    return [found.url for found in old]
+    removed = []
+    for found in survey(prefix, store, reads=False):
+        if found.has_commit or found.is_linked:
+            continue
+        if age and found.changed is None:
+            _log.warning("%s stays, because its store has no times: remove it with age=0 when no save runs", found.url)
+        elif not age or found.changed is not None and found.changed <= before:
+            _remove(found, store)
+            removed.append(found.url)
+    return removed
 
 
 def remove(url: Any, *, store: StoreOptions | None = None) -> None:
