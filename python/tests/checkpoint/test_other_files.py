@@ -103,6 +103,42 @@ def test_a_whole_bucket_is_no_checkpoint(url):
         checkpoint.save(state(), url, overwrite=True)
 
 
+@contextlib.contextmanager
+def clock(monkeypatch, **difference):
+    """Clock of another machine."""
+
+    class Clock(folder.datetime.datetime):
+        @classmethod
+        def now(cls, zone):
+            return super().now(zone) + folder.datetime.timedelta(**difference)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(folder.datetime, "datetime", Clock)
+        yield
+
+
+def test_a_job_that_continues_on_a_machine_whose_clock_is_behind_saves_the_newest(place, monkeypatch):
+    with clock(monkeypatch, minutes=5):
+        checkpoint.save(state(1), f"{place}/a", step=1)
+    # Another process has read no commit yet.
+    monkeypatch.setattr(commit, "_newest", {})
+    assert number_of(checkpoint.latest(place)) == [1.0]
+    with clock(monkeypatch, minutes=-5):
+        checkpoint.save(state(2), f"{place}/b", step=2)
+        checkpoint.save(state(3), f"{place}/c", step=3)
+    assert [found.step for found in checkpoint.steps(place)] == [1, 2, 3]
+    assert checkpoint.retain(place, 1) == [f"{place}/a", f"{place}/b"]
+
+
+def test_the_times_of_a_bounded_number_of_folders_are_known(monkeypatch):
+    monkeypatch.setattr(commit, "_newest", {})
+    time = folder.datetime.datetime.now(folder.datetime.timezone.utc)
+    for number in range(2 * commit._NEWEST_MAX):
+        assert commit.later(f"run-{number}", time) == time
+    assert len(commit._newest) == commit._NEWEST_MAX
+    assert commit.later(f"run-{number}", time) > time
+
+
 def test_an_unfinished_save_in_a_store_without_times_is_removed_by_an_age_of_0(caplog):
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
     try:

@@ -26,6 +26,7 @@ __all__ = [
     "Commit",
     "Part",
     "folder_of",
+    "later",
     "parse",
     "parts_of",
     "plain",
@@ -47,6 +48,13 @@ HASH = "xxh3_128"
 
 FORMAT, VERSION = "forebay checkpoint", 1
 """Format that the files of a checkpoint state, and its version."""
+
+
+_newest: dict[str, datetime.datetime] = {}
+"""Newest time of the commits in a folder that this process has read or written, the last one that has changed at the end."""
+
+_NEWEST_MAX = 256
+"""Folders of which it is known."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +146,27 @@ def text_of(commit: Commit) -> bytes:
     return json.dumps(body | {"digest": _digest(body)}, indent=1).encode()
 
 
+def later(folder: str, time: datetime.datetime) -> datetime.datetime:
+    """Returns `time`, or one after all commits in a folder that this process has read or written.
+
+    A job reads the checkpoint that it continues. So its own ones are newer, whatever the clocks of its machine and of those
+    before. No list is made: next to a checkpoint there may be a whole bucket.
+    """
+    last = _newest.get(folder)
+    time = time if last is None else max(time, last + datetime.timedelta(microseconds=1))
+    _see(f"{folder}/", time)
+    return time
+
+
+def _see(url: str, time: datetime.datetime) -> None:
+    """Records the time of the commit of the checkpoint `url`."""
+    folder = url.rpartition("/")[0]
+    last = _newest.pop(folder, time)
+    _newest[folder] = max(last, time)
+    for oldest in list(_newest)[: max(len(_newest) - _NEWEST_MAX, 0)]:
+        _newest.pop(oldest, None)
+
+
 def version_of(url: str, store: StoreOptions | None) -> str | None:
     """Returns the version of the commit of the folder `url`; None if there is none."""
     return opened(store).version(f"{url}/{COMMIT}")
@@ -210,6 +239,7 @@ def parse(file: str, text: bytes) -> Commit:
         time, step = datetime.datetime.fromisoformat(body["time"]), body["step"]
         if time.tzinfo is None or not (step is None or isinstance(step, int)):
             raise ValueError(f"the time is {body['time']!r} and the step {step!r}")
+        _see(file.rpartition("/")[0], time)
         return Commit(step, time, {part.name: part for part in parts}, body["data"], body["metadata"])
     except (ChecksumError, UnsupportedError):
         raise

@@ -158,8 +158,9 @@ class Folder:
         others = [] if self.keep is None else self._others()
         time = datetime.datetime.now(datetime.timezone.utc)
         if whole_ones := [found.time for found in others if found.problem is None]:
-            # It is the newest one also where the clock of another machine was ahead.
             time = max(time, max(whole_ones) + datetime.timedelta(microseconds=1))
+        # It is the newest one also where the clock of another machine was ahead.
+        time = commit.later(self.parent, time)
         done = Commit(self.step, time, named, self.data, self.metadata)
         replaced = set() if self._is_first else commit.parts_of(self.url, self.store)
         self._write(done)
