@@ -115,12 +115,19 @@ def newest(url):
     return found
 
 
+def files_below(url):
+    # Lists leave out files that are not complete.
+    if not os.path.isabs(url):
+        return [file.url for file in fb.list_files(f"{url}/")]
+    return [os.path.join(base, name) for base, _, names in os.walk(url) for name in names]
+
+
 def files_of_others(url):
     def action():
         checkpoint.retain(url, 1)
         checkpoint.remove_incomplete(url, age=0)
         last = checkpoint.latest(url)
-        left = {file.url.removeprefix(f"{last.url}/") for file in fb.list_files(f"{url}/")}
+        left = {file.removeprefix(f"{last.url}/") for file in files_below(url)}
         own = {"begun.json", "commit.json", *last.parts}
         assert left >= own, left
         return sorted(left - own)

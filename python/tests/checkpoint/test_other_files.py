@@ -170,6 +170,71 @@ def test_a_checkpoint_is_found_behind_links_and_not_removed_through_them(tmp_pat
     assert [found.step for found in checkpoint.steps(linked)] == [1, 2]
 
 
+def temporary(path):
+    return {name for _, _, names in os.walk(path) for name in names if name.startswith(".forebay-")}
+
+
+WRITER = """
+import sys, time
+import forebay as fb
+file = fb.open(sys.argv[1], "wb")
+# More than one part.
+file.write(bytes(40 << 20))
+print("written", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_temporary_file_of_a_killed_writer_is_removed_and_that_of_another_one_stays(tmp_path):
+    url = tmp_path / "run" / "step-1"
+    writers = []
+    for name in ("killed", "alive"):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, url / name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        writers.append(writer)
+        assert writer.stdout.readline() == "written\n"
+        # Another thread of the writer makes it.
+        while len(temporary(tmp_path)) < len(writers):
+            pass
+        if name == "killed":
+            dead = temporary(tmp_path)
+            writer.send_signal(signal.SIGKILL)
+            writer.wait()
+    alive = temporary(tmp_path) - dead
+    assert len(dead) == len(alive) == 1
+    leftovers.remove(str(tmp_path), before=0)
+    assert temporary(tmp_path) == dead | alive
+    checkpoint.remove_incomplete(tmp_path)
+    assert temporary(tmp_path) == dead | alive
+    Folder(url).begin()
+    assert temporary(tmp_path) == alive
+    writers[1].communicate()
+    # It ended without close.
+    assert temporary(tmp_path) == set()
+
+
+def test_every_removal_takes_the_temporary_files_of_killed_writers(tmp_path):
+    def leave(*places):
+        for place in places:
+            os.makedirs(tmp_path / place, exist_ok=True)
+            (tmp_path / place / ".forebay-locked-0123456789abcdef.tmp").write_bytes(b"dead")
+
+    leave("step-0", "step-1/01234567", "no-mark")
+    # One of a writer over a network, which has no lock.
+    (tmp_path / ".forebay-0123456789abcdef.tmp").write_bytes(b"alive")
+    checkpoint.save(state(), tmp_path / "step-0")
+    assert sorted(os.listdir(tmp_path / "step-0")) == ["begun.json", "commit.json", "rank-00000.pt"]
+    checkpoint.save(state(), tmp_path / "step-1")
+    leave("step-0")
+    assert checkpoint.retain(tmp_path, 1) == [f"{tmp_path}/step-0"]
+    leave("step-1")
+    checkpoint.remove(tmp_path / "step-1")
+    assert sorted(os.listdir(tmp_path)) == [".forebay-0123456789abcdef.tmp", "no-mark"]
+    assert checkpoint.remove_incomplete(tmp_path, age=0) == []
+    assert os.listdir(tmp_path) == [".forebay-0123456789abcdef.tmp"]
+
+
 def test_a_load_does_not_wait_for_other_ranks(place, monkeypatch):
     # Of two ranks, this one alone loads.
     class Distributed:

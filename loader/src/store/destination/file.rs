@@ -5,9 +5,11 @@ use super::target::{Conditional, Entry, Expected, ListRequest, ObjectTag, Page, 
 use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::failure::Failure;
+use crate::sync::{Arc, Mutex};
 use async_trait::async_trait;
-use rustix::fs::{CWD, RenameFlags};
+use rustix::fs::{CWD, FlockOperation, RenameFlags};
 use rustix::io::Errno;
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,17 +19,25 @@ use std::path::{Path, PathBuf};
 /// Start and end of the names of files that are being written, which listings leave out.
 const TEMPORARY: (&str, &str) = (".forebay-", ".tmp");
 
+/// Follows the start in the names of files that have a lock while they are written. Writers over a network have none.
+const LOCKED: &str = "locked-";
+
 /// Most names that are tried for a temporary file. Each is drawn from 2^64.
 const NAMES_MAX: usize = 100;
 
 /// Folder. Files appear under their names when they are complete and on disk.
+///
+/// A temporary file has a lock of `flock` as long as it is written. One without a lock is of a process that was killed, and
+/// may be removed.
 pub(crate) struct FileTarget {
     root: PathBuf,
+    /// Temporary files that are written, by their keys.
+    written: Mutex<HashMap<String, Arc<File>>>,
 }
 
 impl FileTarget {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self { root, written: Mutex::default() }
     }
 
     /// Creates a temporary file in the folder of `key`, of which no other writer has the name, and returns its key.
@@ -37,16 +47,32 @@ impl FileTarget {
         let mut tried = 0;
         loop {
             let (start, end) = TEMPORARY;
-            let temporary = format!("{folder}{start}{:016x}{end}", context.draws.borrow_mut().next());
+            let temporary = format!("{folder}{start}{LOCKED}{:016x}{end}", context.draws.borrow_mut().next());
             match File::create_new(self.root.join(&temporary)) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < NAMES_MAX => tried += 1,
-                created => return created.map(|_| temporary),
+                // Another process has taken it for one without a writer.
+                Ok(file) if !lock(&file)? && tried < NAMES_MAX => tried += 1,
+                created => {
+                    self.written.lock().insert(temporary.clone(), Arc::new(created?));
+                    return Ok(temporary);
+                }
             }
         }
     }
 
+    fn file(&self, temporary: &str) -> io::Result<Arc<File>> {
+        self.written.lock().get(temporary).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Removes a temporary file.
+    fn discard(&self, temporary: &str) -> io::Result<()> {
+        // Its lock ends afterwards.
+        let _file = self.written.lock().remove(temporary);
+        without_missing(fs::remove_file(self.root.join(temporary)))
+    }
+
     fn write(&self, temporary: &str, mut offset: u64, payload: &Payload) -> io::Result<()> {
-        let file = File::options().write(true).open(self.root.join(temporary))?;
+        let file = self.file(temporary)?;
         for piece in payload.pieces() {
             file.write_all_at(piece, offset)?;
             offset += piece.len() as u64;
@@ -66,7 +92,7 @@ impl FileTarget {
             let stored = self.write(&temporary, 0, payload).and_then(|()| self.publish(key, &temporary, name));
             if !matches!(stored, Ok(true)) {
                 // The first failure is reported.
-                let _ = fs::remove_file(self.root.join(&temporary));
+                let _ = self.discard(&temporary);
             }
             stored
         });
@@ -79,11 +105,12 @@ impl FileTarget {
         temporary: &str,
         name: impl FnOnce(&Path, &Path) -> io::Result<bool>,
     ) -> io::Result<bool> {
-        let (temporary, path) = (self.root.join(temporary), self.root.join(key));
-        File::open(&temporary)?.sync_all()?;
-        if !name(&temporary, &path)? {
+        self.file(temporary)?.sync_all()?;
+        let path = self.root.join(key);
+        if !name(&self.root.join(temporary), &path)? {
             return Ok(false);
         }
+        self.written.lock().remove(temporary);
         path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())?;
         Ok(true)
     }
@@ -179,6 +206,15 @@ fn unless_absent<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 
 fn failure(error: io::Error, what: &str, path: &Path) -> Failure {
     Failure::permanent(Error::from_io(error, what).with("path", path.display()))
+}
+
+/// Locks a new temporary file. Returns false if it is not in its folder any more.
+fn lock(file: &File) -> io::Result<bool> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        // A file system may have no locks. There the file cannot be locked by a process that would remove it either.
+        _ => Ok(file.metadata()?.nlink() > 0),
+    }
 }
 
 fn rename(from: &Path, to: &Path) -> io::Result<bool> {
@@ -277,8 +313,7 @@ impl Target for FileTarget {
     }
 
     async fn abort(&self, _: &ThreadContext, _: &str, upload: &str) -> Result<(), Failure> {
-        let path = self.root.join(upload);
-        without_missing(fs::remove_file(&path)).map_err(|e| failure(e, "the file cannot be removed", &path))
+        self.discard(upload).map_err(|e| failure(e, "the file cannot be removed", &self.root.join(upload)))
     }
 
     async fn list(&self, _: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {

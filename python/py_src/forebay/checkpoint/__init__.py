@@ -17,9 +17,9 @@ block, `folder` begins and commits a folder, `group` runs a step on all ranks so
 copies a state to host memory, `formats` and `tensors` have the formats of parts. Tensors are sent from their memory,
 which `memory` finds, and `direct` fetches blocks into it: `layout` finds the places of tensors in a part, `targets` pairs
 them with memory, `into` matches a state with the one to load into. `saving` and `loading` are made of all these;
-`retention` finds and removes checkpoints, `__main__` is its command. `distributed` is the storage of
-`torch.distributed.checkpoint`, imported separately. torch is imported by the functions that need it, so that checkpoints
-can be listed without it.
+`retention` finds and removes checkpoints, with the `leftovers` of killed processes in local folders; `__main__` is its command.
+`distributed` is the storage of `torch.distributed.checkpoint`, imported separately. torch is imported by the functions that need
+it, so that checkpoints can be listed without it.
 """
 
 from .loading import Checkpoint, load

@@ -13,7 +13,7 @@ from ..arguments import flag, whole
 from ..errors import AccessError, ConfigError, Error, StateError
 from ..files import StoreOptions
 from ..files.loading import is_of_one_rank
-from . import commit, marks, retention
+from . import commit, leftovers, marks, retention
 from .commit import Commit, Part
 
 __all__ = ["Folder", "state_of"]
@@ -87,6 +87,8 @@ class Folder:
             marks.begin(self.url, token, self.store)
         finally:
             marks.withdraw(self.url, token, self.store)
+        if not is_url(self.url):
+            leftovers.remove(self.url)
         if self._is_first:
             return ""
         # Nothing is removed that a later save has written: it is not in this list, or the token has changed.

@@ -15,7 +15,7 @@ from .._forebay import is_url
 from ..arguments import seconds, whole
 from ..errors import ChecksumError, FormatError, NotFoundError, UnsupportedError
 from ..files import File, StoreOptions, list_files, load_files, remove_files
-from . import commit
+from . import commit, leftovers
 from .commit import COMMIT, Commit, folder_of
 from .loading import Checkpoint
 from .marks import BEGUN, is_mark
@@ -270,6 +270,8 @@ def remove_incomplete(prefix: Any, *, age: float = 86400.0, store: StoreOptions 
         elif not age or found.changed is not None and found.changed <= before:
             _remove(found, store)
             removed.append(found.url)
+    if not is_url(prefix := folder_of("prefix", prefix)):
+        leftovers.remove(prefix, before.timestamp())
     return removed
 
 
@@ -302,11 +304,18 @@ def clear_all_but(found: Found, names: set[str], store: StoreOptions | None) -> 
     removed = [file for file in found.own if file.url not in keep]
     remove_files(removed, store=store)
     if not is_url(found.url):
-        # Only a file system has folders without files.
-        folders = {file.url.rpartition("/")[0] for file in removed} - {found.url}
+        # Only a file system has folders without files, and files that are not complete.
+        folders = {folder for file in removed for folder in _between(found.url, file.url)}
         for folder in sorted(folders, key=len, reverse=True):
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
+        leftovers.remove(found.url)
+
+
+def _between(folder: str, file: str) -> Iterator[str]:
+    """Returns the folders of a file that are in `folder`."""
+    while (file := file.rpartition("/")[0]) != folder:
+        yield file
 
 
 def _remove(found: Found, store: StoreOptions | None) -> None:
