@@ -462,3 +462,19 @@ def test_records_of_tensorflow_are_filtered(tmp_path):
     remote = tmp_path / "*.tfrecord"
     for condition in ["small < 10", "not small < 10 and number > 40", "small is null or number in (1, 95)"]:
         assert kept(remote, condition.replace("number", "n"), fb.Scalar("n")) == expected(condition), condition
+
+
+PRESENT = {"empty": [0, 1, 2], "some": [0, 2], "struct": [0, 2], "deep": [0, 1], "struct.a": [], "flat": []}
+"""Rows of `presence.parquet` whose columns are not null. Of all of these the file has nulls alone."""
+
+
+@pytest.mark.parametrize("column", PRESENT)
+def test_lists_and_structs_are_null_only_where_their_rows_are(column):
+    present = PRESENT[column]
+    absent = [n for n in range(3) if n not in present]
+    for condition, rows in [(f"{column} is not null", present), (f"{column} is null", absent), (f"not {column} is null", present)]:
+        if rows:
+            assert kept(PARQUET / "presence.parquet", condition, fb.Scalar("id")) == rows, condition
+        else:
+            with pytest.raises(fb.ConfigError, match="no sample of the stream is kept"):
+                kept(PARQUET / "presence.parquet", condition, fb.Scalar("id"))

@@ -1,6 +1,7 @@
 """`on_missing="skip"`: samples without a field are left out when the plan is made."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ from tar_sets import END, tar
 
 import forebay as fb
 from forebay.to_mds import convert
+
+PARQUET = pathlib.Path(__file__).parents[3] / "tests/data/parquet"
 
 
 def with_gaps(count=48, first=0):
@@ -131,3 +134,9 @@ def test_rows_with_nulls_are_not_in_the_plan(suffix, tmp_path):
     assert classes(path, fields, 2)[:-1] == whole[:-1]
     kept = classes(path, {"x": fb.Scalar("x")}, on_missing="raise", filter="x is not null")
     assert set(sum(kept, [])) == {row["cls"] for row in rows if row["x"] is not None}
+
+
+@pytest.mark.parametrize(("field", "expected"), [(fb.Length("empty"), {0, 1, 2}), (fb.Text("some"), {0, 2})])
+def test_empty_lists_are_not_missing(field, expected):
+    fields = {"y": fb.Scalar("id"), "n": field}
+    assert set(sum(classes(PARQUET / "presence.parquet", fields), [])) == expected

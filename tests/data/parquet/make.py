@@ -125,6 +125,19 @@ def write_nulls():
     pq.write_table(pa.table(columns), HERE / "nulls.parquet", row_group_size=10)
 
 
+def write_presence():
+    """Writes columns with nulls alone, as the file has them: some are empty lists, or children of structs."""
+    columns = {
+        "id": pa.array([0, 1, 2], pa.int64()),
+        "empty": pa.array([[], [], []], pa.list_(pa.int64())),
+        "some": pa.array([[], None, []], pa.list_(pa.string())),
+        "struct": pa.array([{"a": None}, None, {"a": None}], pa.struct({"a": pa.int64()})),
+        "deep": pa.array([{"a": []}, {"a": None}, None], pa.struct({"a": pa.list_(pa.int64())})),
+        "flat": pa.array([None, None, None], pa.int64()),
+    }
+    pq.write_table(pa.table(columns), HERE / "presence.parquet")
+
+
 def write_arrow():
     """Writes the table in Arrow's formats, without the column that has a dictionary."""
     rows = [row(n) for n in range(ROWS)]
@@ -167,6 +180,7 @@ def main():
     write_pictures()
     write_arrow()
     write_nulls()
+    write_presence()
 
     import duckdb
     import polars

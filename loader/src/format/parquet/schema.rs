@@ -83,6 +83,18 @@ impl TableSchema {
         (0..self.columns.num_columns()).filter(is_below).collect()
     }
 
+    /// Returns the number of the column that has the values of `path`, one for each row; `None` if a value is made of others. Such
+    /// a value is not null because theirs are: an empty list has a null in the file, and so has a struct of nulls.
+    pub fn column_of_rows(&self, path: &[String]) -> Option<usize> {
+        let is_it = |number: &usize| self.columns.column(*number).path().parts() == path;
+        (0..self.columns.num_columns()).find(is_it).filter(|number| self.has_value_of_each_row(*number))
+    }
+
+    /// Returns true if the column number `number`, which exists, has a value for each row, or a null: it is in no list.
+    pub fn has_value_of_each_row(&self, number: usize) -> bool {
+        self.columns.column(number).max_rep_level() == 0
+    }
+
     /// Number of the file's columns.
     pub fn leaf_count(&self) -> usize {
         self.columns.num_columns()

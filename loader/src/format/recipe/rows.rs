@@ -75,12 +75,12 @@ impl RowGroups {
         u64::try_from(share).unwrap_or(u64::MAX)
     }
 
-    /// Returns the bounds of the values of a column in all groups; `None` for a column that is made of several of the file's, and
-    /// where they are not known.
+    /// Returns the bounds of the values of a column in all groups; `None` for a column that is not one of the file's with a value for
+    /// each row, such as a list, and where they are not known.
     pub fn bounds(&self, column: usize) -> Option<Bounds> {
         let file = &*self.file;
         let path = file.columns.get(column).map(|column| &column.path).filter(|path| !path.is_empty())?;
-        let [leaf] = file.schema.leaves(path)[..] else { return None };
+        let leaf = file.schema.column_of_rows(path)?;
         let at = file.leaves.iter().position(|number| *number == leaf)?;
         let mut all: Option<Bounds> = None;
         for group in &*self.groups {
