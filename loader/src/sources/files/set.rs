@@ -113,7 +113,7 @@ impl FileSet {
             && set.paths.len() == set.bytes.len()
             && set.paths.len().is_multiple_of(columns)
             && set.values.iter().all(|values| values.len() == set.paths.len() / columns)
-            && set.hands > 0;
+            && (1..=(set.paths.len() / columns).max(1)).contains(&set.hands);
         if is_whole { Ok(set) } else { Err(Error::format("the list of files has another version, or is not whole")) }
     }
 
@@ -133,7 +133,8 @@ impl FileSet {
         let columns = Arc::new(columns);
         let of_sample = |sample: usize| sample * files..(sample + 1) * files;
         let order = dealt(samples, self.hands);
-        let bytes: Vec<u64> = order.iter().map(|sample| self.bytes[of_sample(*sample)].iter().sum()).collect();
+        let sum = |bytes: &[u64]| bytes.iter().copied().fold(0, u64::saturating_add);
+        let bytes: Vec<u64> = order.iter().map(|sample| sum(&self.bytes[of_sample(*sample)])).collect();
         let shard = |(number, range): (usize, std::ops::Range<usize>)| {
             let files = || order[range.clone()].iter().flat_map(|sample| of_sample(*sample));
             let group = FileGroup {
@@ -242,6 +243,8 @@ mod tests {
         for (from, to) in [
             ("\"forebay_files\":1", "\"forebay_files\":2"),
             ("\"hands\":1", "\"hands\":0"),
+            ("\"hands\":1", "\"hands\":2"),
+            ("\"hands\":1", "\"hands\":18446744073709551615"),
             ("[\"a/0.jpg\"]", "[]"),
             ("[\"a/0.jpg\"]", "[1]"),
             ("[\"file\"]", "[]"),
