@@ -81,6 +81,39 @@ configs:
         ids(NAME, split="train")
 
 
+def test_the_card_has_folders_of_configurations(hub):
+    card = """---
+configs:
+- config_name: en
+  data_dir: en
+- config_name: fr
+  data_dir: ./fr/
+  data_files:
+  - split: train
+    path: "*.parquet"
+- config_name: gone
+  data_dir: gone
+---
+"""
+    hub.put("me/set", "README.md", card.encode())
+    for name, content in [("en/train.parquet", SETS[0]), ("en/test.parquet", SETS[1]), ("fr/0.parquet", SETS[1]), ("0.parquet", SETS[0])]:
+        hub.put("me/set", name, content)
+    assert ids(NAME, split="en/train") == FIRST
+    assert ids(NAME, split="en/test") == SECOND
+    assert ids(NAME, split="fr/train") == ids(NAME, split="fr") == SECOND
+    with pytest.raises(ValueError, match="data_dir.*folder gone"):
+        ids(NAME, split="gone/train")
+
+
+def test_a_file_of_the_card_that_does_not_exist_is_an_error(hub):
+    hub.put("me/set", "README.md", b"---\nconfigs:\n- config_name: x\n  data_files: [0.parquet, '*-x.parquet', 1.parquet]\n---\n")
+    hub.put("me/set", "0.parquet", SETS[0])
+    with pytest.raises(ValueError, match=r"does not exist.*file 1\.parquet"):
+        ids(NAME)
+    hub.put("me/set", "1.parquet", SETS[1])
+    assert ids(NAME) == FIRST + SECOND
+
+
 def test_a_data_set_in_another_format_is_read_as_the_hub_converts_it(hub):
     hub.put("me/set", "data.csv", b"id\n1\n")
     converted = "refs/convert/parquet"

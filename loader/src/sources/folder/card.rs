@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 /// Most patterns that are compared with all files.
 const PATTERNS_MAX: usize = 10_000;
 
+/// Characters of wildcards: a pattern may match nothing, but a file without these exists.
+const WILDCARDS: [char; 3] = ['*', '?', '['];
+
 /// Patterns of the files of each split.
 type Splits = Vec<(String, Vec<String>)>;
 
@@ -16,12 +19,33 @@ type Splits = Vec<(String, Vec<String>)>;
 struct Config {
     name: String,
     is_default: bool,
+    /// Folder that its files are in, without slashes at its ends; empty for that of the data set.
+    folder: String,
     splits: Splits,
+}
+
+/// Files of a split.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum SplitFiles<'a> {
+    /// Files in the order of the card.
+    Listed(Vec<&'a str>),
+    /// Files below `folder` that belong to `split` by their names.
+    Below {
+        /// Folder, without slashes at its ends.
+        folder: String,
+        /// Split without the name of the configuration.
+        split: &'a str,
+    },
 }
 
 /// Returns those of `files` that belong to `split`, by the configurations of `card`; `None` if it has none, or `split` is a
 /// folder that none of them has.
-pub(super) fn files_of<'a>(card: &str, files: &[&'a str], split: &str) -> Result<Option<Vec<&'a str>>> {
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`](crate::ErrorKind::Config) if there are several configurations or splits to choose from, or none of the
+/// name, and for a file that there is not.
+pub(super) fn files_of<'a>(card: &str, files: &[&'a str], split: &'a str) -> Result<Option<SplitFiles<'a>>> {
     let configs = match configs(card) {
         Ok(configs) if configs.is_empty() => return Ok(None),
         Ok(configs) => configs,
@@ -48,22 +72,40 @@ pub(super) fn files_of<'a>(card: &str, files: &[&'a str], split: &str) -> Result
     let example = |split: &str| if is_named { format!("{}/{split}", found.name) } else { split.to_owned() };
     let splits: BTreeMap<&str, &Vec<String>> = found.splits.iter().map(|(split, paths)| (&**split, paths)).collect();
     if splits.is_empty() {
-        return Ok(None);
+        let is_of_card = !config.is_empty() || !found.folder.is_empty();
+        return Ok(is_of_card.then(|| SplitFiles::Below { folder: found.folder.clone(), split }));
     }
     let patterns = chosen(&splits, split, "split", &example)?;
     // In the order of the patterns, each file once.
     let mut names: Vec<&str> = Vec::new();
     for pattern in *patterns {
-        let pattern = pattern.trim_start_matches("./");
-        let compiled = Pattern::of_card(pattern);
-        let new = files.iter().filter(|file| compiled.fits(file)).copied();
-        let new: Vec<&str> = new.filter(|file| !names.contains(file)).collect();
-        if new.is_empty() {
+        let pattern = path_below(&found.folder, pattern);
+        let compiled = Pattern::of_card(&pattern);
+        let fitting: Vec<&str> = files.iter().filter(|file| compiled.fits(file)).copied().collect();
+        if fitting.is_empty() && !pattern.contains(WILDCARDS) {
+            let message = "the card of the data set names a file that does not exist, or that is no table";
+            return Err(Error::config(message).with("file", pattern));
+        }
+        if fitting.is_empty() {
             log::warn!("no file matches {pattern} in the card of the data set");
         }
+        let new: Vec<&str> = fitting.into_iter().filter(|file| !names.contains(file)).collect();
         names.extend(new);
     }
-    Ok(Some(names))
+    Ok(Some(SplitFiles::Listed(names)))
+}
+
+/// Returns `path`, which is relative to `folder`, relative to the folder of the data set.
+fn path_below(folder: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in folder.split('/').chain(path.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 /// Returns the configurations that the card lists.
@@ -76,7 +118,8 @@ fn configs(card: &str) -> Result<Vec<Config>> {
         let splits = config.get("data_files").map(Value::splits).transpose()?.unwrap_or_default();
         let name = config.get("config_name").and_then(Value::text).unwrap_or("default");
         let is_default = config.get("default").and_then(Value::text) == Some("true");
-        Ok(Config { name: name.to_owned(), is_default, splits })
+        let folder = path_below("", config.get("data_dir").and_then(Value::text).unwrap_or_default());
+        Ok(Config { name: name.to_owned(), is_default, folder, splits })
     });
     let configs = configs.collect::<Result<Vec<_>>>()?;
     if configs.iter().flat_map(|config| &config.splits).map(|(_, paths)| paths.len()).sum::<usize>() > PATTERNS_MAX {
@@ -133,6 +176,33 @@ mod tests {
             let expected: Splits = splits.iter().map(|(split, paths)| ((*split).to_owned(), texts(paths))).collect();
             assert_eq!(found[0].splits, expected, "{files}");
         }
+    }
+
+    #[test]
+    fn the_files_of_a_configuration_are_in_its_folder() {
+        let card = "---\nconfigs:\n- config_name: en\n  data_dir: ./en/\n  data_files: [{split: train, path: \"*.parquet\"}]\n\
+                    - config_name: fr\n  data_dir: fr\n- config_name: all\n  data_files: \"**/*.parquet\"\n\
+                    - config_name: up\n  data_dir: en/x\n  data_files: ../a.parquet\n- config_name: names\n---\n";
+        let files = ["a.parquet", "en/a.parquet", "en/b.parquet", "fr/test.parquet", "fr/train.parquet"];
+        let found = |split| files_of(card, &files, split).unwrap().unwrap();
+        assert_eq!(found("en"), SplitFiles::Listed(files[1..3].to_vec()));
+        assert_eq!(found("en/train"), SplitFiles::Listed(files[1..3].to_vec()));
+        assert_eq!(found("fr/train"), SplitFiles::Below { folder: "fr".to_owned(), split: "train" });
+        assert_eq!(found("fr"), SplitFiles::Below { folder: "fr".to_owned(), split: "" });
+        assert_eq!(found("all"), SplitFiles::Listed(files.to_vec()));
+        assert_eq!(found("up"), SplitFiles::Listed(vec!["en/a.parquet"]));
+        assert_eq!(found("names/train"), SplitFiles::Below { folder: String::new(), split: "train" });
+    }
+
+    #[test]
+    fn a_file_of_the_card_that_does_not_exist_is_an_error_and_a_pattern_may_match_nothing() {
+        let card =
+            |files: &str| format!("---\nconfigs:\n- config_name: x\n  data_dir: d\n  data_files: {files}\n---\n");
+        let files = ["d/a.parquet", "b.parquet"];
+        let e = files_of(&card("[a.parquet, b.parquet]"), &files, "").unwrap_err();
+        assert!(e.to_string().contains("d/b.parquet"), "{e}");
+        let found = files_of(&card("[\"b*.parquet\", a.parquet, \"a*\"]"), &files, "").unwrap();
+        assert_eq!(found, Some(SplitFiles::Listed(vec!["d/a.parquet"])));
     }
 
     #[test]

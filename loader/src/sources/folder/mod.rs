@@ -15,6 +15,7 @@ mod splits;
 use super::kind::FileKind;
 use crate::error::{Error, Result};
 use crate::format::INDEX_BASENAME;
+use card::SplitFiles;
 pub(super) use choice::chosen;
 use choice::or_train;
 use std::collections::BTreeMap;
@@ -54,11 +55,31 @@ pub fn files_of(paths: &[String], split: &str, card: impl FnOnce() -> Result<Str
     }
     files.sort_unstable();
     if paths.iter().any(|path| path == CARD)
-        && let Some(names) = card::files_of(&card()?, &files, split)?
+        && let Some(found) = card::files_of(&card()?, &files, split)?
     {
-        return one_kind(names).map(Some);
+        return match found {
+            SplitFiles::Listed(names) => one_kind(names),
+            SplitFiles::Below { folder, split } => below(&files, &folder, split),
+        }
+        .map(Some);
     }
     by_names(&files, split).map(Some)
+}
+
+/// Returns the files of `split` below `folder` by their paths in it.
+fn below(files: &[&str], folder: &str, split: &str) -> Result<FolderFiles> {
+    if folder.is_empty() {
+        return by_names(files, split);
+    }
+    let inside = |file: &&str| Some(file.strip_prefix(folder)?.strip_prefix('/')?.to_owned());
+    let paths: Vec<String> = files.iter().filter_map(inside).collect();
+    if paths.is_empty() {
+        let message = "the `data_dir` in the card of the data set has no tables";
+        return Err(Error::config(message).with("folder", folder));
+    }
+    let found = by_names(&paths.iter().map(String::as_str).collect::<Vec<_>>(), split)?;
+    let names = found.names.iter().map(|name| format!("{folder}/{name}")).collect();
+    Ok(FolderFiles { names, ..found })
 }
 
 /// Returns the files of `split` on the hub's branch of converted data sets, which has a folder for each configuration, and in
@@ -269,6 +290,20 @@ mod tests {
         assert_eq!(found("train"), ["fr/a/b.parquet"]);
         let e = files_of(&files, "en", || Ok(card.to_owned())).unwrap_err();
         assert!(e.to_string().contains("split=\"en/test\""), "{e}");
+    }
+
+    #[test]
+    fn a_folder_in_the_card_has_the_files_of_a_configuration() {
+        let card = "---\nconfigs:\n- config_name: en\n  data_dir: en\n- config_name: fr\n  data_dir: x/fr/\n\
+                    - config_name: de\n  data_dir: de\n---\n";
+        let names_of = ["en/0.parquet", "en/1.parquet", "x/fr/test.parquet", "x/fr/train.parquet", "x/train.parquet"];
+        let files = texts(&[&["README.md"][..], &names_of].concat());
+        let found = |split: &str| files_of(&files, split, || Ok(card.to_owned()));
+        assert_eq!(names(found("en")), names_of[..2]);
+        assert_eq!(names(found("en/train")), names_of[..2]);
+        assert_eq!(names(found("fr/test")), [names_of[2]]);
+        assert!(found("fr").unwrap_err().to_string().contains("(test, train)"));
+        assert!(found("de").unwrap_err().to_string().contains("folder de"));
     }
 
     #[test]
