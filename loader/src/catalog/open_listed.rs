@@ -4,7 +4,7 @@ use super::array_records::ArrayRecords;
 use super::cache_folder::default_local;
 use super::file_versions::Condition;
 use super::files::{ManifestFile, SampleFiles, first_names, has_list, list_changed_ns};
-use super::found_files;
+use super::found_files::{self, FoundFile};
 use super::index_origin::IndexOrigin;
 use super::listed_files::ListedFiles;
 use super::open::{Opener, Place, absolute, cache_folder, name_of};
@@ -20,12 +20,15 @@ use crate::format::HashAlgo;
 use crate::sources::energon::{PREPARED, SPLIT_FILES, tars_of};
 use crate::sources::files::Selection;
 use crate::sources::folder::{self as tables_in_folder, CARD, CARD_BYTES_MAX, FolderFiles as TablesFound};
-use crate::sources::{FileKind, Names, ShardNames, sample_names, shard_names};
+use crate::sources::{FileKind, Names, ShardNames, names_of_kind, sample_names, shard_names};
 use crate::store::{Destination, Entry, local_folder};
 use std::path::{Path, PathBuf};
 
 /// Names by which the kind of a folder is known.
 const NAMES_SEEN: usize = 1000;
+
+/// Text for the list of all tars of a folder.
+const TARS_BELOW: &str = "**/*.tar";
 
 impl Opener<'_> {
     /// Opens a stream that names files; `None` for one that names a folder of shards.
@@ -128,7 +131,12 @@ impl Opener<'_> {
             FileKind::Sample => self.open_samples(stream, name, Selection::Pictures),
             FileKind::Tar => {
                 let stream = StreamConfig { remote: Some(name.to_owned()), split: None, ..stream.clone() };
-                self.open_names(&stream, kind, Names::Patterns(vec!["**/*.tar".to_owned()]))
+                let entries = self.destination(&stream, name)?.list_all("")?;
+                let names = names_of_kind(kind, &entries.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>())?;
+                let folder = local_folder(name);
+                let files = found_files::find(Names::Listed(names), folder.as_deref(), (|| Ok(entries.clone()), true))?;
+                // The folder of all lists of this folder: shards that it has stay when others are added.
+                self.open_tars(&stream, TARS_BELOW, files)
             }
             FileKind::Megatron | FileKind::Parquet | FileKind::Arrow | FileKind::TfRecord | FileKind::ArrayRecord => {
                 return Ok(None);
@@ -252,17 +260,17 @@ impl Opener<'_> {
         let name = stream.remote.as_deref().unwrap_or("");
         let all = || self.destination(stream, name)?.list_all("");
         let (folder, ignore_counts) = (local_folder(name), stream.ignore_counts);
-        let condition = Condition { ignore_counts, is_verified: self.is_verified };
         match kind {
             FileKind::Sample => self.open_samples(stream, name, Selection::Named(names)),
             FileKind::Parquet | FileKind::Arrow => self.open_table_files(stream, kind, names, None),
-            FileKind::Tar | FileKind::TfRecord => {
+            FileKind::Tar => {
+                let described = names.listed().join("\n");
+                self.open_tars(stream, &described, found_files::find(names, folder.as_deref(), (all, false))?)
+            }
+            FileKind::TfRecord => {
                 let cache = list_cache(stream, name, &names.listed().join("\n"))?;
                 let (root, files) = (name.to_owned(), found_files::find(names, folder.as_deref(), (all, false))?);
-                if kind == FileKind::Tar {
-                    let tars = Tars { root, folder, files, cache: cache.clone(), condition };
-                    return self.open_origin(stream, name, cache, &tars);
-                }
+                let condition = self.condition(stream);
                 let records = TfRecords { root, folder, files, cache: cache.clone(), condition };
                 self.open_origin(stream, name, cache, &records)
             }
@@ -286,6 +294,19 @@ impl Opener<'_> {
                 self.open_origin(stream, name, list_cache(stream, name, &described)?, &tokens)
             }
         }
+    }
+
+    /// Opens the tars `files` of the folder that is the remote of `stream`, by a list that `described` describes.
+    fn open_tars(&self, stream: &StreamConfig, described: &str, files: Vec<FoundFile>) -> Result<IndexedStream> {
+        let name = stream.remote.as_deref().unwrap_or("");
+        let (cache, folder) = (list_cache(stream, name, described)?, local_folder(name));
+        let (root, condition) = (name.to_owned(), self.condition(stream));
+        let tars = Tars { root, folder, files, cache: cache.clone(), condition };
+        self.open_origin(stream, name, cache, &tars)
+    }
+
+    fn condition(&self, stream: &StreamConfig) -> Condition {
+        Condition { ignore_counts: stream.ignore_counts, is_verified: self.is_verified }
     }
 
     /// Opens the selected files of the folder `name` as samples.

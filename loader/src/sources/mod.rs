@@ -37,5 +37,5 @@ mod wildcards;
 mod yaml;
 
 pub use kind::{FileKind, idx_of};
-pub use names::{Names, ShardNames, sample_names, shard_names};
+pub use names::{Names, ShardNames, names_of_kind, sample_names, shard_names};
 pub use packing::Packing;

@@ -155,6 +155,29 @@ pub fn matching(patterns: &[String], files: &[String]) -> Result<Vec<String>> {
     unique(names)
 }
 
+/// Returns those of `files` that are of `kind`, sorted.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] for more than [`NAMES_MAX`], and for names that cannot be files of an index.
+pub fn names_of_kind(kind: FileKind, files: &[String]) -> Result<Vec<String>> {
+    let mut names: Vec<String> = Vec::new();
+    for file in files {
+        match FileKind::of(file) {
+            Ok(Some(found)) if found == kind => names.push(file.clone()),
+            Ok(_) => {}
+            Err(e) => log::warn!("{file} is left out: {e}"),
+        }
+    }
+    names.sort_unstable();
+    names.iter().try_for_each(|name| check_name(name))?;
+    if names.len() > NAMES_MAX {
+        let noun = kind.noun();
+        return Err(Error::config(format!("the folder has more than {NAMES_MAX} {noun}s: make several streams")));
+    }
+    Ok(names)
+}
+
 /// Start of an entry that is a command.
 const PIPE: &str = "pipe:";
 

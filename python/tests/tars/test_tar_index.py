@@ -1,5 +1,6 @@
 """Indexes of tars: made by a command, by other programs' files, or by the first loader."""
 
+import bz2
 import contextlib
 import gzip
 import io
@@ -158,6 +159,28 @@ def test_a_wrong_number_of_another_program_is_an_error(tars):
     (tars / "sizes.json").write_text(json.dumps({"0.tar": 3, "1.tar": 6, "2.tar": 2}))
     with pytest.raises(fb.FormatError, match=r"has 5 samples where the index declares 6.*1\.tar"):
         keys(f"{tars}/{{0..2}}.tar")
+
+
+@pytest.mark.parametrize("where", ["folder", "bucket"])
+def test_a_folder_of_tars_has_compressed_ones_and_those_in_capitals(where, tmp_path, bucket, bucket_environment, user_cache):
+    folder = tmp_path / "mixed"
+    (folder / "below").mkdir(parents=True)
+    names = ["0.tar", "1.tar.gz", "2.tgz", "below/3.TAR", "4.tar.bz2"]
+    for number, name in enumerate(names):
+        write(folder / "plain", number, 2)
+        packers = {"gz": gzip.compress, "tgz": gzip.compress, "bz2": bz2.compress}
+        (folder / name).write_bytes(packers.get(name.rsplit(".", 1)[-1], bytes)((folder / "plain").read_bytes()))
+        if where == "bucket":
+            bucket.objects[f"mixed-tars/{name}"] = (folder / name).read_bytes()
+    (folder / "plain").unlink()
+    expected = [f"{number}-{sample}" for number in (0, 1, 2, 4, 3) for sample in range(2)]
+    remote = folder if where == "folder" else "s3://bucket/mixed-tars"
+    assert keys(remote) == expected
+    # One that is added is found.
+    write(folder / "5.tar", 5, 1)
+    if where == "bucket":
+        bucket.objects["mixed-tars/5.tar"] = (folder / "5.tar").read_bytes()
+    assert keys(remote) == [*expected[:8], "5-0", *expected[8:]]
 
 
 def test_the_first_loader_keeps_the_index_it_makes(tars, caplog, user_cache):
