@@ -82,8 +82,8 @@ impl Engine {
         Ok(Self { loader: Own::new(Mutex::new(Some(loader)), elsewhere), last: OnceLock::new(), rank })
     }
 
-    /// Describes the data set of `config` as JSON: the number of its samples, their bytes, its columns, and whether samples may
-    /// have others.
+    /// Describes the data set of `config` as JSON: the number of its samples, their bytes, its columns, whether samples may have
+    /// others, and a digest.
     #[staticmethod]
     fn describe(py: Python<'_>, config: String, outside: Option<Py<Outside>>) -> PyResult<String> {
         let outside = Outside::stores(outside.as_ref());
@@ -94,9 +94,15 @@ impl Engine {
             let (name, encoding) = (&column.name, column.encoding.to_string());
             json!({"name": name, "encoding": encoding, "bytes": column.size, "is_optional": is_optional})
         };
-        let Description { samples, bytes, columns, may_have_more } = found;
+        let Description { samples, bytes, columns, may_have_more, digest } = found;
         let columns: Vec<_> = columns.iter().map(column).collect();
-        let described = json!({"samples": samples, "bytes": bytes, "columns": columns, "may_have_more": may_have_more});
+        let described = json!({
+            "samples": samples,
+            "bytes": bytes,
+            "columns": columns,
+            "may_have_more": may_have_more,
+            "digest": digest,
+        });
         Ok(described.to_string())
     }
 

@@ -74,6 +74,8 @@ class _Plan:
     columns: ConvertedColumns
     writer: dict[str, Any]
     """Options of the MDSWriter."""
+    digest: str
+    """Text that differs for other samples, as far as that is known without reading them."""
     samples: int
     parts: int
     part_batches: int
@@ -139,7 +141,7 @@ def convert(
     options = {"window": window, "window_stride": window_stride, "cache_limit": byte_size("cache_limit", cache_limit)}
     options |= {"local": None if local is None else path("local", local)}
     options |= {} if shuffle is None else {"shuffle": True, "shuffle_seed": shuffle}
-    source = path("source", source)
+    source = _absolute(path("source", source))
     # The features of all records, also those that the first ones lack.
     options["ignore_counts"] = _forebay.is_record_list(source) or None
     options = {name: value for name, value in options.items() if value is not None}
@@ -188,13 +190,22 @@ def _plan(source: str, options: dict[str, Any], wanted: list[str] | None, nulls:
     part_batches = max(1, -(-part_bytes // (mean * batch_size)))
     parts = -(-samples // (part_batches * batch_size))
     columns = ConvertedColumns.of(described, wanted, nulls)
-    return _Plan(source, options, columns, writer, samples, parts, part_batches, batch_size)
+    return _Plan(source, options, columns, writer, described["digest"], samples, parts, part_batches, batch_size)
 
 
 def _data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments of a Loader of `source`."""
     of_stream = {name: value for name, value in options.items() if name in ("local", "ignore_counts")}
     return {"streams": [Stream(remote=source, **of_stream)]} | {n: value for n, value in options.items() if n not in of_stream}
+
+
+def _absolute(source: str) -> str:
+    """Returns `source` with whole paths: a run that continues may be started in another folder."""
+    parts = source.split("::")
+    is_path = ["://" not in part and not part.startswith("pipe:") and part != "" for part in parts]
+    # A slash at the end has a meaning, so paths are not normalised.
+    absolute = [os.path.join(os.getcwd(), part.removeprefix("./")) if of else part for part, of in zip(parts, is_path, strict=True)]
+    return "::".join(absolute)
 
 
 def _part(number: int) -> str:
@@ -213,7 +224,13 @@ def _missing(out: str, plan: _Plan) -> list[int]:
             raise ConfigError(f"{shown(out)} has a data set already: choose another folder, or remove it")
         _write(f"{out}/{_PLAN}", asdict(plan))
         return list(range(plan.parts))
-    if known != json.loads(json.dumps(asdict(plan))):
+    own = json.loads(json.dumps(asdict(plan)))
+    if known != own and known | {"digest": plan.digest} == own:
+        raise ConfigError(
+            f"{shown(out)} has the parts of a conversion of {shown(plan.source)}, which has changed since: choose another folder, or "
+            "remove this one"
+        )
+    if known != own:
         raise ConfigError(
             f"{shown(out)} has the parts of a conversion with another source or other options: continue with the same ones, or "
             "choose another folder"

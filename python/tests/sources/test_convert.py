@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +17,8 @@ import forebay as fb
 from forebay.__main__ import main
 from forebay.to_mds import convert
 from forebay.verify import verify
+
+PARQUET = pathlib.Path(__file__).parents[3] / "tests/data/parquet"
 
 
 def stored(remote, columns, **options):
@@ -318,6 +322,60 @@ def test_another_conversion_or_data_set_in_the_folder_is_an_error(numbers, tmp_p
         convert(numbers, tmp_path / "out", size_limit="3kb", processes=1)
     with pytest.raises(fb.ConfigError, match="has a data set already"):
         convert(tmp_path / "out", numbers)
+
+
+def write_numbers(kind, path, first):
+    """A data set of 600 numbers from `first`, whose files have the same sizes for any."""
+    values = range(first, first + 600)
+    if kind == "parquet":
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pa.table({"n": pa.array(values, "int64")}), path / "0.parquet", compression="none", use_dictionary=False)
+    elif kind == "tar":
+        write_tar(path / "0.tar", [(f"{n}", {"n": b"%06d" % n}) for n in values])
+    else:
+        with fb.MDSWriter(out=path, columns={"n": "int"}, size_limit="1kb", exist_ok=True) as writer:
+            for n in values:
+                writer.write({"n": n})
+
+
+@pytest.mark.parametrize("kind", ["mds", "parquet", "tar"])
+def test_parts_of_a_source_that_has_changed_are_not_kept(kind, tmp_path):
+    source, out = tmp_path / "source", tmp_path / "out"
+    source.mkdir()
+    remote = source / "0.tar" if kind == "tar" else source
+    write_numbers(kind, source, 1000)
+    report = convert(remote, out, size_limit="1kb", processes=1)
+    assert convert(remote, out, size_limit="1kb", processes=1).kept == report.parts > 1
+    times = {path: path.stat().st_mtime_ns for path in source.iterdir()}
+    write_numbers(kind, source, 2000)
+    for path, time in times.items():
+        # Later, whatever the clock of the file system shows.
+        if path.exists():
+            os.utime(path, ns=(time + 1_000_000_000, time + 1_000_000_000))
+    with pytest.raises(fb.ConfigError, match="has changed since: choose another folder"):
+        convert(remote, out, size_limit="1kb", processes=1)
+    convert(remote, tmp_path / "again", size_limit="1kb", processes=1)
+    assert [int(sample["n"]) for sample in fb.ShardReader(tmp_path / "again")] == list(range(2000, 2600))
+
+
+def test_parts_of_tables_that_were_written_again_are_not_kept(tmp_path):
+    source = pathlib.Path(shutil.copy(PARQUET / "set-0.parquet", tmp_path))
+    options = {"columns": ["id"], "size_limit": "1kb", "processes": 1}
+    report = convert(source, tmp_path / "out", **options)
+    assert convert(source, tmp_path / "out", **options).kept == report.parts > 1
+    os.utime(source, (1, 1))
+    with pytest.raises(fb.ConfigError, match="has changed since"):
+        convert(source, tmp_path / "out", **options)
+
+
+def test_a_run_continues_from_another_folder(numbers, tmp_path, monkeypatch):
+    monkeypatch.chdir(numbers.parent)
+    report = convert(numbers.name, tmp_path / "out", size_limit="2kb", processes=1)
+    assert convert(f"./{numbers.name}", tmp_path / "out", size_limit="2kb", processes=1).kept == report.parts
+    monkeypatch.chdir(numbers)
+    assert convert(numbers, tmp_path / "out", size_limit="2kb", processes=1).kept == report.parts
+    with pytest.raises(fb.Error):
+        convert(numbers.name, tmp_path / "out", size_limit="2kb", processes=1)
 
 
 def test_the_command_shows_its_progress(numbers, tmp_path, capsys):

@@ -16,6 +16,7 @@ mod scans;
 mod shards;
 mod table;
 
+use super::file_versions;
 use super::found_files::{self, FoundFile};
 use super::index_origin::IndexOrigin;
 use crate::cache::CachedIndex;
@@ -128,6 +129,10 @@ impl IndexOrigin for TableFiles {
 
     fn reads_in_place(&self) -> bool {
         false
+    }
+
+    fn version(&self) -> Option<String> {
+        file_versions::digest(&self.files)
     }
 
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
