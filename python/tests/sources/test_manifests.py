@@ -178,3 +178,21 @@ def test_files_of_one_stem_are_a_sample(tmp_path, bucket, bucket_environment):
     (root / "1" / "0003.txt").unlink()
     with pytest.raises(fb.ConfigError, match=r"no \.txt .*0003"):
         read(str(root))
+
+
+@pytest.mark.parametrize("name", list(WRITERS))
+def test_whole_numbers_keep_all_their_digits(name, root):
+    seeds = [12345678901234567890, 5, 18446744073709551615]
+    mixed = [9007199254740993, 0.5, 1]
+    huge = [123456789012345678901234567890, 1, 2]
+    rows = [
+        {"file_name": f"images/{n}.jpg", "seed": seed, "mixed": mixed[n], "huge": huge[n], "small": -n}
+        for n, seed in enumerate(seeds)
+    ]
+    WRITERS[name](root / name, rows)
+    fields = {"seed": fb.Scalar("seed", "uint64"), "mixed": fb.Text("mixed"), "huge": fb.Text("huge"), "small": fb.Scalar("small")}
+    with fb.Loader(streams=[fb.Stream(remote=str(root), manifest=name)], batch_size=3, fields=fields, framework="numpy") as loader:
+        batch = next(iter(loader))
+    assert [int(seed) for seed in batch["seed"]] == seeds
+    assert batch["mixed"] == [str(number) for number in mixed] and batch["huge"] == [str(number) for number in huge]
+    assert batch["small"].tolist() == [0, -1, -2]

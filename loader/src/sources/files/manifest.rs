@@ -1,12 +1,13 @@
 //! Manifests: CSV, TSV and JSON-lines files with a line for each sample, such as the `metadata.csv` of an image folder.
 //!
 //! One column has the path of the sample's file, the others become columns of the samples. A column whose cells are all
-//! integers, or all numbers, has numbers. Otherwise it has texts.
+//! integers, or all numbers, has numbers, unless its type would round an integer. Otherwise it has texts.
 
 use super::list::FileList;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::Encoding;
 use crate::format::encoding::DType;
+use crate::format::json::{self, PathPart};
 use crate::format::recipe::{Texts, Values};
 use crate::sources::extension::ends_with;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,8 @@ pub struct ValueColumn {
 #[serde(rename_all = "snake_case")]
 enum Kept {
     Integers(Vec<i64>),
+    /// Integers of which some are above the largest [`i64`], and none is negative.
+    Naturals(Vec<u64>),
     /// Bits of floating-point numbers, some of which JSON cannot express.
     Floats(Vec<u64>),
     Texts(Texts),
@@ -50,6 +53,7 @@ impl ValueColumn {
     pub(super) fn encoding(&self) -> Encoding {
         match self.values {
             Kept::Integers(_) => Encoding::Int,
+            Kept::Naturals(_) => Encoding::Scalar(DType::UInt64),
             Kept::Floats(_) => Encoding::Scalar(DType::Float64),
             Kept::Texts(_) => Encoding::Str,
         }
@@ -59,7 +63,7 @@ impl ValueColumn {
     pub(super) fn len(&self) -> usize {
         match &self.values {
             Kept::Integers(all) => all.len(),
-            Kept::Floats(all) => all.len(),
+            Kept::Naturals(all) | Kept::Floats(all) => all.len(),
             Kept::Texts(all) => all.len(),
         }
     }
@@ -68,18 +72,23 @@ impl ValueColumn {
     pub(super) fn select(&self, samples: &[usize]) -> Values {
         match &self.values {
             Kept::Integers(all) => Values::Numbers(samples.iter().map(|i| all[*i].to_le_bytes()).collect()),
-            Kept::Floats(all) => Values::Numbers(samples.iter().map(|i| all[*i].to_le_bytes()).collect()),
+            Kept::Naturals(all) | Kept::Floats(all) => {
+                Values::Numbers(samples.iter().map(|i| all[*i].to_le_bytes()).collect())
+            }
             Kept::Texts(all) => Values::Texts(samples.iter().map(|i| all.get(*i)).collect()),
         }
     }
 
     fn new(name: String, cells: Cells) -> Self {
         let integers = || cells.texts.iter().map(integer).collect::<Option<_>>();
+        let naturals = || cells.texts.iter().map(natural).collect::<Option<_>>();
         let floats = || cells.texts.iter().map(float).collect::<Option<Vec<_>>>();
         let values = if cells.is_text {
             Kept::Texts(cells.texts)
         } else if let Some(integers) = integers() {
             Kept::Integers(integers)
+        } else if let Some(naturals) = naturals() {
+            Kept::Naturals(naturals)
         } else if let Some(floats) = floats() {
             Kept::Floats(floats.into_iter().map(f64::to_bits).collect())
         } else {
@@ -94,12 +103,26 @@ fn integer(text: &str) -> Option<i64> {
     text.parse().ok().filter(|number: &i64| number.to_string() == text)
 }
 
+/// Returns the integer that `text` is, if it is not negative.
+fn natural(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|number: &u64| number.to_string() == text)
+}
+
+/// Returns the number that `text` is, unless it is an integer that would be rounded.
 fn float(text: &str) -> Option<f64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_padded = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
     // Rust also takes `+1`, which may be the start of a telephone number.
     let starts = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') || digits.eq_ignore_ascii_case("nan");
-    if is_padded || !starts { None } else { text.parse().ok() }
+    let number = if is_padded || !starts { None } else { text.parse().ok() };
+    let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit());
+    number.filter(|number| !is_integer || is_exact(text, *number))
+}
+
+/// Returns true if the integer that `text` is has the value of `number`.
+fn is_exact(text: &str, number: f64) -> bool {
+    // Beyond this bound the conversion below is not exact.
+    number.abs() < 1e38 && text.parse::<i128>() == Ok(number as i128)
 }
 
 /// Cells of a column.
@@ -263,6 +286,9 @@ fn json_lines(bytes: &[u8]) -> Result<Table> {
             let (text, is_text) = match object.remove(name.as_str()) {
                 None | Some(Value::Null) => (String::new(), true),
                 Some(Value::Bool(yes)) => (u8::from(yes).to_string(), false),
+                Some(Value::Number(number)) if number.is_f64() => {
+                    (digits_of(text, name)?.unwrap_or(number.to_string()), false)
+                }
                 Some(Value::Number(number)) => (number.to_string(), false),
                 Some(Value::String(text)) => (text, true),
                 Some(nested) => (nested.to_string(), true),
@@ -272,6 +298,14 @@ fn json_lines(bytes: &[u8]) -> Result<Table> {
         }
     }
     Ok((columns, lines))
+}
+
+/// Returns the integer of more than 64 bits that is the value of `key` in `object`; `None` for another value.
+fn digits_of(object: &[u8], key: &str) -> Result<Option<String>> {
+    let Some(place) = json::find(object, &[PathPart::Key(key.to_owned())])? else { return Ok(None) };
+    let digits = String::from_utf8_lossy(&object[place]);
+    let is_integer = digits.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+    Ok(is_integer.then(|| digits.into_owned()))
 }
 
 #[cfg(test)]
@@ -345,6 +379,38 @@ mod tests {
         }
         let empty = Manifest::parse("m.csv", b"path\n").unwrap();
         assert!(empty.find(&list(&[]), "", "").unwrap_err().to_string().contains("no lines"));
+    }
+
+    #[test]
+    fn integers_keep_all_their_digits() {
+        let kind = |cells: &[&str]| {
+            let texts = cells.iter().collect();
+            ValueColumn::new("n".to_owned(), Cells { texts, is_text: false }).encoding().to_string()
+        };
+        for (cells, expected) in [
+            (&["-5", "9223372036854775807"][..], "int"),
+            (&["5", "12345678901234567890"], "uint64"),
+            (&["18446744073709551615"], "uint64"),
+            (&["18446744073709551616"], "float64"),
+            (&["18446744073709551617"], "str"),
+            (&["-5", "12345678901234567890"], "str"),
+            (&["9007199254740993", "0.5"], "str"),
+            (&["9007199254740992", "-0", "0.5", "1e300"], "float64"),
+            (&["1000000000000000000000000000000000000000000"], "str"),
+        ] {
+            assert_eq!(kind(cells), expected, "{cells:?}");
+        }
+        let texts = ["1", "18446744073709551615"].iter().collect();
+        let naturals = ValueColumn::new("n".to_owned(), Cells { texts, is_text: false });
+        assert_eq!(naturals.select(&[1]), Values::Numbers(vec![u64::MAX.to_le_bytes()]));
+        let json = br#"{"path": "0.jpg", "n": 123456789012345678901234567890, "x": 1e30, "u": 12345678901234567890}"#;
+        let manifest = Manifest::parse("m.jsonl", json).unwrap();
+        let expected = [("n", "str"), ("x", "float64"), ("u", "uint64")];
+        assert_eq!(kinds(&manifest), expected.map(|(name, encoding)| (name, encoding.to_owned())));
+        assert_eq!(
+            manifest.columns[0].select(&[0]),
+            Values::Texts(["123456789012345678901234567890"].iter().collect())
+        );
     }
 
     #[test]
