@@ -53,6 +53,9 @@ struct RecordIndex {
     /// Columns of the records, in the order of their layout, with their encodings.
     columns: Vec<(String, String)>,
     optional: Vec<String>,
+    /// The columns are those of some records.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_sampled: bool,
     files: Vec<RecordFile>,
 }
 
@@ -101,7 +104,7 @@ impl IndexOrigin for ArrayRecords {
             self.features(remote, &files, progress)?
         };
         let layout = Layout::tfrecord(&features);
-        let ShardFormat::TfRecord { optional, .. } = &layout.format else {
+        let ShardFormat::TfRecord { optional, is_sampled, .. } = &layout.format else {
             return Err(Error::internal("a layout of another format"));
         };
         let names = layout.columns.iter().map(|column| column.name.clone());
@@ -109,7 +112,7 @@ impl IndexOrigin for ArrayRecords {
         let file =
             |((bytes, found), shards): ((u64, &FoundFile), _)| RecordFile { name: found.name.clone(), bytes, shards };
         let files = files.iter().map(|(bytes, _)| *bytes).zip(&self.files).zip(shards).map(file).collect();
-        let index = RecordIndex { columns, optional: optional.clone(), files };
+        let index = RecordIndex { columns, optional: optional.clone(), is_sampled: *is_sampled, files };
         serde_json::to_vec(&index).map_err(|e| Error::internal("an index cannot be written").caused_by(e))
     }
 
@@ -125,7 +128,7 @@ impl IndexOrigin for ArrayRecords {
         }
         let (names, encodings): (Vec<&str>, Vec<&str>) =
             index.columns.iter().map(|(name, encoding)| (name.as_str(), encoding.as_str())).unzip();
-        let layout = Arc::new(layout_of(&names, &encodings, index.optional.clone())?);
+        let layout = Arc::new(layout_of(&names, &encodings, index.optional.clone(), index.is_sampled)?);
         let mut shards = Vec::new();
         for file in &index.files {
             for group in &file.shards {

@@ -43,7 +43,7 @@ pub(super) fn known_columns(layouts: &[Arc<Layout>]) -> Result<Vec<KnownColumn>>
 pub(crate) fn may_lack(layout: &Layout, name: &str) -> bool {
     match &layout.format {
         ShardFormat::Tar { .. } if name == FIELDS => false,
-        ShardFormat::Tar { optional } | ShardFormat::TfRecord { optional, .. }
+        ShardFormat::Tar { optional, .. } | ShardFormat::TfRecord { optional, .. }
             if optional.iter().any(|other| other == name) =>
         {
             true
@@ -64,7 +64,7 @@ mod tests {
 
     fn tar(counts: &[(&str, u64)]) -> Arc<Layout> {
         let fields = counts.iter().map(|(field, count)| ((*field).to_owned(), *count)).collect();
-        Layout::tar(&FieldCounts { samples: 10, fields }).into()
+        Layout::tar(&FieldCounts { samples: 10, fields, is_sampled: false }).into()
     }
 
     fn shown(layouts: &[Arc<Layout>]) -> Vec<(String, bool)> {

@@ -31,6 +31,8 @@ pub enum ShardFormat {
     Tar {
         /// Columns that some samples lack.
         optional: Vec<String>,
+        /// The columns are those of some samples: others may lack any of them.
+        is_sampled: bool,
     },
     /// The bytes of one column and nothing else, such as token ids; no other file has the offsets.
     Plain,
@@ -40,6 +42,8 @@ pub enum ShardFormat {
     TfRecord {
         /// Columns that some samples lack.
         optional: Vec<String>,
+        /// The columns are those of some records: others may lack any of them.
+        is_sampled: bool,
         /// Parts of a record that the columns are, in their order.
         parts: Vec<tfrecord::RecordPart>,
     },
@@ -161,6 +165,14 @@ impl Layout {
         Ok(Self { format, columns })
     }
 
+    /// Returns true if the columns are those of some samples: others may lack any of them.
+    pub fn is_sampled(&self) -> bool {
+        match self.format {
+            ShardFormat::Tar { is_sampled, .. } | ShardFormat::TfRecord { is_sampled, .. } => is_sampled,
+            _ => false,
+        }
+    }
+
     /// Returns the place of the column with this name.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
@@ -179,8 +191,8 @@ impl Layout {
     /// columns.
     pub fn projected(&self, wanted: Option<&[ColumnUse<'_>]>) -> Option<Self> {
         match &self.format {
-            ShardFormat::Tar { optional } => Some(tar::projected(self, optional, wanted)),
-            ShardFormat::TfRecord { optional, parts } => Some(tfrecord::projected(self, optional, parts, wanted)),
+            ShardFormat::Tar { optional, .. } => Some(tar::projected(self, optional, wanted)),
+            ShardFormat::TfRecord { optional, parts, .. } => Some(tfrecord::projected(self, optional, parts, wanted)),
             _ => None,
         }
     }
@@ -260,9 +272,9 @@ impl Layout {
             (ShardFormat::Xsv { separator, newline, .. }, []) => {
                 xsv::split(&self.columns, separator, newline, sample, scratch)?;
             }
-            (ShardFormat::Tar { optional }, []) => tar::split(&self.columns, optional, sample, scratch)?,
+            (ShardFormat::Tar { optional, .. }, []) => tar::split(&self.columns, optional, sample, scratch)?,
             (ShardFormat::LitData(items), []) => litdata::split(&self.columns, items.form, sample, scratch)?,
-            (ShardFormat::TfRecord { optional, parts }, []) => {
+            (ShardFormat::TfRecord { optional, parts, .. }, []) => {
                 tfrecord::split(&self.columns, parts, optional, sample, scratch)?;
             }
         }

@@ -225,6 +225,18 @@ def test_a_record_without_a_wanted_feature_is_an_error_or_left_out(tmp_path):
         assert [batch["caption"][0] for batch in loader] == [f"c{n}" for n in [*range(17), 20] if n % 4]
 
 
+def test_a_feature_that_the_indexed_records_may_lack_is_looked_for(tmp_path):
+    """An index of DALI shows no features, and the first records all have this one."""
+    items = [{"n": [i]} | ({"txt": [b"t"]} if i < 6 or i % 3 else {}) for i in range(24)]
+    for number, part in enumerate((items[:6], items[6:])):
+        body = b"".join(record(example(item)) for item in part)
+        (tmp_path / f"{number}.tfrecord").write_bytes(body)
+        (tmp_path / f"{number}.tfrecord.idx").write_bytes(index_of(body))
+    fields = {"n": fb.Scalar("n"), "t": fb.Text("txt")}
+    with fb.Loader(remote=f"{tmp_path}/{{0..1}}.tfrecord", batch_size=1, fields=fields, on_missing="skip") as loader:
+        assert [int(batch["n"][0]) for batch in loader] == [n for n, item in enumerate(items) if "txt" in item]
+
+
 def late_features(folder):
     """Files with indexes next to them, of which the second has features that the first lacks, and longer lists."""
     items = [[{"a": [n], "b": [float(n)]} for n in range(6)], [{"a": [n, n], "late": [b"text"], "record": [n]} for n in range(4)]]

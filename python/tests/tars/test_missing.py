@@ -8,6 +8,7 @@ import pytest
 from tar_sets import END, tar
 
 import forebay as fb
+from forebay.index import index_tars
 from forebay.to_mds import convert
 
 PARQUET = pathlib.Path(__file__).parents[3] / "tests/data/parquet"
@@ -140,3 +141,19 @@ def test_rows_with_nulls_are_not_in_the_plan(suffix, tmp_path):
 def test_empty_lists_are_not_missing(field, expected):
     fields = {"y": fb.Scalar("id"), "n": field}
     assert set(sum(classes(PARQUET / "presence.parquet", fields), [])) == expected
+
+
+@pytest.mark.parametrize("place", ["folder", "index"])
+def test_fields_of_tars_that_others_have_counted_may_be_missing(place, tmp_path):
+    """The counts of another program show the fields of the first samples, which all have them."""
+    late = [(f"{i:03}", {"cls": b"%d" % i} | ({"txt": b"t"} if i < 6 or i % 3 else {})) for i in range(24)]
+    (tmp_path / "0.tar").write_bytes(tar(late[:6]) + END)
+    (tmp_path / "1.tar").write_bytes(tar(late[6:]) + END)
+    (tmp_path / "sizes.json").write_text('{"0.tar": 6, "1.tar": 18}')
+    remote = f"{tmp_path}/{{0..1}}.tar"
+    if place == "index":
+        index_tars(remote)
+    expected = {int(of["cls"]) for _, of in late if "txt" in of}
+    whole = classes(remote, {"t": fb.Text("txt")})
+    assert set(sum(whole, [])) == expected and len(expected) < 24
+    assert classes(remote, {"t": fb.Text("txt")}, 2)[:-1] == whole[:-1]

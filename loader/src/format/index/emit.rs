@@ -52,18 +52,24 @@ fn config_map(settings: &ShardSettings<'_>) -> Map<String, Json> {
                 put("separator", separator.as_str().into());
             }
         }
-        ShardFormat::Tar { optional } => {
+        ShardFormat::Tar { optional, is_sampled } => {
             put("column_names", names.into());
             put("column_optional", optional.clone().into());
+            if *is_sampled {
+                put("column_sampled", true.into());
+            }
         }
         // Its shards are ranges of files, which an index of this kind cannot describe.
         ShardFormat::Plain => {
             put("column_names", names.into());
         }
-        ShardFormat::TfRecord { optional, .. } => {
+        ShardFormat::TfRecord { optional, is_sampled, .. } => {
             put("column_encodings", settings.layout.record_encodings().into());
             put("column_names", names.into());
             put("column_optional", optional.clone().into());
+            if *is_sampled {
+                put("column_sampled", true.into());
+            }
         }
         ShardFormat::LitData(items) => {
             put("column_encodings", items.serializers.clone().into());

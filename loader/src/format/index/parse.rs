@@ -232,13 +232,14 @@ fn layout(object: &JsonObject<'_>) -> Result<Layout> {
             xsv(object, if format == "csv" { XsvKind::Csv } else { XsvKind::Tsv })?
         }
         "tar" => {
-            only(&["column_names", "column_optional"], &[])?;
+            only(&["column_names", "column_optional", "column_sampled"], &[])?;
             tar_files(object)?
         }
         "tfrecord" => {
-            only(&["column_names", "column_encodings", "column_optional"], &[])?;
+            only(&["column_names", "column_encodings", "column_optional", "column_sampled"], &[])?;
             let optional = object.texts("column_optional")?.into_iter().map(str::to_owned).collect();
-            tfrecord::layout_of(&object.texts("column_names")?, &object.texts("column_encodings")?, optional)?
+            let (names, encodings) = (object.texts("column_names")?, object.texts("column_encodings")?);
+            tfrecord::layout_of(&names, &encodings, optional, is_sampled(object)?)?
         }
         "litdata" => {
             only(&MDS_KEYS, &["items"])?;
@@ -320,7 +321,15 @@ fn xsv(object: &JsonObject<'_>, kind: XsvKind) -> Result<Layout> {
 fn tar_files(object: &JsonObject<'_>) -> Result<Layout> {
     let columns = object.texts("column_names")?.into_iter().map(|name| Column::new(name, tar::encoding_of(name)));
     let optional = object.texts("column_optional")?.into_iter().map(str::to_owned).collect();
-    Ok(Layout { format: ShardFormat::Tar { optional }, columns: columns.collect() })
+    Ok(Layout { format: ShardFormat::Tar { optional, is_sampled: is_sampled(object)? }, columns: columns.collect() })
+}
+
+/// Returns true if the columns are those of some samples.
+fn is_sampled(object: &JsonObject<'_>) -> Result<bool> {
+    match object.0.get("column_sampled") {
+        None => Ok(false),
+        Some(value) => value.as_bool().ok_or_else(|| object.expected("column_sampled", "true or false")),
+    }
 }
 
 /// Columns of LitData's items; their encodings and sizes follow from their serialisers.

@@ -32,7 +32,8 @@ impl Layout {
         let names = [KEY].into_iter().chain(counts.fields.keys().map(String::as_str));
         let columns = names.map(|name| Column::new(name, encoding_of(name))).collect();
         let optional = counts.fields.iter().filter(|(_, samples)| **samples < counts.samples);
-        Self { format: ShardFormat::Tar { optional: optional.map(|(field, _)| field.clone()).collect() }, columns }
+        let optional = optional.map(|(field, _)| field.clone()).collect();
+        Self { format: ShardFormat::Tar { optional, is_sampled: counts.is_sampled }, columns }
     }
 }
 
@@ -58,7 +59,7 @@ pub(in crate::format) fn projected(layout: &Layout, optional: &[String], wanted:
     let with_default = wanted.into_iter().flatten().filter(|column| column.has_default);
     let optional = with_default.map(|column| column.name.to_owned()).collect();
     match columns.into_iter().collect::<Option<Vec<_>>>() {
-        Some(columns) => Layout { format: ShardFormat::Tar { optional }, columns },
+        Some(columns) => Layout { format: ShardFormat::Tar { optional, is_sampled: false }, columns },
         None => layout.clone(),
     }
 }

@@ -39,6 +39,8 @@ pub struct FieldCounts {
     pub samples: u64,
     /// Number of samples with each field.
     pub fields: BTreeMap<String, u64>,
+    /// The fields are those of some samples: others may lack any of them.
+    pub is_sampled: bool,
 }
 
 impl FieldCounts {
@@ -56,7 +58,8 @@ impl FieldCounts {
     /// Returns the counts of `samples` samples that have the same fields: those that all samples have here, and optional ones.
     pub fn of_samples(&self, samples: u64) -> Self {
         let count = |n: u64| if n == self.samples { samples } else { n.min(samples.saturating_sub(1)) };
-        Self { samples, fields: self.fields.iter().map(|(field, n)| (field.clone(), count(*n))).collect() }
+        let fields = self.fields.iter().map(|(field, n)| (field.clone(), count(*n))).collect();
+        Self { samples, fields, is_sampled: true }
     }
 }
 

@@ -56,7 +56,7 @@ fn files_with_one_key_are_a_sample() {
         ["cls 2", "jpg 1", "png 1", "txt 1"]
     );
     let layout = Layout::tar(&counts);
-    let ShardFormat::Tar { optional } = &layout.format else { panic!("a tar") };
+    let ShardFormat::Tar { optional, .. } = &layout.format else { panic!("a tar") };
     assert_eq!(optional, &["jpg", "png", "txt"]);
     let encodings: Vec<_> = layout.columns.iter().map(|column| (&*column.name, column.encoding.clone())).collect();
     assert_eq!(

@@ -36,6 +36,8 @@ pub struct FeatureCounts {
     pub samples: u64,
     /// Features by name; `None` if the records are no Examples.
     features: Option<BTreeMap<String, Counts>>,
+    /// The features are those of some records: others may lack any of them.
+    is_sampled: bool,
 }
 
 /// Values of a feature.
@@ -107,6 +109,7 @@ impl FeatureCounts {
             return Ok(());
         }
         self.samples += other.samples;
+        self.is_sampled |= other.is_sampled;
         match (self.features.take(), &other.features) {
             (None, None) => {}
             (Some(mut known), Some(features)) => {
@@ -133,15 +136,16 @@ impl FeatureCounts {
     /// Returns counts of `samples` records for which [`Layout::tfrecord`] makes `layout`, and that give the same layout as the
     /// original ones when others are merged, unless those [are partial](Self::is_partial); `None` for a layout of another format.
     pub fn of_layout(layout: &Layout, samples: u64) -> Option<Self> {
-        let ShardFormat::TfRecord { optional, parts } = &layout.format else { return None };
+        let ShardFormat::TfRecord { optional, parts, is_sampled } = &layout.format else { return None };
         if parts.contains(&RecordPart::Whole) {
-            return Some(Self { samples, features: None });
+            return Some(Self { samples, features: None, is_sampled: *is_sampled });
         }
         let counts = |(column, part): (&Column, &RecordPart)| {
             let of_records = if optional.contains(&column.name) { samples.saturating_sub(1) } else { samples };
             (column.name.clone(), Counts::of_encoding(&column.encoding, *part, of_records))
         };
-        Some(Self { samples, features: Some(layout.columns.iter().zip(parts).map(counts).collect()) })
+        let features = Some(layout.columns.iter().zip(parts).map(counts).collect());
+        Some(Self { samples, features, is_sampled: *is_sampled })
     }
 
     /// Returns the counts of `samples` records like these. Lists are of any length then.
@@ -154,7 +158,7 @@ impl FeatureCounts {
             };
             features.iter().map(of).collect()
         };
-        Self { samples, features: self.features.as_ref().map(all) }
+        Self { samples, features: self.features.as_ref().map(all), is_sampled: true }
     }
 }
 
@@ -347,9 +351,9 @@ impl Counts {
     }
 }
 
-fn layout(columns: impl IntoIterator<Item = (Column, RecordPart)>, optional: Vec<String>) -> Layout {
+fn layout(columns: impl IntoIterator<Item = (Column, RecordPart)>, optional: Vec<String>, is_sampled: bool) -> Layout {
     let (columns, parts) = columns.into_iter().unzip();
-    Layout { format: ShardFormat::TfRecord { optional, parts }, columns }
+    Layout { format: ShardFormat::TfRecord { optional, parts, is_sampled }, columns }
 }
 
 impl Layout {
@@ -358,11 +362,11 @@ impl Layout {
         let filled = counts.features.iter().flatten().filter(|(_, feature)| feature.values.1 > 0);
         let features: Vec<_> = filled.collect();
         if features.is_empty() {
-            return layout([record_column()], Vec::new());
+            return layout([record_column()], Vec::new(), counts.is_sampled);
         }
         let optional = features.iter().filter(|(_, feature)| feature.samples < counts.samples);
         let optional = optional.map(|(name, _)| (*name).clone()).collect();
-        layout(features.iter().map(|(name, counts)| counts.column(name)), optional)
+        layout(features.iter().map(|(name, counts)| counts.column(name)), optional, counts.is_sampled)
     }
 
     /// Names of the encodings of a layout of records, for the index.
@@ -372,12 +376,12 @@ impl Layout {
     }
 }
 
-/// Makes the layout with these columns and encodings.
+/// Makes the layout with these columns and encodings, which are those of some records if it `is_sampled`.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Format`] for an unknown encoding, and for other numbers of names and encodings.
-pub fn layout_of(names: &[&str], encodings: &[&str], optional: Vec<String>) -> Result<Layout> {
+pub fn layout_of(names: &[&str], encodings: &[&str], optional: Vec<String>, is_sampled: bool) -> Result<Layout> {
     if names.len() != encodings.len() {
         let message = format!("{} names, {} encodings", names.len(), encodings.len());
         return Err(Error::format(message).with("field", "column_names"));
@@ -387,7 +391,7 @@ pub fn layout_of(names: &[&str], encodings: &[&str], optional: Vec<String>) -> R
         let (encoding, part) = known.context("column", || *name)?;
         Ok((Column::new(*name, encoding), part))
     };
-    Ok(layout(names.iter().zip(encodings).map(column).collect::<Result<Vec<_>>>()?, optional))
+    Ok(layout(names.iter().zip(encodings).map(column).collect::<Result<Vec<_>>>()?, optional, is_sampled))
 }
 
 /// Returns the layout with the columns `wanted` alone, those with a default optional; without `wanted`, with those that every
@@ -401,7 +405,7 @@ pub(in crate::format) fn projected(
 ) -> Layout {
     let all = || from.columns.iter().cloned().zip(parts.iter().copied());
     let Some(wanted) = wanted else {
-        return layout(all().filter(|(column, _)| !optional.contains(&column.name)), Vec::new());
+        return layout(all().filter(|(column, _)| !optional.contains(&column.name)), Vec::new(), false);
     };
     let known = |wanted: &ColumnUse<'_>| {
         let column = all().find(|(column, _)| column.name == wanted.name);
@@ -410,7 +414,7 @@ pub(in crate::format) fn projected(
     let with_default = wanted.iter().filter(|column| column.has_default);
     let optional = with_default.map(|column| column.name.to_owned()).collect();
     match wanted.iter().map(known).collect::<Option<Vec<_>>>() {
-        Some(columns) => layout(columns, optional),
+        Some(columns) => layout(columns, optional, false),
         None => from.clone(),
     }
 }

@@ -94,7 +94,9 @@ impl Filters<'_> {
         let fields = self.config.fields.as_deref().filter(|_| self.config.on_missing == OnError::Skip)?;
         let shards = || stream.index.shards.iter().filter(|shard| shard.samples > 0);
         let has_nulls = |shard: &Shard| matches!(shard.recipe.as_deref(), Some(Recipe::Rows(_) | Recipe::Batches(_)));
-        let is_lacked = |name: &str| shards().any(|shard| has_nulls(shard) || may_lack(&shard.layout, name));
+        // The counts of other programs show the fields of the first samples alone.
+        let is_partly_known = |shard: &Shard| has_nulls(shard) || shard.layout.is_sampled();
+        let is_lacked = |name: &str| shards().any(|shard| is_partly_known(shard) || may_lack(&shard.layout, name));
         let columns = columns_of(fields).into_iter().filter(|column| !column.has_default && is_lacked(column.name));
         let columns: Vec<String> = columns.map(|column| format!("`{}` is not null", column.name)).collect();
         (!columns.is_empty()).then(|| columns.join(" and "))
