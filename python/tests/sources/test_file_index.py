@@ -230,3 +230,49 @@ def test_an_index_of_arrow_files_saves_the_pass_over_them(bucket, bucket_environ
         found = [int(batch["n"][0]) for batch in loader]
     with fb.Loader(remote=PARQUET / "pyarrow-stream.arrow", batch_size=1, fields={"n": fb.Scalar("id")}) as loader:
         assert found == [int(batch["n"][0]) for batch in loader]
+
+
+DAMAGE = {
+    "fewer rows": lambda index: index["files"][0]["groups"][0].update(rows=2),
+    "more rows than the columns have": lambda index: index["files"][0]["groups"][0].update(rows=1 << 40),
+    "an offset that overflows": lambda index: index["files"][0]["groups"][0]["chunks"][0].__setitem__(0, 1 << 63),
+    "a length that overflows": lambda index: index["files"][0]["groups"][0]["chunks"][0].__setitem__(1, (1 << 64) - 1),
+    "a length of exabytes": lambda index: index["files"][0]["groups"][0]["chunks"][1].__setitem__(1, 1 << 62),
+    "unpacked exabytes": lambda index: index["files"][0]["groups"][0]["chunks"][1].__setitem__(4, 1 << 62),
+    "a group twice": lambda index: index["files"][0]["groups"].append(index["files"][0]["groups"][0]),
+    "rows that overflow": lambda index: [
+        group.update(rows=1 << 63, chunks=[[*chunk[:2], 1 << 63, *chunk[3:]] for chunk in group["chunks"]])
+        for group in index["files"][0]["groups"] * 2
+    ],
+    "a column less": lambda index: index["files"][0]["groups"][0]["chunks"].pop(),
+    "a schema that there is not": lambda index: index["files"][0].update(schema=9),
+    "a damaged schema": lambda index: index["schemas"].__setitem__(0, "AAAA"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_index_of_tables_is_not_used(damage, tmp_path, caplog):
+    shutil.copy(PARQUET / "set-0.parquet", tmp_path)
+    index_files(tmp_path)
+    path = tmp_path / "_forebay_tables.json"
+    index = json.loads(path.read_text())
+    DAMAGE[damage](index)
+    path.write_text(json.dumps(index))
+    assert ids(tmp_path) == ids(PARQUET / "set-0.parquet")
+    assert "_forebay_tables.json is not used" in caplog.text
+
+
+def test_a_damaged_index_of_arrow_files_is_not_used(tmp_path, caplog):
+    shutil.copy(PARQUET / "pyarrow-stream.arrow", tmp_path)
+    expected = ids(PARQUET / "pyarrow-stream.arrow")
+    index_files(tmp_path)
+    path = tmp_path / "_forebay_tables.json"
+    whole = json.loads(path.read_text())
+    assert ids(tmp_path) == expected and "is not used" not in caplog.text
+    for place, value in [(0, 1 << 63), (1, 1 << 62), (2, 1)]:
+        index = json.loads(json.dumps(whole))
+        index["files"][0]["groups"][0]["chunks"][0][place] = value
+        path.write_text(json.dumps(index))
+        caplog.clear()
+        assert ids(tmp_path, local=tmp_path / f"local-{place}") == expected
+        assert "_forebay_tables.json is not used" in caplog.text

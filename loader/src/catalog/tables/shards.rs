@@ -122,7 +122,7 @@ fn parts(groups: &[Group]) -> Result<Vec<Part>> {
         {
             *bytes += group.bytes;
             last.groups.end = number + 1;
-            last.rows.end += group.rows;
+            last.rows.end = last.rows.end.saturating_add(group.rows);
             continue;
         }
         let count = group.bytes.div_ceil(GROUP_BYTES_MAX).clamp(1, group.rows);

@@ -2,11 +2,11 @@
 
 use crate::catalog::column_uses::columns_of;
 use crate::decode::FieldSpec;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::ColumnUse;
 use crate::format::arrow::{TableColumn, columns};
 use crate::format::ipc::TableHead;
-use crate::format::parquet::TableSchema;
+use crate::format::parquet::{Group, TableSchema};
 use arrow_schema::Fields;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -47,6 +47,46 @@ impl Table {
             Self::Parquet(schema) => schema.fields(),
             Self::Arrow(head) => head.fields(),
         }
+    }
+
+    /// Checks a group of rows, with the places of all columns, of a file of `file_bytes` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for a group that the file cannot have.
+    pub(super) fn check(&self, group: &Group, file_bytes: u64) -> Result<()> {
+        let columns = match self {
+            Self::Parquet(schema) => schema.leaf_count(),
+            // A batch has one part with all columns.
+            Self::Arrow(_) => 1,
+        };
+        if group.chunks.len() != columns || group.bounds.len() != columns && !group.bounds.is_empty() {
+            return Err(Error::format("a group of rows has another number of columns than the file"));
+        }
+        if group.rows > 0 && columns == 0 {
+            return Err(Error::format("a group of rows has no columns"));
+        }
+        let mut bytes = 0_u64;
+        for (number, chunk) in group.chunks.iter().enumerate() {
+            if chunk.start.checked_add(chunk.bytes).is_none_or(|end| end > file_bytes) {
+                return Err(Error::format("the bytes of a column are not in the file").with("column", number));
+            }
+            let is_of_rows = match self {
+                Self::Parquet(schema) => schema.has_value_of_each_row(number),
+                Self::Arrow(_) => true,
+            };
+            // A list has a value for its row at least.
+            let is_other = if is_of_rows { chunk.values != group.rows } else { chunk.values < group.rows };
+            if is_other || i64::try_from(chunk.values).is_err() {
+                let message = format!("a group of {} rows has a column of {} values", group.rows, chunk.values);
+                return Err(Error::format(message).with("column", number));
+            }
+            bytes = bytes.saturating_add(chunk.unpacked);
+        }
+        if bytes != group.bytes {
+            return Err(Error::format("a group of rows has other bytes than its columns have together"));
+        }
+        Ok(())
     }
 
     /// Returns the numbers of the file's columns that have the values of `column`.
