@@ -478,3 +478,19 @@ def test_lists_and_structs_are_null_only_where_their_rows_are(column):
         else:
             with pytest.raises(fb.ConfigError, match="no sample of the stream is kept"):
                 kept(PARQUET / "presence.parquet", condition, fb.Scalar("id"))
+
+
+def test_decimals_that_are_whole_are_compared_with_all_their_digits(tmp_path):
+    from decimal import Decimal
+
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    prices = [Decimal(f"{12345678901234567890 + n}.00") for n in range(4)] + [Decimal("0.10"), Decimal("-7.50")]
+    pq.write_table(pa.table({"number": range(6), "price": pa.array(prices, pa.decimal128(30, 2))}), tmp_path / "0.parquet")
+    for condition, numbers in [
+        ("price > 12345678901234567890", [1, 2, 3]),
+        ("price == 12345678901234567892", [2]),
+        ("price >= 12345678901234567892.00 or price == 0.1", [2, 3, 4]),
+        ("price in (12345678901234567891, -7.5)", [1, 5]),
+        ("price < 1.0", [4, 5]),
+    ]:
+        assert kept(tmp_path / "0.parquet", condition, fb.Scalar("number")) == numbers, condition

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::format::Encoding;
 use crate::format::encoding::{DType, Scalar, Value};
 use crate::format::json::{self, PathPart};
-use crate::subsets::filter::{Cell, Kind};
+use crate::subsets::filter::{Cell, Kind, whole};
 use crate::subsets::question::Question;
 
 /// Columns of a source that a message lists at most.
@@ -169,7 +169,7 @@ fn in_document<'a>(document: &'a [u8], path: &[PathPart]) -> Result<Cell<'a>> {
 }
 
 fn number(digits: &str) -> Result<Cell<'static>> {
-    if let Ok(int) = digits.parse() {
+    if let Some(int) = whole(digits) {
         return Ok(Cell::Int(int));
     }
     let float = digits.parse().map_err(|e| Error::format("a number cannot be compared").caused_by(e))?;
@@ -237,6 +237,9 @@ mod tests {
             ("NaN", Cell::Float(f64::NAN)),
             ("-Infinity", Cell::Float(f64::NEG_INFINITY)),
             ("123456789012345678901234567890", Cell::Int(123_456_789_012_345_678_901_234_567_890)),
+            ("12345678901234567891.00", Cell::Int(12_345_678_901_234_567_891)),
+            ("-7.0", Cell::Int(-7)),
+            ("7.01", Cell::Float(7.01)),
             ("[1]", Cell::Other),
             ("\"\"", Cell::Text("".into())),
         ] {

@@ -44,6 +44,12 @@ impl Cell<'_> {
     }
 }
 
+/// Returns the whole number that `digits` are, which may have a fraction of zeros.
+pub(crate) fn whole(digits: &str) -> Option<i128> {
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if fraction.bytes().all(|digit| digit == b'0') { whole.parse().ok() } else { None }
+}
+
 /// Order of all numbers but NaN, and then of all texts.
 pub(super) fn in_order(left: &Cell<'_>, right: &Cell<'_>) -> Ordering {
     left.is_text().cmp(&right.is_text()).then(compare(left, right).unwrap_or(Ordering::Equal))

@@ -16,7 +16,7 @@ mod possible;
 mod tokens;
 
 use crate::error::{Error, Result};
-pub(crate) use cell::{Cell, Kind};
+pub(crate) use cell::{Cell, Kind, whole};
 use expression::Expression;
 use mistake::Mistake;
 pub(crate) use possible::{Possible, Range};
@@ -134,6 +134,8 @@ mod tests {
             ("name < 'j'", true),
             ("`a b` < 0 and meta.id == 1152921504606846976", true),
             ("meta.id == 1152921504606846977", false),
+            ("meta.id == 1152921504606846976.00", true),
+            ("meta.id == 1152921504606846977.0", false),
             ("meta.id < 1e19", true),
             ("class == 7 or class == 8 and width == 0", true),
             ("(class == 7 or class == 8) and width == 0", false),

@@ -1,5 +1,6 @@
 //! Tokens of a filter.
 
+use super::cell::whole;
 use super::mistake::Mistake;
 
 /// Token, and its first byte.
@@ -68,7 +69,7 @@ fn number(text: &str) -> Option<(Token, usize)> {
     });
     let digits = text[..bytes].replace('_', "");
     let is_decimal = digits.bytes().all(|c| c.is_ascii_digit() || matches!(c, b'.' | b'e' | b'E' | b'-' | b'+'));
-    if let Ok(int) = digits.parse() {
+    if let Some(int) = whole(&digits) {
         return Some((Token::Int(int), bytes));
     }
     let is_float = is_decimal && digits.contains(['.', 'e', 'E']);
