@@ -1,6 +1,7 @@
 """Samples by their identity: in batches, by the number of a step, replayed, and left out."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -117,6 +118,22 @@ def test_the_file_of_a_run_names_the_samples_of_all_ranks(pictures, tmp_path, ca
         [sys.executable, "-m", "forebay", "which", str(run), "--step", "0"], capture_output=True, text=True, timeout=120
     )
     assert alone.returncode == 0 and alone.stdout.startswith("step 0: batch 0 of epoch 0, 16 samples")
+
+
+def test_each_stream_of_a_run_has_its_own_address(pictures, tmp_path, capsys):
+    run, places = tmp_path / "run.json", [tmp_path / "a", tmp_path / "b"]
+    for place in places:
+        shutil.copytree(pictures, place)
+    streams = [fb.Stream(remote=str(place), local=str(tmp_path / f"local-{place.name}")) for place in places]
+    with fb.Loader(streams=streams, batch_size=8, fields={"n": fb.Scalar("number")}) as loader:
+        loader.save_run(run)
+    assert main(["which", str(run), "--step", "3", "--json"]) == 0
+    expected = capsys.readouterr().out
+    moved = [str(place.rename(tmp_path / f"moved-{place.name}")) for place in places]
+    assert main(["which", str(run), "--step", "3", "--remote", moved[0]]) == 1
+    assert "the run has 2 streams, and there are 1 addresses: write --remote once for each stream" in capsys.readouterr().err
+    assert main(["which", str(run), "--step", "3", "--json", "--remote", moved[0], "--remote", moved[1]]) == 0
+    assert capsys.readouterr().out == expected
 
 
 def test_a_run_of_other_data_or_a_file_of_something_else_is_an_error(pictures, tmp_path, capsys):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from . import _forebay
@@ -56,17 +56,24 @@ class Run:
 
     Args:
         path: The file.
-        remote: Address of the data, if it is not that of the file, such as one with a signature.
+        remote: Addresses of the data of each stream, if they are not those of the file, such as ones with a signature.
 
     Raises:
-        ConfigError: The file is not that of a run.
+        ConfigError: The file is not that of a run, or there is not an address for each stream.
         StateError: The data has changed since.
     """
 
-    def __init__(self, path: str | os.PathLike[str], remote: str | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], remote: Sequence[str] | None = None) -> None:
         document = _read(path)
         config = dict(document["config"])
-        config["streams"] = [_place(stream, remote) for stream in config["streams"]]
+        streams = config["streams"]
+        if remote is not None and len(remote) != len(streams):
+            raise ConfigError(
+                f"the run has {len(streams)} streams, and there are {len(remote)} addresses: write --remote once for each stream, "
+                "in their order"
+            )
+        addresses: Sequence[str | None] = [None] * len(streams) if remote is None else remote
+        config["streams"] = [_place(stream, address) for stream, address in zip(streams, addresses, strict=True)]
         config |= dict.fromkeys(_ON_DEVICES, False)
         self.ranks: int = config["world"]["world_size"]
         self.engine = _forebay.Engine(json.dumps(config), "cpu", outside(*(s.get("remote") for s in config["streams"])))

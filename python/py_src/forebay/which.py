@@ -24,7 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--step", type=_number, required=True, help="number of the step, from 0, over all epochs")
     parser.add_argument("--epoch", type=_number, help="epoch of the step, whose number then counts from its start")
     parser.add_argument("--rank", type=_number, help="only the samples of this rank")
-    parser.add_argument("--remote", help="address of the data, if it has moved or needs a signature")
+    parser.add_argument(
+        "--remote", action="append", help="address of the data, if it has moved or needs a signature; for each stream, if there are several"
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON object for each sample")
     given = parser.parse_args(arguments)
     try:
