@@ -29,7 +29,7 @@ fi
 say "models: locks and waits in many thread orders, by shuttle"
 cargo test --locked -p forebay-loader --features shuttle --lib --quiet models::
 
-say "Python tests, with those of the frameworks behind them"
+say "Python tests, and those of the frameworks at the same time"
 wait "$venv_job" || { cat "$logs/venv" >&2; die "the Python environment could not be made"; }
 python=$(cat "$logs/python")
 python/scripts/extension.sh dev

@@ -29,7 +29,7 @@ pub struct Upload {
 
 /// Division of an object into parts of equal size, as long as it is not longer than expected.
 ///
-/// Parts in memory are small, and a store allows only so many of them. So the parts of a longer object grow after half of
+/// Parts in memory are small, and a store limits their number. So the parts of a longer object grow after half of
 /// that number: few objects are so large, and some servers demand that all parts are equal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Division {

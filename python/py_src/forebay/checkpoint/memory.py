@@ -42,7 +42,7 @@ def size_of(value: Any) -> int:
 
 
 def with_rest(size: int) -> int:
-    """Returns the most bytes of a file with so many bytes of tensors: names and other objects are small next to them."""
+    """Returns the most bytes of a file with this many bytes of tensors: names and other objects are small next to them."""
     return size + size // 16 + (1 << 20)
 
 
