@@ -160,7 +160,8 @@ impl SharedDir {
             if !Arc::ptr_eq(dir.shards.index(), shards.index()) && dir.shards.index() != shards.index() {
                 return Err(Error::new(
                     ErrorKind::Stale,
-                    "two data sets of this process use one directory with different indexes: give them separate `local`s",
+                    "two data sets of this process use one directory with different indexes: close the loader of the one that \
+                     is no longer needed, or give them separate `local`s",
                 )
                 .with("directory", path.display()));
             }

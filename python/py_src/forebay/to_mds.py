@@ -29,7 +29,8 @@ from . import _forebay
 from .arguments import byte_size, destination, flag, path, shown, text, whole
 from .command import positive
 from .converted_columns import ConvertedColumns
-from .errors import ConfigError, Error, NotFoundError, StateError
+from .errors import ConfigError, Error, NotFoundError, StateError, UnsupportedError
+from .files import list_files
 from .files import open as open_file
 from .loader import Loader
 from .progress import show
@@ -222,6 +223,10 @@ def _missing(out: str, plan: _Plan) -> list[int]:
     if known is None:
         if _read(f"{out}/{_INDEX}") is not None:
             raise ConfigError(f"{shown(out)} has a data set already: choose another folder, or remove it")
+        # A store may have no lists.
+        with contextlib.suppress(UnsupportedError):
+            if (other := next(iter(list_files(f"{out}/")), None)) is not None:
+                raise ConfigError(f"{shown(out)} has other files, such as {shown(other.url)}: choose another folder")
         _write(f"{out}/{_PLAN}", asdict(plan))
         return list(range(plan.parts))
     own = json.loads(json.dumps(asdict(plan)))

@@ -320,6 +320,11 @@ def test_another_conversion_or_data_set_in_the_folder_is_an_error(numbers, tmp_p
     convert(numbers, tmp_path / "out", size_limit="2kb", processes=1)
     with pytest.raises(fb.ConfigError, match="another source or other options"):
         convert(numbers, tmp_path / "out", size_limit="3kb", processes=1)
+    (tmp_path / "other" / "kept").mkdir(parents=True)
+    (tmp_path / "other" / "kept" / "notes.txt").write_text("mine")
+    with pytest.raises(fb.ConfigError, match="has other files, such as .*notes.txt': choose another folder"):
+        convert(numbers, tmp_path / "other")
+    assert os.listdir(tmp_path / "other") == ["kept"]
     with pytest.raises(fb.ConfigError, match="has a data set already"):
         convert(tmp_path / "out", numbers)
 

@@ -18,7 +18,7 @@ use crate::format::INDEX_BASENAME;
 use card::SplitFiles;
 pub(super) use choice::chosen;
 use choice::or_train;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Name of the card.
 pub const CARD: &str = "README.md";
@@ -129,14 +129,17 @@ pub fn converted(root: &str) -> Option<String> {
     (!name.contains(['/', '@'])).then(|| format!("{root}@refs/convert/parquet"))
 }
 
-/// Returns the tables among `paths`. Names that start with a dot or an underscore are those of programs.
+/// Returns the tables among `paths`. Names that start with a dot or an underscore are those of programs, and a table with the name
+/// of a tar describes its samples, as those of img2dataset do.
 fn data_files(paths: &[String]) -> Vec<&str> {
-    paths.iter().map(String::as_str).filter(is_table).collect()
+    let tars: HashSet<&str> = paths.iter().filter_map(|path| path.strip_suffix(".tar")).collect();
+    let is_of_tar = |path: &str| path.rsplit_once('.').is_some_and(|(name, _)| tars.contains(name));
+    paths.iter().map(String::as_str).filter(|path| is_table(path) && !is_of_tar(path)).collect()
 }
 
 /// Returns true if some of `paths` are tables.
 pub fn has_tables(paths: &[String]) -> bool {
-    paths.iter().map(String::as_str).any(|path| is_table(&path))
+    !data_files(paths).is_empty()
 }
 
 /// Returns the kind of the tables of a folder, of which some files are `first`; `None` without tables.
@@ -243,6 +246,14 @@ mod tests {
         ] {
             assert_eq!(found(files, split).unwrap(), None, "{files:?}");
         }
+    }
+
+    #[test]
+    fn a_table_with_the_name_of_a_tar_is_not_the_data_set() {
+        let files = ["a/00000.tar", "a/00000.parquet", "a/00000_stats.json", "a/00001.parquet"];
+        assert_eq!(found(&files[..3], "").unwrap(), None);
+        assert!(!has_tables(&texts(&files[..3])) && has_tables(&texts(&files)));
+        assert_eq!(names(found(&files, "")), [files[3]]);
     }
 
     #[test]
