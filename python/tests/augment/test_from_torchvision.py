@@ -8,6 +8,7 @@ import torch
 import torchvision.transforms as v1
 from odd_pictures import NAME, SEED, write_odd_pictures
 from torchvision.transforms import InterpolationMode, v2
+from torchvision.transforms._presets import ImageClassification
 
 import forebay as fb
 from forebay.fields import specs
@@ -125,6 +126,10 @@ NEUTRAL = fb.Normalize((0, 0, 0), (1, 1, 1))
     ("transforms", "expected"),
     [
         ([v1.ToTensor(), v1.RandomErasing()], [NEUTRAL, fb.RandomErasing()]),
+        (
+            [ImageClassification(crop_size=224, resize_size=232)],
+            [fb.Resize(232), fb.CenterCrop(224), fb.Normalize(fb.IMAGENET_MEAN, fb.IMAGENET_STD)],
+        ),
         ([v1.ToTensor(), v1.Normalize([0.5], 0.25)], [fb.Normalize((0.5,) * 3, (0.25,) * 3)]),
         ([FLOATS, v2.RandomInvert(), BYTES, v2.RandomSolarize(99)], [fb.RandomInvert(), fb.RandomSolarize(99)]),
         ([FLOATS, v2.ToDtype(torch.float32), v2.RandomInvert()], [fb.RandomInvert(), NEUTRAL]),

@@ -148,7 +148,7 @@ def test_every_rank_mixes_its_batches_with_draws_that_differ(folder):
         (fb.Mix(fb.MixUp(0), x=picture()), "`alpha` from 0.01"),
         (fb.Mix([], x=picture()), "Mix needs MixUp or CutMix"),
         (fb.Mix(fb.CutMix(), 1.5, x=picture()), "probability `p` from 0 to 1"),
-        (fb.Mix("mixup", x=picture()), "by of Mix is MixUp, CutMix or a list"),
+        (fb.Mix("mixup", x=picture()), "by of Mix is forebay.MixUp, forebay.CutMix or a list"),
         (fb.OneHot("image", 5), "needs a column of numbers"),
     ],
 )

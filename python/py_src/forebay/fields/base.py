@@ -131,5 +131,5 @@ def paddings(fields: Mapping[str, Field] | None) -> Paddings | None:
     for name, (of, _) in masks.items():
         if of not in padded:
             known = f"; these are: {', '.join(padded)}" if padded else ""
-            raise ConfigError(f"fields[{name!r}]: {of!r} is not an output of a field with `pad`{known}")
+            raise ConfigError(f"fields[{name!r}]: {of!r} is not an output with `pad` and without a length{known}")
     return Paddings(padded, masks) if padded else None

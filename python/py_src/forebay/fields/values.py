@@ -96,7 +96,8 @@ class AttentionMask(Field):
         fields={"input_ids": Tokens("ids", pad=0), "attention_mask": AttentionMask("input_ids", "int64")}
 
     Args:
-        of: Name of the output, that of a `Tokens`, an `Array` or a `Json` with `pad`.
+        of: Name of the output, that of a `Tokens` without a length, an `Array` or a `Json`, with `pad`. For rows of a fixed length compare
+            `torch.arange(length)` with a `Length`.
         dtype: Type of the mask: "bool", as `torch.nn.functional.scaled_dot_product_attention` takes it, or a number's.
     """
 

@@ -122,14 +122,19 @@ def _translate(transform: Any) -> list[native.ImageOp]:
     """Returns the operations of one transform."""
     name = type(transform).__name__
     if not _is_torchvision(transform):
-        raise ConfigError("only torchvision's transforms are known: call it in the loader's transform")
+        raise ConfigError("only torchvision's transforms are known: call it in a map of the loader, for each sample")
     if name in _CONVERSIONS:
         return []
     if name in ("MixUp", "CutMix"):
         raise ConfigError(f"it mixes the samples of a batch: use forebay.Mix(forebay.{name}(...), x=Image(...), y=OneHot(...))")
+    if name == "ImageClassification":  # Of `Weights.transforms()`.
+        short, crop = (size[0] if len(size) == 1 else size for size in (transform.resize_size, transform.crop_size))
+        return [native.Resize(short, _filter(transform)), native.CenterCrop(crop), _normalize(transform)]
+    if hasattr(transform, "transforms") and name not in _MAKERS:
+        raise ConfigError("it is a class around a list of transforms: pass its attribute `transforms`")
     make = _MAKERS.get(name)
     if make is None:
-        raise ConfigError("there is no such operation: leave it out, or call it in the loader's transform")
+        raise ConfigError("there is no such operation: leave it out, or call it in a map of the loader, for each sample")
     op = make(transform)
     if isinstance(op, (compose.RandomApply, compose.RandomOrder)) and not op.transforms:
         return []  # It held conversions only.

@@ -96,7 +96,7 @@ class Mix(Field):
         by = []
         for op in ops:
             if not isinstance(op, (MixUp, CutMix)):
-                raise ConfigError(f"by of Mix is MixUp, CutMix or a list of them, but it is {shown(self.by)}")
+                raise ConfigError(f"by of Mix is forebay.MixUp, forebay.CutMix or a list of them, but it is {shown(self.by)}")
             name = "mix_up" if isinstance(op, MixUp) else "cut_mix"
             by.append({"op": name, "alpha": real(f"alpha of {type(op).__name__}", op.alpha)})
         specs = []
