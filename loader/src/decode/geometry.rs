@@ -160,12 +160,26 @@ pub struct Place {
     pub crop: Option<Region>,
 }
 
+/// Size of a picture before an operation that keeps a window of it, and the window, in pixels that do not depend on draws.
+pub type Kept = (Size, Window);
+
+/// Returns true if the same number of pixels was cut off or added, or the same number kept, of pictures of different sizes.
+pub(super) fn counts_alike(&(a, one): &Kept, &(b, other): &Kept) -> bool {
+    let border = |size: Size, kept: Window| {
+        let [w, h] = [(kept.size.w, size.w), (kept.size.h, size.h)].map(|(to, from)| i64::from(to) - i64::from(from));
+        (kept.x, kept.y, w, h)
+    };
+    let changes = one.size != a || other.size != b;
+    a != b && changes && (one.size == other.size || border(a, one) == border(b, other))
+}
+
 /// Stages of a picture under construction: operations are folded into as few as possible.
 pub(super) struct Fold<'a> {
     /// Stages that are complete.
     stages: &'a mut Vec<Stage>,
-    /// Places so far.
+    /// Places so far, and windows.
     places: &'a mut Vec<Place>,
+    kept: &'a mut Vec<Kept>,
     /// Places of the picture whose scene this one shows as well; otherwise empty.
     first: &'a [Place],
     stage: Stage,
@@ -178,15 +192,14 @@ pub(super) struct Fold<'a> {
 }
 
 impl<'a> Fold<'a> {
-    /// Starts with a picture of `size`, of which the parts are those that `first` shows. `stages` and `places` are empty.
+    /// Starts with a picture of `size`, of which the parts are those that `first` shows. The lists are empty.
     pub(super) fn new(
         size: Size,
         (draws, key): (FieldDraws, DrawKey),
         first: &'a [Place],
-        stages: &'a mut Vec<Stage>,
-        places: &'a mut Vec<Place>,
+        (stages, places, kept): (&'a mut Vec<Stage>, &'a mut Vec<Place>, &'a mut Vec<Kept>),
     ) -> Self {
-        Self { stages, places, first, stage: Stage::identity(size), draws, key, crops: 0, flips: 0, resizes: 0 }
+        Self { stages, places, kept, first, stage: Stage::identity(size), draws, key, crops: 0, flips: 0, resizes: 0 }
     }
 
     /// Size of the picture after the operations so far.
@@ -202,7 +215,7 @@ impl<'a> Fold<'a> {
         if let Op::RandomCrop { .. } = op {
             self.add_place()?;
         }
-        let Self { stages, places, first, stage, draws, key, crops, flips, resizes } = self;
+        let Self { stages, places, kept, first, stage, draws, key, crops, flips, resizes } = self;
         let current = stage.output();
         match op {
             Op::RandomResizedCrop { size, scale, ratio, interpolation } => {
@@ -228,7 +241,9 @@ impl<'a> Fold<'a> {
                 resize(stage, stages, resize_to(current, Some(ResizeTo::Short(short)), None), *interpolation);
             }
             Op::CenterCrop { size } => {
-                keep(stage, stages, center(current, Size { h: size[0], w: size[1] }), Border::BLACK);
+                let window = center(current, Size { h: size[0], w: size[1] });
+                kept.push((current, window));
+                keep(stage, stages, window, Border::BLACK);
             }
             Op::FiveCrop { size: [h, w], view } | Op::TenCrop { size: [h, w], view } => {
                 stage.flip ^= *view >= CROPS;
@@ -236,6 +251,7 @@ impl<'a> Fold<'a> {
                 keep(stage, stages, window, Border::BLACK);
             }
             Op::Pad { padding, fill, padding_mode } => {
+                kept.push((current, padded(current, *padding)));
                 keep(stage, stages, padded(current, *padding), Border { mode: *padding_mode, fill: *fill });
             }
             Op::RandomCrop { size: [h, w], padding, pad_if_needed, fill, padding_mode } => {

@@ -8,7 +8,7 @@ mod share;
 use super::augment::{Augmenter, Erasure};
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
-use super::geometry::{PIXELS_MAX, Place, Region, Scale, Size, Stage};
+use super::geometry::{Kept, PIXELS_MAX, Place, Region, Scale, Size, Stage, counts_alike};
 use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
 use super::kept::release;
 use super::normalise::PictureWriter;
@@ -121,8 +121,9 @@ pub(super) struct ImageDecoder {
     counts: PictureCounts,
     /// First picture of the sample with the draws of the last one.
     first: Option<FirstPicture>,
-    /// Its places.
+    /// Its places and windows.
     first_places: Vec<Place>,
+    first_kept: Vec<Kept>,
     shared: SharedSources,
     opacity: Opacity,
     deep: Deep,
@@ -435,6 +436,7 @@ impl ImageDecoder {
             resolve(ops, size, draws, key, &mut self.steps)?;
             self.first = Some(FirstPicture { draws, size });
             self.first_places.clone_from(&self.steps.places);
+            self.first_kept.clone_from(&self.steps.kept);
             return Ok(());
         };
         if !have_same_ratio(first.size, size) {
@@ -443,7 +445,18 @@ impl ImageDecoder {
             let sizes = format!("{}x{} and {}x{}", first.size.w, first.size.h, size.w, size.h);
             return Err(Error::decode(message).with("sizes", sizes));
         }
-        resolve_like(&self.first_places, ops, size, draws, key, &mut self.steps)
+        resolve_like(&self.first_places, ops, size, draws, key, &mut self.steps)?;
+        // Lists that differ cut different parts on purpose.
+        let mut pairs = self.first_kept.iter().zip(&self.steps.kept);
+        let is_alike = self.first_kept.len() == self.steps.kept.len();
+        match pairs.find(|(first, own)| is_alike && counts_alike(first, own)) {
+            Some(((first, _), (own, _))) => Err(Error::decode(
+                "the same CenterCrop or Pad of pictures of a Joint that have different sizes shows different parts: give each field the \
+                 number of pixels for its size, or put a Resize to one (height, width) before it",
+            )
+            .with("sizes", format!("{}x{} and {}x{}", first.w, first.h, own.w, own.h))),
+            None => Ok(()),
+        }
     }
 
     /// Returns true if the draws of the current picture do not depend on the first one of its Joint.

@@ -3,7 +3,7 @@
 use super::augment::{Action, Augment, Erasure, Operation, RandomErasing, Script};
 use super::draw::{DrawKey, FieldDraws, OpDraws};
 use super::field::Op;
-use super::geometry::{Fold, Place, Stage};
+use super::geometry::{Fold, Kept, Place, Stage};
 use super::size::Size;
 use crate::error::Result;
 
@@ -17,6 +17,8 @@ pub struct Steps {
     script: Script,
     /// Sizes and boxes that another picture of the scene needs, see [`resolve_like`].
     pub places: Vec<Place>,
+    /// Windows of operations without draws.
+    pub kept: Vec<Kept>,
 }
 
 impl Steps {
@@ -52,12 +54,13 @@ pub fn resolve_like(
     key: DrawKey,
     steps: &mut Steps,
 ) -> Result<()> {
-    let Steps { stages, bounds, script, places } = steps;
+    let Steps { stages, bounds, script, places, kept } = steps;
     stages.clear();
     bounds.clear();
     script.actions.clear();
     places.clear();
-    let mut fold = Fold::new(size, (draws, key), first, stages, places);
+    kept.clear();
+    let mut fold = Fold::new(size, (draws, key), first, (stages, places, kept));
     for (place, op) in ops.iter().enumerate() {
         let Op::Augment(augment) = op else {
             fold.add(op)?;

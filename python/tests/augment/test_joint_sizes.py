@@ -78,6 +78,17 @@ def test_operations_that_count_pixels_need_equal_sizes(folder, operations):
     assert len(batch["mask"]) == COUNT
 
 
+@pytest.mark.parametrize("op", [fb.CenterCrop(20), fb.Pad(3), fb.Pad((1, 2))])
+def test_equal_windows_of_pictures_of_different_sizes_are_refused(folder, op):
+    with pytest.raises(fb.DecodeError, match="the same CenterCrop or Pad.*sizes 224x224 and 28x28"):
+        batch_of(folder, picture=fb.Image("picture", op), mask=fb.Mask("mask", op))
+    resized = fb.Resize((30, 30))
+    for one, other in [((resized, op), (resized, op)), ((op,), ()), ((fb.Pad(0),), (fb.Pad(0),))]:
+        batch_of(folder, picture=fb.Image("picture", *one), mask=fb.Mask("mask", *other))
+    batch = batch_of(folder, picture=fb.Image("picture", fb.CenterCrop(160)), mask=fb.Mask("mask", fb.CenterCrop(20)))
+    assert np.abs(batch["picture"][:, 0, ::FACTOR, ::FACTOR].astype(int) - batch["mask"]).max() < FACTOR
+
+
 def test_sizes_that_differ_before_a_random_crop_are_found_when_the_plan_is_made(folder):
     picture, mask = (fb.Image("picture", fb.Resize((60, 60)), fb.RandomCrop(30)), fb.Mask("mask", fb.Resize((40, 40)), fb.RandomCrop(30)))
     with pytest.raises(fb.ConfigError, match="the same size before an operation that counts pixels"):
