@@ -161,6 +161,13 @@ def test_a_program_ends_after_its_last_save_behind_training(tmp_path):
     assert [found.step for found in checkpoint.steps(tmp_path)] == [2]
 
 
+def test_a_program_logs_that_its_last_save_behind_training_has_failed(tmp_path):
+    (tmp_path / "step-2").write_text("no folder")
+    done = subprocess.run([sys.executable, "-c", LAST, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    assert "a checkpoint that was saved behind training has failed: " in done.stderr and "step-2" in done.stderr
+    assert [found.step for found in checkpoint.steps(tmp_path)] == [1]
+
+
 def test_a_part_of_a_commit_is_within_its_folder_and_has_all_digests(tmp_path):
     from forebay.checkpoint import commit
 

@@ -203,3 +203,28 @@ assert type(loader) is loader.__class__ is fb.files.FileLoader
 def test_a_loader_that_is_older_than_the_import_of_torch_is_iterated(prefix):
     ranks = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
     subprocess.run([sys.executable, "-c", LATE_TORCH, prefix], check=True, env={**os.environ, **ranks})
+
+
+def test_each_loop_of_persistent_workers_is_the_next_epoch(prefix):
+    loader = torch.utils.data.DataLoader(
+        fb.load_files(prefix, shuffle=True), batch_size=2, num_workers=2, collate_fn=list, persistent_workers=True
+    )
+    for epoch in range(4):
+        found = []
+        for batch in loader:
+            found += [os.path.basename(url) for url, _ in batch]
+            # Each worker is at another place then, and has files on their way.
+            if epoch == 1 and len(found) > 6:
+                break
+        if epoch != 1:
+            assert sorted(found) == every()
+        order = rest(fb.load_files(prefix, shuffle=True, epoch=epoch))
+        # The first two of one of two workers.
+        assert found[:2] == [order[0], order[2]]
+
+
+def test_a_file_of_a_list_is_opened_loaded_and_removed(prefix):
+    file = fb.list_files(prefix)[3]
+    assert fb.open(file).read() == b"xxx" and [bytes(data) for _, data in fb.load_files(file)] == [b"xxx"]
+    with pytest.raises(fb.ConfigError, match="must be a sequence of URLs"):
+        fb.remove_files(file)

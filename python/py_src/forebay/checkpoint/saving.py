@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from typing import Any
@@ -19,11 +20,13 @@ from .snapshot import snapshot
 
 __all__ = ["Saving", "Writer", "save"]
 
+_log = logging.getLogger("forebay")
+
 
 class Saving:
     """Save that runs behind training: by `save(..., wait=False)`.
 
-    A program that ends waits for it. Its error is raised by `wait`, or else by the next save.
+    A program that ends waits for it. Its error is logged, and raised by `wait`, or else by the next save.
     """
 
     def __init__(self, action: Any) -> None:
@@ -37,6 +40,8 @@ class Saving:
             self._checkpoint = self._action()
         except BaseException as error:
             self._error = error
+            # The program may end before anything raises it.
+            _log.error("a checkpoint that was saved behind training has failed: %s", error)
         # The copy of the state is free from here on.
         self._action = None
         self._ended.set()

@@ -66,6 +66,8 @@ class FileLoader:
         self._whole_max, self._cache, self._raises = whole_max, cache, failed == "raise"
         # Rank and number of ranks of the process that this loader was sent from.
         self._sent_world: tuple[int, int] | None = None
+        # Process of a worker, and the epoch of its last loop.
+        self._loop: tuple[int, int] | None = None
         self._begin(epoch)
 
     @property  # type: ignore[misc]
@@ -128,6 +130,11 @@ class FileLoader:
         return new
 
     def __iter__(self) -> Iterator[tuple[str, bytes | Error | None]]:
+        if self._divided().workers:
+            if self._loop is not None and self._loop[0] == os.getpid():
+                # A persistent worker. After a `break` workers are at different places, and files on their way were dropped.
+                self._begin(self._loop[1] + 1)
+            self._loop = os.getpid(), self.epoch
         reads = opened(self._store).reads(self._concurrency, self._buffer, self._whole_max)
         order = _permutation(len(self._files), self._seed, self.epoch) if self._shuffle else None
         number_of_share, shares, _ = self._divide()
@@ -225,7 +232,7 @@ class FileLoader:
         division = self._divided()
         start, taken = _moved(start, taken, ahead, is_ordered, _Division(share, shares, workers), division)
         self.epoch, self._start, self._taken, self._ahead = epoch, start, taken, ahead
-        self._division, self._in_order = division, is_ordered
+        self._division, self._in_order, self._loop = division, is_ordered, None
 
     def __getitem__(self, at: int) -> tuple[str, bytes]:
         """Reads one file, by its place in the list without a shuffle."""
@@ -368,6 +375,8 @@ def load_files(
         raise ConfigError("cache_limit is the limit of a cache: pass the folder of one as well")
     if isinstance(urls, (str, bytes, os.PathLike)):
         urls = list_files(urls, store=store)
+    if isinstance(urls, File):
+        urls = [urls]
     if isinstance(urls, FileList):
         files: Sequence[File] = urls
     elif isinstance(urls, Sequence):

@@ -34,7 +34,8 @@ _log = logging.getLogger("forebay")
 class FileReader(io.BufferedIOBase):
     """File of a store that is read: by `open(url)`.
 
-    Sequential reads fetch ahead. All bytes are of one version: an error is raised if the file is replaced meanwhile.
+    Sequential reads fetch ahead. All bytes are of one version: an error is raised if the file is replaced meanwhile. One thread at a
+    time uses it: open the file in each thread.
     """
 
     mode = "rb"

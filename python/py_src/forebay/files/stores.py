@@ -115,8 +115,8 @@ os.register_at_fork(after_in_child=_reset_lock)
 
 
 def url_of(name: str, url: Any) -> str:
-    """Returns a URL or path as text, with the home directory in place of `~`."""
-    return path(name, url, "a URL or a path")
+    """Returns a URL or path as text, with the home directory in place of `~`. A file of a list has one."""
+    return path(name, getattr(url, "url", url), "a URL or a path")
 
 
 def remove_files(urls: Iterable[Any], *, store: StoreOptions | None = None) -> None:
@@ -129,6 +129,6 @@ def remove_files(urls: Iterable[Any], *, store: StoreOptions | None = None) -> N
     Raises:
         AccessError: The store denies the removal. Some of the files may be gone.
     """
-    if isinstance(urls, (str, bytes)):
+    if isinstance(getattr(urls, "url", urls), (str, bytes)):
         raise ConfigError('urls must be a sequence of URLs: pass ["s3://bucket/file"] for one')
     opened(store).remove([url_of("urls", getattr(url, "url", url)) for url in several("urls", urls, "URLs")])
