@@ -213,7 +213,7 @@ def test_each_loop_of_persistent_workers_is_the_next_epoch(prefix):
         found = []
         for batch in loader:
             found += [os.path.basename(url) for url, _ in batch]
-            # Each worker is at another place then, and has files on their way.
+            # Each worker is at another place then, and has files in flight.
             if epoch == 1 and len(found) > 6:
                 break
         if epoch != 1:

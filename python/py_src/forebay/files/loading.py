@@ -132,7 +132,7 @@ class FileLoader:
     def __iter__(self) -> Iterator[tuple[str, bytes | Error | None]]:
         if self._divided().workers:
             if self._loop is not None and self._loop[0] == os.getpid():
-                # A persistent worker. After a `break` workers are at different places, and files on their way were dropped.
+                # A persistent worker. After a `break` workers are at different places, and files in flight were dropped.
                 self._begin(self._loop[1] + 1)
             self._loop = os.getpid(), self.epoch
         reads = opened(self._store).reads(self._concurrency, self._buffer, self._whole_max)
