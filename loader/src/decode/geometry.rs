@@ -251,8 +251,9 @@ impl<'a> Fold<'a> {
                 keep(stage, stages, window, Border::BLACK);
             }
             Op::Pad { padding, fill, padding_mode } => {
-                kept.push((current, padded(current, *padding)));
-                keep(stage, stages, padded(current, *padding), Border { mode: *padding_mode, fill: *fill });
+                let window = padded(current, *padding);
+                kept.push((current, window));
+                keep(stage, stages, window, Border { mode: *padding_mode, fill: *fill });
             }
             Op::RandomCrop { size: [h, w], padding, pad_if_needed, fill, padding_mode } => {
                 let draws = draws.of(*key, RandomOp::Crop, *crops);

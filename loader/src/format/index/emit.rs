@@ -52,24 +52,18 @@ fn config_map(settings: &ShardSettings<'_>) -> Map<String, Json> {
                 put("separator", separator.as_str().into());
             }
         }
-        ShardFormat::Tar { optional, is_sampled } => {
+        ShardFormat::Tar { optional, .. } => {
             put("column_names", names.into());
             put("column_optional", optional.clone().into());
-            if *is_sampled {
-                put("column_sampled", true.into());
-            }
         }
         // Its shards are ranges of files, which an index of this kind cannot describe.
         ShardFormat::Plain => {
             put("column_names", names.into());
         }
-        ShardFormat::TfRecord { optional, is_sampled, .. } => {
+        ShardFormat::TfRecord { optional, .. } => {
             put("column_encodings", settings.layout.record_encodings().into());
             put("column_names", names.into());
             put("column_optional", optional.clone().into());
-            if *is_sampled {
-                put("column_sampled", true.into());
-            }
         }
         ShardFormat::LitData(items) => {
             put("column_encodings", items.serializers.clone().into());
@@ -81,6 +75,9 @@ fn config_map(settings: &ShardSettings<'_>) -> Map<String, Json> {
                 form => put("items", form.name().into()),
             };
         }
+    }
+    if settings.layout.is_sampled() {
+        put("column_sampled", true.into());
     }
     map
 }
