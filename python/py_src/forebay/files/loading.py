@@ -121,23 +121,23 @@ class FileLoader:
             return _Division(rank, ranks, 0)
         return _Division(rank + ranks * workers.id, ranks * workers.num_workers, workers.num_workers)
 
-    def _divide(self) -> _Division:
+    def _divide(self, new: _Division) -> None:
         """Continues with the share of this process, which may be of another division than the files that were returned."""
-        old, new = self._division, self._divided()
-        if old is not None:
+        if (old := self._division) is not None:
             self._start, self._taken = _moved(self._start, self._taken, self._ahead, self._in_order, old, new)
         self._division = new
-        return new
 
     def __iter__(self) -> Iterator[tuple[str, bytes | Error | None]]:
-        if self._divided().workers:
+        division = self._divided()
+        if division.workers:
             if self._loop is not None and self._loop[0] == os.getpid():
                 # A persistent worker. After a `break` workers are at different places, and files in flight were dropped.
                 self._begin(self._loop[1] + 1)
             self._loop = os.getpid(), self.epoch
         reads = opened(self._store).reads(self._concurrency, self._buffer, self._whole_max)
         order = _permutation(len(self._files), self._seed, self.epoch) if self._shuffle else None
-        number_of_share, shares, _ = self._divide()
+        self._divide(division)
+        number_of_share, shares, _ = division
         self._in_order &= self._ordered
         first = self._start + number_of_share
         # The places of the own share that remain.
