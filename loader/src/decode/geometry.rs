@@ -8,6 +8,7 @@ use super::border::Border;
 use super::draw::{DrawKey, Draws, FieldDraws, RandomOp};
 use super::field::{Op, ResizeTo};
 use super::interpolation::Interpolation;
+use super::scene::Scene;
 pub use super::size::{PIXELS_MAX, Region, Size};
 use crate::error::{Error, Result};
 
@@ -151,37 +152,14 @@ impl Stage {
     }
 }
 
-/// Picture before an operation that draws places of its pixels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Size of the picture.
-    pub size: Size,
-    /// Box that `RandomResizedCrop` has drawn; `None` for other operations, whose numbers are pixels.
-    pub crop: Option<Region>,
-}
-
-/// Size of a picture before an operation that keeps a window of it, and the window, in pixels that do not depend on draws.
-pub type Kept = (Size, Window);
-
-/// Returns true if the same number of pixels was cut off or added, or the same number kept, of pictures of different sizes.
-pub(super) fn counts_alike(&(a, one): &Kept, &(b, other): &Kept) -> bool {
-    let border = |size: Size, kept: Window| {
-        let [w, h] = [(kept.size.w, size.w), (kept.size.h, size.h)].map(|(to, from)| i64::from(to) - i64::from(from));
-        (kept.x, kept.y, w, h)
-    };
-    let changes = one.size != a || other.size != b;
-    a != b && changes && (one.size == other.size || border(a, one) == border(b, other))
-}
-
 /// Stages of a picture under construction: operations are folded into as few as possible.
 pub(super) struct Fold<'a> {
     /// Stages that are complete.
     stages: &'a mut Vec<Stage>,
-    /// Places so far, and windows.
-    places: &'a mut Vec<Place>,
-    kept: &'a mut Vec<Kept>,
-    /// Places of the picture whose scene this one shows as well; otherwise empty.
-    first: &'a [Place],
+    /// Parts of the scene that the picture shows so far.
+    scene: &'a mut Scene,
+    /// Scene of the first picture of a Joint, for the others.
+    first: Option<&'a Scene>,
     stage: Stage,
     draws: FieldDraws,
     key: DrawKey,
@@ -192,14 +170,14 @@ pub(super) struct Fold<'a> {
 }
 
 impl<'a> Fold<'a> {
-    /// Starts with a picture of `size`, of which the parts are those that `first` shows. The lists are empty.
+    /// Starts with a picture of `size`, of which the parts are those that `first` shows. `stages` and `scene` are empty.
     pub(super) fn new(
         size: Size,
         (draws, key): (FieldDraws, DrawKey),
-        first: &'a [Place],
-        (stages, places, kept): (&'a mut Vec<Stage>, &'a mut Vec<Place>, &'a mut Vec<Kept>),
+        first: Option<&'a Scene>,
+        (stages, scene): (&'a mut Vec<Stage>, &'a mut Scene),
     ) -> Self {
-        Self { stages, places, kept, first, stage: Stage::identity(size), draws, key, crops: 0, flips: 0, resizes: 0 }
+        Self { stages, scene, first, stage: Stage::identity(size), draws, key, crops: 0, flips: 0, resizes: 0 }
     }
 
     /// Size of the picture after the operations so far.
@@ -213,17 +191,14 @@ impl<'a> Fold<'a> {
     /// A picture that is too small for its crop, or a result of more than [`PIXELS_MAX`] pixels.
     pub(super) fn add(&mut self, op: &Op) -> Result<()> {
         if let Op::RandomCrop { .. } = op {
-            self.add_place()?;
+            self.count_pixels()?;
         }
-        let Self { stages, places, kept, first, stage, draws, key, crops, flips, resizes } = self;
+        let Self { stages, scene, first, stage, draws, key, crops, flips, resizes } = self;
         let current = stage.output();
         match op {
             Op::RandomResizedCrop { size, scale, ratio, interpolation } => {
-                let region = match first.get(places.len()) {
-                    Some(Place { size, crop: Some(crop) }) if *size != current => same_part(*crop, *size, current),
-                    _ => resized_crop(current, *scale, *ratio, *draws, *key, *crops),
-                };
-                places.push(Place { size: current, crop: Some(region) });
+                let draw = || resized_crop(current, *scale, *ratio, *draws, *key, *crops);
+                let region = scene.add_crop(current, *first, draw);
                 *crops += 1;
                 if !stage.then_crop(region) {
                     stages.push(*stage);
@@ -242,7 +217,7 @@ impl<'a> Fold<'a> {
             }
             Op::CenterCrop { size } => {
                 let window = center(current, Size { h: size[0], w: size[1] });
-                kept.push((current, window));
+                scene.add_window(current, window);
                 keep(stage, stages, window, Border::BLACK);
             }
             Op::FiveCrop { size: [h, w], view } | Op::TenCrop { size: [h, w], view } => {
@@ -252,7 +227,7 @@ impl<'a> Fold<'a> {
             }
             Op::Pad { padding, fill, padding_mode } => {
                 let window = padded(current, *padding);
-                kept.push((current, window));
+                scene.add_window(current, window);
                 keep(stage, stages, window, Border { mode: *padding_mode, fill: *fill });
             }
             Op::RandomCrop { size: [h, w], padding, pad_if_needed, fill, padding_mode } => {
@@ -274,21 +249,12 @@ impl<'a> Fold<'a> {
         check_pixels(stage.output())
     }
 
-    /// Adds the place of an operation whose numbers are pixels.
+    /// Adds an operation whose numbers are pixels to the scene.
     ///
     /// # Errors
-    /// The first picture has another size there, so that the same pixels are other parts of its scene.
-    pub(super) fn add_place(&mut self) -> Result<()> {
-        let size = self.size();
-        if let Some(other) = self.first.get(self.places.len()).map(|place| place.size).filter(|other| *other != size) {
-            let message = "the pictures of a Joint have different sizes before an operation that counts pixels, such as RandomCrop or \
-                           RandAugment: put a Resize to one (height, width) before it, in each of them";
-            return Err(
-                Error::decode(message).with("sizes", format!("{}x{} and {}x{}", other.w, other.h, size.w, size.h))
-            );
-        }
-        self.places.push(Place { size, crop: None });
-        Ok(())
+    /// The first picture of a Joint has another size there.
+    pub(super) fn count_pixels(&mut self) -> Result<()> {
+        self.scene.add_pixels(self.stage.output(), self.first)
     }
 
     /// Ends the stage, since something else follows after which the picture has `size`. Returns the number of complete
@@ -404,9 +370,7 @@ fn corner_or_center(size: Size, to: Size, crop: u32) -> Result<Window> {
 }
 
 fn smaller_than_crop(message: &str, picture: Size, crop: Size) -> Error {
-    Error::decode(message)
-        .with("picture", format!("{}x{}", picture.w, picture.h))
-        .with("crop", format!("{}x{}", crop.w, crop.h))
+    Error::decode(message).with("picture", picture).with("crop", crop)
 }
 
 /// Returns the window that adds borders: left, top, right and bottom.
@@ -437,18 +401,6 @@ fn random_window(padded: Window, to: Size, pads: bool, mut draws: Draws) -> Resu
     let left = draws.below(w - to.w + 1);
     let crop = Window { x: i64::from(left), y: i64::from(top), size: to };
     Ok([Window { x, y, size: Size { w, h } }, crop])
-}
-
-/// Returns the box in a picture of size `to` that shows what `crop` shows in one of size `from`, rounded.
-fn same_part(crop: Region, from: Size, to: Size) -> Region {
-    let side = |start: u32, length: u32, from: u32, to: u32| {
-        let scaled =
-            |place: u32| ((u64::from(place) * u64::from(to) * 2 + u64::from(from)) / (u64::from(from) * 2)) as u32;
-        let first = scaled(start).min(to - 1);
-        (first, scaled(start + length).clamp(first + 1, to) - first)
-    };
-    let ((x, w), (y, h)) = (side(crop.x, crop.w, from.w, to.w), side(crop.y, crop.h, from.h, to.h));
-    Region { x, y, w, h }
 }
 
 /// Returns the box of torchvision's `RandomResizedCrop`: an area uniform in `scale`, a ratio log-uniform in `ratio`,

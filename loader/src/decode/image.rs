@@ -8,7 +8,7 @@ mod share;
 use super::augment::{Augmenter, Erasure};
 use super::draw::{DrawKey, FieldDraws};
 use super::field::Op;
-use super::geometry::{Kept, PIXELS_MAX, Place, Region, Scale, Size, Stage, counts_alike};
+use super::geometry::{PIXELS_MAX, Region, Scale, Size, Stage};
 use super::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
 use super::kept::release;
 use super::normalise::PictureWriter;
@@ -18,6 +18,7 @@ use super::pixels::{Content, Pixels};
 use super::ragged::{elements, read_ragged, start_ragged};
 use super::resize::Resizer;
 use super::row::{EncodedPicture, ErasedBox, Row};
+use super::scene::Scene;
 use super::shared_source::SharedSources;
 use super::steps::{Steps, erasures, resolve, resolve_like};
 use super::{pil, png, webp};
@@ -121,9 +122,8 @@ pub(super) struct ImageDecoder {
     counts: PictureCounts,
     /// First picture of the sample with the draws of the last one.
     first: Option<FirstPicture>,
-    /// Its places and windows.
-    first_places: Vec<Place>,
-    first_kept: Vec<Kept>,
+    /// Parts that it shows.
+    first_scene: Scene,
     shared: SharedSources,
     opacity: Opacity,
     deep: Deep,
@@ -253,7 +253,7 @@ impl ImageDecoder {
             && orientation.is_stored()
             && stage.is_device_decodable()
             // The host decodes a picture that the device rejects, without the others of its Joint.
-            && self.is_drawn_alone()
+            && self.steps.scene.is_drawn_without(&self.first_scene)
             && self.jpeg.is_device_decodable(bytes)
             && let Some(erased) = constant_erasure(ops, stage.output(), draws, key)
             && taker.take(*output, EncodedPicture { bytes: bytes.len(), size, stage: *stage, erased }, bytes, out)
@@ -435,34 +435,16 @@ impl ImageDecoder {
         let Some(first) = self.first.filter(|first| first.draws == draws) else {
             resolve(ops, size, draws, key, &mut self.steps)?;
             self.first = Some(FirstPicture { draws, size });
-            self.first_places.clone_from(&self.steps.places);
-            self.first_kept.clone_from(&self.steps.kept);
+            self.first_scene.copy(&self.steps.scene);
             return Ok(());
         };
         if !have_same_ratio(first.size, size) {
             let message = "the pictures of a Joint do not show the same scene: their sides have different ratios. A picture that EXIF \
                            data rotates needs a mask that is rotated as well";
-            let sizes = format!("{}x{} and {}x{}", first.size.w, first.size.h, size.w, size.h);
-            return Err(Error::decode(message).with("sizes", sizes));
+            return Err(Error::decode(message).with("sizes", format!("{} and {size}", first.size)));
         }
-        resolve_like(&self.first_places, ops, size, draws, key, &mut self.steps)?;
-        // Lists that differ cut different parts on purpose.
-        let mut pairs = self.first_kept.iter().zip(&self.steps.kept);
-        let is_alike = self.first_kept.len() == self.steps.kept.len();
-        match pairs.find(|(first, own)| is_alike && counts_alike(first, own)) {
-            Some(((first, _), (own, _))) => Err(Error::decode(
-                "the same CenterCrop or Pad of pictures of a Joint that have different sizes shows different parts: give each field the \
-                 number of pixels for its size, or put a Resize to one (height, width) before it",
-            )
-            .with("sizes", format!("{}x{} and {}x{}", first.w, first.h, own.w, own.h))),
-            None => Ok(()),
-        }
-    }
-
-    /// Returns true if the draws of the current picture do not depend on the first one of its Joint.
-    fn is_drawn_alone(&self) -> bool {
-        let sizes = self.steps.places.iter().map(|place| place.size);
-        sizes.eq(self.first_places.iter().map(|place| place.size))
+        resolve_like(Some(&self.first_scene), ops, size, draws, key, &mut self.steps)?;
+        self.steps.scene.check_windows(&self.first_scene)
     }
 
     /// Returns the steps of `field` for the file `bytes`, and the size that the picture has before them. `first` are the file and the
@@ -476,16 +458,16 @@ impl ImageDecoder {
         first: Option<(&[u8], &ImageField)>,
         key: DrawKey,
     ) -> Result<(&Steps, Size)> {
-        let places = match first {
+        let scene = match first {
             Some((bytes, field)) => {
                 let size = self.oriented_size(bytes, field)?;
                 resolve(&field.ops, size, field.draws, key, &mut self.later_steps)?;
-                std::mem::take(&mut self.later_steps.places)
+                Some(std::mem::take(&mut self.later_steps.scene))
             }
-            None => Vec::new(),
+            None => None,
         };
         let size = self.oriented_size(bytes, field)?;
-        resolve_like(&places, &field.ops, size, field.draws, key, &mut self.later_steps)?;
+        resolve_like(scene.as_ref(), &field.ops, size, field.draws, key, &mut self.later_steps)?;
         Ok((&self.later_steps, size))
     }
 

@@ -70,6 +70,7 @@ pub mod resize;
 mod rgb;
 mod row;
 mod sample;
+mod scene;
 mod shared_source;
 mod size;
 pub mod steps;

@@ -13,6 +13,12 @@ pub struct Size {
     pub h: u32,
 }
 
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}x{}", self.w, self.h)
+    }
+}
+
 impl Size {
     /// Returns the number of pixels.
     pub fn pixels(self) -> u64 {

@@ -3,7 +3,8 @@
 use super::augment::{Action, Augment, Erasure, Operation, RandomErasing, Script};
 use super::draw::{DrawKey, FieldDraws, OpDraws};
 use super::field::Op;
-use super::geometry::{Fold, Kept, Place, Stage};
+use super::geometry::{Fold, Stage};
+use super::scene::Scene;
 use super::size::Size;
 use crate::error::Result;
 
@@ -15,10 +16,8 @@ pub struct Steps {
     /// For each stage the number of the actions before the next one.
     bounds: Vec<usize>,
     script: Script,
-    /// Sizes and boxes that another picture of the scene needs, see [`resolve_like`].
-    pub places: Vec<Place>,
-    /// Windows of operations without draws.
-    pub kept: Vec<Kept>,
+    /// Parts of the scene that the picture shows, see [`resolve_like`].
+    pub scene: Scene,
 }
 
 impl Steps {
@@ -36,10 +35,10 @@ impl Steps {
 /// # Errors
 /// A picture that is too small for its crop, or a result of more than [`PIXELS_MAX`](super::geometry::PIXELS_MAX) pixels.
 pub fn resolve(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey, steps: &mut Steps) -> Result<()> {
-    resolve_like(&[], ops, size, draws, key, steps)
+    resolve_like(None, ops, size, draws, key, steps)
 }
 
-/// Resolves `ops` as [`resolve`] does, for a picture of which the parts are those that another one shows: `first` are the places of that
+/// Resolves `ops` as [`resolve`] does, for a picture of which the parts are those that another one shows: `first` is the scene of that
 /// one, with the same random operations and draws.
 ///
 /// A crop is drawn in the pixels of a picture, where a box may be too large by a rounding. It is therefore drawn once.
@@ -47,27 +46,26 @@ pub fn resolve(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey, steps: &
 /// # Errors
 /// As [`resolve`]; pictures with different sizes before an operation that counts pixels.
 pub fn resolve_like(
-    first: &[Place],
+    first: Option<&Scene>,
     ops: &[Op],
     size: Size,
     draws: FieldDraws,
     key: DrawKey,
     steps: &mut Steps,
 ) -> Result<()> {
-    let Steps { stages, bounds, script, places, kept } = steps;
+    let Steps { stages, bounds, script, scene } = steps;
     stages.clear();
     bounds.clear();
     script.actions.clear();
-    places.clear();
-    kept.clear();
-    let mut fold = Fold::new(size, (draws, key), first, (stages, places, kept));
+    scene.clear();
+    let mut fold = Fold::new(size, (draws, key), first, (stages, scene));
     for (place, op) in ops.iter().enumerate() {
         let Op::Augment(augment) = op else {
             fold.add(op)?;
             continue;
         };
         if augment.counts_pixels() {
-            fold.add_place()?;
+            fold.count_pixels()?;
         }
         script.size = fold.size();
         let before = script.actions.len();

@@ -52,7 +52,7 @@ impl ImageDecoder {
         for Target { field, ops, draws } in later {
             // A picture that fails does so when it is decoded.
             let is_like_first = self.first.is_some_and(|first| first.draws == draws);
-            let first = if is_like_first { &self.first_places[..] } else { &[] };
+            let first = is_like_first.then_some(&self.first_scene);
             let oriented = orientation.oriented(stored_size);
             let resolved = resolve_like(first, ops, oriented, draws, key, &mut self.later_steps);
             let stage = resolved.ok().and_then(|()| self.later_steps.stages.first());
