@@ -65,6 +65,22 @@ def test_masks_and_levels_select_files(folder):
 
 
 def test_files_arrive_in_order_with_their_bytes(folder):
+def test_a_prefix_with_wildcards_and_without_files_names_the_masks(folder):
+    for pattern in ("1*.txt", "1?.txt", "*/*.txt"):
+        for use in (list, len, bool, lambda files: files[0], lambda files: list(fb.load_files(files))):
+            files = fb.list_files(f"{folder}/{pattern}")
+            for _ in range(2):
+                with pytest.raises(fb.ConfigError, match="wildcards belong to masks") as caught:
+                    use(files)
+        advised = eval(str(caught.value).partition("pass ")[2], {"list_files": fb.list_files})
+        assert len(advised) == (10 if "/" not in pattern else 0)
+    with pytest.raises(fb.ConfigError, match="wildcards belong to masks"):
+        list(fb.load_files(f"{folder}/*"))
+    (folder / "x*y").write_bytes(b"a name")
+    assert names(fb.list_files(f"{folder}/x*"), folder) == ["x*y"]
+    assert not fb.list_files(f"{folder}/[ab]")
+
+
     files = fb.list_files(prefix(folder))
     for urls in (files, [file.url for file in files], prefix(folder)):
         loader = fb.load_files(urls)

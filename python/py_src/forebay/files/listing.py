@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime
 import fnmatch
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
 from .. import progress
 from ..arguments import flag, several, text
+from ..errors import ConfigError
 from .stores import StoreOptions, opened, url_of
 
 __all__ = ["File", "FileList", "GrowingFiles", "list_files"]
@@ -92,7 +94,10 @@ class FileList(GrowingFiles):
             self._pages = opened(self._store).list(self._prefix, self._recursive)
         page = self._pages.next()
         if page is None:
-            self._pages, self._is_whole = None, True
+            self._pages = None
+            if not self._seen:
+                _check_wildcards(self._prefix)
+            self._is_whole = True
             if self._seen >= _LONG:
                 progress.show(f"{self._prefix}: {len(self._files)} files", is_last=True)
             return False
@@ -129,6 +134,21 @@ class FileList(GrowingFiles):
         return dict(self.__dict__, _pages=None, _pid=None, _files=self._files if self._is_whole else [])
 
 
+def _check_wildcards(prefix: str) -> None:
+    """Raises ConfigError for a prefix without files that looks like a pattern."""
+    # Brackets are in the names of folders too, such as that of the first checkpoint of a run.
+    if (wildcard := re.search("[*?]", prefix)) is None:
+        return
+    folder, slash, start = prefix[: wildcard.start()].rpartition("/")
+    rest = prefix[len(folder) + len(slash) :]
+    # A mask without a slash is for the last part of a URL.
+    mask = prefix if "/" in rest else rest
+    raise ConfigError(
+        f"no file has an address that starts with {prefix}, and wildcards belong to masks: pass "
+        f"list_files({folder + slash!r}, masks={mask!r})"
+    )
+
+
 def _matches(url: str, mask: str) -> bool:
     return fnmatch.fnmatchcase(url, mask) or fnmatch.fnmatchcase(url.rstrip("/").rpartition("/")[2], mask)
 
@@ -144,7 +164,7 @@ def list_files(
 
     Args:
         prefix: URL of a folder, which ends with a slash ("s3://bucket/train/"), or the start of URLs
-            ("s3://bucket/train/shard-0"). A path lists the local file system.
+            ("s3://bucket/train/shard-0"). A path lists the local file system. It has no wildcards: those are for `masks`.
         masks: Pattern, or several, with the wildcards `*`, `?` and `[...]`. A file is listed if its URL, or the last part
             of it, matches one of them.
         recursive: List the files in folders too. Without it, folders are entries of the list.
@@ -155,7 +175,8 @@ def list_files(
 
     Raises:
         ConfigError: An argument is wrong. The list raises the store's errors when it is used: AccessError, NotFoundError for a
-            bucket that does not exist, NetworkError, UnsupportedError for web servers, which have no lists.
+            bucket that does not exist, NetworkError, UnsupportedError for web servers, which have no lists, and ConfigError for a
+            prefix with wildcards that no file has.
     """
     prefix = url_of("prefix", prefix)
     if masks is None:
