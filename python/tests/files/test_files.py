@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import io
+import itertools
 import os
 import pickle
 import subprocess
@@ -64,7 +65,6 @@ def test_masks_and_levels_select_files(folder):
     assert not fb.list_files(f"{folder}/nothing")
 
 
-def test_files_arrive_in_order_with_their_bytes(folder):
 def test_a_prefix_with_wildcards_and_without_files_names_the_masks(folder):
     for pattern in ("1*.txt", "1?.txt", "*/*.txt"):
         for use in (list, len, bool, lambda files: files[0], lambda files: list(fb.load_files(files))):
@@ -81,6 +81,7 @@ def test_a_prefix_with_wildcards_and_without_files_names_the_masks(folder):
     assert not fb.list_files(f"{folder}/[ab]")
 
 
+def test_files_arrive_in_order_with_their_bytes(folder):
     files = fb.list_files(prefix(folder))
     for urls in (files, [file.url for file in files], prefix(folder)):
         loader = fb.load_files(urls)
@@ -343,6 +344,36 @@ def test_lines_are_found_in_the_bytes_that_have_arrived(tmp_path):
             assert (file.readline(size), file.tell()) == (plain.readline(size), plain.tell())
         with pytest.raises(TypeError):
             file.seek(1.5)
+
+
+def test_reads_and_jumps_between_lines_continue_at_the_position(tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(b"".join(b"%d\n" % number for number in range(2_000_000)) + b"end")
+    with fb.open(str(path)) as file, open(path, "rb") as plain:
+        ours, theirs = [], []
+        for kept, opened in ((ours, file), (theirs, plain)):
+            lines = iter(opened)
+            kept += itertools.islice(opened, 3)
+            kept += zip(itertools.islice(opened, 2), opened)
+            kept += [opened.readline(), next(lines), opened.read(5), next(lines)]
+            opened.seek(9_000_000)
+            kept += [next(lines), opened.readline()]
+            opened.seek(-8, io.SEEK_END)
+            kept += [*lines]
+        assert ours == theirs
+        assert list(file) == [] and file.tell() == file.size
+        file.seek(0)
+        for number, line in enumerate(file):
+            assert file.tell() == sum(len(b"%d\n" % before) for before in range(number + 1))
+            if number == 20:
+                break
+        lines = iter(file)
+        next(lines)
+        file.close()
+        with pytest.raises(ValueError, match="closed"):
+            next(lines)
+        with pytest.raises(ValueError, match="closed"):
+            iter(file)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1"])

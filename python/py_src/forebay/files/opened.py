@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import codecs
 import io
+import itertools
 import logging
 import operator
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from ..arguments import one_of
@@ -23,6 +25,9 @@ _CHUNK = 8 << 20
 
 _SMALL = 256 << 10
 """Bytes of the request of a read after a jump, unless more are needed."""
+
+_WINDOW = 128 << 10
+"""Bytes whose lines an iterator takes at once: they are copied, and again after each read between two lines."""
 
 _AHEAD_MAX = 8
 """Chunks that are fetched ahead of sequential reads."""
@@ -49,6 +54,8 @@ class FileReader(io.BufferedIOBase):
         self._chunk, self._chunk_at = self._ranges.front(), 0
         self._in_flight: dict[int, Any] = {}
         self._ahead = 1
+        # Lines from the position on that an iterator returns: what it has returned of them comes on top of the position.
+        self._lines: io.BytesIO | None = None
 
     @property
     def size(self) -> int:
@@ -62,6 +69,8 @@ class FileReader(io.BufferedIOBase):
         return True
 
     def tell(self) -> int:
+        if self._lines is not None:
+            return self._at + self._lines.tell()
         self._check()
         return self._at
 
@@ -113,6 +122,30 @@ class FileReader(io.BufferedIOBase):
                 break
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def __iter__(self) -> Iterator[bytes]:
+        """Returns an iterator of the lines from the position on, which it moves. Reads and jumps may be in between."""
+        self._check()
+        return self._lines_on()
+
+    def _lines_on(self) -> Iterator[bytes]:
+        while self.tell() < self.size:
+            self._end_lines()
+            begin = self._at - self._chunk_at
+            end = self._chunk.rfind(b"\n", begin, begin + _WINDOW) + 1 if begin >= 0 else 0
+            if end:
+                # A call for each line, as that of the base class, would be most of the time of short ones.
+                self._lines = io.BytesIO(self._chunk[begin:end])
+                # Not from the lines themselves: an iterator that is dropped would close them, and their position is needed.
+                yield from itertools.chain(self._lines)
+            else:
+                yield self.readline()
+
+    def _end_lines(self) -> None:
+        """Ends the iterators of lines in the chunk. They begin again at the position."""
+        if (lines := self._lines) is not None:
+            self._at, self._lines = self.tell(), None
+            lines.seek(0, io.SEEK_END)
+
     def readinto(self, buffer: Any, /) -> int:
         with memoryview(buffer).cast("B") as view:
             data = self.read(len(view))
@@ -145,10 +178,12 @@ class FileReader(io.BufferedIOBase):
         self._ahead = min(max(2 * self._ahead, 1), _AHEAD_MAX)
 
     def close(self) -> None:
+        self._end_lines()
         self._in_flight, self._chunk = {}, b""
         super().close()
 
     def _check(self) -> None:
+        self._end_lines()
         if self.closed:
             raise ValueError(f"the file is closed: {self.name}")
 

@@ -180,6 +180,10 @@ class S3Reader(io.BufferedIOBase):
         with _raising():
             return file.readline(size)
 
+    def __iter__(self) -> Iterator[bytes]:
+        with _raising():
+            yield from self._open()
+
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         if not isinstance(offset, int):
             raise TypeError(f"integer argument expected, got {type(offset).__name__!r}")
