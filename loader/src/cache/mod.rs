@@ -56,7 +56,7 @@ mod write;
 pub(crate) use access_time::AccessTime;
 #[cfg(test)]
 pub(crate) use evict::{Candidate, choose};
-pub(crate) use index::{CachedIndex, IndexSource, record_remote, stale};
+pub(crate) use index::{CachedIndex, IndexSource, record_remote, stale, with_advice_on_remote};
 pub(crate) use publish::{Admission, AdmitOutcome, ClaimOutcome, PublishFile, ShardClaim};
 pub(crate) use residency::ResidencyGuard;
 pub(crate) use shards::{ShardSet, check_limit, disk_bytes};

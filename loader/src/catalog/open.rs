@@ -8,6 +8,7 @@ use super::stream::IndexedStream;
 use super::token_files::check_windows;
 use crate::cache::{
     CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, record_remote, show_progress, stale,
+    with_advice_on_remote,
 };
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
@@ -161,7 +162,7 @@ impl Opener<'_> {
         let mut fetch = || match &remote {
             Some(remote) => match origin.fetch(remote, &|| show_progress(&folder)) {
                 Err(e) if e.kind() == ErrorKind::NotFound && origin.cached() == CachedIndex::Compared => {
-                    Err(local_folder(name).map_or(e, |folder| no_index(&folder)))
+                    Err(local_folder(name).map_or_else(|| with_advice_on_remote(e), |folder| no_index(&folder)))
                 }
                 fetched => fetched,
             },

@@ -1,6 +1,6 @@
 //! Data set of a worker process, as plain memory.
 
-use crate::cache::{CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy};
+use crate::cache::{CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, with_advice_on_remote};
 use crate::catalog::{IndexedStream, open_streams};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, read};
@@ -198,7 +198,8 @@ impl StreamLocation {
             // The store's threads exist for this download only.
             let stores = Stores::new(self.store_config()?, &stats, Clock::system())?;
             let remote = self.remote.as_deref().unwrap_or_default();
-            Ok(stores.open(remote)?.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document)?.0)
+            let fetched = stores.open(remote)?.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document);
+            Ok(fetched.map_err(with_advice_on_remote)?.0)
         };
         let parse = |bytes: &[u8]| {
             // The package has its own parser, which takes more formats: this check rejects answers that are no index.

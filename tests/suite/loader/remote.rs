@@ -441,6 +441,16 @@ fn a_shard_that_changes_on_the_way_is_fetched_again_if_its_hash_decides() {
 }
 
 #[test]
+fn a_remote_without_an_index_has_advice_about_the_arguments_of_a_loader() {
+    let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = serve(data.path());
+    let remote = format!("{}/nowhere", server.url());
+    let error = Loader::new(config(stream(Some(cache.path()), Some(&remote)))).expect_err("no index");
+    assert_eq!(error.kind(), forebay_loader::ErrorKind::NotFound, "{error}");
+    assert!(error.to_string().ends_with("; check the path in `remote`, and `split`"), "{error}");
+}
+
+#[test]
 fn empty_and_half_responses_are_no_files() {
     for (file, text) in [("index", ""), ("index", r#"{"shards": [{"format": "mds"}"#), ("shard.00001", "")] {
         let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -78,7 +78,8 @@ fn databricks(url: &str, is_signed: bool) -> StoreConfig {
     StoreConfig { dbfs: Some(DbfsSettings { host: some(url), token, ..DbfsSettings::default() }), ..config() }
 }
 
-const PATH: &str = "check the path in `remote`, and `split`";
+/// Absent object of an existing place, of which the key is all that there is to check.
+const ABSENT: &str = "there is no such object";
 
 const STORES: [Store; 6] = [
     Store {
@@ -92,7 +93,7 @@ const STORES: [Store; 6] = [
             (403, "RequestTimeTooSkewed", Permission, "set this machine's clock"),
             (301, "PermanentRedirect", Config, "set AWS_REGION to its region"),
             (404, "NoSuchBucket", NotFound, "there is no bucket bucket"),
-            (404, "NoSuchKey", NotFound, PATH),
+            (404, "NoSuchKey", NotFound, ABSENT),
             (404, "", NotFound, "the server may not be S3: check the endpoint"),
         ],
         unsigned: (403, "AccessDenied", "set AWS_ACCESS_KEY_ID or AWS_PROFILE"),
@@ -108,7 +109,7 @@ const STORES: [Store; 6] = [
             (403, "RequestTimeTooSkewed", Permission, "set this machine's clock"),
             (400, "UserProjectMissing", Config, "set GOOGLE_CLOUD_QUOTA_PROJECT"),
             (404, "NoSuchBucket", NotFound, "there is no bucket bucket"),
-            (404, "NoSuchKey", NotFound, PATH),
+            (404, "NoSuchKey", NotFound, ABSENT),
             (404, "", NotFound, "check STORAGE_EMULATOR_HOST and CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"),
         ],
         unsigned: (401, "AuthenticationRequired", "set GOOGLE_APPLICATION_CREDENTIALS"),
@@ -123,7 +124,7 @@ const STORES: [Store; 6] = [
             (403, "AuthorizationPermissionMismatch", Permission, "Storage Blob Data Reader"),
             (403, "AuthorizationFailure", Permission, "network rules"),
             (404, "ContainerNotFound", NotFound, "account store has no container box"),
-            (404, "BlobNotFound", NotFound, PATH),
+            (404, "BlobNotFound", NotFound, ABSENT),
             (400, "", Config, "check AZURE_STORAGE_SERVICE_ENDPOINT"),
         ],
         unsigned: (409, "PublicAccessNotPermitted", "set AZURE_ACCOUNT_ACCESS_KEY"),
@@ -136,7 +137,7 @@ const STORES: [Store; 6] = [
             (401, "NotAuthenticated", Permission, "that the session has not ended, and this machine's clock"),
             (404, "BucketNotFound", NotFound, "no bucket bucket in this region and namespace, or the user may not"),
             (404, "NamespaceNotFound", NotFound, "`oci os ns get` prints the namespace"),
-            (404, "ObjectNotFound", NotFound, PATH),
+            (404, "ObjectNotFound", NotFound, ABSENT),
             (404, "", NotFound, "check OCI_CLI_ENDPOINT and the region"),
         ],
         unsigned: (404, "BucketNotFound", "run `oci setup config`"),
@@ -150,7 +151,7 @@ const STORES: [Store; 6] = [
             (403, "GatedRepo", Permission, "request access on http"),
             (404, "RepoNotFound", NotFound, "there is no data set me/set, or HF_TOKEN has no access"),
             (404, "RevisionNotFound", NotFound, "data set me/set has no revision main"),
-            (404, "EntryNotFound", NotFound, PATH),
+            (404, "EntryNotFound", NotFound, ABSENT),
             (429, "TooMany", Network, "use larger shards"),
             (404, "", NotFound, "check HF_ENDPOINT"),
         ],
@@ -168,7 +169,7 @@ const STORES: [Store; 6] = [
                 Permission,
                 "READ VOLUME on the volume, and USE on its catalog and schema; a token",
             ),
-            (404, "NOT_FOUND", NotFound, "check the volume and the path in `remote`, and `split`"),
+            (404, "NOT_FOUND", NotFound, "check the volume and the path"),
             (404, "", NotFound, "check DATABRICKS_HOST"),
         ],
         unsigned: (0, "", "set both DATABRICKS_HOST and DATABRICKS_TOKEN"),
@@ -196,6 +197,16 @@ fn each_response_of_each_store_has_advice() {
     for store in &STORES {
         for &(status, code, kind, advice) in store.responses {
             check(&error(store, true, status, code), kind, advice);
+        }
+    }
+}
+
+#[test]
+fn an_absent_object_has_no_advice_about_a_loader() {
+    for store in &STORES {
+        for &(status, code, ..) in store.responses.iter().filter(|(_, _, kind, _)| *kind == NotFound) {
+            let error = error(store, true, status, code).to_string();
+            assert!(!error.contains("`remote`") && !error.contains("`split`"), "{error}");
         }
     }
 }

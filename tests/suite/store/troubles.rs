@@ -78,7 +78,7 @@ fn places_of_s3() {
     }
     let bucket = s3_error("bucket", |_, _, _| response(404, "NoSuchBucket"));
     check(&bucket, ErrorKind::NotFound, "there is no bucket bucket: check its name and the endpoint");
-    check(&s3_error("bucket", |_, _, _| None), ErrorKind::NotFound, "check the path in `remote`, and `split`");
+    check(&s3_error("bucket", |_, _, _| None), ErrorKind::NotFound, "there is no such object (404, NoSuchKey)");
     let page = "<html>not found</html>".to_owned();
     for (status, kind) in [(404, ErrorKind::NotFound), (405, ErrorKind::Config)] {
         let endpoint = s3_error("bucket", |_, _, _| Some(Fault::Text(status, page.clone())));
@@ -114,11 +114,7 @@ fn addresses_of_http() {
     };
     let rig = Rig::new();
     rig.server.put("index.json", content(10)).expect("memory");
-    check(
-        &error(&format!("{}/nowhere", rig.server.url())),
-        ErrorKind::NotFound,
-        "check the address in `remote`, and `split`",
-    );
+    check(&error(&format!("{}/nowhere", rig.server.url())), ErrorKind::NotFound, "there is no such object (404");
     for status in [401, 403] {
         rig.server.script(Rule::once("index.json", Fault::Status(status, None)));
         check(&error(&rig.server.url()), ErrorKind::Permission, "use an address with a signature that has not expired");

@@ -248,7 +248,6 @@ impl Protocol for AzureProtocol {
                 "another program has left blocks at this key that are not committed, with names of another length or too \
                  many: store an object there, which discards them, or name another folder"
             }
-            (404, Some("BlobNotFound" | "PathNotFound")) => "check the path in `remote`, and `split`",
             (400 | 404 | 405, None) if self.settings.endpoint.is_some() => {
                 "the server may not be Azure's: check AZURE_STORAGE_SERVICE_ENDPOINT and AZURE_STORAGE_CONNECTION_STRING"
             }

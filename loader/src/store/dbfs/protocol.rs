@@ -99,7 +99,7 @@ impl Protocol for DbfsProtocol {
             (403, _) => {
                 "the user needs READ VOLUME on the volume, and USE on its catalog and schema; a token may have expired"
             }
-            (404, Some(_)) => "check the volume and the path in `remote`, and `split`",
+            (404, Some(_)) => "check the volume and the path",
             (400 | 404 | 405, None) => "the server may not be a workspace of Databricks: check DATABRICKS_HOST",
             _ => return None,
         };

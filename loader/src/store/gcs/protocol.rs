@@ -203,7 +203,6 @@ impl Protocol for GcsProtocol {
                 return Some(format!("the account needs the role Storage Object Viewer for bucket {bucket}"));
             }
             (404, Some("NoSuchBucket")) => return Some(format!("there is no bucket {}", self.bucket)),
-            (404, Some("NoSuchKey")) => "check the path in `remote`, and `split`",
             (400 | 404 | 405, None) if self.settings.endpoint.is_some() => {
                 "the server may not be Google Cloud Storage: check STORAGE_EMULATOR_HOST and \
                  CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"

@@ -137,7 +137,6 @@ impl Protocol for HfProtocol {
                 Some(commit) => format!("commit {commit} of data set {repository} was removed: start again"),
                 None => format!("data set {repository} has no revision {revision}"),
             },
-            (404, Some("EntryNotFound")) => "check the path in `remote`, and `split`".to_owned(),
             (400 | 404 | 405, None) => "the server may not be the hub: check HF_ENDPOINT".to_owned(),
             (429, _) if self.authorization.is_none() => {
                 "the hub limits requests without a token more: set HF_TOKEN or run `hf auth login`".to_owned()

@@ -78,14 +78,10 @@ impl Protocol for PlainProtocol {
     }
 
     fn hint(&self, status: StatusCode, _: Option<&str>) -> Option<String> {
-        let hint = match status.as_u16() {
-            401 | 403 => {
-                "no credentials are sent over http(s): use an address with a signature that has not expired, or the store's \
-                 own scheme, such as s3://"
-            }
-            404 => "check the address in `remote`, and `split`",
-            _ => return None,
-        };
-        Some(hint.to_owned())
+        matches!(status.as_u16(), 401 | 403).then(|| {
+            "no credentials are sent over http(s): use an address with a signature that has not expired, or the store's \
+             own scheme, such as s3://"
+                .to_owned()
+        })
     }
 }

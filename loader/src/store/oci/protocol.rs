@@ -156,7 +156,6 @@ impl Protocol for OciProtocol {
             (404, Some("BucketNotFound" | "BucketNotFoundOrNotAuthorized")) => {
                 format!("there is no bucket {} in this region and namespace, or the user may not read it", self.bucket)
             }
-            (404, Some("ObjectNotFound")) => "check the path in `remote`, and `split`".to_owned(),
             (400 | 404 | 405, None) => {
                 "the server may not be Oracle's object storage: check OCI_CLI_ENDPOINT and the region".to_owned()
             }

@@ -241,7 +241,6 @@ impl Protocol for S3Protocol {
             (400, Some("InvalidRequest")) if !self.sends_checksum() && !self.settings.anonymous => {
                 "a bucket with Object Lock needs checksums: set AWS_REQUEST_CHECKSUM_CALCULATION=when_supported"
             }
-            (404, Some("NoSuchKey")) => "check the path in `remote`, and `split`",
             // All responses of S3 without success have a code, except for some behind a proxy.
             (400..500, None) if self.settings.endpoint.is_some() => {
                 "the server may not be S3: check the endpoint (S3_ENDPOINT_URL, AWS_ENDPOINT_URL_S3)"
