@@ -150,9 +150,15 @@ impl ObjectReads {
         enter::enter(py, || Ok(self.0.get()?.lock().has_room(size)))
     }
 
-    fn push(&self, py: Python<'_>, url: String, size: Option<u64>) -> PyResult<()> {
+    /// Requests an object, with the size and the entity tag of a list if it has them.
+    #[pyo3(signature = (url, size, etag=None))]
+    fn push(&self, py: Python<'_>, url: String, size: Option<u64>, etag: Option<String>) -> PyResult<()> {
         enter::enter(py, || {
-            self.0.get()?.lock().push(&url, size);
+            let mut reads = self.0.get()?.lock();
+            match (size, etag) {
+                (Some(size), Some(etag)) => reads.push_listed(&url, size, etag),
+                (size, _) => reads.push(&url, size),
+            }
             Ok(())
         })
     }

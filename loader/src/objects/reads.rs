@@ -125,11 +125,21 @@ impl<M: FetchMemory> Reads<M> {
 
     /// Requests an object, of `len` bytes if that is known. Its failure is an outcome as well.
     pub fn push(&mut self, url: &str, len: Option<u64>) {
+        self.request(url, len, None);
+    }
+
+    /// Requests an object as a list has it, of `len` bytes and with an entity tag. One that has changed fails at once, as
+    /// `Stale`, unless it still has this length.
+    pub fn push_listed(&mut self, url: &str, len: u64, tag: String) {
+        self.request(url, Some(len), Some(tag));
+    }
+
+    fn request(&mut self, url: &str, len: Option<u64>, listed_tag: Option<String>) {
         let number = self.next_number;
         self.next_number += 1;
         let state = match len {
             Some(len) if self.is_too_large(len) => State::Done(Ok(None), None),
-            Some(len) => self.start_fetch(url, len),
+            Some(len) => self.start_fetch(url, len, listed_tag),
             None => self.start_peek(url),
         };
         let bytes = self.counted(len);
@@ -149,11 +159,12 @@ impl<M: FetchMemory> Reads<M> {
         }
     }
 
-    fn start_fetch(&self, url: &str, len: u64) -> State<M> {
+    fn start_fetch(&self, url: &str, len: u64, listed_tag: Option<String>) -> State<M> {
         let memory = self.memory(len);
         let ticket = memory.and_then(|memory| {
             let signal = self.signal.clone();
             let mut request = FetchRequest::with_memory(String::new(), memory);
+            request.listed_tag = listed_tag;
             request.ended = Some(Arc::new(move || signal.raise()));
             self.objects.fetch(url, request)
         });
@@ -197,7 +208,7 @@ impl<M: FetchMemory> Reads<M> {
             if is_waiting(slot) && (at == 0 || held.saturating_add(slot.bytes) <= self.limits.bytes) {
                 held = held.saturating_add(slot.bytes);
                 // One object, one version: its first bytes are fetched again with the others.
-                self.slots[at].state = self.start_fetch(&slot.url, slot.bytes);
+                self.slots[at].state = self.start_fetch(&slot.url, slot.bytes, None);
             }
         }
     }

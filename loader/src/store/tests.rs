@@ -4,7 +4,7 @@ use super::context::ThreadContext;
 use super::failure::Failure;
 use super::retry::Draws;
 use super::source::{Body, GetRequest, GetResponse, Source};
-use super::{FetchRequest, Remote, StoreConfig, Stores};
+use super::{FetchRequest, Remote, StoreConfig, Stores, Version};
 use crate::ErrorKind;
 use crate::clock::Clock;
 use crate::stats::Stats;
@@ -177,6 +177,43 @@ fn responses_of_a_byte_each_end_with_the_attempt_and_keep_their_bytes() {
     assert!(text.contains("the attempt did not end within 120 s") && text.contains("attempt 2 of 2"), "{text}");
     // Two whole responses of an attempt, and the third one is over its time.
     assert!(text.contains("range 4..100"), "{text}");
+}
+
+/// Folder that counts as one behind a network, where responses of a wrong length are tried again.
+struct NetworkSource(Arc<dyn Source>);
+
+#[async_trait(?Send)]
+impl Source for NetworkSource {
+    async fn get(&self, context: &ThreadContext, request: &GetRequest) -> Result<GetResponse, Failure> {
+        self.0.get(context, request).await
+    }
+}
+
+#[test]
+fn an_object_that_has_changed_is_not_tried_again_and_a_response_of_a_wrong_length_is() {
+    let rig = Rig::new(200, 3, Faults::default());
+    let remote = rig.remote.wrapped(|inner| Arc::new(NetworkSource(inner)));
+    let version = remote.get_small("shard", 200).expect("there").1.expect("a version");
+    let other = Version::ETag("other".into());
+    let mut retries = 0;
+    for (first, listed, is_changed) in [
+        (Some(&other), None, true),
+        (None, other.etag(), true),
+        (Some(&version), other.etag(), false),
+        (None, version.etag(), false),
+        (None, None, false),
+    ] {
+        let mut request = FetchRequest::new("shard", 90);
+        (request.version, request.listed_tag) = (first.cloned(), listed.map(str::to_owned));
+        let error = remote.fetch(request).expect("queued").wait().expect_err("another length");
+        assert_eq!(error.kind(), if is_changed { ErrorKind::Stale } else { ErrorKind::Checksum }, "{error}");
+        retries += if is_changed { 0 } else { 2 };
+        assert_eq!(rig.stats.counter("store_retries").get(), retries, "{first:?} {listed:?}");
+    }
+    // An object of the listed length is fetched, whatever its version is.
+    let mut request = FetchRequest::new("shard", 200);
+    request.listed_tag = Some("other".into());
+    assert_eq!(*remote.fetch(request).expect("queued").wait().expect("fetched"), *content(200));
 }
 
 /// Environment variable of the process that a test starts to run itself without free descriptors.

@@ -27,6 +27,9 @@ pub struct FetchRequest<M = BytesMut> {
     pub object_len: Option<u64>,
     /// Version that the object must have; `None` for any.
     pub version: Option<Version>,
+    /// Entity tag of the object in the list that its length is from, without quotation marks. An object with another tag is
+    /// fetched if it has this length; otherwise it has changed, and no further attempt is made.
+    pub listed_tag: Option<String>,
     /// Called on a fetch thread when the outcome is there.
     pub ended: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -35,7 +38,7 @@ impl<M: FetchMemory> FetchRequest<M> {
     /// Creates a request for the object `key` of exactly as many bytes as `into` has.
     pub fn with_memory(key: impl Into<String>, mut into: M) -> Self {
         let object_len = Some(into.bytes_mut().len() as u64);
-        Self { key: key.into(), into, start: 0, object_len, version: None, ended: None }
+        Self { key: key.into(), into, start: 0, object_len, version: None, listed_tag: None, ended: None }
     }
 }
 
@@ -87,6 +90,8 @@ pub(crate) struct Job {
     pub(crate) key: String,
     /// Bytes of the whole object, if they are known.
     pub(crate) len: Option<u64>,
+    /// Entity tag of the object in a list, if it was listed.
+    listed_tag: Option<String>,
     /// Bytes of the request.
     wanted: u64,
     started: Instant,
@@ -128,6 +133,7 @@ impl Job {
             remote,
             key: request.key.clone(),
             len: request.object_len,
+            listed_tag: request.listed_tag.clone(),
             wanted,
             started: Instant::now(),
             ended: request.ended.clone(),
@@ -176,6 +182,15 @@ impl Job {
             state.version = seen.cloned();
         }
         state.version.clone()
+    }
+
+    /// Returns true if a response is of another version than earlier ones, or than the one that was listed.
+    pub(crate) fn is_changed(&self, seen: &Version) -> bool {
+        match (&self.state.lock().version, &self.listed_tag) {
+            (Some(first), _) => first != seen,
+            (None, Some(listed)) => seen.etag().is_some_and(|tag| tag != listed),
+            (None, None) => false,
+        }
     }
 
     /// Takes the memory of a complete part. The last one finishes the job.

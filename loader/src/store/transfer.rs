@@ -313,6 +313,9 @@ fn check_head(job: &Job, head: &Head, end: u64) -> Result<(), Failure> {
             Some(len) => format!("the object has {total} bytes, and {len} were expected"),
             None => format!("the object has {total} bytes, and those up to {end} were requested"),
         };
+        if head.version.as_ref().is_some_and(|version| job.is_changed(version)) {
+            return Err(Failure::permanent(Error::new(ErrorKind::Stale, why)));
+        }
         // A gateway may respond with something else instead of an error.
         return Err(Failure::new(Error::new(ErrorKind::Checksum, why), job.source.is_on_network()));
     }

@@ -86,3 +86,17 @@ def test_every_slash_of_a_key_counts(lead):
         fb.remove_files(["s3://bucket/a//b", "s3://bucket//a"])
         assert list(bucket.objects) == ["a", "a//b//c", "a/b"]
         assert bucket.rejected == []
+
+
+def test_a_file_that_changed_after_it_was_listed_is_stale_after_one_request(lead):
+    with bucket_server() as bucket:
+        lead(bucket)
+        bucket.objects["name"] = b"text"
+        files = fb.list_files("s3://bucket/")
+        assert len(files) == 1
+        bucket.objects["name"] = b"a longer text"
+        for call in (lambda: list(fb.load_files(files)), lambda: fb.load_files(files)[0]):
+            bucket.seen.clear()
+            with pytest.raises(fb.StaleError, match="name is not as it was listed: .* 13 bytes, and 4 .*: list the files again"):
+                call()
+            assert len(bucket.seen) == 1

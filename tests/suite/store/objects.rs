@@ -70,6 +70,27 @@ fn an_object_that_is_replaced_between_two_ranges_is_not_mixed() {
 }
 
 #[test]
+fn an_object_that_was_replaced_after_it_was_listed_is_stale_after_one_request() {
+    let (server, objects) = rig();
+    server.put("a", content(100)).expect("memory");
+    let listed = objects.list("s3://bucket/a", true).expect("started").next().expect("one").expect("listed");
+    let limits = ReadLimits { objects: 8, bytes: 64 << 20, object_bytes: None };
+    let mut reads = Reads::new(objects, limits, |len| Ok(FetchBuffer::zeroed(len)));
+    for len in [99, 101] {
+        server.put("a", content(len)).expect("memory");
+        let before = server.counters().gets;
+        reads.push_listed(&listed.url, listed.size, listed.etag.clone().expect("a tag"));
+        let error = reads.next(false, LONG).expect("in flight").bytes.expect_err("replaced");
+        assert_eq!(error.kind(), ErrorKind::Stale, "{error}");
+        assert_eq!(server.counters().gets, before + 1);
+    }
+    server.put("a", vec![1; 100]).expect("memory");
+    reads.push_listed(&listed.url, listed.size, listed.etag.expect("a tag"));
+    let read = reads.next(false, LONG).expect("in flight").bytes.expect("read").expect("not too large");
+    assert_eq!(read, vec![1; 100], "another one of the same length is returned, with its version");
+}
+
+#[test]
 fn objects_are_written_and_removed() {
     let (server, objects) = rig();
     for number in 0..5 {

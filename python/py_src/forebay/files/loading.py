@@ -155,7 +155,7 @@ class FileLoader:
                     break
                 is_left = self._whole_max is not None and (file.size or 0) > self._whole_max
                 copy = None if self._cache is None or is_left else self._cache.find(file)
-                reads.push(copy or file.url, file.size)
+                reads.push(copy or file.url, file.size, None if copy else file.etag)
                 in_flight[requested] = (place, file, copy)
                 requested, place = requested + 1, -1
             read = reads.next(not self._ordered)
@@ -238,13 +238,13 @@ class FileLoader:
         """Reads one file, by its place in the list without a shuffle."""
         file = self._files[operator.index(at)]
         copy = None if self._cache is None else self._cache.find(file)
-        data, version = self._read(copy or file.url, file.size)
+        data, version = self._read(copy or file.url, file.size, None if copy else file.etag)
         return file.url, self._checked(file, copy, data, version)
 
-    def _read(self, url: str, size: int | None) -> tuple[Any, list[Any]]:
+    def _read(self, url: str, size: int | None, etag: str | None) -> tuple[Any, list[Any]]:
         """Reads one file. Returns its bytes, or an exception, and their version."""
         reads = opened(self._store).reads(1, self._buffer, None)
-        reads.push(url, size)
+        reads.push(url, size, etag)
         _, data, *version = reads.next(False)
         return data, version
 
@@ -255,8 +255,8 @@ class FileLoader:
                 return data
             # Damaged, or evicted meanwhile.
             self._cache.discard(copy)
-            data, version = self._read(file.url, file.size)
-        if isinstance(data, ChecksumError) and file.size is not None:
+            data, version = self._read(file.url, file.size, file.etag)
+        if isinstance(data, (ChecksumError, StaleError)) and file.size is not None:
             raise StaleError(f"{file.url} is not as it was listed: {data}: list the files again") from data
         if isinstance(data, BaseException):
             raise data
