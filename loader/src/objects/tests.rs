@@ -186,6 +186,38 @@ fn ranges_belong_to_one_version() {
 }
 
 #[test]
+fn folders_that_were_created_for_an_upload_that_is_dropped_are_removed() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let config = StoreConfig { upload_part_bytes: 1000, upload_bytes: 1000, ..StoreConfig::default() };
+    let objects = Objects::new(config).expect("started");
+    let begun = |name: &str| {
+        let mut upload = objects.upload(&url(&folder, name), None).expect("started");
+        // The last part waits for the first ones, so the file exists by then.
+        upload.write(vec![0; 10_000].into()).expect("accepted");
+        upload
+    };
+    let names = || {
+        let names = std::fs::read_dir(folder.path()).expect("there");
+        names.map(|entry| entry.expect("an entry").file_name()).collect::<Vec<_>>()
+    };
+    std::fs::create_dir(folder.path().join("kept")).expect("created");
+    drop(begun("kept/1"));
+    drop(begun("new/deep/1"));
+    assert_eq!(names(), ["kept"], "it was there before");
+    let (first, second) = (begun("new/deep/1"), begun("new/deep/2"));
+    drop(first);
+    drop(second);
+    assert_eq!(names(), ["kept"]);
+    begun("new/deep/1").finish().expect("stored");
+    drop(begun("new/deep/2"));
+    assert!(folder.path().join("new/deep/1").exists());
+    drop(begun("new/deep/more/3"));
+    let rest = std::fs::read_dir(folder.path().join("new/deep")).expect("there");
+    assert_eq!(rest.map(|entry| entry.expect("an entry").file_name()).collect::<Vec<_>>(), ["1"]);
+    assert!(names().len() == 2 && folder.path().join("kept").exists());
+}
+
+#[test]
 fn objects_are_written_listed_and_removed_by_their_urls() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let objects = objects();

@@ -9,7 +9,7 @@ use crate::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use rustix::fs::{CWD, FlockOperation, RenameFlags};
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -29,33 +29,87 @@ const NAMES_MAX: usize = 100;
 ///
 /// A temporary file has a lock of `flock` as long as it is written. One without a lock is of a process that was killed, and
 /// may be removed.
+///
+/// Folders are created as files need them. One that was created for a file that is discarded is removed as well, unless
+/// there is another file in it.
 pub(crate) struct FileTarget {
     root: PathBuf,
     /// Temporary files that are written, by their keys.
     written: Mutex<HashMap<String, Arc<File>>>,
+    /// Folders that were created here, and that no file was published in yet.
+    folders: Mutex<HashSet<PathBuf>>,
 }
 
 impl FileTarget {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root, written: Mutex::default() }
+        Self { root, written: Mutex::default(), folders: Mutex::default() }
     }
 
     /// Creates a temporary file in the folder of `key`, of which no other writer has the name, and returns its key.
     fn create(&self, context: &ThreadContext, key: &str) -> io::Result<String> {
         let folder = key.rfind('/').map_or("", |slash| &key[..=slash]);
-        fs::create_dir_all(self.root.join(folder))?;
         let mut tried = 0;
         loop {
             let (start, end) = TEMPORARY;
             let temporary = format!("{folder}{start}{LOCKED}{:016x}{end}", context.draws.borrow_mut().next());
-            match File::create_new(self.root.join(&temporary)) {
+            let created = self.create_folder(&self.root.join(folder));
+            match created.and_then(|()| File::create_new(self.root.join(&temporary))) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < NAMES_MAX => tried += 1,
+                // Another upload has discarded its file, and the folder with it.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && tried < NAMES_MAX => tried += 1,
                 // Another process has taken it for one without a writer.
                 Ok(file) if !lock(&file)? && tried < NAMES_MAX => tried += 1,
-                created => {
-                    self.written.lock().insert(temporary.clone(), Arc::new(created?));
+                Ok(file) => {
+                    self.written.lock().insert(temporary.clone(), Arc::new(file));
                     return Ok(temporary);
                 }
+                Err(e) => {
+                    self.remove_folders(&self.root.join(&temporary));
+                    return Err(e);
+                }
+            }
+        }
+    }
+
+    /// Creates a folder and those above it that do not exist.
+    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+        // Most files have a folder already.
+        if folder.as_os_str().is_empty() || folder.is_dir() {
+            return Ok(());
+        }
+        let is_absent = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
+        let mut created = fs::create_dir(folder);
+        if let Some(parent) = folder.parent().filter(|_| created.as_ref().is_err_and(is_absent)) {
+            self.create_folder(parent)?;
+            created = fs::create_dir(folder);
+        }
+        match created {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+            Err(e) => Err(e),
+            Ok(()) => {
+                self.folders.lock().insert(folder.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes the folders of a file that were created here, as far as they are empty.
+    fn remove_folders(&self, path: &Path) {
+        let mut folders = self.folders.lock();
+        for folder in path.ancestors().skip(1) {
+            if !folders.contains(folder) || fs::remove_dir(folder).is_err() {
+                return;
+            }
+            folders.remove(folder);
+        }
+    }
+
+    /// Keeps the folders of a file that was published.
+    fn keep_folders(&self, path: &Path) {
+        let mut folders = self.folders.lock();
+        for folder in path.ancestors().skip(1) {
+            if !folders.remove(folder) {
+                return;
             }
         }
     }
@@ -68,7 +122,10 @@ impl FileTarget {
     fn discard(&self, temporary: &str) -> io::Result<()> {
         // Its lock ends afterwards.
         let _file = self.written.lock().remove(temporary);
-        without_missing(fs::remove_file(self.root.join(temporary)))
+        let path = self.root.join(temporary);
+        without_missing(fs::remove_file(&path))?;
+        self.remove_folders(&path);
+        Ok(())
     }
 
     fn write(&self, temporary: &str, mut offset: u64, payload: &Payload) -> io::Result<()> {
@@ -111,6 +168,7 @@ impl FileTarget {
             return Ok(false);
         }
         self.written.lock().remove(temporary);
+        self.keep_folders(&path);
         path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())?;
         Ok(true)
     }
