@@ -75,6 +75,9 @@ pub struct StoreConfig {
     pub parts_in_flight_max: usize,
     /// Total attempts for every range, including the first one: at least 1.
     pub download_retry: u32,
+    /// Total attempts, at least 1, as long as the server has accepted no connection: it may not exist. No more than
+    /// `download_retry` are made in any case.
+    pub first_contact_retry: u32,
     /// Longest time before the head of a response, and for each 16 KiB of its body or the end of it. Then an attempt
     /// fails.
     pub download_timeout: Duration,
@@ -125,6 +128,7 @@ impl Default for StoreConfig {
             parts_in_flight: 8,
             parts_in_flight_max: 128,
             download_retry: 2,
+            first_contact_retry: u32::MAX,
             download_timeout: Duration::from_secs(60),
             backoff_first: Duration::from_secs(1),
             backoff_max: Duration::from_secs(30),
@@ -168,6 +172,7 @@ impl StoreConfig {
         check(self.upload_part_bytes >= 1, "upload_part_bytes must be at least 1")?;
         check((1..=1024).contains(&self.uploads_in_flight), "uploads_in_flight must be from 1 to 1024")?;
         check(self.download_retry >= 1, "download_retry is the total number of attempts: set it to 1 or more")?;
+        check(self.first_contact_retry >= 1, "first_contact_retry is a number of attempts: set it to 1 or more")?;
         check(!self.download_timeout.is_zero(), "download_timeout must be more than 0 seconds")?;
         check(
             !self.user_agent.is_empty() && self.user_agent.bytes().all(|b| (0x20..0x7f).contains(&b)),

@@ -3,8 +3,8 @@
 use super::config::StoreConfig;
 use super::flight::FlightLimit;
 use super::hedge::Hedging;
-use super::http::{ConnectionPool, Proxies, Tls};
-use super::retry::Draws;
+use super::http::{ConnectionPool, Proxies, ReachedServers, Tls};
+use super::retry::{Draws, RetryLog};
 use crate::clock::Clock;
 use crate::stats::{Counter, Stats};
 use crate::sync::Arc;
@@ -39,6 +39,8 @@ pub(crate) struct StoreContext {
     pub(crate) counters: Counters,
     pub(crate) tls: Tls,
     pub(crate) proxies: Proxies,
+    pub(crate) reached: ReachedServers,
+    pub(crate) retry_log: RetryLog,
 }
 
 impl StoreContext {
@@ -53,7 +55,16 @@ impl StoreContext {
             hedge_bytes: stats.counter("store_hedge_bytes"),
         };
         let proxies = config.proxies.clone().unwrap_or_else(Proxies::from_env);
-        Self { counters, tls: Tls::new(config.ca_file.clone()), proxies, config, clock, stats }
+        Self {
+            counters,
+            tls: Tls::new(config.ca_file.clone()),
+            proxies,
+            reached: ReachedServers::default(),
+            retry_log: RetryLog::default(),
+            config,
+            clock,
+            stats,
+        }
     }
 }
 

@@ -15,11 +15,13 @@ pub(crate) struct Failure {
     pub(crate) is_throttled: bool,
     /// There is no such server or service: its name, its port or any response is missing.
     pub(crate) is_absent: bool,
+    /// No connection to this server was ever made.
+    pub(crate) is_unreached: bool,
 }
 
 impl Failure {
     pub(crate) fn new(error: Error, is_retried: bool) -> Self {
-        Self { error, is_retried, retry_after: None, is_throttled: false, is_absent: false }
+        Self { error, is_retried, retry_after: None, is_throttled: false, is_absent: false, is_unreached: false }
     }
 
     pub(crate) fn transient(error: Error) -> Self {

@@ -1,6 +1,7 @@
-//! Waits between attempts.
+//! Waits between attempts, and their log.
 
 use super::config::StoreConfig;
+use crate::sync::Mutex;
 use http::header::{self, HeaderMap};
 use std::time::Duration;
 
@@ -35,6 +36,35 @@ pub(crate) fn wait(config: &StoreConfig, failed: u32, requested: Option<Duration
     let bound = config.backoff_first.saturating_mul(1 << doublings).min(config.backoff_max);
     let drawn = bound.mul_f64(0.5 + 0.5 * draws.unit());
     drawn.saturating_add(requested.unwrap_or_default()).min(config.backoff_max)
+}
+
+/// Delay of a request from which it is a warning: a user may wonder what a program waits for.
+const LATE: Duration = Duration::from_secs(3);
+
+/// Shortest time between two warnings: many requests fail together.
+const WARNING_EVERY: Duration = Duration::from_secs(10);
+
+/// Level of the log lines about failed attempts.
+#[derive(Debug, Default)]
+pub(crate) struct RetryLog {
+    /// Time of the last warning.
+    last: Mutex<Option<Duration>>,
+}
+
+impl RetryLog {
+    /// Returns the level for an attempt that has failed at `now`. `delay` is the time from the first failure of its request to
+    /// the next attempt.
+    pub(crate) fn level(&self, now: Duration, delay: Duration) -> log::Level {
+        if delay < LATE {
+            return log::Level::Info;
+        }
+        let mut last = self.last.lock();
+        if last.is_some_and(|last| now.saturating_sub(last) < WARNING_EVERY) {
+            return log::Level::Info;
+        }
+        *last = Some(now);
+        log::Level::Warn
+    }
 }
 
 /// Returns the pause that `Retry-After` requests: a number of seconds, or a time, which is compared with the response's
@@ -90,6 +120,18 @@ mod tests {
         assert!(waits.iter().all(|wait| (requested..requested + config.backoff_first).contains(wait)), "{waits:?}");
         assert_ne!(waits[0], waits[1]);
         assert_eq!(wait(&config, 1, Some(Duration::from_secs(9999)), &mut draws), config.backoff_max);
+    }
+
+    #[test]
+    fn a_request_that_is_late_is_a_warning_and_many_of_them_are_one() {
+        let log = RetryLog::default();
+        let level = |now, delay| log.level(Duration::from_secs(now), Duration::from_secs(delay));
+        assert_eq!(level(100, 2), log::Level::Info, "the next attempt is soon");
+        assert_eq!(level(101, 3), log::Level::Warn);
+        assert_eq!(level(101, 3), log::Level::Info, "another request");
+        assert_eq!(level(110, 20), log::Level::Info);
+        assert_eq!(level(111, 20), log::Level::Warn);
+        assert_eq!(level(160, 1), log::Level::Info, "the first failure of another request");
     }
 
     #[test]

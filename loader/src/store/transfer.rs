@@ -10,7 +10,7 @@
 //! of at most `backoff_max`. So the time of every fetch has a bound.
 
 use super::buffer::FetchMemory;
-use super::context::ThreadContext;
+use super::context::{StoreContext, ThreadContext};
 use super::failure::Failure;
 use super::flight::{HeadPlace, PartPlace};
 use super::queue::closed_error;
@@ -452,8 +452,8 @@ pub(super) async fn attempts<T>(
     mut once: impl AsyncFnMut(u32) -> Result<T, Failure>,
     mut pause: impl AsyncFnMut(Duration),
 ) -> Result<T, Error> {
-    let config = &context.shared.config;
-    let mut attempt = 1;
+    let StoreContext { config, clock, retry_log, .. } = &*context.shared;
+    let (mut attempt, mut failed_first) = (1, None);
     loop {
         let failure = match once(attempt).await {
             Ok(done) => return Ok(done),
@@ -462,12 +462,19 @@ pub(super) async fn attempts<T>(
         if failure.is_throttled {
             context.flight.throttle();
         }
-        if !failure.is_retried || attempt >= config.download_retry {
-            return Err(failure.error.with("attempt", format!("{attempt} of {}", config.download_retry)));
+        // Training outlasts a fault of its store. An address at which there was never a server is more likely a mistake.
+        let most = if failure.is_unreached { config.first_contact_retry } else { u32::MAX }.min(config.download_retry);
+        if !failure.is_retried || attempt >= most {
+            return Err(failure.error.with("attempt", format!("{attempt} of {most}")));
         }
-        log::info!("{name}, attempt {attempt}: {}", failure.error);
         context.shared.counters.retries.add(1);
         let wait = retry::wait(config, attempt, failure.retry_after, &mut context.draws.borrow_mut());
+        let now = clock.now();
+        let delay = (now + wait).saturating_sub(*failed_first.get_or_insert(now));
+        // A store that throttles is at work, and its counters show it.
+        let level = if failure.is_throttled { log::Level::Info } else { retry_log.level(now, delay) };
+        let seconds = wait.as_secs_f64();
+        log::log!(level, "{name}, attempt {attempt} of {most}, the next one in {seconds:.1} s: {}", failure.error);
         pause(wait).await;
         attempt += 1;
     }

@@ -139,6 +139,23 @@ fn addresses_of_http() {
     );
 }
 
+#[test]
+fn a_server_that_was_never_reached_gets_fewer_attempts_than_one_that_is_gone() {
+    let settings = StoreConfig { download_retry: 9, first_contact_retry: 4, ..config() };
+    let Rig { server, stores, .. } = Rig::with(Options::default(), settings);
+    server.put("index.json", content(10)).expect("memory");
+    let get = |address: &str| stores.open(address).expect("valid").get_small("index.json", 10);
+    let url = server.url();
+    let attempts = |error: Error| {
+        assert_eq!(error.kind(), ErrorKind::Network, "{error}");
+        error.context().iter().find(|(name, _)| *name == "attempt").expect("a number").1.clone()
+    };
+    assert_eq!(attempts(get(&format!("http://{NO_HOST}")).expect_err("no host")), "4 of 4");
+    get(&url).expect("there");
+    drop(server);
+    assert_eq!(attempts(get(&url).expect_err("gone")), "9 of 9");
+}
+
 /// Address of a port that nothing listens on.
 pub(crate) fn closed_port(rig: &Rig) -> String {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");

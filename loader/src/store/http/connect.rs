@@ -23,9 +23,12 @@ pub(crate) async fn connect(context: &ThreadContext, origin: &Origin) -> Result<
     let proxy = context.shared.proxies.of(origin);
     let server = proxy.as_ref().map_or_else(|| Ok(origin.clone()), Proxy::server)?;
     let server = &server;
-    let addresses = addresses(context, server).await?;
+    let reached = &context.shared.reached;
+    let unreached = |failure| Failure { is_unreached: !reached.contains(server), ..failure };
+    let addresses = addresses(context, server).await.map_err(unreached)?;
     if context.has_ring && context.shared.config.transport == Transport::Uring {
-        let stream = first_open(server, addresses, UringStream::connect).await?;
+        let stream = first_open(server, addresses, UringStream::connect).await.map_err(unreached)?;
+        reached.insert(server);
         return secure(context, origin, proxy.as_ref(), stream).await;
     }
     let stream = first_open(server, addresses, async |address| {
@@ -34,7 +37,9 @@ pub(crate) async fn connect(context: &ThreadContext, origin: &Origin) -> Result<
         let _ = stream.set_nodelay(true);
         Ok(stream)
     });
-    secure(context, origin, proxy.as_ref(), stream.await?).await
+    let stream = stream.await.map_err(unreached)?;
+    reached.insert(server);
+    secure(context, origin, proxy.as_ref(), stream).await
 }
 
 /// Starts HTTP on a connection to `origin` or to its proxy, which may be encrypted itself.

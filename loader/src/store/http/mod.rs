@@ -4,7 +4,7 @@
 //! * `protocol`: addresses and signatures, which differ between stores;
 //! * `client` sends requests over the connections in `pool`; `connect` opens them, over `uring` if configured; `call` also
 //!   reads the whole response;
-//! * `redirects`: places that a store has redirected to;
+//! * `redirects`: places that a store has redirected to; `reached`: servers that have accepted a connection;
 //! * `tls`: the certificates to trust; `proxy`: the proxies of the environment, and tunnels through them;
 //! * `upload`: signed exchanges of any method, whose bodies `sent` reads from the caller's memory;
 //! * `response` checks the head of a response, and turns everything but the requested bytes into an error; `body` reads
@@ -17,6 +17,7 @@ mod connect;
 mod pool;
 mod protocol;
 mod proxy;
+mod reached;
 mod redirects;
 mod response;
 mod sent;
@@ -29,6 +30,7 @@ pub(crate) use call::{call, rejection};
 pub(crate) use pool::{ConnectionPool, Origin};
 pub(crate) use protocol::{PlainProtocol, Protocol, Rejected};
 pub use proxy::Proxies;
+pub(crate) use reached::ReachedServers;
 pub(crate) use redirects::Redirects;
 pub(crate) use response::error_code;
 pub(crate) use source::HttpSource;

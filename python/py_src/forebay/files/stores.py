@@ -48,7 +48,7 @@ class StoreOptions:
         requester_pays: Pay for the requests of `s3://`.
         part_size: Bytes of one ranged request, and of one part of an upload: a number, or a size such as "16mb". By
             default 8 MiB and 16 MiB. S3 accepts no smaller parts than 5 MiB.
-        retry: Attempts of each request, including the first one.
+        retry: Attempts of each request, including the first one. As long as a server has accepted no connection, at most 5.
         timeout: Seconds without progress after which an attempt fails.
         requests: Most requests in flight per network thread. By default up to 128, as many as the network needs.
 
