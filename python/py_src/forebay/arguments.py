@@ -38,6 +38,7 @@ __all__ = [
     "folder",
     "one_of",
     "path",
+    "readable",
     "real",
     "reals",
     "seconds",
@@ -107,10 +108,7 @@ def by_name(example: str = "", **elsewhere: str) -> Callable[[_Class], _Class]:
 
 
 class _Wrapped(inspect.Signature):
-    """Signature that `help` prints in lines of a readable width. A long one has no annotations, which fill pages.
-
-    `help` prints a class's signature twice, the second time as that of `__init__`, where a long one is left out.
-    """
+    """Signature that `help` prints in lines of a readable width. A long one has no annotations, which fill pages."""
 
     def __str__(self) -> str:
         return self.format()
@@ -121,11 +119,18 @@ class _Wrapped(inspect.Signature):
         whole = str(inspect.Signature(parameters, return_annotation=self.return_annotation))
         if len(whole) <= _LINE_MAX:
             return whole
-        if parameters[0].name == "self":
-            return "(self, **arguments)"
         plain = inspect.Signature([parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters])
         lines = textwrap.wrap(str(plain)[1:-1], _LINE_MAX, break_long_words=False, break_on_hyphens=False)
         return "(\n    " + "\n    ".join(lines) + "\n)"
+
+
+def readable(cls: _Class) -> _Class:
+    """Decorates a NamedTuple, so that `help` prints its annotations as they are written: Python's own are like `ForwardRef('int')`."""
+    new = cls.__new__
+    cls.__annotations__ = {name: getattr(kind, "__forward_arg__", kind) for name, kind in new.__annotations__.items()}
+    new.__annotations__ = cls.__annotations__
+    new.__signature__ = _Wrapped.from_callable(new)
+    return cls
 
 
 def _meant(name: str, names: Sequence[str], listed: set[str], elsewhere: dict[str, str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from . import _forebay
 from ._forebay import __version__, redact
-from .arguments import shown
+from .arguments import readable, shown
 from .errors import ConfigError
 from .remotes import outside
 
@@ -19,27 +19,31 @@ _ON_DEVICES = ("device_decode", "share_decode", "gpu_direct_storage")
 """Options that need a device, which a run that only names samples does without."""
 
 
+@readable
 class Sample(NamedTuple):
-    """Sample of a batch."""
+    """Sample of a batch.
+
+    Attributes:
+        stream: Stream, from 0.
+        shard: Shard of the stream, from 0. With `stream` and `index` a row of the output `sample_ids`.
+        index: Index in the shard.
+        number: Number in the stream, as in `subset`.
+        file: File of the shard, below the stream's folder.
+        key: Path of the sample's first file, if it is one or several files. A tar has the keys of its samples itself.
+        rank: Rank that gets it.
+        row: Row of that rank's batch, if no sample before it was skipped.
+        repeat: True if the row only makes ranks equally long.
+    """
 
     stream: int
-    """Stream, from 0."""
     shard: int
-    """Shard of the stream, from 0. With `stream` and `index` a row of the output `sample_ids`."""
     index: int
-    """Index in the shard."""
     number: int
-    """Number in the stream, as in `subset`."""
     file: str
-    """File of the shard, below the stream's folder."""
     key: str | None
-    """Path of the sample's first file, if it is one or several files. A tar has the keys of its samples itself."""
     rank: int
-    """Rank that gets it."""
     row: int
-    """Row of that rank's batch, if no sample before it was skipped."""
     repeat: bool
-    """True if the row only makes ranks equally long."""
 
 
 def of_engine(engine: _forebay.Engine, epoch: int, batch: int, ranks: Iterable[int]) -> list[Sample]:

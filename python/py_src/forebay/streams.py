@@ -31,50 +31,52 @@ class Stream:
 
     With `weights` or `balance` the stream's part of an epoch is drawn with replacement among the samples that are kept, each
     with a probability in proportion to its weight. An array has a number for every sample, kept or not.
+
+    Args:
+        remote: URL or path of the shards' folder, or files, such as `s3://bucket/train-{000..146}.tar`. None: `local` has them.
+        local: Folder that holds the shards, or will. None: a stable folder in the user's cache directory.
+        split: Sub-folder of both, such as "train", or split of a folder of files without an index.
+        files: Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem.
+        manifest: CSV, TSV or JSON-lines file with a line for each file below `remote`, whose other columns the samples have.
+        ignore_counts: Read tars and record files once to find their samples and all their fields, in place of counts of other programs.
+        subset: Samples to keep, by number: text such as "0:1000, 5000:6000", a list of numbers, or a file of them.
+        fraction: Seeded part to keep, such as (0, 0.9) and (0.9, 1): neighbouring parts share no sample and miss none.
+        fraction_seed: Seed of `fraction`. None: 0.
+        filter: Condition on number and text columns of the samples to keep, such as `class < 100 and name != "unknown"`.
+        weights: Weight of each sample, to draw with replacement: a number column, an array of numbers, or its `.npy` file.
+        balance: Column of the classes that an epoch draws equally often, with replacement.
+        proportion: Share of an epoch, relative to the other streams' proportions.
+        repeat: Occurrences of each sample in an epoch: 0.5 takes every second sample.
+        choose: Samples of this stream in an epoch.
+        download_retry: Total attempts per download.
+        download_timeout: Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails.
+        validate_hash: Hash that must match when a shard is downloaded or unpacked, such as "xxh64".
+        keep_zip: Keep compressed shards next to the unpacked ones.
+        window: Tokens of a sample, in files of token ids. None: a sample is a document.
+        window_stride: Tokens from the start of a window to the start of the next one. None: `window`.
     """
 
     remote: str | os.PathLike[str] | None = None
-    """URL or path of the shards' folder, or files, such as `s3://bucket/train-{000..146}.tar`. None: `local` has them."""
     local: str | os.PathLike[str] | None = None
-    """Folder that holds the shards, or will. None: a stable folder in the user's cache directory."""
     split: str | None = None
-    """Sub-folder of both, such as "train", or split of a folder of files without an index."""
     files: str | None = None
-    """Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem."""
     manifest: str | os.PathLike[str] | None = None
-    """CSV, TSV or JSON-lines file with a line for each file below `remote`, whose other columns the samples have."""
     ignore_counts: bool = False
-    """Read tars and record files once to find their samples and all their fields, in place of counts of other programs."""
     subset: Subset | None = None
-    """Samples to keep, by number: text such as "0:1000, 5000:6000", a list of numbers, or a file of them."""
     fraction: Fraction | None = None
-    """Seeded part to keep, such as (0, 0.9) and (0.9, 1): neighbouring parts share no sample and miss none."""
     fraction_seed: int | None = None
-    """Seed of `fraction`. None: 0."""
     filter: str | None = None
-    """Condition on number and text columns of the samples to keep, such as `class < 100 and name != "unknown"`."""
     weights: SampleValues | None = None
-    """Weight of each sample, to draw with replacement: a number column, an array of numbers, or its `.npy` file."""
     balance: str | None = None
-    """Column of the classes that an epoch draws equally often, with replacement."""
     proportion: float | None = None
-    """Share of an epoch, relative to the other streams' proportions."""
     repeat: float | None = None
-    """Occurrences of each sample in an epoch: 0.5 takes every second sample."""
     choose: int | None = None
-    """Samples of this stream in an epoch."""
     download_retry: Count | None = None
-    """Total attempts per download."""
     download_timeout: Seconds | None = None
-    """Seconds for an answer to begin, and for each 16 KiB of it, before an attempt fails."""
     validate_hash: str | None = None
-    """Hash that must match when a shard is downloaded or unpacked, such as "xxh64"."""
     keep_zip: bool | None = None
-    """Keep compressed shards next to the unpacked ones."""
     window: Count | None = None
-    """Tokens of a sample, in files of token ids. None: a sample is a document."""
     window_stride: Count | None = None
-    """Tokens from the start of a window to the start of the next one. None: `window`."""
 
     def __repr__(self) -> str:
         # An address may have a password or a signature in it.

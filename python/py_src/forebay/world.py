@@ -28,18 +28,21 @@ _THIS_NODE = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class World:
-    """Rank of this process; every rank has one device."""
+    """Rank of this process; every rank has one device.
+
+    Args:
+        rank: This process among all, from 0.
+        world_size: Number of all processes.
+        local_rank: This process among those of its node, from 0.
+        local_world_size: Number of processes of this node.
+        source: Source of these numbers, for messages.
+    """
 
     rank: int
-    """This process among all, from 0."""
     world_size: int
-    """Number of all processes."""
     local_rank: int
-    """This process among those of its node, from 0."""
     local_world_size: int
-    """Number of processes of this node."""
     source: str
-    """Source of these numbers, for messages."""
 
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.world_size} ({self.source})"

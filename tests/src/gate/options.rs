@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! LoaderConfig::OPTIONS, StreamConfig::OPTIONS --> annotation, default and line of Args in Python's Loader
-//!                                             \--> annotation and docstring in Python's Stream
+//!                                             \--> the same in Python's Stream
 //!                                              \-> list in the C header's documentation (ffi/src/loader.rs)
 //! WriterConfig::OPTIONS -----------------------------> the same for writers (ffi/src/writer.rs)
 //! ```
@@ -41,8 +41,8 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
     let defaults = serde_json::to_value(StreamConfig::default()).expect("a config is JSON");
     for option in StreamConfig::OPTIONS {
         let (doc, default) = (sentence(option), default_of(option, &defaults));
-        let declared = format!("{}{}", parameter(option), python_default(&default));
-        expected.push((STREAM, format!("\n    {declared}\n    \"\"\"{doc}\"\"\"\n")));
+        expected.push((STREAM, format!("\n        {}: {doc}\n", option.name)));
+        expected.push((STREAM, format!("\n    {}{}\n", parameter(option), python_default(&default))));
         expected.push((C, format!("`{}` ({default})", option.name)));
     }
     let text_of = |path: &str| sources.iter().find(|source| source.path == path).map(|source| source.text.as_str());
@@ -135,6 +135,7 @@ mod tests {
             (LOADER, "download_retry: Count = 2", "download_retry: Count = 3"),
             (LOADER, "keep_zip: Keep", "keep_zip: Also keep"),
             (STREAM, "choose: int", "choose: Count"),
+            (STREAM, "keep_zip: Keep", "keep_zip: Also keep"),
             (C, "* `drop_last` (false)", "* `drop_last` (true)"),
             (C_WRITER, "* `exist_ok` (false)", "* `exist_ok` (true)"),
         ] {

@@ -257,7 +257,10 @@ class FiveCrop(ImageOp):
 @by_name()
 @dataclass(frozen=True)
 class TenCrop(ImageOp):
-    """Makes the crops of `FiveCrop`, and then those of the mirrored picture, as views of the `Image`: (N, 10, C, H, W)."""
+    """Makes the crops of `FiveCrop`, of `size` pixels, and then those of the mirrored picture.
+
+    They are views of the `Image`: (N, 10, C, H, W).
+    """
 
     size: Size
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
 from .. import progress
-from ..arguments import flag, several, text
+from ..arguments import flag, readable, several, text
 from ..errors import ConfigError
 from .stores import StoreOptions, opened, url_of
 
@@ -20,17 +20,21 @@ _LONG = 50_000
 """Files of a list that is long enough for its progress to be shown."""
 
 
+@readable
 class File(NamedTuple):
-    """File of a store."""
+    """File of a store.
+
+    Attributes:
+        url: Its URL, or its path. That of a folder ends with a slash.
+        size: Bytes; 0 for a folder, None if it is not known.
+        etag: Entity tag, as the store has it in its lists.
+        modified: Time of the last change, in UTC.
+    """
 
     url: str
-    """Its URL, or its path. That of a folder ends with a slash."""
     size: int | None = None
-    """Bytes; 0 for a folder, None if it is not known."""
     etag: str | None = None
-    """Entity tag, as the store has it in its lists."""
     modified: datetime.datetime | None = None
-    """Time of the last change, in UTC."""
 
 
 class GrowingFiles(Sequence[File]):

@@ -94,7 +94,11 @@ class RandomChoice(_Composition):
 @by_name()
 @dataclass(frozen=True)
 class RandomOrder(_Composition):
-    """Applies all operations of a list, in a drawn order."""
+    """Applies all operations of a list, in a drawn order.
+
+    Args:
+        transforms: The operations.
+    """
 
     transforms: Sequence[ImageOp]
 

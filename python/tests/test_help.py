@@ -1,0 +1,36 @@
+"""Texts that `help` and editors show of the public names."""
+
+import inspect
+import pydoc
+import re
+
+import pytest
+
+import forebay as fb
+
+PUBLIC = {name: getattr(fb, name) for name in [*fb.__all__, "open"]}
+CALLED = {name: value for name, value in PUBLIC.items() if callable(value) and not (inspect.isclass(value) and issubclass(value, Exception))}
+"""Public functions and classes. The engine makes the exceptions."""
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_help_has_every_argument_with_a_description(name):
+    parameters = inspect.signature(CALLED[name]).parameters
+    text = pydoc.plaintext.document(CALLED[name], name)
+    described = {argument for argument in parameters if re.search(rf"^[ |]+\**{argument}: |`{argument}`", text, re.MULTILINE)}
+    assert described == set(parameters)
+    call, _ = text.split(inspect.getdoc(CALLED[name]).splitlines()[0], 1)
+    assert all(re.search(rf"\b{argument}\b", call) for argument in parameters), call
+    assert "ForwardRef" not in text and "**arguments" not in text
+
+
+@pytest.mark.parametrize("name", [name for name, value in CALLED.items() if inspect.isclass(value)])
+def test_a_constructor_has_the_signature_of_its_class(name):
+    of_class = inspect.signature(CALLED[name])
+    made_by = CALLED[name].__init__ if "__init__" in vars(CALLED[name]) else CALLED[name].__new__
+    if made_by in (object.__init__, object.__new__):
+        assert not of_class.parameters
+        return
+    _, *parameters = inspect.signature(made_by).parameters.values()
+    assert parameters == list(of_class.parameters.values())
+    assert all(parameter.name in str(inspect.signature(made_by)) for parameter in parameters)
