@@ -186,6 +186,23 @@ def test_wrong_arguments_are_config_errors(folder, make, message):
             next(iter(loader))
 
 
+@pytest.mark.parametrize(
+    ("fields", "remedy"),
+    [
+        ({"ids": fb.Tokens("raw", 4)}, "give the Tokens a value that fills its rows, such as pad=0, and leave out its length"),
+        ({"ids": fb.Array("ids")}, "give the Array a value that fills its rows, such as pad=0"),
+        ({"x": fb.Tokens("ids", pad=0)}, "did you mean 'x'?"),
+        ({"idz": fb.Tokens("raw", pad=0)}, "did you mean 'idz'?"),
+        ({"ids": fb.Scalar("number"), "x": fb.Tokens("raw", pad=0)}, "these are: x"),
+        ({}, 'add one, such as Tokens("ids", pad=0)'),
+    ],
+)
+def test_a_mask_without_padding_names_the_change(folder, fields, remedy):
+    with pytest.raises(fb.ConfigError) as caught:
+        fb.Loader(local=folder, batch_size=4, fields={**fields, "mask": fb.AttentionMask("ids")})
+    assert str(caught.value) == f"fields['mask']: 'ids' is not an output with `pad` and without a length: {remedy}"
+
+
 def test_rows_that_differ_in_other_dimensions_are_an_error(tmp_path):
     with fb.MDSWriter(out=tmp_path / "set", columns={"a": "ndarray"}) as writer:
         for number in range(1, 3):

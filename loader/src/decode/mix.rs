@@ -6,6 +6,7 @@
 
 use half::{bf16, f16};
 
+use super::augment::{ALPHA_MIN, check_within};
 use super::draw::{DrawKey, Draws, FieldDraws, OpDraws};
 use super::field::{BatchOp, PixelLayout};
 use super::size::{Region, Size};
@@ -58,14 +59,16 @@ impl Mix {
     /// [`crate::ErrorKind::Config`]: no operation, arguments outside of their range, pictures of different sizes, a blend of
     /// grey levels.
     pub fn new(ops: &[BatchOp], p: f64, draws: FieldDraws, members: Vec<Member>) -> Result<Self> {
-        let alphas = ops.iter().map(|op| match *op {
-            BatchOp::MixUp { alpha } | BatchOp::CutMix { alpha } => alpha,
-        });
-        if ops.is_empty() || !(0.0..=1.0).contains(&p) || alphas.into_iter().any(|a| !(ALPHA_MIN..=1e3).contains(&a)) {
-            return Err(Error::config(
-                "Mix needs MixUp or CutMix, each with an `alpha` from 0.01 to 1000, and a probability `p` from 0 to 1",
-            ));
+        if ops.is_empty() {
+            return Err(Error::config("Mix needs MixUp, CutMix or a list of them, and the list is empty"));
         }
+        for op in ops {
+            match *op {
+                BatchOp::MixUp { alpha } => check_within("MixUp", "alpha", alpha, ALPHA_MIN, 1e3)?,
+                BatchOp::CutMix { alpha } => check_within("CutMix", "alpha", alpha, ALPHA_MIN, 1e3)?,
+            }
+        }
+        check_within("Mix", "p", p, 0.0, 1.0)?;
         let mut sizes = members.iter().filter_map(|member| member.picture);
         let first = sizes.next().ok_or_else(|| Error::config("Mix needs an Image among its fields"))?;
         if sizes.any(|(size, ..)| size != first.0) {
@@ -141,9 +144,6 @@ impl Mix {
         }
     }
 }
-
-/// Smallest `alpha`. Of smaller ones both numbers that a share is made of may be too small for a double.
-pub(super) const ALPHA_MIN: f64 = 0.01;
 
 /// Number of the operation in the key of its draws, other than those of a picture's operations.
 const NUMBER: u32 = 200;

@@ -164,12 +164,24 @@ def test_a_list_that_would_give_other_pixels_is_an_error_that_names_the_transfor
         fb.from_torchvision(transforms)
 
 
+def test_transforms_in_an_image_are_an_error_that_names_the_translation():
+    for wrong, sentence in [
+        (v2.RandomInvert(), r"pass \*from_torchvision\(...\)"),
+        (v2.Compose([v2.RandomInvert()]), r"pass \*from_torchvision\(...\)"),
+        (fb.Grayscale, r"write Grayscale\(...\), with its arguments"),
+        (str.upper, "in the loader's map"),
+    ]:
+        with pytest.raises(fb.ConfigError, match=rf"(?s)is not an operation of forebay, such as .*: .*{sentence}"):
+            fb.Image("image", wrong)
+
+
 def test_every_transform_without_a_translation_is_named():
     transforms = [v2.ElasticTransform(), v2.RandomInvert(), lambda x: x, v2.Resize(9, interpolation=InterpolationMode.BOX)]
     with pytest.raises(fb.ConfigError) as caught:
         fb.from_torchvision(transforms)
     message = str(caught.value)
-    assert "number 0, ElasticTransform(" in message and "no such operation" in message
+    assert "number 0, ElasticTransform(" in message and "no such operation: leave it out of the list" in message
+    assert 'map=lambda sample, rng: sample | {"x": transform(sample["x"])}' in message
     assert "number 2, <function" in message and "only torchvision's transforms are known" in message
     assert "number 3, Resize(" in message and "interpolation of Resize" in message
     assert "number 1" not in message

@@ -145,9 +145,13 @@ def test_every_rank_mixes_its_batches_with_draws_that_differ(folder):
         (fb.Mix(fb.MixUp(), x=fb.Image("image", *OPS), y=fb.OneHot("class", 5)), "MixUp needs pictures of a float type"),
         (fb.Mix(fb.MixUp(), x=fb.Image("image", dtype="float32")), "end the operations at a fixed size"),
         (fb.Mix(fb.MixUp(), y=fb.OneHot("class", 5)), "Mix needs an Image"),
-        (fb.Mix(fb.MixUp(0), x=picture()), "`alpha` from 0.01"),
-        (fb.Mix([], x=picture()), "Mix needs MixUp or CutMix"),
-        (fb.Mix(fb.CutMix(), 1.5, x=picture()), "probability `p` from 0 to 1"),
+        (fb.Mix(fb.MixUp(0), x=picture()), r"MixUp needs `alpha` from 0.01 to 1000 \(alpha 0,"),
+        (fb.Mix([fb.MixUp(), fb.CutMix(-1)], x=picture()), r"CutMix needs `alpha` from 0.01 to 1000 \(alpha -1,"),
+        (fb.Mix(fb.MixUp("0.2"), x=picture()), "alpha of MixUp is a number, but it is '0.2'"),
+        (fb.Mix(fb.MixUp, x=picture()), r"such as MixUp\(0.2\), but it is <class"),
+        (fb.Mix(0.2, x=picture()), r"such as MixUp\(0.2\), but it is 0.2"),
+        (fb.Mix([], x=picture()), "Mix needs MixUp, CutMix or a list of them"),
+        (fb.Mix(fb.CutMix(), 1.5, x=picture()), r"Mix needs `p` from 0 to 1 \(p 1.5,"),
         (fb.Mix("mixup", x=picture()), "by of Mix is forebay.MixUp, forebay.CutMix or a list"),
         (fb.OneHot("image", 5), "needs a column of numbers"),
     ],
@@ -155,8 +159,20 @@ def test_every_rank_mixes_its_batches_with_draws_that_differ(folder):
 def test_a_mix_that_cannot_be_made_has_a_reason(folder, field, sentence):
     with pytest.raises(fb.ConfigError, match=sentence):
         fb.Loader(local=folder, batch_size=2, fields={"field": field})
-    with pytest.raises(fb.ConfigError, match="only an Image or a OneHot can be mixed"):
-        fb.Mix(fb.MixUp(), x=fb.Scalar("class"))
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: fb.Mix(fb.MixUp(), x=fb.Scalar("class")), r"only an Image or a OneHot can be mixed: write OneHot\('class', classes=...\)"),
+        (lambda: fb.Mix(fb.MixUp(), x=fb.Text("name")), "only an Image or a OneHot can be mixed: leave it in the loader's fields"),
+        (lambda: fb.Mix(fb.MixUp(), picture()), r'p of Mix is an argument, .* another name, as in Mix\(MixUp\(0.2\), x=Image'),
+        (lambda: fb.Image("image", fb.MixUp()), r"write Mix\(MixUp\(...\), x=Image\(...\), y=OneHot\(...\)\) in the loader's fields"),
+    ],
+)
+def test_a_field_that_cannot_be_mixed_names_the_one_to_write(make, sentence):
+    with pytest.raises(fb.ConfigError, match=sentence):
+        make()
 
 
 def test_a_class_beyond_the_last_is_an_error(folder):

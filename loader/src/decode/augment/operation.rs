@@ -60,8 +60,17 @@ impl Script {
     }
 }
 
+/// Smallest `alpha` of a share. Of smaller ones both numbers that a share is made of may be too small for a double.
+pub(in crate::decode) const ALPHA_MIN: f64 = 0.01;
+
 /// Checks that `value` of the argument `name` is within `least` and `most`.
-pub(super) fn check_within(operation: &str, name: &'static str, value: f64, least: f64, most: f64) -> Result<()> {
+pub(in crate::decode) fn check_within(
+    operation: &str,
+    name: &'static str,
+    value: f64,
+    least: f64,
+    most: f64,
+) -> Result<()> {
     if (least..=most).contains(&value) {
         return Ok(());
     }

@@ -130,6 +130,20 @@ def paddings(fields: Mapping[str, Field] | None) -> Paddings | None:
     masks = {name: of for name, of in masks.items() if of is not None}
     for name, (of, _) in masks.items():
         if of not in padded:
-            known = f"; these are: {', '.join(padded)}" if padded else ""
-            raise ConfigError(f"fields[{name!r}]: {of!r} is not an output with `pad` and without a length{known}")
+            problem = f"{of!r} is not an output with `pad` and without a length: {_padded_instead(of, fields or {}, padded)}"
+            raise ConfigError(f"fields[{name!r}]: {problem}")
     return Paddings(padded, masks) if padded else None
+
+
+def _padded_instead(of: str, fields: Mapping[str, Field], padded: Mapping[str, Padding]) -> str:
+    """Returns the remedy for a mask of `of`, which is not among the padded outputs, as the end of a sentence."""
+    import difflib  # Imported late, because it is needed for errors only.
+
+    field = fields.get(of)
+    if field is not None and hasattr(field, "pad"):
+        length = next((f", and leave out its {name}" for name in ("length", "shape") if getattr(field, name, None) is not None), "")
+        return f"give the {type(field).__name__} a value that fills its rows, such as pad=0{length}"
+    of_column = [name for name in padded if field is None and getattr(fields[name], "column", None) == of]
+    if near := of_column or difflib.get_close_matches(of, padded, 1):
+        return f"did you mean {near[0]!r}?"
+    return f"these are: {', '.join(padded)}" if padded else 'add one, such as Tokens("ids", pad=0)'

@@ -140,11 +140,19 @@ def _operations(kind: str, column: str, ops: tuple[ImageOp, ...]) -> tuple[Image
         if isinstance(op, (list, tuple)):
             raise ConfigError(f"{kind}({column!r}): pass the operations one after the other, not as a {type(op).__name__}")
         if not isinstance(op, ImageOp):
-            raise ConfigError(
-                f"{kind}({column!r}): {op!r} is not an operation of forebay, such as Resize(256): call those of other libraries in "
-                "the loader's transform"
-            )
+            raise ConfigError(f"{kind}({column!r}): {op!r} is not an operation of forebay, such as Resize(256): {_instead(op)}")
     return ops
+
+
+def _instead(op: Any) -> str:
+    """Returns the way to use an operation that an `Image` cannot have, as the end of a sentence."""
+    if type(op).__module__.split(".")[0] == "torchvision":
+        return "pass *from_torchvision(...) of torchvision's transforms, which translates them"
+    if isinstance(op, type) and issubclass(op, ImageOp):
+        return f"write {op.__name__}(...), with its arguments"
+    if type(op).__name__ in ("MixUp", "CutMix"):
+        return f"it mixes the samples of a batch: write Mix({type(op).__name__}(...), x=Image(...), y=OneHot(...)) in the loader's fields"
+    return "call those of other libraries for each sample, in the loader's map"
 
 
 class Joint(Field):

@@ -54,7 +54,8 @@ def _outcome(function: Callable[[dict[str, Any], Any], Any], call: Call, has_vie
     try:
         result = function(call.sample, of_key(call.key))
         if not isinstance(result, dict):
-            raise TypeError(f"it has to return a dict of outputs, but it returned a {type(result).__name__}")
+            returned = ": end it with `return sample`" if result is None else f", but it returned a {type(result).__name__}"
+            raise TypeError(f"it has to return a dict of outputs{returned}")
         if not result or not all(isinstance(name, str) for name in result):
             raise ValueError("it has to return a dict with at least one output, and text as names")
     except MemoryError:

@@ -45,7 +45,8 @@ def outcome(sample, key):
     try:
         result = function(sample, random.Random(key))
         if not isinstance(result, dict):
-            raise TypeError(f"it has to return a dict of outputs, but it returned a {type(result).__name__}")
+            returned = ": end it with `return sample`" if result is None else f", but it returned a {type(result).__name__}"
+            raise TypeError(f"it has to return a dict of outputs{returned}")
         if not result or not all(isinstance(name, str) for name in result):
             raise ValueError("it has to return a dict with at least one output, and text as names")
         done = {name: passed(value) for name, value in result.items()}

@@ -51,7 +51,7 @@ class Mapper:
         if not batch.is_on_host:
             raise ConfigError(
                 f"map works on batches in host memory, but device is {', '.join(batch.devices)}: use device=\"cpu\", and move batches "
-                "to the device in transform"
+                'to the device in transform, as in transform=lambda batch: batch | {"x": batch["x"].to("cuda")}'
             )
         self.options = options
         self._to_rows, self._to_batch = mapped(framework, batch)

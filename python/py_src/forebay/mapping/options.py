@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..arguments import U32, by_name, one_of, shown, text, whole, within
 from ..errors import ConfigError
+from ..fields import ImageOp
 
 __all__ = ["Map"]
 
@@ -63,7 +65,9 @@ def checked(value: Any) -> Map:
     options = value if isinstance(value, Map) else Map(value)
     with within("map"):
         if not callable(options.function):
-            raise ConfigError(f"it is a Map or a function of a sample and its generator, but it is {shown(value)}")
+            instead = ": pass operations of pictures to Image" if isinstance(options.function, ImageOp) else ""
+            raise ConfigError(f"it is a Map or a function of a sample and its generator, but it is {shown(options.function)}{instead}")
+        _check_arguments(options)
         one_of("kind of Map", options.kind, KINDS)
         if options.inputs is not None:
             if isinstance(options.inputs, str) or not isinstance(options.inputs, Sequence) or not options.inputs:
@@ -75,3 +79,18 @@ def checked(value: Any) -> Map:
         if options.prefetch is not None:
             whole("prefetch of Map", options.prefetch, 1, PREFETCH_MAX + 1)
     return options
+
+
+def _check_arguments(options: Map) -> None:
+    """Raises ConfigError for a function that cannot be called with two arguments. Of some functions they are not known."""
+    try:
+        signature = inspect.signature(options.function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
+        raise ConfigError(
+            f"{options.name} is called with a sample and its generator, but has other arguments ({error}): write def f(sample, rng), or "
+            "lambda sample, rng: f(sample)"
+        ) from None

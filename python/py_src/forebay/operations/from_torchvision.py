@@ -56,6 +56,13 @@ def from_torchvision(transforms: Any) -> list[native.ImageOp]:
     return found
 
 
+_IN_A_MAP = (
+    "leave it out of the list, and call it for each sample, after the operations: "
+    'Loader(..., map=lambda sample, rng: sample | {"x": transform(sample["x"])})'
+)
+"""Way to use a transform without a translation."""
+
+
 def _flat(transforms: Any) -> Iterator[Any]:
     """Returns the transforms of a composition, one after the other."""
     if type(transforms).__name__ in ("Compose", "Sequential", "ModuleList"):
@@ -122,7 +129,7 @@ def _translate(transform: Any) -> list[native.ImageOp]:
     """Returns the operations of one transform."""
     name = type(transform).__name__
     if not _is_torchvision(transform):
-        raise ConfigError("only torchvision's transforms are known: call it in a map of the loader, for each sample")
+        raise ConfigError(f"only torchvision's transforms are known: {_IN_A_MAP}")
     if name in _CONVERSIONS:
         return []
     if name in ("MixUp", "CutMix"):
@@ -134,7 +141,7 @@ def _translate(transform: Any) -> list[native.ImageOp]:
         raise ConfigError("it is a class around a list of transforms: pass its attribute `transforms`")
     make = _MAKERS.get(name)
     if make is None:
-        raise ConfigError("there is no such operation: leave it out, or call it in a map of the loader, for each sample")
+        raise ConfigError(f"there is no such operation: {_IN_A_MAP}")
     op = make(transform)
     if isinstance(op, (compose.RandomApply, compose.RandomOrder)) and not op.transforms:
         return []  # It held conversions only.

@@ -8,7 +8,7 @@ from typing import Any, Union
 
 from ..arguments import by_name, real, shown, text, whole, within
 from ..errors import ConfigError
-from ..fields import Field, Image
+from ..fields import Field, Image, Scalar
 
 __all__ = ["CutMix", "Mix", "MixUp", "OneHot"]
 
@@ -80,10 +80,13 @@ class Mix(Field):
     def __init__(self, by: Union[MixUp, CutMix, Sequence[Union[MixUp, CutMix]]], p: float = 1.0, **fields: Image | OneHot) -> None:
         for name, value in (("by", by), ("p", p)):
             if isinstance(value, Field):
-                raise ConfigError(f"{name} of Mix is an argument: give the {type(value).__name__} another name")
+                raise ConfigError(
+                    f"{name} of Mix is an argument, but it is a field: give the {type(value).__name__} another name, as in "
+                    'Mix(MixUp(0.2), x=Image("image", ...), y=OneHot("class", 1000))'
+                )
         for name, field in fields.items():
             if not isinstance(field, (Image, OneHot)):
-                raise ConfigError(f"Mix: {name} is {field!r}, but only an Image or a OneHot can be mixed")
+                raise ConfigError(f"Mix: {name} is {field!r}, but only an Image or a OneHot can be mixed{_mixable(field)}")
         self.by = by
         self.p = p
         self.fields = fields
@@ -96,7 +99,10 @@ class Mix(Field):
         by = []
         for op in ops:
             if not isinstance(op, (MixUp, CutMix)):
-                raise ConfigError(f"by of Mix is forebay.MixUp, forebay.CutMix or a list of them, but it is {shown(self.by)}")
+                example = "MixUp(0.2)" if op is not CutMix else "CutMix(1.0)"
+                raise ConfigError(
+                    f"by of Mix is forebay.MixUp, forebay.CutMix or a list of them, such as {example}, but it is {shown(self.by)}"
+                )
             name = "mix_up" if isinstance(op, MixUp) else "cut_mix"
             by.append({"op": name, "alpha": real(f"alpha of {type(op).__name__}", op.alpha)})
         specs = []
@@ -104,3 +110,10 @@ class Mix(Field):
             with within(name):
                 specs.append([name, field._spec()])
         return {"kind": "mix", "fields": specs, "by": by, "p": real("p of Mix", self.p)}
+
+
+def _mixable(field: Any) -> str:
+    """Returns the field that can be mixed in place of `field`, as the end of a sentence."""
+    if isinstance(field, Scalar):
+        return f": write OneHot({field.column!r}, classes=...), with the number of classes"
+    return ": leave it in the loader's fields, next to the Mix"

@@ -4,10 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::space::MIX;
 use crate::decode::augment::action::{Action, Sampling};
-use crate::decode::augment::operation::{Operation, Script, check_within};
+use crate::decode::augment::operation::{ALPHA_MIN, Operation, Script, check_within};
 use crate::decode::draw::OpDraws;
 use crate::decode::interpolation::{Interpolation, bilinear};
-use crate::decode::mix::ALPHA_MIN;
 use crate::error::{Error, Result};
 
 /// Blends a picture with chains of drawn operations on it.
