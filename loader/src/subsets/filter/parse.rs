@@ -4,7 +4,8 @@
 //!   any     := all ("or" all)*
 //!   all     := not ("and" not)*
 //!   not     := "not" not | "(" any ")" | compare
-//!   compare := operand (sign operand)+ | column ["not"] "in" "(" literals ")" | column "is" ["not"] "null"
+//!   compare := operand (sign operand)+ | column ["not"] "in" list | column "is" ["not"] ("null" | "none")
+//!   list    := "(" literals ")" | "[" literals "]"
 //! ```
 
 use super::cell::Cell;
@@ -113,8 +114,8 @@ impl Parser<'_> {
         if let Operand::Column(column) = left {
             if self.take_word("is") {
                 let is_negated = self.take_word("not");
-                if !self.take_word("null") {
-                    return Err(self.mistake("`null` is missing"));
+                if !self.take_word("null") && !self.take_word("none") {
+                    return Err(self.mistake("`null` is missing: write `is null` or `is not null`"));
                 }
                 return Ok(negated(is_negated, Expression::IsNull(column)));
             }
@@ -140,6 +141,9 @@ impl Parser<'_> {
             left = right;
         }
         match parts.len() {
+            0 if self.peek() == Some(&Token::Sign("[")) => {
+                Err(self.mistake("a path with brackets is a name in backticks, such as `` `boxes[0]` ``"))
+            }
             0 => Err(self.mistake("a comparison such as `<` or `in` is missing")),
             1 => Ok(parts.remove(0)),
             _ => Ok(Expression::All(parts)),
@@ -187,11 +191,18 @@ impl Parser<'_> {
     }
 
     fn list(&mut self) -> Result<Vec<Cell<'static>>, Mistake> {
-        self.take_sign("(")?;
+        // Python's lists, and SQL's.
+        let end = if self.take(&Token::Sign("(")) {
+            ")"
+        } else if self.take(&Token::Sign("[")) {
+            "]"
+        } else {
+            return Err(self.mistake("`(` is missing: `in` has a list, such as `in (1, 2)`"));
+        };
         let mut list = Vec::new();
-        while !self.take(&Token::Sign(")")) {
+        while !self.take(&Token::Sign(end)) {
             if !list.is_empty() && !self.take(&Token::Sign(",")) {
-                return Err(self.mistake("`,` or `)` is missing"));
+                return Err(self.mistake(&format!("`,` or `{end}` is missing")));
             }
             list.push(self.literal().ok_or_else(|| self.mistake("a number or a text is missing"))?);
         }

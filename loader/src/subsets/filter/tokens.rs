@@ -20,7 +20,7 @@ pub(super) enum Token {
 }
 
 /// Signs, those of two characters before their beginnings.
-const SIGNS: [&str; 10] = ["<=", ">=", "==", "!=", "<", ">", "=", "(", ")", ","];
+const SIGNS: [&str; 12] = ["<=", ">=", "==", "!=", "<", ">", "=", "(", ")", "[", "]", ","];
 
 /// Returns the tokens of `text`.
 pub(super) fn of(text: &str) -> Result<Vec<Placed>, Mistake> {
@@ -42,7 +42,13 @@ pub(super) fn of(text: &str) -> Result<Vec<Placed>, Mistake> {
         } else if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
             (Token::Sign(if sign == "=" { "==" } else { sign }), sign.len())
         } else {
-            let problem = "this character has no meaning here: columns are compared, not computed";
+            let problem = match first {
+                '&' => "write `and`",
+                '|' => "write `or`",
+                '!' => "write `not`",
+                '{' => "a list is in brackets, such as `in (1, 2)`",
+                _ => "this character has no meaning here: columns are compared, not computed",
+            };
             return Err(Mistake { at, problem: problem.to_owned() });
         };
         tokens.push((at, token));
