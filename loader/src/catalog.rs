@@ -3,6 +3,7 @@
 //! Opening a catalogue fetches every stream's `index.json` (or reads the cached one and compares it), opens its cache
 //! directory and numbers all shards in the order of the streams. No shard is read.
 
+mod absent_columns;
 mod array_records;
 mod cache_folder;
 mod column_uses;
@@ -41,6 +42,7 @@ use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
 use crate::sync::Arc;
 use crate::topology::Topology;
+pub(crate) use absent_columns::ColumnNames;
 pub(crate) use cache_folder::default_local;
 pub(crate) use column_uses::columns_of;
 pub use file_listing::FileListing;
@@ -166,19 +168,19 @@ impl Catalog {
         if self.layouts.iter().any(|layout| layout.has_column(name)) {
             return Ok(());
         }
-        let mut known: Vec<_> = self.layouts.iter().flat_map(|layout| &layout.columns).map(|c| &*c.name).collect();
-        known.sort_unstable();
-        known.dedup();
-        let known = known.join(", ");
+        let known = ColumnNames::of(&self.streams);
         // Counts of other programs do not have the fields of all samples.
-        if self.layouts.iter().any(|layout| matches!(layout.format, ShardFormat::Tar { .. })) {
+        let is_partly_known =
+            |layout: &Arc<Layout>| matches!(layout.format, ShardFormat::Tar { .. }) && layout.is_sampled();
+        if self.layouts.iter().any(is_partly_known) {
+            let columns = known.listed();
+            let asked = known.asked(name).map_or_else(String::new, |asked| format!("; {asked}"));
             log::warn!(
-                "no sample is known to have the column {name}, so the default may replace it in all: columns {known}"
+                "no sample is known to have the column {name}, so the default may replace it in all: columns {columns}{asked}"
             );
             return Ok(());
         }
-        let message = "the data set has no such column, so all samples would have the field's default";
-        Err(Error::config(message).with("column", name).with("columns", known))
+        Err(known.absent(name, "all samples would have the field's default"))
     }
 
     /// Rejects labels that mean other classes in another stream.

@@ -11,6 +11,8 @@
 //! assert_eq!(error.to_string(), "an offset is after the end of the file (shard shard.00003.mds, sample 17)");
 //! ```
 
+pub(crate) mod near;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
@@ -175,6 +177,15 @@ impl Error {
     pub fn hinting(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
+    }
+
+    /// Adds the advice that there may be.
+    #[must_use]
+    pub(crate) fn hinting_if(self, hint: Option<String>) -> Self {
+        match hint {
+            Some(hint) => self.hinting(hint),
+            None => self,
+        }
     }
 
     /// Changes the kind.

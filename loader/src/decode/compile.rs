@@ -22,7 +22,7 @@ use super::numeric;
 use super::pixels::Content;
 use super::plan::{ArraySource, FieldPlan, NumberSource, Output, RowShape, Step, Work};
 use super::ragged::elements;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Result, near};
 use crate::format::Column;
 use crate::format::encoding::{DType, Encoding};
 pub use drawn::drawn;
@@ -378,14 +378,19 @@ impl FieldPlan {
         self.columns.iter().enumerate().find(|(_, c)| c.name == name).ok_or_else(|| {
             let known: Vec<_> = self.columns.iter().map(|c| c.name.as_str()).collect();
             let plain = |name: &str| name.replace(' ', "").to_lowercase();
-            let message = match name.split(';').find_map(|name| known.iter().find(|known| plain(known) == plain(name)))
-            {
-                Some(meant) => {
-                    format!("the data set has no such column, but `{meant}`: write it like that, without spaces")
-                }
-                None => "the data set has no such column".to_owned(),
+            let absent = |message: String, hint: Option<String>| {
+                Error::config(message).with("column", name).with("columns", known.join(", ")).hinting_if(hint)
             };
-            Error::config(message).with("column", name).with("columns", known.join(", "))
+            match name.split(';').find_map(|name| known.iter().find(|known| plain(known) == plain(name))) {
+                Some(meant) => absent(
+                    format!("the data set has no such column, but `{meant}`: write it like that, without spaces"),
+                    None,
+                ),
+                None => absent(
+                    "the data set has no such column".to_owned(),
+                    name.split(';').find_map(|name| near::asked(name, known.iter().copied())),
+                ),
+            }
         })
     }
 }

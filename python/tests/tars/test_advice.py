@@ -42,6 +42,36 @@ def error(**arguments):
     return caught.value
 
 
+@pytest.mark.parametrize(
+    ("source", "name", "meant", "effect"),
+    [("tars", "clss", "cls", "cls, txt"), ("mds", "lable", "label", "label, name"), ("parquet", "som", "some", "some")],
+)
+def test_a_column_with_a_mistake_in_its_name_is_an_error_in_each_way(source, name, meant, effect, folder, shards):
+    remote = {"tars": str(folder), "mds": shards, "parquet": str(PARQUET)}[source]
+    for field, options, sentence in [
+        (fb.Bytes(name), {}, "no such column"),
+        (fb.Bytes(name), {"on_missing": "skip"}, 'no such column, so on_missing="skip" would leave out all samples'),
+        (fb.Bytes(name, default=b""), {}, "no such column, so all samples would have the field's default"),
+        (fb.Bytes(name, default=b""), {"on_missing": "skip"}, "no such column, so all samples would have the field's default"),
+    ]:
+        found = error(remote=remote, fields={"y": field}, **options)
+        assert isinstance(found, fb.ConfigError)
+        message = str(found)
+        assert sentence in message and message.endswith(f"did you mean `{meant}`?"), message
+        assert effect in message and "__fields__" not in message and "filter" not in message, message
+
+
+def test_a_column_that_the_counted_samples_lack_is_a_warning_with_the_near_name(tmp_path, caplog):
+    (tmp_path / "0.tar").write_bytes(tar([(f"{i}", {"cls": b"%d" % i}) for i in range(3)]) + END)
+    (tmp_path / "sizes.json").write_text('{"0.tar": 3}')
+    fields = {"y": fb.Bytes("clss", default=b"-")}
+    with caplog.at_level(logging.WARNING, "forebay"):
+        with fb.Loader(remote=f"{tmp_path}/0.tar", batch_size=3, fields=fields, framework="numpy") as loader:
+            assert list(map(bytes, next(iter(loader))["y"])) == [b"-"] * 3
+    assert "no sample is known to have the column clss" in caplog.text and "did you mean `cls`?" in caplog.text
+    assert "so on_missing=" in str(error(remote=f"{tmp_path}/0.tar", fields={"y": fb.Bytes("clss")}, on_missing="skip"))
+
+
 def test_a_filter_has_lists_as_in_python(shards):
     def kept(condition):
         with fb.Loader(remote=shards, batch_size=8, filter=condition, fields={"y": fb.Scalar("label")}, framework="numpy") as loader:

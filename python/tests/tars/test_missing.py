@@ -110,7 +110,7 @@ def test_data_without_gaps_is_not_read_beforehand(tmp_path):
 
 
 def test_a_field_that_no_sample_has_is_an_error(tars):
-    with pytest.raises(fb.ConfigError, match="no column"):
+    with pytest.raises(fb.ConfigError, match="no such column"):
         classes(tars, {"t": fb.Text("absent")})
 
 

@@ -1,6 +1,6 @@
 //! Columns of a table by their paths, and their encodings in MDS.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, near};
 use crate::format::columns::FIELDS;
 use crate::format::encoding::{DType, Encoding};
 use arrow_schema::{DataType, Field, Fields};
@@ -94,7 +94,8 @@ fn absent(fields: &Fields, name: &str) -> Error {
     let known = names.len();
     names.truncate(20);
     let more = if known > names.len() { ", ..." } else { "" };
-    Error::config(format!("there is no such column; there are {}{more}", names.join(", "))).with("column", name)
+    let error = Error::config(format!("there is no such column; there are {}{more}", names.join(", ")));
+    error.with("column", name).hinting_if(near::asked(name, fields.iter().map(|field| field.name().as_str())))
 }
 
 /// Returns the type of the values of a dictionary, and any other type as it is.

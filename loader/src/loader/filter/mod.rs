@@ -30,7 +30,7 @@ mod pass;
 mod samples;
 mod tables;
 
-use crate::catalog::{Catalog, IndexedStream, Stream, columns_of, default_local, may_lack, open_streams};
+use crate::catalog::{Catalog, ColumnNames, IndexedStream, Stream, columns_of, default_local, may_lack, open_streams};
 use crate::config::{LoaderConfig, OnError, StreamConfig};
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
@@ -71,7 +71,7 @@ impl Filters<'_> {
     pub(super) fn apply(&self, catalog: &mut Catalog) -> Result<()> {
         for (number, config) in self.config.streams.iter().enumerate() {
             let stream = &catalog.streams()[number];
-            let present = self.presence(stream);
+            let present = self.presence(stream).context("stream", || &stream.name)?;
             let text = match (&config.filter, &present) {
                 (None, None) => continue,
                 (Some(filter), None) => filter.clone(),
@@ -90,16 +90,26 @@ impl Filters<'_> {
 
     /// Returns the condition that a sample of `stream` has the columns of all fields without a default; `None` if no sample is to
     /// be left out for lack of them.
-    fn presence(&self, stream: &Stream) -> Option<String> {
-        let fields = self.config.fields.as_deref().filter(|_| self.config.on_missing == OnError::Skip)?;
+    ///
+    /// # Errors
+    ///
+    /// `Config` for a column that no sample is known to have.
+    fn presence(&self, stream: &Stream) -> Result<Option<String>> {
+        let fields = self.config.fields.as_deref().filter(|_| self.config.on_missing == OnError::Skip);
+        let Some(fields) = fields else { return Ok(None) };
         let shards = || stream.index.shards.iter().filter(|shard| shard.samples > 0);
         let has_nulls = |shard: &Shard| matches!(shard.recipe.as_deref(), Some(Recipe::Rows(_) | Recipe::Batches(_)));
         // The counts of other programs show the fields of the first samples alone.
         let is_partly_known = |shard: &Shard| has_nulls(shard) || shard.layout.is_sampled();
         let is_lacked = |name: &str| shards().any(|shard| is_partly_known(shard) || may_lack(&shard.layout, name));
         let columns = columns_of(fields).into_iter().filter(|column| !column.has_default && is_lacked(column.name));
-        let columns: Vec<String> = columns.map(|column| format!("`{}` is not null", column.name)).collect();
-        (!columns.is_empty()).then(|| columns.join(" and "))
+        let columns: Vec<&str> = columns.map(|column| column.name).collect();
+        if let Some(name) = columns.iter().find(|name| !shards().any(|shard| shard.layout.has_column(name))) {
+            let error = ColumnNames::of([stream]).absent(name, "on_missing=\"skip\" would leave out all samples");
+            return Err(error);
+        }
+        let columns: Vec<String> = columns.iter().map(|name| format!("`{name}` is not null")).collect();
+        Ok((!columns.is_empty()).then(|| columns.join(" and ")))
     }
 
     /// Returns the answers of all shards that have kept samples.
