@@ -1,7 +1,7 @@
 //! Opening of a loader's streams: their indexes are fetched, or read from the cache and compared.
 
 use super::cache_folder::default_local;
-use super::files::has_list;
+use super::files::{first_names, has_list};
 use super::index_origin::{Document, IndexOrigin};
 use super::store_set::StoreSet;
 use super::stream::IndexedStream;
@@ -14,6 +14,7 @@ use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::describe_folder;
 use crate::format::{HashAlgo, INDEX_BASENAME, Index, Shard};
+use crate::sources::advice::{advice_for, advice_for_files};
 use crate::stats::Stats;
 use crate::store::{Outside, Remote, Simulation, StoreConfig, ThreadStart, is_url, local_folder, redact};
 use crate::sync::{Arc, scope};
@@ -24,6 +25,9 @@ use std::time::Duration;
 
 /// Streams that are opened at the same time: enough to hide a store's latency with hundreds of streams.
 const STREAMS_AT_ONCE: usize = 16;
+
+/// Names by which the kind of a folder is known.
+pub(super) const NAMES_SEEN: usize = 1000;
 
 /// Opener of a loader's streams.
 pub(super) struct Opener<'a> {
@@ -88,7 +92,7 @@ impl Opener<'_> {
         }
         let stream = &absolute(stream);
         let name = name_of(stream);
-        self.open_named(stream, &name).context("stream", || redact(&name))
+        self.open_named(stream, &name).map_err(|e| advised(e, &name)).context("stream", || redact(&name))
     }
 
     /// Opens the folder `name`: of a data set with an `index.json`, or of files that have a known kind.
@@ -231,10 +235,21 @@ pub(super) struct Place<'a> {
     pub(super) remote: Option<Remote>,
 }
 
+/// Adds the change that is needed to the error of the address `name`, at which no data set was found.
+fn advised(e: Error, name: &str) -> Error {
+    if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) {
+        return e;
+    }
+    let of_files = || local_folder(name).and_then(|folder| advice_for_files(&first_names(&folder, NAMES_SEEN).ok()?));
+    e.hinting_if(advice_for(name).or_else(of_files))
+}
+
 /// Returns the error for a remote folder on this machine that has no index.
 fn no_index(folder: &Path) -> Error {
     let message = if folder.is_dir() {
         format!("the folder that `remote` and `split` name has no index.json: {}", describe_folder(folder))
+    } else if folder.exists() {
+        "`remote` names a file of a kind that is not read".to_owned()
     } else {
         "the folder that `remote` and `split` name does not exist".to_owned()
     };

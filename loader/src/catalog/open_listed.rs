@@ -7,7 +7,7 @@ use super::files::{ManifestFile, SampleFiles, first_names, has_list, list_change
 use super::found_files::{self, FoundFile};
 use super::index_origin::IndexOrigin;
 use super::listed_files::ListedFiles;
-use super::open::{Opener, Place, absolute, cache_folder, name_of};
+use super::open::{NAMES_SEEN, Opener, Place, absolute, cache_folder, name_of};
 use super::requests::document;
 use super::stream::IndexedStream;
 use super::tables::{TableFiles, TableKind, Wanted};
@@ -23,9 +23,6 @@ use crate::sources::folder::{self as tables_in_folder, CARD, CARD_BYTES_MAX, Fol
 use crate::sources::{FileKind, Names, ShardNames, names_of_kind, sample_names, shard_names};
 use crate::store::{Destination, Entry, local_folder};
 use std::path::{Path, PathBuf};
-
-/// Names by which the kind of a folder is known.
-const NAMES_SEEN: usize = 1000;
 
 /// Text for the list of all tars of a folder.
 const TARS_BELOW: &str = "**/*.tar";

@@ -16,10 +16,12 @@
 //! * [`folder`]: the files of a data set in a folder that has no index.
 //! * [`energon`]: the tars of a split in a folder that Megatron Energon has prepared.
 //! * [`records`]: names of TFRecord and ArrayRecord files, and the indexes next to them.
+//! * [`advice`]: the change that an address needs of which nothing is read.
 //! * [`counts`]: numbers of samples of tars, from the files that other programs leave next to them.
 //!
 //! All of it is pure: texts and bytes in, values out. The catalog asks the stores.
 
+pub mod advice;
 mod braces;
 pub mod counts;
 pub mod energon;

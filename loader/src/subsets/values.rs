@@ -94,7 +94,7 @@ pub(crate) fn value(number: f64) -> Result<f32> {
         return Ok(narrow.abs());
     }
     let message = format!("a weight or length is 0, or from 1.2e-38 to 3.4e38, and not {number}");
-    Err(Error::config(message))
+    Err(Error::config(message).hinting("replace such numbers before: a weight of 0 leaves its sample out"))
 }
 
 #[cfg(test)]

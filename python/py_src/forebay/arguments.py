@@ -30,6 +30,7 @@ __all__ = [
     "Samples",
     "Seconds",
     "Steps",
+    "address",
     "by_name",
     "byte_size",
     "checked",
@@ -243,6 +244,15 @@ def several(name: str, value: Any, what: str) -> Iterable[Any]:
 def path(name: str, value: Any, what: str = "a path") -> str:
     """Checks a path and returns it as text, with the home directory in place of `~`."""
     return os.path.expanduser(text(name, os.fspath(value) if isinstance(value, os.PathLike) else value, what))
+
+
+def address(name: str, value: Any, what: str = "a URL or a path") -> str:
+    """Checks one URL or path, as `path` does. The error about several of them has the ways to pass them."""
+    if isinstance(value, (list, tuple, set)):
+        raise ConfigError(
+            f'{name} is {what}, but it is {shown(value)}: pass files as one text, {name}="::".join(files), and folders as a Stream of each'
+        )
+    return path(name, value, what)
 
 
 def folder(name: str, value: Any) -> str:

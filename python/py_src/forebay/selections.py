@@ -83,7 +83,8 @@ def sample_values(name: str, value: Any) -> str | None:
         doubles = value.astype("<f8").tobytes()
     else:
         numbers = value.tolist() if hasattr(value, "tolist") else value
-        doubles = array("d", (real(f"{name}[{place}]", number, least=0) for place, number in enumerate(numbers))).tobytes()
+        checked = (real(f"{name}[{place}]", number, "a number, at least 0", least=0) for place, number in enumerate(numbers))
+        doubles = array("d", checked).tobytes()
     return "float64:" + base64.b64encode(doubles).decode()
 
 

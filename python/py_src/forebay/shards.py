@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import _forebay
-from .arguments import folder, path, text
+from .arguments import address, folder, text
 from .errors import DecodeError, Error, FormatError, NotFoundError, SampleIndexError, UnsupportedError, _of_system
 from .values import NUMBERS
 
@@ -91,9 +91,10 @@ class ShardReader(Sequence[dict[str, Any]]):
 
     def __init__(self, local: str | os.PathLike[str], split: str | None = None) -> None:
         self._engine = None
-        place = path("local", local, "the path of a local folder, or an address")
+        place = address("local", local, "the path of a local folder, or an address")
         split = None if split is None else text("split", split)
-        if _forebay.is_url(place) or _forebay.is_file_list(place):
+        # The error about another file has the way to read it.
+        if _forebay.is_url(place) or _forebay.is_file_list(place) or os.path.isfile(place):
             self._read_by(_Engine(place, split), place)
             return
         self._folder = os.path.join(folder("local", local), split or "")

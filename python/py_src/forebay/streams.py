@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from .arguments import Count, Seconds, by_name, checked, checks, path, shown, within
+from .arguments import Count, Seconds, address, by_name, checked, checks, path, shown, within
 from .arrow_data import arrow_files, is_dataset
 from .errors import ConfigError
 from .selections import Fraction, SampleValues, Subset, fraction, sample_values, subset
@@ -95,7 +94,7 @@ class Stream:
         return checked(_CHECKS, defaults | config)
 
 
-_OWN = {"remote": partial(path, what="a URL or a path"), "split": path, "manifest": path}
+_OWN = {"remote": address, "split": path, "manifest": path}
 _OWN |= {"subset": subset, "fraction": fraction, "weights": sample_values}
 _CHECKS = checks(Stream.__annotations__, without=_OWN) | _OWN
 

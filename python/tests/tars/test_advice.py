@@ -42,6 +42,59 @@ def error(**arguments):
     return caught.value
 
 
+@pytest.mark.parametrize("several", [list, tuple, set])
+def test_several_addresses_are_joined_or_are_streams(several, folder):
+    files = several([f"{folder}/train-000.tar", f"{folder}/train-001.tar"])
+    sentence = 'pass files as one text, remote="::".join(files), and folders as a Stream of each'
+    assert sentence in str(error(remote=files))
+    assert str(error(streams=[fb.Stream(remote=files)])).startswith("streams[0]: remote is a URL or a path, but it is")
+    with pytest.raises(fb.ConfigError, match='local="::".join'):
+        fb.ShardReader(files)
+    with pytest.raises(fb.ConfigError, match='tars="::".join'):
+        index.index_tars(files)
+    with fb.Loader(remote="::".join(sorted(files)), batch_size=2, framework="numpy", fields={"y": fb.Scalar("cls")}) as loader:
+        assert sum(len(batch["y"]) for batch in loader) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("rows.jsonl", 'load_dataset("json", data_files=..., split="train").to_parquet'),
+        ("rows.csv", "a list of files is the `manifest` of a Stream"),
+        ("rows.txt", 'files="each" of a Stream makes each file a sample'),
+        ("rows.zip", "unpack the archive"),
+        ("shard.00000.mds", "name its folder, which has the index.json"),
+    ],
+)
+@pytest.mark.parametrize("argument", ["remote", "local"])
+def test_a_file_that_is_not_read_as_it_is_names_the_way(argument, name, advice, tmp_path):
+    (tmp_path / name).write_text('{"a": 1}\n')
+    message = str(error(**{argument: str(tmp_path / name)}))
+    assert advice in message
+    assert ("names a file of a kind that is not read" if argument == "remote" else "this is a file, and not a folder") in message
+    if argument == "remote":
+        assert advice in str(error(remote=str(tmp_path / "absent" / name)))
+        with pytest.raises(fb.NotFoundError) as caught:
+            fb.ShardReader(str(tmp_path / name))
+        assert advice in str(caught.value)
+
+
+def test_a_folder_of_rows_names_the_way(tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "part-0.jsonl").write_text("{}\n")
+    assert "rows of text are not read as they are: write them as Parquet" in str(error(remote=str(tmp_path / "raw")))
+
+
+def test_a_file_of_a_store_names_the_way(bucket, bucket_environment):
+    bucket.objects["rows/part.jsonl"] = b"{}\n"
+    assert "write them as Parquet" in str(error(remote="s3://bucket/rows/part.jsonl", download_retry=1))
+
+
+@pytest.mark.parametrize("pattern", ["*", "train-*", "train-{000..001}", "train-00?"])
+def test_a_list_without_an_extension_names_the_form(pattern, folder):
+    assert "names of a list have the extension of its files, as in *.tar" in str(error(remote=f"{folder}/{pattern}"))
+
+
 @pytest.mark.parametrize(
     ("source", "name", "meant", "effect"),
     [("tars", "clss", "cls", "cls, txt"), ("mds", "lable", "label", "label, name"), ("parquet", "som", "some", "some")],
@@ -70,6 +123,15 @@ def test_a_column_that_the_counted_samples_lack_is_a_warning_with_the_near_name(
             assert list(map(bytes, next(iter(loader))["y"])) == [b"-"] * 3
     assert "no sample is known to have the column clss" in caplog.text and "did you mean `cls`?" in caplog.text
     assert "so on_missing=" in str(error(remote=f"{tmp_path}/0.tar", fields={"y": fb.Bytes("clss")}, on_missing="skip"))
+
+
+def test_weights_that_are_no_weights_name_the_number_and_the_change(shards):
+    assert str(error(remote=shards, weights=[1.0, -1.0] * 4)) == "weights[1] is a number, at least 0, but it is -1.0"
+    assert str(error(remote=shards, weights=[float("nan")] * 8)) == "weights[0] is a number, at least 0, but it is nan"
+    for weights, number in [(np.full(8, np.nan), "NaN (number 0"), (np.arange(8) - 1.0, "-1 (number 0"), ("weight", "-1")]:
+        message = str(error(remote=shards, weights=weights))
+        assert number in message and "weights" in message
+        assert message.endswith("replace such numbers before: a weight of 0 leaves its sample out"), message
 
 
 def test_a_filter_has_lists_as_in_python(shards):

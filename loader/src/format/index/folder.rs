@@ -32,13 +32,17 @@ const NAMED: usize = 5;
 pub fn describe_folder(dir: &Path) -> String {
     // A path without a parent is in the working directory.
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    let dir = &std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    // A file has no slash at its end.
+    let dir = &std::path::absolute(dir).map_or_else(|_| dir.to_owned(), |dir| dir.components().collect());
     if dir.is_dir() {
         return match data_sets(dir) {
             None => "the folder cannot be read".to_owned(),
             Some(names) if names.is_empty() => "the folder holds no data set; MDSWriter makes one".to_owned(),
             Some(names) => format!("the folder holds data sets in {}: name one with `split`", names.join(", ")),
         };
+    }
+    if dir.exists() {
+        return "this is a file, and not a folder".to_owned();
     }
     match dir.parent().and_then(data_sets) {
         Some(names) if !names.is_empty() => format!("there is no such folder; next to it are {}", names.join(", ")),
@@ -78,6 +82,9 @@ mod tests {
             std::fs::write(root.path().join(name).join(INDEX_BASENAME), "{}").unwrap();
         }
         std::fs::create_dir(root.path().join("other")).unwrap();
+        std::fs::write(root.path().join("rows.jsonl"), "{}").unwrap();
+        assert_eq!(describe_folder(&root.path().join("rows.jsonl")), "this is a file, and not a folder");
+        assert_eq!(describe_folder(&root.path().join("rows.jsonl/")), "this is a file, and not a folder");
         assert!(describe_folder(root.path()).contains("data sets in train, val: name one with `split`"));
         assert_eq!(describe_folder(&root.path().join("tain")), "there is no such folder; next to it are train, val");
     }
