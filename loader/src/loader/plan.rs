@@ -3,10 +3,10 @@
 use super::filter::SampleArguments;
 use crate::catalog::Catalog;
 use crate::config::{LoaderConfig, SAMPLE_KEYS, StreamConfig};
-use crate::decode::{FieldPlan, FieldSpec};
+use crate::decode::{FieldPlan, FieldSpec, Output, RowShape};
 use crate::error::{Error, Result};
 use crate::format::Layout;
-use crate::order::{OrderConfig, Weight, World};
+use crate::order::{OrderConfig, ShardId, Weight, World};
 use crate::pipeline::MarkOutput;
 use crate::sync::Arc;
 
@@ -71,19 +71,75 @@ pub(super) fn fields_of(config: &LoaderConfig, catalog: &Catalog) -> Result<Vec<
         ));
     }
     let plans: Vec<Arc<FieldPlan>> = catalog.layouts().iter().zip(keys).map(compile).collect::<Result<_>>()?;
-    for (plan, layout) in plans.iter().zip(catalog.layouts()).skip(1) {
-        if plan.outputs() != plans[0].outputs() {
-            return Err(Error::config(
-                "the streams' columns differ: name the fields so that all have the same outputs",
-            )
-            .with("columns", describe(&catalog.layouts()[0]))
-            .with("other columns", describe(layout)));
-        }
+    if let Some(other) = plans.iter().position(|plan| plan.outputs() != plans[0].outputs()) {
+        return Err(unlike(config, catalog, &plans, other));
     }
     if plans[0].outputs().is_empty() {
         return Err(Error::config("there is no field to deliver: give at least one"));
     }
     Ok(plans)
+}
+
+/// Returns the error of plan number `other`, whose outputs are not those of the first one.
+fn unlike(config: &LoaderConfig, catalog: &Catalog, plans: &[Arc<FieldPlan>], other: usize) -> Error {
+    let (first, second) = (stream_of(catalog, 0), stream_of(catalog, other));
+    let problem = if first == second { "the shards' columns differ" } else { "the streams' columns differ" };
+    let differences = differences(plans[0].outputs(), plans[other].outputs());
+    let change = match &config.fields {
+        None => "pass `fields` that all of them can fill; a field with a `default` may lack its column",
+        Some(_) => "pass these fields a `dtype` or a `shape`, so that all of them have the same",
+    };
+    Error::config(format!("{problem}, and so would their outputs: {differences}"))
+        .with("stream", first)
+        .with("columns", describe(&catalog.layouts()[0]))
+        .with("other stream", second)
+        .with("other columns", describe(&catalog.layouts()[other]))
+        .hinting(change)
+}
+
+/// Returns the number and the name of the first stream with shards of layout number `layout`.
+fn stream_of(catalog: &Catalog, layout: usize) -> String {
+    let mut shards = (0..).map(ShardId);
+    for (number, stream) in catalog.streams().iter().enumerate() {
+        for (shard, id) in stream.index.shards.iter().zip(&mut shards) {
+            if shard.samples > 0 && catalog.layout_of(id) == layout {
+                return format!("{number} ({})", stream.name);
+            }
+        }
+    }
+    "unknown".to_owned()
+}
+
+/// Describes the outputs that `first` and `second` do not have in common.
+fn differences(first: &[Output], second: &[Output]) -> String {
+    let find = |outputs: &'_ [Output], name: &str| outputs.iter().find(|output| output.name == name).cloned();
+    let only = |outputs: &[Output], others: &[Output]| {
+        let names = outputs.iter().map(|output| &*output.name).filter(|name| find(others, name).is_none());
+        names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    };
+    let mut parts = Vec::new();
+    for (names, which) in [(only(first, second), "first"), (only(second, first), "other")] {
+        if !names.is_empty() {
+            parts.push(format!("only the {which} has {names}"));
+        }
+    }
+    for a in first {
+        if let Some(b) = find(second, &a.name).filter(|b| b != a) {
+            parts.push(format!("`{}` is {} and {}", a.name, kind_of(a), kind_of(&b)));
+        }
+    }
+    if parts.is_empty() { "they have another order".to_owned() } else { parts.join("; ") }
+}
+
+/// Describes the rows of an output.
+fn kind_of(output: &Output) -> String {
+    match &output.shape {
+        RowShape::Fixed(lengths) if lengths.is_empty() => output.dtype.to_string(),
+        RowShape::Fixed(lengths) => format!("{} of shape {lengths:?}", output.dtype),
+        RowShape::Text => "text".to_owned(),
+        RowShape::Bytes => "bytes".to_owned(),
+        RowShape::RaggedArray => "arrays of any shape".to_owned(),
+    }
 }
 
 fn describe(layout: &Layout) -> String {

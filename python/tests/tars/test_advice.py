@@ -142,3 +142,23 @@ def test_a_filter_has_lists_as_in_python(shards):
     assert kept("label in [1, 2]") == kept("label in (1, 2)") == [1, 1, 2, 2]
     assert kept("label not in [0] and name is not None") == [1, 1, 2, 2, 3, 3]
     assert "write `and`" in str(error(remote=shards, filter="label > 1 & label < 3"))
+
+
+def test_streams_with_other_columns_are_named_with_the_difference(folder, shards):
+    streams = [fb.Stream(remote=shards), fb.Stream(remote=str(folder))]
+    message = str(error(streams=streams))
+    assert "the streams' columns differ, and so would their outputs: only the first has `label`, `name`, `weight`" in message
+    assert "only the other has `__key__`, `cls`, `txt`" in message
+    assert f"stream 0 ({shards})" in message and f"other stream 1 ({folder})" in message
+    assert message.endswith("pass `fields` that all of them can fill; a field with a `default` may lack its column")
+
+
+def test_streams_with_other_types_are_named_with_the_types(shards, tmp_path):
+    with fb.MDSWriter(out=tmp_path / "other", columns={"label": "float32", "name": "str"}) as writer:
+        writer.write({"label": np.float32(1), "name": "a"})
+    streams = [fb.Stream(remote=shards), fb.Stream(remote=str(tmp_path / "other"))]
+    fields = {"y": fb.Scalar("label"), "name": fb.Text("name")}
+    message = str(error(streams=streams, fields=fields))
+    assert "`y` is int64 and float32" in message and "pass these fields a `dtype` or a `shape`" in message
+    with fb.Loader(streams=streams, batch_size=9, fields={"y": fb.Scalar("label", "float32")}, framework="numpy") as loader:
+        assert len(next(iter(loader))["y"]) == 9
