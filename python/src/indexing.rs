@@ -92,6 +92,16 @@ impl TarSet {
         })
     }
 
+    /// Returns true if `list` is a folder of tars, which no other data set is in.
+    #[staticmethod]
+    fn is_folder(py: Python<'_>, list: String, settings: String, outside: Option<Py<Outside>>) -> PyResult<bool> {
+        let outside = Outside::stores(outside.as_ref());
+        enter::enter(py, || {
+            let config = StoreConfig { outside, ..settings_from_json(&settings)? };
+            forebay_loader::TarSet::is_folder(&list, config)
+        })
+    }
+
     /// Address of the folder of the tars.
     #[getter]
     fn root(&self) -> &str {

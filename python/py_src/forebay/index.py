@@ -1,7 +1,7 @@
 """Indexes for existing data: `python -m forebay.index TARS`, `python -m forebay.index PICTURES` and `python -m forebay.index MDS OUT`.
 
-With tar files it writes the index.json that a loader needs next to them, and nothing else; with a folder of pictures or other files,
-their list, so that loaders list nothing and a web server can have them; with Parquet and Arrow files what they have about their groups of
+With tar files, or their folder, it writes the index.json that a loader needs next to them, and nothing else; with a folder of
+pictures or other files, their list, so that loaders list nothing and a web server can have them; with Parquet and Arrow files what they have about their groups of
 rows, so that loaders do not read it from each of them. With an MDS data set it writes a copy with row indexes: copies the data set from one folder to another, shard by shard, and appends to each shard the positions of the rows
 of every JPEG, 0.2 to 0.3 % of its bytes. With them `forebay.Loader` skips the parts above and right of a crop; the
 pixels are the same. Samples, their shards and their order do not change, and other readers, such as MosaicML streaming,
@@ -9,6 +9,7 @@ ignore the index. Sizes and hashes in the copy's index.json are new. A cache the
 set, and a checkpoint of the original must be loaded with `strict=False`.
 
     python -m forebay.index "s3://bucket/train-{000..146}.tar"
+    python -m forebay.index s3://bucket/train
     python -m forebay.index s3://bucket/photos/train
     python -m forebay.index "s3://bucket/tables/*.parquet"
     python -m forebay.index --files stem s3://bucket/pairs
@@ -28,11 +29,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
-from . import _forebay
-from .arguments import folder
+from . import _forebay, remotes
+from .arguments import folder, shown
 from .command import positive
 from .errors import Error
 from .file_index import FileReport, index_files
+from .files import StoreOptions
 from .progress import show
 from .tar_index import TarReport, index_tars
 
@@ -108,7 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m forebay.index", description=__doc__.split("\n\n")[1], formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("source", help="tar files, a folder or pattern of files or tables, or a folder with index.json and MDS shards")
+    source = "tar files or their folder, a folder or pattern of files or tables, or a folder with index.json and MDS shards"
+    parser.add_argument("source", help=source)
     parser.add_argument("out", nargs="?", help="for MDS: folder for the copy, new or empty; else folder for index.json [default: theirs]")
     parser.add_argument("--overwrite", action="store_true", help="replace an index of tars or files")
     parser.add_argument("--files", choices=("each", "stem"), help="files of any kind: a sample each, or those of one stem")
@@ -118,10 +121,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     start = time.monotonic()
     are_samples = given.files is not None or given.manifest is not None
-    if not are_samples and _forebay.is_tar_list(given.source):
+    if not are_samples and (_forebay.is_tar_list(given.source) or _is_folder_of_tars(given.source)):
         return _index_tars(given)
     if are_samples or _forebay.is_file_list(given.source) or not _has_mds(given.source):
         return _index_files(given)
+    if given.out is None and not os.path.isdir(given.source):
+        parser.error(f"there is no folder {shown(given.source)}; a list of files has their extension, as in 'train/*.tar'")
     if given.out is None:
         parser.error("the data set needs a folder for its copy, as a second argument")
 
@@ -143,6 +148,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if report.indexed < report.jpegs:
         print("the others are damaged, progressive (use --transcode), or of a rare kind")
     return 0
+
+
+def _is_folder_of_tars(source: str) -> bool:
+    try:
+        return _forebay.TarSet.is_folder(source, StoreOptions()._settings(), remotes.served())
+    except Error:
+        # The index of another kind has the reason.
+        return False
 
 
 def _has_mds(source: str) -> bool:

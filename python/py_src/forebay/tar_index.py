@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 from . import _forebay, remotes
-from .arguments import text, whole
+from .arguments import address, whole
 from .file_index import index_url
 from .files import StoreOptions
 from .files import open as open_file
@@ -47,7 +47,7 @@ def index_tars(
     A run that was stopped continues where it was when it is started again.
 
     Args:
-        tars: Addresses: braces, wildcards and `::` as in WebDataset, such as "s3://bucket/train-{000..146}.tar".
+        tars: Addresses: braces, wildcards and `::` as in WebDataset, such as "s3://bucket/train-{000..146}.tar", or a folder of tars.
         out: Folder for index.json. None: the folder that all tars have in common, where loaders look for it.
         overwrite: Replace an index that exists.
         threads: Tars that are read at the same time. None: 16.
@@ -58,13 +58,13 @@ def index_tars(
         The figures of the index.
 
     Raises:
-        ConfigError: `tars` is no list of tars, or there is an index already.
+        ConfigError: `tars` is no list of tars and no folder of them, or there is an index already.
         FormatError: A tar is damaged.
         Error: One of the store.
     """
     if threads is not None:
         whole("threads", threads, least=1)
-    tar_set = _forebay.TarSet(text("tars", tars), (store or StoreOptions())._settings(), remotes.served())
+    tar_set = _forebay.TarSet(address("tars", tars), (store or StoreOptions())._settings(), remotes.served())
     # Before the pass, since an index that cannot be written would be noticed at its end.
     url = index_url(tar_set.root if out is None else os.fspath(out), overwrite, store)
     names = tar_set.names

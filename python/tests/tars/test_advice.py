@@ -162,3 +162,34 @@ def test_streams_with_other_types_are_named_with_the_types(shards, tmp_path):
     assert "`y` is int64 and float32" in message and "pass these fields a `dtype` or a `shape`" in message
     with fb.Loader(streams=streams, batch_size=9, fields={"y": fb.Scalar("label", "float32")}, framework="numpy") as loader:
         assert len(next(iter(loader))["y"]) == 9
+
+
+def test_the_command_indexes_a_folder_of_tars(folder, capsys):
+    assert index.main([str(folder)]) == 0
+    assert capsys.readouterr().out.endswith("index.json: 2 tars, 5 samples\n")
+    with fb.Loader(remote=str(folder), batch_size=5, framework="numpy", fields={"y": fb.Scalar("cls")}) as loader:
+        assert next(iter(loader))["y"].tolist() == [0, 1, 2, 3, 4]
+    assert index.main([str(folder)]) == 1
+    assert "exists: pass overwrite=True (--overwrite)" in capsys.readouterr().err
+    assert index.main(["--overwrite", str(folder)]) == 0
+
+
+def test_the_command_indexes_a_folder_of_tars_of_a_store(stored_tars, capsys):
+    prefix = stored_tars.rsplit("/", 1)[0]
+    assert index.main([prefix]) == 0
+    assert "index.json: 6 tars, 80 samples" in capsys.readouterr().out
+
+
+def test_the_command_does_not_guess_what_a_folder_is(folder, tmp_path, capsys):
+    (folder / "preview.png").write_bytes(b"")
+    assert index.main([str(folder)]) == 1
+    assert "files of two kinds: name those to read, such as *.tar" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        index.main([str(tmp_path / "absent")])
+    assert "there is no folder" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        index.main([f"{folder}/*"])
+    assert "a list of files has their extension, as in 'train/*.tar'" in capsys.readouterr().err
+    with pytest.raises(fb.ConfigError, match="nor a folder of them"):
+        (tmp_path / "empty").mkdir()
+        index.index_tars(str(tmp_path / "empty"))

@@ -11,7 +11,8 @@ use crate::clock::Clock;
 use crate::error::{Context, Error, Result};
 use crate::format::tar::{FieldCounts, count_fields};
 use crate::format::{Compression, Digests, FileInfo, HashAlgo, Index, Layout, ReadAt, Shard};
-use crate::sources::{FileKind, Packing, ShardNames, shard_names};
+use crate::sources::folder::has_tables;
+use crate::sources::{FileKind, Names, Packing, ShardNames, names_of_kind, shard_names};
 use crate::stats::Stats;
 use crate::store::{Remote, StoreConfig, Stores, Version, local_folder, redact};
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
@@ -66,20 +67,54 @@ impl TarSet {
         Ok(Self { remote: remote.clone(), root, names, known, kept, hashes: Arc::new([]), unpacking: Mutex::new(()) })
     }
 
-    /// Opens the tars of `list`, such as `s3://bucket/train-{000..146}.tar`, with separate fetch threads.
+    /// Opens the tars of `list`, such as `s3://bucket/train-{000..146}.tar`, or all of a folder, with separate fetch threads.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] for a text that is no list of tars; as [`Stores::new`] and [`Stores::open`]; errors of the
-    /// store; [`crate::ErrorKind::Format`] for a file that is no tar file, with its name.
+    /// [`crate::ErrorKind::Config`] for a text that is no list of tars, and for a folder without any; as [`Stores::new`] and
+    /// [`Stores::open`]; errors of the store; [`crate::ErrorKind::Format`] for a file that is no tar file, with its name.
     pub fn of_list(list: &str, config: StoreConfig) -> Result<Self> {
-        let tars = shard_names(list)?.filter(|list| list.kind == FileKind::Tar);
-        let ShardNames { root, names, .. } = tars.ok_or_else(|| {
-            Error::config("no list of tars: their names end in .tar, .tar.gz or the like").with("list", redact(list))
-        })?;
+        let no_tars = || {
+            let message = "no list of tars, nor a folder of them: their names end in .tar, .tar.gz or the like";
+            Err(Error::config(message).with("list", redact(list)))
+        };
         let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;
-        let files = found_files::find(names, local_folder(&root).as_deref(), (|| stores.files_below(&root), false))?;
+        let (root, files) = match shard_names(list)? {
+            Some(ShardNames { kind: FileKind::Tar, root, names }) => {
+                let all = (|| stores.files_below(&root), false);
+                let files = found_files::find(names, local_folder(&root).as_deref(), all)?;
+                (root, files)
+            }
+            Some(_) => return no_tars(),
+            None => {
+                let entries = stores.files_below(list)?;
+                let names = entries.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>();
+                let names = names_of_kind(FileKind::Tar, &names)?;
+                if names.is_empty() {
+                    return no_tars();
+                }
+                let all = (|| Ok(entries.clone()), true);
+                let files = found_files::find(Names::Listed(names), local_folder(list).as_deref(), all)?;
+                (list.to_owned(), files)
+            }
+        };
         Self::open(&stores.open(&root)?, &root, &files, unfinished().ok().as_deref(), false)
+    }
+
+    /// Returns true if `list` is a folder of tars: its first files have them, and no others that a data set may be made of.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stores::new`] and [`Stores::open_destination`]; errors of the listing.
+    pub fn is_folder(list: &str, config: StoreConfig) -> Result<bool> {
+        if !matches!(shard_names(list), Ok(None)) {
+            return Ok(false);
+        }
+        let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;
+        let page = stores.open_destination(list)?.list("", true)?.next_page()?.unwrap_or_default();
+        let names: Vec<String> = page.into_iter().map(|entry| entry.key).collect();
+        let are_tars = matches!(FileKind::of_folder(&names), Ok(Some(FileKind::Tar)));
+        Ok(are_tars && !has_tables(&names) && !names.iter().any(|name| name.contains(".mds")))
     }
 
     /// Address of their folder.
