@@ -151,12 +151,16 @@ impl Catalog {
         for column in wanted.iter().flatten().filter(|column| column.has_default) {
             self.check_known(column.name)?;
         }
-        if on_missing == OnError::Skip {
-            // The plan leaves out the samples without them.
-            wanted.iter_mut().flatten().for_each(|column| column.has_default = true);
-        }
         for layout in &mut self.layouts {
-            if let Some(projected) = layout.projected(wanted.as_deref()) {
+            // All its samples have the default, which need not fit the bytes of a file of that name.
+            let is_read = |column: &&ColumnUse<'_>| !column.has_default || !layout.is_unknown(column.name);
+            let mut read: Option<Vec<_>> =
+                wanted.as_ref().map(|wanted| wanted.iter().filter(is_read).copied().collect());
+            if on_missing == OnError::Skip {
+                // The plan leaves out the samples without them.
+                read.iter_mut().flatten().for_each(|column| column.has_default = true);
+            }
+            if let Some(projected) = layout.projected(read.as_deref()) {
                 *layout = Arc::new(projected);
             }
         }

@@ -261,8 +261,9 @@ impl FieldPlan {
             }
             FieldSpec::Text { column, .. } => {
                 let (index, column) = self.find_column(column)?;
-                if !is_text(column) {
-                    return Err(unsuitable_column(column, "a Text field needs a column of strings; Bytes takes any"));
+                if !is_text(column) && column.encoding != Encoding::Bytes {
+                    let message = "a Text field needs a column of strings, or of bytes that are UTF-8; Bytes takes any";
+                    return Err(unsuitable_column(column, message));
                 }
                 (index, Work::Text, DType::UInt8, RowShape::Text)
             }

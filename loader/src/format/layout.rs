@@ -186,6 +186,17 @@ impl Layout {
         }
     }
 
+    /// Returns true if no sample has the column `name`, and its name shows no encoding either, as those of some files in tars do:
+    /// the type of its values is that of a field's default alone.
+    pub fn is_unknown(&self, name: &str) -> bool {
+        match self.format {
+            ShardFormat::Tar { is_sampled: false, .. } => {
+                !self.has_column(name) && tar::alternatives(name).all(|name| tar::encoding_of(name) == Encoding::Bytes)
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the layout with the columns that a loader of the columns `wanted` reads, or of all without that; `None` if
     /// it is this one. Tar and TFRecord files have columns that some samples lack, and tar files names for one of several
     /// columns.

@@ -318,6 +318,50 @@ def test_a_stream_without_the_column_has_the_default_of_another_kind_of_data(tmp
     assert rows == [(i, "tar", [i]) for i in range(4)] + [(10 + i, "mds", [7]) for i in range(4)]
 
 
+@pytest.mark.parametrize("counts", [False, True], ids=["counted", "of-others"])
+def test_a_stream_of_tars_without_a_file_of_another_extension_has_the_default(tmp_path, counts):
+    """The extension `caption` shows no type, so the field's default is all that is known."""
+    for name, count in (("a", 3), ("b", 2)):
+        (tmp_path / name).mkdir()
+        samples = [(f"{i}", {"cls": b"%d" % i} | ({"caption": "é".encode()} if name == "a" else {})) for i in range(count)]
+        (tmp_path / name / "0.tar").write_bytes(tar(samples) + END)
+        if counts:
+            (tmp_path / name / "sizes.json").write_text(json.dumps({"0.tar": count}))
+    field = fb.Text("caption", default="")
+    assert column(str(tmp_path / "b/0.tar"), field) == ["", ""]
+    streams = [fb.Stream(remote=str(tmp_path / name / "0.tar")) for name in ("a", "b")]
+    for order in (streams, streams[::-1]):
+        with fb.Loader(streams=order, batch_size=5, fields={"y": fb.Scalar("cls"), "t": field}) as loader:
+            (batch,) = loader
+        assert sorted(zip(batch["t"], batch["y"].tolist(), strict=True)) == [("", 0), ("", 1), ("é", 0), ("é", 1), ("é", 2)]
+
+
+def test_tars_have_the_defaults_of_columns_that_another_kind_of_data_has(tmp_path):
+    remote = written(tmp_path, [(f"{i}", {"cls": b"%d" % i}) for i in range(2)])
+    kinds = {"cls": "int", "label": "int", "price": "float32", "ids": "ndarray:int32", "meta": "json"}
+    with fb.MDSWriter(out=str(tmp_path / "mds"), columns=kinds) as writer:
+        writer.write({"cls": 9, "label": 7, "price": 0.5, "ids": np.arange(2, dtype="i4"), "meta": {"a": 4}})
+    fields = {
+        "cls": fb.Scalar("cls"),
+        "label": fb.Scalar("label", default=-1),
+        "price": fb.Scalar("price", "float32", default=2),
+        "ids": fb.Array("ids", "int32", default=[]),
+        "a": fb.Json("meta", "a", "int16", default=-3),
+    }
+    streams = [fb.Stream(remote=remote), fb.Stream(remote=str(tmp_path / "mds"))]
+    with fb.Loader(streams=streams, batch_size=3, fields=fields, framework="numpy") as loader:
+        (batch,) = loader
+    rows = zip(*(batch[name] for name in fields), strict=True)
+    found = sorted([int(cls), int(label), float(price), ids.tolist(), int(a)] for cls, label, price, ids, a in rows)
+    assert found == [[0, -1, 2.0, [], -3], [1, -1, 2.0, [], -3], [9, 7, 0.5, [0, 1], 4]]
+
+
+def test_bytes_that_are_no_text_are_an_error_of_a_text_field(tmp_path):
+    remote = written(tmp_path, [("a", {"caption": b"\xff"})])
+    with pytest.raises(fb.DecodeError, match="the text is not UTF-8"):
+        column(remote, fb.Text("caption"))
+
+
 def test_columns_of_mds_and_jsonl_have_values_inside_them(tmp_path):
     documents = [{"a": {"b": [i, i + 1]}, "t": f"x{i}"} for i in range(4)]
     with fb.MDSWriter(out=str(tmp_path / "mds"), columns={"j": "json", "s": "str", "b": "bytes"}) as writer:

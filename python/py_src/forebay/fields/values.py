@@ -177,7 +177,7 @@ class Text(Field):
     """UTF-8 text: a list of N `str`.
 
     Args:
-        column: Column with the text.
+        column: Column with the text, or with bytes that are UTF-8.
         default: Text of samples without the column, such as "". None: such a sample is an error.
     """
 
