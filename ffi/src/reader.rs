@@ -7,7 +7,7 @@ use crate::status::{CallError, CallResult, ForebayStatus, guard};
 use crate::value::{ColumnValue, ForebayValue};
 use forebay_loader::LoaderConfig;
 use forebay_loader::error::Context;
-use forebay_loader::format::Scratch;
+use forebay_loader::format::{FIELDS, Scratch};
 use forebay_loader::order::SampleId;
 use forebay_loader::sync::Arc;
 use forebay_loader::worker::{ATTEMPTS, DataSet, SampleReader};
@@ -31,7 +31,7 @@ static SAMPLES: Handles<Vec<ColumnValue>> = Handles::new(HandleKind::Sample);
 /// Opens a data set to read single samples in any order. `config` is that of `forebay_loader_new`; only `streams`,
 /// `cache_limit`, `keep_zip`, `validate_hash`, `download_retry` and `download_timeout` count. Every source of a loader is
 /// read, tars among them. Indexes are fetched or made as a loader does; shards are fetched and unpacked into the streams'
-/// folders when their first sample is read. A sample has the columns that are stored for it.
+/// folders when their first sample is read. A sample has the columns that are stored for it; a null of a table is none.
 ///
 /// Threads: any.
 ///
@@ -113,6 +113,10 @@ fn read(reader: &SampleReader, number: u64) -> CallResult<Vec<ColumnValue>> {
     let mut values = Vec::with_capacity(layout.columns.len());
     for (place, stored) in columns.present() {
         let column = &layout.columns[place];
+        if info.is_row && column.name == FIELDS {
+            // The list of the columns that are not null.
+            continue;
+        }
         let value = column.encoding.decode(stored).context("column", || &column.name).context("sample", || number)?;
         values.push(ColumnValue::new(&column.name, value, stored)?);
     }

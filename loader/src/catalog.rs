@@ -254,6 +254,14 @@ impl Catalog {
         keys
     }
 
+    /// Returns true if samples of layout number `layout` are rows of tables.
+    pub(crate) fn is_of_tables(&self, layout: usize) -> bool {
+        let shards = self.streams.iter().flat_map(|stream| &stream.index.shards);
+        let mut shards =
+            shards.zip(&self.layout_of).filter(|(shard, of)| shard.samples > 0 && usize::from(**of) == layout);
+        shards.any(|(shard, _)| shard.recipe.as_deref().is_some_and(Recipe::is_table))
+    }
+
     /// Returns the stream of `shard` and the shard's number in it.
     pub(crate) fn locate(&self, shard: ShardId) -> (&Stream, u32) {
         let stream = self.shape.stream_of(shard);

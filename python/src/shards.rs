@@ -3,7 +3,7 @@
 use crate::enter;
 use crate::values::Decoders;
 use forebay_loader::error::{Error, Result};
-use forebay_loader::format::{self, Layout, Scratch, Shard, Value};
+use forebay_loader::format::{self, FIELDS, Layout, Scratch, Shard, Value};
 use forebay_loader::sync::Arc;
 use forebay_loader::worker;
 use pyo3::prelude::*;
@@ -106,20 +106,33 @@ impl Index {
     /// Returns the columns of one sample's bytes: name, kind of value, value.
     fn decode<'py>(&self, py: Python<'py>, shard: usize, sample: &[u8]) -> PyResult<Bound<'py, PyList>> {
         let layout = &self.shard(shard).map_err(|e| crate::error::to_python(py, &e))?.layout;
-        decoded(py, layout, sample)
+        decoded(py, layout, sample, false)
     }
 }
 
-/// Returns the columns of one sample's bytes: name, kind of value, value.
-pub(crate) fn decoded<'py>(py: Python<'py>, layout: &Layout, sample: &[u8]) -> PyResult<Bound<'py, PyList>> {
+/// Returns the columns of one sample's bytes: name, kind of value, value. Of a row of a table, which `is_row`, the columns without
+/// a value are null; of other samples they are left out.
+pub(crate) fn decoded<'py>(
+    py: Python<'py>,
+    layout: &Layout,
+    sample: &[u8],
+    is_row: bool,
+) -> PyResult<Bound<'py, PyList>> {
     let raise = |e: Error| crate::error::to_python(py, &e);
     let mut scratch = Scratch::default();
     let columns = layout.split(sample, &mut scratch).map_err(raise)?;
     let out = PyList::empty(py);
-    for (number, bytes) in columns.present() {
-        let column = &layout.columns[number];
-        let value = column.encoding.decode(bytes).map_err(|e| raise(e.with("column", &column.name)))?;
-        out.append((&column.name, value.kind(), to_python(py, &value)?))?;
+    for (number, column) in layout.columns.iter().enumerate() {
+        match columns.find(number) {
+            // The list of the columns that are not null.
+            Some(_) if is_row && column.name == FIELDS => {}
+            Some(bytes) => {
+                let value = column.encoding.decode(bytes).map_err(|e| raise(e.with("column", &column.name)))?;
+                out.append((&column.name, value.kind(), to_python(py, &value)?))?;
+            }
+            None if is_row => out.append((&column.name, "null", py.None()))?,
+            None => {}
+        }
     }
     Ok(out)
 }

@@ -131,7 +131,8 @@ impl Reader {
         self.decoders.sample(py, found.layout, &buffer[..found.bytes])
     }
 
-    /// Returns the columns of sample `id`: name, kind of value, value; fetches its shard if it is not resident.
+    /// Returns the columns of sample `id`: name, kind of value, value; fetches its shard if it is not resident. A null of a table
+    /// has the kind "null".
     fn columns<'py>(&self, py: Python<'py>, id: u64) -> PyResult<Bound<'py, PyList>> {
         let mut buffer = Vec::new();
         let reader = enter::enter(py, || self.inner().cloned())?;
@@ -140,7 +141,7 @@ impl Reader {
             Some(found) => (buffer, found),
             None => fetch_and_read(py, reader.clone(), SampleId(id), buffer, worker::ATTEMPTS)?,
         };
-        decoded(py, &reader.layouts()[found.layout], &buffer[..found.bytes])
+        decoded(py, &reader.layouts()[found.layout], &buffer[..found.bytes], found.is_row)
     }
 
     /// Returns sample `id` if its shard is resident, else None.

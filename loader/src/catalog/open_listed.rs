@@ -217,7 +217,9 @@ impl Opener<'_> {
         let name = stream.remote.as_deref().unwrap_or("");
         // The plan leaves out rows by their nulls.
         let may_lack_all = self.config.on_missing == OnError::Skip || stream.filter.is_some();
-        let wanted = Wanted::of(self.config.fields.as_deref(), may_lack_all);
+        // Otherwise a null is an error of all rows of its shard.
+        let may_be_null = self.config.on_error == OnError::Skip;
+        let wanted = Wanted::of(self.config.fields.as_deref(), may_lack_all, may_be_null);
         let tables = self.table_files(stream, kind, names, known, wanted)?;
         self.open_origin(stream, name, variant_cache(stream, name, &tables.variant())?, &tables)
     }

@@ -5,7 +5,7 @@ use crate::catalog::Catalog;
 use crate::config::{LoaderConfig, SAMPLE_KEYS, StreamConfig};
 use crate::decode::{FieldPlan, FieldSpec, Output, RowShape};
 use crate::error::{Error, Result};
-use crate::format::Layout;
+use crate::format::{FIELDS, Layout};
 use crate::order::{OrderConfig, ShardId, Weight, World};
 use crate::pipeline::MarkOutput;
 use crate::sync::Arc;
@@ -54,15 +54,21 @@ pub(super) fn marks_of(config: &LoaderConfig) -> Vec<MarkOutput> {
 
 /// Compiles the fields for each layout of the data set; all plans have the same outputs.
 pub(super) fn fields_of(config: &LoaderConfig, catalog: &Catalog) -> Result<Vec<Arc<FieldPlan>>> {
-    let compile = |(layout, key): (&Arc<Layout>, Option<&str>)| {
-        if !config.sample_keys {
-            return FieldPlan::compile(config.fields.as_deref(), &layout.columns, config.augment_seed());
+    let compile = |number: usize, key: Option<&str>| {
+        let layout = &catalog.layouts()[number];
+        let mut fields = config.fields.clone();
+        if fields.is_none() && catalog.is_of_tables(number) {
+            // The list of a row's columns is none of the table's.
+            let columns = FieldPlan::fields_of(&layout.columns).into_iter();
+            fields = Some(columns.filter(|(name, _)| name != FIELDS).collect());
         }
-        let mut fields = config.fields.clone().unwrap_or_else(|| FieldPlan::fields_of(&layout.columns));
-        // No column has an empty name: all samples then have the default.
-        let (column, default) = (key.unwrap_or("").to_owned(), Some("".into()));
-        fields.push((SAMPLE_KEYS.to_owned(), FieldSpec::Text { column, default }));
-        FieldPlan::compile(Some(&fields), &layout.columns, config.augment_seed())
+        if config.sample_keys {
+            // No column has an empty name: all samples then have the default.
+            let (column, default) = (key.unwrap_or("").to_owned(), Some("".into()));
+            let fields = fields.get_or_insert_with(|| FieldPlan::fields_of(&layout.columns));
+            fields.push((SAMPLE_KEYS.to_owned(), FieldSpec::Text { column, default }));
+        }
+        FieldPlan::compile(fields.as_deref(), &layout.columns, config.augment_seed())
     };
     let keys = catalog.key_columns();
     if config.sample_keys && keys.iter().all(Option::is_none) {
@@ -70,7 +76,8 @@ pub(super) fn fields_of(config: &LoaderConfig, catalog: &Catalog) -> Result<Vec<
             "sample_keys is for tars and for files that are samples, and no stream has any: leave it out",
         ));
     }
-    let plans: Vec<Arc<FieldPlan>> = catalog.layouts().iter().zip(keys).map(compile).collect::<Result<_>>()?;
+    let plans = keys.into_iter().enumerate().map(|(number, key)| compile(number, key));
+    let plans: Vec<Arc<FieldPlan>> = plans.collect::<Result<_>>()?;
     if let Some(other) = plans.iter().position(|plan| plan.outputs() != plans[0].outputs()) {
         return Err(unlike(config, catalog, &plans, other));
     }

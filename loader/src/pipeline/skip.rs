@@ -45,6 +45,11 @@ impl SkipBudget {
             .describe(error, task.shard)
             .with("sample in shard", task.index)
             .with("sample", task.planned.sample.0);
+        let recipe = self.catalog.shard(task.shard).recipe.as_ref();
+        let error = match recipe.and_then(|recipe| recipe.row_of(task.index)) {
+            Some(row) => error.with("file", row.file).with("row_group", row.group).with("row_in_group", row.row),
+            None => error,
+        };
         match self.on_error {
             OnError::Raise if is_about_sample(&error) => {
                 error.hinting("on_error=\"skip\" with max_errors leaves such samples out")

@@ -3,7 +3,7 @@
 use crate::cache::{CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, with_advice_on_remote};
 use crate::catalog::{IndexedStream, open_streams};
 use crate::clock::Clock;
-use crate::config::{LoaderConfig, read};
+use crate::config::{LoaderConfig, OnError, read};
 use crate::error::{Error, Result};
 use crate::format::index::{INDEX_BYTES_MAX, is_document};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
@@ -99,13 +99,15 @@ impl DataSet {
 
     /// Opens the data of a loader's `config` to read single samples, from any source that a loader has and in the folders that
     /// it would use: fetches or makes the indexes that the folders lack. Only the options about streams, downloads and the cache
-    /// count, and samples have their numbers in whole streams.
+    /// count, and samples have their numbers in whole streams. Rows of tables may have nulls.
     ///
     /// # Errors
     ///
     /// `NotFound` for a stream without an index, `Config` for one without samples; the errors of stores and folders.
     pub fn of_loader(config: &LoaderConfig) -> Result<Self> {
         let stats = Arc::new(Stats::new(false));
+        // A null belongs to its row: the other rows of the shard can be read.
+        let config = &LoaderConfig { on_error: OnError::Skip, ..config.clone() };
         let opened = open_streams(config, &stats, &Topology::detect()?, &Simulation::default(), None)?;
         let samples = |stream: &IndexedStream| stream.cache.shards.iter().map(|shard| shard.samples).collect();
         let counts: Vec<Vec<u64>> = opened.iter().map(samples).collect();

@@ -6,7 +6,7 @@ use crate::cache::{AdmitOutcome, ClaimOutcome, ResidencyGuard, WaitPolicy};
 use crate::catalog::{Catalog, StoreSet};
 use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::Layout;
+use crate::format::{Layout, Recipe};
 use crate::io::{DirFeatures, read_exact_at};
 use crate::order::{SampleId, ShardId, StreamId};
 use crate::pipeline::{FetchEvent, LooseFiles, Origin, Run, ShardFetch, ShardTable};
@@ -28,6 +28,8 @@ pub struct SampleInfo {
     pub bytes: usize,
     /// Index into [`SampleReader::layouts`].
     pub layout: usize,
+    /// It is a row of a table: columns that it lacks are null, and the table does not have [`crate::format::FIELDS`].
+    pub is_row: bool,
 }
 
 /// Next use of a shard, in any unit that grows with time; `None` for shards that have not been announced.
@@ -261,7 +263,8 @@ impl SampleReader {
             }
             Data::Loose(files) => files.read(index as usize, &mut into[..bytes])?,
         }
-        Ok(Some(SampleInfo { bytes, layout: known.layout }))
+        let is_row = self.catalog.shard(id).recipe.as_deref().is_some_and(Recipe::is_table);
+        Ok(Some(SampleInfo { bytes, layout: known.layout, is_row }))
     }
 
     /// Returns the offsets and descriptors of a resident shard.

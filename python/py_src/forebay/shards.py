@@ -74,7 +74,7 @@ class ShardReader(Sequence[dict[str, Any]]):
 
     Shards behind a URL and files of lists, such as WebDataset's tars, are fetched into the folder that a loader uses without
     `local`, when their first sample is read; tars, LitData's chunks and loose files in a folder are read in place. A sample has
-    the columns that are stored for it.
+    the columns that are stored for it; a null of Parquet and Arrow files is None.
     It is a data set for torch's DataLoader: each worker opens its own reader.
 
     Args:
@@ -198,7 +198,7 @@ class _Engine:
         return len(self._data)
 
     def columns(self, number: int) -> list[tuple[str, str, Any]]:
-        """Returns name, kind and value of each column of a sample."""
+        """Returns name, kind and value of each column of a sample. A null of a table has the kind "null"."""
         if self._reader is None or self._reader[0] != os.getpid():
             # The data set is plain memory, which a forked process may use.
             self._reader = os.getpid(), _forebay.Reader(self._data, lambda encoding, is_built_in: None, None)

@@ -198,6 +198,63 @@ def test_a_null_has_the_default_of_the_field_on_every_rank(suffix, tmp_path, buc
         fb.Loader(remote=remote, batch_size=8, fields={"v": fb.Scalar("absent", default=0)})
 
 
+@pytest.fixture(params=["parquet", "arrow"])
+def some_nulls(request, tmp_path):
+    """A file with nulls in several columns, in groups of 4 rows, and its rows."""
+    pa, pq, ipc = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow.ipc")
+    whole = [
+        {"id": i, "text": None if i % 5 == 1 else "t" * i, "x": None if i % 7 == 3 else i / 2, "ids": None if i == 6 else [i, -i]}
+        for i in range(16)
+    ]
+    path, table = tmp_path / f"some.{request.param}", pa.Table.from_pylist(whole)
+    if request.param == "parquet":
+        pq.write_table(table, path, row_group_size=4)
+    else:
+        with ipc.new_stream(str(path), table.schema) as writer:
+            writer.write_table(table, max_chunksize=4)
+    return path, whole
+
+
+def test_a_row_is_read_by_its_number_with_its_nulls(some_nulls):
+    path, whole = some_nulls
+    reader = fb.ShardReader(path)
+    found = [{name: value.tolist() if hasattr(value, "tolist") else value for name, value in row.items()} for row in reader]
+    assert found == whole
+    assert all(row["x"] is None for row in (reader[3], reader[10]))
+
+
+def test_empty_lists_and_documents_are_no_nulls_of_a_row():
+    found = [(row["id"], row["some"], row["struct"], row["flat"]) for row in fb.ShardReader(DATA / "presence.parquet")]
+    assert found == [(0, [], {"a": None}, None), (1, None, None, None), (2, [], {"a": None}, None)]
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["fields", "all"])
+def test_rows_with_a_null_are_left_out_with_other_bad_samples(some_nulls, named, caplog):
+    path, whole = some_nulls
+    fields = {"id": fb.Scalar("id"), "text": fb.Text("text"), "ids": fb.Array("ids")} if named else None
+    needed = ["text", "ids"] if named else ["text", "ids", "x"]
+    options = {"remote": path, "fields": fields, "batch_size": 4, "framework": "numpy"}
+    with fb.Loader(**options, on_error="skip", max_errors=16) as loader:
+        rows = list(loader)
+        assert sorted(rows[0]) == sorted(fields or whole[0])
+        assert loader.stats()["counters"]["samples_skipped"] == sum(any(row[name] is None for name in needed) for row in whole)
+    kept = [int(number) for batch in rows for number in batch["id"]]
+    assert kept == [row["id"] for row in whole if all(row[name] is not None for name in needed)]
+    assert f"file {path.name}, row_group 0, row_in_group 1" in caplog.text and "column text" in caplog.text
+    with fb.Loader(**options, on_error="skip", max_errors=1) as loader:
+        with pytest.raises(fb.DecodeError, match=r"column \w+.*row_group \d, row_in_group \d.*max_errors 1"):
+            list(loader)
+    with fb.Loader(**options) as loader, pytest.raises(fb.FormatError, match="is null.*(row_group|batch) 0, row 1"):
+        list(loader)
+
+
+def test_rows_with_a_null_in_any_column_are_not_in_the_plan_without_fields(some_nulls):
+    path, whole = some_nulls
+    with fb.Loader(remote=path, batch_size=1, on_missing="skip", framework="numpy") as loader:
+        found = [int(batch["id"][0]) for batch in loader]
+    assert found == [row["id"] for row in whole if None not in row.values()]
+
+
 @pytest.mark.parametrize("name", ["pyarrow-snappy.parquet", "pyarrow-stream.arrow"])
 def test_a_file_that_is_cut_off_is_an_error_with_its_name(name, tmp_path):
     whole = (DATA / name).read_bytes()

@@ -21,9 +21,12 @@ pub(super) struct Kept {
     pub(super) kind: TableKind,
     /// Columns that are read; `None` for all.
     columns: Option<Vec<String>>,
-    /// Those of them that may be absent or null.
+    /// Those of them that may be absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     optional: Vec<String>,
+    /// Their values may be null.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    may_be_null: bool,
     /// Columns of the files, each as base64 of [`Table::bytes`].
     schemas: Vec<String>,
     pub(super) files: Vec<KeptFile>,
@@ -75,7 +78,7 @@ impl Kept {
     }
 
     fn wanted(&self) -> Wanted {
-        Wanted { columns: self.columns.clone(), optional: self.optional.clone() }
+        Wanted { columns: self.columns.clone(), optional: self.optional.clone(), may_be_null: self.may_be_null }
     }
 
     /// Returns the schemas, and the columns that are read of each.
@@ -155,8 +158,8 @@ impl<'a> Maker<'a> {
 
     /// Returns the index of a stream.
     pub(super) fn finish(self, kind: TableKind, files: Vec<KeptFile>) -> Kept {
-        let Wanted { columns, optional } = self.wanted.cloned().unwrap_or_default();
-        Kept { version: VERSION, kind, columns, optional, schemas: self.schemas, files }
+        let Wanted { columns, optional, may_be_null } = self.wanted.cloned().unwrap_or_default();
+        Kept { version: VERSION, kind, columns, optional, may_be_null, schemas: self.schemas, files }
     }
 
     /// Returns the schemas of the files, as an index has them.

@@ -66,9 +66,12 @@ impl TableFiles {
     /// Text that differs for other columns and for other files, as far as their listing shows that: their shards must be in
     /// another folder.
     pub(super) fn variant(&self) -> String {
-        let Wanted { columns, optional } = &self.wanted;
+        let Wanted { columns, optional, may_be_null } = &self.wanted;
         let mut columns = columns.as_ref().map_or_else(|| "all".to_owned(), |columns| columns.join("\n"));
         optional.iter().for_each(|name| columns.push_str(&format!("\noptional {name}")));
+        if *may_be_null && optional.is_empty() {
+            columns.push_str("\nmay be null");
+        }
         format!("{columns}\n\n{}", found_files::described(&self.files))
     }
 }

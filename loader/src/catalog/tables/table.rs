@@ -4,7 +4,7 @@ use crate::catalog::column_uses::columns_of;
 use crate::decode::FieldSpec;
 use crate::error::{Error, Result};
 use crate::format::ColumnUse;
-use crate::format::arrow::{TableColumn, columns};
+use crate::format::arrow::{TableColumn, columns, list_of_columns};
 use crate::format::ipc::TableHead;
 use crate::format::parquet::{Group, TableSchema};
 use arrow_schema::Fields;
@@ -110,14 +110,22 @@ impl Table {
 pub(in crate::catalog) struct Wanted {
     /// Names; `None` for all.
     pub(super) columns: Option<Vec<String>>,
-    /// Those with a default, which a file may lack, and whose values may be null.
+    /// Those with a default, which a file may lack.
     pub(super) optional: Vec<String>,
+    /// Values may be null: the rows have a list of their columns without a null.
+    pub(super) may_be_null: bool,
 }
 
 impl Wanted {
-    /// Returns the columns that a loader of `fields` reads, each once; all of them may be absent if it `may_lack_all`.
-    pub(in crate::catalog) fn of(fields: Option<&[(String, FieldSpec)]>, may_lack_all: bool) -> Self {
-        let Some(fields) = fields else { return Self::default() };
+    /// Returns the columns that a loader of `fields` reads, each once. Those with a default may be absent, and all of them if it
+    /// `may_lack_all`. Values may be null if columns may be absent, or if they `may_be_null`.
+    pub(in crate::catalog) fn of(
+        fields: Option<&[(String, FieldSpec)]>,
+        may_lack_all: bool,
+        may_be_null: bool,
+    ) -> Self {
+        let may_be_null = may_be_null || may_lack_all;
+        let Some(fields) = fields else { return Self { may_be_null, ..Self::default() } };
         let uses = columns_of(fields);
         let named = |is_wanted: &dyn Fn(&ColumnUse<'_>) -> bool| {
             let wanted = uses.iter().filter(|column| is_wanted(column));
@@ -126,7 +134,8 @@ impl Wanted {
             names
         };
         let optional = named(&|column| column.has_default || may_lack_all);
-        Self { columns: Some(named(&|_| true)), optional }
+        let may_be_null = may_be_null || !optional.is_empty();
+        Self { columns: Some(named(&|_| true)), optional, may_be_null }
     }
 }
 
@@ -140,7 +149,10 @@ pub(super) struct Projection {
 
 impl Projection {
     pub(super) fn new(table: &Table, wanted: &Wanted) -> Result<Self> {
-        let columns = columns(table.fields(), wanted.columns.as_deref(), &wanted.optional)?;
+        let mut columns = columns(table.fields(), wanted.columns.as_deref(), &wanted.optional)?;
+        if wanted.may_be_null {
+            columns.push(list_of_columns());
+        }
         let mut parts: Vec<usize> = columns.iter().flat_map(|column| table.parts(column)).collect();
         parts.sort_unstable();
         parts.dedup();

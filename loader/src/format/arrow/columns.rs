@@ -20,7 +20,7 @@ pub struct TableColumn {
 }
 
 /// Returns the columns `wanted` of a table with `fields`, each once; all fields of the root without that. The table may lack
-/// those that are `optional`, and have nulls in them: with any, the rows have a list of their columns without nulls.
+/// those that are `optional`.
 ///
 /// # Errors
 ///
@@ -48,10 +48,12 @@ pub fn columns(fields: &Fields, wanted: Option<&[String]>, optional: &[String]) 
             columns.push(named(name)?);
         }
     }
-    if !optional.is_empty() {
-        columns.push(TableColumn { name: FIELDS.to_owned(), path: Vec::new(), encoding: Encoding::Str });
-    }
     Ok(columns)
+}
+
+/// Returns the column with a list of a row's columns without a null. In rows that have it, a null is no error.
+pub fn list_of_columns() -> TableColumn {
+    TableColumn { name: FIELDS.to_owned(), path: Vec::new(), encoding: Encoding::Str }
 }
 
 /// Returns true for the struct in which the hub's data sets have a picture or a sound: `bytes`, and a `path`.
@@ -303,7 +305,7 @@ mod tests {
             let found = columns(&fields, Some(&owned(wanted)), &owned(optional))?;
             Ok::<_, Error>(found.into_iter().map(|column| column.name).collect::<Vec<_>>())
         };
-        assert_eq!(names(&["a", "b"], &["a", "b"]).unwrap(), ["a", FIELDS]);
+        assert_eq!(names(&["a", "b"], &["a", "b"]).unwrap(), ["a"]);
         assert!(names(&["a", "b"], &["a"]).unwrap_err().to_string().contains("there are a"));
     }
 

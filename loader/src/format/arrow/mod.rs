@@ -13,5 +13,5 @@ mod json;
 mod lists;
 mod values;
 
-pub use columns::{TableColumn, columns, is_picture};
+pub use columns::{TableColumn, columns, is_picture, list_of_columns};
 pub use values::Values;

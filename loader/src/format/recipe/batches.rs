@@ -1,6 +1,6 @@
 //! Recipe of a shard of rows of an Arrow file.
 
-use super::table::{TableRow, append_row, for_each_row};
+use super::table::{RowPlace, TableRow, append_row, for_each_row, place_in};
 use super::{MdsBuilder, ObjectRange};
 use crate::error::{Error, Result};
 use crate::format::arrow::TableColumn;
@@ -42,6 +42,11 @@ impl RowBatches {
     /// Estimate of the shard's bytes.
     pub fn file_bytes(&self, layout: &Layout) -> u64 {
         MdsBuilder::file_bytes(layout, self.rows.end - self.rows.start, self.stored_bytes())
+    }
+
+    pub(super) fn place_of(&self, index: u64) -> RowPlace {
+        let (number, row) = place_in(self.rows.start + index, self.batches.iter().map(|batch| batch.rows));
+        RowPlace { file: self.file.key.clone(), group: self.first + number, row }
     }
 
     pub(super) fn stored_bytes(&self) -> u64 {

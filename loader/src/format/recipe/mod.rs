@@ -30,7 +30,7 @@ pub use files::{FileColumns, FileGroup, Piece, Values, class_of};
 pub use mds::MdsBuilder;
 pub use records::RecordChunks;
 pub use rows::{RowFile, RowGroups};
-pub use table::TableRow;
+pub use table::{RowPlace, TableRow};
 pub use texts::Texts;
 pub use tokens::TokenRange;
 
@@ -136,6 +136,20 @@ impl Recipe {
             Self::Files(_) | Self::Tokens(_) | Self::Records(_) => {
                 Err(Error::internal("rows of a shard that is no table"))
             }
+        }
+    }
+
+    /// Returns true if the samples are rows of a table, whose values may be null.
+    pub fn is_table(&self) -> bool {
+        matches!(self, Self::Rows(_) | Self::Batches(_))
+    }
+
+    /// Returns the place of sample `index` of the shard in its file; `None` for a shard that is no table.
+    pub fn row_of(&self, index: u32) -> Option<RowPlace> {
+        match self {
+            Self::Rows(rows) => Some(rows.place_of(index.into())),
+            Self::Batches(rows) => Some(rows.place_of(index.into())),
+            Self::Files(_) | Self::Tokens(_) | Self::Records(_) => None,
         }
     }
 

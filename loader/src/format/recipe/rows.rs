@@ -1,6 +1,6 @@
 //! Recipe of a shard of rows.
 
-use super::table::{TableRow, append_row, for_each_row};
+use super::table::{RowPlace, TableRow, append_row, for_each_row, place_in};
 use super::{MdsBuilder, ObjectRange};
 use crate::error::{Error, Result};
 use crate::format::arrow::TableColumn;
@@ -173,17 +173,15 @@ impl RowGroups {
         Ok(())
     }
 
-    /// Adds the place of `row` to `error`: its group, and its number in it.
+    /// Adds the place of `row`, counted from the first of the first group, to `error`.
     fn describe(&self, error: Error, row: u64) -> Error {
-        let (mut number, mut row) = (self.first, row);
-        for group in &*self.groups {
-            if row < group.rows {
-                break;
-            }
-            row -= group.rows;
-            number += 1;
-        }
-        error.with("row_group", number).with("row", row)
+        let (number, row) = place_in(row, self.groups.iter().map(|group| group.rows));
+        error.with("row_group", self.first + number).with("row", row)
+    }
+
+    pub(super) fn place_of(&self, index: u64) -> RowPlace {
+        let (number, row) = place_in(self.rows.start + index, self.groups.iter().map(|group| group.rows));
+        RowPlace { file: self.file.key.clone(), group: self.first + number, row }
     }
 
     /// Returns the library's description of a group, in which only the columns that are read are described.

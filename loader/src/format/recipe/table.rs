@@ -5,6 +5,31 @@ use crate::error::{Error, Result};
 use crate::format::arrow::{TableColumn, Values};
 use arrow_array::RecordBatch;
 use std::ops::Range;
+use std::sync::Arc;
+
+/// Place of a row in the file of its table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowPlace {
+    /// Key of the file relative to the remote.
+    pub file: Arc<str>,
+    /// Row group of a Parquet file, or batch of an Arrow file, from 0.
+    pub group: usize,
+    /// Row in the group, from 0.
+    pub row: u64,
+}
+
+/// Returns the group of row number `row`, and the row's number in it. `rows` are the rows of each group.
+pub(super) fn place_in(row: u64, rows: impl IntoIterator<Item = u64>) -> (usize, u64) {
+    let (mut number, mut row) = (0, row);
+    for rows in rows {
+        if row < rows {
+            break;
+        }
+        row -= rows;
+        number += 1;
+    }
+    (number, row)
+}
 
 /// Row of a table.
 pub struct TableRow<'a> {
@@ -69,4 +94,15 @@ pub(super) fn for_each_row(
 /// Appends `row` to `file`, whose columns are the row's.
 pub(super) fn append_row(file: &mut MdsBuilder<'_>, row: &TableRow<'_>) -> Result<()> {
     file.push_with(|column, out| row.append(column, out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_in_the_group_after_those_that_end_before_it() {
+        let places = [0, 2, 3, 6, 7].map(|row| place_in(row, [3, 0, 4]));
+        assert_eq!(places, [(0, 0), (0, 2), (2, 0), (2, 3), (3, 0)]);
+    }
 }

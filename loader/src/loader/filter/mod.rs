@@ -35,7 +35,7 @@ use crate::config::{LoaderConfig, OnError, StreamConfig};
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
 use crate::format::hash::Hasher;
-use crate::format::{HashAlgo, Recipe, Shard};
+use crate::format::{FIELDS, HashAlgo, Recipe, Shard};
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
 use crate::subsets::filter::Filter;
@@ -95,15 +95,25 @@ impl Filters<'_> {
     ///
     /// `Config` for a column that no sample is known to have.
     fn presence(&self, stream: &Stream) -> Result<Option<String>> {
-        let fields = self.config.fields.as_deref().filter(|_| self.config.on_missing == OnError::Skip);
-        let Some(fields) = fields else { return Ok(None) };
+        if self.config.on_missing != OnError::Skip {
+            return Ok(None);
+        }
         let shards = || stream.index.shards.iter().filter(|shard| shard.samples > 0);
-        let has_nulls = |shard: &Shard| matches!(shard.recipe.as_deref(), Some(Recipe::Rows(_) | Recipe::Batches(_)));
+        let has_nulls = |shard: &Shard| shard.recipe.as_deref().is_some_and(Recipe::is_table);
+        let needed: Vec<&str> = match &self.config.fields {
+            Some(fields) => {
+                columns_of(fields).into_iter().filter(|column| !column.has_default).map(|column| column.name).collect()
+            }
+            // Every column of a table is a field. Other sources deliver those that all samples have.
+            None => {
+                let columns = shards().find(|shard| has_nulls(shard)).map(|shard| &shard.layout.columns);
+                columns.into_iter().flatten().map(|column| &*column.name).filter(|name| *name != FIELDS).collect()
+            }
+        };
         // The counts of other programs show the fields of the first samples alone.
         let is_partly_known = |shard: &Shard| has_nulls(shard) || shard.layout.is_sampled();
         let is_lacked = |name: &str| shards().any(|shard| is_partly_known(shard) || may_lack(&shard.layout, name));
-        let columns = columns_of(fields).into_iter().filter(|column| !column.has_default && is_lacked(column.name));
-        let columns: Vec<&str> = columns.map(|column| column.name).collect();
+        let columns: Vec<&str> = needed.into_iter().filter(|name| is_lacked(name)).collect();
         if let Some(name) = columns.iter().find(|name| !shards().any(|shard| shard.layout.has_column(name))) {
             let error = ColumnNames::of([stream]).absent(name, "on_missing=\"skip\" would leave out all samples");
             return Err(error);
@@ -151,7 +161,8 @@ impl Filters<'_> {
         let stream = StreamConfig { subset, fraction, fraction_seed, filter, ..config.clone() };
         let field = |name: &String| (name.clone(), FieldSpec::Bytes { column: name.clone(), default: None });
         let fields = Some(columns.iter().map(field).collect());
-        let config = LoaderConfig { streams: vec![stream], fields, on_missing: OnError::Raise, ..self.config.clone() };
+        let (on_error, on_missing) = (OnError::Raise, OnError::Raise);
+        let config = LoaderConfig { streams: vec![stream], fields, on_error, on_missing, ..self.config.clone() };
         let opened = open_streams(&config, self.stats, self.topology, self.network, self.outside.clone())?;
         opened.into_iter().next().ok_or_else(|| Error::internal("no stream was opened"))
     }
