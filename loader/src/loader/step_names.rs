@@ -63,14 +63,20 @@ impl Loader {
 
     fn named(&self, id: ShardId, index: u32) -> NamedSample {
         let (stream, shard) = self.catalog.locate(id);
-        let before = &stream.index.shards[..shard as usize];
+        let (before, own) = (&stream.index.shards[..shard as usize], &stream.index.shards[shard as usize]);
+        let key = path_of(own, index);
+        let row = own.recipe.as_ref().and_then(|recipe| recipe.row_of(index));
+        // The file of a recipe is one in the cache alone.
+        let file = row.as_ref().map(|row| row.file.to_string()).or_else(|| key.clone());
         NamedSample {
             stream: self.catalog.shape().stream_of(id).0,
             shard,
             index,
             number: before.iter().map(|shard| shard.samples).sum::<u64>() + u64::from(index),
-            file: stream.index.shards[shard as usize].raw_data.basename.to_string(),
-            key: path_of(&stream.index.shards[shard as usize], index),
+            file: file.unwrap_or_else(|| own.raw_data.basename.to_string()),
+            key,
+            row_group: row.as_ref().map(|row| row.group),
+            row_in_group: row.as_ref().map(|row| row.row),
             repeat: false,
         }
     }

@@ -20,10 +20,14 @@ pub struct NamedSample {
     pub index: u32,
     /// Number in the stream, as in `subset`.
     pub number: u64,
-    /// File of the shard, below the stream's folder.
+    /// File of the sample, below the stream's folder: the first one, if it is several, else that of its shard.
     pub file: String,
     /// Path of the sample's first file, if it is one or several files.
     pub key: Option<String>,
+    /// Row group of a Parquet file, or batch of an Arrow file, from 0, if the sample is a row of a table.
+    pub row_group: Option<usize>,
+    /// Row in that group, from 0.
+    pub row_in_group: Option<u64>,
     /// True if the row only makes ranks equally long.
     pub repeat: bool,
 }

@@ -268,6 +268,17 @@ def folder(name: str, value: Any) -> str:
     return os.path.abspath(where)
 
 
+def anywhere(source: str) -> str:
+    """Returns the address of a data set, or its list of files, for any working directory."""
+
+    def whole(part: str) -> str:
+        is_path = part != "" and not is_url(part) and not part.startswith("pipe:")
+        # A slash at the end has a meaning, so paths are not normalised.
+        return os.path.join(os.getcwd(), part.removeprefix("./")) if is_path and not os.path.isabs(part) else part
+
+    return "::".join(map(whole, source.split("::")))
+
+
 def destination(name: str, value: Any) -> str:
     """Checks a folder to write to: the address of a folder of a store, or a path, which is returned for any directory."""
     where = path(name, value, "a path, or the address of a folder of a store")

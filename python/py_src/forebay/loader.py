@@ -24,6 +24,7 @@ from .mapping.options import Map
 from .mapping.options import checked as checked_map
 from .position import LoaderPosition
 from .remotes import outside
+from .samples import in_any_folder
 from .selections import Fraction, SampleValues, Subset, sample_values
 from .steps import StepsOfRun
 from .streams import Stream, configs_of
@@ -311,7 +312,7 @@ class Loader(LoaderPosition, StepsOfRun):
             for engine in self._engines:
                 engine.close()
             raise
-        self._config = config
+        self._config = in_any_folder(config)
         if devices != ["cpu"]:
             _on_devices.add(self)
         self._begin_at_start(config["batch_size"] * self._world.world_size * len(devices) // (config["replication"] or 1))

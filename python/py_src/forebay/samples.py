@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from . import _forebay
 from ._forebay import __version__, redact
-from .arguments import readable, shown
+from .arguments import anywhere, readable, shown
 from .errors import ConfigError
 from .remotes import outside
+from .shards import EngineReader
 
-__all__ = ["Run", "Sample", "of_engine"]
+__all__ = ["Run", "Sample", "in_any_folder", "of_engine"]
 
 _ON_DEVICES = ("device_decode", "share_decode", "gpu_direct_storage")
 """Options that need a device, which a run that only names samples does without."""
@@ -28,8 +29,10 @@ class Sample(NamedTuple):
         shard: Shard of the stream, from 0. With `stream` and `index` a row of the output `sample_ids`.
         index: Index in the shard.
         number: Number in the stream, as in `subset`.
-        file: File of the shard, below the stream's folder.
-        key: Path of the sample's first file, if it is one or several files. A tar has the keys of its samples itself.
+        file: File of the sample, below the stream's folder: its first one, if it is files, else that of its shard or table.
+        key: Path of the sample's first file, if it is files. A tar has the keys of its samples itself: `python -m forebay which --keys`.
+        row_group: Row group of a Parquet file or batch of an Arrow file, from 0, if the sample is a row of a table.
+        row_in_group: Row in that group, from 0.
         rank: Rank that gets it.
         row: Row of that rank's batch, if no sample before it was skipped.
         repeat: True if the row only makes ranks equally long.
@@ -41,6 +44,8 @@ class Sample(NamedTuple):
     number: int
     file: str
     key: str | None
+    row_group: int | None
+    row_in_group: int | None
     rank: int
     row: int
     repeat: bool
@@ -53,6 +58,16 @@ def of_engine(engine: _forebay.Engine, epoch: int, batch: int, ranks: Iterable[i
         rows = json.loads(engine.samples_of(epoch, batch, rank))
         samples += [Sample(rank=rank, row=row, **sample) for row, sample in enumerate(rows)]
     return samples
+
+
+def in_any_folder(config: dict[str, Any]) -> dict[str, Any]:
+    """Returns the engine's `config` of a loader with whole paths: its run may be named in another working directory."""
+
+    def whole(place: dict[str, Any], name: str) -> dict[str, Any]:
+        return place | {name: anywhere(place[name])} if place.get(name) else place
+
+    streams = [whole(whole(stream, "remote"), "local") for stream in config["streams"]]
+    return whole(config, "ca_file") | {"streams": streams}
 
 
 class Run:
@@ -80,6 +95,7 @@ class Run:
         config["streams"] = [_place(stream, address) for stream, address in zip(streams, addresses, strict=True)]
         config |= dict.fromkeys(_ON_DEVICES, False)
         self.ranks: int = config["world"]["world_size"]
+        self._streams = [{"streams": [stream], "batch_size": 1, "cache_limit": config.get("cache_limit")} for stream in config["streams"]]
         self.engine = _forebay.Engine(json.dumps(config), "cpu", outside(*(s.get("remote") for s in config["streams"])))
         self.engine.load_state_dict(json.dumps(document["state"]), True)
         self.steps_per_epoch = self.engine.batches()
@@ -100,6 +116,20 @@ class Run:
         """Returns the samples of step number `step`, of all ranks or of `ranks`."""
         epoch, batch = divmod(step, self.steps_per_epoch)
         return of_engine(self.engine, epoch, batch, range(self.ranks) if ranks is None else ranks)
+
+    def with_keys(self, samples: Sequence[Sample]) -> list[Sample]:
+        """Returns `samples`, those of tars with their keys. Tars that are not on this machine are fetched into the run's folders."""
+        readers: dict[int, EngineReader] = {}
+
+        def named(sample: Sample) -> Sample:
+            if sample.key is not None or not sample.file.lower().endswith(".tar"):
+                return sample
+            if sample.stream not in readers:
+                readers[sample.stream] = EngineReader(self._streams[sample.stream])
+            columns = readers[sample.stream].columns(sample.number)
+            return sample._replace(key=next((value for name, _, value in columns if name == "__key__"), None))
+
+        return [named(sample) for sample in samples]
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:

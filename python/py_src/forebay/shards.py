@@ -95,7 +95,7 @@ class ShardReader(Sequence[dict[str, Any]]):
         split = None if split is None else text("split", split)
         # The error about another file has the way to read it.
         if _forebay.is_url(place) or _forebay.is_file_list(place) or os.path.isfile(place):
-            self._read_by(_Engine(place, split), place)
+            self._read_by(EngineReader.of(place, split), place)
             return
         self._folder = os.path.join(folder("local", local), split or "")
         try:
@@ -116,7 +116,7 @@ class ShardReader(Sequence[dict[str, Any]]):
         # The open shard: number, offsets, bytes.
         self._open: tuple[int, _forebay.Offsets, memoryview] | None = None
 
-    def _read_by(self, engine: _Engine, place: str) -> None:
+    def _read_by(self, engine: EngineReader, place: str) -> None:
         """Reads samples by `engine`."""
         self._engine, self._folder, self._total = engine, _forebay.redact(place), len(engine)
 
@@ -180,22 +180,26 @@ class ShardReader(Sequence[dict[str, Any]]):
         return self._index.unpack(shard, number, packed)
 
 
-class _Engine:
+class EngineReader:
     """The engine's reader of a data set. A process that gets it by a fork or as a pickle opens its own.
 
     Args:
-        remote: As for a `Loader`.
-        split: Likewise.
+        config: The engine's form of a loader's arguments.
     """
 
-    def __init__(self, remote: str, split: str | None) -> None:
-        stream = {"remote": remote} if split is None else {"remote": remote, "split": split}
-        self._config = json.dumps({"streams": [stream], "batch_size": 1})
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._config = json.dumps(config)
         self._data = _forebay.DataSet.of_loader(self._config)
         self._reader: tuple[int, _forebay.Reader] | None = None
 
     def __len__(self) -> int:
         return len(self._data)
+
+    @classmethod
+    def of(cls, remote: str, split: str | None) -> EngineReader:
+        """Opens `remote`, with its `split`, as for a `Loader`."""
+        stream = {"remote": remote} if split is None else {"remote": remote, "split": split}
+        return cls({"streams": [stream], "batch_size": 1})
 
     def columns(self, number: int) -> list[tuple[str, str, Any]]:
         """Returns name, kind and value of each column of a sample. A null of a table has the kind "null"."""
@@ -212,10 +216,10 @@ class _Engine:
         self._data, self._reader = _forebay.DataSet.of_loader(self._config), None
 
 
-def _engine_of_folder(place: str, split: str | None) -> _Engine | None:
+def _engine_of_folder(place: str, split: str | None) -> EngineReader | None:
     """Returns the engine's reader of a local folder; None if the engine has none either."""
     try:
-        return _Engine(place, split)
+        return EngineReader.of(place, split)
     except (FormatError, NotFoundError, UnsupportedError):
         return None
 

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import _forebay
-from .arguments import byte_size, destination, flag, path, shown, text, whole
+from .arguments import anywhere, byte_size, destination, flag, path, shown, text, whole
 from .command import positive
 from .converted_columns import ConvertedColumns
 from .errors import ConfigError, Error, NotFoundError, StateError, UnsupportedError
@@ -142,7 +142,7 @@ def convert(
     options = {"window": window, "window_stride": window_stride, "cache_limit": byte_size("cache_limit", cache_limit)}
     options |= {"local": None if local is None else path("local", local)}
     options |= {} if shuffle is None else {"shuffle": True, "shuffle_seed": shuffle}
-    source = _absolute(path("source", source))
+    source = anywhere(path("source", source))
     # The features of all records, also those that the first ones lack.
     options["ignore_counts"] = _forebay.is_record_list(source) or None
     options = {name: value for name, value in options.items() if value is not None}
@@ -198,15 +198,6 @@ def _data(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments of a Loader of `source`."""
     of_stream = {name: value for name, value in options.items() if name in ("local", "ignore_counts")}
     return {"streams": [Stream(remote=source, **of_stream)]} | {n: value for n, value in options.items() if n not in of_stream}
-
-
-def _absolute(source: str) -> str:
-    """Returns `source` with whole paths: a run that continues may be started in another folder."""
-    parts = source.split("::")
-    is_path = ["://" not in part and not part.startswith("pipe:") and part != "" for part in parts]
-    # A slash at the end has a meaning, so paths are not normalised.
-    absolute = [os.path.join(os.getcwd(), part.removeprefix("./")) if of else part for part, of in zip(parts, is_path, strict=True)]
-    return "::".join(absolute)
 
 
 def _part(number: int) -> str:

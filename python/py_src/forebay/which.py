@@ -1,7 +1,7 @@
 """The samples of a step: `python -m forebay which RUN.json --step 123456`.
 
 The order is a function of the loader's arguments, so the file of a run names the samples of every step, before and after
-it happened. Only indexes are read, no shards.
+it happened. Only indexes are read, and shards for the keys of tars alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from .errors import Error
-from .samples import Run
+from .samples import Run, Sample
 
 __all__ = ["main"]
 
@@ -27,12 +27,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--remote", action="append", help="address of the data, if it has moved or needs a signature; for each stream, if there are several"
     )
+    parser.add_argument("--keys", action="store_true", help="read the keys of samples in tars; fetches tars that are not on this machine")
     parser.add_argument("--json", action="store_true", help="print a JSON object for each sample")
     given = parser.parse_args(arguments)
     try:
         run = Run(given.run, given.remote)
         step = given.step if given.epoch is None else given.epoch * run.steps_per_epoch + given.step
         samples = run.samples_of(step, None if given.rank is None else [given.rank])
+        if given.keys:
+            samples = run.with_keys(samples)
     except Error as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -44,9 +47,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"step {step}: batch {batch} of epoch {epoch}, {len(samples)} samples")
     for sample in samples:
         repeat = "  (repeat)" if sample.repeat else ""
-        place = f"{sample.file}, sample {sample.index}" if sample.key is None else sample.key
-        print(f"rank {sample.rank} row {sample.row}: {place} (stream {sample.stream}, number {sample.number}){repeat}")
+        print(f"rank {sample.rank} row {sample.row}: {_place(sample)} (stream {sample.stream}, number {sample.number}){repeat}")
     return 0
+
+
+def _place(sample: Sample) -> str:
+    """Returns the place of a sample as text."""
+    if sample.row_group is not None:
+        return f"{sample.file}, row group {sample.row_group}, row {sample.row_in_group}"
+    if sample.key == sample.file:
+        return sample.file
+    return f"{sample.file}, sample {sample.index}" + ("" if sample.key is None else f", key {sample.key}")
 
 
 def _number(text: str) -> int:

@@ -72,6 +72,60 @@ def test_files_have_their_paths_in_batches_and_by_the_names_of_a_step(folder, wh
     assert f"rank 0 row 0: {batches[2]['path'][0]} (stream 0" in capsys.readouterr().out
 
 
+def which(run, step, capsys, *more):
+    assert main(["which", str(run), "--step", str(step), *more]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("where", ["folder", "bucket"])
+def test_the_names_of_a_step_have_the_keys_of_tars_on_request(tars, where, bucket, bucket_environment, tmp_path, capsys):
+    remote = tars
+    if where == "bucket":
+        remote = f"s3://bucket/{tmp_path.name}/{{0,1}}.tar"
+        for number in range(2):
+            bucket.objects[f"{tmp_path.name}/{number}.tar"] = (tmp_path / f"{number}.tar").read_bytes()
+    with fb.Loader(remote=remote, fields={"n": fb.Scalar("cls")}, shuffle=True, batch_size=8, subset="2:38") as loader:
+        expected = [KEYS[int(n)] for n in list(loader)[1]["n"]]
+        loader.save_run(tmp_path / "RUN.json")
+    assert [json.loads(line)["key"] for line in which(tmp_path / "RUN.json", 1, capsys, "--json")] == [None] * 8
+    assert [json.loads(line)["key"] for line in which(tmp_path / "RUN.json", 1, capsys, "--json", "--keys")] == expected
+    lines = which(tmp_path / "RUN.json", 1, capsys, "--keys")[1:]
+    assert all(f", key {key} (stream 0" in line and ".tar, sample " in line for key, line in zip(expected, lines, strict=True))
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_the_names_of_a_step_have_the_rows_of_tables(suffix, tmp_path, capsys):
+    pa, pq, ipc = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow.ipc")
+    for number in range(2):
+        table = pa.table({"n": range(20 * number, 20 * number + 20)})
+        if suffix == "parquet":
+            pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=6)
+        else:
+            with ipc.new_stream(str(tmp_path / f"{number}.arrow"), table.schema) as writer:
+                writer.write_table(table, max_chunksize=6)
+    with fb.Loader(remote=f"{tmp_path}/*.{suffix}", shuffle=True, batch_size=8) as loader:
+        rows = [(n // 20, n % 20 // 6, n % 20 % 6) for n in list(loader)[1]["n"].tolist()]
+        loader.save_run(tmp_path / "RUN.json")
+    named = [json.loads(line) for line in which(tmp_path / "RUN.json", 1, capsys, "--json", "--keys")]
+    assert [(s["file"], s["row_group"], s["row_in_group"]) for s in named] == [(f"{f}.{suffix}", group, row) for f, group, row in rows]
+    first, group, row = rows[0]
+    line = which(tmp_path / "RUN.json", 1, capsys)[1]
+    assert line.startswith(f"rank 0 row 0: {first}.{suffix}, row group {group}, row {row} (stream 0, number ")
+
+
+@pytest.mark.parametrize("source", ["list", "folder"])
+def test_a_run_of_relative_paths_is_named_in_another_working_directory(source, tars, folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    remote = {"list": "./0.tar::1.tar", "folder": "set"}[source]
+    with fb.Loader(remote=remote, local="cache", batch_size=8, shuffle=True) as loader:
+        (tmp_path / "other").mkdir()
+        monkeypatch.chdir(tmp_path / "other")
+        expected = loader.samples_of(1)
+        loader.save_run("RUN.json")
+    found = [json.loads(line) for line in which("RUN.json", 1, capsys, "--json")]
+    assert found == [sample._asdict() for sample in expected]
+
+
 def test_a_mix_has_empty_keys_for_samples_without_one(tars, folder, tmp_path):
     with fb.MDSWriter(out=tmp_path / "mds", columns={"cls": "int"}) as writer:
         for n in range(10):

@@ -239,6 +239,7 @@ class Mapper:
         keys = batch.rest.get("sample_keys")
         named = (sample["key"] if keys is None else keys[row]) or None
         facts = {"stream": stream, "shard": shard, "sample in shard": index, "file": sample["file"], "key": named, "row": row}
+        facts |= {name: sample[name] for name in ("row_group", "row_in_group")}
         return {name: str(value) for name, value in facts.items() if value is not None}
 
 
