@@ -122,11 +122,13 @@ impl TarSet {
         })
     }
 
-    /// Reads tar `number`, unless an earlier run has read it; callable on any thread. Returns an index of it alone, as JSON, and its number of samples.
-    fn entry(&self, py: Python<'_>, number: usize) -> PyResult<(String, u64)> {
+    /// Reads tar `number`, unless an earlier run has read it; callable on any thread. Returns an index of it alone, as JSON, its
+    /// number of samples, and its version, if that is known.
+    fn entry(&self, py: Python<'_>, number: usize) -> PyResult<(String, u64, Option<String>)> {
         enter::enter(py, || {
-            let index = Index { shards: vec![self.0.entry(number)?] };
-            Ok((index.to_json(), index.samples()))
+            let (shard, version) = self.0.entry(number)?;
+            let index = Index { shards: vec![shard] };
+            Ok((index.to_json(), index.samples(), version))
         })
     }
 }
@@ -173,16 +175,22 @@ pub(crate) fn is_record_list(remote: &str) -> bool {
     matches!(shard_names(remote), Ok(Some(list)) if matches!(list.kind, FileKind::TfRecord | FileKind::ArrayRecord))
 }
 
-/// Returns one index of all shards of `indexes`, which are JSON.
+/// Returns one index of all shards of `indexes`, which are JSON of a tar each, with the versions of the tars.
 #[pyfunction]
-pub(crate) fn join_indexes(py: Python<'_>, indexes: Vec<String>) -> PyResult<String> {
+pub(crate) fn join_indexes(py: Python<'_>, indexes: Vec<String>, versions: Vec<Option<String>>) -> PyResult<String> {
     enter::enter(py, || {
         let mut all = Index::default();
         for index in indexes {
             all.shards.append(&mut Index::parse(index.as_bytes(), "an index")?.shards);
         }
         // Checked as a whole: names are unique.
-        let text = all.to_json();
+        let mut text = all.to_json();
+        if versions.iter().any(Option::is_some) {
+            let versions: Vec<String> = versions.into_iter().map(Option::unwrap_or_default).collect();
+            // At the end: they are at the start of the indexes of lists that are kept in caches.
+            text.truncate(text.len() - 1);
+            text.push_str(&format!(", \"versions\": {}}}", serde_json::json!(versions)));
+        }
         Index::parse(text.as_bytes(), "the index")?;
         Ok(text)
     })

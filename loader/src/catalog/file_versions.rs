@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A version is a text of [`FoundFile::stamp`]. One that is not known, as of files of a store that were not listed, is equal to all.
-//! An index that was made with `ignore_counts` may have other fields than one without, so that is kept, too.
+//! Files that were not listed have the versions in the index next to them, if it has any, and a digest of that index is kept. An index
+//! that was made with `ignore_counts` may have other fields than one without, so that is kept, too.
 
 use super::found_files::FoundFile;
 use crate::error::{Error, Result};
@@ -23,14 +24,20 @@ struct Head {
     versions: Vec<String>,
     #[serde(default)]
     ignore_counts: bool,
+    /// Digest of the index next to the files, if it has their entries.
+    #[serde(default)]
+    source: Option<String>,
 }
 
-/// Returns the index of `files` as it is kept.
-pub(super) fn with_versions(index: &Index, files: &[FoundFile], ignore_counts: bool) -> Vec<u8> {
+/// Returns the index of `files` as it is kept. `source` is the digest of the index next to them that it was taken from.
+pub(super) fn with_versions(index: &Index, files: &[FoundFile], ignore_counts: bool, source: Option<&str>) -> Vec<u8> {
     let stamps: Vec<String> = files.iter().map(FoundFile::stamp).collect();
     let mut head = String::from("{");
     if stamps.iter().any(|stamp| !stamp.is_empty()) {
         head.push_str(&format!("\"versions\": {}, ", serde_json::json!(stamps)));
+    }
+    if let Some(source) = source {
+        head.push_str(&format!("\"source\": \"{source}\", "));
     }
     if ignore_counts {
         head.push_str("\"ignore_counts\": true, ");
@@ -38,9 +45,23 @@ pub(super) fn with_versions(index: &Index, files: &[FoundFile], ignore_counts: b
     [&head, &index.to_json()[1..]].concat().into_bytes()
 }
 
+/// Returns the digest of the index next to the files from which `bytes` were made; `None` if there was none.
+pub(super) fn source_of(bytes: &[u8]) -> Option<String> {
+    head_of(bytes).source
+}
+
+/// Returns the versions in an index, if it has any.
+pub(super) fn versions_of(bytes: &[u8]) -> Vec<String> {
+    head_of(bytes).versions
+}
+
 /// Returns a digest of the versions of `files`; `None` if none is known.
 pub(super) fn digest(files: &[FoundFile]) -> Option<String> {
-    let stamps: Vec<String> = files.iter().map(FoundFile::stamp).collect();
+    digest_of(&files.iter().map(FoundFile::stamp).collect::<Vec<_>>())
+}
+
+/// Returns a digest of `stamps`; `None` if all are empty.
+pub(super) fn digest_of(stamps: &[String]) -> Option<String> {
     stamps.iter().any(|stamp| !stamp.is_empty()).then(|| HashAlgo::Xxh3_128.hex(stamps.join("\n").as_bytes()))
 }
 
@@ -133,7 +154,7 @@ fn is_same_folder(a: &Path, b: &Path) -> bool {
 
 /// Returns true for an index that [`with_versions`] has made with such facts: it is of a list of files, and of no other data set.
 pub(super) fn has_head(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"{\"versions\"") || bytes.starts_with(b"{\"ignore_counts\"")
+    ["versions", "ignore_counts", "source"].iter().any(|key| bytes.starts_with(format!("{{\"{key}\"").as_bytes()))
 }
 
 fn head_of(bytes: &[u8]) -> Head {

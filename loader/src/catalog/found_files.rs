@@ -46,6 +46,12 @@ impl FoundFile {
         Self { name: entry.key.clone(), bytes: Some(entry.size), version: version.unwrap_or_default() }
     }
 
+    /// Returns a copy whose version is that of an index of the files.
+    pub(super) fn of_index(&self, version: &str) -> Self {
+        let version = if version.is_empty() { String::new() } else { format!("indexed {version}") };
+        Self { name: self.name.clone(), bytes: None, version }
+    }
+
     /// Text that another content of this name has not; empty if nothing is known of it.
     pub(super) fn stamp(&self) -> String {
         let bytes = self.bytes.map_or_else(String::new, |bytes| bytes.to_string());

@@ -22,7 +22,7 @@ pub(super) struct Kept {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct KeptEntry {
     pub(super) shard: Shard,
-    version: Option<String>,
+    pub(super) version: Option<String>,
 }
 
 impl KeptEntry {

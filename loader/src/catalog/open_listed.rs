@@ -22,6 +22,7 @@ use crate::sources::files::Selection;
 use crate::sources::folder::{self as tables_in_folder, CARD, CARD_BYTES_MAX, FolderFiles as TablesFound};
 use crate::sources::{FileKind, Names, ShardNames, names_of_kind, sample_names, shard_names};
 use crate::store::{Destination, Entry, local_folder};
+use crate::sync::Mutex;
 use std::path::{Path, PathBuf};
 
 /// Text for the list of all tars of a folder.
@@ -300,7 +301,9 @@ impl Opener<'_> {
         let name = stream.remote.as_deref().unwrap_or("");
         let (cache, folder) = (list_cache(stream, name, described)?, local_folder(name));
         let (root, condition) = (name.to_owned(), self.condition(stream));
-        let tars = Tars { root, folder, files, cache: cache.clone(), condition };
+        let open = || self.remote(stream, name);
+        let tars =
+            Tars { root, folder, files, cache: cache.clone(), condition, open: &open, checked: Mutex::default() };
         self.open_origin(stream, name, cache, &tars)
     }
 

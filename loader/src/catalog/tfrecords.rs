@@ -67,7 +67,7 @@ impl IndexOrigin for TfRecords {
         let indexed = if self.condition.ignore_counts { None } else { self.indexed(remote)? };
         let kept = Kept::open(unfinished().ok().as_deref(), &self.root, &names_of(&self.files));
         let files = self.counted(remote, indexed.unwrap_or_default(), kept, progress)?;
-        Ok(with_versions(&self.index(files)?, &self.files, self.condition.ignore_counts))
+        Ok(with_versions(&self.index(files)?, &self.files, self.condition.ignore_counts, None))
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {

@@ -70,11 +70,12 @@ def index_tars(
     names = tar_set.names
     report = TarReport(url)
     entries = [""] * len(names)
+    versions: list[str | None] = [None] * len(names)
     pool = ThreadPoolExecutor(threads or _AT_ONCE, "forebay-index")
     try:
         numbers = {pool.submit(tar_set.entry, number): number for number in range(len(names))}
         for done in as_completed(numbers):
-            entries[numbers[done]], samples = done.result()
+            entries[numbers[done]], samples, versions[numbers[done]] = done.result()
             report.tars, report.samples = report.tars + 1, report.samples + samples
             if progress is not None:
                 progress(report, len(names))
@@ -82,6 +83,6 @@ def index_tars(
         # A read in flight ends by itself: after an interrupt nothing waits for it.
         pool.shutdown(wait=False, cancel_futures=True)
     with open_file(url, "wb", store=store) as file:
-        file.write(_forebay.join_indexes(entries).encode())
+        file.write(_forebay.join_indexes(entries, versions).encode())
     tar_set.end()
     return report

@@ -120,6 +120,50 @@ def test_an_interrupt_ends_the_command_although_a_tar_is_read(tmp_path):
     assert process.returncode == 130 and "the same command continues" in messages
 
 
+@pytest.mark.parametrize("again", [range(20, 23), range(20, 24)], ids=["same-size", "other-size"])
+@pytest.mark.parametrize("counted", [False, True], ids=["read", "counted"])
+def test_tars_that_were_indexed_again_are_fetched_again(again, counted, tmp_path, bucket, bucket_environment):
+    """Names in braces are not listed, so the index next to the tars is all that shows their versions."""
+    prefix = tmp_path.name
+    remote = f"s3://bucket/{prefix}/{{0,1}}.tar"
+
+    def store(number, numbers):
+        bucket.objects[f"{prefix}/{number}.tar"] = write_tar(tmp_path / f"{number}.tar", numbers).read_bytes()
+        sizes[f"{number}.tar"] = len(numbers)
+        if counted:
+            bucket.objects[f"{prefix}/sizes.json"] = json.dumps(sizes).encode()
+
+    sizes = {}
+    store(0, range(3))
+    store(1, range(10, 13))
+    tar_index.index_tars(remote)
+    assert read(remote, local=tmp_path / "local") == [0, 1, 2, 10, 11, 12]
+    store(1, again)
+    tar_index.index_tars(remote, overwrite=True)
+    with fb.Loader(remote=remote, batch_size=2, fields=NUMBER, local=tmp_path / "local", filter="cls >= 2") as loader:
+        assert sorted(number for batch in loader for number in batch["number"].tolist()) == [2, *again]
+        # The other tar is still in the cache.
+        assert loader.stats()["stages"]["fetch"]["items"] == 1
+    assert read(remote, local=tmp_path / "local") == [0, 1, 2, *again]
+    del bucket.objects[f"{prefix}/index.json"]
+    assert read(remote, local=tmp_path / "local") == [0, 1, 2, *again]
+
+
+def test_an_index_without_versions_is_compared_by_its_bytes(tmp_path, bucket, bucket_environment):
+    prefix = tmp_path.name
+    remote = f"s3://bucket/{prefix}/{{0,1}}.tar"
+    for number in range(2):
+        bucket.objects[f"{prefix}/{number}.tar"] = write_tar(tmp_path / f"{number}.tar", range(3)).read_bytes()
+    tar_index.index_tars(remote)
+    index = json.loads(bucket.objects[f"{prefix}/index.json"])
+    assert len(index.pop("versions")) == 2
+    bucket.objects[f"{prefix}/index.json"] = json.dumps(index).encode()
+    assert read(remote, local=tmp_path / "local") == [0, 0, 1, 1, 2, 2]
+    bucket.objects[f"{prefix}/1.tar"] = write_tar(tmp_path / "1.tar", range(30)).read_bytes()
+    tar_index.index_tars(remote, overwrite=True)
+    assert len(read(remote, local=tmp_path / "local")) == 33
+
+
 @contextlib.contextmanager
 def serving(handler):
     """Runs a web server and yields its address."""

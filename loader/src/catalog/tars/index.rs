@@ -132,34 +132,41 @@ impl TarSet {
         self.known[number].is_some() || self.kept.get(&self.names[number]).is_some()
     }
 
-    /// Returns the entry of tar `number` in the index. The tar is read, unless other files have its number of samples or an
-    /// earlier run, which was stopped, has read it. Entries are kept until [`end`](Self::end).
+    /// Returns the entry of tar `number` in the index, and the version of the tar, if the store has one. The tar is read, unless
+    /// other files have its number of samples or an earlier run, which was stopped, has read it. Entries are kept until
+    /// [`end`](Self::end).
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Format`] for a file that is no tar file, with its name; errors of the store.
-    pub fn entry(&self, number: usize) -> Result<Shard> {
-        self.entry_with(number, &|| ())
+    pub fn entry(&self, number: usize) -> Result<(Shard, Option<String>)> {
+        let (entry, version) = self.entry_with(number, &|| ())?;
+        if version.is_some() || self.known[number].is_none() {
+            return Ok((entry, version));
+        }
+        let name = &self.names[number];
+        let version = peek(&self.remote, name, 1).context("tar", || name)?.version;
+        Ok((entry, version.as_ref().map(Version::to_string)))
     }
 
-    /// Returns [`entry`](Self::entry), and calls `progress` for each part that is read.
-    fn entry_with(&self, number: usize, progress: &dyn Fn()) -> Result<Shard> {
+    /// Returns [`entry`](Self::entry), without the version of a tar that is not read, and calls `progress` for each part that is read.
+    fn entry_with(&self, number: usize, progress: &dyn Fn()) -> Result<(Shard, Option<String>)> {
         let name = &self.names[number];
         let entry =
             |counted: &CountedTar| counted.entry(name, Layout::tar(&counted.counts).into(), self.hashes.clone());
         let made = || {
             if let Some(known) = &self.known[number] {
-                return Ok(entry(known));
+                return Ok((entry(known), None));
             }
             if let Some(kept) = self.kept.get(name)
                 && kept.is_of(&peek(&self.remote, name, 1)?)
             {
-                return Ok(kept.shard.clone());
+                return Ok((kept.shard.clone(), kept.version.clone()));
             }
             let (read, version) = CountedTar::read(&self.remote, name, &self.unpacking, progress)?;
             let read = entry(&read);
             self.kept.add(name, &read, version.as_ref());
-            Ok(read)
+            Ok((read, version.as_ref().map(Version::to_string)))
         };
         made().context("tar", || name)
     }
@@ -179,7 +186,7 @@ impl TarSet {
         let read = AtomicUsize::new(0);
         let numbers: Vec<usize> = (0..self.names.len()).collect();
         let mut shards = in_parallel(&numbers, |number| {
-            let entry = self.entry_with(*number, progress)?;
+            let (entry, _) = self.entry_with(*number, progress)?;
             progress();
             if !self.is_known(*number) {
                 done(read.fetch_add(1, Ordering::Relaxed) + 1);

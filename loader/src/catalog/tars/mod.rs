@@ -13,17 +13,18 @@ use super::file_versions::{self, Condition, check, check_lengths, remove_outdate
 use super::found_files::FoundFile;
 use super::index_origin::{Document, IndexOrigin};
 use crate::cache::CachedIndex;
-use crate::error::{ErrorKind, Result};
-use crate::format::{INDEX_BASENAME, Index, ShardFormat};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{HashAlgo, INDEX_BASENAME, Index, ShardFormat};
 use crate::sources::Packing;
-use crate::store::Remote;
+use crate::store::{Remote, redact};
+use crate::sync::Mutex;
 pub use index::TarSet;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// Tars by their names: their entries in the folder's `index.json`, or else the result of a pass over all of them.
-pub(super) struct Tars {
+pub(super) struct Tars<'a> {
     /// Address of their folder, with secrets.
     pub(super) root: String,
     /// That folder, if it is on this machine.
@@ -32,9 +33,21 @@ pub(super) struct Tars {
     /// Folder of the index, and of copies of the tars if they are not read in place.
     pub(super) cache: PathBuf,
     pub(super) condition: Condition,
+    /// Opens their folder.
+    pub(super) open: &'a dyn Fn() -> Result<Remote>,
+    pub(super) checked: Mutex<Checked>,
 }
 
-impl IndexOrigin for Tars {
+/// Facts that comparisons of an index have found.
+#[derive(Default)]
+pub(super) struct Checked {
+    /// Digest of the index in the folder of the tars, once it was requested; `None` in it if there is none.
+    source: Option<Option<String>>,
+    /// Digest of the versions in the index that was parsed last.
+    versions: Option<String>,
+}
+
+impl IndexOrigin for Tars<'_> {
     fn cached(&self) -> CachedIndex {
         // Names and versions are compared instead, and each file's size when it is fetched.
         CachedIndex::OfRemote
@@ -45,23 +58,36 @@ impl IndexOrigin for Tars {
     }
 
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
-        remove_outdated(&self.cache, &self.files, self.folder.as_deref());
-        let index = if self.condition.ignore_counts { None } else { self.kept_entries(remote, progress)? };
-        let index = match index {
-            Some(index) => index,
+        let document = if self.condition.ignore_counts { None } else { document(remote, progress)? };
+        let source = document.as_deref().map(digest_of_index);
+        self.checked.lock().source = Some(source.clone());
+        let kept = document.as_deref().and_then(|bytes| self.entries(bytes));
+        let files = match &kept {
+            Some((_, versions)) if !self.has_stamps() => {
+                self.files.iter().zip(versions).map(|(file, version)| file.of_index(version)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let files = if files.is_empty() { &self.files } else { &files };
+        remove_outdated(&self.cache, files, self.folder.as_deref());
+        let source = source.filter(|_| kept.is_some());
+        let index = match kept {
+            Some((index, _)) => index,
             None => self.count(remote, progress)?,
         };
-        Ok(with_versions(&index, &self.files, self.condition.ignore_counts))
+        Ok(with_versions(&index, files, self.condition.ignore_counts, source.as_deref()))
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
         let index = Index::parse(bytes, &format!("{name}/{INDEX_BASENAME}"))?;
         check(&index, bytes, &self.files, self.condition)?;
+        self.check_source(bytes)?;
+        self.checked.lock().versions = file_versions::digest_of(&file_versions::versions_of(bytes));
         Ok(index)
     }
 
     fn version(&self) -> Option<String> {
-        file_versions::digest(&self.files)
+        file_versions::digest(&self.files).or_else(|| self.checked.lock().versions.clone())
     }
 
     fn identity<'a>(&self, index: &Index, _: &'a [u8]) -> Cow<'a, [u8]> {
@@ -70,30 +96,54 @@ impl IndexOrigin for Tars {
     }
 }
 
-impl Tars {
-    /// Returns the entries of the tars in the index of their folder, if it has one with all of them.
-    fn kept_entries(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Option<Index>> {
-        match Document::default().fetch(remote, progress) {
-            Ok(bytes) => Ok(self.entries(&bytes)),
-            // Some stores answer a request for an absent object with an error of permission.
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) => Ok(None),
-            Err(e) => Err(e),
+impl Tars<'_> {
+    /// Returns true if the listing of the tars has anything by which a tar that was written again is known.
+    fn has_stamps(&self) -> bool {
+        self.files.iter().any(|file| !file.stamp().is_empty())
+    }
+
+    /// Compares the index in the folder of the tars with the one that `bytes`, an index that is kept, were made of. It is all that
+    /// shows that tars without a listing were written again.
+    fn check_source(&self, bytes: &[u8]) -> Result<()> {
+        let Some(kept) = file_versions::source_of(bytes).filter(|_| !self.has_stamps() && !self.condition.is_verified)
+        else {
+            return Ok(());
+        };
+        let known = self.checked.lock().source.clone();
+        let found = match known {
+            Some(known) => known,
+            None => {
+                let found = (self.open)().and_then(|remote| document(&remote, &|| ()));
+                let found = found
+                    .inspect_err(|e| log::warn!("the kept index of {} is used unchecked: {e}", redact(&self.root)));
+                let found = found.ok().flatten().as_deref().map(digest_of_index);
+                self.checked.lock().source = Some(found.clone());
+                found
+            }
+        };
+        match found {
+            Some(found) if found != kept => Err(Error::format("the index next to the tars was written again")),
+            _ => Ok(()),
         }
     }
 
-    /// Returns the entries of the tars in the folder's index, if it has them all.
-    fn entries(&self, index: &[u8]) -> Option<Index> {
+    /// Returns the entries of the tars in `document`, the folder's index, with their versions, if it has them all.
+    fn entries(&self, document: &[u8]) -> Option<(Index, Vec<String>)> {
         let index =
-            Index::parse(index, INDEX_BASENAME).inspect_err(|e| log::warn!("the index is not used: {e}")).ok()?;
+            Index::parse(document, INDEX_BASENAME).inspect_err(|e| log::warn!("the index is not used: {e}")).ok()?;
+        let versions = file_versions::versions_of(document);
         let numbers: HashMap<&str, usize> = stored_names(&index).zip(0..).collect();
         let entries = self.files.iter().map(|file| {
-            let shard = &index.shards[*numbers.get(file.name.as_str())?];
-            matches!(shard.layout.format, ShardFormat::Tar { .. }).then(|| shard.clone())
+            let number = *numbers.get(file.name.as_str())?;
+            let shard = &index.shards[number];
+            let version = versions.get(number).cloned().unwrap_or_default();
+            matches!(shard.layout.format, ShardFormat::Tar { .. }).then(|| (shard.clone(), version))
         });
-        let entries = Index { shards: entries.collect::<Option<_>>()? };
+        let (shards, versions) = entries.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        let entries = Index { shards };
         let checked = check_lengths(&entries, &self.files);
         checked.inspect_err(|e| log::warn!("{INDEX_BASENAME} is not used; replace it with --overwrite: {e}")).ok()?;
-        Some(entries)
+        Some((entries, versions))
     }
 
     fn count(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Index> {
@@ -110,4 +160,18 @@ impl Tars {
         }
         set.index(&|done| log::info!("{done} of {all} tars are counted"), progress)
     }
+}
+
+/// Returns the index in the folder of tars; `None` if there is none.
+fn document(remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Option<Vec<u8>>> {
+    match Document::default().fetch(remote, progress) {
+        Ok(bytes) => Ok(Some(bytes)),
+        // Some stores answer a request for an absent object with an error of permission.
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn digest_of_index(bytes: &[u8]) -> String {
+    HashAlgo::Xxh3_128.hex(bytes)
 }
