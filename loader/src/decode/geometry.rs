@@ -9,7 +9,7 @@ use super::draw::{DrawKey, Draws, FieldDraws, RandomOp};
 use super::field::{Op, ResizeTo};
 use super::interpolation::Interpolation;
 use super::scene::Scene;
-pub use super::size::{PIXELS_MAX, Region, Size};
+pub use super::size::{PIXELS_MAX, Region, Size, Window};
 use crate::error::{Error, Result};
 
 /// Reduced size at which a JPEG is decoded: its blocks of 8 x 8 pixels become blocks of 8, 4, 2 or 1 in each direction.
@@ -67,25 +67,6 @@ pub struct Grid {
 impl Grid {
     /// A picture decoded at its full size.
     pub const FULL: Self = Self { by: 1, left: 0, above: 0 };
-}
-
-/// Box that may reach beyond the picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Left column, may be negative.
-    pub x: i64,
-    /// Top row, may be negative.
-    pub y: i64,
-    /// Size of the window.
-    pub size: Size,
-}
-
-impl Window {
-    /// Returns true if no part of it is outside a picture of `size`.
-    fn is_inside(self, size: Size) -> bool {
-        let Self { x, y, size: Size { w, h } } = self;
-        x >= 0 && y >= 0 && x + i64::from(w) <= i64::from(size.w) && y + i64::from(h) <= i64::from(size.h)
-    }
 }
 
 /// One step from picture to picture: crop, resize, keep a window, mirror.

@@ -1,11 +1,10 @@
 //! Parts of a scene that a picture shows. The pictures of a Joint show the same parts: the first one draws them, and the
 //! others are cut alike.
 
-use super::geometry::Window;
-use super::size::{Region, Size};
+use super::size::{Region, Size, Window};
 use crate::error::{Error, Result};
 
-/// What the operations of a picture do to the scene, as far as another picture needs it. It keeps its memory.
+/// Sizes, boxes and windows of a picture that another picture of the scene needs. It keeps its memory.
 #[derive(Debug, Default)]
 pub struct Scene {
     places: Vec<Place>,

@@ -50,3 +50,22 @@ impl Region {
         Size { w: self.w, h: self.h }
     }
 }
+
+/// Box that may reach beyond the picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Left column, may be negative.
+    pub x: i64,
+    /// Top row, may be negative.
+    pub y: i64,
+    /// Size of the window.
+    pub size: Size,
+}
+
+impl Window {
+    /// Returns true if no part of it is outside a picture of `size`.
+    pub(super) fn is_inside(self, size: Size) -> bool {
+        let Self { x, y, size: Size { w, h } } = self;
+        x >= 0 && y >= 0 && x + i64::from(w) <= i64::from(size.w) && y + i64::from(h) <= i64::from(size.h)
+    }
+}
