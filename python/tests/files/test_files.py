@@ -13,7 +13,7 @@ import zipfile
 import pytest
 
 import forebay as fb
-from forebay.files import FileLoader
+from forebay.files import FileLoader, FileReader
 
 
 @pytest.fixture
@@ -329,6 +329,15 @@ def test_a_file_is_read_like_any_other(folder):
         fb.open(f"{folder}/absent")
     with fb.open(f"{folder}/empty") as file:
         assert file.read() == b""
+
+
+def test_a_file_that_could_not_be_opened_can_be_closed(tmp_path):
+    # The interpreter does so when it drops the object.
+    file = FileReader.__new__(FileReader)
+    with pytest.raises(fb.NotFoundError):
+        file.__init__(str(tmp_path / "absent"))
+    file.close()
+    assert file.closed
 
 
 def test_lines_are_found_in_the_bytes_that_have_arrived(tmp_path):

@@ -82,6 +82,19 @@ def test_a_reader_has_lines(tmp_path):
     assert list(io.TextIOWrapper(reader)) == ["one\n", "two\n", "three"]
 
 
+def test_a_loop_over_lines_that_ends_early_leaves_the_reader_open(tmp_path):
+    (tmp_path / "lines").write_bytes(b"one\ntwo\nthree")
+    preloaded = next(iter(s3torch.S3IterableDataset.from_objects([f"{tmp_path}/lines"], region="x", transform=lambda reader: reader)))
+    for reader in (preloaded, s3torch.S3Checkpoint().reader(f"{tmp_path}/lines")):
+        for line in reader:
+            assert line == b"one\n"
+            break
+        assert reader.read() == b"two\nthree"
+        reader.close()
+        with pytest.raises(ValueError, match="closed"):
+            iter(reader)
+
+
 def test_torch_saves_and_loads_a_checkpoint(tmp_path):
     checkpoint = s3torch.S3Checkpoint(region="x", s3client_config=s3torch.S3ClientConfig(max_attempts=3))
     state = {"weight": torch.arange(3_000_000), "step": 7}

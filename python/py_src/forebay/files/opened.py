@@ -47,6 +47,9 @@ class FileReader(io.BufferedIOBase):
 
     def __init__(self, url: str, store: StoreOptions | None = None) -> None:
         super().__init__()
+        # Lines from the position on that an iterator returns: what it has returned of them comes on top of the position. `close` needs
+        # it, also of a file that could not be opened.
+        self._lines: io.BytesIO | None = None
         self.name = url_of("url", url)
         self._ranges: Any = opened(store).open(self.name, _FRONT)
         self._at = 0
@@ -54,8 +57,6 @@ class FileReader(io.BufferedIOBase):
         self._chunk, self._chunk_at = self._ranges.front(), 0
         self._in_flight: dict[int, Any] = {}
         self._ahead = 1
-        # Lines from the position on that an iterator returns: what it has returned of them comes on top of the position.
-        self._lines: io.BytesIO | None = None
 
     @property
     def size(self) -> int:

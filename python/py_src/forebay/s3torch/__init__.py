@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -181,8 +182,14 @@ class S3Reader(io.BufferedIOBase):
             return file.readline(size)
 
     def __iter__(self) -> Iterator[bytes]:
-        with _raising():
-            yield from self._open()
+        file = self._open()
+
+        def lines() -> Iterator[bytes]:
+            with _raising():
+                # Not from the file itself: an iterator that is dropped would close it.
+                yield from itertools.chain(file)
+
+        return lines()
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         if not isinstance(offset, int):
