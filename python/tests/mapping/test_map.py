@@ -594,7 +594,11 @@ def test_a_function_may_be_a_partial_or_an_object(pictures):
         def __call__(self, sample, rng):
             return {"v": sample["number"] * 3}
 
-    for function, factor in ((Scale(), 3), (functools.partial(lambda f, sample, rng: {"v": sample["number"] * f}, 5), 5)):
+    @functools.wraps(lambda sample: None)
+    def wrapper(sample, rng):
+        return {"v": sample["number"] * 7}
+
+    for function, factor in ((Scale(), 3), (functools.partial(lambda f, sample, rng: {"v": sample["number"] * f}, 5), 5), (wrapper, 7)):
         with fb.Loader(local=pictures, batch_size=16, fields=NUMBER, map=function) as loader:
             assert torch.cat([batch["v"] for batch in loader]).tolist() == [factor * number for number in range(SAMPLES)]
     with fb.Loader(local=pictures, batch_size=16, fields=NUMBER) as loader:

@@ -84,7 +84,7 @@ def checked(value: Any) -> Map:
 def _check_arguments(options: Map) -> None:
     """Raises ConfigError for a function that cannot be called with two arguments. Of some functions they are not known."""
     try:
-        signature = inspect.signature(options.function)
+        signature = inspect.signature(options.function, follow_wrapped=False)
     except (TypeError, ValueError):
         return
     try:
