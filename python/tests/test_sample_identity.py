@@ -12,6 +12,7 @@ from picture_set import SAMPLES, jpeg
 
 import forebay as fb
 from forebay.__main__ import main
+from forebay.samples import in_any_folder
 
 torch = pytest.importorskip("torch")
 
@@ -118,6 +119,19 @@ def test_the_file_of_a_run_names_the_samples_of_all_ranks(pictures, tmp_path, ca
         [sys.executable, "-m", "forebay", "which", str(run), "--step", "0"], capture_output=True, text=True, timeout=120
     )
     assert alone.returncode == 0 and alone.stdout.startswith("step 0: batch 0 of epoch 0, 16 samples")
+
+
+def test_the_paths_of_a_run_are_those_of_any_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for remote, whole in [
+        ("train", f"{tmp_path}/train"),
+        ("./a.tar::b.tar", f"{tmp_path}/a.tar::{tmp_path}/b.tar"),
+        ("http://[::1]:9000/train", "http://[::1]:9000/train"),
+        ("s3://b/a::b/train", "s3://b/a::b/train"),
+        ("/data/run::1/train", "/data/run::1/train"),
+    ]:
+        config = in_any_folder({"streams": [{"remote": remote, "local": "run::1"}], "ca_file": "/c::a"})
+        assert config == {"streams": [{"remote": whole, "local": f"{tmp_path}/run::1"}], "ca_file": "/c::a"}
 
 
 def test_each_stream_of_a_run_has_its_own_address(pictures, tmp_path, capsys):

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, Union
 
-from ._forebay import is_url, redact
+from ._forebay import is_file_list, is_url, redact
 from .errors import ConfigError
 
 __all__ = [
@@ -269,14 +269,17 @@ def folder(name: str, value: Any) -> str:
 
 
 def anywhere(source: str) -> str:
-    """Returns the address of a data set, or its list of files, for any working directory."""
+    """Returns the address of a data set, or its list of files, for any working directory.
+
+    Two colons are between files of a list, and a part of other addresses, such as `http://[::1]/train`.
+    """
 
     def whole(part: str) -> str:
         is_path = part != "" and not is_url(part) and not part.startswith("pipe:")
         # A slash at the end has a meaning, so paths are not normalised.
         return os.path.join(os.getcwd(), part.removeprefix("./")) if is_path and not os.path.isabs(part) else part
 
-    return "::".join(map(whole, source.split("::")))
+    return "::".join(map(whole, source.split("::"))) if is_file_list(source) else whole(source)
 
 
 def destination(name: str, value: Any) -> str:

@@ -19,6 +19,9 @@ __all__ = ["Run", "Sample", "in_any_folder", "of_engine"]
 _ON_DEVICES = ("device_decode", "share_decode", "gpu_direct_storage")
 """Options that need a device, which a run that only names samples does without."""
 
+_OF_STORES = ("cache_limit", "ca_file", "download_retry", "download_timeout", "keep_zip", "validate_hash")
+"""Options with which the samples of a run are read."""
+
 
 @readable
 class Sample(NamedTuple):
@@ -31,11 +34,11 @@ class Sample(NamedTuple):
         number: Number in the stream, as in `subset`.
         file: File of the sample, below the stream's folder: its first one, if it is files, else that of its shard or table.
         key: Path of the sample's first file, if it is files. A tar has the keys of its samples itself: `python -m forebay which --keys`.
-        row_group: Row group of a Parquet file or batch of an Arrow file, from 0, if the sample is a row of a table.
-        row_in_group: Row in that group, from 0.
         rank: Rank that gets it.
         row: Row of that rank's batch, if no sample before it was skipped.
         repeat: True if the row only makes ranks equally long.
+        row_group: Row group of a Parquet file or batch of an Arrow file, from 0, if the sample is a row of a table.
+        row_in_group: Row in that group, from 0.
     """
 
     stream: int
@@ -44,11 +47,11 @@ class Sample(NamedTuple):
     number: int
     file: str
     key: str | None
-    row_group: int | None
-    row_in_group: int | None
     rank: int
     row: int
     repeat: bool
+    row_group: int | None = None
+    row_in_group: int | None = None
 
 
 def of_engine(engine: _forebay.Engine, epoch: int, batch: int, ranks: Iterable[int]) -> list[Sample]:
@@ -66,8 +69,11 @@ def in_any_folder(config: dict[str, Any]) -> dict[str, Any]:
     def whole(place: dict[str, Any], name: str) -> dict[str, Any]:
         return place | {name: anywhere(place[name])} if place.get(name) else place
 
-    streams = [whole(whole(stream, "remote"), "local") for stream in config["streams"]]
-    return whole(config, "ca_file") | {"streams": streams}
+    def absolute(place: dict[str, Any], name: str) -> dict[str, Any]:
+        return place | {name: os.path.abspath(place[name])} if place.get(name) else place
+
+    streams = [absolute(whole(stream, "remote"), "local") for stream in config["streams"]]
+    return absolute(config, "ca_file") | {"streams": streams}
 
 
 class Run:
@@ -95,7 +101,8 @@ class Run:
         config["streams"] = [_place(stream, address) for stream, address in zip(streams, addresses, strict=True)]
         config |= dict.fromkeys(_ON_DEVICES, False)
         self.ranks: int = config["world"]["world_size"]
-        self._streams = [{"streams": [stream], "batch_size": 1, "cache_limit": config.get("cache_limit")} for stream in config["streams"]]
+        options = {name: config[name] for name in _OF_STORES if name in config}
+        self._streams = [options | {"streams": [stream], "batch_size": 1} for stream in config["streams"]]
         self.engine = _forebay.Engine(json.dumps(config), "cpu", outside(*(s.get("remote") for s in config["streams"])))
         self.engine.load_state_dict(json.dumps(document["state"]), True)
         self.steps_per_epoch = self.engine.batches()
