@@ -186,12 +186,17 @@ impl Layout {
         }
     }
 
+    /// Returns true if samples may have columns that are not known, and can be read: tars, of which some samples were counted.
+    pub fn may_have_others(&self) -> bool {
+        matches!(self.format, ShardFormat::Tar { is_sampled: true, .. })
+    }
+
     /// Returns true if no sample has the column `name`, and its name shows no encoding either, as those of some files in tars do:
     /// the type of its values is that of a field's default alone.
     pub fn is_unknown(&self, name: &str) -> bool {
         match self.format {
             ShardFormat::Tar { is_sampled: false, .. } => {
-                !self.has_column(name) && tar::alternatives(name).all(|name| tar::encoding_of(name) == Encoding::Bytes)
+                !self.has_column(name) && tar::encoding_of_any(name) == Encoding::Bytes
             }
             _ => false,
         }

@@ -25,6 +25,14 @@ pub(in crate::format) fn alternatives(name: &str) -> impl Iterator<Item = &str> 
     name.split(';')
 }
 
+/// Returns the encoding of the column `name`, whose value is any of its fields. Pictures of several formats are read as bytes, by their
+/// own headers.
+pub(in crate::format) fn encoding_of_any(name: &str) -> Encoding {
+    let mut encodings = alternatives(name).map(encoding_of);
+    let first = encodings.next().unwrap_or(Encoding::Bytes);
+    if encodings.all(|other| other == first) { first } else { Encoding::Bytes }
+}
+
 impl Layout {
     /// Makes the layout of archives whose samples have the fields `counts`. Fields that some of the samples lack are
     /// optional.
@@ -46,11 +54,7 @@ pub(in crate::format) fn projected(layout: &Layout, optional: &[String], wanted:
         if !column.has_default && column.name != FIELDS && !layout.has_column(column.name) {
             return None;
         }
-        let mut encodings = alternatives(column.name).map(encoding_of);
-        // Pictures of several formats are read as bytes, by their own headers. Any of the fields may occur.
-        let first = encodings.next()?;
-        let encoding = if encodings.all(|other| other == first) { first } else { Encoding::Bytes };
-        Some(Column::new(column.name, encoding))
+        Some(Column::new(column.name, encoding_of_any(column.name)))
     };
     let columns = match wanted {
         None => layout.columns.iter().filter(|column| !optional.contains(&column.name)).cloned().map(Some).collect(),

@@ -27,7 +27,7 @@ mod split;
 mod tests;
 
 pub use layout::encoding_of;
-pub(super) use layout::{alternatives, projected};
+pub(super) use layout::{alternatives, encoding_of_any, projected};
 pub use member::is_header;
 pub use name::KEY;
 pub use samples::{FieldCounts, count_fields, first_fields, front_fields};

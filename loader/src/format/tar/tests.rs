@@ -183,3 +183,17 @@ fn a_sparse_file_of_too_many_pieces_is_an_error_and_not_cut() {
         }
     }
 }
+
+#[test]
+fn a_column_without_files_and_without_a_type_is_unknown_unless_more_samples_may_have_it() {
+    let layout =
+        |is_sampled| Layout::tar(&FieldCounts { samples: 2, fields: [("txt".to_owned(), 2)].into(), is_sampled });
+    // The last two are read as bytes, since their fields have several types.
+    for name in ["label", "label;caption", "label;cls", "jpg;png"] {
+        assert!(layout(false).is_unknown(name) && !layout(true).is_unknown(name), "{name}");
+    }
+    for name in ["txt", "label;txt", "cls", "cls;id"] {
+        assert!(!layout(false).is_unknown(name), "{name}");
+    }
+    assert!(!layout(false).may_have_others() && layout(true).may_have_others());
+}
