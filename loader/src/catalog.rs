@@ -254,12 +254,14 @@ impl Catalog {
         keys
     }
 
-    /// Returns true if samples of layout number `layout` are rows of tables.
-    pub(crate) fn is_of_tables(&self, layout: usize) -> bool {
+    /// Returns for each layout true if samples of it are rows of tables.
+    pub(crate) fn of_tables(&self) -> Vec<bool> {
+        let mut of_tables = vec![false; self.layouts.len()];
         let shards = self.streams.iter().flat_map(|stream| &stream.index.shards);
-        let mut shards =
-            shards.zip(&self.layout_of).filter(|(shard, of)| shard.samples > 0 && usize::from(**of) == layout);
-        shards.any(|(shard, _)| shard.recipe.as_deref().is_some_and(Recipe::is_table))
+        for (shard, layout) in shards.zip(&self.layout_of).filter(|(shard, _)| shard.samples > 0) {
+            of_tables[usize::from(*layout)] |= shard.recipe.as_deref().is_some_and(Recipe::is_table);
+        }
+        of_tables
     }
 
     /// Returns the stream of `shard` and the shard's number in it.

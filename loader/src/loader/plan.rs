@@ -54,10 +54,11 @@ pub(super) fn marks_of(config: &LoaderConfig) -> Vec<MarkOutput> {
 
 /// Compiles the fields for each layout of the data set; all plans have the same outputs.
 pub(super) fn fields_of(config: &LoaderConfig, catalog: &Catalog) -> Result<Vec<Arc<FieldPlan>>> {
+    let of_tables = catalog.of_tables();
     let compile = |number: usize, key: Option<&str>| {
         let layout = &catalog.layouts()[number];
         let mut fields = config.fields.clone();
-        if fields.is_none() && catalog.is_of_tables(number) {
+        if fields.is_none() && of_tables[number] {
             // The list of a row's columns is none of the table's.
             let columns = FieldPlan::fields_of(&layout.columns).into_iter();
             fields = Some(columns.filter(|(name, _)| name != FIELDS).collect());
