@@ -41,11 +41,12 @@ pub enum Values {
 impl Bounds {
     /// Returns the bounds of a column in a group, whose values are in this order.
     pub(super) fn of(chunk: &ColumnChunkMetaData, order: ColumnOrder) -> Self {
-        let unknown = Self { values: Values::Unknown, has_nulls: true };
+        let may_be_null = chunk.column_descr().max_def_level() > 0;
+        let unknown = Self { values: Values::Unknown, has_nulls: may_be_null };
         let Some(found) = chunk.statistics() else { return unknown };
         let nulls = found.null_count_opt();
         let all = u64::try_from(chunk.num_values()).ok();
-        let has_nulls = nulls != Some(0);
+        let has_nulls = may_be_null && nulls != Some(0);
         if has_nulls && nulls == all {
             return Self { values: Values::None, has_nulls };
         }

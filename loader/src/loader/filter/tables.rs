@@ -101,7 +101,8 @@ impl Answer for Tables<'_> {
 fn range(bounds: &Option<Bounds>) -> Range<'_> {
     let Some(Bounds { values, has_nulls }) = bounds else { return Range::Unknown };
     let (least, largest, has_nan) = match values {
-        Values::Unknown => return Range::Unknown,
+        Values::Unknown if *has_nulls => return Range::Unknown,
+        Values::Unknown => return Range::Present,
         Values::None => return Range::Absent,
         Values::Int(least, largest) => (Cell::Int((*least).into()), Cell::Int((*largest).into()), false),
         Values::Float(least, largest) => {
@@ -137,5 +138,20 @@ impl RowReader {
                 if row.is_null(*number) { Ok(Cell::Null) } else { column.cell(value) }
             });
         Ok(of.question.reply(&cells.collect::<Result<Vec<_>>>()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_without_bounds_have_values_if_none_is_null() {
+        let of = |values: Values, has_nulls| Some(Bounds { values, has_nulls });
+        assert!(matches!(range(&of(Values::Unknown, false)), Range::Present));
+        assert!(matches!(range(&of(Values::Unknown, true)), Range::Unknown));
+        assert!(matches!(range(&of(Values::None, true)), Range::Absent));
+        assert!(matches!(range(&of(Values::Int(1, 2), true)), Range::Values { has_absent: true, .. }));
+        assert!(matches!(range(&None), Range::Unknown));
     }
 }

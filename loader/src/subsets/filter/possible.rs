@@ -11,6 +11,8 @@ use std::cmp::Ordering;
 pub(crate) enum Range<'a> {
     /// Any.
     Unknown,
+    /// Any, and none is absent.
+    Present,
     /// All of them are absent.
     Absent,
     /// Numbers or texts from the least to the largest.
@@ -68,12 +70,14 @@ impl Expression {
             Self::IsNull(column) => match &ranges[*column] {
                 Range::Unknown => Possible::of(true, true, false),
                 Range::Absent => Possible::of(true, false, false),
+                Range::Present => Possible::of(false, true, false),
                 Range::Values { has_absent, .. } => Possible::of(*has_absent, true, false),
             },
             Self::Compare { left, by, right, .. } => compared(&left.range(ranges), *by, &right.range(ranges)),
             Self::In { list, .. } if list.is_empty() => Possible::of(false, true, false),
             Self::In { column, list, .. } => match &ranges[*column] {
-                Range::Unknown => ANY,
+                // A value may be one that is compared with nothing.
+                Range::Unknown | Range::Present => ANY,
                 Range::Absent => UNKNOWN,
                 Range::Values { least, largest, has_absent, has_nan } => {
                     let inside = |literal: &Cell<'_>| {
@@ -167,8 +171,23 @@ mod tests {
         let has_nan = cells().any(Cell::is_nan);
         match (known().min_by(in_order), known().max_by(in_order)) {
             (Some(least), Some(largest)) => Range::Values { least, largest, has_absent, has_nan },
-            _ if has_nan => Range::Unknown,
+            _ if has_nan && has_absent => Range::Unknown,
+            _ if has_nan => Range::Present,
             _ => Range::Absent,
+        }
+    }
+
+    #[test]
+    fn values_without_bounds_are_there_if_none_is_absent() {
+        let is_true = Possible { is_true: true, is_false: false, is_unknown: false };
+        for (filter, range, expected) in [
+            ("x is not null", Range::Present, is_true),
+            ("not x is null and x is not null", Range::Present, is_true),
+            ("x is not null", Range::Unknown, Possible { is_false: true, ..is_true }),
+            ("x < 3", Range::Present, ANY),
+            ("x in (1, 2)", Range::Present, ANY),
+        ] {
+            assert_eq!(Filter::parse(filter).expect(filter).possible(&[range]), expected, "{filter}");
         }
     }
 
