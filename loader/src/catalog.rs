@@ -174,17 +174,11 @@ impl Catalog {
         }
         let known = ColumnNames::of(&self.streams);
         // Counts of other programs do not have the fields of all samples.
-        let is_partly_known =
-            |layout: &Arc<Layout>| matches!(layout.format, ShardFormat::Tar { .. }) && layout.is_sampled();
-        if self.layouts.iter().any(is_partly_known) {
-            let columns = known.listed();
-            let asked = known.asked(name).map_or_else(String::new, |asked| format!("; {asked}"));
-            log::warn!(
-                "no sample is known to have the column {name}, so the default may replace it in all: columns {columns}{asked}"
-            );
+        if self.layouts.iter().any(|layout| layout.may_have_others()) {
+            known.warn_of(name, "the default may replace it in all");
             return Ok(());
         }
-        Err(known.absent(name, "all samples would have the field's default"))
+        Err(known.absent(name, "the data set", "all samples would have the field's default"))
     }
 
     /// Rejects labels that mean other classes in another stream.

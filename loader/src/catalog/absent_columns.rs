@@ -44,11 +44,28 @@ impl ColumnNames {
         name.split(';').find_map(|name| near::asked(name, self.0.iter().map(String::as_str)))
     }
 
-    /// The error of the column `name`, which is none of them; `effect` is that of a field that reads it.
-    pub(crate) fn absent(&self, name: &str, effect: &str) -> Error {
-        Error::config(format!("the data set has no such column, so {effect}"))
+    /// Warns of the column `name`, which only samples that were not counted can have; `effect` is that of a field that reads it.
+    pub(crate) fn warn_of(&self, name: &str, effect: &str) {
+        let asked = self.asked(name).map_or_else(String::new, |asked| format!("; {asked}"));
+        log::warn!("no sample is known to have the column {name}, so {effect}: columns {}{asked}", self.listed());
+    }
+
+    /// The error of the column `name`, which is none of them, in `whole`: a data set or a stream. `effect` is that of a field that
+    /// reads it.
+    pub(crate) fn absent(&self, name: &str, whole: &str, effect: &str) -> Error {
+        Error::config(format!("{whole} has no such column, so {effect}"))
             .with("column", name)
             .with("columns", self.listed())
             .hinting_if(self.asked(name))
+    }
+
+    /// The error of the column `name`, which none of the counted samples has. `effect` is that of a field that reads it.
+    pub(crate) fn unknown(&self, name: &str, effect: &str) -> Error {
+        Error::config(format!(
+            "no sample is known to have this column, so {effect}: all are read with `ignore_counts=True`"
+        ))
+        .with("column", name)
+        .with("columns", self.listed())
+        .hinting_if(self.asked(name))
     }
 }

@@ -46,7 +46,7 @@ impl Question {
     /// A text that other questions do not have.
     pub(crate) fn text(&self) -> String {
         match self {
-            Self::Condition(filter) => filter.text().to_owned(),
+            Self::Condition(filter) => filter.text(),
             // No filter begins like this.
             Self::Value { column, ask, .. } => format!("\0{ask:?} {column}"),
         }
@@ -107,6 +107,12 @@ impl Question {
             Self::Condition(filter) => filter.is_about_presence(number),
             Self::Value { ask, .. } => *ask == Ask::Length,
         }
+    }
+
+    /// True if it needs the column `name` only to be there.
+    pub(crate) fn is_about_presence_of(&self, name: &str) -> bool {
+        let Self::Condition(filter) = self else { return false };
+        filter.columns().position(|column| column == name).is_some_and(|number| filter.is_about_presence(number))
     }
 
     /// True for the length of a value.

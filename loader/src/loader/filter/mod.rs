@@ -53,6 +53,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use tables::Tables;
 
+/// Argument by which samples without a column are left out, and its effect with a column that none has.
+const SKIP_WORDS: &str = "on_missing=\"skip\"";
+const SKIPS_ALL: &str = "on_missing=\"skip\" would leave out all samples";
+
 /// Parts of a loader in which filters are applied.
 pub(super) struct Filters<'a> {
     pub(super) config: &'a LoaderConfig,
@@ -71,55 +75,73 @@ impl Filters<'_> {
     pub(super) fn apply(&self, catalog: &mut Catalog) -> Result<()> {
         for (number, config) in self.config.streams.iter().enumerate() {
             let stream = &catalog.streams()[number];
-            let present = self.presence(stream).context("stream", || &stream.name)?;
-            let text = match (&config.filter, &present) {
-                (None, None) => continue,
-                (Some(filter), None) => filter.clone(),
-                (None, Some(present)) => present.clone(),
-                (Some(filter), Some(present)) => format!("({filter}) and {present}"),
-            };
-            let filter = Filter::parse(&text)?;
-            let words = format!("filter={:?}", filter.text());
-            let question = Question::Condition(filter);
+            let needed = self.needed_columns(stream).context("stream", || &stream.name)?;
+            if config.filter.is_none() && needed.is_empty() {
+                continue;
+            }
+            let words = config.filter.iter().map(|filter| format!("filter={filter:?}"));
+            let words: Vec<String> = words.chain((!needed.is_empty()).then(|| SKIP_WORDS.to_owned())).collect();
+            let filter = config.filter.as_deref().map(Filter::parse).transpose()?;
+            let question = Question::Condition(Filter::with_present(filter, &needed));
             let answers = self.answers_of(stream, config, &question).context("stream", || &stream.name)?;
             let keeps = |shard: u32, index| answers[shard as usize].as_ref().is_some_and(|bits| bits.get(index));
-            catalog.narrow(number, &words, keeps)?;
+            // All samples have been read for a column that none was known to have.
+            let is_whole = config.filter.is_none() && stream.selection.is_none();
+            let absent = needed.iter().find(|name| is_whole && !has_column(stream, name));
+            let absent = absent.map(|name| self.absent(stream, name));
+            catalog.narrow(number, &words.join(", "), keeps).map_err(|e| absent.unwrap_or(e))?;
         }
         Ok(())
     }
 
-    /// Returns the condition that a sample of `stream` has the columns of all fields without a default; `None` if no sample is to
-    /// be left out for lack of them.
+    /// Returns the columns without which a sample of `stream` is left out: those of all fields without a default, as far as some
+    /// samples may lack them.
     ///
     /// # Errors
     ///
-    /// `Config` for a column that no sample is known to have.
-    fn presence(&self, stream: &Stream) -> Result<Option<String>> {
+    /// `Config` for a column that no sample can have.
+    fn needed_columns<'a>(&'a self, stream: &'a Stream) -> Result<Vec<&'a str>> {
         if self.config.on_missing != OnError::Skip {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let shards = || stream.index.shards.iter().filter(|shard| shard.samples > 0);
-        let has_nulls = |shard: &Shard| shard.recipe.as_deref().is_some_and(Recipe::is_table);
+        let table_of = |shard: &'a Shard| shard.recipe.as_deref().filter(|recipe| recipe.is_table());
         let needed: Vec<&str> = match &self.config.fields {
             Some(fields) => {
                 columns_of(fields).into_iter().filter(|column| !column.has_default).map(|column| column.name).collect()
             }
             // Every column of a table is a field. Other sources deliver those that all samples have.
             None => {
-                let columns = shards().find(|shard| has_nulls(shard)).map(|shard| &shard.layout.columns);
+                let columns = shards().find(|shard| table_of(shard).is_some()).map(|shard| &shard.layout.columns);
                 columns.into_iter().flatten().map(|column| &*column.name).filter(|name| *name != FIELDS).collect()
             }
         };
-        // The counts of other programs show the fields of the first samples alone.
-        let is_partly_known = |shard: &Shard| has_nulls(shard) || shard.layout.is_sampled();
-        let is_lacked = |name: &str| shards().any(|shard| is_partly_known(shard) || may_lack(&shard.layout, name));
-        let columns: Vec<&str> = needed.into_iter().filter(|name| is_lacked(name)).collect();
-        if let Some(name) = columns.iter().find(|name| !shards().any(|shard| shard.layout.has_column(name))) {
-            let error = ColumnNames::of([stream]).absent(name, "on_missing=\"skip\" would leave out all samples");
-            return Err(error);
+        let is_lacked = |shard: &'a Shard, name: &str| match table_of(shard) {
+            Some(table) => {
+                let bounds = shard.layout.column(name).and_then(|column| table.bounds(column));
+                bounds.is_none_or(|bounds| bounds.has_nulls)
+            }
+            // The counts of other programs show the fields of the first samples alone.
+            None => shard.layout.is_sampled() || may_lack(&shard.layout, name),
+        };
+        let columns: Vec<&str> =
+            needed.into_iter().filter(|name| shards().any(|shard| is_lacked(shard, name))).collect();
+        for name in columns.iter().filter(|name| !has_column(stream, name)) {
+            if shards().any(|shard| shard.layout.may_have_others()) {
+                ColumnNames::of([stream]).warn_of(name, &format!("{SKIP_WORDS} may leave out all"));
+            } else if shards().any(|shard| shard.layout.is_sampled()) {
+                return Err(ColumnNames::of([stream]).unknown(name, SKIPS_ALL));
+            } else {
+                return Err(self.absent(stream, name));
+            }
         }
-        let columns: Vec<String> = columns.iter().map(|name| format!("`{name}` is not null")).collect();
-        Ok((!columns.is_empty()).then(|| columns.join(" and ")))
+        Ok(columns)
+    }
+
+    /// The error of a column that no sample of `stream` has.
+    fn absent(&self, stream: &Stream, name: &str) -> Error {
+        let whole = if self.config.streams.len() > 1 { "the stream" } else { "the data set" };
+        ColumnNames::of([stream]).absent(name, whole, SKIPS_ALL)
     }
 
     /// Returns the answers of all shards that have kept samples.
@@ -166,6 +188,11 @@ impl Filters<'_> {
         let opened = open_streams(&config, self.stats, self.topology, self.network, self.outside.clone())?;
         opened.into_iter().next().ok_or_else(|| Error::internal("no stream was opened"))
     }
+}
+
+/// Returns true if a sample of `stream` is known to have the column `name`.
+fn has_column(stream: &Stream, name: &str) -> bool {
+    stream.index.shards.iter().any(|shard| shard.samples > 0 && shard.layout.has_column(name))
 }
 
 /// Returns the way of the stream's source to the answers.

@@ -134,7 +134,9 @@ impl Reading {
         let is_tar = matches!(indexed.format, ShardFormat::Tar { .. });
         let projected = |name: &str| {
             let has_column = |layout: &&Arc<Layout>| layout.has_column(name);
-            let usable = if is_tar { all.iter().any(has_column) } else { has_column(&indexed) };
+            // Tars of which some samples were counted may have any.
+            let may_appear = question.is_about_presence_of(name) && indexed.may_have_others();
+            let usable = if is_tar { may_appear || all.iter().any(has_column) } else { has_column(&indexed) };
             let column = ColumnUse { name, has_default: true };
             usable.then(|| indexed.projected(Some(&[column])).map_or_else(|| indexed.clone(), Arc::new))
         };

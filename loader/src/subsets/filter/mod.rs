@@ -31,6 +31,8 @@ pub(crate) struct Filter {
     expression: Expression,
     /// Names of the columns that it needs, each once, with the place of the first use.
     columns: Vec<(String, usize)>,
+    /// Names of the other columns that a sample must have, by no text.
+    present: Vec<String>,
 }
 
 impl Filter {
@@ -45,22 +47,46 @@ impl Filter {
         }
         let mut columns = Vec::new();
         let expression = parse::expression(text, &mut columns).map_err(|mistake| mistake.in_filter(text))?;
-        Ok(Self { text: text.to_owned(), expression, columns })
+        Ok(Self { text: text.to_owned(), expression, columns, present: Vec::new() })
     }
 
-    /// The filter as it was written.
-    pub(crate) fn text(&self) -> &str {
-        &self.text
+    /// Makes the condition that `filter` is true, if there is one, and that a sample has all of `columns`.
+    pub(crate) fn with_present(filter: Option<Self>, columns: &[&str]) -> Self {
+        let all = Self {
+            text: String::new(),
+            expression: Expression::All(Vec::new()),
+            columns: Vec::new(),
+            present: Vec::new(),
+        };
+        let mut filter = filter.unwrap_or(all);
+        let mut parts = vec![filter.expression];
+        for name in columns {
+            let known = filter.columns.iter().position(|(other, _)| other == name);
+            let number = known.unwrap_or(filter.columns.len() + filter.present.len());
+            parts.push(Expression::Not(Box::new(Expression::IsNull(number))));
+            if known.is_none() {
+                filter.present.push((*name).to_owned());
+            }
+        }
+        Self { expression: Expression::All(parts), ..filter }
+    }
+
+    /// The filter as it was written, and the other columns that a sample must have: a text that no other filter has.
+    pub(crate) fn text(&self) -> String {
+        if self.present.is_empty() { self.text.clone() } else { format!("{:?} {:?}", self.text, self.present) }
     }
 
     /// Names of the columns that it needs. A row has their cells in this order.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &str> {
-        self.columns.iter().map(|(name, _)| name.as_str())
+        self.columns.iter().map(|(name, _)| name).chain(&self.present).map(String::as_str)
     }
 
     /// The error that column number `column` has for `problem`.
     pub(crate) fn column_error(&self, column: usize, problem: String) -> Error {
-        Mistake { at: self.columns[column].1, problem }.in_filter(&self.text)
+        match self.columns.get(column) {
+            Some((_, at)) => Mistake { at: *at, problem }.in_filter(&self.text),
+            None => Error::config(format!("samples without a column cannot be left out: {problem}")),
+        }
     }
 
     /// Checks that numbers are compared with numbers and text with text, for columns of these kinds.
@@ -74,7 +100,7 @@ impl Filter {
 
     /// True if column number `column` is compared with nothing: its values may be of any kind.
     pub(crate) fn is_about_presence(&self, column: usize) -> bool {
-        !self.expression.compares(column)
+        column >= self.columns.len() || !self.expression.compares(column)
     }
 
     /// The values that the condition may have for samples whose columns have values in these ranges.
@@ -100,6 +126,30 @@ mod tests {
             .collect();
         filter.check(&vec![Kind::Any; cells.len()]).expect("kinds");
         filter.keeps(&cells)
+    }
+
+    #[test]
+    fn columns_of_any_name_and_number_may_have_to_be_present() {
+        let names: Vec<String> = (0..3000).map(|number| format!("a`b {number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).chain(["x"]).collect();
+        let alone = Filter::with_present(None, &names);
+        assert!(alone.columns().eq(names.iter().copied()));
+        let filter = |text| Filter::with_present(Some(Filter::parse(text).expect(text)), &names);
+        let both = filter("x > 3 or x < 0");
+        assert!(both.columns().eq(["x"].into_iter().chain(names[..3000].iter().copied())));
+        let row = |x: Cell<'static>, last: Cell<'static>| {
+            let middle = std::iter::repeat_n(Cell::Stored(1), 2999);
+            std::iter::once(x).chain(middle).chain([last]).collect::<Vec<_>>()
+        };
+        assert!(both.keeps(&row(Cell::Int(4), Cell::Other)));
+        assert!(!both.keeps(&row(Cell::Int(2), Cell::Other)) && !both.keeps(&row(Cell::Int(4), Cell::Null)));
+        assert!(alone.keeps(&row(Cell::Int(2), Cell::Int(1))) && !alone.keeps(&row(Cell::Null, Cell::Int(1))));
+        let texts = [alone.text(), both.text(), filter("x > 3 or x < 1").text(), "x > 3 or x < 0".to_owned()];
+        assert!((0..4).all(|one| (0..one).all(|other| texts[one] != texts[other])), "answers are kept by them");
+        assert!(both.is_about_presence(1) && !both.is_about_presence(0) && alone.is_about_presence(3000));
+        let (of_filter, of_other) = (both.column_error(0, "p".to_owned()), both.column_error(1, "p".to_owned()));
+        assert!(of_filter.to_string().starts_with("the filter has a mistake at character 1, before `x > 3"));
+        assert!(!of_other.to_string().contains("filter"), "{of_other}");
     }
 
     #[test]
