@@ -8,7 +8,7 @@
 //! Files that were not listed have the versions in the index next to them, if it has any, and a digest of that index is kept. An index
 //! that was made with `ignore_counts` may have other fields than one without, so that is kept, too.
 
-use super::found_files::FoundFile;
+use super::found_files::{FoundFile, is_of_index};
 use crate::error::{Error, Result};
 use crate::format::index::INDEX_BYTES_MAX;
 use crate::format::{FileInfo, HashAlgo, INDEX_BASENAME, Index, Shard};
@@ -144,8 +144,10 @@ fn stored(shard: &Shard) -> &FileInfo {
     shard.zip_data.as_ref().unwrap_or(&shard.raw_data)
 }
 
+/// Returns true if both are known, and differ. The versions of an index next to the files and those of a listing have different
+/// texts for the same file.
 fn is_other(kept: &str, found: &str) -> bool {
-    !kept.is_empty() && !found.is_empty() && kept != found
+    !kept.is_empty() && !found.is_empty() && is_of_index(kept) == is_of_index(found) && kept != found
 }
 
 fn is_same_folder(a: &Path, b: &Path) -> bool {
@@ -159,4 +161,42 @@ pub(super) fn has_head(bytes: &[u8]) -> bool {
 
 fn head_of(bytes: &[u8]) -> Head {
     serde_json::from_slice(bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Layout;
+    use crate::format::tar::FieldCounts;
+
+    fn listed(version: &str) -> FoundFile {
+        FoundFile { name: "0.tar".to_owned(), bytes: Some(4096), version: version.to_owned() }
+    }
+
+    #[test]
+    fn versions_of_an_index_and_of_a_listing_are_not_compared() {
+        let cases = [
+            (listed("a"), listed("a"), false),
+            (listed("a"), listed("b"), true),
+            (listed("a").of_index("a"), listed("").of_index("a"), false),
+            (listed("a").of_index("a"), listed("").of_index("b"), true),
+            (listed("a").of_index("a"), listed("a"), false),
+            (listed("a"), listed("").of_index("b"), false),
+        ];
+        let layout =
+            Layout::tar(&FieldCounts { samples: 1, fields: [("cls".to_owned(), 1)].into(), is_sampled: false });
+        let file = FileInfo { basename: "0.tar".into(), bytes: 4096, hashes: Default::default() };
+        let index = Index { shards: vec![Shard::new(layout.into(), 1, file)] };
+        let condition = Condition { ignore_counts: false, is_verified: false };
+        for (kept, found, is_removed) in cases {
+            let cache = tempfile::tempdir().unwrap();
+            let bytes = with_versions(&index, &[kept], false, None);
+            std::fs::write(cache.path().join(INDEX_BASENAME), &bytes).unwrap();
+            std::fs::write(cache.path().join("0.tar"), "copy").unwrap();
+            let found = [found];
+            assert_eq!(check(&index, &bytes, &found, condition).is_err(), is_removed, "{}", found[0].stamp());
+            remove_outdated(cache.path(), &found, None);
+            assert_eq!(!cache.path().join("0.tar").exists(), is_removed, "{}", found[0].stamp());
+        }
+    }
 }

@@ -8,6 +8,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
+/// Start of the version of a file that an index of the files has.
+const INDEXED: &str = "indexed ";
+
 /// File of a list.
 pub(super) struct FoundFile {
     pub(super) name: String,
@@ -48,7 +51,7 @@ impl FoundFile {
 
     /// Returns a copy whose version is that of an index of the files.
     pub(super) fn of_index(&self, version: &str) -> Self {
-        let version = if version.is_empty() { String::new() } else { format!("indexed {version}") };
+        let version = if version.is_empty() { String::new() } else { format!("{INDEXED}{version}") };
         Self { name: self.name.clone(), bytes: None, version }
     }
 
@@ -57,6 +60,11 @@ impl FoundFile {
         let bytes = self.bytes.map_or_else(String::new, |bytes| bytes.to_string());
         format!("{bytes} {}", self.version).trim().to_owned()
     }
+}
+
+/// Returns true if `stamp` has the version of an index of the files.
+pub(super) fn is_of_index(stamp: &str) -> bool {
+    stamp.starts_with(INDEXED)
 }
 
 /// Text that differs for other files, as far as their listing shows that: their shards must be in another folder.
