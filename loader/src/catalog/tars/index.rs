@@ -8,7 +8,7 @@ use crate::catalog::parallel::in_parallel;
 use crate::catalog::remote_file::RemoteFile;
 use crate::catalog::requests::peek;
 use crate::clock::Clock;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::tar::{FieldCounts, count_fields};
 use crate::format::{Compression, Digests, FileInfo, HashAlgo, Index, Layout, ReadAt, Shard};
 use crate::sources::folder::has_tables;
@@ -133,8 +133,8 @@ impl TarSet {
     }
 
     /// Returns the entry of tar `number` in the index, and the version of the tar, if the store has one. The tar is read, unless
-    /// other files have its number of samples or an earlier run, which was stopped, has read it. Entries are kept until
-    /// [`end`](Self::end).
+    /// other files have its number of samples or an earlier run, which was stopped, has read it. Of a tar that is not read the version
+    /// may be absent, with a warning. Entries are kept until [`end`](Self::end).
     ///
     /// # Errors
     ///
@@ -145,8 +145,15 @@ impl TarSet {
             return Ok((entry, version));
         }
         let name = &self.names[number];
-        let version = peek(&self.remote, name, 1).context("tar", || name)?.version;
-        Ok((entry, version.as_ref().map(Version::to_string)))
+        match peek(&self.remote, name, 1) {
+            Ok(found) => Ok((entry, found.version.as_ref().map(Version::to_string))),
+            Err(e) if e.kind() == ErrorKind::NotFound => Err(e).context("tar", || name),
+            Err(e) => {
+                // The entry is complete without it.
+                log::warn!("the index has no version of the tar {name}: {e}");
+                Ok((entry, None))
+            }
+        }
     }
 
     /// Returns [`entry`](Self::entry), without the version of a tar that is not read, and calls `progress` for each part that is read.
@@ -319,6 +326,22 @@ mod tests {
     fn a_pass_shows_its_progress_within_each_tar() {
         // For each tar one after the end of its front, and one at its end.
         assert_eq!(parts(&opened(two_tars().path())), 4);
+    }
+
+    #[test]
+    fn a_version_that_cannot_be_requested_is_absent_but_a_tar_must_exist() {
+        let folder = two_tars();
+        std::fs::write(folder.path().join("sizes.json"), r#"{"0.tar": 1, "1.tar": 1}"#).unwrap();
+        let set = opened(folder.path());
+        assert!(set.is_known(0) && set.is_known(1));
+        assert!(set.entry(1).unwrap().1.is_some());
+        let tar = folder.path().join("1.tar");
+        std::fs::remove_file(&tar).unwrap();
+        let missing = set.entry(1).unwrap_err();
+        assert_eq!((missing.kind(), missing.to_string().contains("1.tar")), (ErrorKind::NotFound, true));
+        std::os::unix::fs::symlink("1.tar", &tar).unwrap();
+        let (entry, version) = set.entry(1).unwrap();
+        assert_eq!((entry.samples, version), (1, None));
     }
 
     #[test]
