@@ -247,6 +247,15 @@ def late_features(folder):
     return f"{folder}/{{0..1}}.tfrecord"
 
 
+def test_a_feature_that_only_later_records_have_needs_their_count(tmp_path):
+    fields = {"late": fb.Bytes("late")}
+    options = {"batch_size": 1, "fields": fields, "on_missing": "skip"}
+    with pytest.raises(fb.ConfigError, match="no sample is known to have this column.*ignore_counts=True"):
+        fb.Loader(remote=late_features(tmp_path), **options)
+    with fb.Loader(streams=[fb.Stream(remote=late_features(tmp_path), ignore_counts=True)], **options) as loader:
+        assert len(list(loader)) == 4
+
+
 def test_a_conversion_has_features_that_only_later_files_have(tmp_path):
     source = late_features(tmp_path)
     assert convert(source, tmp_path / "out").samples == 10

@@ -114,6 +114,14 @@ def test_a_field_that_no_sample_has_is_an_error(tars):
         classes(tars, {"t": fb.Text("absent")})
 
 
+def test_a_field_that_only_one_stream_lacks_is_an_error_about_that_stream(tars, tmp_path):
+    (tmp_path / "other.tar").write_bytes(tar([("0", {"cls": b"0"})]) + END)
+    streams = [fb.Stream(remote=tars), fb.Stream(remote=f"{tmp_path}/other.tar")]
+    fields = {"y": fb.Scalar("cls"), "t": fb.Text("txt")}
+    with pytest.raises(fb.ConfigError, match="the stream has no such column.*other.tar"):
+        fb.Loader(streams=streams, batch_size=4, fields=fields, on_missing="skip")
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
 def test_rows_with_nulls_are_not_in_the_plan(suffix, tmp_path):
     pa, pq, ipc = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow.ipc")
@@ -157,3 +165,16 @@ def test_fields_of_tars_that_others_have_counted_may_be_missing(place, tmp_path)
     whole = classes(remote, {"t": fb.Text("txt")})
     assert set(sum(whole, [])) == expected and len(expected) < 24
     assert classes(remote, {"t": fb.Text("txt")}, 2)[:-1] == whole[:-1]
+
+
+def test_fields_that_the_counted_samples_lack_may_be_in_others(tmp_path, caplog):
+    late = [(f"{i:03}", {"cls": b"%d" % i} | ({"caption": b"c"} if i >= 6 and i % 3 else {})) for i in range(24)]
+    (tmp_path / "0.tar").write_bytes(tar(late[:6]) + END)
+    (tmp_path / "1.tar").write_bytes(tar(late[6:]) + END)
+    (tmp_path / "sizes.json").write_text('{"0.tar": 6, "1.tar": 18}')
+    remote = f"{tmp_path}/{{0..1}}.tar"
+    with caplog.at_level("WARNING", "forebay"):
+        assert set(sum(classes(remote, {"t": fb.Text("caption")}), [])) == {int(of["cls"]) for _, of in late if "caption" in of}
+    assert "no sample is known to have the column caption, so on_missing=" in caplog.text
+    with pytest.raises(fb.ConfigError, match="the data set has no such column"):
+        classes(remote, {"t": fb.Text("captions")})

@@ -336,6 +336,18 @@ def test_a_stream_of_tars_without_a_file_of_another_extension_has_the_default(tm
         assert sorted(zip(batch["t"], batch["y"].tolist(), strict=True)) == [("", 0), ("", 1), ("é", 0), ("é", 1), ("é", 2)]
 
 
+def test_tars_without_any_of_several_files_have_the_default(tmp_path):
+    remote = written(tmp_path, [(f"{i}", {"txt": b"t"}) for i in range(2)])
+    kinds = {"label;cls": "int"}
+    with fb.MDSWriter(out=str(tmp_path / "mds"), columns=kinds) as writer:
+        writer.write({"label;cls": 7})
+    fields = {"y": fb.Scalar("label;cls", default=-1)}
+    streams = [fb.Stream(remote=remote), fb.Stream(remote=str(tmp_path / "mds"))]
+    with fb.Loader(streams=streams, batch_size=3, fields=fields, framework="numpy") as loader:
+        (batch,) = loader
+    assert sorted(batch["y"].tolist()) == [-1, -1, 7]
+
+
 def test_tars_have_the_defaults_of_columns_that_another_kind_of_data_has(tmp_path):
     remote = written(tmp_path, [(f"{i}", {"cls": b"%d" % i}) for i in range(2)])
     kinds = {"cls": "int", "label": "int", "price": "float32", "ids": "ndarray:int32", "meta": "json"}
