@@ -328,7 +328,8 @@ def test_a_stream_of_tars_without_a_file_of_another_extension_has_the_default(tm
         if counts:
             (tmp_path / name / "sizes.json").write_text(json.dumps({"0.tar": count}))
     field = fb.Text("caption", default="")
-    assert column(str(tmp_path / "b/0.tar"), field) == ["", ""]
+    if counts:
+        assert column(str(tmp_path / "b/0.tar"), field) == ["", ""]
     streams = [fb.Stream(remote=str(tmp_path / name / "0.tar")) for name in ("a", "b")]
     for order in (streams, streams[::-1]):
         with fb.Loader(streams=order, batch_size=5, fields={"y": fb.Scalar("cls"), "t": field}) as loader:
