@@ -210,6 +210,11 @@ impl Error {
         &self.0.context
     }
 
+    /// Returns true if a store has added a hint about its response, which is a fact of the error.
+    pub(crate) fn has_hint_of_store(&self) -> bool {
+        self.context().iter().any(|(name, _)| *name == "hint")
+    }
+
     /// Copies the error, for another waiting thread.
     #[must_use]
     pub fn duplicate(&self) -> Self {

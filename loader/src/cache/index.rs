@@ -207,8 +207,7 @@ pub(crate) fn stale(path: &Path, remote: &str) -> Error {
 
 /// Adds the advice for a remote that has no index to the store's error, unless the error has a more precise one.
 pub(crate) fn with_advice_on_remote(error: Error) -> Error {
-    let has_advice = error.context().iter().any(|(name, _)| *name == "hint");
-    if error.kind() != ErrorKind::NotFound || has_advice {
+    if error.kind() != ErrorKind::NotFound || error.has_hint_of_store() {
         return error;
     }
     error.hinting("check the path in `remote`, and `split`")

@@ -53,19 +53,18 @@ impl ColumnNames {
     /// The error of the column `name`, which is none of them, in `whole`: a data set or a stream. `effect` is that of a field that
     /// reads it.
     pub(crate) fn absent(&self, name: &str, whole: &str, effect: &str) -> Error {
-        Error::config(format!("{whole} has no such column, so {effect}"))
-            .with("column", name)
-            .with("columns", self.listed())
-            .hinting_if(self.asked(name))
+        self.error_about(name, format!("{whole} has no such column, so {effect}"))
     }
 
     /// The error of the column `name`, which none of the counted samples has. `effect` is that of a field that reads it.
     pub(crate) fn unknown(&self, name: &str, effect: &str) -> Error {
-        Error::config(format!(
-            "no sample is known to have this column, so {effect}: all are read with `ignore_counts=True`"
-        ))
-        .with("column", name)
-        .with("columns", self.listed())
-        .hinting_if(self.asked(name))
+        let message =
+            format!("no sample is known to have this column, so {effect}: all are read with `ignore_counts=True`");
+        self.error_about(name, message)
+    }
+
+    fn error_about(&self, name: &str, message: String) -> Error {
+        let error = Error::config(message).with("column", name).with("columns", self.listed());
+        error.hinting_if(self.asked(name))
     }
 }

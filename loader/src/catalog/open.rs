@@ -238,8 +238,7 @@ pub(super) struct Place<'a> {
 /// Adds the change that is needed to the error of the address `name`, at which no data set was found, unless the store has a more
 /// precise one.
 fn advised(e: Error, name: &str) -> Error {
-    let is_advised = e.context().iter().any(|(name, _)| *name == "hint");
-    if is_advised || !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) {
+    if e.has_hint_of_store() || !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) {
         return e;
     }
     let of_files = || local_folder(name).and_then(|folder| advice_for_files(&first_names(&folder, NAMES_SEEN).ok()?));
