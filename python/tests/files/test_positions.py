@@ -11,7 +11,7 @@ import pytest
 import forebay as fb
 from forebay import checkpoint
 from forebay.checkpoint.folder import Folder
-from forebay.files.loading import is_of_one_rank
+from forebay.files.order import is_of_one_rank
 
 torch = pytest.importorskip("torch")
 

@@ -14,7 +14,7 @@ from ..arguments import flag, readable, several, text
 from ..errors import ConfigError
 from .stores import StoreOptions, opened, url_of
 
-__all__ = ["File", "FileList", "GrowingFiles", "list_files"]
+__all__ = ["File", "FileList", "GrowingFiles", "files_of", "list_files"]
 
 _LONG = 50_000
 """Files of a list that is long enough for its progress to be shown."""
@@ -190,3 +190,45 @@ def list_files(
     else:
         masks = tuple(text("masks", mask) for mask in several("masks", masks, "patterns"))
     return FileList(prefix, masks, flag("recursive", recursive), store)
+
+
+class _Drawn(GrowingFiles):
+    """URLs of an iterator."""
+
+    def __init__(self, urls: Iterable[Any]) -> None:
+        super().__init__()
+        self._rest: Iterator[Any] | None = iter(urls)
+
+    def _grow(self) -> bool:
+        if self._rest is None:
+            return False
+        try:
+            self._files.append(_file(next(self._rest)))
+        except StopIteration:
+            self._rest = None
+        return self._rest is not None
+
+    def __getstate__(self) -> dict[str, Any]:
+        len(self)
+        return self.__dict__
+
+
+def _file(url: Any) -> File:
+    if isinstance(url, File):
+        if url.url.endswith("/"):
+            raise ConfigError(f"{url.url} is a folder: list files with recursive=True")
+        return url
+    return File(url_of("urls", url))
+
+
+def files_of(urls: Any, store: StoreOptions | None) -> Sequence[File]:
+    """Returns files by what users have of them: the prefix of a list, a list, one file, URLs."""
+    if isinstance(urls, (str, bytes, os.PathLike)):
+        return list_files(urls, store=store)
+    if isinstance(urls, File):
+        urls = [urls]
+    if isinstance(urls, FileList):
+        return urls
+    if isinstance(urls, Sequence):
+        return [_file(url) for url in urls]
+    return _Drawn(several("urls", urls, "URLs"))

@@ -1,0 +1,276 @@
+"""Order of files, their division among ranks and workers, and the position in it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..arguments import whole
+from ..errors import StateError
+from ..world import World, detect, surroundings
+from .listing import File, GrowingFiles
+
+__all__ = ["FileOrder", "is_of_one_rank"]
+
+
+class _Division(NamedTuple):
+    """Share of this process, and the shares that the files are divided into."""
+
+    share: int
+    shares: int
+    workers: int
+    """Workers of each rank; 0 without a DataLoader, or with one that has none."""
+
+    @property
+    def ranks(self) -> int:
+        return self.shares // max(self.workers, 1)
+
+    @property
+    def worker(self) -> int:
+        return self.share // self.ranks
+
+
+class FileOrder:
+    """Files of this process's share, epoch after epoch: the base of loaders, which are data sets of torch's DataLoader.
+
+    An epoch ends with the last file of the share. The next one has another order with a shuffle.
+    """
+
+    _ITEMS = "files"
+    """What iteration returns."""
+
+    def __init__(
+        self, files: Sequence[File], *, ordered: bool, shuffle: bool, seed: int, epoch: int, shard: str
+    ) -> None:
+        self._files, self._ordered, self._shuffle, self._seed, self._shard = files, ordered, shuffle, seed, shard
+        # Rank and number of ranks of the process that this loader was sent from.
+        self._sent_world: tuple[int, int] | None = None
+        # Process of a worker, and the epoch of its last loop.
+        self._loop: tuple[int, int] | None = None
+        self._begin(epoch)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        # DataLoader looks here whether it iterates or draws indexes, and torch may be imported only after this object was made.
+        _register()
+        return type(self)
+
+    def _begin(self, epoch: int) -> None:
+        """Moves to the beginning of an epoch."""
+        self.epoch = epoch
+        # Division in which the files of the epoch were returned, and whether all of them were returned in order.
+        self._division: _Division | None = None
+        self._in_order = True
+        # Place of the epoch's first file in its order, files of the own share that were returned, and the places that
+        # were returned out of order.
+        self._start, self._taken, self._ahead = 0, 0, set[int]()
+        # The share of a worker in the epoch before is all returned. Other workers may be within it still.
+        self._has_ended = False
+        # Offset in the next file of the share of its first item that was not returned, and the version of that file.
+        self._offset, self._version = 0, None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Continues with the beginning of an epoch, which selects the order of a shuffle."""
+        self._begin(whole("epoch", epoch))
+
+    def _left(self) -> int:
+        """Files of this rank in the rest of the epoch."""
+        rank, ranks = self._world()
+        left = max(len(self._files) - self._start, 0)
+        return max(-(-(left - rank) // ranks) - self._taken, 0)
+
+    def _world(self) -> tuple[int, int]:
+        """Returns the rank and the number of ranks."""
+        if self._shard == "none":
+            return 0, 1
+        found = surroundings(os.environ)
+        if found is None:
+            return self._sent_world or _rank_of(detect())
+        # Nodes make no difference here, so that the local numbers need not be known.
+        (rank, ranks, *_), _source = found
+        return _rank_of(detect(rank, ranks, rank, ranks))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A spawned worker has no process group.
+        return self.__dict__ | {"_sent_world": self._world()}
+
+    def _divided(self) -> _Division:
+        """Returns the division of the files among ranks, and workers of ranks, and the share of this process."""
+        if self._shard == "none":
+            return _Division(0, 1, 0)
+        rank, ranks = self._world()
+        workers = getattr(sys.modules.get("torch.utils.data"), "get_worker_info", lambda: None)()
+        if workers is None:
+            return _Division(rank, ranks, 0)
+        return _Division(rank + ranks * workers.id, ranks * workers.num_workers, workers.num_workers)
+
+    def _divide(self, new: _Division) -> None:
+        """Continues with the share of this process, which may be of another division than the files that were returned."""
+        if (old := self._division) is not None:
+            is_ahead = bool(self._ahead or self._offset)
+            self._start, self._taken = self._moved(self._start, self._taken, is_ahead, self._in_order, old, new)
+        self._division = new
+
+    def _rest(self) -> Iterator[tuple[int, File]]:
+        """Begins a loop. Returns the files of the share that are left, with their places in the order."""
+        division = self._divided()
+        if division.workers:
+            if self._loop is not None and self._loop[0] == os.getpid():
+                # A persistent worker. After a `break` workers are at different places, and files in flight were dropped.
+                self._begin(self._loop[1] + 1)
+            self._loop = os.getpid(), self.epoch - self._has_ended
+        if self._has_ended:
+            return iter(())
+        self._divide(division)
+        self._in_order &= self._ordered
+        order = _permutation(len(self._files), self._seed, self.epoch) if self._shuffle else None
+        places = itertools.filterfalse(self._ahead.__contains__, itertools.count(self._place(), division.shares))
+        return (
+            (place, self._files[place if order is None else order[place]])
+            for place in itertools.takewhile(lambda place: _reaches(self._files, place), places)
+        )
+
+    def _end(self) -> None:
+        """Moves to the next epoch after the end of a loop."""
+        if not self._has_ended:
+            has_workers = bool(self._division and self._division.workers)
+            self._begin(self.epoch + 1)
+            self._has_ended = has_workers
+
+    def _place(self) -> int:
+        """Returns the place of the first file of the share that was not returned."""
+        share, shares, _ = self._division
+        return self._start + share + shares * self._taken
+
+    def _took(self, place: int) -> None:
+        """Counts a file that was returned."""
+        self._ahead.add(place)
+        while (place := self._place()) in self._ahead:
+            self._ahead.remove(place)
+            self._taken += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position, which counts the files that iteration has returned.
+
+        Without workers, all ranks have returned as many files when a trainer saves it. In workers of a DataLoader, torchdata's
+        StatefulDataLoader saves it and needs as many ranks and workers to resume. With `ordered=False` each rank saves its own.
+        """
+        share, shares, workers = self._division or self._divided()
+        return {
+            "epoch": self.epoch,
+            "seed": self._seed,
+            "shuffle": self._shuffle,
+            "start": self._start,
+            "taken": self._taken,
+            "ahead": sorted(self._ahead),
+            # The state is equal on all ranks that have returned as many.
+            "share": share if workers or not self._in_order else 0,
+            "shares": shares,
+            "workers": workers,
+            "ended": self._has_ended,
+            "ordered": self._in_order,
+            # A shuffle draws another order of another number.
+            "files": len(self._files) if self._shuffle else None,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues at a position, without workers on any number of ranks.
+
+        Raises:
+            StateError: It belongs to another order of files or is not a state of this class, or it is within an epoch of a
+                shuffle of another number of files, of workers, which need as many ranks and workers as before, or of
+                `ordered=False`, where it is that of one rank alone.
+        """
+        try:
+            epoch, start, taken, shares = (int(state[name]) for name in ("epoch", "start", "taken", "shares"))
+            # States of earlier versions have no workers.
+            share, workers, is_ordered = int(state.get("share", 0)), int(state.get("workers", 0)), state.get("ordered", True)
+            ahead, seed, shuffle = {int(place) for place in state["ahead"]}, state["seed"], state["shuffle"]
+            offset, version = int(state.get("offset", 0)), state.get("version")
+            if min(epoch, start, taken, share, workers, offset, *ahead) < 0 or share >= shares or shares % max(workers, 1):
+                raise ValueError("a number is too small or too large")
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"this is not the state of a {type(self).__name__}: {error!r}") from None
+        if (items := state.get("items", FileOrder._ITEMS)) != self._ITEMS:
+            raise StateError(f"the state is that of a loader of {items}, and this one returns {self._ITEMS}")
+        if (seed, shuffle) != (self._seed, self._shuffle):
+            raise StateError(
+                f"the state has shuffle={shuffle} with seed {seed}, and this loader shuffle={self._shuffle} with seed "
+                f"{self._seed}: make the loader with the state's"
+            )
+        is_within = bool(start or taken or ahead or offset)
+        if shuffle and is_within and (files := state.get("files")) not in (None, len(self._files)):
+            raise StateError(
+                f"the state is of a shuffle of {files} files, and this list has {len(self._files)}: another number has another "
+                "order, so load the files of the state's list, or begin with the next epoch"
+            )
+        division = self._divided()
+        old, is_ahead = _Division(share, shares, workers), bool(ahead or offset)
+        start, taken = self._moved(start, taken, is_ahead, is_ordered, old, division)
+        self.epoch, self._start, self._taken, self._ahead = epoch, start, taken, ahead
+        self._offset, self._version = offset, version
+        self._has_ended = bool(state.get("ended")) and old == division
+        self._division, self._in_order, self._loop = division, is_ordered, None
+
+    def _moved(
+        self, start: int, taken: int, is_ahead: bool, is_ordered: bool, old: _Division, new: _Division
+    ) -> tuple[int, int]:
+        """Returns the start and the number of files taken in another division than that in which they were returned.
+
+        Raises:
+            StateError: It is not known which files the other shares have returned.
+        """
+        if is_ordered and not old.workers:
+            # All ranks have returned as many.
+            return start + old.shares * taken, 0
+        if old == new or not (taken or is_ahead):
+            return start, taken
+        if not is_ordered:
+            is_file = self._ITEMS == FileOrder._ITEMS
+            raise StateError(
+                f"{self._ITEMS} were returned{' out of order' if is_file else ''} by share {old.share} of {old.shares}, and this is "
+                f"share {new.share} of {new.shares}: resume each rank and worker with its own state, on as many"
+                f"{', or make the loader with ordered=True' if is_file else ''}"
+            )
+        if (old.shares, old.workers, old.worker) != (new.shares, new.workers, new.worker):
+            raise StateError(
+                f"files were returned by worker {old.worker} of {old.workers} on {old.ranks} ranks, and this is worker {new.worker} "
+                f"of {new.workers} on {new.ranks}: workers do not return equally many, so resume on as many ranks and workers, or "
+                "at the end of an epoch"
+            )
+        return start, taken
+
+
+def _rank_of(world: World) -> tuple[int, int]:
+    return world.rank, world.world_size
+
+
+def _reaches(files: Sequence[File], at: int) -> bool:
+    # Not by an IndexError, which the source of URLs may raise as well.
+    return files.reaches(at) if isinstance(files, GrowingFiles) else at < len(files)
+
+
+def _permutation(count: int, seed: int, epoch: int) -> list[int]:
+    order = list(range(count))
+    random.Random(f"{seed} {epoch}").shuffle(order)
+    return order
+
+
+def _register() -> None:
+    """Makes torch's DataLoader iterate instead of drawing indexes."""
+    base = getattr(sys.modules.get("torch.utils.data"), "IterableDataset", None)
+    if base is not None and not issubclass(FileOrder, base):
+        base.register(FileOrder)
+
+
+def is_of_one_rank(state: Any) -> bool:
+    """Returns true for states with one of a loader of files that only the same rank can continue."""
+    if isinstance(state, Mapping):
+        if {"taken", "ahead", "shares", "ordered"} <= state.keys():
+            return not state["ordered"] and bool(state["taken"] or state["ahead"] or state.get("offset"))
+        state = list(state.values())
+    return isinstance(state, (list, tuple)) and any(map(is_of_one_rank, state))
