@@ -66,6 +66,7 @@
 //!   the calling thread and fetches shards ahead with one thread.
 //! * [`indexing`]: indexes after the samples of a shard, which let a crop skip the rest of a picture.
 //! * [`objects`]: objects of stores as they are, by their URLs; [`output`]: remote folders as destinations of a writer.
+//! * [`contents`]: lines of texts and files of tars, one object after the other, without an index.
 //! * [`sources`]: data sets without an `index.json`, such as lists of tars; [`TarSet`] makes one for them.
 //! * `subsets`: the samples of a stream that a loader keeps.
 //! * [`verify`]: comparison of a data set's files with its index, and their repair.
@@ -75,6 +76,7 @@ mod cache;
 mod catalog;
 pub mod clock;
 pub mod config;
+pub mod contents;
 pub mod decode;
 pub mod delivery;
 pub mod dlpack;

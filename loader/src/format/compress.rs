@@ -6,7 +6,7 @@
 //! declares, and a false declaration none.
 
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 
 use super::frames;
 use crate::error::{Error, ErrorKind, Result};
@@ -201,16 +201,8 @@ impl Compression {
 
     /// Unpacks `packed` into the empty `out`, up to `raw_bytes_max`. Memory grows with the bytes that come out.
     fn unpack(self, packed: &[u8], raw_bytes_max: u64, out: &mut Vec<u8>) -> Result<()> {
-        let mut reader: Box<dyn Read + '_> = match self.algo {
+        match self.algo {
             CompressionAlgo::ChunkFrames => return frames::unpack(packed, raw_bytes_max, out),
-            CompressionAlgo::Brotli => Box::new(brotli::Decompressor::new(packed, BUFFER_BYTES)),
-            CompressionAlgo::Bzip2 => Box::new(bzip2::read::MultiBzDecoder::new(packed)),
-            CompressionAlgo::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
-            CompressionAlgo::Zlib => Box::new(flate2::read::ZlibDecoder::new(packed)),
-            CompressionAlgo::Zstd => {
-                let decoder = zstd::stream::read::Decoder::with_buffer(packed);
-                Box::new(decoder.map_err(|e| self.damaged().caused_by(e))?)
-            }
             CompressionAlgo::Snappy => {
                 // Needs all memory at once; the stream declares its size.
                 let bytes = snap::raw::decompress_len(packed).map_err(|e| self.damaged().caused_by(e))?;
@@ -222,7 +214,9 @@ impl Compression {
                 let unpacked = snap::raw::Decoder::new().decompress(packed, out);
                 return unpacked.map(drop).map_err(|e| self.damaged().caused_by(e));
             }
-        };
+            _ => {}
+        }
+        let mut reader = self.reader(packed)?;
         // One allocation suffices for nearly all: few streams are more than eight times smaller than their content.
         let likely = (packed.len() as u64 * 8).max(RESERVED_BYTES_MIN);
         allocate(likely.min(raw_bytes_max), out)?;
@@ -233,6 +227,28 @@ impl Compression {
             _ => self.damaged().caused_by(e),
         })?;
         if out.len() as u64 > raw_bytes_max { Err(self.too_large(raw_bytes_max)) } else { Ok(()) }
+    }
+
+    /// Unpacks a stream as it is read. After the last byte its length and checksum are compared, if it has them.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for a compression that needs all of the stream at once. Reads return the errors of
+    /// `packed`, and others for a stream that is damaged.
+    pub fn reader<'a>(self, packed: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>> {
+        Ok(match self.algo {
+            CompressionAlgo::Brotli => Box::new(brotli::Decompressor::new(packed, BUFFER_BYTES)),
+            CompressionAlgo::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(packed)),
+            CompressionAlgo::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(packed)),
+            CompressionAlgo::Zlib => Box::new(flate2::bufread::ZlibDecoder::new(packed)),
+            CompressionAlgo::Zstd => {
+                let decoder = zstd::stream::read::Decoder::with_buffer(packed);
+                Box::new(decoder.map_err(|e| self.damaged().caused_by(e))?)
+            }
+            CompressionAlgo::Snappy | CompressionAlgo::ChunkFrames => {
+                return Err(Error::new(ErrorKind::Unsupported, format!("{self} cannot be unpacked as it is read")));
+            }
+        })
     }
 
     /// Allocates memory for `raw_bytes`, unless `packed` cannot hold that many.
@@ -257,7 +273,8 @@ impl Compression {
         }
     }
 
-    fn damaged(self) -> Error {
+    /// Error for a stream that cannot be unpacked.
+    pub(crate) fn damaged(self) -> Error {
         Error::format(format!("the {self} stream is damaged or not {self} at all"))
     }
 

@@ -29,6 +29,6 @@ impl<T: AsRef<[u8]> + ?Sized> ReadAt for T {
 }
 
 /// Error for a file that ends too early.
-fn ended(bytes: u64) -> Error {
+pub(crate) fn ended(bytes: u64) -> Error {
     Error::format(format!("the file ends at byte {bytes}, before the end of what it announces"))
 }

@@ -31,6 +31,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("indexing", &["sync", "error", "format", "decode", "io"]),
     // Objects as they are, without an index.
     ("objects", &["sync", "error", "clock", "stats", "topology", "store"]),
+    // Lines and files of objects, which are read forward.
+    ("contents", &["sync", "error", "memory", "format", "store", "objects"]),
     // Remote folders as the writer's destinations.
     ("output", &["sync", "error", "clock", "stats", "topology", "format", "store"]),
     // Pure. Messages show addresses without their secrets.

@@ -19,23 +19,23 @@ const PADDING_BYTES: u64 = 64 << 10;
 
 /// A member of an archive.
 #[derive(Debug, Default)]
-pub(super) struct Member {
+pub(crate) struct Member {
     /// Path as it is stored.
-    pub(super) name: Vec<u8>,
+    pub(crate) name: Vec<u8>,
     /// Offset of the first header that describes it.
     pub(super) start: u64,
     /// Offset of the next member.
-    pub(super) end: u64,
+    pub(crate) end: u64,
     /// Offset and bytes of its stored content.
-    pub(super) content: (u64, u64),
+    pub(crate) content: (u64, u64),
     /// Places of that content in the file, for files that are stored without their zeros.
-    pub(super) sparse: Option<SparseMap>,
+    pub(crate) sparse: Option<SparseMap>,
     /// False for directories, links and devices.
-    pub(super) is_file: bool,
+    pub(crate) is_file: bool,
 }
 
 /// Reader of the members of an archive, or of a part of one that begins with a header.
-pub(super) struct Members<'a, R: ?Sized> {
+pub(crate) struct Members<'a, R: ?Sized> {
     archive: &'a R,
     /// The archive ends with an empty block.
     is_whole: bool,
@@ -73,12 +73,17 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
         Self { is_whole: false, ..Self::of_archive(part) }
     }
 
+    /// Starts at the header at `offset` of a whole archive. Reads do not go back from there.
+    pub(crate) fn of_rest(archive: &'a R, offset: u64) -> Self {
+        Self { at: offset, ..Self::of_archive(archive) }
+    }
+
     /// Returns the next member; `None` at the end of the archive.
     ///
     /// # Errors
     ///
     /// [`crate::ErrorKind::Format`] for anything that is no tar file, with the offset.
-    pub(super) fn next(&mut self) -> Result<Option<&Member>> {
+    pub(crate) fn next(&mut self) -> Result<Option<&Member>> {
         let start = self.at;
         let found = self.advance().map_err(|e| e.with("offset", self.at))?;
         self.member.start = start;

@@ -28,6 +28,7 @@ mod tests;
 
 pub use layout::encoding_of;
 pub(super) use layout::{alternatives, encoding_of_any, projected};
+pub(crate) use member::Members;
 pub use member::is_header;
 pub use name::KEY;
 pub use samples::{FieldCounts, count_fields, first_fields, front_fields};

@@ -15,7 +15,7 @@ const BYTES_MAX: u64 = 1 << 30;
 
 /// Places of the stored pieces of a file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SparseMap {
+pub(crate) struct SparseMap {
     /// Bytes of the file with its zeros.
     bytes: u64,
     /// Offset in the file and bytes of each piece, in their order in the archive.
@@ -82,8 +82,13 @@ impl SparseMap {
         Ok(())
     }
 
+    /// Bytes of the pieces.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.pieces.iter().map(|(_, bytes)| bytes).sum()
+    }
+
     /// Appends the file with its zeros to `into`. `stored` is its content in the archive.
-    pub(super) fn expand(&self, stored: &[u8], into: &mut Vec<u8>) {
+    pub(crate) fn expand(&self, stored: &[u8], into: &mut Vec<u8>) {
         let start = into.len();
         into.resize(start + self.bytes as usize, 0);
         let mut rest = stored;

@@ -1,0 +1,120 @@
+//! Thread that reads ahead of its consumer.
+
+use super::content::Content;
+use super::pieces::{Pieces, Wanted};
+use crate::objects::Objects;
+use crate::store::redact;
+use crate::sync::{self, Arc, AtomicBool, Ordering};
+use crate::{Error, ErrorKind, Result};
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use std::fmt;
+use std::time::Duration;
+
+/// Events between the thread and its consumer. Each may hold a piece.
+const EVENTS_MAX: usize = 4;
+
+/// Part of the content of an object.
+#[derive(Debug)]
+pub enum Event<T> {
+    /// The object is open, and is of this version, if its store has versions.
+    Begin(Option<String>),
+    /// Lines or files.
+    Item(T),
+    /// All of its items were returned.
+    End,
+}
+
+/// Contents of objects, in the order of their requests. Dropping it ends the thread.
+pub struct Ahead<T> {
+    requests: Sender<Wanted>,
+    events: Receiver<Result<Event<T>>>,
+    is_stopped: Arc<AtomicBool>,
+}
+
+/// Division of an object's content into items: its content, the offset in it of the first item, the bytes of the content if
+/// they are known, and the consumer of the items.
+pub(super) type Divide<T> = fn(Content<'_>, u64, Option<u64>, &Out<T>) -> Result<()>;
+
+/// Consumer of items.
+pub(super) struct Out<T>(Sender<Result<Event<T>>>);
+
+impl<T> Out<T> {
+    pub(super) fn item(&self, item: T) -> Result<()> {
+        self.event(Event::Item(item))
+    }
+
+    fn event(&self, event: Event<T>) -> Result<()> {
+        self.0.send(Ok(event)).map_err(|_| Error::new(ErrorKind::Closed, "the consumer is gone"))
+    }
+}
+
+impl<T: Send + 'static> Ahead<T> {
+    /// Starts the thread. At most `bytes_max` bytes of objects are in flight or ready.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses another thread.
+    pub(super) fn start(objects: Arc<Objects>, bytes_max: u64, divide: Divide<T>) -> Result<Self> {
+        // The consumer bounds the requests: it has a list of objects, and requests few of them ahead.
+        let (requests, received) = unbounded();
+        let (sender, events) = bounded(EVENTS_MAX);
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let mut pieces = Pieces::new(objects, received, is_stopped.clone(), bytes_max);
+        let run = move || {
+            let out = Out(sender);
+            while let Some(wanted) = pieces.next_object() {
+                if let Err(error) = divide_object(&mut pieces, &wanted, divide, &out) {
+                    // Errors of stores name it already.
+                    let is_named = error.context().iter().any(|(name, _)| *name == "key");
+                    let error = if is_named { error } else { error.with("object", redact(&wanted.url)) };
+                    // A consumer that is gone needs no error.
+                    drop(out.0.send(Err(error)));
+                    return;
+                }
+            }
+        };
+        sync::spawn("forebay-ahead", run).map_err(|e| Error::from_io(e, "the system cannot start a thread"))?;
+        Ok(Self { requests, events, is_stopped })
+    }
+
+    /// Requests an object. After an error there is no other outcome.
+    pub fn push(&self, wanted: Wanted) {
+        // The thread has ended after an error, which `next` returns.
+        drop(self.requests.send(wanted));
+    }
+
+    /// Waits for the next event of the objects that were requested, for at most `limit`; `None` if there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// The first one of an object, in the order of the requests. It ends all of them.
+    pub fn next(&self, limit: Duration) -> Result<Option<Event<T>>> {
+        match self.events.recv_timeout(limit) {
+            Ok(event) => event.map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Error::new(ErrorKind::Closed, "the contents ended with an error before"))
+            }
+        }
+    }
+}
+
+fn divide_object<T>(pieces: &mut Pieces, wanted: &Wanted, divide: Divide<T>, out: &Out<T>) -> Result<()> {
+    let (bytes, version) = pieces.open()?;
+    out.event(Event::Begin(version))?;
+    let bytes = wanted.compression.is_none().then_some(bytes);
+    divide(Content::of(pieces, wanted)?, wanted.start, bytes, out)?;
+    out.event(Event::End)
+}
+
+impl<T> Drop for Ahead<T> {
+    fn drop(&mut self) {
+        self.is_stopped.store(true, Ordering::Release);
+    }
+}
+
+impl<T> fmt::Debug for Ahead<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ahead").field("ready", &self.events.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,53 @@
+//! Memory of pieces, which is used again.
+
+use super::BLOCK_BYTES;
+use crate::memory::prefer_huge_pages;
+use crate::sync::{Arc, Mutex};
+use bytes::{Bytes, BytesMut};
+
+/// Blocks that are kept without a use.
+const SPARE_MAX: usize = 16;
+
+/// Blocks of [`BLOCK_BYTES`].
+#[derive(Clone, Default)]
+pub(super) struct Blocks(Arc<Mutex<Vec<BytesMut>>>);
+
+impl Blocks {
+    /// Returns memory of `len` bytes, at most [`BLOCK_BYTES`], with any contents.
+    pub(super) fn take(&self, len: usize) -> BytesMut {
+        let spare = self.0.lock().pop();
+        let mut memory = spare.unwrap_or_else(|| {
+            let mut new = BytesMut::with_capacity(BLOCK_BYTES);
+            prefer_huge_pages(new.spare_capacity_mut());
+            new
+        });
+        // Writes zeros only if the last use was a shorter one.
+        memory.resize(len, 0);
+        memory
+    }
+
+    /// Makes bytes of memory that was taken. It comes back once the last reference to them is dropped.
+    pub(super) fn share(&self, memory: BytesMut) -> Bytes {
+        Bytes::from_owner(Block { memory, home: self.clone() })
+    }
+}
+
+struct Block {
+    memory: BytesMut,
+    home: Blocks,
+}
+
+impl AsRef<[u8]> for Block {
+    fn as_ref(&self) -> &[u8] {
+        &self.memory
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let mut spare = self.home.0.lock();
+        if spare.len() < SPARE_MAX {
+            spare.push(std::mem::take(&mut self.memory));
+        }
+    }
+}

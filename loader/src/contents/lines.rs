@@ -1,0 +1,68 @@
+//! Lines of texts.
+
+use super::ahead::{Ahead, Out};
+use super::content::Content;
+use crate::objects::Objects;
+use crate::sync::Arc;
+use crate::{Error, Result};
+use bytes::Bytes;
+use memchr::{memchr, memchr_iter};
+
+/// Most bytes of a line. A file of other data may have no line ends at all.
+const LINE_BYTES_MAX: usize = 1 << 30;
+
+/// Lines that follow each other, with their ends: `\n`, or nothing after the last line of an object.
+#[derive(Debug)]
+pub struct LineBatch {
+    /// Offset of the first line in the content of the object.
+    pub start: u64,
+    /// All of the lines.
+    pub bytes: Bytes,
+    /// Offset in `bytes` of the end of each line, exclusive, after its `\n`.
+    pub ends: Vec<usize>,
+}
+
+/// Starts to read the lines of objects. At most `bytes_max` bytes of them are in flight or ready.
+///
+/// # Errors
+///
+/// When the system refuses another thread.
+pub fn lines(objects: Arc<Objects>, bytes_max: u64) -> Result<Ahead<LineBatch>> {
+    Ahead::start(objects, bytes_max, divide)
+}
+
+fn divide(mut content: Content<'_>, mut at: u64, _: Option<u64>, out: &Out<LineBatch>) -> Result<()> {
+    // Front of a line that goes on in the next piece.
+    let mut front = Vec::new();
+    while let Some(mut piece) = content.next()? {
+        if !front.is_empty() {
+            let end = memchr(b'\n', &piece).map(|at| at + 1);
+            front.extend_from_slice(&piece.split_to(end.unwrap_or(piece.len())));
+            if end.is_some() {
+                at += send_line(&mut front, at, out)?;
+            }
+        }
+        let ends: Vec<usize> = memchr_iter(b'\n', &piece).map(|at| at + 1).collect();
+        if let Some(&end) = ends.last() {
+            out.item(LineBatch { start: at, bytes: piece.split_to(end), ends })?;
+            at += end as u64;
+        }
+        front.extend_from_slice(&piece);
+        if front.len() > LINE_BYTES_MAX {
+            let why = format!("a line of more than {LINE_BYTES_MAX} bytes: this is no text");
+            return Err(Error::format(why).with("offset", at));
+        }
+    }
+    if !front.is_empty() {
+        send_line(&mut front, at, out)?;
+    }
+    Ok(())
+}
+
+/// Sends a line that was in several pieces, or is the last one, and returns its bytes.
+fn send_line(line: &mut Vec<u8>, start: u64, out: &Out<LineBatch>) -> Result<u64> {
+    let bytes = Bytes::from(std::mem::take(line));
+    let len = bytes.len();
+    out.item(LineBatch { start, bytes, ends: vec![len] })?;
+    Ok(len as u64)
+}

@@ -1,0 +1,36 @@
+//! Contents of objects, one object after the other: lines of texts, files of tars. Nothing is indexed or converted.
+//!
+//! ```text
+//!   push(Wanted) --> Pieces: ranges of the objects in flight, in order, in memory that is used again
+//!                       | Bytes
+//!                       v
+//!                    Content: the bytes of one object, unpacked if it is compressed
+//!                       |
+//!                       +--> lines:  LineBatch: lines as they are in a piece, or one that is in several
+//!                       '--> tar:    Window --> format::tar::Members --> TarPart: a file, or more of its bytes
+//!                       |
+//!                       v  a few of them ahead
+//!   next() <-------- Ahead: the thread that does all of this, which the consumer drops
+//! ```
+//!
+//! A piece is a range of an object, of at most [`BLOCK_BYTES`]. It is shared, not copied, until the consumer copies lines or files out of it, and
+//! its memory is that of a later range then: new memory costs a page fault per 4 KiB, more than the copy.
+
+mod ahead;
+mod blocks;
+mod content;
+mod lines;
+mod pieces;
+mod tars;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub use ahead::{Ahead, Event};
+pub use content::compression_of;
+pub use lines::{LineBatch, lines};
+pub use pieces::Wanted;
+pub use tars::{TarPart, tar_files};
+
+/// Most bytes of a range.
+const BLOCK_BYTES: usize = 8 << 20;

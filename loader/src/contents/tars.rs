@@ -1,0 +1,118 @@
+//! Files of tars.
+
+use super::ahead::{Ahead, Out};
+use super::content::Content;
+use super::window::Window;
+use crate::Result;
+use crate::format::{TarMembers, ended};
+use crate::objects::Objects;
+use crate::sync::Arc;
+use bytes::Bytes;
+
+/// Bytes of files after which they are passed on, and most bytes of a file in one part.
+const PARTS_BYTES: u64 = 1 << 20;
+
+/// Files after which they are passed on.
+const PARTS_MAX: usize = 256;
+
+/// Regular file of a tar, or further bytes of it.
+#[derive(Debug)]
+pub enum TarPart {
+    /// File, with its first bytes.
+    File {
+        /// Path as it is stored.
+        name: Vec<u8>,
+        /// Bytes of the whole file.
+        bytes: u64,
+        /// Offset in the tar of what follows the file.
+        end: u64,
+        /// Its first bytes, one after the other.
+        content: Vec<Bytes>,
+    },
+    /// Further bytes of the last file.
+    More(Bytes),
+}
+
+/// Starts to read the regular files of tars. At most `bytes_max` bytes of tars are in flight or ready.
+///
+/// # Errors
+///
+/// When the system refuses another thread.
+pub fn tar_files(objects: Arc<Objects>, bytes_max: u64) -> Result<Ahead<Vec<TarPart>>> {
+    Ahead::start(objects, bytes_max, divide)
+}
+
+fn divide(content: Content<'_>, start: u64, len: Option<u64>, out: &Out<Vec<TarPart>>) -> Result<()> {
+    let archive = Window::new(content, start, len);
+    let mut members = TarMembers::of_rest(&archive, start);
+    let mut parts = Parts { out, ready: Vec::new(), bytes: 0 };
+    while let Some(member) = members.next()? {
+        if member.is_file {
+            let (name, end, (offset, bytes)) = (member.name.clone(), member.end, member.content);
+            archive.move_to(offset)?;
+            if let Some(map) = &member.sparse {
+                let mut stored = Vec::new();
+                take(&archive, map.stored_bytes(), |piece| {
+                    stored.extend_from_slice(&piece);
+                    Ok(())
+                })?;
+                let mut content = Vec::new();
+                map.expand(&stored, &mut content);
+                parts.add_file(name, content.len() as u64, end, vec![content.into()])?;
+            } else {
+                let mut content = Vec::new();
+                take(&archive, bytes.min(PARTS_BYTES), |piece| {
+                    content.push(piece);
+                    Ok(())
+                })?;
+                parts.add_file(name, bytes, end, content)?;
+                take(&archive, bytes.saturating_sub(PARTS_BYTES), |piece| parts.add(TarPart::More(piece)))?;
+            }
+        }
+        archive.move_to(member.end)?;
+    }
+    parts.pass_on()
+}
+
+/// Calls `use_piece` for the next `bytes` bytes.
+fn take(archive: &Window<'_>, mut bytes: u64, mut use_piece: impl FnMut(Bytes) -> Result<()>) -> Result<()> {
+    while bytes > 0 {
+        let piece = archive.take(bytes.min(PARTS_BYTES))?;
+        if piece.is_empty() {
+            return Err(ended(archive.end()).with("offset", archive.end()));
+        }
+        bytes -= piece.len() as u64;
+        use_piece(piece)?;
+    }
+    Ok(())
+}
+
+/// Parts that are not passed on yet: one at a time would cost more than small files.
+struct Parts<'a> {
+    out: &'a Out<Vec<TarPart>>,
+    ready: Vec<TarPart>,
+    bytes: u64,
+}
+
+impl Parts<'_> {
+    fn add_file(&mut self, name: Vec<u8>, bytes: u64, end: u64, content: Vec<Bytes>) -> Result<()> {
+        self.add(TarPart::File { name, bytes, end, content })
+    }
+
+    fn add(&mut self, part: TarPart) -> Result<()> {
+        self.bytes += match &part {
+            TarPart::File { content, .. } => content.iter().map(|piece| piece.len() as u64).sum(),
+            TarPart::More(piece) => piece.len() as u64,
+        };
+        self.ready.push(part);
+        if self.bytes < PARTS_BYTES && self.ready.len() < PARTS_MAX { Ok(()) } else { self.pass_on() }
+    }
+
+    fn pass_on(&mut self) -> Result<()> {
+        self.bytes = 0;
+        match std::mem::take(&mut self.ready) {
+            none if none.is_empty() => Ok(()),
+            ready => self.out.item(ready),
+        }
+    }
+}
