@@ -17,6 +17,7 @@
 mod borrowed;
 mod capsule;
 mod codec;
+mod contents;
 mod drawing;
 mod engine;
 mod enter;
@@ -44,6 +45,8 @@ mod _forebay {
 
     #[pymodule_export]
     use super::codec::{compress, compressions, decompress, hashes, hex_digest, offset_table};
+    #[pymodule_export]
+    use super::contents::{ObjectLines, ObjectTarFiles};
     #[pymodule_export]
     use super::drawing::drawn_operations;
     #[pymodule_export]

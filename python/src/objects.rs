@@ -1,10 +1,12 @@
 //! Objects of stores for Python: listed, read ahead, read by range, written, removed.
 
 use crate::borrowed::{self, Borrowed, End};
+use crate::contents::{ObjectLines, ObjectTarFiles};
 use crate::outside::Outside;
-use crate::own::Own;
+use crate::own::{OPENED_ELSEWHERE, Own};
 use crate::rows::RowSlice;
 use crate::{enter, error};
+use forebay_loader::contents;
 use forebay_loader::error::{Error, ErrorKind, Result};
 use forebay_loader::format::HashAlgo;
 use forebay_loader::objects::{self, ObjectListing, ReadLimits};
@@ -17,10 +19,8 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-const ELSEWHERE: &str = "this belongs to the process that opened it: open it again after a fork";
-
 fn own<T: Send>(value: T) -> Own<T> {
-    Own::new(value, ELSEWHERE)
+    Own::new(value, OPENED_ELSEWHERE)
 }
 
 /// Takes a value that is used once.
@@ -70,6 +70,16 @@ impl ObjectStores {
             let reads = objects::Reads::new(self.get()?, limits, RowSlice::new);
             Ok(ObjectReads(own(Mutex::new(reads))))
         })
+    }
+
+    /// Lines of objects, of which at most `bytes` are in flight or ready.
+    fn lines(&self, py: Python<'_>, bytes: u64) -> PyResult<ObjectLines> {
+        enter::enter(py, || Ok(ObjectLines::new(contents::lines(self.get()?, bytes)?)))
+    }
+
+    /// Files of tars, of which at most `bytes` are in flight or ready.
+    fn tar_files(&self, py: Python<'_>, bytes: u64) -> PyResult<ObjectTarFiles> {
+        enter::enter(py, || Ok(ObjectTarFiles::new(contents::tar_files(self.get()?, bytes)?)))
     }
 
     fn remove(&self, py: Python<'_>, urls: Vec<String>) -> PyResult<()> {

@@ -109,7 +109,7 @@ unsafe impl Sync for Row {}
 
 impl Row {
     /// Makes an object of `len` bytes that are not written yet.
-    fn new(py: Python<'_>, len: usize) -> Result<Self> {
+    pub(crate) fn new(py: Python<'_>, len: usize) -> Result<Self> {
         let refused = || Error::new(ErrorKind::Full, "Python has no memory for a row of bytes").with("bytes", len);
         let size = isize::try_from(len).map_err(|_| refused())?;
         // SAFETY: the lock is held; without a source the contents stay uninitialised.

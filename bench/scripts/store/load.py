@@ -1,34 +1,59 @@
 """Lists and loads the files of a bucket with one client: load.py CLIENT CONFIG-AS-JSON
 
 The task "objects" lists a prefix and reads every object; "lines" reads the lines of texts, in batches;
-"members" opens tar files as streams and reads what they contain. With `workers` the client runs in torch's DataLoader.
+"members" reads the files in tar files. With `workers` the client runs in torch's DataLoader.
+
+A client is made of three functions of the same names, each of which yields what this worker reads. `client_of` makes them
+of two: one for contents, one that opens objects as streams.
 """
 
 import io
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 from rounds import main
 
 
+class Client(NamedTuple):
+    objects: object
+    lines: object
+    members: object
+
+
+def client_of(contents, streams=None):
+    """Returns the client of a library without lines and tars."""
+
+    def lines():
+        # One line after the other: a list of all lines, as that of `splitlines`, takes new memory for each of them.
+        # The streams have slower lines than whole texts.
+        for content in contents():
+            yield from io.BytesIO(content)
+
+    def members():
+        for stream in streams():
+            with tarfile.open(fileobj=stream, mode="r|", bufsize=1 << 20) as tar:
+                for member in tar:
+                    yield tar.extractfile(member).read()
+
+    return Client(contents, lines, members)
+
+
 def forebay(config):
-    """Returns two functions, which every client has: one yields the content of each object of this worker's share, the
-    other one opens each of them to read."""
     import forebay as fb
 
     store = fb.StoreOptions(endpoint=config["endpoint"], region="us-east-1")
     prefix = f"s3://{config['bucket']}/{config['prefix']}"
 
-    def contents():
+    def objects():
         for _, data in fb.load_files(fb.list_files(prefix, store=store), store=store):
             yield data
 
-    def streams():
-        for file in share(list(fb.list_files(prefix, store=store))):
-            with fb.open(file.url, store=store) as stream:
-                yield stream
+    def members():
+        for _, _, data in fb.load_tars(prefix, store=store):
+            yield data
 
-    return contents, streams
+    return Client(objects, lambda: fb.load_lines(prefix, store=store), members)
 
 
 def s3torchconnector(config):
@@ -44,11 +69,11 @@ def s3torchconnector(config):
             transform=transform,
         )
 
-    return lambda: iter(data(lambda reader: reader.read())), lambda: iter(data(lambda reader: reader))
+    return client_of(lambda: iter(data(lambda reader: reader.read())), lambda: iter(data(lambda reader: reader)))
 
 
 def s3torchconnector_threads(config):
-    """The same with readers in threads, which its documentation leaves to the user. Has no streams."""
+    """The same with readers in threads, which its documentation leaves to the user. It has no streams."""
     from s3torchconnector import S3ClientConfig, S3MapDataset
 
     def contents():
@@ -60,7 +85,7 @@ def s3torchconnector_threads(config):
         )
         yield from threads(share(range(len(data))), lambda at: data[at].read(), config["threads"])
 
-    return contents, None
+    return client_of(contents)
 
 
 def share(items):
@@ -102,7 +127,7 @@ def boto3(config):
         keys, body = listed()
         yield from map(body, keys)
 
-    return contents, streams
+    return client_of(contents, streams)
 
 
 def s3fs(config):
@@ -128,7 +153,7 @@ def s3fs(config):
             with fs.open(path, cache_type="readahead") as stream:
                 yield stream
 
-    return contents, streams
+    return client_of(contents, streams)
 
 
 def multi_storage_client(config):
@@ -160,11 +185,11 @@ def multi_storage_client(config):
             with client.open(key, "rb") as stream:
                 yield stream
 
-    return contents, streams
+    return client_of(contents, streams)
 
 
 def litdata(config):
-    """LitData's raw data set, in batches as a DataLoader asks it for. Has no streams."""
+    """LitData's raw data set, in batches as a DataLoader asks it for. It has no streams."""
     import os
     import tempfile
 
@@ -189,7 +214,7 @@ def litdata(config):
             for at in range(0, len(numbers), LITDATA_BATCH):
                 yield from data.__getitems__(list(numbers[at : at + LITDATA_BATCH]))
 
-    return contents, None
+    return client_of(contents)
 
 
 LITDATA_BATCH = 64
@@ -205,39 +230,24 @@ CLIENTS = {
 }
 
 
-def lines(texts, batch_size):
-    """Yields batches of lines of binary files."""
+def batches(lines, batch_size):
+    """Yields lists of lines."""
     batch = []
-    for text in texts:
-        for line in text:
-            batch.append(line)
-            if len(batch) == batch_size:
-                yield batch
-                batch = []
+    for line in lines:
+        batch.append(line)
+        if len(batch) == batch_size:
+            yield batch
+            batch = []
     if batch:
         yield batch
 
 
-def members(streams):
-    """Yields the contents of the files in tar files."""
-    for stream in streams:
-        with tarfile.open(fileobj=stream, mode="r|", bufsize=1 << 20) as tar:
-            for member in tar:
-                yield tar.extractfile(member).read()
-
-
-def counted(config, contents, streams, is_ours):
+def counted(config, client):
     """Runs the task once, and returns its bytes, or its lines."""
-    match config["task"]:
-        case "members":
-            items = lambda: members(streams())  # noqa: E731
-        case "lines":
-            # One line after the other: a list of all lines, as that of `splitlines`, takes new memory for each of them.
-            # The streams of the other clients have slower lines than their whole texts.
-            texts = streams if is_ours else lambda: map(io.BytesIO, contents())
-            items = lambda: lines(texts(), config["batch_size"])  # noqa: E731
-        case _:
-            items = contents
+    items = getattr(client, config["task"])
+    if config["task"] == "lines":
+        lines = items
+        items = lambda: batches(lines(), config["batch_size"])  # noqa: E731
     return sum(map(len, in_workers(items, config["workers"]) if config["workers"] else items()))
 
 
@@ -253,13 +263,13 @@ def in_workers(items, workers):
 
 
 def counting(make):
-    """Returns a function that makes the task of a client, whose contents `make` yields."""
+    """Returns a function that makes the task of a client."""
 
     def task(config):
-        contents, streams = make(config)
+        client = make(config)
         import torch  # noqa: F401  The start is not measured.
 
-        return lambda: counted(config, contents, streams, make is forebay)
+        return lambda: counted(config, client)
 
     return task
 

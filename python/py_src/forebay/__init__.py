@@ -12,7 +12,7 @@ from .errors import *  # noqa: F403
 from .errors import __all__ as _errors
 from .fields import *  # noqa: F403
 from .fields import __all__ as _fields
-from .files import File, StoreOptions, list_files, load_files, open, remove_files  # noqa: A004
+from .files import File, StoreOptions, list_files, load_files, load_lines, load_tars, open, remove_files  # noqa: A004
 from .loader import Loader
 from .mapping import *  # noqa: F403
 from .mapping import __all__ as _mapping
@@ -41,6 +41,8 @@ __all__ = [
     "__version__",
     "list_files",
     "load_files",
+    "load_lines",
+    "load_tars",
     "read_index",
     "remove_files",
 ]

@@ -12,7 +12,7 @@ from .._forebay import is_root, is_url
 from ..arguments import flag, whole
 from ..errors import AccessError, ConfigError, Error, StateError
 from ..files import StoreOptions
-from ..files.loading import is_of_one_rank
+from ..files.order import is_of_one_rank
 from . import commit, leftovers, marks, retention
 from .commit import Commit, Part
 
@@ -65,8 +65,8 @@ class Folder:
         """Raises ConfigError for a state of one rank alone if there are several: a checkpoint has that of rank 0."""
         if count > 1 and is_of_one_rank(self.data):
             raise ConfigError(
-                "data has a position of load_files(ordered=False) within an epoch, which other ranks cannot continue: save that of "
-                "each rank in obj with per_rank=True, or make the loader with ordered=True"
+                "data has a position of load_files(ordered=False), load_lines or load_tars within an epoch, which other ranks cannot "
+                "continue: save that of each rank in obj with per_rank=True, or make the loader of files with ordered=True"
             )
 
     def begin(self) -> str:

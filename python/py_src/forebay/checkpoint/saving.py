@@ -117,7 +117,7 @@ def save(
         url: URL or path of the checkpoint's folder, such as "s3://bucket/run/step-1000".
         step: Training step.
         data: The loader, or a dict of several loaders, or their states. The state is taken now, on rank 0, so with several
-            ranks it may not be a position within an epoch of `load_files(ordered=False)`.
+            ranks it may not be a position within an epoch of `load_files(ordered=False)`, `load_lines` or `load_tars`.
         metadata: Facts to find again, as JSON.
         overwrite: Replace a checkpoint of this URL, which stays whole until the commit.
         keep: Checkpoints in the folder above that stay after the commit; the oldest others are removed. None: all.

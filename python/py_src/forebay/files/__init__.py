@@ -6,11 +6,13 @@
     with forebay.open("gs://bucket/result.json", "wb") as file:
         file.write(b"{}")
 
-`listing` has the lists, `loading` reads many files ahead of their consumer, `cache` keeps them on local disk, `opened` has
-file objects, `stores` the connections of this process. A URL is that of a store (`s3://`, `gs://`, `azure://`, `oci://`,
+`listing` has the lists, `loading` reads many files ahead of their consumer, `contents` their lines and the files of tars, `order`
+divides the files among ranks and workers, `cache` keeps them on local disk, `opened` has file objects, `stores` the connections
+of this process. A URL is that of a store (`s3://`, `gs://`, `azure://`, `oci://`,
 `hf://`, `dbfs:/Volumes`, `sftp://`), `https://` to read, or a path.
 """
 
+from .contents import LineLoader, TarLoader, load_lines, load_tars
 from .listing import File, FileList, list_files
 from .loading import FileLoader, load_files
 from .opened import FileReader, FileWriter, open
@@ -22,9 +24,13 @@ __all__ = [
     "FileLoader",
     "FileReader",
     "FileWriter",
+    "LineLoader",
     "StoreOptions",
+    "TarLoader",
     "list_files",
     "load_files",
+    "load_lines",
+    "load_tars",
     "open",
     "remove_files",
 ]

@@ -1,0 +1,243 @@
+"""Lines of texts, and files of tars: what is in files, without an index."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ..arguments import byte_size, flag, one_of, whole
+from .listing import File, files_of
+from .order import FileOrder
+from .stores import StoreOptions, opened
+
+__all__ = ["LineLoader", "TarLoader", "load_lines", "load_tars"]
+
+_FILES_AHEAD = 64
+"""Files that are requested ahead, of which as many are fetched as the buffer has room for."""
+
+_COMPRESSIONS = ("auto", "none", "gz", "zstd", "bz2", "br", "zlib")
+
+
+class _Contents(FileOrder):
+    """Contents of files, one file after the other."""
+
+    def __init__(
+        self,
+        files: Sequence[File],
+        *,
+        shuffle: bool,
+        seed: int,
+        epoch: int,
+        shard: str,
+        buffer: int,
+        compression: str,
+        store: StoreOptions | None,
+    ) -> None:
+        # Not in order: files have different numbers of items, so ranks are at different files.
+        super().__init__(files, ordered=False, shuffle=shuffle, seed=seed, epoch=epoch, shard=shard)
+        self._buffer, self._store = buffer, store
+        self._compression = None if compression == "none" else compression
+
+    def _open(self) -> Any:
+        """Returns the engine's reader."""
+        raise NotImplementedError
+
+    def _items(self, reads: Any, url: str) -> Iterator[Any]:
+        """Returns the items of the next file, and moves the position in it."""
+        raise NotImplementedError
+
+    def _settle(self) -> None:
+        """Moves the position behind the items that were returned."""
+
+    def __iter__(self) -> Iterator[Any]:
+        self._settle()
+        remaining, reads = self._rest(), self._open()
+        offset, version = self._offset, self._version
+        requested = deque[tuple[int, File]]()
+        is_end = False
+        while True:
+            while not is_end and len(requested) < _FILES_AHEAD:
+                following = next(remaining, None)
+                if is_end := following is None:
+                    break
+                reads.push(following[1].url, self._compression, offset, version)
+                requested.append(following)
+                offset, version = 0, None
+            if not requested:
+                break
+            place, file = requested.popleft()
+            yield from self._items(reads, file.url)
+            self._offset, self._version = 0, None
+            self._took(place)
+        self._end()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position after the last item that iteration has returned. Each rank saves its own.
+
+        Iteration continues in the middle of a file. In workers of a DataLoader, torchdata's StatefulDataLoader saves the state.
+        """
+        self._settle()
+        return super().state_dict() | {"items": self._ITEMS, "offset": self._offset, "version": self._version}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues at a position, on as many ranks and workers as it was saved on.
+
+        Raises:
+            StateError: It belongs to another order of files, to another rank or number of them, or is not a state of this
+                class. Iteration raises StaleError if the file that it is in was replaced.
+        """
+        super().load_state_dict(state)
+
+
+class LineLoader(_Contents):
+    """Lines of texts, without their ends: bytes. `load_lines` makes it and describes its arguments."""
+
+    _ITEMS = "lines"
+
+    def _begin(self, epoch: int) -> None:
+        super()._begin(epoch)
+        # Lines that are being returned, how many they are, and the offsets of their ends.
+        self._lines: tuple[Iterator[bytes], int, bytes] | None = None
+
+    def _open(self) -> Any:
+        self._lines = None
+        return opened(self._store).lines(self._buffer)
+
+    def _items(self, reads: Any, url: str) -> Iterator[bytes]:
+        while (found := reads.next()) is not None:
+            lines, ends = found
+            self._version = self._version or reads.version()
+            left = iter(lines)
+            self._lines = left, len(lines), ends
+            # A count of each line would be a tenth of the time. The iterator has it.
+            yield from left
+            self._settle()
+
+    def _settle(self) -> None:
+        if self._lines is not None:
+            left, count, ends = self._lines
+            if returned := count - left.__length_hint__():
+                self._offset = struct.unpack_from("=Q", ends, 8 * (returned - 1))[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()
+        return super().__getstate__() | {"_lines": None}
+
+
+class TarLoader(_Contents):
+    """Regular files of tars, as `(url, name, bytes)`: the URL of the tar, and the path in it. `load_tars` makes it and describes
+    its arguments."""
+
+    _ITEMS = "files of tars"
+
+    def _open(self) -> Any:
+        return opened(self._store).tar_files(self._buffer)
+
+    def _items(self, reads: Any, url: str) -> Iterator[tuple[str, str, bytes]]:
+        while (found := reads.next()) is not None:
+            name, data, self._offset = found
+            self._version = self._version or reads.version()
+            yield url, name, data
+
+
+def load_lines(
+    urls: str | os.PathLike[str] | Iterable[Any],
+    *,
+    shuffle: bool = False,
+    seed: int = 0,
+    epoch: int = 0,
+    shard: str = "auto",
+    buffer: int | str = "128mb",
+    compression: str = "auto",
+    store: StoreOptions | None = None,
+) -> LineLoader:
+    r"""Reads texts line by line, ahead of the consumer, one file after the other.
+
+    Lines end with ``\n`` or ``\r\n``, and the last one of a file also without. Files that are compressed are unpacked as
+    they arrive, in another thread than the consumer's.
+
+        for line in forebay.load_lines("s3://bucket/texts/"):
+            record = json.loads(line)
+
+    Args:
+        urls: List from `list_files`, URLs, or the prefix of a list.
+        shuffle: Another order of the files in each epoch, equal on all ranks. Lines stay in their order: for a shuffle of
+            lines, `forebay.Loader` reads the same files with an index.
+        seed: Seed of the shuffle.
+        epoch: First epoch.
+        shard: "auto" divides the files among the ranks of the process group or the launcher, and among the workers of
+            torch's DataLoader; "none" returns all files to each.
+        buffer: Bytes of files in flight and ready: a number, or a size such as "1gb".
+        compression: "auto" unpacks files by the extensions of their names (.gz, .zst, .bz2, .br), "none" none of them; "gz",
+            "zstd", "bz2", "br" and "zlib" all of them.
+        store: Settings that differ from the environment's.
+
+    Returns:
+        An iterable of bytes, alone or as the data set of torch's DataLoader, of which each worker reads its share. It has
+        `set_epoch`, `state_dict` and `load_state_dict`.
+
+    Raises:
+        ConfigError: An argument is wrong. Iteration raises the store's errors, such as NotFoundError or AccessError, and
+            FormatError for a file that cannot be unpacked or has a line of more than 1 GiB.
+    """
+    return LineLoader(files_of(urls, store), **_options(shuffle, seed, epoch, shard, buffer, compression, store))
+
+
+def load_tars(
+    urls: str | os.PathLike[str] | Iterable[Any],
+    *,
+    shuffle: bool = False,
+    seed: int = 0,
+    epoch: int = 0,
+    shard: str = "auto",
+    buffer: int | str = "128mb",
+    compression: str = "auto",
+    store: StoreOptions | None = None,
+) -> TarLoader:
+    """Reads the files of tars ahead of the consumer, one tar after the other, without an index.
+
+    Links, folders and devices are left out. A tar is read from front to back, and unpacked as it arrives if it is compressed.
+    For a shuffle of samples, and for decoded batches, `forebay.Loader` reads the same tars.
+
+        for url, name, data in forebay.load_tars("s3://bucket/tars/"):
+            ...
+
+    Args:
+        urls: List from `list_files`, URLs, or the prefix of a list.
+        shuffle: Another order of the tars in each epoch, equal on all ranks. Files stay in their order.
+        seed: Seed of the shuffle.
+        epoch: First epoch.
+        shard: "auto" divides the tars among the ranks of the process group or the launcher, and among the workers of
+            torch's DataLoader; "none" returns all tars to each.
+        buffer: Bytes of tars in flight and ready: a number, or a size such as "1gb". A larger file of a tar is no error.
+        compression: "auto" unpacks tars by the extensions of their names (.gz, .tgz, .zst, .bz2, .br), "none" none of them;
+            "gz", "zstd", "bz2", "br" and "zlib" all of them.
+        store: Settings that differ from the environment's.
+
+    Returns:
+        An iterable of `(url, name, bytes)`: the URL of the tar, and the path in it. It is used alone or as the data set of
+        torch's DataLoader, of which each worker reads its share. It has `set_epoch`, `state_dict` and `load_state_dict`.
+
+    Raises:
+        ConfigError: An argument is wrong. Iteration raises the store's errors, such as NotFoundError or AccessError, and
+            FormatError for a file that is no tar, or a damaged one.
+    """
+    return TarLoader(files_of(urls, store), **_options(shuffle, seed, epoch, shard, buffer, compression, store))
+
+
+def _options(
+    shuffle: Any, seed: Any, epoch: Any, shard: Any, buffer: Any, compression: Any, store: Any
+) -> dict[str, Any]:
+    """Returns the checked arguments of a loader."""
+    return {
+        "shuffle": flag("shuffle", shuffle),
+        "seed": whole("seed", seed),
+        "epoch": whole("epoch", epoch),
+        "shard": one_of("shard", shard, ("auto", "none")),
+        "buffer": byte_size("buffer", buffer),
+        "compression": one_of("compression", compression, _COMPRESSIONS),
+        "store": store,
+    }

@@ -1,0 +1,248 @@
+//! Contents of objects for Python: lines of texts, files of tars.
+
+use crate::own::{OPENED_ELSEWHERE, Own};
+use crate::rows::Row;
+use crate::{enter, error};
+use forebay_loader::Result;
+use forebay_loader::contents::{self, Ahead, Event, LineBatch, TarPart, Wanted};
+use forebay_loader::delivery::RowMemory as _;
+use forebay_loader::error::Error;
+use forebay_loader::format::Compression;
+use forebay_loader::sync::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString};
+use std::collections::VecDeque;
+
+/// Bytes of the lines that Python gets at once. They are in a cache of the CPU until it has used them, and their memory is
+/// that of the next ones then.
+const LINES_BYTES: usize = 128 << 10;
+
+/// Returns a request. `compression` is the name of one, or "auto" for that of the address.
+fn wanted(url: String, compression: Option<&str>, start: u64, version: Option<String>) -> Result<Wanted> {
+    let compression = match compression {
+        Some("auto") => contents::compression_of(&url)?,
+        Some(name) => Some(Compression::parse(name)?),
+        None => None,
+    };
+    Ok(Wanted { url, compression, start, version })
+}
+
+/// Lines of objects, in the order of their requests.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct ObjectLines(Own<Mutex<Lines>>);
+
+struct Lines {
+    ahead: Ahead<LineBatch>,
+    version: Option<String>,
+    /// Lines, and the number of those that were returned.
+    batch: Option<(LineBatch, usize)>,
+}
+
+impl ObjectLines {
+    pub(crate) fn new(ahead: Ahead<LineBatch>) -> Self {
+        Self(Own::new(Mutex::new(Lines { ahead, version: None, batch: None }), OPENED_ELSEWHERE))
+    }
+}
+
+impl Lines {
+    /// Waits for lines; returns false at the end of the object.
+    fn wait(&mut self) -> Result<Option<bool>> {
+        if self.batch.as_ref().is_some_and(|(batch, returned)| *returned < batch.ends.len()) {
+            return Ok(Some(true));
+        }
+        // Its memory is needed for what comes.
+        self.batch = None;
+        Ok(match self.ahead.next(enter::SIGNALS_EVERY)? {
+            None => None,
+            Some(Event::Begin(version)) => {
+                self.version = version;
+                None
+            }
+            Some(Event::Item(batch)) => {
+                self.batch = Some((batch, 0));
+                Some(true)
+            }
+            Some(Event::End) => Some(false),
+        })
+    }
+
+    /// Returns the next lines of the batch, without their ends, and the offset of the end of each.
+    fn take<'py>(&mut self, py: Python<'py>) -> PyResult<NextLines<'py>> {
+        let Some((LineBatch { start, bytes, ends }, returned)) = &mut self.batch else {
+            return Err(error::to_python(py, &Error::internal("no lines")));
+        };
+        let mut at = returned.checked_sub(1).map_or(0, |before| ends[before]);
+        let rest = &ends[*returned..];
+        let count = rest.partition_point(|end| end - at <= LINES_BYTES).max(1);
+        *returned += count;
+        let mut offsets = Vec::with_capacity(count * size_of::<u64>());
+        let line = |end: &usize| {
+            let line = &bytes[at..*end];
+            at = *end;
+            offsets.extend_from_slice(&(*start + at as u64).to_ne_bytes());
+            PyBytes::new(py, without_end(line))
+        };
+        let lines: Vec<_> = rest[..count].iter().map(line).collect();
+        Ok((PyList::new(py, lines)?, PyBytes::new(py, &offsets)))
+    }
+}
+
+fn without_end(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\n").map_or(line, |line| line.strip_suffix(b"\r").unwrap_or(line))
+}
+
+/// Lines, and for each the offset of its end in the object, unpacked, as a native number of 64 bits.
+type NextLines<'py> = (Bound<'py, PyList>, Bound<'py, PyBytes>);
+
+#[pymethods]
+impl ObjectLines {
+    /// Requests an object, from the offset `start` in its content on, which must be of `version` if that is known.
+    fn push(
+        &self,
+        py: Python<'_>,
+        url: String,
+        compression: Option<&str>,
+        start: u64,
+        version: Option<String>,
+    ) -> PyResult<()> {
+        enter::enter(py, || {
+            self.0.get()?.lock().ahead.push(wanted(url, compression, start, version)?);
+            Ok(())
+        })
+    }
+
+    /// Waits for the next lines of the first object that was requested. None at its end, after which the next one is the first.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<NextLines<'py>>> {
+        let has_lines = enter::wait(py, || self.0.get()?.lock().wait())?;
+        let lines = self.0.get().map_err(|e| error::to_python(py, &e))?;
+        has_lines.then(|| lines.lock().take(py)).transpose()
+    }
+
+    /// Version of the object whose lines were returned last.
+    fn version(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        enter::enter(py, || Ok(self.0.get()?.lock().version.clone()))
+    }
+}
+
+/// Regular files of tars, in the order of their requests.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct ObjectTarFiles(Own<Mutex<TarFiles>>);
+
+struct TarFiles {
+    ahead: Ahead<Vec<TarPart>>,
+    version: Option<String>,
+    parts: VecDeque<TarPart>,
+    /// File that is not whole.
+    file: Option<File>,
+}
+
+struct File {
+    name: Vec<u8>,
+    end: u64,
+    row: Row,
+    filled: usize,
+}
+
+impl ObjectTarFiles {
+    pub(crate) fn new(ahead: Ahead<Vec<TarPart>>) -> Self {
+        let files = TarFiles { ahead, version: None, parts: VecDeque::new(), file: None };
+        Self(Own::new(Mutex::new(files), OPENED_ELSEWHERE))
+    }
+}
+
+impl TarFiles {
+    /// Waits for a part; returns false at the end of the tar.
+    fn wait(&mut self) -> Result<Option<bool>> {
+        if !self.parts.is_empty() {
+            return Ok(Some(true));
+        }
+        Ok(match self.ahead.next(enter::SIGNALS_EVERY)? {
+            None => None,
+            Some(Event::Begin(version)) => {
+                self.version = version;
+                None
+            }
+            Some(Event::Item(parts)) => {
+                self.parts = parts.into();
+                None
+            }
+            Some(Event::End) => Some(false),
+        })
+    }
+
+    /// Continues with the next part. Returns a file once it is whole.
+    fn advance(&mut self, py: Python<'_>) -> Result<Option<File>> {
+        match self.parts.pop_front() {
+            Some(TarPart::File { name, bytes, end, content }) => {
+                let row = Row::new(py, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+                let mut file = File { name, end, row, filled: 0 };
+                for piece in &content {
+                    file.add(piece)?;
+                }
+                self.file = Some(file);
+            }
+            Some(TarPart::More(piece)) => {
+                self.file.as_mut().ok_or_else(|| Error::internal("more bytes of no file"))?.add(&piece)?;
+            }
+            None => {}
+        }
+        Ok(self.file.take_if(|file| file.is_whole()))
+    }
+}
+
+impl File {
+    fn add(&mut self, piece: &[u8]) -> Result<()> {
+        let rest = &mut self.row.bytes_mut()[self.filled..];
+        let into = rest.get_mut(..piece.len()).ok_or_else(|| Error::internal("more bytes than a file has"))?;
+        into.write_copy_of_slice(piece);
+        self.filled += piece.len();
+        Ok(())
+    }
+
+    fn is_whole(&mut self) -> bool {
+        self.filled == self.row.bytes_mut().len()
+    }
+}
+
+/// Name, content, and offset in the tar of what follows.
+type TarFile<'py> = (Bound<'py, PyString>, Py<PyBytes>, u64);
+
+#[pymethods]
+impl ObjectTarFiles {
+    /// Requests a tar, as `ObjectLines.push`.
+    fn push(
+        &self,
+        py: Python<'_>,
+        url: String,
+        compression: Option<&str>,
+        start: u64,
+        version: Option<String>,
+    ) -> PyResult<()> {
+        enter::enter(py, || {
+            self.0.get()?.lock().ahead.push(wanted(url, compression, start, version)?);
+            Ok(())
+        })
+    }
+
+    /// Waits for the next file of the first tar that was requested. None at its end, after which the next one is the first.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<TarFile<'py>>> {
+        loop {
+            if !enter::wait(py, || self.0.get()?.lock().wait())? {
+                return Ok(None);
+            }
+            let files = self.0.get().map_err(|e| error::to_python(py, &e))?;
+            let whole = files.lock().advance(py).map_err(|e| error::to_python(py, &e))?;
+            if let Some(File { name, end, row, .. }) = whole {
+                // As Python's tarfile decodes names.
+                let name = PyBytes::new(py, &name);
+                let name = PyString::from_encoded_object(&name, Some(c"utf-8"), Some(c"surrogateescape"))?;
+                return Ok(Some((name, row.into_object(), end)));
+            }
+        }
+    }
+
+    /// Version of the tar whose file was returned last.
+    fn version(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        enter::enter(py, || Ok(self.0.get()?.lock().version.clone()))
+    }
+}
