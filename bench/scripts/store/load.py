@@ -8,6 +8,7 @@ of two: one for contents, one that opens objects as streams.
 """
 
 import io
+import itertools
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -232,13 +233,8 @@ CLIENTS = {
 
 def batches(lines, batch_size):
     """Yields lists of lines."""
-    batch = []
-    for line in lines:
-        batch.append(line)
-        if len(batch) == batch_size:
-            yield batch
-            batch = []
-    if batch:
+    lines = iter(lines)
+    while batch := list(itertools.islice(lines, batch_size)):
         yield batch
 
 
