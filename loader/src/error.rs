@@ -11,8 +11,10 @@
 //! assert_eq!(error.to_string(), "an offset is after the end of the file (shard shard.00003.mds, sample 17)");
 //! ```
 
+mod columns;
 pub(crate) mod near;
 
+pub(crate) use columns::ColumnNames;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;

@@ -1,23 +1,17 @@
 //! Errors about columns that no sample of a data set has: usually a name with a mistake.
 
 use super::stream::Stream;
-use crate::error::{Error, near};
+use crate::error::{ColumnNames, Error};
 use crate::format::{FIELDS, Recipe};
 use std::collections::BTreeSet;
-
-/// Columns that a message lists at most.
-const LISTED_MAX: usize = 20;
-
-/// Columns of some streams, for messages.
-pub(crate) struct ColumnNames(BTreeSet<String>);
 
 impl ColumnNames {
     /// Collects the columns of `streams`, also those of tables that no field reads.
     pub(crate) fn of<'a>(streams: impl IntoIterator<Item = &'a Stream>) -> Self {
         let mut names = BTreeSet::new();
-        let mut add = |name: &str| {
-            if name != FIELDS && !names.contains(name) {
-                names.insert(name.to_owned());
+        let mut add = |name: &'a str| {
+            if name != FIELDS {
+                names.insert(name);
             }
         };
         for shard in streams.into_iter().flat_map(|stream| &stream.index.shards).filter(|shard| shard.samples > 0) {
@@ -29,19 +23,7 @@ impl ColumnNames {
             };
             fields.iter().for_each(|field| add(field.name()));
         }
-        Self(names)
-    }
-
-    /// The names, of which the message of an error has as many as are readable.
-    pub(crate) fn listed(&self) -> String {
-        let more = if self.0.len() > LISTED_MAX { ", ..." } else { "" };
-        let some: Vec<&str> = self.0.iter().take(LISTED_MAX).map(String::as_str).collect();
-        format!("{}{more}", some.join(", "))
-    }
-
-    /// The hint that asks for the column that `name` may mean, or for one of its alternatives.
-    pub(crate) fn asked(&self, name: &str) -> Option<String> {
-        name.split(';').find_map(|name| near::asked(name, self.0.iter().map(String::as_str)))
+        names.into_iter().collect()
     }
 
     /// Warns of the column `name`, which only samples that were not counted can have; `effect` is that of a field that reads it.
@@ -61,10 +43,5 @@ impl ColumnNames {
         let message =
             format!("no sample is known to have this column, so {effect}: all are read with `ignore_counts=True`");
         self.error_about(name, message)
-    }
-
-    fn error_about(&self, name: &str, message: String) -> Error {
-        let error = Error::config(message).with("column", name).with("columns", self.listed());
-        error.hinting_if(self.asked(name))
     }
 }

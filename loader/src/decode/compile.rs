@@ -22,9 +22,9 @@ use super::numeric;
 use super::pixels::Content;
 use super::plan::{ArraySource, FieldPlan, NumberSource, Output, RowShape, Step, Work};
 use super::ragged::elements;
-use crate::error::{Context, Error, Result, near};
-use crate::format::Column;
+use crate::error::{ColumnNames, Context, Error, Result};
 use crate::format::encoding::{DType, Encoding};
+use crate::format::{Column, FIELDS};
 pub use drawn::drawn;
 use json::json_value;
 use ops::{CheckedOps, MeanAndStd, check_mode, of_labels};
@@ -377,20 +377,16 @@ impl FieldPlan {
 
     fn find_column(&self, name: &str) -> Result<(usize, &Column)> {
         self.columns.iter().enumerate().find(|(_, c)| c.name == name).ok_or_else(|| {
-            let known: Vec<_> = self.columns.iter().map(|c| c.name.as_str()).collect();
+            let names = || self.columns.iter().map(|c| c.name.as_str()).filter(|name| *name != FIELDS);
+            let known: ColumnNames = names().collect();
             let plain = |name: &str| name.replace(' ', "").to_lowercase();
-            let absent = |message: String, hint: Option<String>| {
-                Error::config(message).with("column", name).with("columns", known.join(", ")).hinting_if(hint)
-            };
-            match name.split(';').find_map(|name| known.iter().find(|known| plain(known) == plain(name))) {
-                Some(meant) => absent(
-                    format!("the data set has no such column, but `{meant}`: write it like that, without spaces"),
-                    None,
-                ),
-                None => absent(
-                    "the data set has no such column".to_owned(),
-                    name.split(';').find_map(|name| near::asked(name, known.iter().copied())),
-                ),
+            match name.split(';').find_map(|name| names().find(|known| plain(known) == plain(name))) {
+                Some(meant) => {
+                    let message =
+                        format!("the data set has no such column, but `{meant}`: write it like that, without spaces");
+                    known.error_without_hint(name, message)
+                }
+                None => known.error_about(name, "the data set has no such column"),
             }
         })
     }

@@ -22,7 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // It hands shards to threads, by default one per CPU.
     ("format::writer", &["error", "sync", "topology"]),
     // Columns come with their encodings, and both sides read arrays, raw pictures and JSON.
-    ("decode", &["error", "format::encoding", "format::json", "format::Column"]),
+    ("decode", &["error", "format::encoding", "format::json", "format::Column", "format::FIELDS"]),
     ("topology", &["error"]),
     ("memory", &["topology", "sync", "error"]),
     ("io", &["memory", "topology", "sync", "stats", "error"]),

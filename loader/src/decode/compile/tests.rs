@@ -43,6 +43,20 @@ fn ramp(w: u32, h: u32) -> Vec<u8> {
 }
 
 #[test]
+fn an_absent_column_is_an_error_with_as_many_others_as_are_readable() {
+    let mut columns: Vec<Column> = (0..30).map(|number| column(&format!("part{number}"), "int")).collect();
+    columns.insert(0, column("__fields__", "str"));
+    columns.insert(1, column("label", "int"));
+    let e = compile(r#"[["y", {"kind": "scalar", "column": "lable"}]]"#, &columns).expect_err("absent");
+    let text = e.to_string();
+    assert!(text.contains("columns label, part0, "), "{text}");
+    assert!(text.contains("part18, ...") && !text.contains("part19"), "{text}");
+    assert!(text.ends_with("did you mean `label`?"), "{text}");
+    let e = compile(r#"[["y", {"kind": "scalar", "column": "part 3"}]]"#, &columns).expect_err("with a space");
+    assert!(e.to_string().contains("but `part3`: write it like that") && !e.to_string().contains("mean"), "{e}");
+}
+
+#[test]
 fn without_fields_every_column_is_delivered_by_its_kind() {
     let columns = [
         column("image", "jpeg"),

@@ -1,6 +1,6 @@
 //! Columns of a table by their paths, and their encodings in MDS.
 
-use crate::error::{Error, ErrorKind, Result, near};
+use crate::error::{ColumnNames, Error, ErrorKind, Result};
 use crate::format::columns::FIELDS;
 use crate::format::encoding::{DType, Encoding};
 use arrow_schema::{DataType, Field, Fields};
@@ -92,12 +92,9 @@ fn column(name: &str, mut found: Vec<&Field>) -> Result<TableColumn> {
 }
 
 fn absent(fields: &Fields, name: &str) -> Error {
-    let mut names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
-    let known = names.len();
-    names.truncate(20);
-    let more = if known > names.len() { ", ..." } else { "" };
-    let error = Error::config(format!("there is no such column; there are {}{more}", names.join(", ")));
-    error.with("column", name).hinting_if(near::asked(name, fields.iter().map(|field| field.name().as_str())))
+    let names: ColumnNames = fields.iter().map(|field| field.name().as_str()).collect();
+    let error = Error::config(format!("there is no such column; there are {}", names.listed()));
+    error.with("column", name).hinting_if(names.asked(name))
 }
 
 /// Returns the type of the values of a dictionary, and any other type as it is.

@@ -30,10 +30,10 @@ mod pass;
 mod samples;
 mod tables;
 
-use crate::catalog::{Catalog, ColumnNames, IndexedStream, Stream, columns_of, default_local, may_lack, open_streams};
+use crate::catalog::{Catalog, IndexedStream, Stream, columns_of, default_local, may_lack, open_streams};
 use crate::config::{LoaderConfig, OnError, StreamConfig};
 use crate::decode::FieldSpec;
-use crate::error::{Context, Error, Result};
+use crate::error::{ColumnNames, Context, Error, Result};
 use crate::format::hash::Hasher;
 use crate::format::{FIELDS, HashAlgo, Recipe, Shard};
 use crate::stats::Stats;
