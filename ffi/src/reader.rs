@@ -49,7 +49,7 @@ pub unsafe extern "C" fn forebay_reader_new(config: *const c_char, reader: *mut 
         // Required for batches only.
         config.batch_size = config.batch_size.max(1);
         config.validate()?;
-        let data = Arc::new(DataSet::of_loader(&config)?);
+        let data = Arc::new(DataSet::of_loader(&config, None)?);
         out.write(READERS.insert(SampleReader::open(data, Vec::new())?));
         Ok(ForebayStatus::Ok)
     })

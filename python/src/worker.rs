@@ -3,6 +3,7 @@
 use crate::enter;
 use crate::fetches::{Fetches, Outside};
 use crate::order::PlanArguments;
+use crate::outside;
 use crate::own::Own;
 use crate::shards::{Index, decoded};
 use crate::values::Decoders;
@@ -68,14 +69,16 @@ impl DataSet {
         enter::enter(py, || worker::DataSet::new(DataConfig::from_json(config)?, indexes)).map(|d| Self(Arc::new(d)))
     }
 
-    /// Opens the streams of a loader's `config`, whatever their source, in the folders that the loader would use.
+    /// Opens the streams of a loader's `config`, whatever their source, in the folders that the loader would use. `stores` has the
+    /// remotes of other schemes than the engine's.
     #[staticmethod]
-    fn of_loader(py: Python<'_>, config: String) -> PyResult<Self> {
+    fn of_loader(py: Python<'_>, config: String, stores: Option<Py<outside::Outside>>) -> PyResult<Self> {
+        let stores = outside::Outside::stores(stores.as_ref());
         // In a separate thread, so that Ctrl-C works: an index may have to be made.
         let opened = enter::apart(py, move || {
             let config = LoaderConfig::from_json(&config)?;
             config.validate()?;
-            worker::DataSet::of_loader(&config)
+            worker::DataSet::of_loader(&config, stores)
         });
         opened.map(|data| Self(Arc::new(data)))
     }
@@ -104,12 +107,20 @@ impl Reader {
 #[pymethods]
 impl Reader {
     /// Opens the local folders. `decoder_of` returns the function that decodes an encoding, or None for the engine's;
-    /// `outside` is the queue for files, and the numbers of the streams that use it.
+    /// `outside` is the queue for files, and the numbers of the streams that use it; `stores` has the remotes of other schemes than
+    /// the engine's.
     #[new]
-    fn new(py: Python<'_>, data: &DataSet, decoder_of: &Bound<'_, PyAny>, outside: Option<Outside>) -> PyResult<Self> {
-        let data = data.0.clone();
+    #[pyo3(signature = (data, decoder_of, outside, stores=None))]
+    fn new(
+        py: Python<'_>,
+        data: &DataSet,
+        decoder_of: &Bound<'_, PyAny>,
+        outside: Option<Outside>,
+        stores: Option<Py<outside::Outside>>,
+    ) -> PyResult<Self> {
+        let (data, stores) = (data.0.clone(), outside::Outside::stores(stores.as_ref()));
         let fetchers = outside.as_ref().map(|(fetches, streams)| fetches.get().fetchers(streams)).unwrap_or_default();
-        let reader = enter::enter(py, || SampleReader::open(data, fetchers))?;
+        let reader = enter::enter(py, || Ok(SampleReader::open(data, fetchers)?.with_outside(stores)))?;
         let decoders = Arc::new(Decoders::new(reader.layouts(), decoder_of)?);
         let fetches = outside.map(|(fetches, _)| fetches);
         let inner = Own::new(Arc::new(reader), "the reader belongs to the process that made it");

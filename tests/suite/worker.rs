@@ -350,7 +350,7 @@ fn a_checkpoint_at_the_end_of_a_padded_epoch_has_no_remaining_samples() {
 
 /// Checks that samples at the ends and in the middle of a loader's streams are those of [`tokens`].
 fn check_samples_of(config: &LoaderConfig, samples: &[u64]) -> Result<(), Error> {
-    let data = DataSet::of_loader(config)?;
+    let data = DataSet::of_loader(config, None)?;
     assert_eq!(data.shape().num_samples(), samples.iter().sum::<u64>());
     let reader = SampleReader::open(Arc::new(data), Vec::new())?;
     let mut start = 0;
@@ -396,7 +396,8 @@ fn a_loader_s_streams_are_read_where_the_loader_reads_them() {
     let loader = Loader::new(config).expect("a loader");
     assert_eq!(loader.samples(), 140);
     let absent = vec![stream(Some(name(path("absent"))), None, None)];
-    let error = DataSet::of_loader(&LoaderConfig { streams: absent, ..LoaderConfig::default() }).expect_err("no index");
+    let error =
+        DataSet::of_loader(&LoaderConfig { streams: absent, ..LoaderConfig::default() }, None).expect_err("no index");
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains("/absent"), "{error}");
 }

@@ -9,7 +9,7 @@ use crate::format::index::{INDEX_BYTES_MAX, is_document};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::order::DataSetShape;
 use crate::stats::Stats;
-use crate::store::{Fetcher, Length, Simulation, StoreConfig, Stores, fetch_whole, local_folder, redact};
+use crate::store::{Fetcher, Length, Outside, Simulation, StoreConfig, Stores, fetch_whole, local_folder, redact};
 use crate::sync::Arc;
 use crate::topology::Topology;
 use serde::Deserialize;
@@ -100,16 +100,16 @@ impl DataSet {
     /// Opens the data of a loader's `config` to read single samples, from any source that a loader has and in the folders that
     /// it would use: fetches or makes the indexes that the folders lack. Only the options about streams, downloads and the cache
     /// count, and samples have their numbers in whole streams. Rows of tables may have nulls, as with `on_error="skip"`, whose folders
-    /// they have.
+    /// they have. `outside` has the remotes of other schemes than the engine's.
     ///
     /// # Errors
     ///
     /// `NotFound` for a stream without an index, `Config` for one without samples; the errors of stores and folders.
-    pub fn of_loader(config: &LoaderConfig) -> Result<Self> {
+    pub fn of_loader(config: &LoaderConfig, outside: Option<Outside>) -> Result<Self> {
         let stats = Arc::new(Stats::new(false));
         // A null belongs to its row: the other rows of the shard can be read.
         let config = &LoaderConfig { on_error: OnError::Skip, ..config.clone() };
-        let opened = open_streams(config, &stats, &Topology::detect()?, &Simulation::default(), None)?;
+        let opened = open_streams(config, &stats, &Topology::detect()?, &Simulation::default(), outside)?;
         let samples = |stream: &IndexedStream| stream.cache.shards.iter().map(|shard| shard.samples).collect();
         let counts: Vec<Vec<u64>> = opened.iter().map(samples).collect();
         let (mut streams, mut shards, mut files, mut hashes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -11,7 +11,7 @@ use crate::io::{DirFeatures, read_exact_at};
 use crate::order::{SampleId, ShardId, StreamId};
 use crate::pipeline::{FetchEvent, LooseFiles, Origin, Run, ShardFetch, ShardTable};
 use crate::stats::Stats;
-use crate::store::{Fetcher, Remote, redact};
+use crate::store::{Fetcher, Outside, Remote, StoreConfig, redact};
 use crate::sync::{Arc, Mutex};
 use std::os::fd::AsFd;
 
@@ -54,6 +54,8 @@ pub struct SampleReader {
     pub(super) table: ShardTable<KnownShard>,
     /// By stream, the fetcher that is used instead of the engine's store. The last streams may be missing.
     fetchers: Vec<Option<Arc<dyn Fetcher>>>,
+    /// Remotes of other schemes than the engine's.
+    outside: Option<Outside>,
     /// Of folders whose files are read where they are.
     loose_features: Arc<DirFeatures>,
     /// Opened when the first shard has to be fetched.
@@ -80,10 +82,17 @@ impl SampleReader {
             data,
             catalog,
             fetchers,
+            outside: None,
             loose_features: DirFeatures::buffered_only(),
             remotes: Mutex::default(),
             stats,
         })
+    }
+
+    /// Fetches from remotes of other schemes than the engine's by `outside`.
+    #[must_use]
+    pub fn with_outside(self, outside: Option<Outside>) -> Self {
+        Self { outside, ..self }
     }
 
     /// The data set.
@@ -333,7 +342,8 @@ impl SampleReader {
         let open = |(number, place): (usize, &StreamLocation)| {
             let uses_store = self.fetcher(number).is_none() && place.has_remote();
             let Some(remote) = place.remote.as_ref().filter(|_| uses_store) else { return Ok(None) };
-            let opened = stores.open(remote, place.store_config()?, &self.stats, &Clock::system());
+            let config = StoreConfig { outside: self.outside.clone(), ..place.store_config()? };
+            let opened = stores.open(remote, config, &self.stats, &Clock::system());
             opened.context("remote", || redact(remote)).map(Some)
         };
         let opened: Arc<[_]> = self.data.config.streams.iter().enumerate().map(open).collect::<Result<_>>()?;

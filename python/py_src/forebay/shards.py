@@ -13,6 +13,7 @@ from typing import Any
 from . import _forebay
 from .arguments import address, folder, text
 from .errors import DecodeError, Error, FormatError, NotFoundError, SampleIndexError, UnsupportedError, _of_system
+from .remotes import outside
 from .values import NUMBERS
 
 __all__ = ["ShardReader", "read_index"]
@@ -190,7 +191,7 @@ class EngineReader:
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._config = json.dumps(config)
-        self._data = _forebay.DataSet.of_loader(self._config)
+        self._data = _forebay.DataSet.of_loader(self._config, self._stores())
         self._reader: tuple[int, _forebay.Reader] | None = None
 
     def __len__(self) -> int:
@@ -206,15 +207,19 @@ class EngineReader:
         """Returns name, kind and value of each column of a sample. A null of a table has the kind "null"."""
         if self._reader is None or self._reader[0] != os.getpid():
             # The data set is plain memory, which a forked process may use.
-            self._reader = os.getpid(), _forebay.Reader(self._data, lambda encoding, is_built_in: None, None)
+            self._reader = os.getpid(), _forebay.Reader(self._data, lambda encoding, is_built_in: None, None, self._stores())
         return self._reader[1].columns(number)
+
+    def _stores(self) -> _forebay.Outside | None:
+        """Returns the stores that the engine needs for the streams, served by this process."""
+        return outside(*(stream.get("remote") for stream in json.loads(self._config)["streams"]))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_config": self._config}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._config = state["_config"]
-        self._data, self._reader = _forebay.DataSet.of_loader(self._config), None
+        self._data, self._reader = _forebay.DataSet.of_loader(self._config, self._stores()), None
 
 
 def _engine_of_folder(place: str, split: str | None) -> EngineReader | None:

@@ -7,6 +7,7 @@ import tarfile
 import pytest
 
 import forebay as fb
+from forebay import remotes
 from forebay.__main__ import main
 
 KEYS = [f"part/{n:04}" for n in range(40)]
@@ -77,13 +78,30 @@ def which(run, step, capsys, *more):
     return capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize("where", ["folder", "bucket"])
+class Shelf(remotes.RemoteFolder):
+    """Folder of this machine under a scheme of the program."""
+
+    def __init__(self, root):
+        self.root = root
+
+    def stat(self, key):
+        path = self.root / key
+        return remotes.Entry(key, path.stat().st_size) if path.exists() else None
+
+    def get(self, key, start):
+        yield (self.root / key).read_bytes()[start:]
+
+
+@pytest.mark.parametrize("where", ["folder", "bucket", "scheme"])
 def test_the_names_of_a_step_have_the_keys_of_tars_on_request(tars, where, bucket, bucket_environment, tmp_path, capsys):
     remote = tars
     if where == "bucket":
         remote = f"s3://bucket/{tmp_path.name}/{{0,1}}.tar"
         for number in range(2):
             bucket.objects[f"{tmp_path.name}/{number}.tar"] = (tmp_path / f"{number}.tar").read_bytes()
+    elif where == "scheme":
+        remotes.register("shelf", lambda url, timeout: Shelf(tmp_path))
+        remote = f"shelf://{tmp_path.name}/{{0,1}}.tar"
     with fb.Loader(remote=remote, fields={"n": fb.Scalar("cls")}, shuffle=True, batch_size=8, subset="2:38") as loader:
         expected = [KEYS[int(n)] for n in list(loader)[1]["n"]]
         loader.save_run(tmp_path / "RUN.json")
