@@ -6,8 +6,7 @@ use crate::{Error, Result};
 use serde::Deserialize;
 use std::time::Duration;
 
-/// Attempts of each request, unless the caller has another number; also the most of them for a server that was never
-/// reached, of about 11 seconds in all.
+/// Attempts of each request, of about 11 seconds in all, unless the caller has another number.
 const ATTEMPTS: u32 = 5;
 
 #[derive(Deserialize)]
@@ -27,6 +26,8 @@ struct Settings {
     part_bytes: Option<u64>,
     /// Total attempts of each request.
     attempts: u32,
+    /// Most of them, as long as the server has accepted no connection; by default all.
+    first_contact_attempts: Option<u32>,
     /// Longest time without progress.
     timeout_seconds: f64,
     /// Most requests in flight per fetch thread.
@@ -43,6 +44,7 @@ impl Default for Settings {
             requester_pays: false,
             part_bytes: None,
             attempts: ATTEMPTS,
+            first_contact_attempts: None,
             timeout_seconds: 60.0,
             requests: None,
         }
@@ -50,7 +52,8 @@ impl Default for Settings {
 }
 
 /// Reads the settings of stores from JSON with the keys `endpoint`, `region`, `profile`, `unsigned`, `requester_pays`,
-/// `part_bytes`, `attempts`, `timeout_seconds` and `requests`, of which any may be missing. The environment has the rest.
+/// `part_bytes`, `attempts`, `first_contact_attempts`, `timeout_seconds` and `requests`, of which any may be missing. The
+/// environment has the rest.
 ///
 /// # Errors
 ///
@@ -62,7 +65,7 @@ pub fn settings_from_json(json: &str) -> Result<StoreConfig> {
     let mut config = StoreConfig {
         fetch_threads: Topology::detect()?.fetch_threads_default(1),
         download_retry: settings.attempts,
-        first_contact_retry: ATTEMPTS,
+        first_contact_retry: settings.first_contact_attempts.unwrap_or(settings.attempts),
         download_timeout: timeout.map_err(|_| Error::config("the timeout must be a number of seconds above 0"))?,
         ..StoreConfig::default()
     };

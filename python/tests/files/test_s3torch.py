@@ -1,6 +1,7 @@
 """The names of s3torchconnector and of torchdata's DataPipes, on a local folder."""
 
 import io
+import json
 import pickle
 
 import pytest
@@ -120,6 +121,16 @@ def test_settings_are_checked_like_the_original():
         s3torch.S3ClientConfig(unsigned=True, requester_pays=True)
     config = s3torch.S3ClientConfig(profile="work")
     assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_attempts_that_a_program_names_count_for_an_endpoint_that_was_never_reached():
+    def attempts(config):
+        # A DataLoader with workers pickles it.
+        settings = json.loads(pickle.loads(pickle.dumps(s3torch._store("x", None, config)))._settings())
+        return settings["attempts"], settings.get("first_contact_attempts")
+
+    assert attempts(None) == attempts(s3torch.S3ClientConfig(profile="work")) == (10, 5)
+    assert attempts(s3torch.S3ClientConfig(max_attempts=20)) == (20, None)
 
 
 def test_datapipes_list_and_load(folder):

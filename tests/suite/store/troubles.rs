@@ -1,6 +1,7 @@
 //! The most frequent troubles with a remote: each has a message that names what to change.
 
 use crate::rig::{Rig, config, content};
+use forebay_loader::objects::settings_from_json;
 use forebay_loader::store::{S3Settings, StoreConfig};
 use forebay_loader::{Error, ErrorKind};
 use forebay_tests::server::{Fault, Keys, Options, Rule, TEST_KEYS};
@@ -146,14 +147,30 @@ fn a_server_that_was_never_reached_gets_fewer_attempts_than_one_that_is_gone() {
     server.put("index.json", content(10)).expect("memory");
     let get = |address: &str| stores.open(address).expect("valid").get_small("index.json", 10);
     let url = server.url();
-    let attempts = |error: Error| {
-        assert_eq!(error.kind(), ErrorKind::Network, "{error}");
-        error.context().iter().find(|(name, _)| *name == "attempt").expect("a number").1.clone()
-    };
     assert_eq!(attempts(get(&format!("http://{NO_HOST}")).expect_err("no host")), "4 of 4");
     get(&url).expect("there");
     drop(server);
     assert_eq!(attempts(get(&url).expect_err("gone")), "9 of 9");
+}
+
+#[test]
+fn attempts_that_a_caller_names_count_for_a_server_that_was_never_reached() {
+    for (json, made) in [
+        ("{}", "5 of 5"),
+        (r#"{"attempts": 20}"#, "20 of 20"),
+        (r#"{"attempts": 2}"#, "2 of 2"),
+        (r#"{"attempts": 10, "first_contact_attempts": 5}"#, "5 of 5"),
+    ] {
+        let Rig { stores, .. } = Rig::with(Options::default(), settings_from_json(json).expect("valid"));
+        let remote = stores.open(&format!("http://{NO_HOST}")).expect("valid");
+        assert_eq!(attempts(remote.get_small("index.json", 10).expect_err("no host")), made, "{json}");
+    }
+}
+
+/// Returns the number of the attempt that failed last, and that of all, of a failure to reach a server.
+fn attempts(error: Error) -> String {
+    assert_eq!(error.kind(), ErrorKind::Network, "{error}");
+    error.context().iter().find(|(name, _)| *name == "attempt").expect("a number").1.clone()
 }
 
 /// Address of a port that nothing listens on.

@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import _forebay, remotes
 from ..arguments import byte_size, flag, path, seconds, several, text, whole
@@ -48,7 +48,8 @@ class StoreOptions:
         requester_pays: Pay for the requests of `s3://`.
         part_size: Bytes of one ranged request, and of one part of an upload: a number, or a size such as "16mb". By
             default 8 MiB and 16 MiB. S3 accepts no smaller parts than 5 MiB.
-        retry: Attempts of each request, including the first one. As long as a server has accepted no connection, at most 5.
+        retry: Attempts of each request, including the first one, also as long as a server accepts no connection. The pauses between
+            5 attempts are about 11 s, between 20 about 6 minutes.
         timeout: Seconds without progress after which an attempt fails.
         requests: Most requests in flight per network thread. By default up to 128, as many as the network needs.
 
@@ -66,6 +67,9 @@ class StoreOptions:
     timeout: float = 60.0
     requests: int | None = None
 
+    _first_contact: ClassVar[int | None] = None
+    """Most attempts as long as a server has accepted no connection, if they are fewer."""
+
     def __post_init__(self) -> None:
         self._settings()
 
@@ -77,6 +81,7 @@ class StoreOptions:
             "profile": None if self.profile is None else text("profile", self.profile),
             "part_bytes": None if self.part_size is None else byte_size("part_size", self.part_size),
             "requests": None if self.requests is None else whole("requests", self.requests, least=1, below=1025),
+            "first_contact_attempts": self._first_contact,
         }
         settings: dict[str, Any] = {
             "unsigned": flag("unsigned", self.unsigned),

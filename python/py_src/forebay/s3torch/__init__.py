@@ -66,7 +66,7 @@ class S3ClientConfig:
         part_size: Bytes of one request of a large object, from 5 MiB to 5 GiB.
         unsigned: Do not sign requests.
         force_path_style: Accepted and not used: buckets of an own endpoint are always part of the path.
-        max_attempts: Attempts of each request.
+        max_attempts: Attempts of each request. Of the default number, 5 are made as long as the endpoint accepts no connection.
         profile: Profile of the AWS files.
         requester_pays: Pay for the requests.
     """
@@ -86,9 +86,16 @@ class S3ClientConfig:
             raise ValueError("requester_pays needs signed requests: leave out unsigned")
 
 
+class _DefaultAttempts(StoreOptions):
+    """Settings with the default number of attempts, which the program has not asked for: a wrong endpoint is an error sooner."""
+
+    _first_contact = 5
+
+
 def _store(region: str | None, endpoint: str | None, config: S3ClientConfig | None) -> StoreOptions:
     config = config or S3ClientConfig()
-    return StoreOptions(
+    options = _DefaultAttempts if config.max_attempts == S3ClientConfig.max_attempts else StoreOptions
+    return options(
         endpoint=endpoint or None,
         region=region or None,
         profile=config.profile,
