@@ -134,6 +134,8 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
     }
     if let Some(Fault::Text(status, text)) = &fault {
         let builder = Response::builder().status(*status);
+        // The page of an error may have an entity tag, too.
+        let builder = if *status < 400 { builder } else { builder.header(header::ETAG, "\"page\"") };
         return build(state, builder, ObjectBody::text(state, text.clone()));
     }
     if let Some(Fault::DripStatus(status)) = &fault {

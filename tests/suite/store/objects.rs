@@ -91,6 +91,26 @@ fn an_object_that_was_replaced_after_it_was_listed_is_stale_after_one_request() 
 }
 
 #[test]
+fn a_page_of_an_error_is_not_compared_with_the_listed_tag() {
+    let (server, objects) = rig();
+    server.put("a", content(100)).expect("memory");
+    let listed = objects.list("s3://bucket/a", true).expect("started").next().expect("one").expect("listed");
+    let limits = ReadLimits { objects: 8, bytes: 64 << 20, object_bytes: None };
+    let mut reads = Reads::new(objects, limits, |len| Ok(FetchBuffer::zeroed(len)));
+    for (status, kind) in
+        [(503, None), (429, None), (404, Some(ErrorKind::NotFound)), (403, Some(ErrorKind::Permission))]
+    {
+        server.script(Rule::once("GET", Fault::Text(status, "a page".into())));
+        reads.push_listed(&listed.url, listed.size, listed.etag.clone().expect("a tag"));
+        let read = reads.next(false, LONG).expect("in flight").bytes;
+        match kind {
+            None => assert_eq!(read.expect("read").expect("not too large"), content(100), "{status}"),
+            Some(kind) => assert_eq!(read.expect_err("rejected").kind(), kind, "{status}"),
+        }
+    }
+}
+
+#[test]
 fn objects_are_written_and_removed() {
     let (server, objects) = rig();
     for number in 0..5 {
