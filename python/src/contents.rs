@@ -4,7 +4,7 @@ use crate::own::{OPENED_ELSEWHERE, Own};
 use crate::rows::Row;
 use crate::{enter, error};
 use forebay_loader::Result;
-use forebay_loader::contents::{self, Ahead, Event, LineBatch, TarPart, Wanted};
+use forebay_loader::contents::{Ahead, Event, LineBatch, Packing, TarPart, Wanted};
 use forebay_loader::delivery::RowMemory as _;
 use forebay_loader::error::Error;
 use forebay_loader::format::Compression;
@@ -17,14 +17,21 @@ use std::collections::VecDeque;
 /// that of the next ones then.
 const LINES_BYTES: usize = 128 << 10;
 
-/// Returns a request. `compression` is the name of one, or "auto" for that of the address.
-fn wanted(url: String, compression: Option<&str>, start: u64, version: Option<String>) -> Result<Wanted> {
-    let compression = match compression {
-        Some("auto") => contents::compression_of(&url)?,
-        Some(name) => Some(Compression::parse(name)?),
-        None => None,
+/// Bytes of a line from which Python may have no memory for it.
+const LONG_LINE_BYTES: usize = 1 << 20;
+
+/// Request as Python has it: the address, its bytes in a list, the offset in its content at which reading begins, and the
+/// version that it must have.
+type Request = (String, Option<u64>, u64, Option<String>);
+
+/// Returns a request. `compression` is the name of one, "none", or "auto" for that of the address.
+fn wanted((url, len, start, version): Request, compression: &str) -> Result<Wanted> {
+    let packing = match compression {
+        "auto" => Packing::ByName,
+        "none" => Packing::Plain,
+        name => Packing::Of(Compression::parse(name)?),
     };
-    Ok(Wanted { url, compression, start, version })
+    Ok(Wanted { url, len, packing, start, version })
 }
 
 /// Lines of objects, in the order of their requests.
@@ -71,18 +78,24 @@ impl Lines {
         let Some((LineBatch { start, bytes, ends }, returned)) = &mut self.batch else {
             return Err(error::to_python(py, &Error::internal("no lines")));
         };
-        let mut at = returned.checked_sub(1).map_or(0, |before| ends[before]);
+        let mut at = returned.checked_sub(1).map_or(0, |before| ends[before] as usize);
         let rest = &ends[*returned..];
-        let count = rest.partition_point(|end| end - at <= LINES_BYTES).max(1);
+        let count = rest.partition_point(|end| *end as usize - at <= LINES_BYTES).max(1);
         *returned += count;
         let mut offsets = Vec::with_capacity(count * size_of::<u64>());
-        let line = |end: &usize| {
-            let line = &bytes[at..*end];
-            at = *end;
+        let line = |end: &u32| {
+            let line = without_end(&bytes[at..*end as usize]);
+            at = *end as usize;
             offsets.extend_from_slice(&(*start + at as u64).to_ne_bytes());
-            PyBytes::new(py, without_end(line))
+            if line.len() < LONG_LINE_BYTES {
+                return Ok(PyBytes::new(py, line));
+            }
+            PyBytes::new_with(py, line.len(), |into| {
+                into.copy_from_slice(line);
+                Ok(())
+            })
         };
-        let lines: Vec<_> = rest[..count].iter().map(line).collect();
+        let lines = rest[..count].iter().map(line).collect::<PyResult<Vec<_>>>()?;
         Ok((PyList::new(py, lines)?, PyBytes::new(py, &offsets)))
     }
 }
@@ -96,19 +109,9 @@ type NextLines<'py> = (Bound<'py, PyList>, Bound<'py, PyBytes>);
 
 #[pymethods]
 impl ObjectLines {
-    /// Requests an object, from the offset `start` in its content on, which must be of `version` if that is known.
-    fn push(
-        &self,
-        py: Python<'_>,
-        url: String,
-        compression: Option<&str>,
-        start: u64,
-        version: Option<String>,
-    ) -> PyResult<()> {
-        enter::enter(py, || {
-            self.0.get()?.lock().ahead.push(wanted(url, compression, start, version)?);
-            Ok(())
-        })
+    /// Requests an object.
+    fn push(&self, py: Python<'_>, request: Request, compression: &str) -> PyResult<()> {
+        enter::enter(py, || self.0.get()?.lock().ahead.push(wanted(request, compression)?))
     }
 
     /// Waits for the next lines of the first object that was requested. None at its end, after which the next one is the first.
@@ -174,7 +177,8 @@ impl TarFiles {
     fn advance(&mut self, py: Python<'_>) -> Result<Option<File>> {
         match self.parts.pop_front() {
             Some(TarPart::File { name, bytes, end, content }) => {
-                let row = Row::new(py, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+                let named = |e: Error| e.with("file", String::from_utf8_lossy(&name));
+                let row = Row::new(py, usize::try_from(bytes).unwrap_or(usize::MAX)).map_err(named)?;
                 let mut file = File { name, end, row, filled: 0 };
                 for piece in &content {
                     file.add(piece)?;
@@ -209,19 +213,9 @@ type TarFile<'py> = (Bound<'py, PyString>, Py<PyBytes>, u64);
 
 #[pymethods]
 impl ObjectTarFiles {
-    /// Requests a tar, as `ObjectLines.push`.
-    fn push(
-        &self,
-        py: Python<'_>,
-        url: String,
-        compression: Option<&str>,
-        start: u64,
-        version: Option<String>,
-    ) -> PyResult<()> {
-        enter::enter(py, || {
-            self.0.get()?.lock().ahead.push(wanted(url, compression, start, version)?);
-            Ok(())
-        })
+    /// Requests a tar.
+    fn push(&self, py: Python<'_>, request: Request, compression: &str) -> PyResult<()> {
+        enter::enter(py, || self.0.get()?.lock().ahead.push(wanted(request, compression)?))
     }
 
     /// Waits for the next file of the first tar that was requested. None at its end, after which the next one is the first.

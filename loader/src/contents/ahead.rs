@@ -1,17 +1,20 @@
 //! Thread that reads ahead of its consumer.
 
 use super::content::Content;
-use super::pieces::{Pieces, Wanted};
+use super::pieces::{Pieces, Wanted, Window};
 use crate::objects::Objects;
 use crate::store::redact;
 use crate::sync::{self, Arc, AtomicBool, Ordering};
 use crate::{Error, ErrorKind, Result};
-use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use std::fmt;
 use std::time::Duration;
 
 /// Events between the thread and its consumer. Each may hold a piece.
-const EVENTS_MAX: usize = 4;
+const EVENTS_MAX: usize = 2;
+
+/// Objects that are requested and not begun.
+const REQUESTS_MAX: usize = 1024;
 
 /// Part of the content of an object.
 #[derive(Debug)]
@@ -29,6 +32,7 @@ pub struct Ahead<T> {
     requests: Sender<Wanted>,
     events: Receiver<Result<Event<T>>>,
     is_stopped: Arc<AtomicBool>,
+    has_failed: AtomicBool,
 }
 
 /// Division of an object's content into items: its content, the offset in it of the first item, the bytes of the content if
@@ -49,17 +53,16 @@ impl<T> Out<T> {
 }
 
 impl<T: Send + 'static> Ahead<T> {
-    /// Starts the thread. At most `bytes_max` bytes of objects are in flight or ready.
+    /// Starts the thread. As many bytes of objects are in flight or ready as the window has.
     ///
     /// # Errors
     ///
     /// When the system refuses another thread.
-    pub(super) fn start(objects: Arc<Objects>, bytes_max: u64, divide: Divide<T>) -> Result<Self> {
-        // The consumer bounds the requests: it has a list of objects, and requests few of them ahead.
-        let (requests, received) = unbounded();
+    pub(super) fn start(objects: Arc<Objects>, window: Window, divide: Divide<T>) -> Result<Self> {
+        let (requests, received) = bounded(REQUESTS_MAX);
         let (sender, events) = bounded(EVENTS_MAX);
         let is_stopped = Arc::new(AtomicBool::new(false));
-        let mut pieces = Pieces::new(objects, received, is_stopped.clone(), bytes_max);
+        let mut pieces = Pieces::new(objects, received, is_stopped.clone(), window);
         let run = move || {
             let out = Out(sender);
             while let Some(wanted) = pieces.next_object() {
@@ -74,13 +77,22 @@ impl<T: Send + 'static> Ahead<T> {
             }
         };
         sync::spawn("forebay-ahead", run).map_err(|e| Error::from_io(e, "the system cannot start a thread"))?;
-        Ok(Self { requests, events, is_stopped })
+        Ok(Self { requests, events, is_stopped, has_failed: AtomicBool::new(false) })
     }
 
     /// Requests an object. After an error there is no other outcome.
-    pub fn push(&self, wanted: Wanted) {
-        // The thread has ended after an error, which `next` returns.
-        drop(self.requests.send(wanted));
+    ///
+    /// # Errors
+    ///
+    /// `Full` if more than a thousand are requested and not begun.
+    pub fn push(&self, wanted: Wanted) -> Result<()> {
+        match self.requests.try_send(wanted) {
+            Err(TrySendError::Full(_)) => {
+                Err(Error::new(ErrorKind::Full, format!("more than {REQUESTS_MAX} objects are requested ahead")))
+            }
+            // The thread has ended with an error, which `next` returns.
+            Ok(()) | Err(TrySendError::Disconnected(_)) => Ok(()),
+        }
     }
 
     /// Waits for the next event of the objects that were requested, for at most `limit`; `None` if there is none yet.
@@ -90,20 +102,24 @@ impl<T: Send + 'static> Ahead<T> {
     /// The first one of an object, in the order of the requests. It ends all of them.
     pub fn next(&self, limit: Duration) -> Result<Option<Event<T>>> {
         match self.events.recv_timeout(limit) {
-            Ok(event) => event.map(Some),
+            Ok(event) => {
+                self.has_failed.fetch_or(event.is_err(), Ordering::Relaxed);
+                event.map(Some)
+            }
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => {
+            Err(RecvTimeoutError::Disconnected) if self.has_failed.load(Ordering::Relaxed) => {
                 Err(Error::new(ErrorKind::Closed, "the contents ended with an error before"))
             }
+            Err(RecvTimeoutError::Disconnected) => Err(Error::internal("the thread of the contents has panicked")),
         }
     }
 }
 
 fn divide_object<T>(pieces: &mut Pieces, wanted: &Wanted, divide: Divide<T>, out: &Out<T>) -> Result<()> {
-    let (bytes, version) = pieces.open()?;
+    let (bytes, version, compression) = pieces.open()?;
     out.event(Event::Begin(version))?;
-    let bytes = wanted.compression.is_none().then_some(bytes);
-    divide(Content::of(pieces, wanted)?, wanted.start, bytes, out)?;
+    let bytes = compression.is_none().then_some(bytes);
+    divide(Content::of(pieces, compression, wanted.start)?, wanted.start, bytes, out)?;
     out.event(Event::End)
 }
 

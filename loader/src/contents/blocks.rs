@@ -1,7 +1,9 @@
 //! Memory of pieces, which is used again.
 
 use super::BLOCK_BYTES;
+use crate::Result;
 use crate::memory::prefer_huge_pages;
+use crate::store::FetchRequest;
 use crate::sync::{Arc, Mutex};
 use bytes::{Bytes, BytesMut};
 
@@ -13,8 +15,15 @@ const SPARE_MAX: usize = 16;
 pub(super) struct Blocks(Arc<Mutex<Vec<BytesMut>>>);
 
 impl Blocks {
-    /// Returns memory of `len` bytes, at most [`BLOCK_BYTES`], with any contents.
-    pub(super) fn take(&self, len: usize) -> BytesMut {
+    /// Returns memory of `len` bytes, with any contents.
+    ///
+    /// # Errors
+    ///
+    /// `Full` for more than a block that there is no memory for.
+    pub(super) fn take(&self, len: u64) -> Result<BytesMut> {
+        if len > BLOCK_BYTES as u64 {
+            return Ok(FetchRequest::try_new("", len)?.into);
+        }
         let spare = self.0.lock().pop();
         let mut memory = spare.unwrap_or_else(|| {
             let mut new = BytesMut::with_capacity(BLOCK_BYTES);
@@ -22,8 +31,8 @@ impl Blocks {
             new
         });
         // Writes zeros only if the last use was a shorter one.
-        memory.resize(len, 0);
-        memory
+        memory.resize(len as usize, 0);
+        Ok(memory)
     }
 
     /// Makes bytes of memory that was taken. It comes back once the last reference to them is dropped.
@@ -46,7 +55,8 @@ impl AsRef<[u8]> for Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let mut spare = self.home.0.lock();
-        if spare.len() < SPARE_MAX {
+        // Larger ones are rare.
+        if spare.len() < SPARE_MAX && self.memory.capacity() <= BLOCK_BYTES {
             spare.push(std::mem::take(&mut self.memory));
         }
     }

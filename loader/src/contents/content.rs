@@ -1,17 +1,17 @@
 //! Content of one object, unpacked if it is compressed.
 
 use super::blocks::Blocks;
-use super::pieces::{Pieces, Wanted};
+use super::pieces::{Pieces, replaced};
 use crate::format::Compression;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use bytes::{Buf as _, Bytes};
 use std::io::{self, BufRead, Read};
 
 /// Bytes of a piece that is unpacked. It is in a cache of the CPU still when its lines are copied.
-const UNPACKED_BYTES: usize = 1 << 20;
+const UNPACKED_BYTES: u64 = 1 << 20;
 
 /// Extensions of compressed files.
-const EXTENSIONS: [(&str, &str); 12] = [
+const EXTENSIONS: [(&str, &str); 10] = [
     ("gz", "gz"),
     ("gzip", "gz"),
     ("tgz", "gz"),
@@ -22,70 +22,115 @@ const EXTENSIONS: [(&str, &str); 12] = [
     ("tbz", "bz2"),
     ("tbz2", "bz2"),
     ("br", "br"),
-    ("tar.br", "br"),
-    ("zlib", "zlib"),
 ];
 
 /// Extensions of compressed files that cannot be read.
 const UNREADABLE: [&str; 9] = ["xz", "txz", "lzma", "lz4", "lz", "z", "zip", "7z", "snappy"];
 
-/// Returns the compression that the extension of an address declares. Case has no meaning.
-///
-/// # Errors
-///
-/// `Unsupported` for one that cannot be read.
-pub fn compression_of(url: &str) -> Result<Option<Compression>> {
-    // A query of a web server is no part of the name.
-    let path = if url.starts_with("http") { url.split(['?', '#']).next().unwrap_or(url) } else { url };
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let Some((_, extension)) = name.rsplit_once('.') else { return Ok(None) };
-    let extension = extension.to_ascii_lowercase();
-    if UNREADABLE.contains(&extension.as_str()) {
-        let why = format!(
-            "files that are compressed as .{extension} cannot be read: compress them as .gz, .zst, .bz2 or .br"
-        );
-        return Err(Error::new(crate::ErrorKind::Unsupported, why).with("object", crate::store::redact(url)));
+/// Compression of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// None: the object is read as it is.
+    Plain,
+    /// That of the extension of its name.
+    #[default]
+    ByName,
+    /// This one, whatever its name.
+    Of(Compression),
+}
+
+impl Packing {
+    /// Returns the compression of the object at `url`. Case has no meaning in its name.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for a name of a compression that cannot be read.
+    pub fn compression(self, url: &str) -> Result<Option<Compression>> {
+        match self {
+            Self::Plain => return Ok(None),
+            Self::Of(compression) => return Ok(Some(compression)),
+            Self::ByName => {}
+        }
+        let name = url.rsplit('/').next().unwrap_or(url);
+        let Some((_, extension)) = name.rsplit_once('.') else { return Ok(None) };
+        let extension = extension.to_ascii_lowercase();
+        if UNREADABLE.contains(&extension.as_str()) {
+            let why = format!("files that are compressed as .{extension} cannot be unpacked");
+            return Err(Error::new(ErrorKind::Unsupported, why).hinting(
+                "Compress them as .gz, .zst, .bz2 or .br, or pass compression=\"none\" if they are not compressed",
+            ));
+        }
+        let found = EXTENSIONS.iter().find(|(known, _)| *known == extension);
+        found.map(|(_, name)| Compression::parse(name)).transpose()
     }
-    let found = EXTENSIONS.iter().find(|(known, _)| *known == extension);
-    found.map(|(_, name)| Compression::parse(name)).transpose()
 }
 
 /// Content of the object that [`Pieces::next_object`] has returned.
 pub(super) enum Content<'a> {
     Plain(&'a mut Pieces),
-    Unpacked { reader: Box<dyn Read + 'a>, blocks: Blocks, compression: Compression },
+    Unpacked(Unpacked<'a>),
+}
+
+pub(super) struct Unpacked<'a> {
+    reader: Box<dyn Read + 'a>,
+    blocks: Blocks,
+    compression: Compression,
+    /// Failure after the bytes that were returned.
+    failure: Option<Error>,
 }
 
 impl<'a> Content<'a> {
-    /// Content from the start of `wanted` on.
-    pub(super) fn of(pieces: &'a mut Pieces, wanted: &Wanted) -> Result<Self> {
-        let Some(compression) = wanted.compression else { return Ok(Self::Plain(pieces)) };
-        let blocks = Blocks::default();
+    /// Content from the offset `start` on.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store; `Format` for an object that cannot be unpacked, and `Stale` for one that ends before `start`.
+    pub(super) fn of(pieces: &'a mut Pieces, compression: Option<Compression>, start: u64) -> Result<Self> {
+        let Some(compression) = compression else { return Ok(Self::Plain(pieces)) };
+        let blocks = pieces.blocks().clone();
         let mut reader = compression.reader(PieceReader { pieces, piece: Bytes::new() })?;
-        let skipped = io::copy(&mut reader.by_ref().take(wanted.start), &mut io::sink());
-        skipped.map_err(|e| unpack_error(compression, e))?;
-        Ok(Self::Unpacked { reader, blocks, compression })
+        let skipped = io::copy(&mut reader.by_ref().take(start), &mut io::sink());
+        if skipped.map_err(|e| unpack_error(compression, e))? < start {
+            return Err(replaced());
+        }
+        Ok(Self::Unpacked(Unpacked { reader, blocks, compression, failure: None }))
     }
 
     /// Returns the next piece; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// As [`of`](Self::of).
     pub(super) fn next(&mut self) -> Result<Option<Bytes>> {
         match self {
             Self::Plain(pieces) => pieces.next_piece(),
-            Self::Unpacked { reader, blocks, compression } => {
-                let mut memory = blocks.take(UNPACKED_BYTES);
-                let mut filled = 0;
-                while filled < memory.len() {
-                    match reader.read(&mut memory[filled..]) {
-                        Ok(0) => break,
-                        Ok(read) => filled += read,
-                        Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                        Err(e) => return Err(unpack_error(*compression, e)),
-                    }
+            Self::Unpacked(unpacked) => unpacked.next(),
+        }
+    }
+}
+
+impl Unpacked<'_> {
+    fn next(&mut self) -> Result<Option<Bytes>> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let mut memory = self.blocks.take(UNPACKED_BYTES)?;
+        let mut filled = 0;
+        while filled < memory.len() {
+            match self.reader.read(&mut memory[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if filled == 0 => return Err(unpack_error(self.compression, e)),
+                Err(e) => {
+                    self.failure = Some(unpack_error(self.compression, e));
+                    break;
                 }
-                memory.truncate(filled);
-                Ok((filled > 0).then(|| blocks.share(memory)))
             }
         }
+        memory.truncate(filled);
+        let piece = self.blocks.share(memory);
+        Ok((filled > 0).then_some(piece))
     }
 }
 

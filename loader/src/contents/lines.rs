@@ -2,11 +2,12 @@
 
 use super::ahead::{Ahead, Out};
 use super::content::Content;
+use super::pieces::Window;
 use crate::objects::Objects;
 use crate::sync::Arc;
 use crate::{Error, Result};
 use bytes::Bytes;
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memrchr};
 
 /// Most bytes of a line. A file of other data may have no line ends at all.
 const LINE_BYTES_MAX: usize = 1 << 30;
@@ -19,7 +20,7 @@ pub struct LineBatch {
     /// All of the lines.
     pub bytes: Bytes,
     /// Offset in `bytes` of the end of each line, exclusive, after its `\n`.
-    pub ends: Vec<usize>,
+    pub ends: Vec<u32>,
 }
 
 /// Starts to read the lines of objects. At most `bytes_max` bytes of them are in flight or ready.
@@ -28,10 +29,10 @@ pub struct LineBatch {
 ///
 /// When the system refuses another thread.
 pub fn lines(objects: Arc<Objects>, bytes_max: u64) -> Result<Ahead<LineBatch>> {
-    Ahead::start(objects, bytes_max, divide)
+    Ahead::start(objects, Window::new(bytes_max), divide)
 }
 
-fn divide(mut content: Content<'_>, mut at: u64, _: Option<u64>, out: &Out<LineBatch>) -> Result<()> {
+pub(super) fn divide(mut content: Content<'_>, mut at: u64, _: Option<u64>, out: &Out<LineBatch>) -> Result<()> {
     // Front of a line that goes on in the next piece.
     let mut front = Vec::new();
     while let Some(mut piece) = content.next()? {
@@ -42,15 +43,16 @@ fn divide(mut content: Content<'_>, mut at: u64, _: Option<u64>, out: &Out<LineB
                 at += send_line(&mut front, at, out)?;
             }
         }
-        let ends: Vec<usize> = memchr_iter(b'\n', &piece).map(|at| at + 1).collect();
-        if let Some(&end) = ends.last() {
-            out.item(LineBatch { start: at, bytes: piece.split_to(end), ends })?;
-            at += end as u64;
+        // A piece has less than 4 GiB, but for stores without ranges.
+        while let Some(last) = memrchr(b'\n', &piece[..piece.len().min(LINE_BYTES_MAX)]) {
+            let bytes = piece.split_to(last + 1);
+            let ends = memchr_iter(b'\n', &bytes).map(|at| at as u32 + 1).collect();
+            at += bytes.len() as u64;
+            out.item(LineBatch { start: at - bytes.len() as u64, bytes, ends })?;
         }
         front.extend_from_slice(&piece);
         if front.len() > LINE_BYTES_MAX {
-            let why = format!("a line of more than {LINE_BYTES_MAX} bytes: this is no text");
-            return Err(Error::format(why).with("offset", at));
+            return Err(too_long(at));
         }
     }
     if !front.is_empty() {
@@ -59,10 +61,16 @@ fn divide(mut content: Content<'_>, mut at: u64, _: Option<u64>, out: &Out<LineB
     Ok(())
 }
 
+fn too_long(offset: u64) -> Error {
+    Error::format(format!("a line of more than {LINE_BYTES_MAX} bytes: this is no text")).with("offset", offset)
+}
+
 /// Sends a line that was in several pieces, or is the last one, and returns its bytes.
 fn send_line(line: &mut Vec<u8>, start: u64, out: &Out<LineBatch>) -> Result<u64> {
     let bytes = Bytes::from(std::mem::take(line));
-    let len = bytes.len();
-    out.item(LineBatch { start, bytes, ends: vec![len] })?;
-    Ok(len as u64)
+    let len = bytes.len() as u64;
+    // At most two pieces more than the longest line.
+    let end = u32::try_from(len).map_err(|_| too_long(start))?;
+    out.item(LineBatch { start, bytes, ends: vec![end] })?;
+    Ok(len)
 }

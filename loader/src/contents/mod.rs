@@ -7,7 +7,7 @@
 //!                    Content: the bytes of one object, unpacked if it is compressed
 //!                       |
 //!                       +--> lines:  LineBatch: lines as they are in a piece, or one that is in several
-//!                       '--> tar:    Window --> format::tar::Members --> TarPart: a file, or more of its bytes
+//!                       '--> tars:   ForwardArchive --> format::tar::Members --> TarPart: a file, or more of its bytes
 //!                       |
 //!                       v  a few of them ahead
 //!   next() <-------- Ahead: the thread that does all of this, which the consumer drops
@@ -17,6 +17,7 @@
 //! its memory is that of a later range then: new memory costs a page fault per 4 KiB, more than the copy.
 
 mod ahead;
+mod archive;
 mod blocks;
 mod content;
 mod lines;
@@ -24,10 +25,9 @@ mod pieces;
 mod tars;
 #[cfg(test)]
 mod tests;
-mod window;
 
 pub use ahead::{Ahead, Event};
-pub use content::compression_of;
+pub use content::Packing;
 pub use lines::{LineBatch, lines};
 pub use pieces::Wanted;
 pub use tars::{TarPart, tar_files};

@@ -6,6 +6,7 @@
 
 use super::BLOCK_BYTES;
 use super::blocks::Blocks;
+use super::content::Packing;
 use crate::format::Compression;
 use crate::objects::Objects;
 use crate::store::{FetchRequest, FetchTicket, Peek, Version};
@@ -34,19 +35,14 @@ const STOPPED_EVERY: Duration = Duration::from_millis(100);
 pub struct Wanted {
     /// Address.
     pub url: String,
+    /// Bytes in a list, if it was listed.
+    pub len: Option<u64>,
     /// Compression of the whole object.
-    pub compression: Option<Compression>,
+    pub packing: Packing,
     /// Offset of the first line or file in the content, which is unpacked.
     pub start: u64,
     /// Version that the object must have, as [`Event::Begin`](super::Event::Begin) has it; `None` for any.
     pub version: Option<String>,
-}
-
-impl Wanted {
-    /// Returns the offset of the first byte that is needed. A compressed object is needed from its first one.
-    fn first_byte(&self) -> u64 {
-        if self.compression.is_some() { 0 } else { self.start }
-    }
 }
 
 /// Pieces of objects. Those of the first object always proceed; those of later ones as far as the window has room.
@@ -62,15 +58,27 @@ pub(super) struct Pieces {
 }
 
 /// Bytes that may be in flight or ready.
-struct Window {
+pub(super) struct Window {
     most: u64,
+    /// Bytes per second.
+    rate: u64,
     /// Shortest time of a first request.
     shortest: Option<Duration>,
 }
 
 impl Window {
+    /// At most `most` bytes.
+    pub(super) fn new(most: u64) -> Self {
+        Self::of_rate(most, RATE)
+    }
+
+    /// At most `most` bytes, and as many as `rate` bytes per second need.
+    pub(super) fn of_rate(most: u64, rate: u64) -> Self {
+        Self { most, rate, shortest: None }
+    }
+
     fn bytes(&self) -> u64 {
-        let carried = self.shortest.map_or(0, |time| RATE as u128 * time.as_nanos() / 1_000_000_000);
+        let carried = self.shortest.map_or(0, |time| u128::from(self.rate) * time.as_nanos() / 1_000_000_000);
         u64::try_from(carried).unwrap_or(u64::MAX).clamp(WINDOW_MIN.min(self.most), self.most)
     }
 
@@ -86,6 +94,8 @@ impl Window {
 
 struct Object {
     wanted: Wanted,
+    compression: Option<Compression>,
+    has_ranges: bool,
     state: State,
 }
 
@@ -109,16 +119,20 @@ struct Open {
 }
 
 impl Pieces {
-    /// Pieces of the objects that are received, of which at most `window_max` bytes are in flight or ready, or one piece.
+    /// Pieces of the objects that are received, as many as the window has room for, or one.
     pub(super) fn new(
         objects: Arc<Objects>,
         requests: Receiver<Wanted>,
         is_stopped: Arc<AtomicBool>,
-        window_max: u64,
+        window: Window,
     ) -> Self {
         let (blocks, queue) = (Blocks::default(), VecDeque::new());
-        let window = Window { most: window_max, shortest: None };
         Self { objects, requests, is_stopped, blocks, queue, is_within: false, window }
+    }
+
+    /// Memory of pieces that were dropped, for other ones.
+    pub(super) fn blocks(&self) -> &Blocks {
+        &self.blocks
     }
 
     /// Moves to the next object, and drops the rest of the last one. Waits for a request; `None` once there are no more.
@@ -127,28 +141,28 @@ impl Pieces {
             self.queue.pop_front();
         }
         if self.queue.is_empty() {
-            self.queue.push_back(Object { wanted: self.requests.recv().ok()?, state: State::Requested });
+            let wanted = self.requests.recv().ok()?;
+            self.queue.push_back(Object::new(wanted, &self.objects));
         }
         self.is_within = true;
         self.fill();
         self.queue.front().map(|object| object.wanted.clone())
     }
 
-    /// Waits for the first bytes of the object, and returns its length and version.
+    /// Waits for the first bytes of the object, and returns its length, version and compression.
     ///
     /// # Errors
     ///
     /// That of the store; `Stale` if the object is of another version than the wanted one, or ends before the start.
-    pub(super) fn open(&mut self) -> Result<(u64, Option<String>)> {
+    pub(super) fn open(&mut self) -> Result<(u64, Option<String>, Option<Compression>)> {
         let object = self.opened()?;
         let open = object.open()?;
         let (len, version) = (open.len, open.version.as_ref().map(Version::to_string));
-        let wanted = &object.wanted;
-        if wanted.version.as_ref().is_some_and(|before| version.as_ref() != Some(before)) || wanted.first_byte() > len {
-            let why = "the object was replaced after the state was saved, which is within it";
-            return Err(Error::new(ErrorKind::Stale, why));
+        let before = object.wanted.version.as_ref();
+        if before.is_some_and(|before| version.as_ref() != Some(before)) || object.first_byte() > len {
+            return Err(replaced());
         }
-        Ok((len, version))
+        Ok((len, version, object.compression))
     }
 
     /// Waits for the next piece of the object; `None` at its end.
@@ -157,6 +171,7 @@ impl Pieces {
     ///
     /// That of the store.
     pub(super) fn next_piece(&mut self) -> Result<Option<Bytes>> {
+        check_needed(&self.is_stopped)?;
         let open = self.opened()?.open()?;
         if let Some(front) = open.front.take() {
             return Ok(Some(front));
@@ -203,7 +218,7 @@ impl Pieces {
     /// Requests what the window has room for, of which `taken` bytes are those of a piece that is not in the queue.
     fn fill_next_to(&mut self, taken: u64) {
         while let Ok(wanted) = self.requests.try_recv() {
-            self.queue.push_back(Object { wanted, state: State::Requested });
+            self.queue.push_back(Object::new(wanted, &self.objects));
         }
         let mut held = taken + self.queue.iter().map(Object::held).sum::<u64>();
         for (place, object) in self.queue.iter_mut().enumerate() {
@@ -222,11 +237,32 @@ impl Pieces {
 }
 
 impl Object {
+    fn new(wanted: Wanted, objects: &Objects) -> Self {
+        // Its error is that of the object, in its turn.
+        let (compression, state) = match wanted.packing.compression(&wanted.url) {
+            Ok(compression) => (compression, State::Requested),
+            Err(error) => (None, State::Failed(Some(error))),
+        };
+        // That of an address that cannot be opened is returned by its request.
+        let has_ranges = objects.has_ranges(&wanted.url).unwrap_or(true);
+        Self { wanted, compression, has_ranges, state }
+    }
+
+    /// Returns the offset of the first byte that is needed. A compressed object is needed from its first one.
+    fn first_byte(&self) -> u64 {
+        if self.compression.is_some() { 0 } else { self.wanted.start }
+    }
+
+    /// Bytes of the first request.
+    fn front_bytes(&self) -> u64 {
+        self.wanted.len.unwrap_or(u64::MAX).min(FRONT_BYTES as u64)
+    }
+
     /// Bytes in flight or ready.
     fn held(&self) -> u64 {
         match &self.state {
             State::Requested | State::Failed(_) => 0,
-            State::Peeking(_) => FRONT_BYTES as u64,
+            State::Peeking(_) => self.front_bytes(),
             State::Open(open) => {
                 let front = open.front.as_ref().map_or(0, |front| front.len() as u64);
                 front + open.in_flight.iter().map(|(bytes, _)| bytes).sum::<u64>()
@@ -244,11 +280,13 @@ impl Object {
     }
 
     fn set_opened(&mut self, (peek, time): (Result<Peek>, Duration), window: &mut Window) {
-        window.record(time);
+        if peek.is_ok() {
+            window.record(time);
+        }
         self.state = match peek {
             Err(error) => State::Failed(Some(error)),
             Ok(Peek { front, len, version }) => {
-                let first = self.wanted.first_byte();
+                let first = self.first_byte();
                 let next = first.max(front.len() as u64);
                 let mut front = Bytes::from(front);
                 let front = (first < front.len() as u64).then(|| front.split_off(first as usize));
@@ -260,7 +298,9 @@ impl Object {
     /// Bytes of the next request; `None` if there is none, or none before the first bytes have arrived.
     fn next_bytes(&self, window: &Window) -> Option<u64> {
         match &self.state {
-            State::Requested => Some(FRONT_BYTES as u64),
+            State::Requested => Some(self.front_bytes()),
+            // Without ranges, each request would receive all bytes before it again.
+            State::Open(open) if open.next < open.len && !self.has_ranges => Some(open.len - open.next),
             State::Open(open) if open.next < open.len => Some((open.len - open.next).min(window.range_bytes())),
             State::Open(_) | State::Peeking(_) | State::Failed(_) => None,
         }
@@ -276,11 +316,13 @@ impl Object {
                 objects.peek(&self.wanted.url, FRONT_BYTES, ended).map(|()| self.state = State::Peeking(receiver))
             }
             State::Open(open) => {
-                let mut request = FetchRequest::with_memory(String::new(), blocks.take(bytes as usize));
-                request.start = open.next;
-                request.object_len = Some(open.len);
-                request.version = open.version.clone();
-                objects.fetch(&self.wanted.url, request).map(|ticket| {
+                let request = blocks.take(bytes).map(|memory| FetchRequest {
+                    start: open.next,
+                    object_len: Some(open.len),
+                    version: open.version.clone(),
+                    ..FetchRequest::with_memory(String::new(), memory)
+                });
+                request.and_then(|request| objects.fetch(&self.wanted.url, request)).map(|ticket| {
                     open.next += bytes;
                     open.in_flight.push_back((bytes, ticket));
                 })
@@ -305,11 +347,23 @@ impl Object {
 /// Waits for an outcome until the consumer is gone. `poll` waits for at most the time that it is given.
 fn wait<T>(is_stopped: &AtomicBool, mut poll: impl FnMut(Duration) -> Option<Result<T>>) -> Result<T> {
     loop {
+        check_needed(is_stopped)?;
         if let Some(outcome) = poll(STOPPED_EVERY) {
             return outcome;
         }
-        if is_stopped.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::Closed, "the contents are not needed any more"));
-        }
     }
+}
+
+/// Returns an error once the consumer is gone.
+fn check_needed(is_stopped: &AtomicBool) -> Result<()> {
+    if is_stopped.load(Ordering::Acquire) {
+        return Err(Error::new(ErrorKind::Closed, "the contents are not needed any more"));
+    }
+    Ok(())
+}
+
+/// Error for an object that is not the one in which reading is to go on.
+pub(super) fn replaced() -> Error {
+    let why = "the object was replaced after the position in it was saved";
+    Error::new(ErrorKind::Stale, why).hinting("Restore the object, or begin the epoch again")
 }

@@ -2,7 +2,8 @@
 
 use super::ahead::{Ahead, Out};
 use super::content::Content;
-use super::window::Window;
+use super::archive::ForwardArchive;
+use super::pieces::Window;
 use crate::Result;
 use crate::format::{TarMembers, ended};
 use crate::objects::Objects;
@@ -14,6 +15,9 @@ const PARTS_BYTES: u64 = 1 << 20;
 
 /// Files after which they are passed on.
 const PARTS_MAX: usize = 256;
+
+/// Zeros of files that are stored without them.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Regular file of a tar, or further bytes of it.
 #[derive(Debug)]
@@ -39,47 +43,54 @@ pub enum TarPart {
 ///
 /// When the system refuses another thread.
 pub fn tar_files(objects: Arc<Objects>, bytes_max: u64) -> Result<Ahead<Vec<TarPart>>> {
-    Ahead::start(objects, bytes_max, divide)
+    Ahead::start(objects, Window::new(bytes_max), divide)
 }
 
-fn divide(content: Content<'_>, start: u64, len: Option<u64>, out: &Out<Vec<TarPart>>) -> Result<()> {
-    let archive = Window::new(content, start, len);
-    let mut members = TarMembers::of_rest(&archive, start);
+pub(super) fn divide(content: Content<'_>, start: u64, len: Option<u64>, out: &Out<Vec<TarPart>>) -> Result<()> {
+    let archive = ForwardArchive::new(content, start, len);
     let mut parts = Parts { out, ready: Vec::new(), bytes: 0 };
+    let outcome = add_files(&archive, start, &mut parts);
+    // Also those before an error.
+    parts.pass_on()?;
+    outcome
+}
+
+fn add_files(archive: &ForwardArchive<'_>, start: u64, parts: &mut Parts<'_>) -> Result<()> {
+    let mut members = TarMembers::of_rest(archive, start);
     while let Some(member) = members.next()? {
         if member.is_file {
             let (name, end, (offset, bytes)) = (member.name.clone(), member.end, member.content);
             archive.move_to(offset)?;
             if let Some(map) = &member.sparse {
-                let mut stored = Vec::new();
-                take(&archive, map.stored_bytes(), |piece| {
-                    stored.extend_from_slice(&piece);
-                    Ok(())
-                })?;
-                let mut content = Vec::new();
-                map.expand(&stored, &mut content);
-                parts.add_file(name, content.len() as u64, end, vec![content.into()])?;
+                parts.add(TarPart::File { name, bytes: map.bytes(), end, content: Vec::new() })?;
+                let mut at = 0;
+                for &(offset, bytes) in map.pieces() {
+                    parts.add_zeros(offset - at)?;
+                    take(archive, bytes, |piece| parts.add(TarPart::More(piece)))?;
+                    at = offset + bytes;
+                }
+                parts.add_zeros(map.bytes() - at)?;
             } else {
                 let mut content = Vec::new();
-                take(&archive, bytes.min(PARTS_BYTES), |piece| {
+                take(archive, bytes.min(PARTS_BYTES), |piece| {
                     content.push(piece);
                     Ok(())
                 })?;
-                parts.add_file(name, bytes, end, content)?;
-                take(&archive, bytes.saturating_sub(PARTS_BYTES), |piece| parts.add(TarPart::More(piece)))?;
+                parts.add(TarPart::File { name, bytes, end, content })?;
+                take(archive, bytes.saturating_sub(PARTS_BYTES), |piece| parts.add(TarPart::More(piece)))?;
             }
         }
         archive.move_to(member.end)?;
     }
-    parts.pass_on()
+    Ok(())
 }
 
 /// Calls `use_piece` for the next `bytes` bytes.
-fn take(archive: &Window<'_>, mut bytes: u64, mut use_piece: impl FnMut(Bytes) -> Result<()>) -> Result<()> {
+fn take(archive: &ForwardArchive<'_>, mut bytes: u64, mut use_piece: impl FnMut(Bytes) -> Result<()>) -> Result<()> {
     while bytes > 0 {
         let piece = archive.take(bytes.min(PARTS_BYTES))?;
         if piece.is_empty() {
-            return Err(ended(archive.end()).with("offset", archive.end()));
+            return Err(ended(archive.end()));
         }
         bytes -= piece.len() as u64;
         use_piece(piece)?;
@@ -95,8 +106,13 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    fn add_file(&mut self, name: Vec<u8>, bytes: u64, end: u64, content: Vec<Bytes>) -> Result<()> {
-        self.add(TarPart::File { name, bytes, end, content })
+    fn add_zeros(&mut self, mut bytes: u64) -> Result<()> {
+        while bytes > 0 {
+            let len = bytes.min(ZEROS.len() as u64);
+            self.add(TarPart::More(Bytes::from_static(&ZEROS[..len as usize])))?;
+            bytes -= len;
+        }
+        Ok(())
     }
 
     fn add(&mut self, part: TarPart) -> Result<()> {

@@ -1,3 +1,4 @@
+use super::pieces::Window;
 use super::*;
 use crate::format::Compression;
 use crate::objects::Objects;
@@ -9,8 +10,13 @@ use tempfile::TempDir;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Less than a block, so that only the object that is read has pieces in flight.
-const SMALL_WINDOW: u64 = 1000;
+/// Windows by their bytes and rate: none, so that only the object that is read has pieces in flight; some that later objects
+/// fill before the first one is read; with the smallest ranges and with the largest ones.
+const WINDOWS: [(u64, u64); 8] =
+    [(1000, 0), (1 << 20, 0), (2 << 20, 0), (5 << 20, 0), (64 << 20, 0), (9 << 20, FAST), (33 << 20, FAST), (64 << 20, FAST)];
+
+/// Rate at which the window has all of its bytes, whatever a request takes.
+const FAST: u64 = u64::MAX;
 
 fn folder(files: &[(&str, &[u8])]) -> TempDir {
     let folder = tempfile::tempdir().expect("temporary folder");
@@ -26,7 +32,7 @@ fn objects() -> Arc<Objects> {
 
 fn wanted(folder: &TempDir, name: &str) -> Wanted {
     let url = format!("{}/{name}", folder.path().display());
-    Wanted { compression: compression_of(&url).expect("readable"), url, ..Wanted::default() }
+    Wanted { url, ..Wanted::default() }
 }
 
 fn next<T: Send + 'static>(ahead: &Ahead<T>) -> Result<Event<T>> {
@@ -42,7 +48,7 @@ fn next_lines(ahead: &Ahead<LineBatch>) -> Result<Vec<(Vec<u8>, u64)>> {
             Event::End => return Ok(lines),
             Event::Item(LineBatch { start, bytes, ends }) => {
                 let mut from = 0;
-                for end in ends {
+                for end in ends.into_iter().map(|end| end as usize) {
                     lines.push((bytes[from..end].to_vec(), start + end as u64));
                     from = end;
                 }
@@ -52,9 +58,9 @@ fn next_lines(ahead: &Ahead<LineBatch>) -> Result<Vec<(Vec<u8>, u64)>> {
     }
 }
 
-fn read_lines(folder: &TempDir, names: &[&str], bytes_max: u64) -> Vec<Vec<(Vec<u8>, u64)>> {
-    let ahead = lines(objects(), bytes_max).expect("started");
-    names.iter().for_each(|name| ahead.push(wanted(folder, name)));
+fn read_lines(folder: &TempDir, names: &[&str], (most, rate): (u64, u64)) -> Vec<Vec<(Vec<u8>, u64)>> {
+    let ahead = Ahead::start(objects(), Window::of_rate(most, rate), lines::divide).expect("started");
+    names.iter().for_each(|name| ahead.push(wanted(folder, name)).expect("room"));
     names.iter().map(|_| next_lines(&ahead).expect("read")).collect()
 }
 
@@ -104,11 +110,10 @@ fn lines_are_those_of_the_text_whatever_the_pieces() {
     ];
     let folder = folder(&files);
     let names = files.map(|(name, _)| name);
-    // Also with windows that later objects fill before the first one is read.
-    for bytes_max in [SMALL_WINDOW, 1 << 20, 2 << 20, 5 << 20, 9 << 20, 64 << 20] {
-        let found = read_lines(&folder, &names, bytes_max);
+    for window in WINDOWS {
+        let found = read_lines(&folder, &names, window);
         for ((name, content), lines) in files.iter().zip(found) {
-            assert!(lines == expected_lines(content), "{name} with {bytes_max}");
+            assert!(lines == expected_lines(content), "{name} with {window:?}");
         }
     }
 }
@@ -123,7 +128,7 @@ fn compressed_texts_have_the_lines_of_their_contents() {
     let (zst, bz2, br) = (packed("zstd:1"), packed("bz2:1"), packed("br:1"));
     let files = [("a.gz", &gz[..]), ("b.jsonl.zst", &zst), ("c.BZ2", &bz2), ("d.br", &br), ("e.gz", &twice)];
     let folder = folder(&files);
-    let found = read_lines(&folder, &files.map(|(name, _)| name), 64 << 20);
+    let found = read_lines(&folder, &files.map(|(name, _)| name), WINDOWS[0]);
     for (at, lines) in found.iter().take(4).enumerate() {
         assert!(*lines == expected_lines(&content), "{}", files[at].0);
     }
@@ -133,17 +138,42 @@ fn compressed_texts_have_the_lines_of_their_contents() {
 #[test]
 fn a_compressed_text_that_is_damaged_is_an_error_of_its_format() {
     let gz = Compression::parse("gz").expect("known").compress(&text(200_000)).expect("packed");
-    let folder = folder(&[("cut.gz", &gz[..gz.len() / 2]), ("none.zst", b"no zstd"), ("x.xz", b"")]);
+    let folder = folder(&[("cut.gz", &gz[..gz.len() / 2]), ("none.zst", b"no zstd"), ("x.xz", b""), ("text", b"a\n")]);
     for name in ["cut.gz", "none.zst"] {
         let ahead = lines(objects(), 64 << 20).expect("started");
-        ahead.push(wanted(&folder, name));
+        ahead.push(wanted(&folder, name)).expect("room");
         let error = next_lines(&ahead).expect_err(name);
         assert_eq!(error.kind(), ErrorKind::Format, "{error}");
         assert!(error.to_string().contains(name), "{error}");
     }
-    assert_eq!(compression_of("s3://b/a.txt.xz").expect_err("unknown").kind(), ErrorKind::Unsupported);
-    assert!(compression_of("https://host/a.gz?signature=x.y").expect("known").is_some());
-    assert!(compression_of("a.gz/b").expect("known").is_none());
+    let ahead = lines(objects(), 64 << 20).expect("started");
+    ["text", "x.xz"].iter().for_each(|name| ahead.push(wanted(&folder, name)).expect("room"));
+    assert_eq!(next_lines(&ahead).expect("in its turn"), expected_lines(b"a\n"));
+    let error = next_lines(&ahead).expect_err("unknown");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("x.xz") && error.to_string().contains("none"), "{error}");
+    assert!(Packing::ByName.compression("a.gz/b").expect("known").is_none());
+    assert!(Packing::Plain.compression("a.gz").expect("known").is_none());
+}
+
+#[test]
+fn the_lines_before_a_damaged_place_are_returned() {
+    let content = text(3 << 20);
+    let gz = Compression::parse("gz:1").expect("known").compress(&content).expect("packed");
+    let folder = folder(&[("a.gz", &gz[..gz.len() - 8])]);
+    let ahead = lines(objects(), 64 << 20).expect("started");
+    ahead.push(wanted(&folder, "a.gz")).expect("room");
+    let mut bytes = 0;
+    let error = loop {
+        match next(&ahead) {
+            Ok(Event::Item(batch)) => bytes += batch.bytes.len(),
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Format);
+    // All of them but the last one, whose end is missing.
+    assert!(content.len() - bytes < 5000, "{bytes} of {}", content.len());
 }
 
 #[test]
@@ -154,21 +184,25 @@ fn reading_goes_on_in_the_middle_of_an_object_of_the_same_version() {
     let all = expected_lines(&content);
     for name in ["text", "text.gz"] {
         let ahead = lines(objects(), 64 << 20).expect("started");
-        ahead.push(wanted(&folder, name));
+        ahead.push(wanted(&folder, name)).expect("room");
         let Event::Begin(version) = next(&ahead).expect("open") else { panic!("not open") };
         assert!(version.is_some());
         drop(ahead);
         for returned in [1, 100, all.len() - 1, all.len()] {
             let ahead = lines(objects(), 64 << 20).expect("started");
-            ahead.push(Wanted { start: all[returned - 1].1, version: version.clone(), ..wanted(&folder, name) });
-            ahead.push(wanted(&folder, "other"));
+            ahead.push(Wanted { start: all[returned - 1].1, version: version.clone(), ..wanted(&folder, name) }).expect("room");
+            ahead.push(wanted(&folder, "other")).expect("room");
             assert!(next_lines(&ahead).expect("read") == all[returned..], "{name} after {returned}");
             assert_eq!(next_lines(&ahead).expect("read"), expected_lines(b"a\n"));
         }
         let ahead = lines(objects(), 64 << 20).expect("started");
         let version = Some("entity tag of another".to_owned());
-        ahead.push(Wanted { start: 10, version, ..wanted(&folder, name) });
+        ahead.push(Wanted { start: 10, version, ..wanted(&folder, name) }).expect("room");
         assert_eq!(next_lines(&ahead).expect_err("changed").kind(), ErrorKind::Stale);
+        // Also without a version, if the object has become shorter.
+        let ahead = lines(objects(), 64 << 20).expect("started");
+        ahead.push(Wanted { start: content.len() as u64 + 1, ..wanted(&folder, name) }).expect("room");
+        assert_eq!(next_lines(&ahead).expect_err("shorter").kind(), ErrorKind::Stale);
     }
 }
 
@@ -176,12 +210,12 @@ fn reading_goes_on_in_the_middle_of_an_object_of_the_same_version() {
 fn an_object_that_cannot_be_read_ends_what_follows_it_and_nothing_before() {
     let folder = folder(&[("a", b"1\n2\n"), ("b", b"3\n")]);
     let ahead = lines(objects(), 64 << 20).expect("started");
-    ["a", "absent", "b"].iter().for_each(|name| ahead.push(wanted(&folder, name)));
+    ["a", "absent", "b"].iter().for_each(|name| ahead.push(wanted(&folder, name)).expect("room"));
     assert_eq!(next_lines(&ahead).expect("read"), expected_lines(b"1\n2\n"));
     let error = next_lines(&ahead).expect_err("absent");
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains("absent"), "{error}");
-    ahead.push(wanted(&folder, "a"));
+    ahead.push(wanted(&folder, "a")).expect("room");
     assert_eq!(next_lines(&ahead).expect_err("ended").kind(), ErrorKind::Closed);
 }
 
@@ -213,14 +247,19 @@ type Found = (String, Vec<u8>, u64);
 
 /// Files of the next tar, and the offsets after them.
 fn next_files(ahead: &Ahead<Vec<TarPart>>) -> Result<Vec<Found>> {
-    let mut files: Vec<Found> = Vec::new();
+    let mut files = Vec::new();
+    add_files(ahead, &mut files).map(|()| files)
+}
+
+/// Adds the files of the next tar, also those before an error.
+fn add_files(ahead: &Ahead<Vec<TarPart>>, files: &mut Vec<Found>) -> Result<()> {
     let mut missing = 0;
     loop {
         match next(ahead)? {
             Event::Begin(_) => {}
             Event::End => {
                 assert_eq!(missing, 0, "the last file is whole");
-                return Ok(files);
+                return Ok(());
             }
             Event::Item(parts) => {
                 for part in parts {
@@ -248,10 +287,10 @@ fn the_files_of_tars_are_returned_whatever_the_pieces() {
     let (big, big_files) = archive(&[BLOCK_BYTES - 2048, 5000, 2 * BLOCK_BYTES + 1, 7, BLOCK_BYTES]);
     let gz = Compression::parse("gz:1").expect("known").compress(&big).expect("packed");
     let folder = folder(&[("small.tar", &small), ("big.tar", &big), ("big.tgz", &gz)]);
-    for bytes_max in [SMALL_WINDOW, 2 << 20, 9 << 20, 64 << 20] {
-        let ahead = tar_files(objects(), bytes_max).expect("started");
+    for (most, rate) in WINDOWS {
+        let ahead = Ahead::start(objects(), Window::of_rate(most, rate), tars::divide).expect("started");
         let expected = [("small.tar", &small_files), ("big.tar", &big_files), ("big.tgz", &big_files)];
-        expected.iter().for_each(|(name, _)| ahead.push(wanted(&folder, name)));
+        expected.iter().for_each(|(name, _)| ahead.push(wanted(&folder, name)).expect("room"));
         for (name, files) in expected {
             let found = next_files(&ahead).expect(name);
             assert_eq!(found.len(), files.len(), "{name}");
@@ -270,7 +309,7 @@ fn a_tar_is_continued_after_any_of_its_files() {
     for name in ["a.tar", "a.tar.gz"] {
         let read = |start| {
             let ahead = tar_files(objects(), 64 << 20).expect("started");
-            ahead.push(Wanted { start, ..wanted(&folder, name) });
+            ahead.push(Wanted { start, ..wanted(&folder, name) }).expect("room");
             next_files(&ahead).expect("read")
         };
         let all = read(0);
@@ -295,7 +334,16 @@ fn a_tar_that_is_cut_off_or_damaged_is_an_error_after_its_whole_files() {
     let mut followed = tar.clone();
     followed.extend_from_slice(&tar);
     let followed_gz = gz(&followed);
-    let files: [(&str, &[u8]); 8] = [
+    // A size of 64 bits, of which the end of the file has 65.
+    let mut huge = tar::Header::new_gnu();
+    huge.set_path("a").expect("short");
+    huge.as_gnu_mut().expect("GNU").size = [0x80, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255];
+    huge.set_cksum();
+    let huge = [&huge.as_bytes()[..], &vec![7; 200_000]].concat();
+    let huge_gz = gz(&huge);
+    let files: [(&str, &[u8]); 10] = [
+        ("huge.tar", &huge),
+        ("huge.tar.gz", &huge_gz),
         ("cut.tar", cut),
         ("cut.tar.gz", &cut_gz),
         ("damaged.tar", &damaged),
@@ -308,9 +356,12 @@ fn a_tar_that_is_cut_off_or_damaged_is_an_error_after_its_whole_files() {
     let folder = folder(&files);
     for (name, _) in files {
         let ahead = tar_files(objects(), 64 << 20).expect("started");
-        ahead.push(wanted(&folder, name));
-        let error = next_files(&ahead).expect_err(name);
+        ahead.push(wanted(&folder, name)).expect("room");
+        let mut files = Vec::new();
+        let error = add_files(&ahead, &mut files).expect_err(name);
         assert_eq!(error.kind(), ErrorKind::Format, "{name}: {error}");
+        let has_files = !name.starts_with("none") && !name.starts_with("huge");
+        assert!(files.first().is_some_and(|file| file.1.len() == 1000) == has_files, "{name}");
         assert!(error.to_string().contains(name), "{error}");
     }
 }
@@ -327,7 +378,7 @@ fn a_tar_without_padding_and_one_with_much_are_whole() {
     let folder = folder(&all);
     for (name, _) in all {
         let ahead = tar_files(objects(), 64 << 20).expect("started");
-        ahead.push(wanted(&folder, name));
+        ahead.push(wanted(&folder, name)).expect("room");
         assert_eq!(next_files(&ahead).expect(name).len(), files.len(), "{name}");
     }
 }
@@ -338,7 +389,7 @@ fn dropping_the_consumer_ends_the_thread() {
     let folder = folder(&[("text", &content)]);
     let objects = objects();
     let ahead = lines(objects.clone(), 64 << 20).expect("started");
-    ahead.push(wanted(&folder, "text"));
+    ahead.push(wanted(&folder, "text")).expect("room");
     assert!(matches!(next(&ahead), Ok(Event::Begin(_))));
     drop(ahead);
     // The thread has the only other reference. It ends without a limit of time; a hang would fail the whole run.

@@ -126,6 +126,15 @@ impl Objects {
         object.root.version(&object.key)
     }
 
+    /// Returns false for an object of a store without ranges, which sends each range with all bytes before it.
+    ///
+    /// # Errors
+    ///
+    /// Those of an address that cannot be opened.
+    pub fn has_ranges(&self, url: &str) -> Result<bool> {
+        Ok(self.remote(url)?.root.has_ranges())
+    }
+
     /// Starts to fetch the first bytes, the length and the version of an object, as [`Remote::peek`].
     ///
     /// # Errors

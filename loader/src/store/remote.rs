@@ -34,6 +34,11 @@ impl Remote {
         &self.name
     }
 
+    /// Returns false if each range is sent with all bytes before it.
+    pub fn has_ranges(&self) -> bool {
+        self.source.has_ranges()
+    }
+
     /// Wraps the source, to count or disturb its exchanges.
     #[cfg(test)]
     pub(super) fn wrapped(&self, wrap: impl FnOnce(Arc<dyn Source>) -> Arc<dyn Source>) -> Self {

@@ -226,6 +226,59 @@ def test_tars_continue_after_any_file(tars, tmp_path, compression):
             assert [file[1:] for file in each] == [file[1:] for file in expected[count:]], count
 
 
+def test_a_position_is_right_after_an_error_of_the_next_file(tmp_path):
+    (tmp_path / "a").write_bytes(b"a\nb\n")
+    loader = fb.load_lines([f"{tmp_path}/a", f"{tmp_path}/b"])
+    lines = iter(loader)
+    assert [next(lines), next(lines)] == [b"a", b"b"]
+    with pytest.raises(fb.NotFoundError):
+        next(lines)
+    assert (loader.state_dict()["taken"], loader.state_dict()["offset"]) == (1, 0)
+    (tmp_path / "b").write_bytes(b"xx\nyyy\n")
+    assert list(loader) == [b"xx", b"yyy"]
+
+
+def test_a_loader_goes_back_to_an_earlier_state(texts, tars):
+    for make, every in ((fb.load_lines, every_line()), (fb.load_tars, tars[1])):
+        loader = make(f"{texts}/" if make is fb.load_lines else f"{tars[0]}/")
+        beginning = loader.state_dict()
+        items = iter(loader)
+        first = [next(items) for _ in range(3)]
+        later = loader.state_dict()
+        for _ in range(4):
+            next(items)
+        for state, count in ((later, 3), (beginning, 0), (later, 3)):
+            loader.load_state_dict(state)
+            assert loader.state_dict()["offset"] == state["offset"]
+            items = iter(loader)
+            assert first[:count] + [next(items) for _ in range(10 - count)] == every[:10]
+
+
+def test_a_loop_that_is_not_the_current_one_is_an_error(texts, tars):
+    def ends(loader):
+        yield lambda: loader.set_epoch(4)
+        yield lambda: loader.load_state_dict(loader.state_dict())
+        yield lambda: next(iter(loader))
+
+    for make in (fb.load_files, fb.load_lines, fb.load_tars):
+        prefix = f"{tars[0]}/" if make is fb.load_tars else f"{texts}/"
+        for number in range(3):
+            loader = make(prefix)
+            items = iter(loader)
+            next(items)
+            list(ends(loader))[number]()
+            with pytest.raises(fb.StateError, match="ended by set_epoch"):
+                list(items)
+
+
+def test_a_state_with_values_of_other_kinds_is_no_state(texts):
+    loader = fb.load_lines(f"{texts}/")
+    state = loader.state_dict()
+    for wrong in ({"version": 7}, {"offset": 1 << 70}, {"offset": -1}, {"offset": "x"}):
+        with pytest.raises(fb.StateError):
+            loader.load_state_dict(state | wrong)
+
+
 def test_a_file_that_was_replaced_after_the_state_is_not_continued(texts, tars):
     folder, _ = tars
     for make, path in ((fb.load_lines, texts / "4.txt"), (fb.load_tars, folder / "0.tar")):
@@ -343,8 +396,11 @@ def test_files_that_cannot_be_read_are_errors_that_name_them(texts, tmp_path):
         list(fb.load_lines([tmp_path / "a.gz"]))
     with pytest.raises(fb.FormatError, match="4.txt"):
         list(fb.load_tars([texts / "4.txt"]))
-    with pytest.raises(fb.UnsupportedError, match="xz.*gz"):
-        list(fb.load_lines([tmp_path / "a.xz"]))
+    # In its turn, after those before it.
+    loader = fb.load_lines([f"{texts}/1.txt", tmp_path / "a.xz"])
+    assert take(loader, 5) == lines_of(TEXTS["1.txt"])
+    with pytest.raises(fb.UnsupportedError, match='a.xz.*compression="none"'):
+        list(loader)
     with pytest.raises(fb.ConfigError, match="compression"):
         fb.load_lines(f"{texts}/", compression="lzma")
     with pytest.raises(fb.ConfigError, match="buffer"):

@@ -1,6 +1,8 @@
 """Files of SFTP servers, of fsspec's file systems and of a program's own schemes."""
 
+import io
 import os
+import tarfile
 import threading
 
 import pytest
@@ -73,6 +75,36 @@ def test_the_connections_are_kept_when_a_range_ends_before_its_file(sftp):
             thread.join()
     assert all(transport.is_active() for transport in sftp.transports)
     assert len(sftp.transports) == sftp.logins
+
+
+def test_lines_and_tars_are_read_and_continued(prefix, tmp_path):
+    lines = [b"%d %s" % (number, b"x" * (number % 300)) for number in range(100_000)]
+    write(prefix + "a.txt", b"\n".join(lines))
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for number in range(3):
+            info = tarfile.TarInfo(f"{number}.bin")
+            info.size = 3_000_000
+            tar.addfile(info, io.BytesIO(content(info.size)))
+    write(prefix + "b.tar", (tmp_path / "a.tar").read_bytes())
+    files = [(prefix + "b.tar", f"{number}.bin", content(3_000_000)) for number in range(3)]
+    for make, name, items, count in ((fb.load_lines, "a.txt", lines, 50_000), (fb.load_tars, "b.tar", files, 1)):
+        loader = make([prefix + name])
+        assert [item for _, item in zip(range(count), loader)] == items[:count]
+        resumed = make(fb.list_files(prefix + name))
+        resumed.load_state_dict(loader.state_dict())
+        assert list(resumed) == items[count:]
+
+
+def test_a_file_without_ranges_is_requested_twice():
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    from forebay.remotes.filesystems import FileSystemFolder
+
+    write("memory://box/files/large.txt", b"line\n" * (5 << 20))
+    requested, get = [], FileSystemFolder.get
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FileSystemFolder, "get", lambda self, key, start: requested.append(start) or get(self, key, start))
+        assert sum(1 for _ in fb.load_lines(["memory://box/files/large.txt"])) == 5 << 20
+    assert requested == [0, 1 << 20], "its first MiB, and the rest"
 
 
 def test_readers_of_one_file_in_memory_do_not_move_each_other():

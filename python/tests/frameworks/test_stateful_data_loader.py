@@ -27,6 +27,7 @@ def loaders(folder):
     yield "files", lambda: fb.load_files(fb.list_files(f"{folder}/", masks="*.txt"), shuffle=True)
     yield "lines", lambda: fb.load_lines(fb.list_files(f"{folder}/", masks="*.txt"), shuffle=True)
     yield "tars", lambda: fb.load_tars(fb.list_files(f"{folder}/", masks="*.tar"))
+    yield "all lines", lambda: fb.load_lines(fb.list_files(f"{folder}/", masks="*.txt"), shard="none")
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
@@ -45,7 +46,12 @@ def test_every_item_is_returned_once(folder, workers):
             second = loader(persistent=True)
             second.load_state_dict(first.state_dict())
             rest = [item for batch in second for item in batch]
-            if len(seen) < len(whole):
-                assert seen + rest == whole, (name, count)
+            assert seen + rest == whole, (name, count)
             # The next loop has all of them again.
             assert len([item for batch in second for item in batch]) == len(whole), (name, count)
+        first = loader()
+        assert [item for batch in first for item in batch] == whole
+        second = loader()
+        second.load_state_dict(first.state_dict())
+        # The state is that of the end of the epoch.
+        assert len([item for batch in second for item in batch]) == len(whole), name

@@ -179,7 +179,7 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
             return Err(cut_off(all, end));
         }
         // The last block may be cut off after the content.
-        Ok(end.next_multiple_of(BLOCK).min(all))
+        Ok(end.checked_next_multiple_of(BLOCK).map_or(all, |end| end.min(all)))
     }
 
     fn read_records(&mut self, bytes: u64, extensions: &mut Extensions) -> Result<()> {

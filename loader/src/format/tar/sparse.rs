@@ -82,13 +82,18 @@ impl SparseMap {
         Ok(())
     }
 
-    /// Bytes of the pieces.
-    pub(crate) fn stored_bytes(&self) -> u64 {
-        self.pieces.iter().map(|(_, bytes)| bytes).sum()
+    /// Bytes of the file with its zeros.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Offset in the file and bytes of each piece, which do not overlap and are in their order.
+    pub(crate) fn pieces(&self) -> &[(u64, u64)] {
+        &self.pieces
     }
 
     /// Appends the file with its zeros to `into`. `stored` is its content in the archive.
-    pub(crate) fn expand(&self, stored: &[u8], into: &mut Vec<u8>) {
+    pub(super) fn expand(&self, stored: &[u8], into: &mut Vec<u8>) {
         let start = into.len();
         into.resize(start + self.bytes as usize, 0);
         let mut rest = stored;

@@ -17,9 +17,9 @@ from .stores import StoreOptions, opened
 __all__ = ["LineLoader", "TarLoader", "load_lines", "load_tars"]
 
 _FILES_AHEAD = 64
-"""Files that are requested ahead, of which as many are fetched as the buffer has room for."""
+"""Files that are requested ahead, and fetched as far as the buffer has room for them."""
 
-_COMPRESSIONS = ("auto", "none", "gz", "zstd", "bz2", "br", "zlib")
+_COMPRESSIONS = ("auto", "none", "gz", "zstd", "bz2", "br")
 
 
 class _Contents(FileOrder):
@@ -39,8 +39,7 @@ class _Contents(FileOrder):
     ) -> None:
         # Not in order: files have different numbers of items, so ranks are at different files.
         super().__init__(files, ordered=False, shuffle=shuffle, seed=seed, epoch=epoch, shard=shard)
-        self._buffer, self._store = buffer, store
-        self._compression = None if compression == "none" else compression
+        self._buffer, self._compression, self._store = buffer, compression, store
 
     def _open(self) -> Any:
         """Returns the engine's reader."""
@@ -60,6 +59,7 @@ class _Contents(FileOrder):
     def _all_parts(self) -> Iterator[Iterable[Any]]:
         self._settle()
         remaining, reads = self._rest(), self._open()
+        loop = self._current
         offset, version = self._offset, self._version
         requested = deque[tuple[int, File]]()
         is_end = False
@@ -68,13 +68,16 @@ class _Contents(FileOrder):
                 following = next(remaining, None)
                 if is_end := following is None:
                     break
-                reads.push(following[1].url, self._compression, offset, version)
+                file = following[1]
+                reads.push((file.url, file.size, offset, version), self._compression)
                 requested.append(following)
                 offset, version = 0, None
             if not requested:
                 break
             place, file = requested.popleft()
-            yield from self._parts(reads, file.url)
+            for part in self._parts(reads, file.url):
+                yield part
+                self._check_loop(loop)
             self._offset, self._version = 0, None
             self._took(place)
         self._end()
@@ -126,6 +129,8 @@ class LineLoader(_Contents):
             left, count, ends = self._lines
             if returned := count - left.__length_hint__():
                 self._offset = struct.unpack_from("=Q", ends, 8 * (returned - 1))[0]
+            if returned == count:
+                self._lines = None
 
     def __getstate__(self) -> dict[str, Any]:
         self._settle()
@@ -175,9 +180,9 @@ def load_lines(
         epoch: First epoch.
         shard: "auto" divides the files among the ranks of the process group or the launcher, and among the workers of
             torch's DataLoader; "none" returns all files to each.
-        buffer: Bytes of files in flight and ready: a number, or a size such as "1gb".
+        buffer: Bytes of files in flight and ready: a number, or a size such as "1gb". About 32 MiB that are being divided come on top.
         compression: "auto" unpacks files by the extensions of their names (.gz, .zst, .bz2, .br), "none" none of them; "gz",
-            "zstd", "bz2", "br" and "zlib" all of them.
+            "zstd", "bz2" and "br" all of them.
         store: Settings that differ from the environment's.
 
     Returns:
@@ -217,9 +222,10 @@ def load_tars(
         epoch: First epoch.
         shard: "auto" divides the tars among the ranks of the process group or the launcher, and among the workers of
             torch's DataLoader; "none" returns all tars to each.
-        buffer: Bytes of tars in flight and ready: a number, or a size such as "1gb". A larger file of a tar is no error.
+        buffer: Bytes of tars in flight and ready: a number, or a size such as "1gb". About 32 MiB that are being divided come on top. A
+            larger file of a tar is no error.
         compression: "auto" unpacks tars by the extensions of their names (.gz, .tgz, .zst, .bz2, .br), "none" none of them;
-            "gz", "zstd", "bz2", "br" and "zlib" all of them.
+            "gz", "zstd", "bz2" and "br" all of them.
         store: Settings that differ from the environment's.
 
     Returns:

@@ -51,6 +51,7 @@ class FileLoader(FileOrder):
 
     def __iter__(self) -> Iterator[tuple[str, bytes | Error | None]]:
         remaining = self._rest()
+        loop = self._current
         reads = opened(self._store).reads(self._concurrency, self._buffer, self._whole_max)
         in_flight: dict[int, tuple[int, File, str | None]] = {}
         requested, following, is_end = 0, None, False
@@ -80,6 +81,7 @@ class FileLoader(FileOrder):
                     data = error
             self._took(place)
             yield file.url, data
+            self._check_loop(loop)
         self._end()
 
     def __getitem__(self, at: int) -> tuple[str, bytes]:

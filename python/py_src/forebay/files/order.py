@@ -62,6 +62,8 @@ class FileOrder:
     def _begin(self, epoch: int) -> None:
         """Moves to the beginning of an epoch."""
         self.epoch = epoch
+        # The loop that the position is that of; None for none.
+        self._current: object | None = None
         # Division in which the files of the epoch were returned, and whether all of them were returned in order.
         self._division: _Division | None = None
         self._in_order = True
@@ -96,14 +98,14 @@ class FileOrder:
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker has no process group.
-        return self.__dict__ | {"_sent_world": self._world()}
+        return self.__dict__ | {"_sent_world": self._world(), "_current": None}
 
     def _divided(self) -> _Division:
         """Returns the division of the files among ranks, and workers of ranks, and the share of this process."""
         if self._shard == "none":
             return _Division(0, 1, 0)
         rank, ranks = self._world()
-        workers = getattr(sys.modules.get("torch.utils.data"), "get_worker_info", lambda: None)()
+        workers = _worker_info()
         if workers is None:
             return _Division(rank, ranks, 0)
         return _Division(rank + ranks * workers.id, ranks * workers.num_workers, workers.num_workers)
@@ -116,13 +118,15 @@ class FileOrder:
         self._division = new
 
     def _rest(self) -> Iterator[tuple[int, File]]:
-        """Begins a loop. Returns the files of the share that are left, with their places in the order."""
+        """Begins a loop, which is `_current` then. Returns the files of the share that are left, with their places in the
+        order."""
         division = self._divided()
-        if division.workers:
+        if _worker_info() is not None:
             if self._loop is not None and self._loop[0] == os.getpid():
                 # A persistent worker. After a `break` workers are at different places, and files in flight were dropped.
                 self._begin(self._loop[1] + 1)
             self._loop = os.getpid(), self.epoch - self._has_ended
+        self._current = object()
         if self._has_ended:
             return iter(())
         self._divide(division)
@@ -134,12 +138,19 @@ class FileOrder:
             for place in itertools.takewhile(lambda place: _reaches(self._files, place), places)
         )
 
+    def _check_loop(self, loop: object) -> None:
+        """Raises StateError in a loop that the position is not that of any more."""
+        if loop is not self._current:
+            raise StateError(
+                f"this loop over a {type(self).__name__} was ended by set_epoch, load_state_dict or another loop over it: use a loader "
+                "for each loop, and call these between two loops"
+            )
+
     def _end(self) -> None:
         """Moves to the next epoch after the end of a loop."""
         if not self._has_ended:
-            has_workers = bool(self._division and self._division.workers)
             self._begin(self.epoch + 1)
-            self._has_ended = has_workers
+            self._has_ended = _worker_info() is not None
 
     def _place(self) -> int:
         """Returns the place of the first file of the share that was not returned."""
@@ -191,6 +202,8 @@ class FileOrder:
             share, workers, is_ordered = int(state.get("share", 0)), int(state.get("workers", 0)), state.get("ordered", True)
             ahead, seed, shuffle = {int(place) for place in state["ahead"]}, state["seed"], state["shuffle"]
             offset, version = int(state.get("offset", 0)), state.get("version")
+            if version is not None and not isinstance(version, str) or offset >= 1 << 63:
+                raise TypeError("a version or an offset of another kind")
             if min(epoch, start, taken, share, workers, offset, *ahead) < 0 or share >= shares or shares % max(workers, 1):
                 raise ValueError("a number is too small or too large")
         except (KeyError, TypeError, ValueError) as error:
@@ -211,9 +224,10 @@ class FileOrder:
         division = self._divided()
         old, is_ahead = _Division(share, shares, workers), bool(ahead or offset)
         start, taken = self._moved(start, taken, is_ahead, is_ordered, old, division)
-        self.epoch, self._start, self._taken, self._ahead = epoch, start, taken, ahead
+        self._begin(epoch)
+        self._start, self._taken, self._ahead = start, taken, ahead
         self._offset, self._version = offset, version
-        self._has_ended = bool(state.get("ended")) and old == division
+        self._has_ended = bool(state.get("ended")) and old == division and _worker_info() is not None
         self._division, self._in_order, self._loop = division, is_ordered, None
 
     def _moved(
@@ -243,6 +257,11 @@ class FileOrder:
                 "at the end of an epoch"
             )
         return start, taken
+
+
+def _worker_info() -> Any:
+    """Returns torch's description of the worker of a DataLoader that this process is, if it is one."""
+    return getattr(sys.modules.get("torch.utils.data"), "get_worker_info", lambda: None)()
 
 
 def _rank_of(world: World) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-//! Part of an archive that is read forward.
+//! Archive that is read forward.
 
 use super::content::Content;
 use crate::format::{ReadAt, ended};
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 const LOOK_AHEAD_BYTES: u64 = 72 << 10;
 
 /// Content that is read from front to back, as a file that is read at places which do not go back.
-pub(super) struct Window<'a>(RefCell<Inner<'a>>);
+pub(super) struct ForwardArchive<'a>(RefCell<Inner<'a>>);
 
 struct Inner<'a> {
     content: Content<'a>,
@@ -27,7 +27,7 @@ struct Inner<'a> {
     failure: Option<Error>,
 }
 
-impl<'a> Window<'a> {
+impl<'a> ForwardArchive<'a> {
     /// Content from `at` on, of `len` bytes in all if that is known.
     pub(super) fn new(content: Content<'a>, at: u64, len: Option<u64>) -> Self {
         Self(RefCell::new(Inner { content, pieces: VecDeque::new(), at, end: at, len, failure: None }))
@@ -94,7 +94,7 @@ impl Inner<'_> {
     }
 }
 
-impl ReadAt for Window<'_> {
+impl ReadAt for ForwardArchive<'_> {
     fn bytes(&self) -> u64 {
         let inner = &mut *self.0.borrow_mut();
         if inner.len.is_none() {
@@ -106,7 +106,7 @@ impl ReadAt for Window<'_> {
     fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
         let inner = &mut *self.0.borrow_mut();
         inner.move_to(offset)?;
-        inner.receive(offset + into.len() as u64)?;
+        inner.receive(offset.saturating_add(into.len() as u64))?;
         let mut filled = 0;
         for piece in &inner.pieces {
             let len = piece.len().min(into.len() - filled);
