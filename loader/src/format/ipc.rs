@@ -7,7 +7,7 @@ use arrow_buffer::Buffer;
 use arrow_ipc::convert::try_schema_from_flatbuffer_bytes;
 use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::{Block, MessageHeader, MetadataVersion, root_as_message};
-use arrow_schema::{ArrowError, Fields, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Fields, SchemaRef, UnionMode};
 use bytes::Bytes;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -154,7 +154,9 @@ pub fn batches<R: ReadAt + ?Sized>(file: &R) -> Result<Batches> {
         let whole = whole.ok_or_else(|| damaged().with("byte", at))?;
         match message.kind {
             MessageHeader::Schema if schema.is_none() => schema = Some(TableHead::parse(&bytes)?),
-            MessageHeader::RecordBatch if schema.is_some() => {
+            MessageHeader::RecordBatch => {
+                let schema = schema.as_ref().ok_or_else(damaged);
+                schema.and_then(|schema| message.check_rows(schema)).map_err(|e| e.with("byte", at))?;
                 batches.push(Batch { start: at, bytes: whole, rows: message.rows });
             }
             MessageHeader::DictionaryBatch => {
@@ -174,14 +176,52 @@ struct Message {
     kind: MessageHeader,
     rows: u64,
     body: u64,
+    is_compressed: bool,
 }
 
 impl Message {
     fn parse(bytes: &[u8]) -> Result<Self> {
         let message = root_as_message(bytes).map_err(|e| damaged().caused_by(e.to_string()))?;
         let whole = |number: i64| u64::try_from(number).map_err(|_| damaged());
-        let rows = message.header_as_record_batch().map_or(0, |batch| batch.length());
-        Ok(Self { kind: message.header_type(), rows: whole(rows)?, body: whole(message.bodyLength())? })
+        let batch = message.header_as_record_batch();
+        Ok(Self {
+            kind: message.header_type(),
+            rows: whole(batch.map_or(0, |batch| batch.length()))?,
+            body: whole(message.bodyLength())?,
+            is_compressed: batch.is_some_and(|batch| batch.compression().is_some()),
+        })
+    }
+
+    /// Rejects a batch with more rows than its bytes can have, since a shard reserves memory for them before it reads them.
+    fn check_rows(&self, head: &TableHead) -> Result<()> {
+        // Of all columns the widest, and not their sum: buffers may share bytes.
+        let bits = head.fields().iter().map(|field| row_bits(field.data_type())).max().unwrap_or(0);
+        if !self.is_compressed && u128::from(self.rows) * u128::from(bits) > u128::from(self.body) * 8 {
+            let message = format!(
+                "a batch of rows has {} bytes, which are too few for the {} rows that it declares",
+                self.body, self.rows
+            );
+            return Err(Error::format(message));
+        }
+        Ok(())
+    }
+}
+
+/// Least bits of a row in the largest buffer of an array that is not compressed; 0 if rows need none.
+fn row_bits(kind: &DataType) -> u64 {
+    let times = |count: i32, bits: u64| u64::try_from(count).unwrap_or(0).saturating_mul(bits);
+    match kind {
+        DataType::Boolean => 1,
+        DataType::Union(_, UnionMode::Sparse) => 8,
+        DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::ListView(_) | DataType::Map(..) => 32,
+        DataType::Union(_, UnionMode::Dense) => 32,
+        DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) | DataType::LargeListView(_) => 64,
+        DataType::Utf8View | DataType::BinaryView => 128,
+        DataType::FixedSizeBinary(bytes) => times(*bytes, 8),
+        DataType::FixedSizeList(field, len) => times(*len, row_bits(field.data_type())),
+        DataType::Struct(fields) => fields.iter().map(|field| row_bits(field.data_type())).max().unwrap_or(0),
+        DataType::Dictionary(keys, _) => row_bits(keys),
+        kind => kind.primitive_width().map_or(0, |bytes| bytes as u64 * 8),
     }
 }
 
@@ -203,4 +243,78 @@ fn of_library(error: ArrowError) -> Error {
 
 fn damaged() -> Error {
     Error::format("the file is damaged, or not in Arrow's format")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{ArrayRef, new_null_array};
+    use arrow_ipc::CompressionType;
+    use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+    use arrow_schema::{Field, Schema, UnionFields};
+
+    /// Number of rows that is not in a file for other reasons.
+    const ROWS: usize = 1_234;
+
+    /// Returns a stream of one batch of a column of nulls.
+    fn stream(kind: &DataType, options: IpcWriteOptions) -> Vec<u8> {
+        let column: ArrayRef = new_null_array(kind, ROWS);
+        let schema = Arc::new(Schema::new(vec![Field::new("x", kind.clone(), true)]));
+        let mut writer = StreamWriter::try_new_with_options(Vec::new(), &schema, options).unwrap();
+        writer.write(&RecordBatch::try_new(schema, vec![column]).unwrap()).unwrap();
+        writer.into_inner().unwrap()
+    }
+
+    /// Returns `file` whose batch and columns declare `rows` rows.
+    fn declaring(file: &[u8], rows: u64) -> Vec<u8> {
+        let mut out = file.to_vec();
+        let places = out.windows(8).enumerate().filter(|(_, bytes)| *bytes == (ROWS as u64).to_le_bytes());
+        let places: Vec<usize> = places.map(|(at, _)| at).collect();
+        assert!(places.len() > 1);
+        places.iter().for_each(|at| out[*at..][..8].copy_from_slice(&rows.to_le_bytes()));
+        out
+    }
+
+    fn item(kind: DataType) -> Arc<Field> {
+        Arc::new(Field::new("item", kind, true))
+    }
+
+    #[test]
+    fn a_batch_whose_bytes_cannot_have_its_rows_is_an_error() {
+        let pair = vec![Field::new("a", DataType::Null, true), Field::new("b", DataType::Int16, true)];
+        let parts = UnionFields::try_new(vec![0], vec![Field::new("a", DataType::Null, true)]).unwrap();
+        for kind in [
+            DataType::Boolean,
+            DataType::Int32,
+            DataType::Decimal256(9, 2),
+            DataType::Utf8,
+            DataType::LargeBinary,
+            DataType::Utf8View,
+            DataType::FixedSizeBinary(3),
+            DataType::List(item(DataType::Int8)),
+            DataType::FixedSizeList(item(DataType::Int8), 3),
+            DataType::Struct(pair.into()),
+            DataType::Union(parts, UnionMode::Sparse),
+        ] {
+            let file = stream(&kind, IpcWriteOptions::default());
+            assert_eq!(batches(&file[..]).unwrap().batches[0].rows, ROWS as u64, "{kind}");
+            // As many rows as bits can be of truth values alone.
+            let e = batches(&declaring(&file, file.len() as u64 * 8)[..]).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Format, "{kind}");
+            assert!(e.to_string().contains("too few for the") && e.to_string().contains("byte"), "{kind}: {e}");
+        }
+    }
+
+    #[test]
+    fn a_batch_may_have_more_rows_than_bytes() {
+        let many = 1 << 40;
+        let nothing = [DataType::Null, DataType::FixedSizeBinary(0), DataType::Struct(Fields::empty())];
+        for kind in nothing {
+            let file = declaring(&stream(&kind, IpcWriteOptions::default()), many);
+            assert_eq!(batches(&file[..]).unwrap().batches[0].rows, many, "{kind}");
+        }
+        let zstd = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).unwrap();
+        let file = declaring(&stream(&DataType::Int64, zstd), many);
+        assert_eq!(batches(&file[..]).unwrap().batches[0].rows, many);
+    }
 }
