@@ -71,7 +71,7 @@ impl FeatureCounts {
             let counts = match feature.kind {
                 None => None,
                 Some(kind) => {
-                    let (values, is_text) = count(data, kind, feature.list)?;
+                    let (values, is_text) = count_values(data, kind, feature.list)?;
                     Some(Counts { kind, samples: u64::from(values > 0), values: (values, values), is_text })
                 }
             };
@@ -194,7 +194,7 @@ fn merge(known: &mut BTreeMap<String, Counts>, name: &str, counts: Counts) -> Re
 }
 
 /// Returns the number of values of a list, and true if all are UTF-8.
-fn count(data: &[u8], kind: Kind, list: std::ops::Range<usize>) -> Result<(u64, bool)> {
+pub(super) fn count_values(data: &[u8], kind: Kind, list: std::ops::Range<usize>) -> Result<(u64, bool)> {
     if kind == Kind::Bytes {
         let (mut values, mut is_text) = (0, true);
         for text in texts(data, list) {

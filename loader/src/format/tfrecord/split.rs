@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::example::{Feature, Kind, Numbers, damaged, features, numbers, texts};
-use super::features::{RecordPart, Values, values_of};
+use super::features::{RecordPart, Values, count_values, values_of};
 use super::record::data;
 use crate::error::{Context, Error, Result};
 use crate::format::columns::{Column, Scratch, Span};
@@ -67,8 +67,8 @@ fn value(
     };
     let start = side.len();
     if kind != expected {
-        // An empty list may be of any type.
-        if feature.list.is_empty() {
+        // A list without values may be of any type, as in the counts.
+        if count_values(sample, kind, feature.list.clone())?.0 == 0 {
             let is_list = matches!(values, Values::Texts | Values::Ints | Values::Floats);
             return Ok(is_list.then_some(Span::Side(start..start)));
         }

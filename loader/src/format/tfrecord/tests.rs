@@ -285,6 +285,36 @@ fn features_that_do_not_fit_together_are_errors() {
 }
 
 #[test]
+fn a_list_without_a_value_may_be_of_any_type() {
+    let of = |list: &[u8]| record(&field(1, &field(1, &[field(1, b"a"), field(2, list)].concat())));
+    // Empty lists; those with a field that is unknown alone; and a number in the place of a text.
+    let unknown = field(9, b"x");
+    let ints = [field(3, b""), field(3, &unknown)];
+    let floats = [field(2, b""), field(2, &unknown)];
+    let texts = [field(1, b""), field(1, &unknown), field(1, &[8, 7])];
+    let without_value = [&ints[..], &floats, &texts].concat();
+    for (first, shown) in [
+        (List::Ints(&[1, 2]), Some("shape: [0]")),
+        (List::Floats(&[1.0, 2.0]), Some("shape: [0]")),
+        (List::Bytes(&[b"x", b"y"]), Some("a [")),
+        (List::Ints(&[1]), None),
+        (List::Floats(&[1.0]), None),
+        (List::Bytes(&[b"x"]), None),
+    ] {
+        let file = [of(&feature(&first)), without_value.iter().flat_map(|list| of(list)).collect()].concat();
+        let shard = shard(&file, &count_features(&file[..]).unwrap());
+        let layout = shard.layout.projected(Some(&["a"].map(required))).unwrap();
+        for number in 1..=without_value.len() {
+            match (values(&layout, &shard, &file, number), shown) {
+                (Ok(found), Some(shown)) => assert!(found[0].contains(shown), "{number}: {found:?}"),
+                (Err(e), None) => assert!(e.to_string().contains("no value of this feature"), "{number}: {e}"),
+                (found, _) => panic!("{number}: {found:?}"),
+            }
+        }
+    }
+}
+
+#[test]
 fn every_damage_is_an_error() {
     let file = three();
     let shard = shard(&file, &count_features(&file[..]).unwrap());
