@@ -33,7 +33,7 @@ pub fn lines(objects: Arc<Objects>, bytes_max: u64) -> Result<Ahead<LineBatch>> 
 }
 
 pub(super) fn divide(mut content: Content<'_>, mut at: u64, _: Option<u64>, out: &Out<LineBatch>) -> Result<()> {
-    // Front of a line that goes on in the next piece.
+    // Front of a line that continues in the next piece.
     let mut front = Vec::new();
     while let Some(mut piece) = content.next()? {
         if !front.is_empty() {

@@ -21,14 +21,15 @@ mod archive;
 mod blocks;
 mod content;
 mod lines;
+mod packing;
 mod pieces;
 mod tars;
 #[cfg(test)]
 mod tests;
 
 pub use ahead::{Ahead, Event};
-pub use content::Packing;
 pub use lines::{LineBatch, lines};
+pub use packing::Packing;
 pub use pieces::Wanted;
 pub use tars::{TarPart, tar_files};
 

@@ -6,7 +6,7 @@
 
 use super::BLOCK_BYTES;
 use super::blocks::Blocks;
-use super::content::Packing;
+use super::packing::Packing;
 use crate::format::Compression;
 use crate::objects::Objects;
 use crate::store::{FetchRequest, FetchTicket, Peek, Version};
@@ -362,7 +362,7 @@ fn check_needed(is_stopped: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// Error for an object that is not the one in which reading is to go on.
+/// Error for an object that is not the one in which reading is to continue.
 pub(super) fn replaced() -> Error {
     let why = "the object was replaced after the position in it was saved";
     Error::new(ErrorKind::Stale, why).hinting("Restore the object, or begin the epoch again")

@@ -1,8 +1,8 @@
 //! Files of tars.
 
 use super::ahead::{Ahead, Out};
-use super::content::Content;
 use super::archive::ForwardArchive;
+use super::content::Content;
 use super::pieces::Window;
 use crate::Result;
 use crate::format::{TarMembers, ended};

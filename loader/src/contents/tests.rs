@@ -12,8 +12,16 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// Windows by their bytes and rate: none, so that only the object that is read has pieces in flight; some that later objects
 /// fill before the first one is read; with the smallest ranges and with the largest ones.
-const WINDOWS: [(u64, u64); 8] =
-    [(1000, 0), (1 << 20, 0), (2 << 20, 0), (5 << 20, 0), (64 << 20, 0), (9 << 20, FAST), (33 << 20, FAST), (64 << 20, FAST)];
+const WINDOWS: [(u64, u64); 8] = [
+    (1000, 0),
+    (1 << 20, 0),
+    (2 << 20, 0),
+    (5 << 20, 0),
+    (64 << 20, 0),
+    (9 << 20, FAST),
+    (33 << 20, FAST),
+    (64 << 20, FAST),
+];
 
 /// Rate at which the window has all of its bytes, whatever a request takes.
 const FAST: u64 = u64::MAX;
@@ -177,7 +185,7 @@ fn the_lines_before_a_damaged_place_are_returned() {
 }
 
 #[test]
-fn reading_goes_on_in_the_middle_of_an_object_of_the_same_version() {
+fn reading_continues_in_the_middle_of_an_object_of_the_same_version() {
     let content = text(2 * BLOCK_BYTES);
     let gz = Compression::parse("gz:1").expect("known").compress(&content).expect("packed");
     let folder = folder(&[("text", &content), ("text.gz", &gz), ("other", b"a\n")]);
@@ -190,7 +198,9 @@ fn reading_goes_on_in_the_middle_of_an_object_of_the_same_version() {
         drop(ahead);
         for returned in [1, 100, all.len() - 1, all.len()] {
             let ahead = lines(objects(), 64 << 20).expect("started");
-            ahead.push(Wanted { start: all[returned - 1].1, version: version.clone(), ..wanted(&folder, name) }).expect("room");
+            ahead
+                .push(Wanted { start: all[returned - 1].1, version: version.clone(), ..wanted(&folder, name) })
+                .expect("room");
             ahead.push(wanted(&folder, "other")).expect("room");
             assert!(next_lines(&ahead).expect("read") == all[returned..], "{name} after {returned}");
             assert_eq!(next_lines(&ahead).expect("read"), expected_lines(b"a\n"));

@@ -367,7 +367,7 @@ def test_a_loader_is_sent_to_another_process_at_its_position(texts):
     assert list(copy) == every_line()[10:] == list(loader)
 
 
-def test_a_forked_child_continues_with_files_of_its_own(texts):
+def test_a_forked_child_continues_at_the_position(texts):
     loader = fb.load_lines(f"{texts}/")
     lines = iter(loader)
     for _ in range(10):

@@ -38,9 +38,10 @@ def test_every_item_is_returned_once(folder, workers):
             keeps = persistent and workers > 0
             return stateful(make(), batch_size=4, num_workers=workers, collate_fn=list, persistent_workers=keeps)
 
-        whole = [item for batch in loader() for item in batch]
-        batches = -(-len(whole) // 4) + workers
-        for count in {0, 1, 2, 3, 5, batches // 2, batches - 2, batches - 1}:
+        batches = list(loader())
+        whole = [item for batch in batches for item in batch]
+        # Also after the last batch, before its consumer has seen the end.
+        for count in {0, 1, 2, len(batches) // 2, len(batches) - 2, len(batches) - 1, len(batches)}:
             first = loader()
             seen = [item for _, batch in zip(range(count), first) for item in batch]
             second = loader(persistent=True)

@@ -118,8 +118,7 @@ class FileOrder:
         self._division = new
 
     def _rest(self) -> Iterator[tuple[int, File]]:
-        """Begins a loop, which is `_current` then. Returns the files of the share that are left, with their places in the
-        order."""
+        """Begins a loop, which is `_current` then. Returns the remaining files of the share, with their places in the order."""
         division = self._divided()
         if _worker_info() is not None:
             if self._loop is not None and self._loop[0] == os.getpid():
