@@ -29,6 +29,7 @@ fn wanted((url, len, start, version): Request, compression: &str) -> Result<Want
     let packing = match compression {
         "auto" => Packing::ByName,
         "none" => Packing::Plain,
+        "zst" => Packing::Of(Compression::parse("zstd")?),
         name => Packing::Of(Compression::parse(name)?),
     };
     Ok(Wanted { url, len, packing, start, version })
@@ -198,7 +199,9 @@ impl File {
     fn add(&mut self, piece: &[u8]) -> Result<()> {
         let rest = &mut self.row.bytes_mut()[self.filled..];
         let into = rest.get_mut(..piece.len()).ok_or_else(|| Error::internal("more bytes than a file has"))?;
-        into.write_copy_of_slice(piece);
+        for (to, from) in into.iter_mut().zip(piece) {
+            to.write(*from);
+        }
         self.filled += piece.len();
         Ok(())
     }

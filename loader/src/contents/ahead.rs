@@ -117,6 +117,8 @@ impl<T: Send + 'static> Ahead<T> {
 
 fn divide_object<T>(pieces: &mut Pieces, wanted: &Wanted, divide: Divide<T>, out: &Out<T>) -> Result<()> {
     let (bytes, version, compression) = pieces.open()?;
+    // Programs that end early leave such files.
+    let compression = compression.filter(|_| bytes > 0);
     out.event(Event::Begin(version))?;
     let bytes = compression.is_none().then_some(bytes);
     divide(Content::of(pieces, compression, wanted.start)?, wanted.start, bytes, out)?;

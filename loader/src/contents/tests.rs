@@ -134,13 +134,15 @@ fn compressed_texts_have_the_lines_of_their_contents() {
     // Several streams in one file, as many programs append them.
     let twice = [&gz[..], &gz[..]].concat();
     let (zst, bz2, br) = (packed("zstd:1"), packed("bz2:1"), packed("br:1"));
-    let files = [("a.gz", &gz[..]), ("b.jsonl.zst", &zst), ("c.BZ2", &bz2), ("d.br", &br), ("e.gz", &twice)];
+    let files =
+        [("a.gz", &gz[..]), ("b.jsonl.zst", &zst), ("c.BZ2", &bz2), ("d.br", &br), ("e.gz", &twice), ("f.gz", b"")];
     let folder = folder(&files);
     let found = read_lines(&folder, &files.map(|(name, _)| name), WINDOWS[0]);
     for (at, lines) in found.iter().take(4).enumerate() {
         assert!(*lines == expected_lines(&content), "{}", files[at].0);
     }
     assert!(found[4] == expected_lines(&[&content[..], &content[..]].concat()));
+    assert!(found[5].is_empty(), "an empty file has no stream");
 }
 
 #[test]

@@ -127,7 +127,7 @@ def test_compressed_texts_are_unpacked_by_their_names(tmp_path):
     as_it_is = fb.load_lines(f"{tmp_path}/a.jsonl.gz", compression="none")
     assert list(as_it_is) == lines_of(packed["a.jsonl.gz"])
     (tmp_path / "no-extension").write_bytes(packed["c.zst"])
-    assert list(fb.load_lines([f"{tmp_path}/no-extension"], compression="zstd")) == lines_of(text)
+    assert list(fb.load_lines([f"{tmp_path}/no-extension"], compression="zst")) == lines_of(text)
 
 
 def test_the_files_of_tars_are_those_of_tarfile(tars):
@@ -381,6 +381,23 @@ def test_a_forked_child_continues_at_the_position(texts):
         os._exit(0 if list(loader) == every_line()[10:] else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert list(lines) == every_line()[10:]
+
+
+def test_a_folder_and_a_file_are_read_without_their_neighbours(tmp_path):
+    for name in ("train/a.txt", "train_old/a.txt", "one.txt", "one.txt.bak"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    for folder in ("train", "train/"):
+        for path in (f"{tmp_path}/{folder}", tmp_path / folder):
+            assert list(fb.load_lines(path)) == [b"train/a.txt"]
+            assert [data for _, data in fb.load_files(path)] == [b"train/a.txt"]
+    for path in (f"{tmp_path}/one.txt", tmp_path / "one.txt"):
+        assert list(fb.load_lines(path)) == [b"one.txt"]
+    assert sorted(fb.load_lines(f"{tmp_path}/train_")) == [b"train_old/a.txt"]
+    for make in (fb.load_lines, fb.load_tars):
+        for path in ("absent.txt", "absent/", "{0..9}.tar"):
+            with pytest.raises(fb.NotFoundError, match=f"begins with {tmp_path}"):
+                list(make(f"{tmp_path}/{path}"))
 
 
 def test_files_that_cannot_be_read_are_errors_that_name_them(texts, tmp_path):

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..arguments import byte_size, flag, one_of, whole
-from .listing import File, files_of
+from ..errors import NotFoundError
+from .listing import File, FileList, files_of
 from .order import FileOrder
 from .stores import StoreOptions, opened
 
@@ -19,7 +20,7 @@ __all__ = ["LineLoader", "TarLoader", "load_lines", "load_tars"]
 _FILES_AHEAD = 64
 """Files that are requested ahead, and fetched as far as the buffer has room for them."""
 
-_COMPRESSIONS = ("auto", "none", "gz", "zstd", "bz2", "br")
+_COMPRESSIONS = ("auto", "none", "gz", "zst", "bz2", "br")
 
 
 class _Contents(FileOrder):
@@ -60,6 +61,8 @@ class _Contents(FileOrder):
         self._settle()
         remaining, reads = self._rest(), self._open()
         loop = self._current
+        if isinstance(self._files, FileList) and not self._files:
+            raise NotFoundError(f"no file has an address that begins with {self._files.prefix}")
         offset, version = self._offset, self._version
         requested = deque[tuple[int, File]]()
         is_end = False
@@ -166,14 +169,15 @@ def load_lines(
 ) -> LineLoader:
     r"""Reads texts line by line, ahead of the consumer, one file after the other.
 
-    Lines end with ``\n`` or ``\r\n``, and the last one of a file also without. Files that are compressed are unpacked as
+    Lines are bytes, which end with ``\n`` or ``\r\n``, and the last one of a file also without. A mark of the byte order stays in the
+    first line, and UTF-16 has no lines of this kind. A second loop continues where the first one has ended. Files that are compressed are unpacked as
     they arrive, in another thread than the consumer's.
 
         for line in forebay.load_lines("s3://bucket/texts/"):
             record = json.loads(line)
 
     Args:
-        urls: List from `list_files`, URLs, or the prefix of a list.
+        urls: List from `list_files`, URLs, a folder, or the start of addresses; one that no file has is an error.
         shuffle: Another order of the files in each epoch, equal on all ranks. Lines stay in their order: for a shuffle of
             lines, `forebay.Loader` reads the same files with an index.
         seed: Seed of the shuffle.
@@ -182,7 +186,7 @@ def load_lines(
             torch's DataLoader; "none" returns all files to each.
         buffer: Bytes of files in flight and ready: a number, or a size such as "1gb". About 32 MiB that are being divided come on top.
         compression: "auto" unpacks files by the extensions of their names (.gz, .zst, .bz2, .br), "none" none of them; "gz",
-            "zstd", "bz2" and "br" all of them.
+            "zst", "bz2" and "br" all of them.
         store: Settings that differ from the environment's.
 
     Returns:
@@ -209,14 +213,16 @@ def load_tars(
 ) -> TarLoader:
     """Reads the files of tars ahead of the consumer, one tar after the other, without an index.
 
-    Links, folders and devices are left out. A tar is read from front to back, and unpacked as it arrives if it is compressed.
+    Symbolic and hard links, folders and devices are left out; names are as they are stored, such as `./a`. A second loop continues
+    where the first one has ended. A tar is read from front to back, and unpacked as it arrives if it is compressed.
     For a shuffle of samples, and for decoded batches, `forebay.Loader` reads the same tars.
 
         for url, name, data in forebay.load_tars("s3://bucket/tars/"):
             ...
 
     Args:
-        urls: List from `list_files`, URLs, or the prefix of a list.
+        urls: List from `list_files`, URLs, a folder, or the start of addresses; one that no file has is an error. If there are
+            other files too, `list_files(folder, masks="*.tar")`.
         shuffle: Another order of the tars in each epoch, equal on all ranks. Files stay in their order.
         seed: Seed of the shuffle.
         epoch: First epoch.
@@ -225,7 +231,7 @@ def load_tars(
         buffer: Bytes of tars in flight and ready: a number, or a size such as "1gb". About 32 MiB that are being divided come on top. A
             larger file of a tar is no error.
         compression: "auto" unpacks tars by the extensions of their names (.gz, .tgz, .zst, .bz2, .br), "none" none of them;
-            "gz", "zstd", "bz2" and "br" all of them.
+            "gz", "zst", "bz2" and "br" all of them.
         store: Settings that differ from the environment's.
 
     Returns:

@@ -83,6 +83,11 @@ class FileList(GrowingFiles):
         self._is_whole = False
         self._begin()
 
+    @property
+    def prefix(self) -> str:
+        """Start of the addresses."""
+        return self._prefix
+
     def _begin(self) -> None:
         """Starts the list in this process."""
         self._files, self._seen, self._pages, self._pid = [], 0, None, os.getpid()
@@ -222,9 +227,13 @@ def _file(url: Any) -> File:
 
 
 def files_of(urls: Any, store: StoreOptions | None) -> Sequence[File]:
-    """Returns files by what users have of them: the prefix of a list, a list, one file, URLs."""
-    if isinstance(urls, (str, bytes, os.PathLike)):
-        return list_files(urls, store=store)
+    """Returns files by what users have of them: a folder or the prefix of a list, a list, one file, URLs."""
+    if isinstance(urls, (str, os.PathLike)):
+        # Neighbours of a local folder or file whose names begin with its own are other data.
+        local = url_of("urls", urls)
+        if os.path.isfile(local):
+            return [_file(local)]
+        return list_files(f"{local}/" if os.path.isdir(local) and not local.endswith("/") else urls, store=store)
     if isinstance(urls, File):
         urls = [urls]
     if isinstance(urls, FileList):
