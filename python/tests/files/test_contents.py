@@ -268,7 +268,7 @@ def test_a_loop_that_is_not_the_current_one_is_an_error(texts, tars):
             next(items)
             list(ends(loader))[number]()
             with pytest.raises(fb.StateError, match="ended by set_epoch"):
-                list(items)
+                next(items)
 
 
 def test_a_state_with_values_of_other_kinds_is_no_state(texts):
@@ -393,6 +393,10 @@ def test_a_folder_and_a_file_are_read_without_their_neighbours(tmp_path):
             assert [data for _, data in fb.load_files(path)] == [b"train/a.txt"]
     for path in (f"{tmp_path}/one.txt", tmp_path / "one.txt"):
         assert list(fb.load_lines(path)) == [b"one.txt"]
+        listed = fb.list_files(f"{tmp_path}/", masks="one.txt")[0]
+        loader = fb.load_files(path, cache=tmp_path / "cache")
+        assert list(loader) == list(loader) == [(listed.url, b"one.txt")]
+        assert loader._files == [listed], "with its size and time, as in a list"
     assert sorted(fb.load_lines(f"{tmp_path}/train_")) == [b"train_old/a.txt"]
     for make in (fb.load_lines, fb.load_tars):
         for path in ("absent.txt", "absent/", "{0..9}.tar"):

@@ -108,13 +108,21 @@ class LineLoader(_Contents):
 
     _ITEMS = "lines"
 
+    _lines: tuple[Iterator[bytes], int, bytes] | None = None
+    """Lines that are being returned, how many they are, and the offsets of their ends."""
+
     def _begin(self, epoch: int) -> None:
         super()._begin(epoch)
-        # Lines that are being returned, how many they are, and the offsets of their ends.
-        self._lines: tuple[Iterator[bytes], int, bytes] | None = None
+        self._drop_lines()
+
+    def _drop_lines(self) -> None:
+        """Ends the lines of a loop, which has them still if it is not the current one any more."""
+        if self._lines is not None:
+            deque(self._lines[0], maxlen=0)
+            self._lines = None
 
     def _open(self) -> Any:
-        self._lines = None
+        self._drop_lines()
         return opened(self._store).lines(self._buffer)
 
     def _parts(self, reads: Any, url: str) -> Iterator[Iterable[bytes]]:

@@ -218,6 +218,13 @@ class _Drawn(GrowingFiles):
         return self.__dict__
 
 
+def _local_file(path: str) -> File:
+    """Returns a file as a list has it."""
+    found = os.stat(path)
+    modified = datetime.datetime.fromtimestamp(found.st_mtime, datetime.timezone.utc)
+    return File(os.path.abspath(path), found.st_size, None, modified)
+
+
 def _file(url: Any) -> File:
     if isinstance(url, File):
         if url.url.endswith("/"):
@@ -232,7 +239,7 @@ def files_of(urls: Any, store: StoreOptions | None) -> Sequence[File]:
         # Neighbours of a local folder or file whose names begin with its own are other data.
         local = url_of("urls", urls)
         if os.path.isfile(local):
-            return [_file(local)]
+            return [_local_file(local)]
         return list_files(f"{local}/" if os.path.isdir(local) and not local.endswith("/") else urls, store=store)
     if isinstance(urls, File):
         urls = [urls]
