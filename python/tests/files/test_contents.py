@@ -10,7 +10,6 @@ import random
 import subprocess
 import sys
 import tarfile
-import types
 
 import pytest
 
@@ -83,20 +82,6 @@ def tars(tmp_path):
         (folder / f"{number}.tar").write_bytes(content)
         expected += [(f"{folder}/{number}.tar", *file) for file in files]
     return folder, expected
-
-
-@pytest.fixture
-def process(monkeypatch):
-    """Function that makes this process a worker of a rank, or the rank itself."""
-    torch = pytest.importorskip("torch")
-
-    def become(rank, ranks, worker=None, workers=0):
-        for name, value in (("RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_RANK", rank), ("LOCAL_WORLD_SIZE", ranks)):
-            monkeypatch.setenv(name, str(value))
-        info = None if worker is None else types.SimpleNamespace(id=worker, num_workers=workers)
-        monkeypatch.setattr(torch.utils.data, "get_worker_info", lambda: info)
-
-    return become
 
 
 def take(loader, count):

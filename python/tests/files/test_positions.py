@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import types
 
 import pytest
 
@@ -24,19 +23,6 @@ def prefix(tmp_path):
     for number in range(FILES):
         (tmp_path / f"{number:02}").write_bytes(b"x" * number)
     return f"{tmp_path}/"
-
-
-@pytest.fixture
-def process(monkeypatch):
-    """Function that makes this process a worker of a rank, or the rank itself."""
-
-    def become(rank, ranks, worker=None, workers=0):
-        for name, value in (("RANK", rank), ("WORLD_SIZE", ranks), ("LOCAL_RANK", rank), ("LOCAL_WORLD_SIZE", ranks)):
-            monkeypatch.setenv(name, str(value))
-        info = None if worker is None else types.SimpleNamespace(id=worker, num_workers=workers)
-        monkeypatch.setattr(torch.utils.data, "get_worker_info", lambda: info)
-
-    return become
 
 
 def take(loader, count):

@@ -79,6 +79,7 @@ class _Contents(FileOrder):
                 break
             place, file = requested.popleft()
             for part in self._parts(reads, file.url):
+                self._version = self._version or reads.version()
                 yield part
                 self._check_loop(loop)
             self._offset, self._version = 0, None
@@ -128,7 +129,6 @@ class LineLoader(_Contents):
     def _parts(self, reads: Any, url: str) -> Iterator[Iterable[bytes]]:
         while (found := reads.next()) is not None:
             lines, ends = found
-            self._version = self._version or reads.version()
             left = iter(lines)
             self._lines = left, len(lines), ends
             # The iterator has the number of those that were returned.
@@ -160,7 +160,6 @@ class TarLoader(_Contents):
     def _parts(self, reads: Any, url: str) -> Iterator[Iterable[tuple[str, str, bytes]]]:
         while (found := reads.next()) is not None:
             name, data, self._offset = found
-            self._version = self._version or reads.version()
             yield ((url, name, data),)
 
 
@@ -178,8 +177,8 @@ def load_lines(
     r"""Reads texts line by line, ahead of the consumer, one file after the other.
 
     Lines are bytes, which end with ``\n`` or ``\r\n``, and the last one of a file also without. A mark of the byte order stays in the
-    first line, and UTF-16 has no lines of this kind. A second loop continues where the first one has ended. Files that are compressed are unpacked as
-    they arrive, in another thread than the consumer's.
+    first line, and UTF-16 has no lines of this kind. A second loop continues where the first one has ended. Files that are
+    compressed are unpacked as they arrive, in another thread than the consumer's.
 
         for line in forebay.load_lines("s3://bucket/texts/"):
             record = json.loads(line)

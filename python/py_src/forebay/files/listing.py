@@ -235,7 +235,7 @@ def _file(url: Any) -> File:
 
 def files_of(urls: Any, store: StoreOptions | None) -> Sequence[File]:
     """Returns files by what users have of them: a folder or the prefix of a list, a list, one file, URLs."""
-    if isinstance(urls, (str, os.PathLike)):
+    if isinstance(urls, (str, bytes, os.PathLike)):
         # Neighbours of a local folder or file whose names begin with its own are other data.
         local = url_of("urls", urls)
         if os.path.isfile(local):

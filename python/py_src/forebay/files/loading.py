@@ -47,7 +47,9 @@ class FileLoader(FileOrder):
 
     def __len__(self) -> int:
         """Files of this rank in the rest of the epoch."""
-        return self._left()
+        rank, ranks = self._world()
+        left = max(len(self._files) - self._start, 0)
+        return max(-(-(left - rank) // ranks) - self._taken, 0)
 
     def __iter__(self) -> Iterator[tuple[str, bytes | Error | None]]:
         remaining = self._rest()

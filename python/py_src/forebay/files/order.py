@@ -79,12 +79,6 @@ class FileOrder:
         """Continues with the beginning of an epoch, which selects the order of a shuffle."""
         self._begin(whole("epoch", epoch))
 
-    def _left(self) -> int:
-        """Files of this rank in the rest of the epoch."""
-        rank, ranks = self._world()
-        left = max(len(self._files) - self._start, 0)
-        return max(-(-(left - rank) // ranks) - self._taken, 0)
-
     def _world(self) -> tuple[int, int]:
         """Returns the rank and the number of ranks."""
         if self._shard == "none":
