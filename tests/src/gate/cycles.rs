@@ -5,35 +5,27 @@
 //! the file that defines the item, so a folder's root may offer the names of its leaves.
 
 use super::Violation;
-use super::sources::Source;
-use super::syntax::{Mention, mentions, module_of};
+use super::rust_files::{Module, RustFile};
+use super::syntax::Mention;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Path of a module from its crate's root.
-type Module = Vec<String>;
 
 /// Longest chain of re-exports that is followed.
 const REEXPORTS_MAX: usize = 8;
 
 /// Returns one violation per import cycle.
-pub fn check(sources: &[Source]) -> Vec<Violation> {
-    let mut crates: BTreeMap<&str, Vec<(&Source, Module)>> = BTreeMap::new();
-    for source in sources {
-        let Some((krate, in_src)) = source.path.split_once("/src/").filter(|(_, file)| file.ends_with(".rs")) else {
-            continue;
-        };
-        let module = module_of(in_src);
-        let is_production = !krate.contains('/') && !module.iter().any(|name| name == "tests" || name == "bin");
-        if is_production {
-            crates.entry(krate).or_default().push((source, module));
-        }
+pub fn check(files: &[RustFile<'_>]) -> Vec<Violation> {
+    let mut crates: BTreeMap<&str, Vec<&RustFile<'_>>> = BTreeMap::new();
+    // A program in `bin` is a separate crate.
+    let is_part = |file: &&RustFile<'_>| !file.is_test && file.module.first().is_none_or(|name| name != "bin");
+    for file in files.iter().filter(is_part) {
+        crates.entry(file.folder).or_default().push(file);
     }
     crates.into_values().flat_map(|files| check_crate(&files)).collect()
 }
 
-fn check_crate(files: &[(&Source, Module)]) -> Vec<Violation> {
+fn check_crate(files: &[&RustFile<'_>]) -> Vec<Violation> {
     let graph = Graph::new(files);
-    let paths: BTreeMap<&Module, &str> = files.iter().map(|(source, module)| (module, source.path.as_str())).collect();
+    let paths: BTreeMap<&Module, &str> = files.iter().map(|file| (&file.module, file.path)).collect();
     let violation = |cycle: Vec<&Module>| Violation {
         place: paths[cycle[0]].to_owned(),
         problem: format!(
@@ -52,26 +44,23 @@ struct Graph {
 }
 
 impl Graph {
-    fn new(files: &[(&Source, Module)]) -> Self {
-        // A file that is not Rust is an error of the layering check.
-        let read =
-            |(source, module): &(&Source, Module)| (module.clone(), mentions(&source.text, module).unwrap_or_default());
-        let modules: BTreeMap<Module, _> = files.iter().map(read).collect();
-        let is_child = |mention: &Mention, module: &Module| {
-            mention.path.get(..=module.len()).is_some_and(|child| modules.contains_key(child))
-        };
+    fn new(files: &[&RustFile<'_>]) -> Self {
+        let modules: BTreeMap<Module, &RustFile<'_>> = files.iter().map(|file| (file.module.clone(), *file)).collect();
+        let below = |mention: &Mention| [&mention.scope[..], &mention.path[..]].concat();
+        let is_child = |mention: &&Mention| modules.contains_key(&below(mention)[..=mention.scope.len()]);
         let mut reexports = BTreeMap::new();
         let mut uses = Vec::new();
-        for (module, found) in &modules {
-            let relative = found.relative.iter().filter(|mention| is_child(mention, module));
-            for mention in found.paths.iter().chain(relative).filter(|mention| !mention.in_test) {
-                match mention.path.split_last() {
-                    Some((name, _)) if mention.reexport => {
+        for (module, file) in &modules {
+            let absolute = file.absolute().map(|mention| (mention, mention.path.clone()));
+            let relative = file.relative().filter(is_child).map(|mention| (mention, below(mention)));
+            for (mention, path) in absolute.chain(relative) {
+                match &mention.import {
+                    Some(import) if import.reexport => {
                         let mut offered = module.clone();
-                        offered.push(name.clone());
-                        reexports.insert(offered, mention.path.clone());
+                        offered.push(import.name.clone());
+                        reexports.insert(offered, path);
                     }
-                    _ => uses.push((module, &mention.path)),
+                    _ => uses.push((module, path)),
                 }
             }
         }
@@ -80,7 +69,7 @@ impl Graph {
             edges.entry(module.clone()).or_default();
         }
         for (module, path) in uses {
-            let file = defining_file(path, &reexports, |path| modules.contains_key(path));
+            let file = defining_file(&path, &reexports, |path| modules.contains_key(path));
             if let Some(file) = file.filter(|file| file != module) {
                 edges.entry(module.clone()).or_default().insert(file);
             }
@@ -139,11 +128,14 @@ fn defining_file(
 
 #[cfg(test)]
 mod tests {
+    use super::super::rust_files::read;
+    use super::super::sources::Source;
     use super::*;
 
     fn problems(files: &[(&str, &str)]) -> Vec<String> {
         let source = |(path, text): &(&str, &str)| Source { path: (*path).to_owned(), text: (*text).to_owned() };
-        check(&files.iter().map(source).collect::<Vec<_>>()).into_iter().map(|v| v.problem).collect()
+        let sources: Vec<_> = files.iter().map(source).collect();
+        check(&read(&sources).0).into_iter().map(|violation| violation.problem).collect()
     }
 
     #[test]

@@ -6,10 +6,10 @@
 //! files.
 //!
 //! ```text
-//! git ls-files --> sources: text --> syntax: tokens, paths, modules --> layering, cycles, stubs --> Violation
-//!                               \-> prose: comments, strings, names --> words                  -->
-//!                               \-> paths, options                                             -->
-//! cargo fmt, clippy, doc (tools), header, bindings (generated)                                  -->
+//! git ls-files --> sources: text --> rust_files: syntax, modules --> layering, cycles --> Violation
+//!                               \-> prose: comments, strings, names --> words        -->
+//!                               \-> stubs, paths, options                            -->
+//! cargo fmt, clippy, doc (tools), header, bindings (generated)                        -->
 //! ```
 
 pub mod cycles;
@@ -18,6 +18,7 @@ pub mod layering;
 pub mod options;
 pub mod paths;
 pub mod prose;
+pub mod rust_files;
 pub mod sources;
 pub mod stubs;
 pub mod syntax;

@@ -9,26 +9,46 @@ use std::str::FromStr;
 /// Path that a file mentions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
-    /// Segments from the crate's root: `["order", "ids", "ShardId"]`.
+    /// Segments: from the crate's root if the path started at `crate`, `self` or `super`, else as written.
     pub path: Vec<String>,
     /// From 1.
     pub line: usize,
     /// Inside an item under `#[cfg(test)]`.
     pub in_test: bool,
+    /// Set in a `use` declaration.
+    pub import: Option<Import>,
+    /// Module that contains the mention: the file's, or an inline module of it.
+    pub scope: Vec<String>,
+}
+
+/// Name that a `use` declaration gives to a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Import {
+    /// `*` for all names of a module.
+    pub name: String,
     /// Part of a `pub use`, with any visibility.
     pub reexport: bool,
+}
+
+impl Mention {
+    /// True in a `pub use`, with any visibility.
+    pub fn is_reexport(&self) -> bool {
+        self.import.as_ref().is_some_and(|import| import.reexport)
+    }
 }
 
 /// Paths and `unsafe` of one file.
 #[derive(Clone, Debug, Default)]
 pub struct Mentions {
-    /// Absolute form of the paths that start at `crate`, `self` or `super`.
+    /// Paths that start at `crate`, `self` or `super`.
     pub paths: Vec<Mention>,
-    /// Absolute form of all other paths of two segments or more, as if they were relative to the module: most are
-    /// names of other crates or of types.
+    /// All other paths of two segments or more, and those of one that a `use` declaration names. Most start at a type,
+    /// an import or a separate crate.
     pub relative: Vec<Mention>,
     /// Lines with the word `unsafe`.
     pub unsafe_lines: Vec<usize>,
+    /// Modules with their own file that are declared under `#[cfg(test)]`.
+    pub test_modules: Vec<String>,
 }
 
 /// Returns the module of a source file under `src/`: `io/uring/ring.rs` is `["io", "uring", "ring"]`, `io/mod.rs`
@@ -91,19 +111,19 @@ fn walk(tokens: TokenStream, module: &[String], in_test: bool, out: &mut Mention
                 if word == "unsafe" {
                     out.unsafe_lines.push(line);
                 }
-                if !is_path_sep(&tokens, at + 1) || at > 0 && is_punct(&tokens[at - 1], ':') {
+                if test_item && let Some(name) = declared_module(&tokens[at..]) {
+                    out.test_modules.push(name);
+                }
+                let in_use = at > 0 && matches!(&tokens[at - 1], TokenTree::Ident(word) if word == "use");
+                if !(in_use || is_path_sep(&tokens, at + 1)) || at > 0 && is_punct(&tokens[at - 1], ':') {
                     at += 1;
                     continue;
                 }
-                let reexport = is_reexport(&tokens[..at]);
+                let reexport = in_use.then(|| is_reexport(&tokens[..at]));
                 let mut context = Context { module, line, in_test: in_test || test_item, reexport, found: Vec::new() };
-                if word == "crate" || word == "super" || word == "self" {
-                    at = read_tree(&tokens, at, Vec::new(), &mut context);
-                    out.paths.append(&mut context.found);
-                } else {
-                    at = read_tree(&tokens, at, module.to_vec(), &mut context);
-                    out.relative.append(&mut context.found);
-                }
+                let is_absolute = word == "crate" || word == "super" || word == "self";
+                at = read_tree(&tokens, at, Vec::new(), &mut context);
+                if is_absolute { &mut out.paths } else { &mut out.relative }.append(&mut context.found);
             }
             TokenTree::Punct(p) => {
                 if p.as_char() == ';' {
@@ -121,7 +141,8 @@ struct Context<'a> {
     module: &'a [String],
     line: usize,
     in_test: bool,
-    reexport: bool,
+    /// Set in a `use` declaration: true for `pub use`.
+    reexport: Option<bool>,
     found: Vec<Mention>,
 }
 
@@ -130,6 +151,7 @@ fn read_tree(tokens: &[TokenTree], mut at: usize, mut path: Vec<String>, context
     let module = context.module;
     let above = |levels: usize| module[..module.len().saturating_sub(levels)].to_vec();
     let mut up = 0;
+    let mut is_glob = false;
     loop {
         match tokens.get(at) {
             Some(TokenTree::Ident(word)) => {
@@ -168,6 +190,7 @@ fn read_tree(tokens: &[TokenTree], mut at: usize, mut path: Vec<String>, context
             }
             Some(TokenTree::Punct(p)) if p.as_char() == '*' => {
                 at += 1;
+                is_glob = true;
                 break;
             }
             _ => break,
@@ -180,10 +203,27 @@ fn read_tree(tokens: &[TokenTree], mut at: usize, mut path: Vec<String>, context
     if up > 0 {
         path = above(up);
     }
-    if !path.is_empty() {
-        context.found.push(Mention { path, line: context.line, in_test: context.in_test, reexport: context.reexport });
+    let alias = match tokens.get(at..at + 2) {
+        Some([TokenTree::Ident(word), TokenTree::Ident(name)]) if word == "as" => Some(name.to_string()),
+        _ => None,
+    };
+    if let Some(last) = path.last() {
+        let name = alias.unwrap_or_else(|| if is_glob { "*".to_owned() } else { last.clone() });
+        let import = context.reexport.map(|reexport| Import { name, reexport });
+        let (line, in_test, scope) = (context.line, context.in_test, module.to_vec());
+        context.found.push(Mention { path, line, in_test, import, scope });
     }
     at
+}
+
+/// Returns the name in `mod name;`.
+fn declared_module(tokens: &[TokenTree]) -> Option<String> {
+    match tokens {
+        [TokenTree::Ident(word), TokenTree::Ident(name), end, ..] if word == "mod" && is_punct(end, ';') => {
+            Some(name.to_string())
+        }
+        _ => None,
+    }
 }
 
 /// True if `before` ends in `pub use` or `pub(...) use`.
@@ -214,9 +254,41 @@ fn is_cfg_test(attribute: &TokenStream) -> bool {
 mod tests {
     use super::*;
 
-    fn paths(text: &str, module: &[&str]) -> Vec<String> {
+    fn read(text: &str, module: &[&str]) -> Mentions {
         let module: Vec<String> = module.iter().map(|s| (*s).to_owned()).collect();
-        mentions(text, &module).expect("tokens").paths.iter().map(|m| m.path.join("::")).collect()
+        mentions(text, &module).expect("tokens")
+    }
+
+    fn paths(text: &str, module: &[&str]) -> Vec<String> {
+        read(text, module).paths.iter().map(|m| m.path.join("::")).collect()
+    }
+
+    #[test]
+    fn an_import_has_the_name_that_the_file_uses() {
+        let text = "pub use a::{b, c as d, self, e::*}; use f as g; use crate::h::i; fn f() { j::k() }";
+        let found = read(text, &["m"]);
+        let import = |mention: &Mention| {
+            let name = mention.import.as_ref().map(|import| (import.name.clone(), import.reexport));
+            (mention.path.join("::"), name)
+        };
+        let of = |path: &str, name: &str, reexport| (path.to_owned(), Some((name.to_owned(), reexport)));
+        let mut relative: Vec<_> = found.relative.iter().map(import).collect();
+        assert_eq!(relative.pop(), Some(("j::k".to_owned(), None)));
+        let expected = [
+            of("a::b", "b", true),
+            of("a::c", "d", true),
+            of("a", "a", true),
+            of("a::e", "*", true),
+            of("f", "g", false),
+        ];
+        assert_eq!(relative, expected);
+        assert_eq!(found.paths.iter().map(import).collect::<Vec<_>>(), [of("h::i", "i", false)]);
+    }
+
+    #[test]
+    fn a_file_that_only_tests_have_is_known_by_its_declaration() {
+        let found = read("mod a; #[cfg(test)] mod b; #[cfg(all(test, unix))] pub(crate) mod c; mod d { }", &[]);
+        assert_eq!(found.test_modules, ["b", "c"]);
     }
 
     #[test]

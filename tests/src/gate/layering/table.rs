@@ -1,0 +1,126 @@
+//! The table of layers: the crates, their modules, and what each may use.
+//!
+//! It is the design's. Where the code differs, one of the two is wrong.
+
+/// This file.
+pub const TABLE: &str = "tests/src/gate/layering/table.rs";
+
+/// A crate of the workspace.
+#[derive(Clone, Copy, Debug)]
+pub struct Crate {
+    /// Name in its Cargo.toml.
+    pub name: &'static str,
+    /// From the repository's root.
+    pub folder: &'static str,
+    /// Crates of the workspace that it may depend on. Dependencies of tests do not count.
+    pub crates: &'static [&'static str],
+    /// Its modules, lowest first. In a crate without rows each module may use all others.
+    pub layers: &'static [Layer],
+    /// Parts of a module that most of its other parts must not use, and the parts that may.
+    pub used_only_by: &'static [(&'static str, &'static [&'static str])],
+    /// Modules that may use `unsafe`; `*` is any one module, an empty path the whole crate.
+    pub may_be_unsafe: &'static [&'static str],
+}
+
+/// Modules of a crate and the modules that they may use.
+///
+/// A path such as `a::b` covers only `b` and the modules below it, on either side. Where two rows fit a module, the
+/// longer path counts. `forebay_core::a` is a module of a separate crate; a name that the crate's root re-exports from
+/// there, such as `a`, is the same module.
+#[derive(Clone, Copy, Debug)]
+pub struct Layer {
+    /// Modules that share the row.
+    pub modules: &'static [&'static str],
+    /// Every entry is used by one of the modules at least.
+    pub may_use: &'static [&'static str],
+}
+
+const fn layer(modules: &'static [&'static str], may_use: &'static [&'static str]) -> Layer {
+    Layer { modules, may_use }
+}
+
+const fn krate(name: &'static str, folder: &'static str, crates: &'static [&'static str]) -> Crate {
+    Crate { name, folder, crates, layers: &[], used_only_by: &[], may_be_unsafe: &[] }
+}
+
+/// The workspace's crates.
+pub const CRATES: &[Crate] = &[
+    Crate {
+        layers: LOADER,
+        // The host path knows a device through `pipeline::sample::offload` alone. The wiring of an epoch connects the
+        // two.
+        used_only_by: &[("pipeline::device", &["pipeline::epoch"])],
+        may_be_unsafe: &[
+            "memory",
+            "io::uring",
+            "cache::claim",
+            "decode::kernel",
+            "decode::*::kernel",
+            "decode::jpeg::turbo",
+            "dlpack",
+        ],
+        ..krate("forebay-loader", "loader", &[])
+    },
+    Crate { may_be_unsafe: &[""], ..krate("forebay-gpu", "gpu", &["forebay-loader"]) },
+    Crate {
+        may_be_unsafe: &["borrowed", "capsule", "rows"],
+        ..krate("forebay-python", "python", &["forebay-gpu", "forebay-loader"])
+    },
+    Crate { may_be_unsafe: &[""], ..krate("forebay-ffi", "ffi", &["forebay-gpu", "forebay-loader"]) },
+    krate("forebay-header", "ffi/header", &[]),
+    krate("forebay-tests", "tests", &["forebay-loader"]),
+    // The bench serves and makes data with the harness.
+    krate("forebay-bench", "bench", &["forebay-loader", "forebay-tests"]),
+];
+
+/// External crates that the loader, and the crates that it depends on, must not use: it is independent of CUDA, Python
+/// and C.
+pub const NOT_IN_LOADER: &[&str] = &["cudarc", "pyo3", "numpy", "cbindgen", "libloading"];
+
+const LOADER: &[Layer] = &[
+    layer(&["error"], &[]),
+    layer(&["sync"], &[]),
+    // Atomics and locks come from `sync` everywhere, so that a test can drive them.
+    layer(&["clock"], &["sync"]),
+    layer(&["stats"], &["sync"]),
+    layer(&["order"], &[]),
+    // The order's own small error is converted into the engine's here, since `error` may use nothing.
+    layer(&["order::error"], &["error"]),
+    layer(&["format"], &["error"]),
+    // It hands shards to threads, by default one per CPU.
+    layer(&["format::writer"], &["error", "sync", "topology"]),
+    // Columns come with their encodings, and both sides read arrays, raw pictures and JSON.
+    layer(&["decode"], &["error", "format::encoding", "format::json", "format::Column", "format::FIELDS"]),
+    layer(&["topology"], &["error"]),
+    layer(&["memory"], &["topology", "sync", "error"]),
+    layer(&["io"], &["memory", "sync", "stats", "error"]),
+    layer(&["store"], &["clock", "sync", "stats", "error"]),
+    // Writes data for the decoder into shards: the writer's hook and the copy.
+    layer(&["indexing"], &["sync", "error", "format", "decode", "io"]),
+    // Objects as they are, without an index.
+    layer(&["objects"], &["sync", "error", "clock", "stats", "topology", "store"]),
+    // Lines and files of objects, which are read forward.
+    layer(&["contents"], &["sync", "error", "memory", "format", "store", "objects"]),
+    // Remote folders as the writer's destinations.
+    layer(&["output"], &["sync", "error", "clock", "stats", "topology", "format", "store"]),
+    // Pure. Messages show addresses without their secrets.
+    layer(&["sources"], &["error", "format", "store::redact"]),
+    layer(&["cache"], &["io", "sync", "clock", "stats", "error", "format::hash", "format::index"]),
+    // Pure. The catalog reads the files of numbers.
+    layer(&["subsets"], &["error", "format::encoding"]),
+    // The pipeline, and the types that it and the loader pass to each other; each may use everything below.
+    layer(
+        &["config", "catalog", "batch", "delivery", "dlpack", "state", "pipeline"],
+        &[
+            "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store",
+            "sources", "cache", "output", "subsets", "config", "catalog", "batch", "delivery",
+        ],
+    ),
+    layer(
+        &["worker", "verify", "loader"],
+        &[
+            "error", "sync", "clock", "stats", "order", "format", "decode", "topology", "memory", "io", "store",
+            "sources", "cache", "subsets", "config", "catalog", "batch", "delivery", "state", "pipeline",
+        ],
+    ),
+];
