@@ -20,6 +20,9 @@ const PATH_COLUMNS: [&str; 8] =
 /// Most columns of a manifest.
 const COLUMNS_MAX: usize = 1000;
 
+/// Message about bytes in Latin-1 and other encodings.
+const NOT_UTF8: &str = "a line is not in UTF-8, but perhaps in Latin-1: write the manifest in UTF-8";
+
 /// Form of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
@@ -154,8 +157,8 @@ impl Manifest {
     /// [`ErrorKind::Format`] for anything else, with the line; [`ErrorKind::Config`] for one without a column of paths.
     pub fn parse(name: &str, bytes: &[u8]) -> Result<Self> {
         let parsed = match form_of(name) {
-            Some(Form::Separated(separator)) => separated(bytes, separator),
-            Some(Form::JsonLines) => json_lines(bytes),
+            Some(Form::Separated(separator)) => utf8_text(bytes).and_then(|text| separated(text, separator)),
+            Some(Form::JsonLines) => utf8_text(bytes).and_then(json_lines),
             None => Err(Error::config("the name of a manifest ends in .csv, .tsv or .jsonl")),
         };
         let (mut columns, lines) = parsed.context("manifest", || name)?;
@@ -191,13 +194,15 @@ impl Manifest {
                 None => format!("{folder}/{}", plain(path)),
             };
             numbers.get(key.as_str()).copied().ok_or_else(|| {
-                Error::new(
-                    ErrorKind::NotFound,
-                    "a file of the manifest does not exist: its paths are relative to the manifest",
-                )
-                .with("file", key)
-                .with("line", line)
-                .with("manifest", &self.name)
+                let message = if key.contains('\\') && numbers.contains_key(key.replace('\\', "/").as_str()) {
+                    "a path of the manifest has backslashes: write it with `/`"
+                } else {
+                    "a file of the manifest does not exist: its paths are relative to the manifest"
+                };
+                Error::new(ErrorKind::NotFound, message)
+                    .with("file", key)
+                    .with("line", line)
+                    .with("manifest", &self.name)
             })
         };
         let found = self.paths.iter().zip(&self.lines).map(find).collect::<Result<Vec<_>>>()?;
@@ -222,14 +227,19 @@ fn form_of(name: &str) -> Option<Form> {
 type Table = (Vec<(String, Cells)>, Vec<u64>);
 
 fn separated(bytes: &[u8], separator: u8) -> Result<Table> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    check_quotes(bytes, separator)?;
     let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(bytes);
     let failed = |e: csv::Error| {
         let line = e.position().map_or(1, csv::Position::line);
-        Error::format("a line cannot be read").caused_by(e).with("line", line)
+        let message = match e.kind() {
+            csv::ErrorKind::Utf8 { .. } => NOT_UTF8,
+            _ => "a line cannot be read",
+        };
+        Error::format(message).caused_by(e).with("line", line)
     };
     let names: Vec<String> = reader.headers().map_err(failed)?.iter().map(str::to_owned).collect();
     check_names(&names)?;
+    check_separator(&names)?;
     let mut columns: Vec<_> = names.into_iter().map(|name| (name, Cells::default())).collect();
     let mut lines = Vec::new();
     let mut record = csv::StringRecord::new();
@@ -246,6 +256,56 @@ fn separated(bytes: &[u8], separator: u8) -> Result<Table> {
         columns.iter_mut().zip(&record).for_each(|((_, cells), cell)| cells.texts.push(cell));
     }
     Ok((columns, lines))
+}
+
+/// Checks that every quote that begins a cell ends it. Without that, the library would take all lines up to the next quote,
+/// or to the end of the file, for one cell.
+fn check_quotes(bytes: &[u8], separator: u8) -> Result<()> {
+    #[derive(PartialEq)]
+    enum Cell {
+        Starts,
+        IsPlain,
+        /// In quotes since this line.
+        IsQuoted(u64),
+        /// After a quote in quotes, which ends the cell or is the first of two.
+        MayEnd(u64),
+    }
+    let failed = |message: &str, line: u64| Err(Error::format(message.to_owned()).with("line", line));
+    let (mut cell, mut line) = (Cell::Starts, 1);
+    for byte in bytes {
+        cell = match (cell, *byte) {
+            (Cell::IsQuoted(start), b'"') => Cell::MayEnd(start),
+            (Cell::IsQuoted(start), _) => Cell::IsQuoted(start),
+            (Cell::MayEnd(start), b'"') => Cell::IsQuoted(start),
+            (_, b'\r' | b'\n') => Cell::Starts,
+            (_, byte) if byte == separator => Cell::Starts,
+            (Cell::MayEnd(start), _) => {
+                let message = "a cell in quotes goes on after the closing quote: an earlier quote is not closed, or a quote \
+                               in the cell is not written twice (a backslash does not escape it)";
+                return failed(message, start);
+            }
+            (Cell::Starts, b'"') => Cell::IsQuoted(line),
+            (Cell::Starts | Cell::IsPlain, _) => Cell::IsPlain,
+        };
+        line += u64::from(*byte == b'\n');
+    }
+    match cell {
+        Cell::IsQuoted(start) => failed("a quote is not closed: all lines after it would be one cell", start),
+        _ => Ok(()),
+    }
+}
+
+/// Reports a manifest whose one column is a line of cells with a separator that the manifest's name does not imply.
+fn check_separator(names: &[String]) -> Result<()> {
+    let [name] = names else { return Ok(()) };
+    let separators = [(';', "semicolons"), ('\t', "tabs"), (',', "commas"), ('|', "vertical bars")];
+    match separators.iter().find(|(separator, _)| name.contains(*separator)) {
+        Some((_, noun)) => Err(Error::format(format!(
+            "the cells are separated by {noun}: a .csv manifest has commas, a .tsv manifest has tabs"
+        ))
+        .with("line", 1)),
+        None => Ok(()),
+    }
 }
 
 fn check_names(names: &[String]) -> Result<()> {
@@ -265,8 +325,8 @@ fn json_lines(bytes: &[u8]) -> Result<Table> {
         if text.trim_ascii().is_empty() {
             continue;
         }
-        let mut object: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(text)
-            .map_err(|e| Error::format("a line is no JSON object in UTF-8").caused_by(e).with("line", line))?;
+        let mut object: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(text).map_err(|e| Error::format(not_json(text)).caused_by(e).with("line", line))?;
         for name in object.keys() {
             if columns.iter().any(|(known, _)| known == name) {
                 continue;
@@ -298,6 +358,26 @@ fn json_lines(bytes: &[u8]) -> Result<Table> {
         }
     }
     Ok((columns, lines))
+}
+
+/// Returns the message about a line that is no JSON object.
+fn not_json(line: &[u8]) -> &'static str {
+    if std::str::from_utf8(line).is_err() { NOT_UTF8 } else { "a line is no JSON object" }
+}
+
+/// Returns the text of a manifest without the mark that some programs put in front of UTF-8.
+///
+/// # Errors
+///
+/// [`ErrorKind::Format`] for UTF-16 and UTF-32.
+fn utf8_text(bytes: &[u8]) -> Result<&[u8]> {
+    // Both encodings have a null next to each ASCII character, which no text has.
+    let is_wide =
+        bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") || bytes.iter().take(4).any(|b| *b == 0);
+    if is_wide {
+        return Err(Error::format("the manifest is in UTF-16 or UTF-32: write it in UTF-8"));
+    }
+    Ok(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }
 
 /// Returns the integer of more than 64 bits that is the value of `key` in `object`; `None` for another value.
@@ -373,12 +453,56 @@ mod tests {
             ("m.jsonl", b"{\"path\": \"a\"}\n[1]\n", "line 2"),
             ("m.jsonl", b"{\"path\": \"a\"", "line 1"),
             ("m.json", b"{}", ".jsonl"),
+            (
+                "m.csv",
+                b"path,a\n0.jpg,b\n1.jpg,\"c\n2.jpg,d\n3.jpg,e\n",
+                "a quote is not closed: all lines after it would be one cell (line 3",
+            ),
+            (
+                "m.csv",
+                b"path,a\n0.jpg,\"b\n1.jpg,\"c\"\n",
+                "an earlier quote is not closed, or a quote in the cell is not written twice (a backslash does not escape it) (line 2",
+            ),
+            ("m.csv", b"path,a\n0.jpg,\"b \\\"c\\\" d\"\n", "a backslash does not escape it) (line 2"),
+            ("m.csv", b"path;a\n0.jpg;1\n", "separated by semicolons"),
+            (
+                "m.tsv",
+                b"path,a\n0.jpg,1\n",
+                "separated by commas: a .csv manifest has commas, a .tsv manifest has tabs",
+            ),
+            ("m.csv", b"\xff\xfep\0a\0t\0h\0\n\0", "UTF-16"),
+            ("m.jsonl", b"{\0\"\0p\0a\0t\0h\0", "UTF-16"),
+            ("m.csv", b"path,a\n0.jpg,caf\xe9\n", "Latin-1"),
+            ("m.jsonl", b"{\"path\": \"caf\xe9\"}\n", "Latin-1"),
         ] {
             let e = Manifest::parse(name, bytes).unwrap_err();
             assert!(e.to_string().contains(says), "{name}: {e}");
         }
         let empty = Manifest::parse("m.csv", b"path\n").unwrap();
         assert!(empty.find(&list(&[]), "", "").unwrap_err().to_string().contains("no lines"));
+    }
+
+    #[test]
+    fn a_mark_of_utf8_is_no_part_of_the_first_line() {
+        let lines = b"\xef\xbb\xbf{\"path\": \"0.jpg\"}\n{\"path\": \"1.jpg\"}\n";
+        assert_eq!(Manifest::parse("m.jsonl", lines).unwrap().lines, [1, 2]);
+    }
+
+    #[test]
+    fn quotes_inside_of_plain_cells_and_pairs_in_quotes_are_text() {
+        let manifest =
+            Manifest::parse("m.csv", b"path,a,b\r\n0.jpg,5\" nail,\"a \"\"b\"\"\"\r\n1.jpg,\"\",\"c\"").unwrap();
+        assert_eq!(manifest.columns[0].select(&[0, 1]), Values::Texts(["5\" nail", ""].iter().collect()));
+        assert_eq!(manifest.columns[1].select(&[0, 1]), Values::Texts(["a \"b\"", "c"].iter().collect()));
+    }
+
+    #[test]
+    fn paths_with_backslashes_are_an_error_that_says_so() {
+        let manifest = Manifest::parse("m.csv", b"path,a\na\\0.jpg,1\n").unwrap();
+        let e = manifest.find(&list(&["a/0.jpg"]), "", "").unwrap_err();
+        assert!(e.to_string().contains("backslashes"), "{e}");
+        let e = manifest.find(&list(&["b/0.jpg"]), "", "").unwrap_err();
+        assert!(e.to_string().contains("does not exist"), "{e}");
     }
 
     #[test]
