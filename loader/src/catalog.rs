@@ -6,6 +6,7 @@
 mod absent_columns;
 mod array_records;
 mod cache_folder;
+mod column_units;
 mod column_uses;
 mod file_listing;
 mod file_versions;
@@ -43,6 +44,7 @@ use crate::store::{Outside, Simulation};
 use crate::sync::Arc;
 use crate::topology::Topology;
 pub(crate) use cache_folder::default_local;
+use column_units::check_units;
 pub(crate) use column_uses::columns_of;
 pub use file_listing::FileListing;
 pub use known_columns::KnownColumn;
@@ -88,6 +90,7 @@ impl Catalog {
         let mut catalog = Self::assemble(opened, config.cache_limit, config.allow_unsafe_types, stats)?;
         catalog.project(config.fields.as_deref(), config.sample_keys, config.on_missing)?;
         catalog.check_labels(config.fields.as_deref())?;
+        check_units(&catalog.streams, config)?;
         Ok(catalog)
     }
 

@@ -151,6 +151,29 @@ def write_arrow():
             file.write_table(table, max_chunksize=GROUP)
 
 
+def write_units():
+    """Writes tables that differ in the units of their times, for `units/`, and one with checksums of its pages."""
+    at, day, span = datetime.datetime(2020, 1, 2, 3, 4, 5), datetime.date(2020, 1, 2), datetime.timedelta(seconds=5)
+    (HERE / "units").mkdir(exist_ok=True)
+    for unit, days, zone in [("ms", pa.date32(), "UTC"), ("us", pa.date64(), "Europe/Berlin"), ("ns", pa.date32(), None)]:
+        table = pa.table(
+            {
+                "number": pa.array([1, 2], pa.int64()),
+                "time": pa.array([at, at], pa.timestamp(unit)),
+                "zoned": pa.array([at, at], pa.timestamp("us", zone)),
+                "span": pa.array([span, span], pa.duration(unit)),
+                "day": pa.array([day, day], days),
+                "times": pa.array([[at], [at]], pa.list_(pa.timestamp(unit))),
+                "event": pa.array([{"at": at}, {"at": at}], pa.struct([("at", pa.timestamp(unit))])),
+            }
+        )
+        pq.write_table(table, HERE / f"units/{unit}.parquet")
+    numbers = pa.table({"id": pa.array(range(1000), pa.int64())})
+    pq.write_table(
+        numbers, HERE / "checksums.parquet", write_page_checksum=True, compression="none", use_dictionary=False, data_page_size=2048
+    )
+
+
 def main():
     rows = [row(n) for n in range(ROWS)]
     table = pa.Table.from_pylist(rows, SCHEMA)
@@ -181,6 +204,7 @@ def main():
     write_arrow()
     write_nulls()
     write_presence()
+    write_units()
 
     import duckdb
     import polars

@@ -66,7 +66,7 @@ pub fn is_picture(kind: &DataType) -> bool {
 }
 
 /// Returns the fields from the root down to the column `name`.
-fn find<'a>(fields: &'a Fields, name: &str) -> Option<Vec<&'a Field>> {
+pub(super) fn find<'a>(fields: &'a Fields, name: &str) -> Option<Vec<&'a Field>> {
     if let Some(field) = fields.iter().find(|field| field.name() == name) {
         return Some(vec![field]);
     }

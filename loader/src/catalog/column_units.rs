@@ -1,0 +1,80 @@
+//! Comparison of the units of times in tables: a number of milliseconds in one file and of nanoseconds in another file
+//! would be different times with nothing in the batch to tell them apart.
+
+use super::column_uses::columns_of;
+use super::stream::Stream;
+use crate::config::{LoaderConfig, StreamConfig};
+use crate::error::{Error, Result};
+use crate::format::Shard;
+use crate::format::arrow::{column_type, have_same_units};
+use crate::subsets::filter::Filter;
+use arrow_schema::{DataType, Fields};
+use std::collections::HashMap;
+
+/// File in which a column was found first, and its type there.
+struct First<'a> {
+    shard: &'a Shard,
+    kind: &'a DataType,
+}
+
+/// Checks that each column that `fields` read, or all columns without that, has one unit in all tables of `streams`, and
+/// each column of a stream's filter one unit in all tables of the stream.
+///
+/// # Errors
+///
+/// `Config` for a column with two units, with both and their files.
+pub(super) fn check_units(streams: &[Stream], config: &LoaderConfig) -> Result<()> {
+    let read: Option<Vec<&str>> =
+        config.fields.as_deref().map(|fields| columns_of(fields).iter().map(|column| column.name).collect());
+    let filters = config.streams.iter().map(filtered_columns).collect::<Result<Vec<_>>>()?;
+    let mut units: HashMap<&str, First<'_>> = HashMap::new();
+    for (stream, filtered) in streams.iter().zip(&filters) {
+        let mut units_of_stream: HashMap<&str, First<'_>> = HashMap::new();
+        let mut last: Option<&Fields> = None;
+        for shard in stream.index.shards.iter().filter(|shard| shard.samples > 0) {
+            let Some(fields) = shard.recipe.as_deref().and_then(|recipe| recipe.table_fields()) else { continue };
+            // Nearly all files of a data set have the same columns.
+            if last.is_some_and(|last| last == fields) {
+                continue;
+            }
+            last = Some(fields);
+            match &read {
+                Some(read) => read.iter().try_for_each(|name| compare(&mut units, name, fields, shard))?,
+                None => fields.iter().try_for_each(|field| compare(&mut units, field.name(), fields, shard))?,
+            }
+            filtered.iter().try_for_each(|name| compare(&mut units_of_stream, name, fields, shard))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the columns of the filter of `stream`.
+fn filtered_columns(stream: &StreamConfig) -> Result<Vec<String>> {
+    let filter = stream.filter.as_deref().map(Filter::parse).transpose()?;
+    Ok(filter.iter().flat_map(Filter::columns).map(str::to_owned).collect())
+}
+
+/// Compares the type of the column `name` in the table of `shard` with its type in the first table that has it.
+fn compare<'a>(
+    units: &mut HashMap<&'a str, First<'a>>,
+    name: &'a str,
+    fields: &'a Fields,
+    shard: &'a Shard,
+) -> Result<()> {
+    let Some(kind) = column_type(fields, name).filter(|kind| **kind != DataType::Null) else { return Ok(()) };
+    let first = units.entry(name).or_insert(First { shard, kind });
+    if have_same_units(first.kind, kind) {
+        return Ok(());
+    }
+    let message = "a column has times of different units in two files: write both with one unit";
+    let file = |shard: &Shard| {
+        let row = shard.recipe.as_deref().and_then(|recipe| recipe.row_of(0));
+        row.map_or_else(|| shard.raw_data.basename.clone(), |row| row.file)
+    };
+    Err(Error::config(message)
+        .with("column", name)
+        .with("type", first.kind)
+        .with("file", file(first.shard))
+        .with("type", kind)
+        .with("file", file(shard)))
+}
