@@ -92,46 +92,58 @@ impl ShardFetch<'_> {
         Ok(FetchedShard { files, raw_bytes: shard.raw_bytes() })
     }
 
-    /// Makes the data file of `shard` of the objects in `recipe`.
+    /// Makes the data file of `shard` of the objects in `recipe`. They are fetched again if their bytes contradict their
+    /// format, such as the checksum of a page.
     fn assemble<'s>(&self, shard: &'s Shard, recipe: &Recipe) -> Result<FetchedShard<'s>> {
         let Some(Origin::Store(remote)) = self.origin else {
             return Err(Error::new(ErrorKind::Unsupported, "a shard of several objects needs a store of the engine"));
         };
-        let stage = self.stats.stage("fetch");
+        let (stage, unpack) = (self.stats.stage("fetch"), self.stats.stage("unpack"));
         let fetch = RangeFetch { remote, run: self.run, file: &shard.raw_data, watch: self.watch };
-        let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
-        stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
+        let assembled = self.repeated(
+            |attempt| {
+                let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
+                stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
+                let made = unpack.timed(TimeKind::Busy, || recipe.assemble(&shard.layout, shard.samples, parts));
+                let made = made.and_then(|made| shard.offsets(&*made).map(|_| made));
+                made.map_err(|e| if e.kind() == ErrorKind::Format { e.with("attempt", attempt) } else { e })
+            },
+            |error| error.kind() == ErrorKind::Format,
+        )?;
         (self.watch)(FetchEvent::File);
-        let unpack = self.stats.stage("unpack");
-        let assembled = unpack.timed(TimeKind::Busy, || recipe.assemble(&shard.layout, shard.samples, parts))?;
-        unpack.done(1, assembled.len() as u64);
-        shard.offsets(&*assembled)?;
         let raw_bytes = assembled.len() as u64;
+        unpack.done(1, raw_bytes);
         let pair = FilePair { raw: &shard.raw_data, zip: None };
         Ok(FetchedShard { files: vec![FetchedFile { pair, raw: assembled.into(), zip: None }], raw_bytes })
     }
 
-    /// Fetches a file, again if it does not match its hash: a proxy or a replica may have damaged it. A file with a hash
-    /// is also fetched again if it changed on the way, since it may have been replaced by an equal one.
+    /// Fetches a file, again if it does not match its hash. A file with a hash is also fetched again if it changed on the
+    /// way, since it may have been replaced by an equal one.
     fn fetch_file(&self, origin: Origin<'_>, file: &FileInfo) -> Result<Vec<u8>> {
+        let has_hash = expected_hash(self.stream, file).is_some();
+        self.repeated(
+            |attempt| {
+                let bytes = match origin {
+                    Origin::Store(remote) => self.fetch_from_store(remote, file)?,
+                    Origin::External(fetcher) => self.fetch_externally(fetcher, file)?,
+                };
+                check_hash(self.stream, file, &bytes).map_err(|e| e.with("attempt", attempt))?;
+                Ok(bytes)
+            },
+            |error| has_hash && matches!(error.kind(), ErrorKind::Checksum | ErrorKind::Stale),
+        )
+    }
+
+    /// Calls `fetch` with the attempt's number until its result has no error, or one that `is_damage` does not accept: a proxy
+    /// or a replica may have damaged the bytes, and the next attempt may get good ones.
+    fn repeated<T>(&self, fetch: impl Fn(&str) -> Result<T>, is_damage: impl Fn(&Error) -> bool) -> Result<T> {
         let attempts = self.stream.download_retry.max(1);
         let mut attempt = 1;
         loop {
-            let fetched = match origin {
-                Origin::Store(remote) => self.fetch_from_store(remote, file),
-                Origin::External(fetcher) => self.fetch_externally(fetcher, file),
+            let error = match fetch(&format!("{attempt} of {attempts}")) {
+                Err(error) if is_damage(&error) && attempt < attempts => error,
+                result => return result,
             };
-            let error = match fetched {
-                Ok(bytes) => match check_hash(self.stream, file, &bytes) {
-                    Ok(()) => return Ok(bytes),
-                    Err(error) => error.with("attempt", format!("{attempt} of {attempts}")),
-                },
-                Err(error) if error.kind() == ErrorKind::Stale && expected_hash(self.stream, file).is_some() => error,
-                Err(error) => return Err(error),
-            };
-            if attempt == attempts {
-                return Err(error);
-            }
             log::info!("{}: {error}", self.stream.name);
             self.stats.counter("store_retries").add(1);
             attempt += 1;
