@@ -34,7 +34,7 @@ mod token_files;
 use crate::cache::{CacheGroup, check_limit, disk_bytes};
 use crate::config::{LoaderConfig, OnError};
 use crate::decode::FieldSpec;
-use crate::error::{ColumnNames, Context, Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::format::recipe::{FileColumns, Texts};
 use crate::format::tar::KEY;
 use crate::format::{ColumnUse, Layout, Recipe, Shard, ShardFormat};
@@ -43,6 +43,7 @@ use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
 use crate::sync::Arc;
 use crate::topology::Topology;
+pub(crate) use absent_columns::StreamColumns;
 pub(crate) use cache_folder::default_local;
 use column_units::check_units;
 pub(crate) use column_uses::columns_of;
@@ -174,7 +175,7 @@ impl Catalog {
         if self.layouts.iter().any(|layout| layout.has_column(name)) {
             return Ok(());
         }
-        let known = ColumnNames::of(&self.streams);
+        let known = StreamColumns::of(&self.streams);
         // Counts of other programs do not have the fields of all samples.
         if self.layouts.iter().any(|layout| layout.may_have_others()) {
             known.warn_of(name, "the default may replace it in all");

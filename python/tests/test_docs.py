@@ -192,7 +192,7 @@ def rows(section):
 
 @pytest.mark.parametrize(("section", "method"), [("Stages", "stage"), ("Counters", "counter")])
 def test_the_page_about_metrics_has_every_stage_and_counter(section, method):
-    named = [name for text in sources("loader/src", "gpu/src") for name in re.findall(rf'\.{method}\(\s*"(\w+)"', text)]
+    named = [name for text in sources("loader", "gpu/src") for name in re.findall(rf'\.{method}\(\s*"(\w+)"', text)]
     documented = rows(section)
     assert sorted(documented) == sorted(set(named))
 
@@ -204,7 +204,7 @@ def test_the_stages_on_the_page_are_in_the_order_of_stats(folder):
 
 def test_the_page_about_the_environment_has_every_variable():
     page = set(re.findall(r"`([A-Z][A-Z0-9_]+)`", (ROOT / "python" / "docs" / "environment.md").read_text()))
-    constants = [re.findall(r'VARIABLE: &str =\s*"(FOREBAY_\w+)"', text) for text in sources("loader/src", "gpu/src")]
+    constants = [re.findall(r'VARIABLE: &str =\s*"(FOREBAY_\w+)"', text) for text in sources("loader", "gpu/src")]
     of_forebay = {name for names in constants for name in names}
     settings = sorted((ROOT / "loader/src/store").glob("*/settings.rs"))
     production = [file.read_text().split("#[cfg(test)]")[0] for file in settings]
@@ -228,7 +228,7 @@ def test_paths_and_links_in_the_texts_exist():
 
 def test_the_messages_in_troubleshooting_are_those_of_the_code():
     page = (ROOT / "python" / "docs" / "troubleshooting.md").read_text()
-    code = "".join(sources("loader/src", "gpu/src", "python/py_src")).replace("`", "")
+    code = "".join(sources("loader", "gpu/src", "python/py_src")).replace("`", "")
     code = re.sub(r'\\\n\s*|"\s*\n\s*f?"', "", code)
     quoted = [message for message in re.findall(r"^\*\*`([^`]+)`", page, re.M) if " " in message]
     assert len(quoted) >= 5

@@ -5,7 +5,10 @@ use crate::error::{ColumnNames, Error};
 use crate::format::{FIELDS, Recipe};
 use std::collections::BTreeSet;
 
-impl ColumnNames {
+/// Columns of streams, for errors and warnings about one that they do not have.
+pub(crate) struct StreamColumns(ColumnNames);
+
+impl StreamColumns {
     /// Collects the columns of `streams`, also those of tables that no field reads.
     pub(crate) fn of<'a>(streams: impl IntoIterator<Item = &'a Stream>) -> Self {
         let mut names = BTreeSet::new();
@@ -23,25 +26,25 @@ impl ColumnNames {
             };
             fields.iter().for_each(|field| add(field.name()));
         }
-        names.into_iter().collect()
+        Self(names.into_iter().collect())
     }
 
     /// Warns of the column `name`, which only samples that were not counted can have; `effect` is that of a field that reads it.
     pub(crate) fn warn_of(&self, name: &str, effect: &str) {
-        let asked = self.asked(name).map_or_else(String::new, |asked| format!("; {asked}"));
-        log::warn!("no sample is known to have the column {name}, so {effect}: columns {}{asked}", self.listed());
+        let asked = self.0.asked(name).map_or_else(String::new, |asked| format!("; {asked}"));
+        log::warn!("no sample is known to have the column {name}, so {effect}: columns {}{asked}", self.0.listed());
     }
 
     /// The error of the column `name`, which is none of them, in `whole`: a data set or a stream. `effect` is that of a field that
     /// reads it.
     pub(crate) fn absent(&self, name: &str, whole: &str, effect: &str) -> Error {
-        self.error_about(name, format!("{whole} has no such column, so {effect}"))
+        self.0.error_about(name, format!("{whole} has no such column, so {effect}"))
     }
 
     /// The error of the column `name`, which none of the counted samples has. `effect` is that of a field that reads it.
     pub(crate) fn unknown(&self, name: &str, effect: &str) -> Error {
         let message =
             format!("no sample is known to have this column, so {effect}: all are read with `ignore_counts=True`");
-        self.error_about(name, message)
+        self.0.error_about(name, message)
     }
 }

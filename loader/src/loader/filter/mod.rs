@@ -30,10 +30,12 @@ mod pass;
 mod samples;
 mod tables;
 
-use crate::catalog::{Catalog, IndexedStream, Stream, columns_of, default_local, may_lack, open_streams};
+use crate::catalog::{
+    Catalog, IndexedStream, Stream, StreamColumns, columns_of, default_local, may_lack, open_streams,
+};
 use crate::config::{LoaderConfig, OnError, StreamConfig};
 use crate::decode::FieldSpec;
-use crate::error::{ColumnNames, Context, Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::format::hash::Hasher;
 use crate::format::{FIELDS, HashAlgo, Recipe, Shard};
 use crate::stats::Stats;
@@ -128,9 +130,9 @@ impl Filters<'_> {
             needed.into_iter().filter(|name| shards().any(|shard| is_lacked(shard, name))).collect();
         for name in columns.iter().filter(|name| !has_column(stream, name)) {
             if shards().any(|shard| shard.layout.may_have_others()) {
-                ColumnNames::of([stream]).warn_of(name, &format!("{SKIP_WORDS} may leave out all"));
+                StreamColumns::of([stream]).warn_of(name, &format!("{SKIP_WORDS} may leave out all"));
             } else if shards().any(|shard| shard.layout.is_sampled()) {
-                return Err(ColumnNames::of([stream]).unknown(name, SKIPS_ALL));
+                return Err(StreamColumns::of([stream]).unknown(name, SKIPS_ALL));
             } else {
                 return Err(self.absent(stream, name));
             }
@@ -141,7 +143,7 @@ impl Filters<'_> {
     /// The error of a column that no sample of `stream` has.
     fn absent(&self, stream: &Stream, name: &str) -> Error {
         let whole = if self.config.streams.len() > 1 { "the stream" } else { "the data set" };
-        ColumnNames::of([stream]).absent(name, whole, SKIPS_ALL)
+        StreamColumns::of([stream]).absent(name, whole, SKIPS_ALL)
     }
 
     /// Returns the answers of all shards that have kept samples.

@@ -13,7 +13,9 @@ pub(super) fn check(crates: &[Crate], metadata: &serde_json::Value) -> Vec<Viola
     let packages = packages(metadata);
     let mut violations = Vec::new();
     for (name, dependencies) in &packages {
-        let allowed = crates.iter().find(|krate| krate.name == *name).map(|krate| krate.crates);
+        let krate = crates.iter().find(|krate| krate.name == *name);
+        let allowed = krate.map(|krate| krate.crates);
+        let external = krate.map(|krate| krate.external).filter(|external| !external.is_empty());
         if allowed.is_none() {
             violations.push(Violation {
                 place: format!("Cargo.toml of {name}"),
@@ -23,12 +25,18 @@ pub(super) fn check(crates: &[Crate], metadata: &serde_json::Value) -> Vec<Viola
         }
         let is_wrong = |on: &&str| match on.starts_with(OURS) {
             true => allowed.is_some_and(|allowed| !allowed.contains(on)),
-            false => engine.contains(name) && NOT_IN_LOADER.contains(on),
+            false => {
+                engine.contains(name) && NOT_IN_LOADER.contains(on)
+                    || external.is_some_and(|external| !external.contains(on))
+            }
         };
         violations.extend(dependencies.iter().copied().filter(is_wrong).map(|on| Violation {
             place: format!("Cargo.toml of {name}"),
             problem: format!("{name} may not depend on {on}"),
-            fix: "arrows point one way: python, ffi, bench, tests -> gpu -> loader".to_owned(),
+            fix: match on.starts_with(OURS) {
+                true => "arrows point one way: python, ffi, bench, tests -> gpu -> loader -> core".to_owned(),
+                false => format!("use a listed crate, or add it in {TABLE}"),
+            },
         }));
     }
     violations
@@ -44,7 +52,7 @@ pub(super) fn unused(crates: &[Crate], metadata: &serde_json::Value) -> Vec<Viol
             violations.push(violation(format!("there is no crate {}", krate.name)));
             continue;
         };
-        let unused = krate.crates.iter().filter(|on| !dependencies.contains(*on));
+        let unused = krate.crates.iter().chain(krate.external).filter(|on| !dependencies.contains(*on));
         violations.extend(unused.map(|on| violation(format!("{} may depend on {on}, and does not", krate.name))));
     }
     violations

@@ -14,6 +14,8 @@ pub struct Crate {
     pub folder: &'static str,
     /// Crates of the workspace that it may depend on. Dependencies of tests do not count.
     pub crates: &'static [&'static str],
+    /// External crates that it may depend on, if other projects use it alone; empty: any but [`NOT_IN_LOADER`].
+    pub external: &'static [&'static str],
     /// Its modules, lowest first. In a crate without rows each module may use all others.
     pub layers: &'static [Layer],
     /// Parts of a module that most of its other parts must not use, and the parts that may.
@@ -40,11 +42,16 @@ const fn layer(modules: &'static [&'static str], may_use: &'static [&'static str
 }
 
 const fn krate(name: &'static str, folder: &'static str, crates: &'static [&'static str]) -> Crate {
-    Crate { name, folder, crates, layers: &[], used_only_by: &[], may_be_unsafe: &[] }
+    Crate { name, folder, crates, external: &[], layers: &[], used_only_by: &[], may_be_unsafe: &[] }
 }
 
 /// The workspace's crates.
 pub const CRATES: &[Crate] = &[
+    Crate {
+        external: &["hwlocality", "libc", "rustix", "serde_json", "shuttle"],
+        layers: CORE,
+        ..krate("forebay-core", "loader/core", &[])
+    },
     Crate {
         layers: LOADER,
         // The host path knows a device through `pipeline::sample::offload` alone. The wiring of an epoch connects the
@@ -59,7 +66,7 @@ pub const CRATES: &[Crate] = &[
             "decode::jpeg::turbo",
             "dlpack",
         ],
-        ..krate("forebay-loader", "loader", &[])
+        ..krate("forebay-loader", "loader", &["forebay-core"])
     },
     Crate { may_be_unsafe: &[""], ..krate("forebay-gpu", "gpu", &["forebay-loader"]) },
     Crate {
@@ -77,12 +84,16 @@ pub const CRATES: &[Crate] = &[
 /// and C.
 pub const NOT_IN_LOADER: &[&str] = &["cudarc", "pyo3", "numpy", "cbindgen", "libloading"];
 
-const LOADER: &[Layer] = &[
+const CORE: &[Layer] = &[
     layer(&["error"], &[]),
     layer(&["sync"], &[]),
     // Atomics and locks come from `sync` everywhere, so that a test can drive them.
     layer(&["clock"], &["sync"]),
     layer(&["stats"], &["sync"]),
+    layer(&["topology"], &["error"]),
+];
+
+const LOADER: &[Layer] = &[
     layer(&["order"], &[]),
     // The order's own small error is converted into the engine's here, since `error` may use nothing.
     layer(&["order::error"], &["error"]),
@@ -91,7 +102,6 @@ const LOADER: &[Layer] = &[
     layer(&["format::writer"], &["error", "sync", "topology"]),
     // Columns come with their encodings, and both sides read arrays, raw pictures and JSON.
     layer(&["decode"], &["error", "format::encoding", "format::json", "format::Column", "format::FIELDS"]),
-    layer(&["topology"], &["error"]),
     layer(&["memory"], &["topology", "sync", "error"]),
     layer(&["io"], &["memory", "sync", "stats", "error"]),
     layer(&["store"], &["clock", "sync", "stats", "error"]),

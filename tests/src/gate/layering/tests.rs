@@ -9,6 +9,7 @@ const CRATES: &[Crate] = &[
         name: "forebay-core",
         folder: "loader/core",
         crates: &[],
+        external: &[],
         layers: &[],
         used_only_by: &[],
         may_be_unsafe: &[],
@@ -17,6 +18,7 @@ const CRATES: &[Crate] = &[
         name: "forebay-loader",
         folder: "loader",
         crates: &["forebay-core"],
+        external: &[],
         layers: &[
             Layer { modules: &["order"], may_use: &[] },
             Layer { modules: &["order::error"], may_use: &["error"] },
@@ -32,6 +34,7 @@ const CRATES: &[Crate] = &[
         name: "forebay-ffi",
         folder: "ffi",
         crates: &["forebay-loader"],
+        external: &[],
         layers: &[],
         used_only_by: &[],
         may_be_unsafe: &[""],
@@ -238,4 +241,17 @@ fn a_crate_of_the_table_that_does_not_exist_is_caught() {
     ]});
     let unused = manifests::unused(CRATES, &metadata);
     assert_eq!(unused.iter().map(|c| c.problem.as_str()).collect::<Vec<_>>(), ["there is no crate forebay-core"]);
+}
+
+#[test]
+fn a_crate_for_other_projects_depends_on_the_listed_crates_alone() {
+    let crates = [Crate { external: &["libc", "thiserror"], ..CRATES[0] }];
+    let metadata = serde_json::json!({"packages": [
+        {"name": "forebay-core", "dependencies": [{"name": "thiserror"}, {"name": "tokio"}, {"name": "tempfile", "kind": "dev"}]},
+    ]});
+    let problems = |check: fn(&[Crate], &serde_json::Value) -> Vec<Violation>| -> Vec<String> {
+        check(&crates, &metadata).into_iter().map(|c| c.problem).collect()
+    };
+    assert_eq!(problems(manifests::check), ["forebay-core may not depend on tokio"]);
+    assert_eq!(problems(manifests::unused), ["forebay-core may depend on libc, and does not"]);
 }

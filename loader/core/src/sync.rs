@@ -1,7 +1,7 @@
 //! Locks and threads.
 //!
 //! All locks, conditions and threads of the engine come from this module. A panic while a lock is held does not poison
-//! it: the panicking stage reports its failure (see `pipeline::run`), and the other stages must still be able to stop.
+//! it: the panicking stage reports its failure (see the loader's `pipeline::run`), and the other stages must still be able to stop.
 //!
 //! With the feature `shuttle` they are shuttle's, which runs one thread at a time and chooses the next one. Tests in
 //! modules called `models` use `model`: it runs them once with real threads in the ordinary suite, and in many orders
@@ -18,9 +18,7 @@ use std::{sync as base, thread};
 
 pub use base::MutexGuard;
 pub use base::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-#[cfg(test)]
-pub(crate) use thread::yield_now;
-pub use thread::{JoinHandle, current, scope, sleep};
+pub use thread::{JoinHandle, current, scope, sleep, yield_now};
 
 /// A mutual exclusion lock that ignores poisoning.
 #[derive(Debug, Default)]
@@ -74,11 +72,13 @@ impl Condvar {
     }
 
     /// Wakes one waiter.
+    #[inline]
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
     /// Wakes all waiters.
+    #[inline]
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
@@ -110,8 +110,7 @@ pub fn prepare_threads(prepare: fn()) {
 }
 
 /// Runs a test's `body`, which must pass for every interleaving of its threads: once, or in many orders under shuttle.
-#[cfg(test)]
-pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
+pub fn model(body: impl Fn() + Send + Sync + 'static) {
     #[cfg(feature = "shuttle")]
     shuttle::check_random(body, ORDERS);
     #[cfg(not(feature = "shuttle"))]
@@ -119,5 +118,5 @@ pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
 }
 
 /// Orders that shuttle tries per model; all models together take seconds.
-#[cfg(all(test, feature = "shuttle"))]
+#[cfg(feature = "shuttle")]
 const ORDERS: usize = 2000;

@@ -136,12 +136,13 @@ impl Topology {
         let number = device::node_number(&self.root, bus_id)?;
         self.nodes.iter().position(|n| n.number == number)
     }
-}
 
-#[cfg(test)]
-impl Topology {
-    /// A machine without limits whose nodes, numbered from 0, have these CPUs.
-    pub(crate) fn synthetic(cpus_by_node: &[&str]) -> Self {
+    /// A machine for tests, without limits, whose nodes, numbered from 0, have these CPUs.
+    ///
+    /// # Panics
+    ///
+    /// When an entry is not a list of CPUs such as "0-3,8".
+    pub fn synthetic(cpus_by_node: &[&str]) -> Self {
         let node = |(number, cpus): (usize, &&str)| Node {
             number: number as u32,
             cpus: CpuSet::parse(cpus).expect("a list of CPUs"),

@@ -6,7 +6,7 @@ use super::{Error, near};
 const LISTED_MAX: usize = 20;
 
 /// Columns that there are, in the order of the messages.
-pub(crate) struct ColumnNames(Vec<String>);
+pub struct ColumnNames(Vec<String>);
 
 impl<'a> FromIterator<&'a str> for ColumnNames {
     fn from_iter<T: IntoIterator<Item = &'a str>>(names: T) -> Self {
@@ -16,24 +16,24 @@ impl<'a> FromIterator<&'a str> for ColumnNames {
 
 impl ColumnNames {
     /// The names, of which the message of an error has as many as are readable.
-    pub(crate) fn listed(&self) -> String {
+    pub fn listed(&self) -> String {
         let more = if self.0.len() > LISTED_MAX { ", ..." } else { "" };
         let some: Vec<&str> = self.0.iter().take(LISTED_MAX).map(String::as_str).collect();
         format!("{}{more}", some.join(", "))
     }
 
     /// The hint that asks for the column that `name` may mean, or for one of its alternatives.
-    pub(crate) fn asked(&self, name: &str) -> Option<String> {
+    pub fn asked(&self, name: &str) -> Option<String> {
         name.split(';').find_map(|name| near::asked(name, self.0.iter().map(String::as_str)))
     }
 
     /// The error of the column `name`, which is none of them, with the hint.
-    pub(crate) fn error_about(&self, name: &str, message: impl Into<String>) -> Error {
+    pub fn error_about(&self, name: &str, message: impl Into<String>) -> Error {
         self.error_without_hint(name, message).hinting_if(self.asked(name))
     }
 
     /// The error of the column `name`, which is none of them, where `message` has the name that is meant.
-    pub(crate) fn error_without_hint(&self, name: &str, message: impl Into<String>) -> Error {
+    pub fn error_without_hint(&self, name: &str, message: impl Into<String>) -> Error {
         Error::config(message).with("column", name).with("columns", self.listed())
     }
 }

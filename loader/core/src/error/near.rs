@@ -4,7 +4,7 @@
 const CHARS_MAX: usize = 64;
 
 /// Returns the hint that asks for the name among `known` that is nearest to `name`; `None` if none is near.
-pub(crate) fn asked<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub(super) fn asked<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(name, known).map(|meant| format!("did you mean `{meant}`?"))
 }
 

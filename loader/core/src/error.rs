@@ -4,7 +4,7 @@
 //! the facts (shard, key, range, attempt ...), its cause if there is one, and possibly a hint for the caller.
 //!
 //! ```
-//! use forebay_loader::{Error, ErrorKind};
+//! use forebay_core::{Error, ErrorKind};
 //!
 //! let error = Error::format("an offset is after the end of the file").with("shard", "shard.00003.mds").with("sample", 17);
 //! assert_eq!(error.kind(), ErrorKind::Format);
@@ -12,9 +12,9 @@
 //! ```
 
 mod columns;
-pub(crate) mod near;
+mod near;
 
-pub(crate) use columns::ColumnNames;
+pub use columns::ColumnNames;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
@@ -183,7 +183,7 @@ impl Error {
 
     /// Adds the advice that there may be.
     #[must_use]
-    pub(crate) fn hinting_if(self, hint: Option<String>) -> Self {
+    pub fn hinting_if(self, hint: Option<String>) -> Self {
         match hint {
             Some(hint) => self.hinting(hint),
             None => self,
@@ -213,7 +213,7 @@ impl Error {
     }
 
     /// Returns true if a store has added a hint about its response, which is a fact of the error.
-    pub(crate) fn has_hint_of_store(&self) -> bool {
+    pub fn has_hint_of_store(&self) -> bool {
         self.context().iter().any(|(name, _)| *name == "hint")
     }
 

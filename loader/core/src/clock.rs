@@ -33,6 +33,7 @@ impl Clock {
     }
 
     /// Time since the clock was made.
+    #[inline]
     pub fn now(&self) -> Duration {
         match &self.0 {
             Source::System(start) => start.elapsed(),

@@ -5,7 +5,7 @@
 //! input.
 //!
 //! ```
-//! use forebay_loader::stats::{Stats, TimeKind};
+//! use forebay_core::stats::{Stats, TimeKind};
 //!
 //! let stats = Stats::new(false);
 //! let decode = stats.stage("decode");
@@ -51,6 +51,7 @@ pub struct Stage {
 
 impl Stage {
     /// Adds `time` without a trace event.
+    #[inline]
     pub fn add_time(&self, kind: TimeKind, time: Duration) {
         self.times_ns[kind as usize].fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
@@ -68,6 +69,7 @@ impl Stage {
     }
 
     /// Adds the time since `start`.
+    #[inline]
     pub fn add_time_since(&self, kind: TimeKind, start: Instant) {
         let time = start.elapsed();
         self.add_time(kind, time);
@@ -75,6 +77,7 @@ impl Stage {
     }
 
     /// Adds an event to the trace, if there is one. [`add_time`](Self::add_time) counts the time itself.
+    #[inline]
     pub fn trace(&self, kind: TimeKind, start: Instant, time: Duration) {
         if let Some(trace) = &self.trace {
             trace.push(self.name, kind, start, time);
@@ -82,6 +85,7 @@ impl Stage {
     }
 
     /// Counts finished work.
+    #[inline]
     pub fn done(&self, items: u64, bytes: u64) {
         self.items.fetch_add(items, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -102,11 +106,13 @@ pub struct Counter {
 
 impl Counter {
     /// Adds `n`.
+    #[inline]
     pub fn add(&self, n: u64) {
         self.value.fetch_add(n, Ordering::Relaxed);
     }
 
     /// The sum so far.
+    #[inline]
     pub fn get(&self) -> u64 {
         self.value.load(Ordering::Relaxed)
     }
