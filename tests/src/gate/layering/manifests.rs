@@ -34,7 +34,7 @@ pub(super) fn check(crates: &[Crate], metadata: &serde_json::Value) -> Vec<Viola
             place: format!("Cargo.toml of {name}"),
             problem: format!("{name} may not depend on {on}"),
             fix: match on.starts_with(OURS) {
-                true => "arrows point one way: python, ffi, bench, tests -> gpu -> loader -> core".to_owned(),
+                true => "arrows point one way: python, ffi, bench, tests -> gpu -> loader -> order -> core".to_owned(),
                 false => format!("use a listed crate, or add it in {TABLE}"),
             },
         }));

@@ -52,6 +52,8 @@ pub const CRATES: &[Crate] = &[
         layers: CORE,
         ..krate("forebay-core", "loader/core", &[])
     },
+    // Its errors become the engine's under a feature, so that other projects depend on one crate alone.
+    Crate { external: &["thiserror"], ..krate("forebay-order", "loader/order", &["forebay-core"]) },
     Crate {
         layers: LOADER,
         // The host path knows a device through `pipeline::sample::offload` alone. The wiring of an epoch connects the
@@ -66,7 +68,7 @@ pub const CRATES: &[Crate] = &[
             "decode::jpeg::turbo",
             "dlpack",
         ],
-        ..krate("forebay-loader", "loader", &["forebay-core"])
+        ..krate("forebay-loader", "loader", &["forebay-core", "forebay-order"])
     },
     Crate { may_be_unsafe: &[""], ..krate("forebay-gpu", "gpu", &["forebay-loader"]) },
     Crate {
@@ -94,9 +96,6 @@ const CORE: &[Layer] = &[
 ];
 
 const LOADER: &[Layer] = &[
-    layer(&["order"], &[]),
-    // The order's own small error is converted into the engine's here, since `error` may use nothing.
-    layer(&["order::error"], &["error"]),
     layer(&["format"], &["error"]),
     // It hands shards to threads, by default one per CPU.
     layer(&["format::writer"], &["error", "sync", "topology"]),

@@ -4,8 +4,6 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::error::{Error as LoaderError, ErrorKind};
-
 /// Error of a plan. The first group are the reference's own errors, returned in the same cases.
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
@@ -124,8 +122,10 @@ impl OrderError {
     }
 }
 
-impl From<OrderError> for LoaderError {
+#[cfg(feature = "core")]
+impl From<OrderError> for forebay_core::Error {
     fn from(error: OrderError) -> Self {
+        use forebay_core::ErrorKind;
         let kind = match error {
             OrderError::ResumedPastEnd { .. } => ErrorKind::State,
             OrderError::OutOfMemory { .. } => ErrorKind::Full,

@@ -8,12 +8,12 @@ use std::ops::Range;
 use super::args::BatchingArgs;
 use super::origins;
 use super::sequence::{RankPlace, RowSource, Sequence};
-use crate::order::error::{OrderError, OrderWarning};
-use crate::order::partition::PartitionArgs;
-use crate::order::rng::Generator;
+use crate::error::{OrderError, OrderWarning};
+use crate::partition::PartitionArgs;
+use crate::rng::Generator;
 
 #[derive(Debug)]
-pub(in crate::order) struct DevicePerStream {
+pub(crate) struct DevicePerStream {
     batch: u64,
     nodes: u64,
     ranks_per_node: u64,
@@ -103,22 +103,22 @@ impl DevicePerStream {
 
     /// Lower bound of the sample number, in a physical node's stream, of the `index`-th place of one of its canonical
     /// nodes. The bound is less than one place of each canonical node and rank too low.
-    pub(in crate::order) fn node_sample_at(&self, index: u64) -> u64 {
+    pub(crate) fn node_sample_at(&self, index: u64) -> u64 {
         index / self.ranks_per_node * self.canonical_per_node * self.ranks_per_node
     }
 
     /// The canonical nodes whose samples are in `source`'s device batches.
-    pub(in crate::order) fn canonical_of(&self, source: u64) -> Range<u64> {
+    pub(crate) fn canonical_of(&self, source: u64) -> Range<u64> {
         source * self.canonical_per_node..(source + 1) * self.canonical_per_node
     }
 
     /// The nodes whose device batches the ranks of `node` get.
-    pub(in crate::order) fn sources_of(&self, node: u64) -> BTreeSet<u64> {
+    pub(crate) fn sources_of(&self, node: u64) -> BTreeSet<u64> {
         (0..self.ranks_per_node).map(|rank| (node * self.ranks_per_node + rank) % self.nodes).collect()
     }
 
     /// The global batch that each of a stream's device batches on `source` goes to.
-    pub(in crate::order) fn batches_of(&self, stream: usize, source: u64) -> Vec<u64> {
+    pub(crate) fn batches_of(&self, stream: usize, source: u64) -> Vec<u64> {
         let devices = self.nodes * self.ranks_per_node;
         let rows = origins::of_stream(&self.origins[source as usize], stream);
         rows.map(|row| (row * self.nodes + source) / devices).collect()

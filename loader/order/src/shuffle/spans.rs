@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::args::ShuffleArgs;
-use crate::order::partition::canonical_starts;
-use crate::order::rng::Generator;
-use crate::order::shape::Steps;
+use crate::partition::canonical_starts;
+use crate::rng::Generator;
+use crate::shape::Steps;
 
 /// Consecutive draws of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

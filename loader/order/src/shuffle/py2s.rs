@@ -3,11 +3,11 @@
 use super::args::ShuffleArgs;
 use super::spans::{NodeSpans, Span, units_of_run};
 use super::window::{Stretch, Window, Windows};
-use crate::order::rng::{Generator, Snapshot};
-use crate::order::shape::Steps;
+use crate::rng::{Generator, Snapshot};
+use crate::shape::Steps;
 
 #[derive(Debug)]
-pub(in crate::order) struct Py2s {
+pub(crate) struct Py2s {
     /// Units in the run's order: the draws, and the generator before they are shuffled.
     units: Vec<(Span, Snapshot)>,
     /// Start of each unit in that order.

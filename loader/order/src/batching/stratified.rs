@@ -3,11 +3,11 @@
 
 use super::args::BatchingArgs;
 use super::sequence::{RankPlace, RowSource, Sequence};
-use crate::order::error::{OrderError, OrderWarning};
-use crate::order::partition::PartitionArgs;
+use crate::error::{OrderError, OrderWarning};
+use crate::partition::PartitionArgs;
 
 #[derive(Debug)]
-pub(in crate::order) struct Stratified {
+pub(crate) struct Stratified {
     batch: u64,
     ranks_per_node: u64,
     /// Start of each stream's part of a global batch, and the size of the global batch at the end.
@@ -68,7 +68,7 @@ impl Stratified {
     }
 
     /// The global batches to which a stream's samples from index `first` to `last` go; `None` if all are dropped.
-    pub(in crate::order) fn batches_between(&self, stream: usize, first: u64, last: u64) -> Option<(u64, u64)> {
+    pub(crate) fn batches_between(&self, stream: usize, first: u64, last: u64) -> Option<(u64, u64)> {
         let portion = self.parts[stream + 1] - self.parts[stream];
         let last_batch = self.batches.checked_sub(1)?;
         (first / portion <= last_batch).then(|| (first / portion, (last / portion).min(last_batch)))

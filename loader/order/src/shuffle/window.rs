@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use crate::order::numbers::Numbers;
+use crate::numbers::Numbers;
 
 /// Bounds of the positions of a span's draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::order) struct Stretch {
+pub(crate) struct Stretch {
     /// A draw of the span; all of them are of one unit.
-    pub(in crate::order) draw: u64,
+    pub(crate) draw: u64,
     /// No draw of the span has a position before this.
-    pub(in crate::order) first: u64,
+    pub(crate) first: u64,
     /// No draw of the span has a position after this.
-    pub(in crate::order) last: u64,
+    pub(crate) last: u64,
 }
 
 /// Reads a shuffle at positions that mostly ascend within each canonical node.
-pub(in crate::order) trait Cursor: Send {
+pub(crate) trait Cursor: Send {
     /// The draw at `position`, which is in canonical node `canonical`.
     fn draw(&mut self, canonical: u32, position: u64) -> u64;
 }

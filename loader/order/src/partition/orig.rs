@@ -1,16 +1,16 @@
 //! Deal of canonical nodes' rows, column by column, to nodes and ranks in turn.
 
 use super::args::{Cell, PartitionArgs};
-use crate::order::error::{OrderError, OrderWarning};
+use crate::error::{OrderError, OrderWarning};
 use std::ops::Range;
 
 /// Deal of positions; places are computed, not stored.
 #[derive(Debug)]
-pub(in crate::order) struct Deal {
+pub(crate) struct Deal {
     /// The input; `drop_first` is a multiple of the nodes.
     args: PartitionArgs,
     /// First position of each canonical node, and `samples` at the end.
-    pub(in crate::order) starts: Vec<u64>,
+    pub(crate) starts: Vec<u64>,
     /// Places of a row before `padding`.
     row_filled: u64,
     /// Places of a row: rows are made equal by repeating their last position, then padded.
@@ -18,11 +18,11 @@ pub(in crate::order) struct Deal {
     /// Columns that pad a row, repeated as often as necessary.
     padding: Range<u64>,
     /// True if there are too few samples for the rules: rows then repeat all positions.
-    pub(in crate::order) is_tiled: bool,
+    pub(crate) is_tiled: bool,
     /// Places of each node, before ranks are made equal.
     node_len: u64,
     /// Places of each node, a multiple of its ranks.
-    pub(in crate::order) node_len_padded: u64,
+    pub(crate) node_len_padded: u64,
     /// Places of a node, dropped ones counted, that are repeated to make its ranks equal.
     tail: Range<u64>,
 }
@@ -90,24 +90,24 @@ impl Deal {
         Ok(Self { args, starts, row_filled, row, padding, is_tiled, node_len, node_len_padded, tail })
     }
 
-    pub(in crate::order) fn rank_len(&self) -> u64 {
+    pub(crate) fn rank_len(&self) -> u64 {
         self.node_len_padded / self.args.ranks_per_node
     }
 
     /// Number of places of the whole epoch, all nodes together.
-    pub(in crate::order) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         (self.row * self.args.canonical).next_multiple_of(self.args.nodes * self.args.ranks_per_node)
     }
 
     /// The `k`-th place of a rank; `None` after the last.
     #[inline]
-    pub(in crate::order) fn rank_cell(&self, node: u64, rank: u64, k: u64) -> Option<Cell> {
+    pub(crate) fn rank_cell(&self, node: u64, rank: u64, k: u64) -> Option<Cell> {
         self.node_cell(node, k * self.args.ranks_per_node + rank)
     }
 
     /// The `i`-th place of a node; `None` after the last.
     #[inline]
-    pub(in crate::order) fn node_cell(&self, node: u64, i: u64) -> Option<Cell> {
+    pub(crate) fn node_cell(&self, node: u64, i: u64) -> Option<Cell> {
         if i < self.node_len {
             return Some(self.cell(self.args.drop_first + i * self.args.nodes + node));
         }
@@ -140,21 +140,21 @@ impl Deal {
 
     /// Index of `column` of a canonical node's row in its node's list; `None` if it was dropped, 0 if it was dropped
     /// and may be among the repeats at the end. Not for tiled deals.
-    pub(in crate::order) fn index_of(&self, canonical: u64, column: u64) -> Option<u64> {
+    pub(crate) fn index_of(&self, canonical: u64, column: u64) -> Option<u64> {
         let t = column * self.args.canonical + canonical;
         let is_read = t >= self.args.drop_first.min(self.tail.start * self.args.nodes);
         is_read.then(|| t.saturating_sub(self.args.drop_first) / self.args.nodes)
     }
 
     /// True if `node` gets positions of a canonical node. Not for tiled deals.
-    pub(in crate::order) fn is_dealt(&self, node: u64, canonical: u64) -> bool {
+    pub(crate) fn is_dealt(&self, node: u64, canonical: u64) -> bool {
         // One number divides the other.
         let parts = self.args.canonical.min(self.args.nodes);
         canonical % parts == node % parts
     }
 
     /// Number of places at the end of a node's list that may be repeats or be repeated.
-    pub(in crate::order) fn tail(&self) -> u64 {
+    pub(crate) fn tail(&self) -> u64 {
         let nodes_per_row = self.args.nodes.div_ceil(self.args.canonical);
         2 * (self.args.ranks_per_node + nodes_per_row + 1)
     }
@@ -169,6 +169,6 @@ fn padding(row: u64, missing: u64, nodes_per_row: u64) -> Option<Range<u64>> {
 }
 
 /// First position of each of `canonical` parts of `samples`, and `samples` at the end.
-pub(in crate::order) fn canonical_starts(samples: u64, canonical: u64) -> Vec<u64> {
+pub(crate) fn canonical_starts(samples: u64, canonical: u64) -> Vec<u64> {
     (0..=canonical).map(|c| (u128::from(samples) * u128::from(c) / u128::from(canonical)) as u64).collect()
 }

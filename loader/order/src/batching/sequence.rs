@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use crate::order::arrangement::Arrangement;
-use crate::order::config::Buckets;
-use crate::order::ids::{SampleId, StreamId};
-use crate::order::partition::{Cell, Partition};
-use crate::order::sampling::Draws;
-use crate::order::shape::DataSetShape;
-use crate::order::shuffle::{Cursor, Shuffle};
+use crate::arrangement::Arrangement;
+use crate::config::Buckets;
+use crate::ids::{SampleId, StreamId};
+use crate::partition::{Cell, Partition};
+use crate::sampling::Draws;
+use crate::shape::DataSetShape;
+use crate::shuffle::{Cursor, Shuffle};
 
 /// List of draws with its own deal and shuffle.
 #[derive(Debug)]
-pub(in crate::order) struct Sequence {
+pub(crate) struct Sequence {
     /// The stream, if all draws are of one stream.
-    pub(in crate::order) stream: Option<StreamId>,
-    pub(in crate::order) draws: Arc<Draws>,
-    pub(in crate::order) partition: Partition,
-    pub(in crate::order) shuffle: Shuffle,
-    pub(in crate::order) arrangement: Arrangement,
+    pub(crate) stream: Option<StreamId>,
+    pub(crate) draws: Arc<Draws>,
+    pub(crate) partition: Partition,
+    pub(crate) shuffle: Shuffle,
+    pub(crate) arrangement: Arrangement,
 }
 
 impl Sequence {
     /// Returns the cursor of the rows, for streams of `shape`.
-    pub(in crate::order) fn cursor(&self, shape: &DataSetShape, buckets: Option<&Buckets>) -> Box<dyn Cursor> {
+    pub(crate) fn cursor(&self, shape: &DataSetShape, buckets: Option<&Buckets>) -> Box<dyn Cursor> {
         self.arrangement.cursor(&self.shuffle, || {
             let lengths = buckets.map_or(Vec::new(), |buckets| buckets.lengths.clone());
             let (shape, draws, repeats) = (shape.clone(), self.draws.clone(), self.arrangement.repeats());
@@ -37,18 +37,18 @@ impl Sequence {
 
     /// The sample of a row.
     #[inline]
-    pub(in crate::order) fn sample(&self, shape: &DataSetShape, row: u64) -> SampleId {
+    pub(crate) fn sample(&self, shape: &DataSetShape, row: u64) -> SampleId {
         self.draws.sample(shape, self.arrangement.draw(row))
     }
 }
 
 /// Position of a rank's reader.
 #[derive(Clone, Debug, Default)]
-pub(in crate::order) struct RankPlace {
-    pub(in crate::order) node: u64,
-    pub(in crate::order) rank_of_node: u64,
+pub(crate) struct RankPlace {
+    pub(crate) node: u64,
+    pub(crate) rank_of_node: u64,
     /// Global batch, of the epoch or of the part of it that is dealt.
-    pub(in crate::order) batch: u64,
+    pub(crate) batch: u64,
     /// The sequence of this batch and its row there, for methods that make a batch of one stream.
     pub(super) sequence: usize,
     pub(super) row: u64,
@@ -59,14 +59,14 @@ pub(in crate::order) struct RankPlace {
 
 /// Source of a row of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::order) struct RowSource {
-    pub(in crate::order) sequence: usize,
-    pub(in crate::order) cell: Cell,
+pub(crate) struct RowSource {
+    pub(crate) sequence: usize,
+    pub(crate) cell: Cell,
 }
 
 impl RankPlace {
     /// Position of a rank's reader, which must be moved to a batch before use.
-    pub(in crate::order) fn new(node: u64, rank_of_node: u64) -> Self {
+    pub(crate) fn new(node: u64, rank_of_node: u64) -> Self {
         Self { node, rank_of_node, ..Self::default() }
     }
 }

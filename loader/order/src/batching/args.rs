@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 use super::sequence::Sequence;
-use crate::order::arrangement::{Arrangement, BucketArgs};
-use crate::order::config::{BatchingMethod, OrderConfig, SamplingMethod};
-use crate::order::error::{OrderError, OrderWarning};
-use crate::order::ids::StreamId;
-use crate::order::partition::{Partition, PartitionArgs};
-use crate::order::resume::Start;
-use crate::order::sampling::{Draws, SamplingSeeds};
-use crate::order::shape::DataSetShape;
-use crate::order::shuffle::{Shuffle, ShuffleArgs};
-use crate::order::weights::EpochShares;
-use crate::order::world::World;
+use crate::arrangement::{Arrangement, BucketArgs};
+use crate::config::{BatchingMethod, OrderConfig, SamplingMethod};
+use crate::error::{OrderError, OrderWarning};
+use crate::ids::StreamId;
+use crate::partition::{Partition, PartitionArgs};
+use crate::resume::Start;
+use crate::sampling::{Draws, SamplingSeeds};
+use crate::shape::DataSetShape;
+use crate::shuffle::{Shuffle, ShuffleArgs};
+use crate::weights::EpochShares;
+use crate::world::World;
 
-pub(in crate::order) struct BatchingArgs<'a> {
-    pub(in crate::order) shape: &'a DataSetShape,
-    pub(in crate::order) config: &'a OrderConfig,
-    pub(in crate::order) shares: &'a EpochShares,
-    pub(in crate::order) world: World,
-    pub(in crate::order) start: Start,
+pub(crate) struct BatchingArgs<'a> {
+    pub(crate) shape: &'a DataSetShape,
+    pub(crate) config: &'a OrderConfig,
+    pub(crate) shares: &'a EpochShares,
+    pub(crate) world: World,
+    pub(crate) start: Start,
 }
 
 impl BatchingArgs<'_> {

@@ -10,6 +10,7 @@ macro_rules! id {
 
         impl $name {
             /// The number as an index.
+            #[inline]
             pub fn index(self) -> usize {
                 self.0 as usize
             }

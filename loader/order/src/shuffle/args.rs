@@ -1,14 +1,14 @@
 //! Input of a shuffle.
 
-use crate::order::shape::Steps;
+use crate::shape::Steps;
 
-pub(in crate::order) struct ShuffleArgs<'a> {
+pub(crate) struct ShuffleArgs<'a> {
     /// The draws of each unit.
-    pub(in crate::order) units: &'a Steps,
-    pub(in crate::order) canonical: u64,
-    pub(in crate::order) seed: u64,
-    pub(in crate::order) epoch: u64,
-    pub(in crate::order) block: u64,
+    pub(crate) units: &'a Steps,
+    pub(crate) canonical: u64,
+    pub(crate) seed: u64,
+    pub(crate) epoch: u64,
+    pub(crate) block: u64,
 }
 
 impl ShuffleArgs<'_> {

@@ -11,8 +11,8 @@ use super::args::ShuffleArgs;
 use super::expect::{Spread, before};
 use super::spans::{NodeSpans, Span};
 use super::window::{Stretch, Window, Windows};
-use crate::order::error::{OrderError, OrderWarning};
-use crate::order::rng::{Generator, Snapshot};
+use crate::error::{OrderError, OrderWarning};
+use crate::rng::{Generator, Snapshot};
 
 /// Approximate samples of a bucket, which is sorted within a core's cache. Buckets are not reused but grow as they
 /// fill: half of the pending ones are half empty, and there may be a sweep for each of many canonical nodes.
@@ -22,7 +22,7 @@ const BUCKET: f64 = 8_192.0;
 const SLACK: f64 = 8.0;
 
 #[derive(Debug)]
-pub(in crate::order) struct Py1e {
+pub(crate) struct Py1e {
     nodes: NodeSpans,
     generator: Generator,
     shifts: Vec<Shift>,
@@ -134,7 +134,7 @@ impl Py1e {
 
 /// Sweep over the places of a canonical node.
 #[derive(Debug, Default)]
-pub(in crate::order) struct Sweep {
+pub(crate) struct Sweep {
     /// The next span to open; `None` before the first window.
     next_span: Option<usize>,
     /// Position of the first sample of the first bucket.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::order::shuffle::Cursor;
+use crate::shuffle::Cursor;
 
 /// Cursor of repeated draws.
 pub(super) struct Repeats {

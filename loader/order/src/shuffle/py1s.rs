@@ -4,10 +4,10 @@
 use super::args::ShuffleArgs;
 use super::spans::NodeSpans;
 use super::window::{Stretch, Window, Windows};
-use crate::order::rng::{Generator, Snapshot};
+use crate::rng::{Generator, Snapshot};
 
 #[derive(Debug)]
-pub(in crate::order) struct Py1s {
+pub(crate) struct Py1s {
     nodes: NodeSpans,
     generator: Generator,
     /// Before the samples of each span are shuffled.

@@ -1,9 +1,9 @@
 //! Streams of the batches, in the order of the batches.
 
 use super::sequence::RankPlace;
-use crate::order::error::OrderError;
-use crate::order::numbers::reserve;
-use crate::order::rng::Generator;
+use crate::error::OrderError;
+use crate::numbers::reserve;
+use crate::rng::Generator;
 
 /// Most batches of an epoch, of all nodes together. They take 4 bytes each here, so up to 1 GiB in every process.
 const ORIGINS_MAX: u64 = 1 << 28;

@@ -2,9 +2,9 @@
 
 use super::args::BatchingArgs;
 use super::sequence::{RankPlace, RowSource, Sequence};
-use crate::order::error::{OrderError, OrderWarning};
-use crate::order::ids::StreamId;
-use crate::order::partition::PartitionArgs;
+use crate::error::{OrderError, OrderWarning};
+use crate::ids::StreamId;
+use crate::partition::PartitionArgs;
 
 pub(super) fn build(args: &BatchingArgs<'_>, warnings: &mut Vec<OrderWarning>) -> Result<Sequence, OrderError> {
     let streams: Vec<(StreamId, u64)> =

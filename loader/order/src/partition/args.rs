@@ -1,33 +1,33 @@
 //! Input and result of a partition.
 
-use crate::order::error::OrderError;
+use crate::error::OrderError;
 
 /// Place in the deal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::order) struct Cell {
+pub(crate) struct Cell {
     /// The canonical node whose part of the shuffled epoch holds the position.
-    pub(in crate::order) canonical: u32,
+    pub(crate) canonical: u32,
     /// Position in the shuffled epoch.
-    pub(in crate::order) position: u64,
+    pub(crate) position: u64,
     /// True if the position is repeated here only to make parts equal; its own place is elsewhere.
-    pub(in crate::order) repeat: bool,
+    pub(crate) repeat: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::order) struct PartitionArgs {
-    pub(in crate::order) samples: u64,
-    pub(in crate::order) canonical: u64,
-    pub(in crate::order) nodes: u64,
-    pub(in crate::order) ranks_per_node: u64,
-    pub(in crate::order) batch: u64,
-    pub(in crate::order) drop_first: u64,
-    pub(in crate::order) initial_nodes: Option<u64>,
-    pub(in crate::order) equal_ranks: bool,
+pub(crate) struct PartitionArgs {
+    pub(crate) samples: u64,
+    pub(crate) canonical: u64,
+    pub(crate) nodes: u64,
+    pub(crate) ranks_per_node: u64,
+    pub(crate) batch: u64,
+    pub(crate) drop_first: u64,
+    pub(crate) initial_nodes: Option<u64>,
+    pub(crate) equal_ranks: bool,
 }
 
 impl PartitionArgs {
     /// The last place at which the reference resumes the epoch.
-    pub(in crate::order) fn reference_end(&self) -> u64 {
+    pub(crate) fn reference_end(&self) -> u64 {
         let ranks = self.nodes * self.ranks_per_node;
         // A whole round is added even if no sample is missing, as in the reference.
         self.samples + (ranks - self.samples % ranks)
@@ -54,7 +54,7 @@ impl PartitionArgs {
     ///
     /// # Errors
     /// `ResumedPastEnd`.
-    pub(in crate::order) fn reject_as_reference(&self) -> Result<(), OrderError> {
+    pub(crate) fn reject_as_reference(&self) -> Result<(), OrderError> {
         if self.drop_first > self.reference_end() { Err(self.past_end()) } else { Ok(()) }
     }
 }

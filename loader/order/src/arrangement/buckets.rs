@@ -8,8 +8,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::order::rng::Generator;
-use crate::order::shuffle::Cursor;
+use crate::rng::Generator;
+use crate::shuffle::Cursor;
 
 /// Division of a sequence into windows and batches. Columns count the places of a canonical node's part.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl Division {
 }
 
 /// A property of a row's sample.
-pub(in crate::order) type SampleOf<T> = Box<dyn Fn(u64) -> T + Send>;
+pub(crate) type SampleOf<T> = Box<dyn Fn(u64) -> T + Send>;
 
 /// Cursor of rows in buckets.
 pub(super) struct Buckets {

@@ -3,7 +3,7 @@
 
 use super::args::{Cell, PartitionArgs};
 use super::orig::Deal;
-use crate::order::error::OrderError;
+use crate::error::OrderError;
 
 /// Division of the first run's global batches among the current run's ranks.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 //! file or environment.
 //!
 //! ```
-//! use forebay_loader::order::{DataSetShape, EpochPlan, OrderConfig, Rank, World};
+//! use forebay_order::{DataSetShape, EpochPlan, OrderConfig, Rank, World};
 //!
 //! // One stream of three shards with 8 samples, in batches of 2 for a single rank.
 //! let shape = DataSetShape::new(&[vec![3, 3, 2]])?;
@@ -24,7 +24,7 @@
 //! let rest: Vec<u64> = rest.rank(Rank(0)).map(|row| row.sample.0).collect();
 //! assert_eq!(rest.len(), 4);
 //! assert!(rest.iter().all(|sample| !first_half.contains(sample)));
-//! # Ok::<(), forebay_loader::order::OrderError>(())
+//! # Ok::<(), forebay_order::OrderError>(())
 //! ```
 //!
 //! ```text
@@ -91,3 +91,8 @@ pub use shape::{DataSetShape, SAMPLES_MAX};
 pub use uses::ShardUse;
 pub use weights::{EpochShares, epoch_shares};
 pub use world::World;
+
+/// The examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

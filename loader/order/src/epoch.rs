@@ -47,7 +47,7 @@ impl EpochPlan {
     /// nodes, seed and first run's nodes are used.
     ///
     /// ```
-    /// use forebay_loader::order::{DataSetShape, EpochPlan, OrderConfig, Rank, World};
+    /// use forebay_order::{DataSetShape, EpochPlan, OrderConfig, Rank, World};
     ///
     /// let shape = DataSetShape::new(&[vec![3, 3, 2]])?;
     /// let config = OrderConfig { shuffle: true, batch_size: 2, ..OrderConfig::default() };
@@ -56,7 +56,7 @@ impl EpochPlan {
     /// let mut samples: Vec<u64> = (0..2).flat_map(|r| plan.rank(Rank(r))).map(|p| p.sample.0).collect();
     /// samples.sort();
     /// assert_eq!(samples, [0, 1, 2, 3, 4, 5, 6, 7]);
-    /// # Ok::<(), forebay_loader::order::OrderError>(())
+    /// # Ok::<(), forebay_order::OrderError>(())
     /// ```
     ///
     /// # Errors
@@ -301,7 +301,7 @@ pub fn arguments(shape: &DataSetShape, config: &OrderConfig, world: World) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order::config::{BatchingMethod, Weight};
+    use crate::config::{BatchingMethod, Weight};
 
     /// Plans one batch more than the list of all batches may have, on as many nodes.
     fn too_long(batching_method: BatchingMethod, nodes: u32) -> OrderError {

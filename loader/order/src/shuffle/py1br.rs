@@ -9,15 +9,15 @@ use std::ops::Range;
 use super::args::ShuffleArgs;
 use super::spans::NodeSpans;
 use super::window::{Stretch, Window, Windows};
-use crate::order::error::OrderError;
-use crate::order::rng::{Generator, Snapshot};
-use crate::order::shape::Steps;
+use crate::error::OrderError;
+use crate::rng::{Generator, Snapshot};
+use crate::shape::Steps;
 
 /// Blocks smaller than this share a window, so that small blocks do not cost a generator's state each.
 const WINDOW_MIN: u64 = 1 << 16;
 
 #[derive(Debug)]
-pub(in crate::order) struct Py1br {
+pub(crate) struct Py1br {
     nodes: NodeSpans,
     generator: Generator,
     /// Positions that are shuffled together, in order.

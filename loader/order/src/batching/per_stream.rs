@@ -4,11 +4,11 @@
 use super::args::BatchingArgs;
 use super::origins;
 use super::sequence::{RankPlace, RowSource, Sequence};
-use crate::order::error::{OrderError, OrderWarning};
-use crate::order::rng::Generator;
+use crate::error::{OrderError, OrderWarning};
+use crate::rng::Generator;
 
 #[derive(Debug)]
-pub(in crate::order) struct PerStream {
+pub(crate) struct PerStream {
     batch: u64,
     streams: usize,
     /// The stream of each global batch of the epoch.
@@ -50,7 +50,7 @@ impl PerStream {
     }
 
     /// The global batch that each of a stream's batches becomes.
-    pub(in crate::order) fn batches_of(&self, stream: usize) -> Vec<u64> {
+    pub(crate) fn batches_of(&self, stream: usize) -> Vec<u64> {
         origins::of_stream(&self.origins, stream).collect()
     }
 }
