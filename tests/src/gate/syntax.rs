@@ -3,7 +3,7 @@
 //! Comments and strings are not tokens, so a path in them does not count. Macro bodies are tokens, so a path there does;
 //! a parser of whole files, such as `syn`, would not look into them.
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 use std::str::FromStr;
 
 /// Path that a file mentions.
@@ -115,7 +115,8 @@ fn walk(tokens: TokenStream, module: &[String], in_test: bool, out: &mut Mention
                     out.test_modules.push(name);
                 }
                 let in_use = at > 0 && matches!(&tokens[at - 1], TokenTree::Ident(word) if word == "use");
-                if !(in_use || is_path_sep(&tokens, at + 1)) || at > 0 && is_punct(&tokens[at - 1], ':') {
+                let continues_path = at > 1 && is_path_sep(&tokens, at - 2);
+                if continues_path || !(in_use || is_path_sep(&tokens, at + 1)) {
                     at += 1;
                     continue;
                 }
@@ -241,8 +242,12 @@ fn is_punct(token: &TokenTree, c: char) -> bool {
     matches!(token, TokenTree::Punct(p) if p.as_char() == c)
 }
 
+/// True for `::`, and not for the `:` of a type with `::` after it.
 fn is_path_sep(tokens: &[TokenTree], at: usize) -> bool {
-    matches!(tokens.get(at..at + 2), Some([a, b]) if is_punct(a, ':') && is_punct(b, ':'))
+    match tokens.get(at..at + 2) {
+        Some([TokenTree::Punct(a), b]) => a.as_char() == ':' && a.spacing() == Spacing::Joint && is_punct(b, ':'),
+        _ => false,
+    }
 }
 
 fn is_cfg_test(attribute: &TokenStream) -> bool {
@@ -309,6 +314,13 @@ mod tests {
     fn paths_in_macros_count_and_those_in_comments_and_strings_do_not() {
         let text = "// use crate::io;\n/// [`crate::io`]\nfn f() { let _ = \"crate::io\"; vec![crate::store::x()] }";
         assert_eq!(paths(text, &["order"]), ["store::x"]);
+    }
+
+    #[test]
+    fn paths_after_the_colon_of_a_type_count() {
+        let text = "struct A { b: crate::io::Reader } fn f(c: super::d::E, g: ::std::fs::File) {}";
+        assert_eq!(paths(text, &["order", "ids"]), ["io::Reader", "order::d::E"]);
+        assert!(read(text, &[]).relative.is_empty());
     }
 
     #[test]
