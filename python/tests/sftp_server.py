@@ -27,13 +27,15 @@ class SftpServer:
 
     Its faults: `cut_after`, a limit of the bytes of all files together, at which the connection in use is closed, once;
     `cut_at`, a place in a file, at which a read closes the connection, once; `is_full`, for writes; `denied`, names of files
-    without access; and `lacks_replace`, for servers that are not OpenSSH's.
+    without access; `gone`, names of folders of which one listing each finds nothing; and `lacks_replace`, for servers that are
+    not OpenSSH's.
     """
 
     def __init__(self, folder):
         self.folder = str(folder)
         self.lock = threading.Lock()
         self.cut_after, self.cut_at, self.is_full, self.denied, self.lacks_replace = None, None, False, (), False
+        self.gone = []
         self.logins, self.bytes, self.reads = 0, 0, []
         self.transports = []
 
@@ -125,6 +127,9 @@ def _interfaces(paramiko, server):
 
         def list_folder(self, path):
             def found(path):
+                if (name := os.path.basename(path)) in server.gone:
+                    server.gone.remove(name)
+                    raise FileNotFoundError(2, "gone")
                 return [paramiko.SFTPAttributes.from_stat(entry.stat(), entry.name) for entry in os.scandir(path)]
 
             return self._do(path, found)

@@ -14,6 +14,10 @@ from forebay.verify import verify
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 
+FILES = ("set/a.bin", "set/b/a.bin", "set/b/c/a.bin")
+FAILURES = {}
+TWICE = fb.StoreOptions(retry=2)
+
 
 @pytest.fixture
 def memory():
@@ -65,6 +69,41 @@ def test_a_data_set_of_a_file_system_of_fsspec_is_written_read_and_verified(memo
     assert verify(memory).is_intact
     with pytest.raises(fb.NotFoundError, match=r"no such file.*remote memory://numbers/test"):
         fb.Loader(remote="memory://numbers", split="test", local=tmp_path / "other", batch_size=1)
+
+
+@pytest.fixture
+def failures():
+    """Errors of the listings of each folder of `tree://set`, a file system that can list one folder at a time."""
+    class Tree(fsspec.AbstractFileSystem):
+        protocol = "tree"
+
+        def ls(self, path, detail=True, **kwargs):
+            if of_folder := FAILURES.get(path.rpartition("/")[2]):
+                raise of_folder.pop()
+            start = f"{path.rstrip('/')}/"
+            names = sorted({start + name.removeprefix(start).split("/")[0] for name in FILES if name.startswith(start)})
+            if not names:
+                raise FileNotFoundError(path)
+            return [{"name": name, "size": 10, "type": "file" if name in FILES else "directory"} for name in names]
+
+    fsspec.register_implementation("tree", Tree, clobber=True)
+    yield FAILURES
+    FAILURES.clear()
+
+
+@pytest.mark.parametrize(
+    ("errors", "cls"),
+    [([OSError("broken")], None), ([FileNotFoundError("gone")], None), ([OSError("broken")] * 9, fb.NetworkError),
+     ([FileNotFoundError("gone")] * 9, fb.NetworkError), ([PermissionError(13, "closed")], fb.AccessError)],
+)  # fmt: skip
+def test_a_folder_below_that_cannot_be_listed_is_not_left_out(failures, errors, cls):
+    failures["c"] = list(errors)
+    if cls is None:
+        assert [file.url for file in fb.list_files("tree://set/", store=TWICE)] == [f"tree://{name}" for name in FILES]
+    else:
+        with pytest.raises(cls):
+            list(fb.list_files("tree://set/", store=TWICE))
+    assert list(fb.list_files("tree://set/none/")) == []
 
 
 def test_a_scheme_of_the_program_is_read_by_its_own_class(shelf, tmp_path):

@@ -37,6 +37,18 @@ def trouble(tmp_path, caplog, capfd):
     return fail
 
 
+def test_a_folder_below_that_cannot_be_listed_is_not_left_out(sftp, sftp_folder):
+    remote, names = sftp.url("set/"), ["train/index.json", "train/shard.00000.mds"]
+    twice = fb.StoreOptions(retry=2)
+    listed = [file.url for file in fb.list_files(remote)]
+    assert all(f"{remote}{name}" in listed for name in names)
+    sftp.gone = ["train"]
+    assert [file.url for file in fb.list_files(remote, store=twice)] == listed
+    sftp.gone = ["train"] * 9
+    with pytest.raises(fb.NetworkError, match=r"a folder cannot be listed.*page 1"):
+        list(fb.list_files(remote, store=twice))
+
+
 def test_a_wrong_password(sftp, trouble):
     remote = sftp.url("set/train", password=f"y{PASSWORD}")
     trouble(remote, fb.AccessError, r"rejects the login of the user in the address.*user:password@host/folder, or a private key in")

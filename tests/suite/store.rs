@@ -16,6 +16,8 @@ mod hedge;
 mod hf;
 #[path = "store/http.rs"]
 mod http;
+#[path = "store/listings.rs"]
+mod listings;
 #[path = "store/nginx.rs"]
 mod nginx;
 #[path = "store/objects.rs"]

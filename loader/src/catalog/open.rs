@@ -67,6 +67,7 @@ impl Opener<'_> {
             parts_in_flight_max: self.network.store.parts_in_flight_max_of(world.local_world_size as usize),
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
             download_timeout: Duration::from_secs_f64(stream.download_timeout.unwrap_or(self.config.download_timeout)),
+            stall_timeout: Duration::from_secs_f64(self.config.stall_timeout),
             // Ranks that fail together have different pauses before the next attempt.
             seed: self.config.shuffle_seed ^ (u64::from(world.rank) << 40),
             ca_file: self.config.ca_file.clone(),

@@ -81,6 +81,8 @@ pub struct StoreConfig {
     /// Longest time before the head of a response, and for each 16 KiB of its body or the end of it. Then an attempt
     /// fails.
     pub download_timeout: Duration,
+    /// Longest time in which the pages of a listing have no entry.
+    pub stall_timeout: Duration,
     /// Longest wait before the second attempt; doubles with every further one. The wait itself is drawn below it.
     pub backoff_first: Duration,
     /// Upper bound of the wait between two attempts, also of a `Retry-After` from the server.
@@ -130,6 +132,7 @@ impl Default for StoreConfig {
             download_retry: 2,
             first_contact_retry: u32::MAX,
             download_timeout: Duration::from_secs(60),
+            stall_timeout: Duration::from_secs(600),
             backoff_first: Duration::from_secs(1),
             backoff_max: Duration::from_secs(30),
             seed: RandomState::new().build_hasher().finish(),

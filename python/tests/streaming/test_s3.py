@@ -8,6 +8,7 @@ from xml.sax.saxutils import escape
 
 import pytest
 
+import forebay as fb
 from forebay.streaming.base.format import MDSWriter
 from forebay.streaming.base.local import LocalDataset
 from forebay.streaming.base.storage.download import CloudDownloader
@@ -50,7 +51,8 @@ class Bucket(http.server.BaseHTTPRequestHandler):
             prefix = query.get("prefix", [""])[0]
             keys = sorted(name for name in self.server.objects if name.startswith(prefix))
             contents = "".join(f"<Contents><Key>{escape(name)}</Key></Contents>" for name in keys)
-            self.answer(200, f"<ListBucketResult>{contents}</ListBucketResult>".encode())
+            more = f"<IsTruncated>{str(self.server.truncates).lower()}</IsTruncated>"
+            self.answer(200, f"<ListBucketResult>{more}{contents}</ListBucketResult>".encode())
         elif key in self.server.objects:
             self.answer(200, self.server.objects[key], ETag='"etag"')
         else:
@@ -65,7 +67,7 @@ def bucket(monkeypatch):
     """The server of s3://bucket."""
     pytest.importorskip("boto3", reason="boto3 is not installed")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bucket) as server:
-        server.objects, server.acls = {}, set()
+        server.objects, server.acls, server.truncates = {}, set(), False
         threading.Thread(target=server.serve_forever).start()
         for name, value in {
             "S3_ENDPOINT_URL": f"http://127.0.0.1:{server.server_address[1]}",
@@ -106,6 +108,14 @@ def test_indexes_of_parts_in_a_bucket_are_merged(bucket):
     shards = json.loads(bucket.objects["set/index.json"])["shards"]
     assert sum(shard["samples"] for shard in shards) == 20
     assert all(f"set/{shard['raw_data']['basename']}" in bucket.objects for shard in shards)
+
+
+def test_a_listing_that_ends_early_is_an_error_and_not_fewer_parts(bucket):
+    write("s3://bucket/set/part0", range(10))
+    bucket.truncates = True
+    with pytest.raises(fb.FormatError, match=r"has no NextContinuationToken \(page 1, remote s3://bucket/set"):
+        merge_index("s3://bucket/set")
+    assert "set/index.json" not in bucket.objects
 
 
 def test_a_missing_object_raises_the_client_s_error(bucket, tmp_path):

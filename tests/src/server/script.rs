@@ -16,6 +16,8 @@ pub enum Fault {
     DripStatus(u16),
     /// This status with this text.
     Text(u16, String),
+    /// This text, with the number of the request in place of each `#`, and this header if it is named.
+    Page(String, Option<(&'static str, String)>),
     /// Redirection with this status to this address.
     Redirect(u16, String),
     /// Correct bytes with a `Content-Range` that starts this many bytes later.

@@ -138,6 +138,14 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
         let builder = if *status < 400 { builder } else { builder.header(header::ETAG, "\"page\"") };
         return build(state, builder, ObjectBody::text(state, text.clone()));
     }
+    if let Some(Fault::Page(text, named)) = &fault {
+        let numbered = |text: &str| text.replace('#', &state.requests.load(Ordering::Relaxed).to_string());
+        let builder = match named {
+            Some((name, value)) => Response::builder().header(*name, numbered(value)),
+            None => Response::builder(),
+        };
+        return build(state, builder, ObjectBody::text(state, numbered(text)));
+    }
     if let Some(Fault::DripStatus(status)) = &fault {
         let twist = Twist { stall_at: Some(0), drips: true, ..Twist::default() };
         let text = Content::Memory(vec![b' '; 4096].into());

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::store::context::ThreadContext;
 use crate::store::destination::{
     Conditional, Entry, Expected, ListRequest, ObjectTag, Page, PartAt, Payload, StoredPart, Target, check_md5,
-    condition, conditional, described, object_tag, read_xml, unless_missing, unquoted,
+    condition, conditional, described, incomplete, object_tag, read_xml, unless_missing, unquoted,
 };
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Protocol as _, Refusal, Signer};
@@ -37,6 +37,7 @@ pub(crate) struct AzureTarget {
 #[serde(rename_all = "PascalCase")]
 struct Listed {
     blobs: Blobs,
+    /// Empty on the last page.
     next_marker: Option<String>,
 }
 
@@ -198,7 +199,7 @@ impl Target for AzureTarget {
         let answer = self.call(context, exchange, &Payload::default(), &[]).await?;
         // The document may begin with a byte order mark.
         let body = answer.body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&answer.body);
-        let listed: Listed = read_xml(body, "the listing")?;
+        let listed: Listed = read_xml(body, "EnumerationResults", "the listing")?;
         let blobs = listed.blobs.blob.into_iter();
         let blobs = blobs.filter(|blob| blob.properties.resource.as_deref() != Some("directory"));
         let blobs = blobs.map(|blob| Entry {
@@ -208,7 +209,8 @@ impl Target for AzureTarget {
             modified: blob.properties.modified.and_then(|time| httpdate::parse_http_date(&time).ok()),
         });
         let folders = listed.blobs.blob_prefix.into_iter().map(|folder| folder.name);
-        Ok(Page::below(own, blobs, folders, listed.next_marker))
+        let next = listed.next_marker.ok_or_else(|| incomplete("the answer has no NextMarker"))?;
+        Ok(Page::below(own, blobs, folders, Some(next)))
     }
 
     async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {

@@ -25,7 +25,7 @@ pub(crate) struct DbfsTarget {
     signer: Signer<DbfsProtocol>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Listed {
     #[serde(default)]
     contents: Vec<Child>,
@@ -130,10 +130,16 @@ impl Target for DbfsTarget {
         }
         let listed = match self.call(context, (Method::GET, &address, READ), &Payload::default()).await {
             Ok(answer) => read_json(&answer.body, "the listing")?,
-            Err(refusal) if refusal.is_missing() => Listed { contents: Vec::new(), next_page_token: None },
+            Err(refusal) if refusal.is_missing() && request.next.is_none() => Listed::default(),
+            Err(refusal) if refusal.is_missing() => {
+                let why = format!("the folder {folder} was removed while it was listed: list again");
+                return Err(Failure::permanent(Error::new(ErrorKind::Stale, why)));
+            }
             Err(refusal) => return Err(refusal.failure),
         };
         place.page = listed.next_page_token.filter(|token| !token.is_empty());
+        // Another page of this folder is progress if it has an entry.
+        let has_moved = place.page.is_none() || !listed.contents.is_empty();
         if place.page.is_none() {
             place.folders.pop();
         }
@@ -156,7 +162,7 @@ impl Target for DbfsTarget {
         let at = place.folders.len() - usize::from(place.page.is_some());
         place.folders.splice(at..at, inner);
         let has_more = !place.folders.is_empty();
-        Ok(Page { entries, next: has_more.then(|| serde_json::to_string(&place).unwrap_or_default()) })
+        Ok(Page { entries, next: has_more.then(|| serde_json::to_string(&place).unwrap_or_default()), has_moved })
     }
 
     async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {

@@ -33,11 +33,24 @@ pub(crate) fn read_json<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<
         .map_err(|e| Failure::transient(Error::format(format!("{what} cannot be read")).caused_by(e)))
 }
 
-/// Parses a document in XML.
-pub(crate) fn read_xml<T: DeserializeOwned>(body: &[u8], what: &str) -> Result<T, Failure> {
+/// Parses a document in XML, whose outermost element is `root`: the fields that another document lacks would be taken for
+/// empty ones, and those that are missing at its end as well.
+pub(crate) fn read_xml<T: DeserializeOwned>(body: &[u8], root: &str, what: &str) -> Result<T, Failure> {
     let text = String::from_utf8_lossy(body);
+    if !text.trim_end().ends_with(&format!("</{root}>")) {
+        let why = format!("{what} ends early, or is another document than {root}");
+        return Err(Failure::transient(Error::format(why)));
+    }
     quick_xml::de::from_str(&text)
         .map_err(|e| Failure::transient(Error::format(format!("{what} cannot be read")).caused_by(e)))
+}
+
+/// Returns the failure of a page of a listing of which some is missing, or the place of the next page.
+pub(crate) fn incomplete(why: &str) -> Failure {
+    let why = format!("the listing is incomplete: {why}");
+    // A proxy may have changed the answer, so another attempt may help.
+    let advice = "check the endpoint, and whether a proxy changes responses";
+    Failure::transient(Error::format(why).hinting(advice))
 }
 
 /// Returns an entity tag without its quotation marks, and without the mark of a weak one.

@@ -4,6 +4,8 @@ use super::calls::Calls;
 use super::marks::PageMarks;
 use super::target::{Entry, ListRequest, Page};
 use crate::Result;
+use crate::error::Context as _;
+use crate::store::failure::Failure;
 use std::fmt;
 use tokio::sync::oneshot;
 
@@ -14,35 +16,39 @@ pub struct Listing {
     request: ListRequest,
     page: std::vec::IntoIter<Entry>,
     next: Option<oneshot::Receiver<Result<Page>>>,
+    /// Number of the page that is in flight, from 1.
+    number: u64,
     marks: PageMarks,
 }
 
 impl Listing {
     pub(super) fn start(calls: Calls, request: ListRequest) -> Result<Self> {
         let next = Some(calls.start_page(request.clone())?);
-        Ok(Self { calls, request, page: Vec::new().into_iter(), next, marks: PageMarks::default() })
+        Ok(Self { calls, request, page: Vec::new().into_iter(), next, number: 1, marks: PageMarks::default() })
     }
 
     /// Receives the page in flight, and requests the one after it.
     fn turn(&mut self, page: oneshot::Receiver<Result<Page>>) -> Result<()> {
-        let page = self.calls.wait(page)?;
-        if let Some(next) = page.next {
-            let is_new = self.marks.check(&next);
-            is_new.map_err(|failure| failure.error.with("destination", self.calls.name()))?;
+        let page = self.calls.wait(page).context("page", || self.number)?;
+        let (now, idle_max) = (self.calls.queues().context.clock.now(), self.calls.config().stall_timeout);
+        let next = self.marks.turn(&page, now, idle_max);
+        let error = |failure: Failure| failure.error.with("page", self.number).with("destination", self.calls.name());
+        if let Some(next) = next.map_err(error)? {
             self.request.next = Some(next);
             self.next = Some(self.calls.start_page(self.request.clone())?);
+            self.number += 1;
         }
         self.page = page.entries.into_iter();
         Ok(())
     }
 
-    /// Returns the rest of the current page, or the next page; `None` at the end.
+    /// Returns the rest of the current page, or the next page that has an entry; `None` at the end.
     ///
     /// # Errors
     ///
     /// The failure of the store; the listing ends with it.
     pub fn next_page(&mut self) -> Result<Option<Vec<Entry>>> {
-        if self.page.len() == 0 {
+        while self.page.len() == 0 {
             let Some(page) = self.next.take() else { return Ok(None) };
             self.turn(page)?;
         }

@@ -18,7 +18,7 @@
 //! * `payload`: the bytes of a request, in the caller's memory, and their digests; `budget`: the bound of the bytes in
 //!   flight, which a part leaves when the store has confirmed it; `upload`: division into parts; `exchanges`: the order of
 //!   the exchanges of one object, and threads for their digests; `job`: their attempts; `calls`: the way from the caller's
-//!   thread to a fetch thread; `cancel`: the end of all uploads; `listing`: pages; `marks`: detection of pages that repeat.
+//!   thread to a fetch thread; `cancel`: the end of all uploads; `listing`: pages; `marks`: detection of listings without an end.
 //!
 //! **Integrity.** Every request with bytes has a digest that the store compares: the signed SHA-256 for S3, otherwise
 //! `Content-MD5`. Databricks has none; there the sizes are compared. An object appears complete or not at all: by one
@@ -43,7 +43,8 @@ mod target;
 mod upload;
 
 pub(crate) use answer::{
-    check_md5, condition, conditional, described, object_tag, part_tag, read_json, read_xml, unless_missing, unquoted,
+    check_md5, condition, conditional, described, incomplete, object_tag, part_tag, read_json, read_xml,
+    unless_missing, unquoted,
 };
 pub(crate) use file::FileTarget;
 pub use handle::Destination;

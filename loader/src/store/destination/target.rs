@@ -36,6 +36,8 @@ impl Entry {
 pub(crate) struct Page {
     pub(crate) entries: Vec<Entry>,
     pub(crate) next: Option<String>,
+    /// The store has sent an entry, also one that is left out here, or ends one of several folders.
+    pub(crate) has_moved: bool,
 }
 
 impl Page {
@@ -47,6 +49,8 @@ impl Page {
         folders: impl Iterator<Item = String>,
         next: Option<String>,
     ) -> Self {
+        let (mut objects, mut folders) = (objects.peekable(), folders.peekable());
+        let has_moved = objects.peek().is_some() || folders.peek().is_some();
         let relative = |entry: Entry| {
             let key = entry.key.strip_prefix(root).filter(|key| !key.is_empty())?.to_owned();
             Some(Entry { key, ..entry })
@@ -54,7 +58,7 @@ impl Page {
         let objects = objects.filter(|object| !object.key.ends_with('/') || object.size > 0);
         let mut entries: Vec<_> = objects.chain(folders.map(Entry::folder)).filter_map(relative).collect();
         entries.sort_by(|a, b| a.key.cmp(&b.key));
-        Self { entries, next: next.filter(|next| !next.is_empty()) }
+        Self { entries, next: next.filter(|next| !next.is_empty()), has_moved }
     }
 }
 

@@ -4,6 +4,7 @@
 //! [`HfProtocol`]. The hub redirects requests for large files to another server, which gets no token. The redirect names
 //! the version of the file; the other server has its own names for versions.
 
+mod link;
 mod protocol;
 mod settings;
 mod target;

@@ -1,5 +1,6 @@
 //! Data sets on the hub as places to list. Files are written with the hub's own tools.
 
+use super::link::next_page;
 use super::protocol::HfProtocol;
 use crate::store::context::ThreadContext;
 use crate::store::destination::{Entry, ListRequest, ObjectTag, Page, PageMarks, Payload, Target, read_json};
@@ -20,8 +21,7 @@ pub(crate) struct HfTarget {
 struct Item {
     r#type: String,
     path: String,
-    #[serde(default)]
-    size: u64,
+    size: Option<u64>,
     oid: Option<String>,
 }
 
@@ -29,12 +29,6 @@ impl HfTarget {
     pub(crate) fn new(protocol: HfProtocol, user_agent: &str) -> Result<Self, Error> {
         Ok(Self { signer: Signer::new(protocol, user_agent)? })
     }
-}
-
-/// Returns the address of the next page, in a header such as `<https://...>; rel="next"`.
-fn next_page(link: &str) -> Option<&str> {
-    let next = link.split(',').find(|link| link.contains("rel=\"next\""))?;
-    next.trim().strip_prefix('<')?.split_once('>').map(|(address, _)| address)
 }
 
 fn read_only() -> Failure {
@@ -67,12 +61,16 @@ impl Target for HfTarget {
         let answer = match self.signer.call(context, outgoing).await {
             Ok(answer) => answer,
             // A folder that does not exist.
-            Err(refusal) if refusal.has_code(&["EntryNotFound"]) => return Ok(Page::default()),
+            Err(refusal) if refusal.has_code(&["EntryNotFound"]) && request.next.is_none() => {
+                return Ok(Page::default());
+            }
             Err(refusal) => return Err(refusal.failure),
         };
-        let next = answer.header("link").and_then(next_page).map(str::to_owned);
+        let next = next_page(&address, &answer.headers)?;
         let mut entries = Vec::new();
-        for item in read_json::<Vec<Item>>(&answer.body, "the listing")? {
+        let items = read_json::<Vec<Item>>(&answer.body, "the listing")?;
+        let has_moved = !items.is_empty();
+        for item in items {
             let Some(key) = item.path.strip_prefix(own).filter(|key| key.starts_with(&request.prefix)) else {
                 continue;
             };
@@ -80,23 +78,28 @@ impl Target for HfTarget {
             match &*item.r#type {
                 "directory" if request.is_recursive => {}
                 "directory" => entries.push(Entry::folder(format!("{key}/"))),
-                _ => entries.push(Entry { key, size: item.size, etag: item.oid, modified: None }),
+                _ => {
+                    let size = item.size.ok_or_else(|| Failure::network("the listing has a file without its size"))?;
+                    entries.push(Entry { key, size, etag: item.oid, modified: None });
+                }
             }
         }
-        Ok(Page { entries, next })
+        Ok(Page { entries, next, has_moved })
     }
 
     async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {
         let mut request = ListRequest { prefix: key.to_owned(), is_recursive: false, next: None };
-        let mut marks = PageMarks::default();
+        let (mut marks, shared) = (PageMarks::default(), &context.shared);
         loop {
             let page = self.list(context, &request).await?;
+            let next = marks.turn(&page, shared.clock.now(), shared.config.stall_timeout)?;
             if let Some(entry) = page.entries.into_iter().find(|entry| entry.key == key) {
                 return Ok(Some(entry));
             }
-            let Some(next) = page.next else { return Ok(None) };
-            marks.check(&next)?;
-            request.next = Some(next);
+            if next.is_none() {
+                return Ok(None);
+            }
+            request.next = next;
         }
     }
 

@@ -241,12 +241,15 @@ impl Target for OciTarget {
         }
         let answer = self.call(context, (Method::GET, &path, LIST), &Payload::default()).await?;
         let listed: Listed = read_json(&answer.body, "the listing")?;
-        let objects = listed.objects.into_iter().map(|object| Entry {
-            key: object.name,
-            size: object.size.unwrap_or(0),
-            etag: object.etag.as_deref().map(unquoted),
-            modified: object.time_modified.and_then(|time| humantime::parse_rfc3339(&time).ok()),
+        let objects = listed.objects.into_iter().map(|object| {
+            Ok(Entry {
+                key: object.name,
+                size: object.size.ok_or_else(|| Failure::network("the listing has an object without its size"))?,
+                etag: object.etag.as_deref().map(unquoted),
+                modified: object.time_modified.and_then(|time| humantime::parse_rfc3339(&time).ok()),
+            })
         });
+        let objects = objects.collect::<Result<Vec<_>, Failure>>()?.into_iter();
         Ok(Page::below(own, objects, listed.prefixes.into_iter(), listed.next_start_with))
     }
 

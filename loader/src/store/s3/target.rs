@@ -3,8 +3,8 @@
 use super::protocol::S3Protocol;
 use crate::store::context::ThreadContext;
 use crate::store::destination::{
-    Conditional, Entry, Expected, ListRequest, ObjectTag, Page, PartAt, Payload, StoredPart, Target, check_md5,
-    condition, conditional, described, object_tag, part_tag, read_xml, unless_missing, unquoted,
+    Conditional, Entry, Expected, ListRequest, ObjectTag, Page, PageMarks, PartAt, Payload, StoredPart, Target,
+    check_md5, condition, conditional, described, incomplete, object_tag, part_tag, read_xml, unless_missing, unquoted,
 };
 use crate::store::failure::Failure;
 use crate::store::http::{Answer, Outgoing, Protocol, Refusal, Signer, error_code};
@@ -126,7 +126,27 @@ struct Listed {
     contents: Vec<Contents>,
     #[serde(default)]
     common_prefixes: Vec<Prefix>,
+    key_count: Option<usize>,
+    #[serde(default)]
+    is_truncated: bool,
     next_continuation_token: Option<String>,
+}
+
+impl Listed {
+    /// Rejects a page that has other entries than it counts, or that has more after it in an unknown place.
+    fn check(&self) -> Result<(), Failure> {
+        let (keys, all) = (self.contents.len(), self.contents.len() + self.common_prefixes.len());
+        if let Some(count) = self.key_count.filter(|count| !(keys..=all).contains(count)) {
+            // Some stores count the folders, and some do not.
+            return Err(incomplete(&format!("a page counts {count} keys, and has {all}")));
+        }
+        match self.next_continuation_token.as_deref() {
+            None | Some("") if self.is_truncated => {
+                Err(incomplete("the page is not the last one, and has no NextContinuationToken"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -150,6 +170,10 @@ struct Prefix {
 struct Unfinished {
     #[serde(default)]
     upload: Vec<UnfinishedUpload>,
+    #[serde(default)]
+    is_truncated: bool,
+    next_key_marker: Option<String>,
+    next_upload_id_marker: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -317,7 +341,7 @@ impl<P: BucketProtocol> Target for S3Target<P> {
     async fn begin(&self, context: &ThreadContext, key: &str) -> Result<String, Failure> {
         let exchange = (Method::POST, Some(key), BEGIN, Right::Write);
         let answer = self.call(context, exchange, &Payload::default()).await?;
-        Ok(read_xml::<Initiated>(&answer.body, "the name of the upload")?.upload_id)
+        Ok(read_xml::<Initiated>(&answer.body, "InitiateMultipartUploadResult", "the name of the upload")?.upload_id)
     }
 
     async fn put_part(
@@ -360,7 +384,8 @@ impl<P: BucketProtocol> Target for S3Target<P> {
             return Err(not_joined(&answer));
         }
         // Blanks before the document keep the connection open.
-        let joined = read_xml::<Joined>(answer.body.trim_ascii_start(), "the description of the object");
+        let root = "CompleteMultipartUploadResult";
+        let joined = read_xml::<Joined>(answer.body.trim_ascii_start(), root, "the description of the object");
         Ok(joined.ok().and_then(|joined| joined.etag).as_deref().map(unquoted))
     }
 
@@ -390,11 +415,27 @@ impl<P: BucketProtocol> Target for S3Target<P> {
 
     async fn unfinished(&self, context: &ThreadContext, key: &str) -> Result<Vec<String>, Failure> {
         let key = format!("{}{key}", self.protocol().prefix());
-        let query = format!("uploads=&prefix={}", encode_component(&key));
-        let exchange = (Method::GET, None, &*query, Right::ListUploads);
-        let answer = self.call(context, exchange, &Payload::default()).await?;
-        let found: Unfinished = read_xml(&answer.body, "the list of uploads")?;
-        Ok(found.upload.into_iter().filter(|upload| upload.key == key).map(|upload| upload.upload_id).collect())
+        let (mut uploads, mut place, mut marks) = (Vec::new(), String::new(), PageMarks::default());
+        loop {
+            let query = format!("uploads=&prefix={}{place}", encode_component(&key));
+            let exchange = (Method::GET, None, &*query, Right::ListUploads);
+            let answer = self.call(context, exchange, &Payload::default()).await?;
+            let found: Unfinished = read_xml(&answer.body, "ListMultipartUploadsResult", "the list of uploads")?;
+            let of_key = found.upload.into_iter().filter(|upload| upload.key == key);
+            uploads.extend(of_key.map(|upload| upload.upload_id));
+            if !found.is_truncated {
+                return Ok(uploads);
+            }
+            let markers = found.next_key_marker.zip(found.next_upload_id_marker);
+            let (next_key, next_upload) =
+                markers.ok_or_else(|| incomplete("the page is not the last one, and has no NextKeyMarker"))?;
+            place = format!(
+                "&key-marker={}&upload-id-marker={}",
+                encode_component(&next_key),
+                encode_component(&next_upload)
+            );
+            marks.check(&place)?;
+        }
     }
 
     async fn list(&self, context: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {
@@ -407,7 +448,8 @@ impl<P: BucketProtocol> Target for S3Target<P> {
             let _ = write!(query, "&continuation-token={}", encode_component(next));
         }
         let answer = self.call(context, (Method::GET, None, &query, Right::List), &Payload::default()).await?;
-        let listed: Listed = read_xml(&answer.body, "the listing")?;
+        let listed: Listed = read_xml(&answer.body, "ListBucketResult", "the listing")?;
+        listed.check()?;
         let objects = listed.contents.into_iter().map(|object| Entry {
             key: object.key,
             size: object.size,

@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..errors import UnsupportedError
+from ..errors import NetworkError, UnsupportedError
 from .folder import CHUNK_BYTES, Entry, RemoteFolder, temporary_name
 
 __all__ = ["FileSystemFolder", "open_folder", "serves"]
@@ -97,16 +97,41 @@ class FileSystemFolder(RemoteFolder):
             raise
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        try:
-            # Only the folder that has all of the keys: the root may be a whole server.
-            found = self._files.find(self._of(posixpath.dirname(prefix)).rstrip("/"), detail=True)
-        except FileNotFoundError:
-            return
-        for path, info in found.items():
+        # Only the folder that has all of the keys: the root may be a whole server.
+        for path, info in self._below(self._of(posixpath.dirname(prefix)).rstrip("/")):
             # Some file systems return paths with a slash at their start, and some without.
             key = path.lstrip("/").removeprefix(self._path.lstrip("/")).lstrip("/")
             if key:
                 yield Entry(key, int(info.get("size") or 0))
+
+    def _below(self, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        from fsspec.asyn import AsyncFileSystem
+        from fsspec.spec import AbstractFileSystem
+
+        kind = type(self._files)
+        is_general = kind.find is AbstractFileSystem.find
+        if isinstance(self._files, AsyncFileSystem):
+            is_general = is_general and kind._find is AsyncFileSystem._find
+        try:
+            if is_general:
+                yield from self._walk(self._files._strip_protocol(folder))
+            else:
+                # Stores list all levels in one request.
+                yield from self._files.find(folder, detail=True).items()
+        except FileNotFoundError:
+            return
+
+    def _walk(self, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yields the files of a folder and of those below. `find` of fsspec leaves out folders that it cannot read."""
+        for info in self._files.ls(folder, detail=True):
+            path = info["name"]
+            if info.get("type") != "directory":
+                yield path, info
+            elif path.strip("/") != folder.strip("/"):
+                try:
+                    yield from self._walk(path)
+                except FileNotFoundError as error:
+                    raise NetworkError(f"the folder {path} is in its folder, and cannot be listed: {error}") from error
 
     def delete(self, key: str) -> None:
         with contextlib.suppress(FileNotFoundError):

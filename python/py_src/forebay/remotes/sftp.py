@@ -315,20 +315,22 @@ class SftpFolder(RemoteFolder):
         return True
 
     def list(self, prefix: str) -> Iterator[Entry]:
-        yield from self._walk(posixpath.dirname(prefix))
+        with contextlib.suppress(NotFoundError):
+            yield from self._walk(posixpath.dirname(prefix))
 
     def _walk(self, key: str) -> Iterator[Entry]:
         path = self._of(key)
-        try:
-            with self._explained("a folder cannot be listed", path):
-                found = self._sftp.listdir_attr(path)
-        except NotFoundError:
-            return
+        with self._explained("a folder cannot be listed", path):
+            found = self._sftp.listdir_attr(path)
         for attributes in sorted(found, key=lambda attributes: attributes.filename):
             name = posixpath.join(key, attributes.filename)
             mode, size = attributes.st_mode or 0, attributes.st_size
             if stat.S_ISDIR(mode):
-                yield from self._walk(name)
+                try:
+                    yield from self._walk(name)
+                except NotFoundError as error:
+                    # It may have been removed: another attempt does not find it in its folder.
+                    raise NetworkError(str(error)) from error
             elif stat.S_ISLNK(mode):
                 # A link to a folder is not followed: it may lead back.
                 entry = self.stat(name)

@@ -7,6 +7,8 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
+from ...._forebay import redact
+from ....errors import FormatError
 from ._downloader import CloudDownloader, whole_file
 from ._uploader import CloudUploader
 
@@ -75,6 +77,9 @@ class OCIUploader(CloudUploader):
                 start=start,
             ).data
             names += [entry.name for entry in page.objects]
+            if page.next_start_with and start is not None and page.next_start_with <= start:
+                why = "the store repeats the place of an earlier page of a listing, which would not end"
+                raise FormatError(f"{why} (remote {redact(self.remote)})")
             start = page.next_start_with
             if not start:
                 return names

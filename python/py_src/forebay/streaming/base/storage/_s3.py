@@ -7,6 +7,8 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any
 
+from ...._forebay import redact
+from ....errors import FormatError
 from ..constant import DEFAULT_TIMEOUT
 from ._downloader import CloudDownloader, whole_file
 from ._uploader import CloudUploader
@@ -42,7 +44,14 @@ def list_keys(client: Any, remote: str, prefix: str | None) -> list[str]:
     pages = client.get_paginator("list_objects_v2").paginate(
         Bucket=bucket, Prefix=os.path.join(folder, prefix or "")
     )
-    return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+    keys: list[str] = []
+    for number, page in enumerate(pages, 1):
+        keys += [entry["Key"] for entry in page.get("Contents", ())]
+        if page.get("IsTruncated") and not page.get("NextContinuationToken"):
+            # boto3 takes it for the last page.
+            why = "the page is not the last one, and has no NextContinuationToken"
+            raise FormatError(f"the listing is incomplete: {why} (page {number}, remote {redact(remote)})")
+    return keys
 
 
 class S3Uploader(CloudUploader):
