@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the decoders' tests for 64-bit ARM in an emulator: the NEON kernels against the portable ones and
-# libjpeg-turbo. Arguments are names of tests; `decode::` if there are none. `make test` does not need it.
+# libjpeg-turbo. Arguments are names of tests; all of the pictures' and the fields' if there are none. `make test` does not need it.
 . "$(dirname "$0")/lib.sh"
 
 machine=aarch64-linux-gnu
@@ -16,5 +16,9 @@ rustup target list --installed 2>/dev/null | grep -q ^aarch64-unknown-linux-gnu 
 
 export CC_aarch64_unknown_linux_gnu=$machine-gcc CXX_aarch64_unknown_linux_gnu=$machine-g++
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$machine-gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=qemu-aarch64
+run() {
+    cargo test --locked --target aarch64-unknown-linux-gnu -p "$1" --lib -- "${@:2}"
+}
+run forebay-picture "$@"
 [ $# -gt 0 ] || set -- decode::
-exec cargo test --locked --target aarch64-unknown-linux-gnu -p forebay-loader --lib -- "$@"
+run forebay-loader "$@"

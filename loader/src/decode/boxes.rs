@@ -3,10 +3,9 @@
 
 use super::augment::Action;
 use super::box_format::Corners;
-use super::geometry::Stage;
-use super::picture_ops::affine_matrix;
-use super::size::Size;
 use super::steps::Steps;
+use forebay_picture::geometry::{Size, Stage};
+use forebay_picture::picture_ops::affine_matrix;
 
 /// Applies the steps of a picture of `size` to `boxes`, and returns the picture's size after them. The boxes are inside
 /// of it, some perhaps without an area.

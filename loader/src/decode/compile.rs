@@ -19,13 +19,13 @@ use super::json_value::JsonForm;
 use super::mix::{Member, Mix};
 use super::normalise::PictureWriter;
 use super::numeric;
-use super::pixels::Content;
 use super::plan::{ArraySource, FieldPlan, NumberSource, Output, RowShape, Step, Work};
 use super::ragged::elements;
 use crate::error::{ColumnNames, Context, Error, Result};
 use crate::format::encoding::{DType, Encoding};
 use crate::format::{Column, FIELDS};
 pub use drawn::drawn;
+use forebay_picture::pixels::Content;
 use json::json_value;
 use ops::{CheckedOps, MeanAndStd, check_mode, of_labels};
 

@@ -7,11 +7,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::augment::{Augment, RandomErasing};
-use super::border::PaddingMode;
 use super::box_format::BoxFormat;
-use super::interpolation::{Interpolation, bilinear};
 use crate::format::encoding::DType;
 use crate::format::json::PathPart;
+use forebay_picture::{Interpolation, PaddingMode};
 
 /// One output, or several that share random draws.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -413,7 +412,7 @@ pub enum Op {
         #[serde(default = "crop_ratio")]
         ratio: [f64; 2],
         /// Filter; that of labels is always the nearest pixel.
-        #[serde(default = "bilinear")]
+        #[serde(default = "Interpolation::bilinear")]
         interpolation: Interpolation,
     },
     /// Resizes, antialiased.
@@ -425,7 +424,7 @@ pub enum Op {
         #[serde(default)]
         max_size: Option<u32>,
         /// Filter; that of labels is always the nearest pixel.
-        #[serde(default = "bilinear")]
+        #[serde(default = "Interpolation::bilinear")]
         interpolation: Interpolation,
     },
     /// Resizes to a random size, antialiased.
@@ -435,7 +434,7 @@ pub enum Op {
         /// Exclusive upper bound of the short side.
         max_size: u32,
         /// Filter; that of labels is always the nearest pixel.
-        #[serde(default = "bilinear")]
+        #[serde(default = "Interpolation::bilinear")]
         interpolation: Interpolation,
     },
     /// Cuts the middle; black borders where the picture is smaller.

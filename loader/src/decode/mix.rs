@@ -9,9 +9,9 @@ use half::{bf16, f16};
 use super::augment::{ALPHA_MIN, check_within};
 use super::draw::{DrawKey, Draws, FieldDraws, OpDraws};
 use super::field::{BatchOp, PixelLayout};
-use super::size::{Region, Size};
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
+use forebay_picture::geometry::{Region, Size};
 
 /// Outputs that are mixed together.
 #[derive(Clone, Debug)]

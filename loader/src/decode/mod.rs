@@ -14,7 +14,8 @@
 //!   absent                    default                                                                     -> row
 //! ```
 //!
-//! [`picture_ops`] has further operations on the pixels of a picture, as functions of slices.
+//! The files of pictures, geometry, pixels, resizes and operations on pixels are in the crate `forebay-picture`. This module adds
+//! what belongs to fields: their specification, draws, the fold of operations into stages, rows of outputs.
 //!
 //! Everything here is pure: the result is a function of the bytes, the plan and the [`DrawKey`]. A decoder owns its
 //! memory and its libraries' state, and keeps both from sample to sample. Bytes are not trusted: any damage ends in an
@@ -39,52 +40,36 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod aligned;
 pub mod augment;
-mod border;
 mod box_format;
 mod boxes;
 mod compile;
 mod default;
 pub mod draw;
 pub mod field;
-pub mod geometry;
 mod image;
-mod interpolation;
-pub mod jpeg;
 mod json_value;
-mod kept;
-#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(unused))]
-mod kernel;
 pub mod mix;
 pub mod normalise;
 pub mod numeric;
-mod orientation;
-pub mod picture_ops;
 mod pil;
-pub mod pixels;
 mod plan;
-mod png;
 pub mod ragged;
-pub mod resize;
-mod rgb;
+mod resolve_ops;
 mod row;
 mod sample;
 mod scene;
 mod shared_source;
-mod size;
 pub mod steps;
-pub mod vectors;
-pub mod webp;
 
 pub use crate::format::encoding::DType;
-pub use border::{Border, PaddingMode};
 pub use box_format::BoxFormat;
 pub use compile::drawn;
 pub use draw::{DRAWS_VERSION, DrawKey};
 pub use field::{BatchOp, FieldSpec, JsonPart, JsonPath, JsonText, JsonType, Op, PictureMode, PixelLayout, ResizeTo};
+pub use forebay_picture::{Border, Interpolation, PaddingMode};
+pub use forebay_picture::{geometry, jpeg, picture_ops, pixels, resize, vectors, webp};
 pub use image::PictureCounts;
-pub use interpolation::Interpolation;
 pub use normalise::PictureForm;
 pub use plan::{FieldPlan, Output, RowShape, StoredColumn};
 pub use row::{EncodedPicture, ErasedBox, PictureTaker, Row};

@@ -4,10 +4,10 @@ use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 
 use super::field::PixelLayout;
-use super::geometry::{Region, Size};
-use super::pixels::{Factors, RowKernels, deep_value, interleaved, nearest_bfloat16};
 use crate::error::{Error, Result};
 use crate::format::encoding::DType;
+use forebay_picture::geometry::{Region, Size};
+use forebay_picture::pixels::{Factors, RowKernels, deep_value, interleaved, nearest_bfloat16};
 
 /// Writer of one field's pictures.
 #[derive(Clone, Debug)]

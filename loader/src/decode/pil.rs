@@ -1,10 +1,10 @@
 //! Raw pictures of the MDS encoding `pil`, converted to RGB.
 
-use super::geometry::{Region, Size};
-use super::pixels::{Content, Pixels, deep_pixel};
-use super::rgb::{opacity_row, rgb_channel, rgb_row};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::encoding;
+use forebay_picture::geometry::{Region, Size};
+use forebay_picture::pixels::{Content, Pixels, deep_pixel};
+use forebay_picture::rgb::{opacity_row, rgb_channel, rgb_row};
 
 /// Parses the header, and rejects pictures without pixels.
 fn parse(bytes: &[u8]) -> Result<(Size, encoding::Pixels<'_>)> {

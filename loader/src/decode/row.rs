@@ -2,8 +2,8 @@
 
 use std::mem::MaybeUninit;
 
-use super::geometry::{Region, Size, Stage};
 use crate::error::{Error, Result};
+use forebay_picture::geometry::{Region, Size, Stage};
 
 /// Destination of one output of one sample.
 pub enum Row<'a> {

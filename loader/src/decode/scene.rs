@@ -1,8 +1,8 @@
 //! Parts of a scene that a picture shows. The pictures of a Joint show the same parts: the first one draws them, and the
 //! others are cut alike.
 
-use super::size::{Region, Size, Window};
 use crate::error::{Error, Result};
+use forebay_picture::geometry::{Region, Size, Window};
 
 /// Sizes, boxes and windows of a picture that another picture of the scene needs. It keeps its memory.
 #[derive(Debug, Default)]

@@ -5,11 +5,10 @@
 //! picture compares both ([`Cost`]), and those after it follow. The pixels are the same in either way, since a region of
 //! a file is decoded exactly; only the time differs.
 
-use super::border::PaddingMode;
-use super::geometry::{Grid, Scale, Stage};
-use super::orientation::Orientation;
-use super::pixels::Pixels;
-use super::size::{Region, Size};
+use forebay_picture::PaddingMode;
+use forebay_picture::geometry::{Grid, Region, Scale, Size, Stage};
+use forebay_picture::orientation::Orientation;
+use forebay_picture::pixels::Pixels;
 
 /// Time of decoding a region, in parts of that of one pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -178,8 +177,8 @@ mod tests {
     use super::*;
     use crate::decode::draw::{DrawKey, FieldDraws};
     use crate::decode::field::Op;
-    use crate::decode::resize::Resizer;
     use crate::decode::steps::{Steps, resolve};
+    use forebay_picture::resize::Resizer;
 
     const SIZE: Size = Size { w: 500, h: 375 };
 

@@ -3,10 +3,10 @@
 use super::augment::{Action, Augment, Erasure, Operation, RandomErasing, Script};
 use super::draw::{DrawKey, FieldDraws, OpDraws};
 use super::field::Op;
-use super::geometry::{Fold, Stage};
+use super::resolve_ops::Fold;
 use super::scene::Scene;
-use super::size::Size;
 use crate::error::Result;
+use forebay_picture::geometry::{Size, Stage};
 
 /// Steps of one picture. It keeps its memory.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Steps {
 /// Operations that crop, resize and mirror are folded into stages. Those that follow an augmentation become another stage.
 ///
 /// # Errors
-/// A picture that is too small for its crop, or a result of more than [`PIXELS_MAX`](super::geometry::PIXELS_MAX) pixels.
+/// A picture that is too small for its crop, or a result of more than [`PIXELS_MAX`](forebay_picture::geometry::PIXELS_MAX) pixels.
 pub fn resolve(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey, steps: &mut Steps) -> Result<()> {
     resolve_like(None, ops, size, draws, key, steps)
 }
@@ -104,7 +104,7 @@ pub fn erasures(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey) -> impl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::geometry::Region;
+    use forebay_picture::geometry::Region;
 
     const SIZE: Size = Size { w: 50, h: 40 };
 

@@ -5,9 +5,9 @@
 
 use serde::Serialize;
 
-use crate::decode::interpolation::Interpolation;
-use crate::decode::picture_ops::{Rotation, Shape};
-use crate::decode::size::Size;
+use forebay_picture::Interpolation;
+use forebay_picture::geometry::Size;
+use forebay_picture::picture_ops::{Rotation, Shape};
 
 /// Resampling, and the colour outside of the picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

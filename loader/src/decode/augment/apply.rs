@@ -1,12 +1,12 @@
 //! Application of actions to pixels.
 
 use super::action::{Action, Sampling};
-use crate::decode::interpolation::Interpolation;
-use crate::decode::kept::{fit, release};
-use crate::decode::picture_ops as ops;
-use crate::decode::picture_ops::{PointOp, Rotation, Scratch, Shape};
-use crate::decode::pixels::{Content, Pixels};
-use crate::decode::size::{Region, Size};
+use forebay_picture::Interpolation;
+use forebay_picture::geometry::{Region, Size};
+use forebay_picture::kept::{fit, release};
+use forebay_picture::picture_ops as ops;
+use forebay_picture::picture_ops::{PointOp, Rotation, Scratch, Shape};
+use forebay_picture::pixels::{Content, Pixels};
 
 /// Applies the actions of one picture after the other, in one thread. It keeps its memory.
 #[derive(Default)]

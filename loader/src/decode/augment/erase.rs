@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::operation::{check_range, check_within};
 use crate::decode::draw::{Draws, OpDraws};
-use crate::decode::size::{Region, Size};
 use crate::error::{Error, Result};
+use forebay_picture::geometry::{Region, Size};
 
 /// Replaces a random box of the row by a value, or by noise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

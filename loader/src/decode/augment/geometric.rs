@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::action::{Action, Sampling};
 use super::operation::{Operation, Script, check_range, check_within};
 use crate::decode::draw::OpDraws;
-use crate::decode::interpolation::{Interpolation, bilinear};
-use crate::decode::picture_ops::perspective_coefficients;
 use crate::error::{Error, Result};
+use forebay_picture::Interpolation;
+use forebay_picture::picture_ops::perspective_coefficients;
 
 /// Rotates by an angle that is uniform between bounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ pub struct RandomPerspective {
     #[serde(default = "half")]
     pub p: f64,
     /// Resampling.
-    #[serde(default = "bilinear")]
+    #[serde(default = "Interpolation::bilinear")]
     pub interpolation: Interpolation,
     /// Colour outside of the picture.
     #[serde(default)]

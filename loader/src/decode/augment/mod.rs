@@ -9,7 +9,7 @@
 //!
 //! An operation is a small value type. It checks its arguments, and draws the [`Action`]s for one picture: pure, from the
 //! key of the sample. Compositions and policies are operations, too, and add the actions of others. The
-//! [`Augmenter`] applies actions with the functions of [`picture_ops`](super::picture_ops); it knows no operation. A new
+//! [`Augmenter`] applies actions with the functions of [`picture_ops`](forebay_picture::picture_ops); it knows no operation. A new
 //! operation is a type in a file of its family and a line in the table below.
 //!
 //! [`RandomErasing`] is apart, since it changes the finished row, after `Normalize`.

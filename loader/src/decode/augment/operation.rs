@@ -2,8 +2,8 @@
 
 use super::action::Action;
 use crate::decode::draw::OpDraws;
-use crate::decode::size::{PIXELS_MAX, Size};
 use crate::error::{Error, Result};
+use forebay_picture::geometry::{PIXELS_MAX, Size};
 
 /// Operation on the pixels of a picture.
 pub trait Operation {

@@ -7,10 +7,9 @@ use super::{check_labels, grey_last, views};
 use crate::decode::augment::Erasure;
 use crate::decode::draw::{DrawKey, FieldDraws};
 use crate::decode::field::FieldSpec;
-use crate::decode::geometry::{Region, Stage, Window};
-use crate::decode::size::Size;
 use crate::decode::steps::{Steps, erasures, resolve};
 use crate::error::{Error, Result};
+use forebay_picture::geometry::{Region, Size, Stage, Window};
 
 /// Returns the steps of the field `spec` for a picture of `size`, with the numbers that are drawn for `key`: an object
 /// for each crop with its resize, for each action (of a Mask: that moves pixels) and for each erased box. `size` is that of

@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::ops::CheckedOps;
 use super::views::check_none;
 use crate::decode::augment::Operation;
-use crate::decode::border::PaddingMode;
 use crate::decode::field::{FieldSpec, Op};
-use crate::decode::size::Size;
 use crate::error::{Error, Result};
+use forebay_picture::PaddingMode;
+use forebay_picture::geometry::Size;
 
 /// Rejects fields of a Joint with different random operations. Sizes and deterministic operations may differ, and so may those
 /// that only change colours. Before an operation that counts pixels the sizes must be equal; those that depend on the pictures are

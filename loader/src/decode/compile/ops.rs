@@ -2,9 +2,10 @@
 
 use crate::decode::augment::{Augment, Operation};
 use crate::decode::field::{Op, PictureMode, ResizeTo};
-use crate::decode::geometry::{PIXELS_MAX, Size, padded, resize_to};
-use crate::decode::interpolation::Interpolation;
+use crate::decode::resolve_ops::{padded, resize_to};
 use crate::error::{Error, Result};
+use forebay_picture::Interpolation;
+use forebay_picture::geometry::{PIXELS_MAX, Size};
 use serde_json::Value;
 
 /// Mean and standard deviation per channel.

@@ -1,10 +1,10 @@
 use super::*;
 use crate::decode::draw::DrawKey;
-use crate::decode::geometry::{PIXELS_MAX, Size};
-use crate::decode::jpeg::{Subsampling, encode};
 use crate::decode::ragged::read_ragged;
 use crate::decode::row::Row;
 use crate::error::ErrorKind;
+use forebay_picture::geometry::{PIXELS_MAX, Size};
+use forebay_picture::jpeg::{Subsampling, encode};
 
 fn column(name: &str, encoding: &str) -> Column {
     Column::new(name, Encoding::parse(encoding).unwrap())

@@ -2,13 +2,13 @@
 
 use super::opacity::flip_vertically;
 use crate::decode::augment::Action;
-use crate::decode::geometry::{Region, Stage};
-use crate::decode::interpolation::Interpolation;
-use crate::decode::kept::release;
 use crate::decode::normalise::PictureWriter;
-use crate::decode::pixels::{Pixels, deep_pixel, deep_value};
-use crate::decode::resize::{ExactWeights, Resizer, exact_weights, is_rows_first_in_pillow};
 use crate::error::{Error, Result};
+use forebay_picture::Interpolation;
+use forebay_picture::geometry::{Region, Stage};
+use forebay_picture::kept::release;
+use forebay_picture::pixels::{Pixels, deep_pixel, deep_value};
+use forebay_picture::resize::{ExactWeights, Resizer, exact_weights, is_rows_first_in_pillow};
 
 /// Memory of one thread for deep pictures.
 #[derive(Default)]

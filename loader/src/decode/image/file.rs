@@ -1,11 +1,11 @@
 //! Files of pictures: their formats, and the cost of decoding a part.
 
-use crate::decode::geometry::{Scale, Size};
-use crate::decode::orientation::Orientation;
 use crate::decode::shared_source::{Cost, Order};
-use crate::decode::{png, webp};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::encoding::Encoding;
+use forebay_picture::geometry::{Scale, Size};
+use forebay_picture::orientation::Orientation;
+use forebay_picture::{png, webp};
 
 #[derive(Clone, Copy)]
 pub(super) enum Format {

@@ -4,13 +4,12 @@
 //! colours of transparent pixels do not show.
 
 use crate::decode::augment::Action;
-use crate::decode::geometry::Stage;
-use crate::decode::interpolation::Interpolation;
 use crate::decode::normalise::PictureWriter;
-use crate::decode::picture_ops::{Shape, flip_vertical};
-use crate::decode::pixels::Pixels;
-use crate::decode::resize::Resizer;
-use crate::decode::size::Region;
+use forebay_picture::Interpolation;
+use forebay_picture::geometry::{Region, Stage};
+use forebay_picture::picture_ops::{Shape, flip_vertical};
+use forebay_picture::pixels::Pixels;
+use forebay_picture::resize::Resizer;
 
 /// Opacity of the current picture, in three equal channels.
 #[derive(Default)]

@@ -3,9 +3,9 @@
 use super::file::File;
 use super::{ImageDecoder, ImageField, Target, scale};
 use crate::decode::draw::DrawKey;
-use crate::decode::geometry::{Region, Scale, Stage};
 use crate::decode::shared_source::{Part, Union, bound, contains};
 use crate::decode::steps::resolve_like;
+use forebay_picture::geometry::{Region, Scale, Stage};
 
 impl ImageDecoder {
     /// Plans the first stage, and returns the shared part of the file that it needs. The first picture of a group decodes

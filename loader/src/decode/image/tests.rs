@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::PictureCounts;
-use crate::decode::jpeg::{RowIndexer, Subsampling, encode};
-use crate::decode::size::Size;
 use crate::decode::{DrawKey, FieldPlan, FieldSpec, Row};
 use crate::error::{ErrorKind, Result};
 use crate::format::{Column, Encoding};
+use forebay_picture::geometry::Size;
+use forebay_picture::jpeg::{RowIndexer, Subsampling, encode};
 
 const SIZE: Size = Size { w: 230, h: 170 };
 

@@ -55,20 +55,18 @@ pub const CRATES: &[Crate] = &[
     // Its errors become the engine's under a feature, so that other projects depend on one crate alone.
     Crate { external: &["thiserror"], ..krate("forebay-order", "loader/order", &["forebay-core"]) },
     Crate {
+        external: &["crc32fast", "image-webp", "log", "png", "serde", "thiserror", "turbojpeg-sys", "xxhash-rust"],
+        layers: PICTURE,
+        may_be_unsafe: &["kernel", "*::kernel", "jpeg::turbo"],
+        ..krate("forebay-picture", "loader/picture", &["forebay-core"])
+    },
+    Crate {
         layers: LOADER,
         // The host path knows a device through `pipeline::sample::offload` alone. The wiring of an epoch connects the
         // two.
         used_only_by: &[("pipeline::device", &["pipeline::epoch"])],
-        may_be_unsafe: &[
-            "memory",
-            "io::uring",
-            "cache::claim",
-            "decode::kernel",
-            "decode::*::kernel",
-            "decode::jpeg::turbo",
-            "dlpack",
-        ],
-        ..krate("forebay-loader", "loader", &["forebay-core", "forebay-order"])
+        may_be_unsafe: &["memory", "io::uring", "cache::claim", "dlpack"],
+        ..krate("forebay-loader", "loader", &["forebay-core", "forebay-order", "forebay-picture"])
     },
     Crate { may_be_unsafe: &[""], ..krate("forebay-gpu", "gpu", &["forebay-loader"]) },
     Crate {
@@ -95,12 +93,33 @@ const CORE: &[Layer] = &[
     layer(&["topology"], &["error"]),
 ];
 
+const PICTURE: &[Layer] = &[
+    layer(&["kept"], &[]),
+    layer(&["size"], &[]),
+    layer(&["border"], &[]),
+    layer(&["interpolation"], &[]),
+    layer(&["rgb"], &[]),
+    layer(&["kernel"], &[]),
+    layer(&["vectors"], &["forebay_core::error"]),
+    layer(&["aligned"], &["kept"]),
+    layer(&["geometry"], &["border", "interpolation", "size"]),
+    layer(&["pixels"], &["geometry", "kept", "kernel", "vectors"]),
+    layer(&["orientation"], &["geometry", "pixels"]),
+    layer(&["png", "webp"], &["geometry", "pixels", "rgb", "forebay_core::error"]),
+    layer(&["jpeg"], &["aligned", "geometry", "kept", "kernel", "pixels", "rgb", "vectors", "forebay_core::error"]),
+    layer(&["resize"], &["aligned", "border", "geometry", "interpolation", "kept", "kernel", "pixels", "vectors"]),
+    layer(&["picture_ops"], &["border", "interpolation", "kept", "kernel", "vectors"]),
+];
+
 const LOADER: &[Layer] = &[
     layer(&["format"], &["error"]),
     // It hands shards to threads, by default one per CPU.
     layer(&["format::writer"], &["error", "sync", "topology"]),
     // Columns come with their encodings, and both sides read arrays, raw pictures and JSON.
-    layer(&["decode"], &["error", "format::encoding", "format::json", "format::Column", "format::FIELDS"]),
+    layer(
+        &["decode"],
+        &["error", "forebay_picture", "format::encoding", "format::json", "format::Column", "format::FIELDS"],
+    ),
     layer(&["memory"], &["topology", "sync", "error"]),
     layer(&["io"], &["memory", "sync", "stats", "error"]),
     layer(&["store"], &["clock", "sync", "stats", "error"]),

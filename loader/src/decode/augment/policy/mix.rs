@@ -6,8 +6,8 @@ use super::space::MIX;
 use crate::decode::augment::action::{Action, Sampling};
 use crate::decode::augment::operation::{ALPHA_MIN, Operation, Script, check_within};
 use crate::decode::draw::OpDraws;
-use crate::decode::interpolation::{Interpolation, bilinear};
 use crate::error::{Error, Result};
+use forebay_picture::Interpolation;
 
 /// Blends a picture with chains of drawn operations on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub struct AugMix {
     #[serde(default = "yes")]
     pub all_ops: bool,
     /// Resampling.
-    #[serde(default = "bilinear")]
+    #[serde(default = "Interpolation::bilinear")]
     pub interpolation: Interpolation,
     /// Colour outside of the picture.
     #[serde(default)]

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::action::Sampling;
 use super::operation::{Operation, Script};
 use crate::decode::draw::OpDraws;
-use crate::decode::interpolation::Interpolation;
 use crate::error::{Error, Result};
+use forebay_picture::Interpolation;
 use space::{AUTO, RAND, TRIVIAL_WIDE, entry};
 use tables::pairs;
 

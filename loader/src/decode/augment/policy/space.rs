@@ -2,7 +2,7 @@
 
 use crate::decode::augment::action::{Action, Sampling};
 use crate::decode::augment::operation::Script;
-use crate::decode::size::Size;
+use forebay_picture::geometry::Size;
 
 /// Operation of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,110 @@
+//! Pixels of a picture, in memory that is kept from one picture to the next.
+
+mod kernel;
+
+use super::geometry::Region;
+use super::kept::fit;
+pub use kernel::{Factors, RowKernels, nearest_bfloat16};
+
+/// Readable bytes after the last pixel, so that kernels may load whole vectors at the end of the last row.
+pub const PAD: usize = 192;
+
+/// Returns the pixels of a row that is given by channels.
+#[inline]
+pub fn interleaved([r, g, b]: [&[u8]; 3]) -> impl Iterator<Item = [u8; 3]> {
+    r.iter().zip(g).zip(b).map(|((r, g), b)| [*r, *g, *b])
+}
+
+/// Meaning of a picture's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Colours: converted to RGB and blended.
+    Colours,
+    /// Grey levels: the luma of Pillow's mode L, in all three channels, and blended.
+    Grey,
+    /// Colours, and how opaque they are: a second picture, whose three channels are equal.
+    Opacity,
+    /// Labels: kept as stored, values of up to 16 bits as [`Content::Deep`] has them.
+    Labels,
+    /// Values of 16 bits, one channel, each as [`deep_pixel`] of it.
+    Deep,
+}
+
+/// Returns the three bytes of a value of 16 bits: values of 8 bits are equal bytes, as constant borders are.
+///
+/// Operations that move whole pixels therefore work for these as for colours.
+#[inline]
+pub fn deep_pixel(value: u16) -> [u8; 3] {
+    let [low, high] = value.to_le_bytes();
+    match high {
+        0 => [low; 3],
+        // Not three equal bytes.
+        high if high == low => [low, high, !low],
+        high => [low, high, low],
+    }
+}
+
+/// Returns the value of a [`deep_pixel`].
+#[inline]
+pub fn deep_value([low, high, third]: [u8; 3]) -> u16 {
+    if low == high && low == third { low.into() } else { u16::from_le_bytes([low, high]) }
+}
+
+/// RGB pixels, three bytes each, rows without gaps.
+#[derive(Debug, Default)]
+pub struct Pixels {
+    bytes: Vec<u8>,
+    /// Part of the whole picture that is here.
+    region: Region,
+}
+
+impl Pixels {
+    /// Makes room for `region` of a picture, and returns `channels` bytes per pixel, contents unspecified. The pixels
+    /// must end up with three channels: a decoder that needs four packs them before it returns.
+    pub fn start(&mut self, region: Region, channels: usize) -> &mut [u8] {
+        let used = region.w as usize * region.h as usize * channels;
+        fit(&mut self.bytes, used + PAD, 0);
+        self.region = region;
+        &mut self.bytes[..used]
+    }
+
+    /// Part of the whole picture that is here.
+    #[inline]
+    pub fn region(&self) -> Region {
+        self.region
+    }
+
+    /// The pixels, row by row.
+    pub fn rgb(&self) -> &[u8] {
+        let region = self.region();
+        &self.bytes[..region.w as usize * region.h as usize * 3]
+    }
+
+    /// The pixels, to be changed.
+    pub fn rgb_mut(&mut self) -> &mut [u8] {
+        let region = self.region();
+        &mut self.bytes[..region.w as usize * region.h as usize * 3]
+    }
+
+    /// Returns the bytes from pixel (`x`, `y`) of the whole picture to the end of the memory, at least [`PAD`] more
+    /// than the pixels.
+    #[inline]
+    pub fn from(&self, x: u32, y: u32) -> &[u8] {
+        let region = self.region();
+        debug_assert!(x >= region.x && y >= region.y, "pixel outside of the decoded region");
+        &self.bytes[((y - region.y) as usize * region.w as usize + (x - region.x) as usize) * 3..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_of_16_bits_has_a_pixel() {
+        for value in 0..=u16::MAX {
+            assert_eq!(deep_value(deep_pixel(value)), value);
+        }
+        assert!((0..=255).all(|level| deep_value([level; 3]) == u16::from(level)));
+    }
+}
