@@ -1,35 +1,54 @@
-//! Data set of a loader: streams, their shards, and the places of both. `open` fetches the streams' indexes.
+//! Data set of a loader: streams, their shards, and the folders of both. `open` fetches the streams' indexes.
+//!
+//! ```text
+//!   StreamConfig --rules--> Source::DataSet ------------------> data_set --IndexOrigin--> install --> IndexedStream
+//!                  |    `-> Source::Files --openers--> Opener of the kind --IndexOrigin--^
+//!                facts
+//! ```
 //!
 //! Opening a catalogue fetches every stream's `index.json` (or reads the cached one and compares it), opens its cache
 //! directory and numbers all shards in the order of the streams. No shard is read.
+//!
+//! * `rules`: the table of rules that choose how a stream is opened, by `facts` about its folder and the stores;
+//! * `openers`: the opener of each kind of files, an implementation of [`OpenFiles`](opening::OpenFiles) in the folder of the kind:
+//!   `tars`, `tables`, `tfrecords`, `array_records`, `tokens`, `files`;
+//! * `data_set`: the `index.json` of a data set;
+//! * `install`: the index in the stream's folder on local disk, fetched or made by an [`IndexOrigin`](index_origin::IndexOrigin);
+//! * `session`: the configuration and the stores; `stream_folders`: names of streams and their folders.
 
 mod absent_columns;
 mod array_records;
 mod cache_folder;
 mod column_units;
 mod column_uses;
-mod file_listing;
+mod data_set;
+mod facts;
 mod file_versions;
 mod files;
 mod found_files;
 mod fronts;
 mod index_origin;
+mod install;
 mod kept;
 mod known_columns;
-mod listed_files;
 mod open;
-mod open_listed;
+mod openers;
+mod opening;
 mod parallel;
 mod remote_file;
 mod requests;
+mod rules;
 mod select;
 mod selection;
+mod session;
 mod store_set;
 mod stream;
+mod stream_folders;
 mod tables;
 mod tars;
 mod tfrecords;
-mod token_files;
+mod tokens;
+mod windows;
 
 use crate::cache::{CacheGroup, check_limit, disk_bytes};
 use crate::config::{LoaderConfig, OnError};
@@ -47,12 +66,12 @@ pub(crate) use absent_columns::StreamColumns;
 pub(crate) use cache_folder::default_local;
 use column_units::check_units;
 pub(crate) use column_uses::columns_of;
-pub use file_listing::FileListing;
 pub use known_columns::KnownColumn;
 pub(crate) use known_columns::may_lack;
-use open::Opener;
+pub use opening::FileListing;
 pub(crate) use select::Selections;
 pub(crate) use selection::shortened;
+use session::Session;
 pub(crate) use store_set::StoreSet;
 pub(crate) use stream::{IndexedStream, Stream};
 pub use tars::TarSet;
@@ -320,7 +339,7 @@ pub(crate) fn open_streams(
     network: &Simulation,
     outside: Option<Outside>,
 ) -> Result<Vec<IndexedStream>> {
-    Opener { config, stats, topology, network, outside, stores: StoreSet::default(), is_verified: false }.open_all()
+    open::open_all(&Session::new(config, stats, topology, network, outside))
 }
 
 /// As [`open_streams`], for a comparison of lists of files with the indexes that were made of them, however the files have changed.
@@ -335,7 +354,7 @@ pub(crate) fn open_to_verify(
     network: &Simulation,
     outside: Option<Outside>,
 ) -> Result<Vec<IndexedStream>> {
-    Opener { config, stats, topology, network, outside, stores: StoreSet::default(), is_verified: true }.open_all()
+    open::open_all(&Session::new(config, stats, topology, network, outside).to_verify())
 }
 
 /// Returns the numbers of kept samples, and true if all are kept.

@@ -10,7 +10,7 @@ use forebay_loader::format::writer::{trailer_of, trailer_that_fits};
 use forebay_loader::format::{Column, Encoding, Index, Layout, ShardFormat};
 use forebay_loader::indexing;
 use forebay_loader::objects::settings_from_json;
-use forebay_loader::sources::{FileKind, shard_names};
+use forebay_loader::sources::shard_names;
 use forebay_loader::store::StoreConfig;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -162,17 +162,13 @@ pub(crate) fn is_file_list(remote: &str) -> bool {
 /// Returns true if a remote is a list of tars, or a list with a mistake.
 #[pyfunction]
 pub(crate) fn is_tar_list(remote: &str) -> bool {
-    match shard_names(remote) {
-        Ok(None) => false,
-        Ok(Some(list)) => list.kind == FileKind::Tar,
-        Err(_) => true,
-    }
+    forebay_loader::TarSet::is_list(remote)
 }
 
-/// Returns true if a remote is a list of TFRecord or ArrayRecord files.
+/// Returns true if a remote is a list of TFRecord or ArrayRecord files, some records of which show the columns of all.
 #[pyfunction]
 pub(crate) fn is_record_list(remote: &str) -> bool {
-    matches!(shard_names(remote), Ok(Some(list)) if matches!(list.kind, FileKind::TfRecord | FileKind::ArrayRecord))
+    matches!(shard_names(remote), Ok(Some(list)) if list.kind.is_sampled)
 }
 
 /// Returns one index of all shards of `indexes`, which are JSON of a tar each, with the versions of the tars.

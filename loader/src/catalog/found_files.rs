@@ -20,21 +20,30 @@ pub(super) struct FoundFile {
     pub(super) version: String,
 }
 
-/// Returns the files of `names`, which are in `folder` if that is on this machine. `list` lists the files of another folder; it
-/// is called for patterns alone, and if `is_listed`, which means that no request is necessary.
+/// Returns the files of `names`, which are in `folder` if that is on this machine. `list` lists all files of their folder, and is
+/// called for patterns alone.
 ///
 /// # Errors
 ///
-/// As [`Names::found`]; errors of the file system; those of `list`.
+/// As [`Names::found`]; errors of the file system, and of `list`.
 pub(super) fn find(
     names: Names,
     folder: Option<&Path>,
-    (list, is_listed): (impl Fn() -> Result<Vec<Entry>>, bool),
+    list: impl FnOnce() -> Result<Vec<Entry>>,
 ) -> Result<Vec<FoundFile>> {
-    let entries = if is_listed || matches!(names, Names::Patterns(_)) { list()? } else { Vec::new() };
-    let entries: HashMap<String, Entry> = entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
-    let names = names.found(|| Ok(entries.keys().cloned().collect()))?;
-    let file = |name: String| match (folder, entries.get(&name)) {
+    let entries = if matches!(names, Names::Patterns(_)) { list()? } else { Vec::new() };
+    listed(names.found(|| Ok(entries.iter().map(|entry| entry.key.clone()).collect()))?, folder, &entries)
+}
+
+/// Returns the files `names`, which are in `folder` if that is on this machine. `entries` are files of their folder that were
+/// listed.
+///
+/// # Errors
+///
+/// Errors of the file system.
+pub(super) fn listed(names: Vec<String>, folder: Option<&Path>, entries: &[Entry]) -> Result<Vec<FoundFile>> {
+    let entries: HashMap<&str, &Entry> = entries.iter().map(|entry| (entry.key.as_str(), entry)).collect();
+    let file = |name: String| match (folder, entries.get(name.as_str())) {
         (Some(folder), _) => local_file(folder, name),
         (None, Some(entry)) => Ok(FoundFile { name, ..FoundFile::of(entry) }),
         (None, None) => Ok(FoundFile { name, bytes: None, version: String::new() }),

@@ -1,7 +1,7 @@
 //! Requests for parts and lengths of many objects, from which sources make their indexes.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::sources::counts::FILE_BYTES_MAX;
+use crate::sources::tars::counts::FILE_BYTES_MAX;
 use crate::store::{FetchRequest, FetchTicket, Peek, Remote};
 use std::collections::VecDeque;
 
@@ -94,10 +94,15 @@ pub(super) fn lengths(remote: &Remote, names: &[&str]) -> Result<Vec<u64>> {
     Ok(peek_all(remote, names, 1)?.into_iter().map(|peek| peek.len).collect())
 }
 
-/// Fetches a small file; `None` if it does not exist. Some stores then answer with an error of permission.
+/// Fetches a small file; `None` if it does not exist.
 pub(super) fn document(remote: &Remote, key: &str) -> Result<Option<Vec<u8>>> {
-    match remote.get_small(key, FILE_BYTES_MAX as usize) {
-        Ok((bytes, _)) => Ok(Some(bytes)),
+    if_there(remote.get_small(key, FILE_BYTES_MAX as usize).map(|(bytes, _)| bytes))
+}
+
+/// Returns the content of a small file; `None` if it does not exist. Some stores then answer with an error of permission.
+pub(super) fn if_there(content: Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
+    match content {
+        Ok(bytes) => Ok(Some(bytes)),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission | ErrorKind::Format) => Ok(None),
         Err(e) => Err(e),
     }

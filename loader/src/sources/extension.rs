@@ -6,3 +6,8 @@ pub(super) fn ends_with(name: &str, extension: &str) -> bool {
     let start = name.len().checked_sub(extension.len()).and_then(|at| name.get(at..));
     start.is_some_and(|end| end.eq_ignore_ascii_case(extension))
 }
+
+/// Returns true if `name` ends with one of `extensions`, in any case.
+pub(super) fn has_extension(name: &str, extensions: &[&str]) -> bool {
+    extensions.iter().any(|extension| ends_with(name, extension))
+}

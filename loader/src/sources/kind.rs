@@ -1,139 +1,74 @@
-//! Kinds of files that a list can name, by their extensions.
+//! Description of a kind of files. Each kind has one in its own folder; [`kinds`](super::kinds) lists them.
 
-use super::extension::ends_with;
-use super::files::{PICTURES, is_picture};
-use super::packing::Packing;
-use super::records::{is_array_record, is_tfrecord};
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
+use crate::format::index::check_basename;
+use std::fmt;
 
-/// Extension of Megatron's files of token ids.
-const BIN: &str = ".bin";
-
-/// Returns the name of the `.idx` file of the `.bin` file `name`.
-pub fn idx_of(name: &str) -> String {
-    let stem = if ends_with(name, BIN) { &name[..name.len() - BIN.len()] } else { name };
-    format!("{stem}.idx")
-}
-
-/// Extensions of Parquet files.
-const PARQUET: [&str; 3] = [".parquet", ".parq", ".pq"];
-
-/// Extension of Arrow files.
-const ARROW: [&str; 1] = [".arrow"];
-
-/// Kind of the files of a list: all of them have the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    /// WebDataset's tars, plain or compressed: a shard each.
-    Tar,
-    /// Parquet files, whose rows are samples.
-    Parquet,
-    /// Files in Arrow's formats, whose rows are samples.
-    Arrow,
-    /// TensorFlow's record files, plain or compressed: a shard each.
-    TfRecord,
-    /// ArrayRecord files, as Grain and TensorFlow Datasets use them.
-    ArrayRecord,
-    /// Files that are a sample each.
-    Sample,
-    /// Megatron's files of token ids, each with an `.idx` of the same name.
-    Megatron,
-}
-
-impl FileKind {
-    /// Returns the kind that a file's name declares; `None` for another name, which may be a folder's. Case has no meaning.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::ErrorKind::Unsupported`] for a known kind in a form that cannot be read.
-    pub fn of(name: &str) -> Result<Option<Self>> {
-        if Packing::of(name)?.is_some() {
-            return Ok(Some(Self::Tar));
-        }
-        if ends_with(name, BIN) {
-            return Ok(Some(Self::Megatron));
-        }
-        if PARQUET.iter().any(|extension| ends_with(name, extension)) {
-            return Ok(Some(Self::Parquet));
-        }
-        if ARROW.iter().any(|extension| ends_with(name, extension)) {
-            return Ok(Some(Self::Arrow));
-        }
-        if is_tfrecord(name) {
-            return Ok(Some(Self::TfRecord));
-        }
-        if is_array_record(name) {
-            return Ok(Some(Self::ArrayRecord));
-        }
-        Ok(is_picture(name).then_some(Self::Sample))
-    }
-
-    /// Returns the kind of a folder's files, of which some are `names`; `None` if none of them has one.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::ErrorKind::Config`] for files of two kinds, of which the user has to name one.
-    pub fn of_folder(names: &[String]) -> Result<Option<Self>> {
-        let mut found: Option<(Self, &String)> = None;
-        for name in names {
-            // Files in a form that cannot be read are not the folder's only hint, and many programs write `.bin`.
-            let Ok(Some(kind @ (Self::Tar | Self::Sample))) = Self::of(name) else { continue };
-            match found {
-                Some((first, other)) if first != kind => {
-                    let message = "the folder has no index.json, and files of two kinds: name those to read, such as *.tar or \
-                                   **/*.jpg";
-                    return Err(Error::config(message).with("file", other).with("file", name));
-                }
-                _ => found = Some((kind, name)),
-            }
-        }
-        Ok(found.map(|(kind, _)| kind))
-    }
-
-    /// Returns true if `list` may be meant as a list of files, whatever its form.
-    pub(super) fn is_hinted(list: &str) -> bool {
-        let hints = ["tar", "tgz", ".tfr", "-of-", ".array", BIN];
-        hints.iter().chain(&PARQUET).chain(&ARROW).chain(&PICTURES).any(|hint| list.contains(hint))
-    }
-
+/// Kind of the files of a list, which are all of one kind.
+pub struct FileKind {
+    /// Name, by which kinds are compared.
+    pub name: &'static str,
     /// Noun for one file, in messages.
-    pub fn noun(self) -> &'static str {
-        match self {
-            Self::Tar => "tar",
-            Self::Parquet => "Parquet file",
-            Self::Arrow => "Arrow file",
-            Self::TfRecord => "TFRecord file",
-            Self::ArrayRecord => "ArrayRecord file",
-            Self::Sample => "file",
-            Self::Megatron => "bin",
-        }
-    }
-
+    pub noun: &'static str,
     /// Form of the names of its files, in messages.
-    pub(super) fn extensions(self) -> &'static str {
-        match self {
-            Self::Tar => ".tar, .tar.gz or the like",
-            Self::Parquet => ".parquet",
-            Self::Arrow => ".arrow",
-            Self::TfRecord => ".tfrecord, -00000-of-00128 or the like",
-            Self::ArrayRecord => ".array_record, .array_record-00000-of-00128",
-            Self::Sample => ".jpg, .png or the like",
-            Self::Megatron => BIN,
-        }
+    pub(super) extensions: &'static str,
+    /// Parts of a text that may be meant as a list of its files, whatever its form.
+    pub(super) hints: &'static [&'static str],
+    /// Returns true for the name of one of its files, in any case; an error for a form that cannot be read.
+    pub(super) is_of: fn(&str) -> Result<bool>,
+    /// Checks the path of a file below the folder of a list.
+    pub(super) check_name: fn(&str) -> Result<()>,
+    /// Use of a folder that has such files, and no index.
+    pub in_folder: InFolder,
+    /// Second file of each file, for kinds of pairs.
+    pub pair: Option<Pair>,
+    /// True if some of the records show the fields, unless `ignore_counts` is set: then all of them are read.
+    pub is_sampled: bool,
+}
+
+/// Use of a folder without an index that has files of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InFolder {
+    /// All such files in it are the data set.
+    All,
+    /// Its splits are found by the names of the files, and by the card of the data set.
+    Tables,
+    /// None: its files are named by a list.
+    Named,
+}
+
+/// Extensions of two files that are read together. A list may have what their names have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// Extension of the file that is in lists.
+    pub(super) first: &'static str,
+    /// Extension of the file next to it.
+    pub(super) second: &'static str,
+}
+
+impl Pair {
+    /// Returns the names of both files with the common start `prefix`.
+    pub fn of_prefix(&self, prefix: &str) -> [String; 2] {
+        [self.first, self.second].map(|extension| format!("{prefix}{extension}"))
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kind_of_a_folder_is_that_of_its_files() {
-        let kind = |names: &[&str]| FileKind::of_folder(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
-        assert_eq!(kind(&["labels.csv", "a/0.JPEG", "a/1.png"]).unwrap(), Some(FileKind::Sample));
-        assert_eq!(kind(&["0.tar", "1.tar.gz", "sizes.json"]).unwrap(), Some(FileKind::Tar));
-        assert_eq!(kind(&["shard.00000.mds"]).unwrap(), None);
-        let e = kind(&["0.tar", "preview.png"]).unwrap_err();
-        assert!(e.to_string().contains("0.tar") && e.to_string().contains("preview.png"), "{e}");
+impl fmt::Debug for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
     }
+}
+
+impl PartialEq for FileKind {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for FileKind {}
+
+/// Applies the rules for the file names of an index, so that each file can be one of the cache.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    check_basename(name)
+        .map_err(|e| e.of_kind(ErrorKind::Config).hinting("the address of a file cannot have such a part"))
 }

@@ -3,41 +3,42 @@
 //! ```text
 //!   "s3://b/train-{000..146}.tar"        names: braces --> pipes --> place and common folder
 //!        |                                                              |
-//!        +---- shard_names ----> ShardNames { kind: Tar, root: "s3://b", names: ["train-000.tar", ..] }
-//!                                             |                          |
-//!                                      opened as a remote         keys below it
+//!        +---- shard_names ----> ShardNames { kind: TAR, root: "s3://b", names: ["train-000.tar", ..] }
+//!                                             |                         |
+//!                                     opened as a remote         keys below it
 //! ```
 //!
-//! * [`FileKind`]: the kinds of files, by their extensions; a list has files of one kind.
+//! A kind of files has a folder with its [`FileKind`]: [`tars`], [`tables`] (Parquet and Arrow), [`tfrecords`], [`array_records`],
+//! [`tokens`] and [`files`]. A new kind is a folder and a line in `kinds`, which lists them; the catalog has its opener.
+//!
 //! * [`names`]: the addresses of files as WebDataset's users write them, to one folder and names below it. `braces`
 //!   expands braces, `pipes` finds the address in a command of `pipes_table`, `place` splits addresses, `wildcards`
-//!   matches names of a listing, `packing` has the extensions of tars.
-//! * [`files`]: files that are samples: those of a folder, their order and their shards.
-//! * [`folder`]: the files of a data set in a folder that has no index.
-//! * [`energon`]: the tars of a split in a folder that Megatron Energon has prepared.
-//! * [`records`]: names of TFRecord and ArrayRecord files, and the indexes next to them.
-//! * [`advice`]: the change that an address needs of which nothing is read.
-//! * [`counts`]: numbers of samples of tars, from the files that other programs leave next to them.
+//!   matches names of a listing.
+//! * [`advice`]: the change that an address needs if nothing is read from it.
+//! * `extension`, `parts`, `choice` and `yaml` are common to several kinds.
 //!
 //! All of it is pure: texts and bytes in, values out. The catalog asks the stores.
 
 pub mod advice;
+pub mod array_records;
 mod braces;
-pub mod counts;
-pub mod energon;
+mod choice;
 mod extension;
 pub mod files;
-pub mod folder;
 mod kind;
+mod kinds;
 pub mod names;
-mod packing;
+mod parts;
 mod pipes;
 mod pipes_table;
 mod place;
-pub mod records;
+pub mod tables;
+pub mod tars;
+pub mod tfrecords;
+pub mod tokens;
 mod wildcards;
 mod yaml;
 
-pub use kind::{FileKind, idx_of};
+pub use kind::{FileKind, InFolder, Pair};
+pub use kinds::{KINDS, kind_of, kind_of_folder};
 pub use names::{Names, ShardNames, names_of_kind, sample_names, shard_names};
-pub use packing::Packing;

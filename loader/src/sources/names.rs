@@ -5,12 +5,14 @@
 //! * `*`, `?` and `**` are wildcards: the names are known after the folder is listed.
 //! * All files of a list are of one kind, and below one folder of one store, which is opened like any remote.
 
-use super::kind::FileKind;
+use super::files::FILE;
+use super::kind::{FileKind, check_name};
+use super::kinds::{claiming, is_hinted, kind_of};
 use super::place::{Location, is_web, without_query};
+use super::tars::TAR;
 use super::wildcards::{Pattern, is_pattern};
 use super::{braces, pipes};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::index::check_basename;
 use crate::store::redact;
 use std::collections::HashSet;
 
@@ -23,7 +25,7 @@ pub(super) const PATTERNS_MAX: usize = 1000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardNames {
     /// Kind of all files.
-    pub kind: FileKind,
+    pub kind: &'static FileKind,
     /// Address of the longest folder that all files have in common: a remote without a slash at its end (but for `/`).
     pub root: String,
     /// Paths of the files below `root`.
@@ -80,25 +82,24 @@ pub fn shard_names(list: &str) -> Result<Option<ShardNames>> {
 ///
 /// As [`shard_names`].
 pub fn sample_names(list: &str) -> Result<Option<ShardNames>> {
-    names_of(list, Some(FileKind::Sample))
+    names_of(list, Some(&FILE))
 }
 
 /// Returns the files of a list; those that are not all `of_kind` have the kind of their names.
-fn names_of(list: &str, of_kind: Option<FileKind>) -> Result<Option<ShardNames>> {
+fn names_of(list: &str, of_kind: Option<&'static FileKind>) -> Result<Option<ShardNames>> {
     let has_pipe = list.split("::").any(|part| part.starts_with(PIPE));
     let urls = match expand(list, NAMES_MAX) {
         Ok(urls) => urls,
         // A folder may have any name.
-        Err(_) if !has_pipe && !FileKind::is_hinted(list) => return Ok(None),
+        Err(_) if !has_pipe && !is_hinted(list) => return Ok(None),
         Err(e) => return Err(e.with("remote", redact(list))),
     };
     let kind = match of_kind {
         Some(kind) if urls.iter().any(|url| is_file(url)) => kind,
-        None if has_pipe => FileKind::Tar,
-        None => match urls.iter().find_map(|url| FileKind::of(without_query(url).0).transpose()) {
-            Some(Ok(kind)) => kind,
-            // `check` names the entry.
-            Some(Err(_)) => FileKind::Tar,
+        None if has_pipe => &TAR,
+        // Of a form that cannot be read `check` names the entry.
+        None => match urls.iter().find_map(|url| claiming(without_query(url).0)) {
+            Some(kind) => kind,
             None => return Ok(None),
         },
         Some(_) => return Ok(None),
@@ -110,10 +111,7 @@ fn names_of(list: &str, of_kind: Option<FileKind>) -> Result<Option<ShardNames>>
     let Some(first) = locations.first() else { return Ok(None) };
     let root = first.folder(common);
     let names = locations.iter().map(|location| location.name(common)).collect::<Result<Vec<_>>>()?;
-    match kind {
-        FileKind::Sample => names.iter().try_for_each(|name| check_sample_name(name))?,
-        _ => names.iter().try_for_each(|name| check_name(name))?,
-    }
+    names.iter().try_for_each(|name| (kind.check_name)(name))?;
     // A web server's names have no wildcard: `check` rejects those.
     let patterns = if is_web(&root) { 0 } else { names.iter().filter(|name| is_pattern(name)).count() };
     if patterns > PATTERNS_MAX {
@@ -160,10 +158,10 @@ pub fn matching(patterns: &[String], files: &[String]) -> Result<Vec<String>> {
 /// # Errors
 ///
 /// [`ErrorKind::Config`] for more than [`NAMES_MAX`], and for names that cannot be files of an index.
-pub fn names_of_kind(kind: FileKind, files: &[String]) -> Result<Vec<String>> {
+pub fn names_of_kind(kind: &FileKind, files: &[String]) -> Result<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for file in files {
-        match FileKind::of(file) {
+        match kind_of(file) {
             Ok(Some(found)) if found == kind => names.push(file.clone()),
             Ok(_) => {}
             Err(e) => log::warn!("{file} is left out: {e}"),
@@ -172,7 +170,7 @@ pub fn names_of_kind(kind: FileKind, files: &[String]) -> Result<Vec<String>> {
     names.sort_unstable();
     names.iter().try_for_each(|name| check_name(name))?;
     if names.len() > NAMES_MAX {
-        let noun = kind.noun();
+        let noun = kind.noun;
         return Err(Error::config(format!("the folder has more than {NAMES_MAX} {noun}s: make several streams")));
     }
     Ok(names)
@@ -203,8 +201,8 @@ fn is_file(url: &str) -> bool {
 }
 
 /// Checks that `url` is the address of a file of `kind`, which it is whatever its name if `is_given`.
-fn check(url: &str, kind: FileKind, is_given: bool) -> Result<()> {
-    let (shown, noun) = (|| redact(url), kind.noun());
+fn check(url: &str, kind: &'static FileKind, is_given: bool) -> Result<()> {
+    let (shown, noun) = (|| redact(url), kind.noun);
     let (path, has_query) = without_query(url);
     if url.is_empty() {
         return Err(Error::config("a list of files has an empty entry: check its :: and the commas in its braces"));
@@ -212,8 +210,8 @@ fn check(url: &str, kind: FileKind, is_given: bool) -> Result<()> {
     if url.contains("${") {
         return Err(Error::config("${...} is not replaced: write its value").with(noun, shown()));
     }
-    if !is_given && FileKind::of(path).context(noun, shown)? != Some(kind) {
-        let extensions = kind.extensions();
+    if !is_given && kind_of(path).context(noun, shown)? != Some(kind) {
+        let extensions = kind.extensions;
         let message =
             format!("the list has {noun}s and this, which is none: the name of a {noun} ends in {extensions}");
         return Err(Error::config(message).with("entry", shown()));
@@ -226,20 +224,6 @@ fn check(url: &str, kind: FileKind, is_given: bool) -> Result<()> {
     if is_web(url) && is_pattern(url) {
         let message = "a web server has no listing: write braces, such as {000..146}, in place of *";
         return Err(Error::new(ErrorKind::Unsupported, message).with(noun, shown()));
-    }
-    Ok(())
-}
-
-/// Applies the rules for the file names of an index, so that each file can be one of the cache.
-fn check_name(name: &str) -> Result<()> {
-    check_basename(name)
-        .map_err(|e| e.of_kind(ErrorKind::Config).hinting("the address of a file cannot have such a part"))
-}
-
-/// Applies the rules for the paths of samples, which are read where they are or fetched by their keys.
-fn check_sample_name(name: &str) -> Result<()> {
-    if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err(Error::config("the path of a file has an empty part, . or ..: write it without").with("file", name));
     }
     Ok(())
 }
@@ -280,7 +264,7 @@ mod tests {
 
     fn listed(list: &str) -> (String, Vec<String>) {
         match shard_names(list).expect(list).expect(list) {
-            ShardNames { kind: FileKind::Tar, root, names: Names::Listed(names) } => (root, names),
+            ShardNames { kind, root, names: Names::Listed(names) } if kind == &TAR => (root, names),
             other => panic!("{list}: {other:?}"),
         }
     }
@@ -349,7 +333,7 @@ mod tests {
     #[test]
     fn a_list_has_files_of_one_kind() {
         let found = shard_names("/data/{a,b}/0.JPG::/data/a/1.png").unwrap().unwrap();
-        assert_eq!((found.kind, &*found.root), (FileKind::Sample, "/data"));
+        assert_eq!((found.kind, &*found.root), (&FILE, "/data"));
         assert_eq!(found.names.listed(), ["a/0.JPG", "b/0.JPG", "a/1.png"]);
         for list in ["/data/0.jpg::/data/0.tar", "/data/0.jpg::/data/x"] {
             let e = shard_names(list).unwrap_err();
@@ -360,7 +344,7 @@ mod tests {
     #[test]
     fn files_of_any_name_are_samples_on_request() {
         let found = sample_names("s3://b/a/**/*.flac::s3://b/a/x.txt").unwrap().unwrap();
-        assert_eq!((found.kind, &*found.root), (FileKind::Sample, "s3://b/a"));
+        assert_eq!((found.kind, &*found.root), (&FILE, "s3://b/a"));
         assert_eq!(found.names, Names::Patterns(vec!["**/*.flac".to_owned(), "x.txt".to_owned()]));
         assert_eq!(sample_names("s3://b/a").unwrap(), None);
         assert_eq!(shard_names("s3://b/a/*.flac").unwrap(), None);
@@ -380,7 +364,7 @@ mod tests {
         ] {
             let names = Names::Patterns(patterns.iter().map(|n| (*n).to_owned()).collect());
             let found = shard_names(list).expect(list).expect(list);
-            assert_eq!((found.kind, &*found.root, found.names), (FileKind::Tar, root, names), "{list}");
+            assert_eq!((found.kind, &*found.root, found.names), (&TAR, root, names), "{list}");
         }
         let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let files = texts(&["b/2.tar", "index.json", "b/1.tar", "a/1.tar", "a/1.tar.idx"]);

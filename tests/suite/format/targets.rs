@@ -17,7 +17,7 @@ use forebay_loader::format::{
     ColumnUse, Compression, Digests, Encoding, FileInfo, Index, Layout, OffsetTable, Scratch, Shard, Trailer, XsvKind,
     json,
 };
-use forebay_loader::sources::counts::{set_files, tar_files};
+use forebay_loader::sources::tars::counts::{set_files, tar_files};
 use forebay_loader::sources::{Names, shard_names};
 use std::sync::Arc;
 

@@ -11,11 +11,11 @@ use std::path::Path;
 const BYTES_MAX: u64 = 4 << 30;
 
 /// Manifest by its name.
-pub(in crate::catalog) struct ManifestFile<'a> {
+pub(super) struct ManifestFile<'a> {
     /// Path below the folder of the files, whole path or URL.
-    pub(in crate::catalog) name: &'a str,
+    pub(super) name: &'a str,
     /// Opens the folder of a URL.
-    pub(in crate::catalog) open: &'a (dyn Fn(&str) -> Result<Remote> + Sync),
+    pub(super) open: &'a (dyn Fn(&str) -> Result<Remote> + Sync),
 }
 
 /// Manifest that was read.

@@ -2,42 +2,84 @@
 //!
 //! Their index is made of a listing, and stays in the stream's folder on local disk: `walk` lists a folder of this machine,
 //! `listing` a remote one. A list of a folder of this machine is made again when a name in it has changed. Another one is
-//! kept until it is removed. `manifest` fetches a manifest.
+//! kept until it is removed. `manifest` fetches a manifest. `listed` opens files by the list that is next to
+//! them, and `kept_list` has the place of one that is kept.
 
+mod kept_list;
+mod listed;
 mod listing;
 mod manifest;
 mod walk;
 
 use super::index_origin::IndexOrigin;
+use super::opening::{FileListing, Files, OpenFiles, Opening};
+use super::stream::IndexedStream;
 use crate::cache::CachedIndex;
+use crate::config::FilesAre;
 use crate::error::{Context, Error, ErrorKind, Result};
+use crate::format::Index;
 use crate::format::recipe::class_of;
-use crate::format::{INDEX_BASENAME, Index};
 use crate::sources::files::{FileList, FileSet, Folder, Selection};
 use crate::store::{Destination, Remote};
-use manifest::Fetched;
-pub(super) use manifest::ManifestFile;
+use kept_list::cache;
+pub(super) use kept_list::{has_kept_list, has_list};
+use manifest::{Fetched, ManifestFile};
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 pub(super) use walk::first_names;
 use walk::{Walked, changed_ns, walk};
 
+/// Opener of files that are samples.
+pub(super) struct Opener;
+
+impl OpenFiles for Opener {
+    fn open(&self, at: &Opening<'_>, files: Files) -> Result<IndexedStream> {
+        match files {
+            Files::OfKind => open_selected(at, Selection::Pictures),
+            Files::All => open_selected(at, Selection::Any),
+            Files::ByList => listed::open(at),
+            files => open_selected(at, Selection::Named(files.into_names()?)),
+        }
+    }
+
+    fn listing(&self, at: &Opening<'_>, files: Files) -> Result<Option<FileListing>> {
+        listed::listing(&self.open(at, files)?)
+    }
+}
+
+fn open_selected(at: &Opening<'_>, selection: Selection) -> Result<IndexedStream> {
+    let by_stem = at.stream.files == Some(FilesAre::Stem);
+    if by_stem && at.stream.manifest.is_some() {
+        return Err(Error::config("`manifest` has a line for each sample of one file: leave files=\"stem\" out"));
+    }
+    let open_other = |folder: &str| at.session.remote(at.stream, folder);
+    let manifest = at.stream.manifest.as_deref().map(|name| ManifestFile { name, open: &open_other });
+    let mut described = selection.describe();
+    if by_stem {
+        described.push_str("\nstem");
+    }
+    if let Some(manifest) = &at.stream.manifest {
+        described.push_str(&format!("\n{manifest}"));
+    }
+    let open = || at.destination();
+    let files = SampleFiles { selection, by_stem, manifest, root: at.root, folder: at.folder(), open: &open };
+    at.install(cache(at, &described)?, &files)
+}
+
 /// Files by a selection.
-pub(super) struct SampleFiles<'a> {
-    pub(super) selection: Selection,
+struct SampleFiles<'a> {
+    selection: Selection,
     /// True if files of one stem are a sample.
-    pub(super) by_stem: bool,
+    by_stem: bool,
     /// Manifest that has the files, in place of the selection.
-    pub(super) manifest: Option<ManifestFile<'a>>,
+    manifest: Option<ManifestFile<'a>>,
     /// Address of their folder.
-    pub(super) root: &'a str,
+    root: &'a str,
     /// That folder, if it is on this machine.
-    pub(super) folder: Option<PathBuf>,
+    folder: Option<PathBuf>,
     /// Opens their folder for a listing.
-    pub(super) open: &'a (dyn Fn() -> Result<Destination> + Sync),
+    open: &'a (dyn Fn() -> Result<Destination> + Sync),
 }
 
 impl IndexOrigin for SampleFiles<'_> {
@@ -90,23 +132,6 @@ impl IndexOrigin for SampleFiles<'_> {
     fn identity<'a>(&self, _: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         FileSet::identity(bytes).into()
     }
-}
-
-/// Returns true if the cache in `folder` has a list of files.
-pub(super) fn has_list(folder: &Path) -> bool {
-    let path = folder.join(INDEX_BASENAME);
-    if !std::fs::metadata(&path).is_ok_and(|found| found.is_file()) {
-        // The open of a pipe would wait for its writer.
-        return false;
-    }
-    let mut start = [0; 32];
-    let read = File::open(path).and_then(|mut file| file.read(&mut start));
-    read.is_ok_and(|bytes| FileSet::is_start(&start[..bytes]))
-}
-
-/// Returns the time of the last change of the list in `folder`.
-pub(super) fn list_changed_ns(folder: &Path) -> Option<i64> {
-    changed_ns(&folder.join(INDEX_BASENAME)).ok()
 }
 
 /// Rejects folders of the first level without a picture, which would have a number in torchvision's `ImageFolder` only if

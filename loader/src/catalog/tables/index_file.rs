@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// Name of the index. Programs that read folders of tables skip names with an underscore in front.
-pub(in crate::catalog) const TABLES_INDEX: &str = "_forebay_tables.json";
+pub(super) const TABLES_INDEX: &str = "_forebay_tables.json";
 
 /// Version of the document.
 const VERSION: u32 = 1;

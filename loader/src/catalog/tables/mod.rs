@@ -19,25 +19,48 @@ mod table;
 use super::file_versions;
 use super::found_files::{self, FoundFile};
 use super::index_origin::IndexOrigin;
+use super::opening::{FileListing, Files, OpenFiles, Opening};
+use super::stream::IndexedStream;
 use crate::cache::CachedIndex;
+use crate::config::OnError;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::Index;
 use crate::format::index::INDEX_BYTES_MAX;
-use crate::sources::Names;
-use crate::store::{Entry, Remote};
+use crate::store::Remote;
 use crate::sync::Mutex;
-pub(super) use index_file::TABLES_INDEX;
-use index_file::TableIndex;
+use index_file::{TABLES_INDEX, TableIndex};
 use kept::{Kept, KeptFile, Maker};
 use std::borrow::Cow;
-use std::path::Path;
-pub(super) use table::{TableKind, Wanted};
+pub(super) use table::TableKind;
+use table::Wanted;
 
 /// Start of the addresses of data sets on the hub.
 const HUB: &str = "hf://";
 
+/// Opener of files with tables.
+pub(super) struct Opener(pub(super) TableKind);
+
+impl OpenFiles for Opener {
+    fn open(&self, at: &Opening<'_>, files: Files) -> Result<IndexedStream> {
+        let config = at.session.config;
+        // The plan leaves out rows by their nulls.
+        let may_lack_all = config.on_missing == OnError::Skip || at.stream.filter.is_some();
+        // Otherwise a null is an error of all rows of its shard.
+        let may_be_null = config.on_error == OnError::Skip;
+        let wanted = Wanted::of(config.fields.as_deref(), may_lack_all, may_be_null);
+        let tables = TableFiles::new(self.0, at.find(files)?, wanted);
+        at.install(at.variant_cache(&tables.variant())?, &tables)
+    }
+
+    fn listing(&self, at: &Opening<'_>, files: Files) -> Result<Option<FileListing>> {
+        let tables = TableFiles::new(self.0, at.find(files)?, Wanted::default());
+        let (document, samples) = tables.index_file(&at.remote()?)?;
+        Ok(Some(FileListing { root: at.root.to_owned(), basename: TABLES_INDEX, document, samples }))
+    }
+}
+
 /// Files with tables of a folder, of which some columns are read.
-pub(super) struct TableFiles {
+struct TableFiles {
     kind: TableKind,
     files: Vec<FoundFile>,
     /// Columns of the loader's fields.
@@ -47,25 +70,13 @@ pub(super) struct TableFiles {
 }
 
 impl TableFiles {
-    /// Finds the files of `names`, as [`found_files::find`] does; `wanted` are the columns that are read.
-    ///
-    /// # Errors
-    ///
-    /// As [`found_files::find`].
-    pub(super) fn find(
-        kind: TableKind,
-        names: Names,
-        folder: Option<&Path>,
-        list: (impl Fn() -> Result<Vec<Entry>>, bool),
-        wanted: Wanted,
-    ) -> Result<Self> {
-        let files = found_files::find(names, folder, list)?;
-        Ok(Self { kind, files, wanted, identity: Mutex::new(String::new()) })
+    fn new(kind: TableKind, files: Vec<FoundFile>, wanted: Wanted) -> Self {
+        Self { kind, files, wanted, identity: Mutex::new(String::new()) }
     }
 
     /// Text that differs for other columns and for other files, as far as their listing shows that: their shards must be in
     /// another folder.
-    pub(super) fn variant(&self) -> String {
+    fn variant(&self) -> String {
         let Wanted { columns, optional, may_be_null } = &self.wanted;
         let mut columns = columns.as_ref().map_or_else(|| "all".to_owned(), |columns| columns.join("\n"));
         optional.iter().for_each(|name| columns.push_str(&format!("\noptional {name}")));
@@ -74,9 +85,7 @@ impl TableFiles {
         }
         format!("{columns}\n\n{}", found_files::described(&self.files))
     }
-}
 
-impl TableFiles {
     /// Returns the entries of the files in the index that is kept next to them, if there is one.
     fn indexed(&self, remote: &Remote, maker: &mut Maker<'_>) -> Result<Vec<Option<KeptFile>>> {
         if remote.name().starts_with(HUB) {
@@ -116,7 +125,7 @@ impl TableFiles {
     /// # Errors
     ///
     /// Errors of the store, and of the files.
-    pub(super) fn index_file(&self, remote: &Remote) -> Result<(Vec<u8>, u64)> {
+    fn index_file(&self, remote: &Remote) -> Result<(Vec<u8>, u64)> {
         let mut maker = Maker::new(None);
         let kept = self.read(remote, &self.files.iter().collect::<Vec<_>>(), &mut maker, &|| ())?;
         let index = TableIndex::new(self.kind, &self.files, maker, kept);

@@ -11,8 +11,9 @@ use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::tar::{FieldCounts, count_fields};
 use crate::format::{Compression, Digests, FileInfo, HashAlgo, Index, Layout, ReadAt, Shard};
-use crate::sources::folder::has_tables;
-use crate::sources::{FileKind, Names, Packing, ShardNames, names_of_kind, shard_names};
+use crate::sources::tables::folder::has_tables;
+use crate::sources::tars::{Packing, TAR};
+use crate::sources::{ShardNames, kind_of_folder, names_of_kind, shard_names};
 use crate::stats::Stats;
 use crate::store::{Remote, StoreConfig, Stores, Version, local_folder, redact};
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
@@ -80,8 +81,8 @@ impl TarSet {
         };
         let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;
         let (root, files) = match shard_names(list)? {
-            Some(ShardNames { kind: FileKind::Tar, root, names }) => {
-                let all = (|| stores.files_below(&root), false);
+            Some(ShardNames { kind, root, names }) if kind == &TAR => {
+                let all = || stores.files_below(&root);
                 let files = found_files::find(names, local_folder(&root).as_deref(), all)?;
                 (root, files)
             }
@@ -89,16 +90,20 @@ impl TarSet {
             None => {
                 let entries = stores.files_below(list)?;
                 let names = entries.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>();
-                let names = names_of_kind(FileKind::Tar, &names)?;
+                let names = names_of_kind(&TAR, &names)?;
                 if names.is_empty() {
                     return no_tars();
                 }
-                let all = (|| Ok(entries.clone()), true);
-                let files = found_files::find(Names::Listed(names), local_folder(list).as_deref(), all)?;
+                let files = found_files::listed(names, local_folder(list).as_deref(), &entries)?;
                 (list.to_owned(), files)
             }
         };
         Self::open(&stores.open(&root)?, &root, &files, unfinished().ok().as_deref(), false)
+    }
+
+    /// Returns true if `list` names tars, or has a mistake.
+    pub fn is_list(list: &str) -> bool {
+        shard_names(list).map_or(true, |found| found.is_some_and(|found| found.kind == &TAR))
     }
 
     /// Returns true if `list` is a folder of tars: its first files have them, and no others that a data set may be made of.
@@ -113,7 +118,7 @@ impl TarSet {
         let stores = Stores::new(config, &Arc::new(Stats::default()), Clock::system())?;
         let page = stores.open_destination(list)?.list("", true)?.next_page()?.unwrap_or_default();
         let names: Vec<String> = page.into_iter().map(|entry| entry.key).collect();
-        let are_tars = matches!(FileKind::of_folder(&names), Ok(Some(FileKind::Tar)));
+        let are_tars = matches!(kind_of_folder(&names), Ok(Some(kind)) if kind == &TAR);
         Ok(are_tars && !has_tables(&names) && !names.iter().any(|name| name.contains(".mds")))
     }
 
@@ -307,7 +312,7 @@ mod tests {
         let stores = Stores::new(StoreConfig::default(), &Arc::new(Stats::default()), Clock::system()).unwrap();
         let root = folder.display().to_string();
         let names = Names::Listed(["0.tar", "1.tar"].map(str::to_owned).to_vec());
-        let files = found_files::find(names, Some(folder), (|| Ok(Vec::new()), false)).unwrap();
+        let files = found_files::find(names, Some(folder), || Ok(Vec::new())).unwrap();
         TarSet::open(&stores.open(&root).unwrap(), &root, &files, Some(&folder.join("unfinished")), false).unwrap()
     }
 

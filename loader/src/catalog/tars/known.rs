@@ -6,7 +6,7 @@ use crate::catalog::remote_file::RemoteFile;
 use crate::catalog::requests::{DOCUMENTS_AT_ONCE, FileRange, document, fetch_ranges, lengths, peek};
 use crate::error::Result;
 use crate::format::tar::{FieldCounts, count_fields, first_fields, front_fields, is_header};
-use crate::sources::counts::{Known, TarFacts, TarFormat, set_files, tar_files};
+use crate::sources::tars::counts::{Known, TarFacts, TarFormat, set_files, tar_files};
 use crate::store::{Peek, Remote};
 
 /// Bytes of a header.

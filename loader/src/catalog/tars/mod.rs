@@ -9,13 +9,17 @@ mod index;
 mod known;
 
 use super::cache_folder::unfinished;
+use super::data_set::Document;
 use super::file_versions::{self, Condition, check, check_lengths, remove_outdated, stored_names, with_versions};
 use super::found_files::FoundFile;
-use super::index_origin::{Document, IndexOrigin};
+use super::index_origin::IndexOrigin;
+use super::opening::{Files, OpenFiles, Opening};
+use super::stream::IndexedStream;
 use crate::cache::CachedIndex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index, ShardFormat};
-use crate::sources::Packing;
+use crate::sources::names_of_kind;
+use crate::sources::tars::{Packing, TAR};
 use crate::store::{Remote, redact};
 use crate::sync::Mutex;
 pub use index::TarSet;
@@ -23,24 +27,52 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+/// Text for the list of all tars of a folder.
+const TARS_BELOW: &str = "**/*.tar";
+
+/// Opener of tars.
+pub(super) struct Opener;
+
+impl OpenFiles for Opener {
+    fn open(&self, at: &Opening<'_>, files: Files) -> Result<IndexedStream> {
+        let (described, files) = match files {
+            Files::OfKind => {
+                let entries = at.all()?;
+                let names = names_of_kind(&TAR, &entries.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>())?;
+                // The folder of all lists of this folder: shards that it has stay when others are added.
+                (TARS_BELOW.to_owned(), Files::Listed { names, entries })
+            }
+            files => {
+                let names = files.into_names()?;
+                (names.listed().join("\n"), Files::Named(names))
+            }
+        };
+        let (root, folder, cache) = (at.root.to_owned(), at.folder(), at.list_cache(&described)?);
+        let (files, condition, open) = (at.find(files)?, at.condition(), || at.remote());
+        let tars =
+            Tars { root, folder, files, cache: cache.clone(), condition, open: &open, checked: Mutex::default() };
+        at.install(cache, &tars)
+    }
+}
+
 /// Tars by their names: their entries in the folder's `index.json`, or else the result of a pass over all of them.
-pub(super) struct Tars<'a> {
+struct Tars<'a> {
     /// Address of their folder, with secrets.
-    pub(super) root: String,
+    root: String,
     /// That folder, if it is on this machine.
-    pub(super) folder: Option<PathBuf>,
-    pub(super) files: Vec<FoundFile>,
+    folder: Option<PathBuf>,
+    files: Vec<FoundFile>,
     /// Folder of the index, and of copies of the tars if they are not read in place.
-    pub(super) cache: PathBuf,
-    pub(super) condition: Condition,
+    cache: PathBuf,
+    condition: Condition,
     /// Opens their folder.
-    pub(super) open: &'a dyn Fn() -> Result<Remote>,
-    pub(super) checked: Mutex<Checked>,
+    open: &'a dyn Fn() -> Result<Remote>,
+    checked: Mutex<Checked>,
 }
 
 /// Facts that comparisons of an index have found.
 #[derive(Default)]
-pub(super) struct Checked {
+struct Checked {
     /// Digest of the index in the folder of the tars, once it was requested; `None` in it if there is none.
     source: Option<Option<String>>,
     /// Digest of the versions in the index that was parsed last.

@@ -1,14 +1,14 @@
 //! Paths of files with their lengths.
 
 use crate::format::recipe::{Texts, class_of};
-use crate::sources::extension::ends_with;
+use crate::sources::extension::has_extension;
 
 /// Extensions of pictures, as torchvision's `ImageFolder` has them.
 pub const PICTURES: [&str; 9] = [".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"];
 
 /// Returns true for the name of a picture, in any case.
 pub fn is_picture(name: &str) -> bool {
-    PICTURES.iter().any(|extension| ends_with(name, extension))
+    has_extension(name, &PICTURES)
 }
 
 /// Files below a folder.

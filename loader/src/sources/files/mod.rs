@@ -19,7 +19,30 @@ mod selection;
 mod set;
 mod stems;
 
+use super::kind::{FileKind, InFolder};
+use crate::error::{Error, Result};
 pub use list::{FileList, PICTURES, is_picture};
 pub use manifest::Manifest;
 pub use selection::Selection;
 pub use set::{FileSet, Folder};
+
+/// Files that are a sample each: pictures by their names, and others on request.
+pub static FILE: FileKind = FileKind {
+    name: "file",
+    noun: "file",
+    extensions: ".jpg, .png or the like",
+    hints: &PICTURES,
+    is_of: |name| Ok(is_picture(name)),
+    check_name,
+    in_folder: InFolder::All,
+    pair: None,
+    is_sampled: false,
+};
+
+/// Applies the rules for the paths of samples, which are read where they are or fetched by their keys.
+fn check_name(name: &str) -> Result<()> {
+    if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return Err(Error::config("the path of a file has an empty part, . or ..: write it without").with("file", name));
+    }
+    Ok(())
+}

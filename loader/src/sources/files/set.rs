@@ -7,6 +7,7 @@ use super::stems::Stems;
 use crate::error::{Error, Result};
 use crate::format::recipe::{FileColumns, FileGroup, Texts, class_of};
 use crate::format::{Digests, Encoding, FileInfo, Index, Recipe, Shard};
+use crate::sources::extension::has_extension;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -170,7 +171,7 @@ fn classes(paths: &Texts) -> Option<Texts> {
 /// Returns the encoding of a column of these files.
 fn encoding_of(paths: &Texts) -> Encoding {
     let all = |extensions: &[&str]| {
-        let has = |path: &str| extensions.iter().any(|extension| crate::sources::extension::ends_with(path, extension));
+        let has = |path: &str| has_extension(path, extensions);
         paths.iter().all(has)
     };
     if all(&[".jpg", ".jpeg"]) {

@@ -1,23 +1,16 @@
 //! Folders of tables without an index: the files of a data set by their names, as on the Hugging Face hub.
 //!
 //! ```text
-//!   paths of a folder, split --card, or names--> FolderFiles { kind: Parquet, names: ["data/train-00000-of-00002.parquet", ..] }
+//!   paths of a folder, split --card, or names--> FolderFiles { kind: PARQUET, names: ["data/train-00000-of-00002.parquet", ..] }
 //! ```
-//!
-//! * `card`: the file README.md of a data set, which may list configurations and the files of their splits;
-//! * `choice`: one of several configurations or splits, by its name;
-//! * `splits`: the split that a file belongs to, by its path.
 
-mod card;
-mod choice;
-mod splits;
-
-use super::kind::FileKind;
+use super::card::{self, SplitFiles};
+use super::splits;
 use crate::error::{Error, Result};
 use crate::format::INDEX_BASENAME;
-use card::SplitFiles;
-pub(super) use choice::chosen;
-use choice::or_train;
+use crate::sources::choice::{chosen, or_train};
+use crate::sources::kind::{FileKind, InFolder};
+use crate::sources::kinds::kind_of;
 use std::collections::{BTreeMap, HashSet};
 
 /// Name of the card.
@@ -33,7 +26,7 @@ const PARTIAL: &str = "partial-";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderFiles {
     /// Kind of all files.
-    pub kind: FileKind,
+    pub kind: &'static FileKind,
     /// Paths below the folder, in order.
     pub names: Vec<String>,
 }
@@ -143,21 +136,22 @@ pub fn has_tables(paths: &[String]) -> bool {
 }
 
 /// Returns the kind of the tables of a folder, of which some files are `first`; `None` without tables.
-pub fn kind_of_tables(first: &[String]) -> Option<FileKind> {
-    data_files(first).first().and_then(|file| FileKind::of(file).ok().flatten())
+pub fn kind_of_tables(first: &[String]) -> Option<&'static FileKind> {
+    data_files(first).first().and_then(|file| kind_of(file).ok().flatten())
 }
 
 /// Returns the tables of `kind` among `paths`, in order.
-pub fn tables_of(paths: &[String], kind: FileKind) -> Vec<String> {
-    let is_of_kind = |file: &&str| matches!(FileKind::of(file), Ok(Some(found)) if found == kind);
+pub fn tables_of(paths: &[String], kind: &FileKind) -> Vec<String> {
+    let is_of_kind = |file: &&str| matches!(kind_of(file), Ok(Some(found)) if found == kind);
     let mut names: Vec<String> = data_files(paths).into_iter().filter(is_of_kind).map(str::to_owned).collect();
     names.sort_unstable();
     names
 }
 
 fn is_table(path: &&str) -> bool {
-    let is_of_kind = matches!(FileKind::of(path), Ok(Some(FileKind::Parquet | FileKind::Arrow)));
-    is_of_kind && !path.split('/').any(|part| part.starts_with(['.', '_']))
+    let is_of_kind = |kind: &FileKind| kind.in_folder == InFolder::Tables;
+    matches!(kind_of(path), Ok(Some(kind)) if is_of_kind(kind))
+        && !path.split('/').any(|part| part.starts_with(['.', '_']))
 }
 
 /// Returns the files of `split` by their paths.
@@ -202,7 +196,7 @@ fn of_split<'a>(files: &[&'a str], split: &str) -> Result<Vec<&'a str>> {
 fn one_kind<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<FolderFiles> {
     let mut found: Option<FolderFiles> = None;
     for name in names {
-        let Some(kind) = FileKind::of(name)? else { continue };
+        let Some(kind) = kind_of(name)? else { continue };
         let files = found.get_or_insert_with(|| FolderFiles { kind, names: Vec::new() });
         if files.kind != kind {
             let message = "the folder has files of several kinds: write which are meant, such as folder/*.parquet";
@@ -216,6 +210,7 @@ fn one_kind<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<FolderFiles>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::tables::PARQUET;
 
     fn texts(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -232,7 +227,7 @@ mod tests {
     #[test]
     fn the_files_of_a_folder_are_the_data_set() {
         let files = found(&["b.parquet", "a.parquet", "_x.parquet", ".c/d.parquet", "LICENSE"], "").unwrap().unwrap();
-        assert_eq!(files, FolderFiles { kind: FileKind::Parquet, names: texts(&["a.parquet", "b.parquet"]) });
+        assert_eq!(files, FolderFiles { kind: &PARQUET, names: texts(&["a.parquet", "b.parquet"]) });
         assert_eq!(names(found(&["b.parquet", "a.parquet"], "train")), ["a.parquet", "b.parquet"]);
     }
 

@@ -17,7 +17,7 @@
 //! compared with the tar, where a file has them, and the reader of the tar compares the number with the samples that it finds.
 //!
 //! ```
-//! use forebay_loader::sources::counts::{set_files, tar_files};
+//! use forebay_loader::sources::tars::counts::{set_files, tar_files};
 //!
 //! let names = ["0.tar".to_owned(), "1.tar".to_owned()];
 //! let sizes = set_files(&names).into_iter().find(|found| found.file == "sizes.json").expect("of OpenCLIP");

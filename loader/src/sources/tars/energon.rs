@@ -8,13 +8,14 @@
 //!
 //! `.nv-meta/.info.json` has the numbers of samples; see [`counts`](super::counts).
 
-use super::braces::{NAMES_MAX, expand};
-use super::folder::chosen;
-use super::kind::FileKind;
-use super::names::unique;
-use super::yaml::{Value, parse};
+use super::TAR;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::check_basename;
+use crate::sources::braces::{NAMES_MAX, expand};
+use crate::sources::choice::chosen;
+use crate::sources::kinds::kind_of;
+use crate::sources::names::unique;
+use crate::sources::yaml::{Value, parse};
 use std::collections::{BTreeMap, HashSet};
 
 /// Folder of Energon's files in that of a data set.
@@ -51,7 +52,7 @@ pub fn tars_of(document: &[u8], split: &str) -> Result<Vec<String>> {
     }
     let known: HashSet<&str> = all.iter().map(String::as_str).collect();
     // Another tar of the data set is no sample.
-    let sample = excluded.iter().filter(|name| FileKind::of(name).is_ok_and(|kind| kind.is_none())).min();
+    let sample = excluded.iter().filter(|name| kind_of(name).is_ok_and(|kind| kind.is_none())).min();
     if let Some(sample) = sample.filter(|sample| sample.rsplit_once('/').is_some_and(|(tar, _)| known.contains(tar))) {
         let key = sample.rsplit_once('/').map_or("", |(_, key)| key);
         let message = format!(
@@ -74,7 +75,7 @@ fn expanded(list: &Value) -> Result<Vec<String>> {
 }
 
 fn check(name: &str) -> Result<()> {
-    if FileKind::of(name)? != Some(FileKind::Tar) {
+    if kind_of(name)? != Some(&TAR) {
         let message = "a shard is no tar: of data sets that Energon has prepared, those of WebDataset's tars are read";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }

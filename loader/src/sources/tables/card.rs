@@ -1,7 +1,7 @@
 //! Configurations in the card of a data set: the YAML document at the front of its README.md.
 
-use super::choice::{chosen, or_train};
 use crate::error::{Error, Result};
+use crate::sources::choice::{chosen, or_train};
 use crate::sources::wildcards::Pattern;
 use crate::sources::yaml::{Value, parse};
 use std::collections::BTreeMap;

@@ -8,15 +8,17 @@ use super::file_versions::{self, Condition, check, remove_outdated, with_version
 use super::found_files::{FoundFile, names_of, sized};
 use super::index_origin::IndexOrigin;
 use super::kept::Kept;
+use super::opening::{Files, OpenFiles, Opening};
 use super::parallel::{in_parallel, in_threads};
 use super::remote_file::RemoteFile;
 use super::requests::{DOCUMENTS_AT_ONCE, FileRange, document, fetch_ranges, peek};
+use super::stream::IndexedStream;
 use crate::cache::CachedIndex;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::tfrecord::{FeatureCounts, compression_of, count_features, front_features, is_record};
 use crate::format::{Compression, Digests, FileInfo, INDEX_BASENAME, Index, Layout, ReadAt, Shard};
 use crate::io::read_up_to_at;
-use crate::sources::records::{RecordIndex, index_names, raw_name};
+use crate::sources::tfrecords::{RecordIndex, index_names, raw_name};
 use crate::store::{Remote, Version};
 use crate::sync::{Arc, Mutex};
 use std::borrow::Cow;
@@ -40,16 +42,29 @@ const UNPACKED: &str = ".unpacked";
 /// Bytes of a record that show if an index is of its file: its head.
 const PROBE_BYTES: u64 = HEAD_BYTES as u64;
 
+/// Opener of TensorFlow's record files.
+pub(super) struct Opener;
+
+impl OpenFiles for Opener {
+    fn open(&self, at: &Opening<'_>, files: Files) -> Result<IndexedStream> {
+        let names = files.into_names()?;
+        let cache = at.list_cache(&names.listed().join("\n"))?;
+        let (root, folder, condition) = (at.root.to_owned(), at.folder(), at.condition());
+        let records = TfRecords { root, folder, files: at.find(Files::Named(names))?, cache: cache.clone(), condition };
+        at.install(cache, &records)
+    }
+}
+
 /// Record files by their names.
-pub(super) struct TfRecords {
+struct TfRecords {
     /// Address of their folder, with secrets.
-    pub(super) root: String,
+    root: String,
     /// That folder, if it is on this machine.
-    pub(super) folder: Option<PathBuf>,
-    pub(super) files: Vec<FoundFile>,
+    folder: Option<PathBuf>,
+    files: Vec<FoundFile>,
     /// Folder of the index, and of copies of the files if they are not read in place.
-    pub(super) cache: PathBuf,
-    pub(super) condition: Condition,
+    cache: PathBuf,
+    condition: Condition,
 }
 
 impl IndexOrigin for TfRecords {
@@ -351,7 +366,7 @@ mod tests {
         let stores = Stores::new(StoreConfig::default(), &Arc::new(Stats::default()), Clock::system()).unwrap();
         let remote = stores.open(&root).unwrap();
         let names = Names::Listed(NAMES.map(str::to_owned).to_vec());
-        let found = found_files::find(names, Some(folder), (|| Ok(Vec::new()), false)).unwrap();
+        let found = found_files::find(names, Some(folder), || Ok(Vec::new())).unwrap();
         let (folder, cache) = (Some(folder.to_owned()), folder.join("cache"));
         let condition = Condition { ignore_counts: false, is_verified: false };
         (TfRecords { root, folder, files: found, cache, condition }, remote)

@@ -8,23 +8,23 @@
 //! `.idx` that has its documents.
 
 use super::index_origin::IndexOrigin;
+use super::opening::{Files, OpenFiles, Opening};
 use super::parallel::in_parallel;
 use super::remote_file::RemoteFile;
 use super::requests::peek;
 use super::stream::IndexedStream;
 use crate::cache::CachedIndex;
-use crate::config::LoaderConfig;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::Slice;
 use crate::format::recipe::TokenRange;
 use crate::format::tokens::{Cut, Header, Samples, TokenPart, Window};
-use crate::format::{Digests, FileInfo, INDEX_BASENAME, Index, Layout, Recipe, Shard};
-use crate::sources::idx_of;
-use crate::store::{Remote, local_folder};
+use crate::format::{Digests, FileInfo, Index, Layout, Recipe, Shard};
+use crate::sources::tokens::idx_of;
+use crate::store::Remote;
 use crate::sync::Arc;
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bytes of a shard: as usual for MDS, so that few bytes are fetched for nothing when a few of its samples are used.
 const SHARD_BYTES: u64 = 64 << 20;
@@ -32,13 +32,30 @@ const SHARD_BYTES: u64 = 64 << 20;
 /// Bytes that are fetched with the length of a `.bin` file.
 const PEEK_BYTES: usize = 1;
 
+/// Opener of Megatron's files.
+pub(super) struct Opener;
+
+impl OpenFiles for Opener {
+    fn open(&self, at: &Opening<'_>, files: Files) -> Result<IndexedStream> {
+        let names = files.into_names()?;
+        let described = names.listed().join("\n");
+        let names = names.found(|| Ok(at.all()?.into_iter().map(|entry| entry.key).collect()))?;
+        let folder = at.folder().filter(|_| at.local().is_none());
+        let window = at.session.config.window_of(at.stream);
+        // Files that are written again, and other windows, have another folder.
+        let described = format!("{described}\n{window:?}\n{}", stamp(folder.as_deref(), &names));
+        let tokens = TokenFiles { names, window, is_in_place: folder.is_some() };
+        at.install(at.list_cache(&described)?, &tokens)
+    }
+}
+
 /// Megatron's files by their names.
-pub(super) struct TokenFiles {
+struct TokenFiles {
     /// Paths of the `.bin` files below the remote.
-    pub(super) names: Vec<String>,
-    pub(super) window: Option<Window>,
+    names: Vec<String>,
+    window: Option<Window>,
     /// Shards are ranges of the files themselves.
-    pub(super) is_in_place: bool,
+    is_in_place: bool,
 }
 
 /// Index as it is kept.
@@ -178,43 +195,12 @@ fn without_idx(error: Error, name: &str) -> Error {
     Error::new(ErrorKind::NotFound, message).with("index", name).caused_by(error)
 }
 
-/// Returns the `.bin` file of the prefix `name`, as Megatron's options have it, if there are such files on this machine. A data
-/// set in a folder of that name comes first; Megatron itself makes a folder of that name, for its cache.
-pub(super) fn local_prefix(name: &str) -> Option<String> {
-    let prefix = local_folder(name).filter(|prefix| !prefix.join(INDEX_BASENAME).exists())?;
-    let file = |extension: &str| {
-        let mut path = prefix.clone().into_os_string();
-        path.push(extension);
-        PathBuf::from(path).is_file()
-    };
-    (file(".bin") && file(".idx")).then(|| format!("{name}.bin"))
-}
-
 /// Returns sizes and times of change of the `.idx` files of `names` in `folder`; empty without a folder.
-pub(super) fn stamp(folder: Option<&Path>, names: &[String]) -> String {
+fn stamp(folder: Option<&Path>, names: &[String]) -> String {
     let Some(folder) = folder else { return String::new() };
     let stamp = |name: &String| {
         let meta = std::fs::metadata(folder.join(idx_of(name))).ok();
         meta.map_or(String::new(), |meta| format!("{} {}.{}\n", meta.len(), meta.mtime(), meta.mtime_nsec()))
     };
     names.iter().map(stamp).collect()
-}
-
-/// Checks that options of windows are not given for other files.
-pub(super) fn check_windows(config: &LoaderConfig, opened: &[IndexedStream]) -> Result<()> {
-    let has_tokens = |stream: &IndexedStream| {
-        stream.cache.shards.iter().any(|shard| shard.layout.is_plain()) || stream.cache.shards.is_empty()
-    };
-    let message = "window is an option for files of token ids, such as Megatron's .bin and LitData's chunks, and this stream has none";
-    for (stream, opened) in config.streams.iter().zip(opened) {
-        if stream.window.is_some() && !has_tokens(opened) {
-            return Err(Error::config(message).with("stream", &opened.name));
-        }
-    }
-    if config.window.is_some() && !opened.iter().any(has_tokens) {
-        return Err(Error::config(
-            "window is an option for files of token ids, such as Megatron's .bin and LitData's chunks, and no stream has any",
-        ));
-    }
-    Ok(())
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// # Errors
 ///
 /// [`ErrorKind::Config`] with the names that there are.
-pub(in crate::sources) fn chosen<'a, T>(
+pub(super) fn chosen<'a, T>(
     all: &'a BTreeMap<&str, T>,
     name: &str,
     what: &str,

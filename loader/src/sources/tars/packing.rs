@@ -1,8 +1,8 @@
 //! Names of tars: their extensions, and the compression that these declare.
 
-use super::extension::ends_with;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Compression;
+use crate::sources::extension::ends_with;
 
 /// Extensions of tars, with the name of the compression; `None` for a plain tar.
 const EXTENSIONS: [(&str, Option<&str>); 10] = [

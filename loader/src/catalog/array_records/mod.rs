@@ -6,10 +6,12 @@
 //! ```
 
 use super::file_versions;
-use super::found_files::{FoundFile, sized};
+use super::found_files::{self, FoundFile, sized};
 use super::index_origin::IndexOrigin;
+use super::opening::{Files, OpenFiles, Opening};
 use super::parallel::in_threads;
 use super::requests::{FileRange, fetch_ranges};
+use super::stream::IndexedStream;
 use crate::cache::CachedIndex;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::array_record::{BLOCK_BYTES, ChunkPlace, chunk_places, each_record, footer_start};
@@ -39,11 +41,25 @@ const CHUNK_BYTES_SEEN: u64 = 16 << 20;
 /// Shards that are in memory at once while all records are read.
 const GROUPS_AT_ONCE: usize = 4;
 
+/// Opener of ArrayRecord files.
+pub(super) struct Opener;
+
+impl OpenFiles for Opener {
+    fn open(&self, at: &Opening<'_>, files: Files) -> Result<IndexedStream> {
+        let (files, reads_all) = (at.find(files)?, at.stream.ignore_counts);
+        let mut variant = found_files::described(&files);
+        if reads_all {
+            variant.push_str("\nignore_counts");
+        }
+        at.install(at.variant_cache(&variant)?, &ArrayRecords { files, reads_all })
+    }
+}
+
 /// ArrayRecord files of a folder.
-pub(super) struct ArrayRecords {
-    pub(super) files: Vec<FoundFile>,
-    /// The features are those of all records, in place of some.
-    pub(super) reads_all: bool,
+struct ArrayRecords {
+    files: Vec<FoundFile>,
+    /// All records show the features, in place of some.
+    reads_all: bool,
 }
 
 /// Index as it is kept.

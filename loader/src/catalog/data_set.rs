@@ -1,0 +1,112 @@
+//! Data sets with an `index.json`: ours, LitData's, or a list of files.
+
+use super::file_versions;
+use super::fronts::{LocalFiles, StoredFiles};
+use super::index_origin::IndexOrigin;
+use super::install::{Place, no_index};
+use super::session::Session;
+use super::stream::IndexedStream;
+use super::stream_folders::cache_folder;
+use crate::cache::CachedIndex;
+use crate::config::StreamConfig;
+use crate::error::{Context, Error, Result};
+use crate::format::index::{INDEX_BYTES_MAX, is_document};
+use crate::format::litdata::DataSet;
+use crate::format::tokens::Window;
+use crate::format::{HashAlgo, INDEX_BASENAME, Index, ShardFormat};
+use crate::io::read_regular;
+use crate::sources::files::FileSet;
+use crate::store::{Remote, local_folder};
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+/// Opens the data set in the folder `name`.
+///
+/// # Errors
+///
+/// `NotFound` for a folder without an index; as [`Session::install`].
+pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> Result<IndexedStream> {
+    let opened = |folder: PathBuf, remote: Option<Remote>| {
+        let window = session.config.window_of(stream);
+        let document = Document { folder: folder.clone(), is_in_place: remote.is_none(), window };
+        session.install(stream, Place { name, folder, files: None, remote }, &document)
+    };
+    let Some(_) = stream.remote else { return opened(cache_folder(stream, name)?, None) };
+    let remote = session.remote(stream, name)?;
+    if let (None, Some(folder)) = (&stream.local, local_folder(name)) {
+        // A folder on this machine is read in place, unless its shards must be unpacked.
+        if !folder.join(INDEX_BASENAME).exists() {
+            return Err(no_index(&folder));
+        }
+        let in_place = opened(folder, None)?;
+        if in_place.cache.shards.iter().all(|s| s.compression.is_none()) {
+            return Ok(in_place);
+        }
+    }
+    opened(cache_folder(stream, name)?, Some(remote))
+}
+
+/// `index.json` of a data set: ours, LitData's, or a list of files. That of LitData is kept in the form of ours, after a digest
+/// of the original.
+#[derive(Default)]
+pub(super) struct Document {
+    /// Folder of the index on local disk.
+    pub(super) folder: PathBuf,
+    /// True if the shards are read there, too.
+    pub(super) is_in_place: bool,
+    /// Windows that are the samples of chunks of tokens, in place of documents.
+    pub(super) window: Option<Window>,
+}
+
+impl IndexOrigin for Document {
+    fn cached(&self) -> CachedIndex {
+        CachedIndex::Compared
+    }
+
+    fn reads_in_place(&self) -> bool {
+        // The folder is opened as the cache itself, unless shards must be unpacked.
+        false
+    }
+
+    fn fetch(&self, remote: &Remote, _: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
+        let (bytes, _) = remote.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document)?;
+        let Some(chunks) = DataSet::parse(&bytes).context("file", || INDEX_BASENAME)? else { return Ok(bytes) };
+        let head = format!("{{\"litdata\": \"{}\", ", HashAlgo::Xxh3_128.hex(&bytes));
+        // The lengths of the chunks need not be requested again.
+        match read_regular(&self.folder.join(INDEX_BASENAME), INDEX_BYTES_MAX) {
+            Ok(kept) if kept.starts_with(head.as_bytes()) => Ok(kept),
+            _ => Ok([&head, &chunks.index(&StoredFiles(remote))?.to_json()[1..]].concat().into_bytes()),
+        }
+    }
+
+    fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
+        if FileSet::is_start(bytes) {
+            return FileSet::parse(bytes)?.index().context("remote", || name);
+        }
+        if file_versions::has_head(bytes) {
+            return Err(Error::format("the index was made of a list of files").with("remote", name));
+        }
+        let file = format!("{name}/{INDEX_BASENAME}");
+        let chunks = if self.is_in_place { DataSet::parse(bytes).context("file", || &file)? } else { None };
+        let index = match chunks {
+            // The parser has the checks.
+            Some(chunks) => Index::parse(chunks.index(&LocalFiles(&self.folder))?.to_json().as_bytes(), &file)?,
+            None => Index::parse(bytes, &file)?,
+        };
+        match self.window {
+            Some(window) if index.has_tokens() => index.windows(window),
+            _ => Ok(index),
+        }
+    }
+
+    fn identity<'a>(&self, index: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if FileSet::is_start(bytes) {
+            return FileSet::identity(bytes).into();
+        }
+        match index.shards.first().map(|shard| &shard.layout.format) {
+            // The bytes may be LitData's, and then differ from place to place.
+            Some(ShardFormat::LitData(_)) => index.to_json().into_bytes().into(),
+            _ => bytes.into(),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Installation of a stream's index in its folder: it is fetched or made, or read from the cache and compared.
+
+use super::index_origin::IndexOrigin;
+use super::session::Session;
+use super::stream::IndexedStream;
+use super::stream_folders::resolve;
+use crate::cache::{
+    CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, record_remote, show_progress, stale,
+    with_advice_on_remote,
+};
+use crate::config::StreamConfig;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::index::describe_folder;
+use crate::format::{HashAlgo, INDEX_BASENAME, Index, Shard};
+use crate::store::{Remote, local_folder, redact};
+use crate::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Places of a stream's index and shards.
+pub(super) struct Place<'a> {
+    /// Name of the remote, with secrets.
+    pub(super) name: &'a str,
+    /// Folder of the index, and of the shards if they are not read in place.
+    pub(super) folder: PathBuf,
+    /// Folder of the shards that are read in place.
+    pub(super) files: Option<PathBuf>,
+    /// Remote of the index, and of shards that are not read in place.
+    pub(super) remote: Option<Remote>,
+}
+
+impl Session<'_> {
+    /// Reads the index of a stream, fetched from `origin` if necessary.
+    pub(super) fn install(
+        &self,
+        stream: &StreamConfig,
+        place: Place<'_>,
+        origin: &dyn IndexOrigin,
+    ) -> Result<IndexedStream> {
+        let Place { name, folder, files, remote } = place;
+        let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
+        let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
+        let mut fetch = || match &remote {
+            Some(remote) => match origin.fetch(remote, &|| show_progress(&folder)) {
+                Err(e) if e.kind() == ErrorKind::NotFound && origin.cached() == CachedIndex::Compared => {
+                    Err(local_folder(name).map_or_else(|| with_advice_on_remote(e), |folder| no_index(&folder)))
+                }
+                fetched => fetched,
+            },
+            None => Err(Error::internal("an index was fetched without a remote")),
+        };
+        let shown = redact(name);
+        // The same folder may have many names.
+        let resolved = local_folder(name)
+            .map_or_else(|| shown.clone().into_owned(), |folder| resolve(&folder).display().to_string());
+        let source = IndexSource {
+            dir: &folder,
+            remote: &resolved,
+            cached: origin.cached(),
+            parse: &|bytes| origin.parse(bytes, &shown),
+            fetch: if remote.is_some() { Some(&mut fetch) } else { None },
+        };
+        let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
+        let installed = source.install(&self.network.clock, WaitPolicy::new(&|| false, stall_timeout))?;
+        let address = remote.as_ref().map(|_| name.to_owned());
+        let remote = remote.filter(|_| files.is_none());
+        let is_hashed = |shard: &Shard| shard.files().all(|pair| pair.stored().hashes.algos().next().is_some());
+        let has_hashes = installed.index.shards.iter().all(is_hashed);
+        if let (Some(_), Some(remote)) = (&installed.other_remote, &remote) {
+            if !has_hashes && !has_same_shard(&installed.index, &folder, remote)? {
+                return Err(stale(&folder.join(INDEX_BASENAME), &resolved));
+            }
+            record_remote(&folder, &resolved);
+        }
+        if let Some(why) = installed.unchecked {
+            self.stats.note(format!("the cached index of {shown} is used unchecked: {why}"));
+        }
+        let digest = HashAlgo::Xxh3_64.hex(&origin.identity(&installed.index, &installed.bytes));
+        Ok(IndexedStream {
+            name: shown.into_owned(),
+            cache: StreamCacheConfig {
+                dir: folder,
+                files,
+                shards: Arc::new(ShardSet::new(Arc::new(installed.index))),
+                has_remote: remote.is_some(),
+                remote: remote.as_ref().filter(|_| !has_hashes).map(|_| resolved),
+                keep_zip: stream.keep_zip.unwrap_or(self.config.keep_zip),
+                clock: self.network.clock.clone(),
+                ..StreamCacheConfig::default()
+            },
+            address,
+            remote,
+            index_bytes: installed.bytes.len() as u64,
+            digest,
+            version: origin.version(),
+            validate_hash,
+            download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
+            selection: None,
+        })
+    }
+}
+
+/// Returns the error for a remote folder on this machine that has no index.
+pub(super) fn no_index(folder: &Path) -> Error {
+    let message = if folder.is_dir() {
+        format!("the folder that `remote` and `split` name has no index.json: {}", describe_folder(folder))
+    } else if folder.exists() {
+        "`remote` names a file of a kind that is not read".to_owned()
+    } else {
+        "the folder that `remote` and `split` name does not exist".to_owned()
+    };
+    Error::new(ErrorKind::NotFound, message).with("folder", folder.display())
+}
+
+/// Returns true if a shard in `folder`, which belongs to another remote with the same index, equals that of `remote`, or
+/// if there is none.
+fn has_same_shard(index: &Index, folder: &Path, remote: &Remote) -> Result<bool> {
+    let on_disk = index.shards.iter().find_map(|shard| {
+        let bytes = std::fs::read(folder.join(&*shard.raw_data.basename)).ok()?;
+        (bytes.len() as u64 == shard.raw_data.bytes).then_some((shard, bytes))
+    });
+    let Some((shard, cached)) = on_disk else { return Ok(true) };
+    let stored = shard.zip_data.as_ref().unwrap_or(&shard.raw_data);
+    let limit = usize::try_from(stored.bytes).unwrap_or(usize::MAX);
+    let mut fetched = remote.get_small(&stored.basename, limit)?.0;
+    if let (Some(compression), Some(_)) = (shard.compression, &shard.zip_data) {
+        let packed = std::mem::take(&mut fetched);
+        compression.decompress(&packed, shard.raw_data.bytes, &mut fetched)?;
+    }
+    Ok(fetched == cached)
+}

@@ -1,0 +1,40 @@
+//! Files with tables, the rows of which are samples.
+//!
+//! * [`folder`]: the files of a data set in a folder without an index;
+//! * `card`: the file README.md of a data set, which may list configurations and the files of their splits;
+//! * `splits`: the split that a file belongs to, by its path.
+
+mod card;
+pub mod folder;
+mod splits;
+
+use super::extension::has_extension;
+use super::kind::{FileKind, InFolder, check_name};
+
+/// Parquet files.
+pub static PARQUET: FileKind = FileKind {
+    name: "parquet",
+    noun: "Parquet file",
+    extensions: ".parquet",
+    hints: &PARQUET_EXTENSIONS,
+    is_of: |name| Ok(has_extension(name, &PARQUET_EXTENSIONS)),
+    check_name,
+    in_folder: InFolder::Tables,
+    pair: None,
+    is_sampled: false,
+};
+const PARQUET_EXTENSIONS: [&str; 3] = [".parquet", ".parq", ".pq"];
+
+/// Files in Arrow's formats.
+pub static ARROW: FileKind = FileKind {
+    name: "arrow",
+    noun: "Arrow file",
+    extensions: ".arrow",
+    hints: &ARROW_EXTENSIONS,
+    is_of: |name| Ok(has_extension(name, &ARROW_EXTENSIONS)),
+    check_name,
+    in_folder: InFolder::Tables,
+    pair: None,
+    is_sampled: false,
+};
+const ARROW_EXTENSIONS: [&str; 1] = [".arrow"];
