@@ -74,37 +74,11 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
     let mut report = Report::new("tokens", title, columns);
     report.baseline = Some("pread".to_owned());
     for dtype in [DType::UInt16, DType::Int64] {
-        let stream = StreamConfig { local: Some(folder.clone()), ..StreamConfig::default() };
         let fields =
             json!([["x", {"kind": "tokens", "column": "tokens", "length": data.length, "dtype": dtype.to_string()}]]);
-        let loader = |mmap| Loader::new(LoaderConfig { mmap, ..config(stream.clone(), &fields, args.batch, threads)? });
-        let (loader, mapped) = (loader(false)?, loader(true)?);
-        let of_megatron = |window| {
-            let stream = StreamConfig { remote: Some(bin.display().to_string()), window, ..StreamConfig::default() };
-            Loader::new(config(stream, &fields, args.batch, threads)?)
-        };
-        let (windows, documents) = (of_megatron(Some(data.length as u32))?, of_megatron(None)?);
-        let sum_of = |loader| -> Result<Sum> {
-            let mut sum = Sum::default();
-            drain(loader, |batch| sum.add_batch(batch, dtype))?;
-            Ok(sum)
-        };
-        let sum = sum_of(&loader)?;
-        // Files are mapped during the first epoch, so the second one reads from mappings.
-        if sum_of(&mapped)? != sum || sum_of(&mapped)? != sum_of(&loader)? {
-            return Err(Error::internal("two ways bring different samples").with("way", "mmap"));
-        }
-        for (name, loader) in [("windows", &windows), ("documents", &documents)] {
-            let found = sum_of(loader)?;
-            if (found.rows, found.unordered) != (sum.rows, sum.unordered) {
-                return Err(Error::internal("two ways bring different samples").with("way", name));
-            }
-        }
-        for (name, source) in [("pread", Source::Files), ("memcpy", Source::Memory)] {
-            if beside.sum(source, dtype)? != sum {
-                return Err(Error::internal("two ways bring different samples").with("way", name));
-            }
-        }
+        let open = |stream, mmap| Loader::new(LoaderConfig { mmap, ..config(stream, &fields, args.batch, threads)? });
+        let loaders = Loaders::open(&folder, &bin, data.length as u32, open)?;
+        loaders.compare(&beside, dtype)?;
         let mut best: BTreeMap<&str, Took> = BTreeMap::new();
         for _ in 0..args.rounds.max(1) {
             let mut keep = |name, took: Took| {
@@ -113,10 +87,10 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
                     *best = took;
                 }
             };
-            keep("forebay", timed(|| drain(&loader, |_| Ok(())))?);
-            keep("forebay, Megatron windows", timed(|| drain(&windows, |_| Ok(())))?);
-            keep("forebay, Megatron documents", timed(|| drain(&documents, |_| Ok(())))?);
-            keep("forebay, mmap", timed(|| drain(&mapped, |_| Ok(())))?);
+            keep("forebay", timed(|| drain(&loaders.files, |_| Ok(())))?);
+            keep("forebay, Megatron windows", timed(|| drain(&loaders.windows, |_| Ok(())))?);
+            keep("forebay, Megatron documents", timed(|| drain(&loaders.documents, |_| Ok(())))?);
+            keep("forebay, mmap", timed(|| drain(&loaders.mapped, |_| Ok(())))?);
             keep("pread", timed(|| beside.bring(Source::Files, dtype, threads as usize))?);
             keep("limit: memcpy", timed(|| beside.bring(Source::Memory, dtype, threads as usize))?);
         }
@@ -138,6 +112,64 @@ pub(crate) fn run(args: &TokensArgs) -> Result<Report> {
         }
     }
     Ok(report)
+}
+
+/// Loaders of the same tokens, in files of different kinds or read in different ways.
+struct Loaders {
+    files: Loader,
+    mapped: Loader,
+    /// Samples of a Megatron file that have the length of the others.
+    windows: Loader,
+    /// Samples of a Megatron file as they were written.
+    documents: Loader,
+}
+
+impl Loaders {
+    fn open(
+        folder: &Path,
+        bin: &Path,
+        length: u32,
+        open: impl Fn(StreamConfig, bool) -> Result<Loader>,
+    ) -> Result<Self> {
+        let stream = StreamConfig { local: Some(folder.to_owned()), ..StreamConfig::default() };
+        let of_megatron = |window| {
+            let stream = StreamConfig { remote: Some(bin.display().to_string()), window, ..StreamConfig::default() };
+            open(stream, false)
+        };
+        Ok(Self {
+            files: open(stream.clone(), false)?,
+            mapped: open(stream, true)?,
+            windows: of_megatron(Some(length))?,
+            documents: of_megatron(None)?,
+        })
+    }
+
+    /// Checks that all bring the samples that `direct` reads, in order where they have one.
+    fn compare(&self, direct: &Direct, dtype: DType) -> Result<()> {
+        let different = |way| Err(Error::internal("two ways bring different samples").with("way", way));
+        let sum_of = |loader| -> Result<Sum> {
+            let mut sum = Sum::default();
+            drain(loader, |batch| sum.add_batch(batch, dtype))?;
+            Ok(sum)
+        };
+        let sum = sum_of(&self.files)?;
+        // Files are mapped during the first epoch, so the second one reads from mappings.
+        if sum_of(&self.mapped)? != sum || sum_of(&self.mapped)? != sum_of(&self.files)? {
+            return different("mmap");
+        }
+        for (name, loader) in [("windows", &self.windows), ("documents", &self.documents)] {
+            let found = sum_of(loader)?;
+            if (found.rows, found.unordered) != (sum.rows, sum.unordered) {
+                return different(name);
+            }
+        }
+        for (name, source) in [("pread", Source::Files), ("memcpy", Source::Memory)] {
+            if direct.sum(source, dtype)? != sum {
+                return different(name);
+            }
+        }
+        Ok(())
+    }
 }
 
 pub(super) fn timed(body: impl FnOnce() -> Result<()>) -> Result<Took> {

@@ -85,33 +85,10 @@ fn flipped(body: &Bytes, at: usize) -> Bytes {
 }
 
 fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
-    if let Some(keys) = &state.options.keys
-        && let Err((code, why)) = sigv4::check(keys, head, &body)
-    {
-        let malformed = matches!(code, "AuthorizationHeaderMalformed" | "XAmzContentSHA256Mismatch");
-        let status = if malformed { StatusCode::BAD_REQUEST } else { StatusCode::FORBIDDEN };
-        let mut answer = problem(state, status, code, &why);
-        if let Ok(region) = keys.region.parse() {
-            answer.headers_mut().insert("x-amz-bucket-region", region);
-        }
+    if let Some(answer) = rejection(state, head, &body) {
         return answer;
     }
-    if let Some(account) = &state.options.azure
-        && let Err((code, why)) = azure::check(account, head)
-    {
-        return problem(state, StatusCode::FORBIDDEN, code, &why);
-    }
-    if let Some(key) = &state.options.oci
-        && let Err((code, why)) = oci::check(key, head, &body)
-    {
-        let document = serde_json::json!({"code": code, "message": why}).to_string();
-        let builder = Response::builder().status(StatusCode::UNAUTHORIZED);
-        return build(state, builder, ObjectBody::text(state, document));
-    }
     let is_service = issuer::is_service(head.uri.path());
-    if state.options.issuer.is_some() && !is_service && !state.tokens.is_valid(head) {
-        return problem(state, StatusCode::UNAUTHORIZED, "AuthenticationRequired", "no valid token");
-    }
     let place = head.uri.path_and_query().map_or("", |place| place.as_str());
     let fault = script::fault(&mut state.rules.lock(), &format!("{} {place}", head.method));
     if let (Some(issuer), None, true) = (&state.options.issuer, &fault, is_service) {
@@ -121,41 +98,7 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
         let builder = Response::builder().status(status).header(header::CONTENT_TYPE, "application/json");
         return build(state, builder, ObjectBody::text(state, document.to_string()));
     }
-    if fault == Some(Fault::Reset) {
-        return empty(state, CLOSED);
-    }
-    if let Some(Fault::Status(status, after)) = fault {
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut answer = problem(state, status, "Scripted", "scripted status");
-        if let Some(after) = after {
-            answer.headers_mut().insert(header::RETRY_AFTER, after.into());
-        }
-        return answer;
-    }
-    if let Some(Fault::Text(status, text)) = &fault {
-        let builder = Response::builder().status(*status);
-        // The page of an error may have an entity tag, too.
-        let builder = if *status < 400 { builder } else { builder.header(header::ETAG, "\"page\"") };
-        return build(state, builder, ObjectBody::text(state, text.clone()));
-    }
-    if let Some(Fault::Page(text, named)) = &fault {
-        let numbered = |text: &str| text.replace('#', &state.requests.load(Ordering::Relaxed).to_string());
-        let builder = match named {
-            Some((name, value)) => Response::builder().header(*name, numbered(value)),
-            None => Response::builder(),
-        };
-        return build(state, builder, ObjectBody::text(state, numbered(text)));
-    }
-    if let Some(Fault::DripStatus(status)) = &fault {
-        let twist = Twist { stall_at: Some(0), drips: true, ..Twist::default() };
-        let text = Content::Memory(vec![b' '; 4096].into());
-        return build(state, Response::builder().status(*status), ObjectBody::range(state, text, 0..4096, twist));
-    }
-    if let Some(Fault::Redirect(status, to)) = &fault {
-        let mut answer = empty(state, StatusCode::from_u16(*status).unwrap_or(StatusCode::FOUND));
-        if let Ok(to) = to.parse() {
-            answer.headers_mut().insert(header::LOCATION, to);
-        }
+    if let Some(answer) = fault.as_ref().and_then(|fault| scripted(state, fault)) {
         return answer;
     }
     let mut place = head.uri.path();
@@ -186,12 +129,7 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
         return problem(state, StatusCode::BAD_REQUEST, "InvalidURI", "the path is not percent-encoded UTF-8");
     };
     let path = path.trim_start_matches('/');
-    let in_bucket = state.options.bucket.as_deref().and_then(|bucket| path.strip_prefix(bucket));
-    let key = match in_bucket {
-        Some("" | "/") => None,
-        Some(rest) if rest.starts_with('/') => Some(&rest[1..]),
-        _ => Some(path),
-    };
+    let key = key_of(state, path);
     let written = writes::answer(state, head, key, &body);
     if let Some(Fault::Overwrite(named, bytes)) = &fault {
         let key = key.filter(|_| named.is_empty()).unwrap_or(named);
@@ -214,6 +152,89 @@ fn route(state: &Arc<State>, head: &Parts, body: Bytes) -> Answer {
             with_commit(get(state, head, key, fault), commit)
         }
         _ => problem(state, StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "no such method"),
+    }
+}
+
+/// Returns the answer to a request that is not signed, or has no valid token, where the server asks for one.
+fn rejection(state: &Arc<State>, head: &Parts, body: &Bytes) -> Option<Answer> {
+    if let Some(keys) = &state.options.keys
+        && let Err((code, why)) = sigv4::check(keys, head, body)
+    {
+        let malformed = matches!(code, "AuthorizationHeaderMalformed" | "XAmzContentSHA256Mismatch");
+        let status = if malformed { StatusCode::BAD_REQUEST } else { StatusCode::FORBIDDEN };
+        let mut answer = problem(state, status, code, &why);
+        if let Ok(region) = keys.region.parse() {
+            answer.headers_mut().insert("x-amz-bucket-region", region);
+        }
+        return Some(answer);
+    }
+    if let Some(account) = &state.options.azure
+        && let Err((code, why)) = azure::check(account, head)
+    {
+        return Some(problem(state, StatusCode::FORBIDDEN, code, &why));
+    }
+    if let Some(key) = &state.options.oci
+        && let Err((code, why)) = oci::check(key, head, body)
+    {
+        let document = serde_json::json!({"code": code, "message": why}).to_string();
+        let builder = Response::builder().status(StatusCode::UNAUTHORIZED);
+        return Some(build(state, builder, ObjectBody::text(state, document)));
+    }
+    if state.options.issuer.is_some() && !issuer::is_service(head.uri.path()) && !state.tokens.is_valid(head) {
+        return Some(problem(state, StatusCode::UNAUTHORIZED, "AuthenticationRequired", "no valid token"));
+    }
+    None
+}
+
+/// Returns the answer that replaces the object's, if the fault has one.
+fn scripted(state: &Arc<State>, fault: &Fault) -> Option<Answer> {
+    match fault {
+        Fault::Reset => Some(empty(state, CLOSED)),
+        Fault::Status(status, after) => {
+            let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            let mut answer = problem(state, status, "Scripted", "scripted status");
+            if let Some(after) = after {
+                answer.headers_mut().insert(header::RETRY_AFTER, (*after).into());
+            }
+            Some(answer)
+        }
+        Fault::Text(status, text) => {
+            let builder = Response::builder().status(*status);
+            // The page of an error may have an entity tag, too.
+            let builder = if *status < 400 { builder } else { builder.header(header::ETAG, "\"page\"") };
+            Some(build(state, builder, ObjectBody::text(state, text.clone())))
+        }
+        Fault::Page(text, named) => {
+            let numbered = |text: &str| text.replace('#', &state.requests.load(Ordering::Relaxed).to_string());
+            let builder = match named {
+                Some((name, value)) => Response::builder().header(*name, numbered(value)),
+                None => Response::builder(),
+            };
+            Some(build(state, builder, ObjectBody::text(state, numbered(text))))
+        }
+        Fault::DripStatus(status) => {
+            let twist = Twist { stall_at: Some(0), drips: true, ..Twist::default() };
+            let text = Content::Memory(vec![b' '; 4096].into());
+            Some(build(state, Response::builder().status(*status), ObjectBody::range(state, text, 0..4096, twist)))
+        }
+        Fault::Redirect(status, to) => {
+            let mut answer = empty(state, StatusCode::from_u16(*status).unwrap_or(StatusCode::FOUND));
+            if let Ok(to) = to.parse() {
+                answer.headers_mut().insert(header::LOCATION, to);
+            }
+            Some(answer)
+        }
+        _ => None,
+    }
+}
+
+/// Returns the key in a path below the bucket, `None` for the bucket itself.
+fn key_of<'a>(state: &State, path: &'a str) -> Option<&'a str> {
+    let in_bucket = state.options.bucket.as_deref().and_then(|bucket| path.strip_prefix(bucket));
+    match in_bucket {
+        Some("" | "/") => None,
+        Some(rest) if rest.starts_with('/') => Some(&rest[1..]),
+        _ => Some(path),
     }
 }
 

@@ -14,62 +14,79 @@ use http::request::Parts;
 use serde_json::{Value, json};
 
 pub(super) fn answer(state: &Arc<State>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
-    let query = parameters(head);
-    let text = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
-    let problem = |status, code: &str| json(state, status, &json!({"code": code, "message": "no such object or part"}));
     let bucket = state.options.bucket.as_deref().unwrap_or_default();
     let uploads = format!("/{}", bucket.strip_suffix("/o").map_or(String::new(), |bucket| format!("{bucket}/u")));
-    let sent: Value = serde_json::from_slice(body).unwrap_or_default();
-    if let Some(place) = head.uri.path().strip_prefix(&*uploads) {
-        let key = decode(place.trim_start_matches('/')).unwrap_or_default();
-        let id = text("uploadId");
-        return Some(match (&head.method, &*key) {
-            (&Method::POST, "") => {
-                let id = state.unfinished.begin(sent["object"].as_str().unwrap_or_default(), false, false);
-                json(state, 200, &json!({"uploadId": id}))
-            }
-            (&Method::GET, "") => {
-                let uploads = state.unfinished.uploads.lock();
-                let uploads = uploads.iter().map(|(id, upload)| json!({"object": upload.key, "uploadId": id}));
-                json(state, 200, &uploads.collect())
-            }
-            (&Method::PUT, key) => {
-                let number = text("uploadPartNum").parse().unwrap_or(0);
-                match state.unfinished.put_part(key, id, number, body.clone(), state.options.has_opaque_tags) {
-                    Some(tag) => nothing(state, 200, &[("etag", tag.trim_matches('"'))]),
-                    None => problem(404, "NoSuchUpload"),
-                }
-            }
-            (&Method::POST, key) => {
-                let part = |part: &Value| {
-                    let tag = format!("\"{}\"", part["etag"].as_str().unwrap_or_default());
-                    (part["partNum"].as_u64().unwrap_or(0) as u32, tag)
-                };
-                let parts: Vec<_> = sent["partsToCommit"].as_array().into_iter().flatten().map(part).collect();
-                match state.unfinished.complete(key, id, &parts) {
-                    Ok(whole) => {
-                        let md5 = format!("{}-{}", BASE64_STANDARD.encode(&whole.md5), whole.parts);
-                        let tag = format!("\"{id}\"");
-                        let digest = Some(("opc-multipart-md5", md5));
-                        match state.root.put_joined(key, whole.bytes, tag, digest) {
-                            Ok(()) => nothing(state, 200, &[("etag", id)]),
-                            Err(_) => problem(500, "InternalServerError"),
-                        }
-                    }
-                    Err("NoSuchUpload") => problem(404, "NoSuchUpload"),
-                    Err(code) => problem(400, code),
-                }
-            }
-            (&Method::DELETE, key) => {
-                if state.unfinished.abort(key, id) {
-                    nothing(state, 204, &[])
-                } else {
-                    problem(404, "NoSuchUpload")
-                }
-            }
-            _ => return None,
-        });
+    match head.uri.path().strip_prefix(&*uploads) {
+        Some(place) => answer_upload(state, head, place.trim_start_matches('/'), body),
+        None => answer_object(state, head, key, body),
     }
+}
+
+fn problem(state: &Arc<State>, status: u16, code: &str) -> Answer {
+    json(state, status, &json!({"code": code, "message": "no such object or part"}))
+}
+
+/// Answers a request for the uploads that are not complete.
+fn answer_upload(state: &Arc<State>, head: &Parts, key: &str, body: &Bytes) -> Option<Answer> {
+    let query = parameters(head);
+    let text = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
+    let problem = |status, code: &str| problem(state, status, code);
+    let sent: Value = serde_json::from_slice(body).unwrap_or_default();
+    let key = decode(key).unwrap_or_default();
+    let id = text("uploadId");
+    Some(match (&head.method, &*key) {
+        (&Method::POST, "") => {
+            let id = state.unfinished.begin(sent["object"].as_str().unwrap_or_default(), false, false);
+            json(state, 200, &json!({"uploadId": id}))
+        }
+        (&Method::GET, "") => {
+            let uploads = state.unfinished.uploads.lock();
+            let uploads = uploads.iter().map(|(id, upload)| json!({"object": upload.key, "uploadId": id}));
+            json(state, 200, &uploads.collect())
+        }
+        (&Method::PUT, key) => {
+            let number = text("uploadPartNum").parse().unwrap_or(0);
+            match state.unfinished.put_part(key, id, number, body.clone(), state.options.has_opaque_tags) {
+                Some(tag) => nothing(state, 200, &[("etag", tag.trim_matches('"'))]),
+                None => problem(404, "NoSuchUpload"),
+            }
+        }
+        (&Method::POST, key) => {
+            let part = |part: &Value| {
+                let tag = format!("\"{}\"", part["etag"].as_str().unwrap_or_default());
+                (part["partNum"].as_u64().unwrap_or(0) as u32, tag)
+            };
+            let parts: Vec<_> = sent["partsToCommit"].as_array().into_iter().flatten().map(part).collect();
+            match state.unfinished.complete(key, id, &parts) {
+                Ok(whole) => {
+                    let md5 = format!("{}-{}", BASE64_STANDARD.encode(&whole.md5), whole.parts);
+                    let tag = format!("\"{id}\"");
+                    let digest = Some(("opc-multipart-md5", md5));
+                    match state.root.put_joined(key, whole.bytes, tag, digest) {
+                        Ok(()) => nothing(state, 200, &[("etag", id)]),
+                        Err(_) => problem(500, "InternalServerError"),
+                    }
+                }
+                Err("NoSuchUpload") => problem(404, "NoSuchUpload"),
+                Err(code) => problem(400, code),
+            }
+        }
+        (&Method::DELETE, key) => {
+            if state.unfinished.abort(key, id) {
+                nothing(state, 204, &[])
+            } else {
+                problem(404, "NoSuchUpload")
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// Answers a request for an object, or for the list of all.
+fn answer_object(state: &Arc<State>, head: &Parts, key: Option<&str>, body: &Bytes) -> Option<Answer> {
+    let query = parameters(head);
+    let text = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
+    let problem = |status, code: &str| problem(state, status, code);
     Some(match (&head.method, key) {
         (&Method::GET, None) => {
             state.lists.fetch_add(1, Ordering::Relaxed);
