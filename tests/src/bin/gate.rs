@@ -1,10 +1,11 @@
-//! `cargo gate`: format, lints, docs, layering, import cycles, words, machine paths, header and stub drift.
+//! `cargo gate`: format, lints, docs, layering, import cycles, long functions, words, machine paths, header and stub
+//! drift.
 //!
 //! Runs all checks, or those that the arguments name. Exits with 1 if a check finds a violation.
 
 use forebay_tests::gate::generated::Verdict;
 use forebay_tests::gate::{
-    Violation, cycles, generated, layering, options, paths, rust_files, sources, stubs, tools, words,
+    Violation, cycles, functions, generated, layering, options, paths, rust_files, sources, stubs, tools, words,
 };
 use std::path::Path;
 use std::process::ExitCode;
@@ -40,6 +41,9 @@ fn run(root: &Path, wanted: &[String]) -> std::io::Result<usize> {
     }
     if wants("cycles") {
         report.add("cycles", cycles::check(&files));
+    }
+    if wants("functions") {
+        report.add("functions", functions::check(&texts, &files));
     }
     if wants("words") {
         report.add("words", words::check(&texts));

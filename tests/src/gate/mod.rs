@@ -1,18 +1,19 @@
 //! The gate: every check that runs no test.
 //!
 //! `cargo gate` runs all checks and prints each violation with its fix. The checks that read this repository's sources
-//! ([`layering`], [`cycles`], [`words`], [`paths`], [`stubs`], [`options`]) are pure functions over text, so that
-//! unit tests feed them bad samples; [`tools`] runs cargo's own checks and [`generated`] the programs that write committed
-//! files.
+//! ([`layering`], [`cycles`], [`functions`], [`words`], [`paths`], [`stubs`], [`options`]) are pure functions over text,
+//! so that unit tests feed them bad samples; [`tools`] runs cargo's own checks and [`generated`] the programs that write
+//! committed files.
 //!
 //! ```text
-//! git ls-files --> sources: text --> rust_files: syntax, modules --> layering, cycles --> Violation
-//!                               \-> prose: comments, strings, names --> words        -->
-//!                               \-> stubs, paths, options                            -->
-//! cargo fmt, clippy, doc (tools), header, bindings (generated)                        -->
+//! git ls-files --> sources: text --> rust_files: syntax, modules --> layering, cycles, functions --> Violation
+//!                               \-> prose: comments, strings, names --> words                   -->
+//!                               \-> stubs, paths, options                                       -->
+//! cargo fmt, clippy, doc (tools), header, bindings (generated)                                   -->
 //! ```
 
 pub mod cycles;
+pub mod functions;
 pub mod generated;
 pub mod layering;
 pub mod options;

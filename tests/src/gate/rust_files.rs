@@ -4,6 +4,7 @@ use super::Violation;
 use super::sources::Source;
 use super::syntax::{Mention, Mentions, mentions, module_of};
 use std::collections::BTreeSet;
+use std::slice;
 
 /// Path of a module from its crate's root.
 pub type Module = Vec<String>;
@@ -57,7 +58,7 @@ pub fn read(sources: &[Source]) -> (Vec<RustFile<'_>>, Vec<Violation>) {
         }
     }
     let declared = |file: &RustFile<'_>| {
-        let child = |name: &String| (file.folder.to_owned(), [&file.module[..], &[name.clone()]].concat());
+        let child = |name: &String| (file.folder.to_owned(), [&file.module[..], slice::from_ref(name)].concat());
         file.found.test_modules.iter().map(child).collect::<Vec<_>>()
     };
     let test_modules: BTreeSet<(String, Module)> = files.iter().flat_map(declared).collect();

@@ -250,7 +250,8 @@ fn is_path_sep(tokens: &[TokenTree], at: usize) -> bool {
     }
 }
 
-fn is_cfg_test(attribute: &TokenStream) -> bool {
+/// True for the attributes `cfg(test)` and `cfg(all(test, ...))`.
+pub(super) fn is_cfg_test(attribute: &TokenStream) -> bool {
     let text = attribute.to_string().replace(' ', "");
     text == "cfg(test)" || text.starts_with("cfg(all(test,")
 }

@@ -38,7 +38,7 @@ impl Definitions {
                         definitions.globs.entry(mention.scope.clone()).or_default().push(path);
                     }
                     Some(import) => {
-                        let name = [&mention.scope[..], &[import.name.clone()]].concat();
+                        let name = [&mention.scope[..], slice::from_ref(&import.name)].concat();
                         if import.reexport {
                             definitions.reexports.insert(name.clone());
                         }
@@ -64,10 +64,7 @@ impl Definitions {
         let path = below(mention);
         let name = &path[..=mention.scope.len()];
         let is_known = self.modules.contains(name) || self.imports.contains_key(name);
-        match is_known || self.glob_with(name).is_some() {
-            true => self.of_absolute(&path),
-            false => BTreeSet::new(),
-        }
+        if is_known || self.glob_with(name).is_some() { self.of_absolute(&path) } else { BTreeSet::new() }
     }
 
     /// Returns true if the file of a glob import's module is in this crate.

@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 /// Start of the names of the workspace's crates.
 const OURS: &str = "forebay-";
 
+/// Fix of a wrong dependency between them.
+const ARROWS: &str = "arrows point one way: python, ffi, bench, tests -> gpu -> loader -> {order, picture} -> core";
+
 /// Checks the output of `cargo metadata --no-deps`.
 pub(super) fn check(crates: &[Crate], metadata: &serde_json::Value) -> Vec<Violation> {
     let engine = engine(crates);
@@ -23,25 +26,21 @@ pub(super) fn check(crates: &[Crate], metadata: &serde_json::Value) -> Vec<Viola
                 fix: format!("give it a place in {TABLE}"),
             });
         }
-        let is_wrong = |on: &&str| match on.starts_with(OURS) {
-            true => allowed.is_some_and(|allowed| !allowed.contains(on)),
-            false => {
-                engine.contains(name) && NOT_IN_LOADER.contains(on)
-                    || external.is_some_and(|external| !external.contains(on))
+        let is_wrong = |on: &&str| {
+            if on.starts_with(OURS) {
+                return allowed.is_some_and(|allowed| !allowed.contains(on));
             }
+            let is_unlisted = external.is_some_and(|external| !external.contains(on));
+            is_unlisted || engine.contains(name) && NOT_IN_LOADER.contains(on)
         };
-        violations.extend(dependencies.iter().copied().filter(is_wrong).map(|on| {
-            Violation {
-                place: format!("Cargo.toml of {name}"),
-                problem: format!("{name} may not depend on {on}"),
-                fix: match on.starts_with(OURS) {
-                    true => {
-                        "arrows point one way: python, ffi, bench, tests -> gpu -> loader -> {order, picture} -> core"
-                            .to_owned()
-                    }
-                    false => format!("use a listed crate, or add it in {TABLE}"),
-                },
-            }
+        violations.extend(dependencies.iter().copied().filter(is_wrong).map(|on| Violation {
+            place: format!("Cargo.toml of {name}"),
+            problem: format!("{name} may not depend on {on}"),
+            fix: if on.starts_with(OURS) {
+                ARROWS.to_owned()
+            } else {
+                format!("use a listed crate, or add it in {TABLE}")
+            },
         }));
     }
     violations
