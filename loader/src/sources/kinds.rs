@@ -2,6 +2,7 @@
 
 use super::array_records::ARRAY_RECORD;
 use super::files::FILE;
+use super::folder_names::is_hidden;
 use super::kind::{FileKind, InFolder};
 use super::tables::{ARROW, PARQUET};
 use super::tars::TAR;
@@ -35,6 +36,9 @@ pub(super) fn claiming(name: &str) -> Option<&'static FileKind> {
 pub fn kind_of_folder(names: &[String]) -> Result<Option<&'static FileKind>> {
     let mut found: Option<(&FileKind, &String)> = None;
     for name in names {
+        if is_hidden(name) {
+            continue;
+        }
         // Files in a form that cannot be read are not the folder's only hint, and many programs write `.bin`.
         let Some(kind) = kind_of(name).ok().flatten().filter(|kind| kind.in_folder == InFolder::All) else { continue };
         match found {
@@ -94,6 +98,7 @@ mod tests {
         let kind = |names: &[&str]| kind_of_folder(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
         assert_eq!(kind(&["labels.csv", "a/0.JPEG", "a/1.png"]).unwrap(), Some(&FILE));
         assert_eq!(kind(&["0.tar", "1.tar.gz", "sizes.json"]).unwrap(), Some(&TAR));
+        assert_eq!(kind(&["0.tar", ".thumbnails/0.png", "__MACOSX/._0.png"]).unwrap(), Some(&TAR));
         assert_eq!(kind(&["shard.00000.mds"]).unwrap(), None);
         for (name, other) in [("a.bin", "0.png"), ("a.parquet", "0.tar"), ("a.tfrecord", "0.tar.xz")] {
             assert_eq!(kind(&[name]).unwrap(), None, "{name} is not the only hint");

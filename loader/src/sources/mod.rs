@@ -15,6 +15,7 @@
 //!   expands braces, `pipes` finds the address in a command of `pipes_table`, `place` splits addresses, `wildcards`
 //!   matches names of a listing.
 //! * [`advice`]: the change that an address needs if nothing is read from it.
+//! * [`folder_names`]: folders that are hidden, or splits.
 //! * `extension`, `parts`, `choice` and `yaml` are common to several kinds.
 //!
 //! All of it is pure: texts and bytes in, values out. The catalog asks the stores.
@@ -25,6 +26,7 @@ mod braces;
 mod choice;
 mod extension;
 pub mod files;
+pub mod folder_names;
 mod kind;
 mod kinds;
 pub mod names;

@@ -20,6 +20,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::Index;
 use crate::format::recipe::class_of;
 use crate::sources::files::{FileList, FileSet, Folder, Selection};
+use crate::sources::folder_names::is_hidden;
 use crate::store::{Destination, Remote};
 use kept_list::cache;
 pub(super) use kept_list::{has_kept_list, has_list};
@@ -142,7 +143,10 @@ fn check_classes(files: &FileList, numbers: &[usize], folders: &[Folder]) -> Res
         // All pictures are in the folder itself.
         return Ok(());
     }
-    let classes = folders.iter().filter_map(|folder| folder.path.strip_suffix('/')).filter(|path| !path.contains('/'));
+    let classes = folders
+        .iter()
+        .filter_map(|folder| folder.path.strip_suffix('/'))
+        .filter(|path| !path.contains('/') && !is_hidden(path));
     match classes.into_iter().find(|class| !used.contains(class)) {
         Some(class) => Err(Error::new(ErrorKind::NotFound, "a folder of pictures has none: fill it or remove it")
             .with("folder", class)),

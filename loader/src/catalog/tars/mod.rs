@@ -18,6 +18,7 @@ use super::stream::IndexedStream;
 use crate::cache::CachedIndex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index, ShardFormat};
+use crate::sources::folder_names::{check_splits, is_hidden};
 use crate::sources::names_of_kind;
 use crate::sources::tars::{Packing, TAR};
 use crate::store::{Remote, redact};
@@ -38,7 +39,9 @@ impl OpenFiles for Opener {
         let (described, files) = match files {
             Files::OfKind => {
                 let entries = at.all()?;
-                let names = names_of_kind(&TAR, &entries.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>())?;
+                let shown = entries.iter().filter(|entry| !is_hidden(&entry.key));
+                let names = names_of_kind(&TAR, &shown.map(|entry| entry.key.clone()).collect::<Vec<_>>())?;
+                check_splits(names.iter().map(String::as_str))?;
                 // The folder of all lists of this folder: shards that it has stay when others are added.
                 (TARS_BELOW.to_owned(), Files::Listed { names, entries })
             }

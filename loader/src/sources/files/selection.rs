@@ -3,7 +3,9 @@
 use super::list::{FileList, is_picture};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::INDEX_BASENAME;
+use crate::sources::folder_names::{check_splits, is_hidden};
 use crate::sources::names::{Names, PATTERNS_MAX};
+use crate::sources::tables::splits::is_word;
 use crate::sources::wildcards::{Pattern, is_pattern};
 use std::collections::HashMap;
 
@@ -12,7 +14,7 @@ use std::collections::HashMap;
 pub enum Selection {
     /// All pictures of a folder and of the folders in it, as torchvision's `ImageFolder` finds them.
     Pictures,
-    /// All files, but for those with a part that starts with a dot and the list `index.json`.
+    /// All files, but for hidden ones and the list `index.json`.
     Any,
     /// Files by their names or patterns.
     Named(Names),
@@ -33,7 +35,8 @@ impl Selection {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] for a name or pattern without a file, and for a folder without a picture;
-    /// [`ErrorKind::Config`] for a file that is selected twice, and for pictures both in the folder and in folders of it.
+    /// [`ErrorKind::Config`] for a file that is selected twice, for pictures both in the folder and in folders of it, and for
+    /// pictures of several splits.
     pub fn choose(&self, list: &FileList) -> Result<Vec<usize>> {
         match self {
             Self::Pictures => pictures(list),
@@ -44,8 +47,11 @@ impl Selection {
 }
 
 fn pictures(list: &FileList) -> Result<Vec<usize>> {
-    let mut found: Vec<usize> = (0..list.len()).filter(|number| is_picture(list.paths.get(*number))).collect();
+    let is_sample = |path: &str| is_picture(path) && !is_hidden(path);
+    let mut found: Vec<usize> = (0..list.len()).filter(|number| is_sample(list.paths.get(*number))).collect();
     list.sort(&mut found);
+    check_splits(found.iter().map(|number| list.paths.get(*number)))?;
+    check_class(found.iter().map(|number| list.paths.get(*number)))?;
     // Those of the folder itself are first.
     if let (Some(first), Some(last)) = (found.first(), found.last())
         && !list.paths.get(*first).contains('/')
@@ -61,9 +67,26 @@ fn pictures(list: &FileList) -> Result<Vec<usize>> {
     Ok(found)
 }
 
+/// Checks that the only class is not a split with the classes in it.
+fn check_class<'a>(mut paths: impl Iterator<Item = &'a str>) -> Result<()> {
+    let Some((class, path)) = paths.next().and_then(|path| path.split_once('/')) else { return Ok(()) };
+    let Some((inner, _)) = path.split_once('/').filter(|_| is_word(class)) else { return Ok(()) };
+    let mut has_classes = false;
+    for path in paths {
+        let Some(rest) = path.strip_prefix(class).and_then(|path| path.strip_prefix('/')) else { return Ok(()) };
+        has_classes |= !rest.starts_with(&format!("{inner}/"));
+    }
+    match has_classes {
+        true => Err(Error::config(format!(
+            "all pictures are in the folder {class}, which would be their only class: choose it, as in split=\"{class}\""
+        ))),
+        false => Ok(()),
+    }
+}
+
 fn any(list: &FileList) -> Result<Vec<usize>> {
     // A list of the files, which may be next to them, is no sample.
-    let is_shown = |path: &str| path != INDEX_BASENAME && !path.split('/').any(|part| part.starts_with('.'));
+    let is_shown = |path: &str| path != INDEX_BASENAME && !is_hidden(path);
     let mut found: Vec<usize> = (0..list.len()).filter(|number| is_shown(list.paths.get(*number))).collect();
     if found.is_empty() {
         return Err(Error::new(ErrorKind::NotFound, "there is no file below the folder"));
@@ -142,6 +165,28 @@ mod tests {
         let e = chosen(&Selection::Pictures, &list(&["a/0.jpg", "0.jpg"])).unwrap_err();
         assert!(e.to_string().contains("a/0.jpg") && e.to_string().contains("*/*"), "{e}");
         assert_eq!(chosen(&Selection::Pictures, &list(&["a.txt"])).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn splits_are_no_classes() {
+        for paths in [&["train/a/0.jpg", "val/a/0.jpg"][..], &["train/a/0.jpg", "train/b/0.jpg"]] {
+            let e = chosen(&Selection::Pictures, &list(paths)).unwrap_err();
+            assert!(e.kind() == ErrorKind::Config && e.to_string().contains("split=\"train\""), "{e}");
+        }
+        for paths in
+            [&["train/0.jpg", "train/1.jpg"][..], &["bus/0.jpg", "train/0.jpg"], &["train/a/0.jpg", "train/a/1.jpg"]]
+        {
+            assert_eq!(chosen(&Selection::Pictures, &list(paths)).unwrap(), paths);
+        }
+        let all = ["train/a/0.jpg", "val/a/0.jpg"];
+        assert_eq!(chosen(&patterns(&["**/*.jpg"]), &list(&all)).unwrap(), all);
+    }
+
+    #[test]
+    fn hidden_pictures_make_no_class() {
+        let found =
+            chosen(&Selection::Pictures, &list(&[".ipynb_checkpoints/0-checkpoint.jpg", "a/0.jpg", "a/.thumb/0.png"]));
+        assert_eq!(found.unwrap(), ["a/0.jpg"]);
     }
 
     #[test]

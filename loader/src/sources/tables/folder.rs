@@ -9,8 +9,10 @@ use super::splits;
 use crate::error::{Error, Result};
 use crate::format::INDEX_BASENAME;
 use crate::sources::choice::{chosen, or_train};
+use crate::sources::folder_names::is_hidden;
 use crate::sources::kind::{FileKind, InFolder};
 use crate::sources::kinds::kind_of;
+use crate::sources::tars::TAR;
 use std::collections::{BTreeMap, HashSet};
 
 /// Name of the card.
@@ -56,7 +58,28 @@ pub fn files_of(paths: &[String], split: &str, card: impl FnOnce() -> Result<Str
         }
         .map(Some);
     }
-    by_names(&files, split).map(Some)
+    let found = by_names(&files, split)?;
+    check_tars(paths, &found)?;
+    Ok(Some(found))
+}
+
+/// Rejects tables that are next to tars which they do not describe: one of the two would not be read.
+fn check_tars(paths: &[String], found: &FolderFiles) -> Result<()> {
+    fn folder(path: &str) -> &str {
+        path.rsplit_once('/').map_or("", |(folder, _)| folder)
+    }
+    let folders: HashSet<&str> = found.names.iter().map(|name| folder(name)).collect();
+    let is_tar = |path: &&String| {
+        folders.contains(folder(path)) && !is_hidden(path) && matches!(kind_of(path), Ok(Some(kind)) if *kind == TAR)
+    };
+    match paths.iter().find(is_tar) {
+        Some(tar) => {
+            let message =
+                "the folder has tables and tars: name those to read, such as folder/*.tar or folder/*.parquet";
+            Err(Error::config(message).with("file", &found.names[0]).with("file", tar))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Returns the files of `split` below `folder` by their paths in it.
@@ -225,6 +248,15 @@ mod tests {
     }
 
     #[test]
+    fn tables_next_to_tars_are_read_only_by_their_names() {
+        let e = found(&["a.parquet", "0.tar"], "").unwrap_err();
+        assert!(e.to_string().contains("a.parquet") && e.to_string().contains("0.tar"), "{e}");
+        let found = found(&["train/a.parquet", "val/0.tar", ".cache/0.tar"], "train");
+        assert_eq!(names(found), ["train/a.parquet"]);
+        assert!(files_of(&texts(&["0.tar", "0.parquet"]), "", || Ok(String::new())).unwrap().is_none());
+    }
+
+    #[test]
     fn the_files_of_a_folder_are_the_data_set() {
         let files = found(&["b.parquet", "a.parquet", "_x.parquet", ".c/d.parquet", "LICENSE"], "").unwrap().unwrap();
         assert_eq!(files, FolderFiles { kind: &PARQUET, names: texts(&["a.parquet", "b.parquet"]) });
@@ -248,7 +280,8 @@ mod tests {
         let files = ["a/00000.tar", "a/00000.parquet", "a/00000_stats.json", "a/00001.parquet"];
         assert_eq!(found(&files[..3], "").unwrap(), None);
         assert!(!has_tables(&texts(&files[..3])) && has_tables(&texts(&files)));
-        assert_eq!(names(found(&files, "")), [files[3]]);
+        assert!(found(&files, "").unwrap_err().to_string().contains("tables and tars"));
+        assert_eq!(names(found(&files[3..], "")), [files[3]]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 mod card;
 pub mod folder;
-mod splits;
+pub(in crate::sources) mod splits;
 
 use super::extension::has_extension;
 use super::kind::{FileKind, InFolder, check_name};

@@ -51,6 +51,11 @@ pub(super) fn is_split(path: &str) -> bool {
     path.rsplit('/').next().and_then(word).is_some()
 }
 
+/// Returns true for a word that means a split.
+pub(in crate::sources) fn is_word(name: &str) -> bool {
+    WORDS.iter().any(|(_, words)| words.contains(&name))
+}
+
 /// Returns the split of the first word for one in `name`, between signs and digits.
 fn word(name: &str) -> Option<&'static str> {
     let words = name.split(|c: char| c.is_ascii_digit() || "-._ ".contains(c));

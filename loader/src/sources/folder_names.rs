@@ -1,0 +1,59 @@
+//! Names of folders that are no part of the data, or are splits of it.
+
+use super::tables::splits::is_word;
+use crate::error::{Error, Result};
+use std::collections::BTreeMap;
+
+/// Folders that archive programs and file servers make.
+const OF_PROGRAMS: [&str; 3] = ["__MACOSX", "@eaDir", "lost+found"];
+
+/// Returns true for the path of a file that is hidden or in a hidden folder, such as `.ipynb_checkpoints`.
+pub fn is_hidden(path: &str) -> bool {
+    path.split('/').any(|part| part.starts_with('.') || OF_PROGRAMS.contains(&part))
+}
+
+/// Checks that the files `paths` below a folder, all of one kind, are not the files of several splits.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Config`] with the splits, of which the user has to name one.
+pub fn check_splits<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let folders = paths.into_iter().filter_map(|path| path.split_once('/'));
+    let splits: BTreeMap<&str, &str> = folders.filter(|(folder, _)| is_word(folder)).collect();
+    let Some((first, file)) = splits.first_key_value().filter(|_| splits.len() > 1) else { return Ok(()) };
+    let names = splits.keys().copied().collect::<Vec<_>>().join(", ");
+    Err(Error::config(format!(
+        "the folder has more than one split ({names}): choose one, as in split=\"{}\", or name all files by a list such as \
+         **/*.{}",
+        if splits.contains_key("train") { "train" } else { first },
+        file.rsplit('.').next().unwrap_or_default()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_several_splits_need_the_name_of_one() {
+        let e = check_splits(["val/0.tar", "train/0.tar", "extra/0.tar"]).unwrap_err();
+        assert_eq!(
+            e.to_string(),
+            "the folder has more than one split (train, val): choose one, as in split=\"train\", or name all files by a list \
+             such as **/*.tar"
+        );
+        for paths in
+            [&["train/0.tar", "0.tar"][..], &["a/0.tar", "b/0.tar"], &["train-0.tar", "val-0.tar"], &["a/val/0.tar"]]
+        {
+            assert!(check_splits(paths.iter().copied()).is_ok(), "{paths:?}");
+        }
+    }
+
+    #[test]
+    fn hidden_folders_and_folders_of_programs_are_known() {
+        for path in [".ipynb_checkpoints/0-checkpoint.jpg", "a/.b/0.jpg", "__MACOSX/a/0.jpg", "a/._0.tar"] {
+            assert!(is_hidden(path), "{path}");
+        }
+        assert!(!is_hidden("a.b/_c/0.jpg"));
+    }
+}
