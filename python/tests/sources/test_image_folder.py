@@ -18,7 +18,7 @@ _prefixes = itertools.count()
 # Names that sort in another way by bytes, by parts or by letters.
 NAMES = [
     "a/z.jpg", "a/b/x.jpg", "a/b-c/x.jpg", "a/B/x.JPG", "a-b/0.jpg", "a b/1 2.jpeg", "ä/ü.jpg", "a+b/100%#?.jpg",
-    "名/前.jpg", "Z/.hidden.jpg", ".dots/0.jpg", "a/{b}/[c]*.jpg", "z/..jpg", "z/0.jpg.jpg", "z/" + "x" * 250 + ".jpg",
+    "名/前.jpg", "Z/.hidden.jpg", "dots./0.jpg", "a/{b}/[c]*.jpg", "z/..jpg", "z/0.jpg.jpg", "z/" + "x" * 250 + ".jpg",
 ]  # fmt: skip
 
 

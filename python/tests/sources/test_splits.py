@@ -65,7 +65,11 @@ def test_splits_of_pictures_are_no_classes(tmp_path):
         labels(tmp_path / "set")
 
 
-def test_a_hidden_folder_of_pictures_is_no_class(tmp_path):
-    for name in ("a/0.png", "b/0.png", ".ipynb_checkpoints/0-checkpoint.png", "__MACOSX/a/0.png"):
+@pytest.mark.parametrize("hidden", [".ipynb_checkpoints/0-checkpoint.png", "__MACOSX/a/0.png"])
+def test_a_hidden_folder_of_pictures_is_an_error_and_no_class(hidden, tmp_path):
+    for name in ("a/0.png", "b/0.png", hidden):
         write_picture(tmp_path / "set" / name)
+    with pytest.raises(fb.ConfigError, match=f"would be a class: remove it.*folder {hidden.split('/')[0]}"):
+        labels(tmp_path / "set")
+    shutil.rmtree(tmp_path / "set" / hidden.split("/")[0])
     assert labels(tmp_path / "set") == [0, 1]

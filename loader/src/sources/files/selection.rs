@@ -3,6 +3,7 @@
 use super::list::{FileList, is_picture};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::INDEX_BASENAME;
+use crate::format::recipe::class_of;
 use crate::sources::folder_names::{check_splits, is_hidden};
 use crate::sources::names::{Names, PATTERNS_MAX};
 use crate::sources::tables::splits::is_word;
@@ -47,9 +48,9 @@ impl Selection {
 }
 
 fn pictures(list: &FileList) -> Result<Vec<usize>> {
-    let is_sample = |path: &str| is_picture(path) && !is_hidden(path);
-    let mut found: Vec<usize> = (0..list.len()).filter(|number| is_sample(list.paths.get(*number))).collect();
+    let mut found: Vec<usize> = (0..list.len()).filter(|number| is_picture(list.paths.get(*number))).collect();
     list.sort(&mut found);
+    check_hidden(found.iter().filter_map(|number| class_of(list.paths.get(*number))))?;
     check_splits(found.iter().map(|number| list.paths.get(*number)))?;
     check_class(found.iter().map(|number| list.paths.get(*number)))?;
     // Those of the folder itself are first.
@@ -65,6 +66,19 @@ fn pictures(list: &FileList) -> Result<Vec<usize>> {
         return Err(Error::new(ErrorKind::NotFound, "there is no picture below the folder"));
     }
     Ok(found)
+}
+
+/// Checks that no class is a hidden folder. It would move the labels of the classes after it; torchvision's `ImageFolder` counts
+/// it.
+fn check_hidden<'a>(mut classes: impl Iterator<Item = &'a str>) -> Result<()> {
+    match classes.find(|class| is_hidden(class)) {
+        Some(class) => {
+            let message = "a hidden folder, or one that a program made, has pictures and would be a class: remove it, or name the \
+                           pictures by a list such as folder/{cats,dogs}/*.jpg";
+            Err(Error::config(message).with("folder", class))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Checks that the only class is not a split with the classes in it.
@@ -183,10 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn hidden_pictures_make_no_class() {
-        let found =
-            chosen(&Selection::Pictures, &list(&[".ipynb_checkpoints/0-checkpoint.jpg", "a/0.jpg", "a/.thumb/0.png"]));
-        assert_eq!(found.unwrap(), ["a/0.jpg"]);
+    fn a_hidden_folder_of_pictures_is_an_error() {
+        for folder in [".ipynb_checkpoints", "__MACOSX"] {
+            let e = chosen(&Selection::Pictures, &list(&[&format!("{folder}/0.jpg"), "a/0.jpg"])).unwrap_err();
+            assert!(e.kind() == ErrorKind::Config && e.to_string().contains(folder), "{e}");
+        }
+        assert_eq!(chosen(&Selection::Pictures, &list(&["a/.b.jpg"])).unwrap(), ["a/.b.jpg"]);
     }
 
     #[test]
