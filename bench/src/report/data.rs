@@ -193,7 +193,8 @@ impl Report {
         self.columns.iter().any(|c| c.key == key && c.better == Better::Lower)
     }
 
-    /// Returns a group's rows, the best by its primary column first unless they are listed. Rows without a value are last.
+    /// Returns a group's rows, the best by its primary column first unless they are listed. Rows without a value are
+    /// last.
     pub(super) fn ranked(&self, group: &str) -> Vec<&Row> {
         let primary = self.primary_of(group);
         let lower = self.is_lower_better(primary);

@@ -1,7 +1,7 @@
 //! Report as a picture: a grid of bar charts, one row per plotted column, one column per group, and curves below them.
 //!
-//! SVG is text and needs no drawing library. Bars are horizontal since names are long, sorted by the primary column, and
-//! coloured for forebay.
+//! SVG is text and needs no drawing library. Bars are horizontal since names are long, sorted by the primary column,
+//! and coloured for forebay.
 
 use super::data::{Better, Column, Curves, Report, Row, number};
 use std::fmt::Write as _;
@@ -77,7 +77,8 @@ pub(super) fn render(report: &Report) -> String {
     y = paragraph(&mut body, y, width, ("s", 12.0), &versions.join(", "));
     let height = y + MARGIN / 2.0;
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height:.0}\" viewBox=\"0 0 {width} {height:.0}\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height:.0}\" viewBox=\"0 0 {width} \
+         {height:.0}\">\n\
          <style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n"
     )
 }

@@ -1,8 +1,8 @@
 //! A small ResNet trained on pictures from forebay, and on pictures from Pillow and torchvision.
 //!
 //! Both train on the same samples in the same order from the same weights, once per seed and recipe. Each library draws
-//! crops and other operations itself, from the same distributions. A difference between the two matters only if it exceeds
-//! the difference between seeds.
+//! crops and other operations itself, from the same distributions. A difference between the two matters only if it
+//! exceeds the difference between seeds.
 
 use super::recipe::{self, Recipe};
 use crate::python::{Scripts, answer};
@@ -70,7 +70,8 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<Report> {
     }
     let classes = classes.len();
     let title = format!(
-        "a ResNet-10 at {} pixels, {} pictures of {classes} photographs, {} epochs, {} seeds; {} other pictures to test with",
+        "a ResNet-10 at {} pixels, {} pictures of {classes} photographs, {} epochs, {} seeds; {} other pictures to \
+         test with",
         args.crop, train.samples, args.epochs, args.seeds, val.samples,
     );
     let columns = vec![
@@ -90,8 +91,9 @@ pub(crate) fn run(args: &AccuracyArgs) -> Result<Report> {
                 println!("{subject}, seed {} of {}: {name}", seed + 1, args.seeds.max(1));
                 let config = json!({
                     "loader": loader, "recipe": recipe, "normalised": true, "seed": seed,
-                    "train": train.form("mds"), "val": val.form("mds"), "classes": classes, "epochs": args.epochs.max(1), "batch": args.batch,
-                    "batches": train.samples.div_ceil(args.batch), "crop": args.crop, "cpus": crate::machine::cpus_allowed(),
+                    "train": train.form("mds"), "val": val.form("mds"), "classes": classes,
+                    "epochs": args.epochs.max(1), "batch": args.batch, "batches": train.samples.div_ceil(args.batch),
+                    "crop": args.crop, "cpus": crate::machine::cpus_allowed(),
                 });
                 let mut child = Command::new(&args.python);
                 let found = answer(child.arg(scripts.path(SCRIPT)).arg(config.to_string()))?;

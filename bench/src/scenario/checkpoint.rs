@@ -1,5 +1,5 @@
-//! Checkpoints: a state dict that is saved and loaded, on the embedded S3 server and in a folder, by the package, by other
-//! libraries, and by a bare client that has the same connections and no format. The server is another process.
+//! Checkpoints: a state dict that is saved and loaded, on the embedded S3 server and in a folder, by the package, by
+//! other libraries, and by a bare client that has the same connections and no format. The server is another process.
 
 use super::s3_clients::{ClientArgs, S3Clients, Took};
 use super::served::{Server, Serving};

@@ -11,6 +11,7 @@ use clap::Args;
 use forebay_loader::io::{Engine, IoConfig, ShardFile, open};
 use forebay_loader::{Error, Result};
 use rustix::fs::{Mode, OFlags};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -158,7 +159,7 @@ fn read_direct(file: &ShardFile, offset: u64) -> Result<u64> {
     let failed = |e: rustix::io::Errno| Error::from_io(e.into(), "O_DIRECT").with("file", file.path().display());
     let direct = rustix::fs::open(file.path(), OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty());
     let direct = direct.map_err(failed)?;
-    thread_local!(static BUFFER: std::cell::RefCell<Vec<u8>> = std::cell::RefCell::new(vec![0; LIMIT_READ_BYTES + ALIGN]));
+    thread_local!(static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; LIMIT_READ_BYTES + ALIGN]));
     BUFFER.with_borrow_mut(|buffer| {
         let start = buffer.as_ptr().align_offset(ALIGN);
         let n = rustix::io::pread(&direct, &mut buffer[start..start + LIMIT_READ_BYTES], offset).map_err(failed)?;

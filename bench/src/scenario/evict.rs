@@ -1,9 +1,9 @@
 //! Cost of a small cache: bytes that the engine fetches under `cache_limit`, compared with LRU and with the optimum.
 //!
-//! All shards have the same size, so that the optimum is known: Belady's rule, which evicts the shard with the farthest next
-//! use. LRU and the optimum are simulated on the order of one rank, in which a sample needs its shard and nothing is fetched
-//! ahead. The engine fetches ahead and keeps shards that are being read, so it has less room than they have. The first
-//! epoch fills the cache and is not counted.
+//! All shards have the same size, so that the optimum is known: Belady's rule, which evicts the shard with the farthest
+//! next use. LRU and the optimum are simulated on the order of one rank, in which a sample needs its shard and nothing
+//! is fetched ahead. The engine fetches ahead and keeps shards that are being read, so it has less room than they have.
+//! The first epoch fills the cache and is not counted.
 
 use crate::report::{Better, Column, Curves, Report, Row};
 use clap::Args;
@@ -176,8 +176,8 @@ impl Trace {
         self.count(room, |at| usize::MAX - at)
     }
 
-    /// Counts the fetches of a cache of `room` shards that evicts the shard with the largest key, which it got at its last
-    /// use.
+    /// Counts the fetches of a cache of `room` shards that evicts the shard with the largest key, which it got at its
+    /// last use.
     fn count(&self, room: usize, key: impl Fn(usize) -> usize) -> u64 {
         let (mut resident, mut fetched) = (BTreeMap::new(), 0);
         for (at, shard) in self.uses.iter().enumerate() {

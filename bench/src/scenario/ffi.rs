@@ -1,8 +1,8 @@
 //! The consumer's cost of a finished batch: the Rust call, the C interface and Python.
 //!
 //! Every program gets the same batches of tokens. An epoch is prefetched completely before its time is taken, so that
-//! nothing else is measured than taking a batch, finding its tensor and releasing it. The C program is compiled here and
-//! linked with the library that `cargo build -p forebay-ffi` puts next to this binary.
+//! nothing else is measured than taking a batch, finding its tensor and releasing it. The C program is compiled here
+//! and linked with the library that `cargo build -p forebay-ffi` puts next to this binary.
 
 use crate::python::{Scripts, answer};
 use crate::report::{Better, Column, Report, Row, Skipped, median};

@@ -6,8 +6,8 @@ use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes the samples of the MDS shards in `folder`, of `length` tokens of 16 bits, into a `.bin` and an `.idx` file of the folder
-/// `to`, unless they are there. Returns the path of the `.bin` file.
+/// Writes the samples of the MDS shards in `folder`, of `length` tokens of 16 bits, into a `.bin` and an `.idx` file of
+/// the folder `to`, unless they are there. Returns the path of the `.bin` file.
 pub(super) fn write(folder: &Path, to: &Path, length: usize) -> Result<PathBuf> {
     let (bin, idx) = (to.join("tokens.bin"), to.join("tokens.idx"));
     if idx.exists() {

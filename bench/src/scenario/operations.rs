@@ -1,7 +1,7 @@
 //! Operations on pictures, each alone: forebay's in its decode, torchvision's on pictures of Pillow. One thread.
 //!
-//! The time of forebay's operation is the difference between decoding crops with it and without it. All operations take turns
-//! in each round, and the best round of each counts. Times are the thread's CPU time.
+//! The time of forebay's operation is the difference between decoding crops with it and without it. All operations take
+//! turns in each round, and the best round of each counts. Times are the thread's CPU time.
 
 use super::decode::{Choices, Picture, Way, row, thread_cpu_seconds};
 use crate::python::{Scripts, answer};

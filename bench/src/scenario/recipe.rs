@@ -11,7 +11,8 @@ pub(super) const SCRIPT: (&str, &str) = ("recipes.py", include_str!("../../scrip
 pub(super) enum Recipe {
     /// Random crop and flip, as uint8
     Crop,
-    /// torchvision's recipe for ResNet-50: TrivialAugmentWide, normalised, RandomErasing of one picture in ten, MixUp or CutMix
+    /// torchvision's recipe for ResNet-50: TrivialAugmentWide, normalised, RandomErasing of one picture in ten, MixUp
+    /// or CutMix
     Resnet,
     /// RandAugment, ColorJitter, normalised, RandomErasing of one picture in four, as for DeiT
     Deit,

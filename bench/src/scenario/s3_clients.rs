@@ -47,8 +47,8 @@ impl<'a> S3Clients<'a> {
         Ok(Self { scripts: Scripts::unpack(&[script, rounds])?, script: script.0, interpreter })
     }
 
-    /// Runs `client` against the server at `url`, `rounds` times, with the script's own `settings`. Each round must result
-    /// in `expected`. Returns the best round and the versions.
+    /// Runs `client` against the server at `url`, `rounds` times, with the script's own `settings`. Each round must
+    /// result in `expected`. Returns the best round and the versions.
     pub(super) fn measure(
         &self,
         client: &str,

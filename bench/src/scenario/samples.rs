@@ -78,8 +78,8 @@ impl Samples {
         read_exact_at(&self.files[place.shard], &mut out[..place.bytes], place.offset)
     }
 
-    /// Calls `each` for every sample with its row of a batch, `row_bytes` long, on `threads` threads. The third argument is
-    /// a buffer of the thread for one stored sample.
+    /// Calls `each` for every sample with its row of a batch, `row_bytes` long, on `threads` threads. The third
+    /// argument is a buffer of the thread for one stored sample.
     pub(super) fn bring(
         &self,
         threads: usize,

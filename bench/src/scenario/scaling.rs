@@ -1,7 +1,7 @@
 //! The engine from one thread to many, with its limits at each step and the nearest of them.
 //!
-//! Samples are in the page cache. At each number of threads, epochs of the engine and its limits take turns, and the best
-//! round of each counts. The limits, all in samples/s:
+//! Samples are in the page cache. At each number of threads, epochs of the engine and its limits take turns, and the
+//! best round of each counts. The limits, all in samples/s:
 //!
 //! * *decode threads*: the rate if they were busy all the time, from the engine's counters;
 //! * *CPUs*: the rate if all CPUs of the process worked, at the engine's CPU time per sample;
@@ -101,7 +101,8 @@ pub(crate) fn run(args: &ScalingArgs) -> Result<Report> {
     ];
     columns.extend(LIMITS.map(|(key, name)| Column::new(key, name, 0, Better::Higher)));
     let title = format!(
-        "{} {} in batches of {} from the page cache, on 1 to {most} decode threads and {cpus} CPUs; limits in samples/s",
+        "{} {} in batches of {} from the page cache, on 1 to {most} decode threads and {cpus} CPUs; limits in \
+         samples/s",
         data.samples,
         data.kind.name(),
         args.batch

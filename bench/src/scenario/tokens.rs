@@ -1,11 +1,11 @@
 //! Small samples at memory speed: the engine compared with one read per sample, and with copies in memory.
 //!
-//! The shards are in the page cache, and every program writes the same samples in the same order into rows of batches: the
-//! engine through `Loader::next`, by reads and with `mmap`, *pread* with one call per sample, *memcpy* from memory that
-//! contains all shards. For the last two the order is computed beforehand, and each thread fills every n-th batch in the
-//! same buffer: the limit of a program that does nothing else. One group has the tokens as stored, the other
-//! as int64. The engine also reads the same tokens from Megatron's files, as windows and as documents; its order of them is
-//! another one, because its shards have other limits.
+//! The shards are in the page cache, and every program writes the same samples in the same order into rows of batches:
+//! the engine through `Loader::next`, by reads and with `mmap`, *pread* with one call per sample, *memcpy* from memory
+//! that contains all shards. For the last two the order is computed beforehand, and each thread fills every n-th batch
+//! in the same buffer: the limit of a program that does nothing else. One group has the tokens as stored, the other
+//! as int64. The engine also reads the same tokens from Megatron's files, as windows and as documents; its order of
+//! them is another one, because its shards have other limits.
 
 use super::megatron;
 use super::pipeline::config;

@@ -1,6 +1,6 @@
 //! Decoding on one thread: libjpeg-turbo, zune-jpeg and forebay's decoder, of whole pictures and of the boxes of random
-//! crops, and complete random crops by the engine and by libjpeg-turbo with a fast resize library; all pictures together
-//! or in groups. Alternatively the time of each of the engine's stages ([`stages`]).
+//! crops, and complete random crops by the engine and by libjpeg-turbo with a fast resize library; all pictures
+//! together or in groups. Alternatively the time of each of the engine's stages ([`stages`]).
 //!
 //! The pictures are in memory. The programs take turns for several rounds, and the best round counts. Time is the
 //! thread's CPU time. So a busy moment of the machine does not affect one of them alone.
@@ -49,8 +49,8 @@ pub(crate) fn run(args: &DecodeArgs) -> Result<Report> {
         groups.entry(groups::group(&picture.file, args.by)).or_default().push((i, picture));
     }
     let title = format!(
-        "{} JPEGs of {kb:.0} kB in memory, one thread, best of {} rounds; row indexes take {:.2} % of the bytes, {without} \
-         files have none",
+        "{} JPEGs of {kb:.0} kB in memory, one thread, best of {} rounds; row indexes take {:.2} % of the bytes, \
+         {without} files have none",
         pictures.len(),
         args.rounds,
         100.0 * indexes as f64 / bytes as f64,

@@ -1,9 +1,9 @@
 //! Time of each stage of forebay's decoder.
 //!
-//! Nothing is timed inside the decoder. It runs to the end of each stage ([`JpegStage`]), and the time of a stage is the
-//! difference to the run before. Only the resize is timed directly, picture by picture, on pixels that were decoded just
-//! before. The whole is the engine's path from file to row. The difference between the whole and the sum of the stages
-//! has its own row, so that the table can be checked: it contains reading the header, drawing the box, and the
+//! Nothing is timed inside the decoder. It runs to the end of each stage ([`JpegStage`]), and the time of a stage is
+//! the difference to the run before. Only the resize is timed directly, picture by picture, on pixels that were decoded
+//! just before. The whole is the engine's path from file to row. The difference between the whole and the sum of the
+//! stages has its own row, so that the table can be checked: it contains reading the header, drawing the box, and the
 //! effects of the stages on each other's caches.
 //!
 //! All runs take turns over the same boxes for several rounds, and the best round of each counts.
@@ -62,8 +62,8 @@ pub(super) fn run(args: &DecodeArgs, pictures: &[Picture]) -> Result<Report> {
     );
     let mut report = Report::new("decode", title, columns);
     report.notes.push(format!(
-        "a stage is what decoding to its end takes longer than to the end before it; {REMAINDER:?} is what a sample takes \
-         besides, such as drawing its crop, less what parts measured apart take longer"
+        "a stage is what decoding to its end takes longer than to the end before it; {REMAINDER:?} is what a sample \
+         takes besides, such as drawing its crop, less what parts measured apart take longer"
     ));
     report.is_listed = true;
 

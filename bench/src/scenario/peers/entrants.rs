@@ -66,8 +66,8 @@ pub(super) const ENTRANTS: &[Entrant] = &[
         module: "ffcv",
         form: "ffcv",
         makes_form: true,
-        differs: "FFCV resizes with OpenCV's INTER_AREA, its first batch waits for numba's compiler, and its memory includes \
-                  the mapped data set",
+        differs: "FFCV resizes with OpenCV's INTER_AREA, its first batch waits for numba's compiler, and its memory \
+                  includes the mapped data set",
         ..CROPS
     },
     Entrant {
@@ -75,7 +75,8 @@ pub(super) const ENTRANTS: &[Entrant] = &[
         name: "dataio-rs (tar)",
         module: "dataio",
         form: "tar",
-        differs: "in the recipes dataio-rs has its own versions of the operations, and MixUp alone, without the classes",
+        differs: "in the recipes dataio-rs has its own versions of the operations, and MixUp alone, without the \
+                  classes",
         ..CROPS
     },
     Entrant {
@@ -83,7 +84,8 @@ pub(super) const ENTRANTS: &[Entrant] = &[
         name: "datago (files)",
         module: "datago",
         form: "files",
-        differs: "datago has no random crop: it resizes whole pictures to the area of the crop, and a batch is a list of them",
+        differs: "datago has no random crop: it resizes whole pictures to the area of the crop, and a batch is a list \
+                  of them",
         ..CROPS
     },
     Entrant { id: "spdl", name: "SPDL", module: "spdl", form: "files", ..CROPS },

@@ -57,7 +57,7 @@ pub(crate) struct PeersArgs {
     #[arg(long, value_enum, default_value = "crop")]
     recipe: Recipe,
     /// Loaders, in this order [default: all that read such data]
-    #[arg(long, value_name = "ID,...", value_delimiter = ',', value_parser = ENTRANTS.iter().map(|e| e.id).collect::<Vec<_>>())]
+    #[arg(long, value_name = "ID,...", value_delimiter = ',', value_parser = ids())]
     only: Vec<String>,
     /// Sizes of the CPU sets [default: 1 and 2, up to the number of CPUs]
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
@@ -75,8 +75,13 @@ pub(crate) struct PeersArgs {
     #[arg(long, default_value_t = 1)]
     rounds: usize,
     /// Loader that ratios refer to
-    #[arg(long, value_name = "ID", default_value = "streaming", value_parser = ENTRANTS.iter().map(|e| e.id).collect::<Vec<_>>())]
+    #[arg(long, value_name = "ID", default_value = "streaming", value_parser = ids())]
     baseline: String,
+}
+
+/// Names of the loaders.
+fn ids() -> Vec<&'static str> {
+    ENTRANTS.iter().map(|entrant| entrant.id).collect()
 }
 
 /// Results of all rounds of one loader on one CPU set.
@@ -205,7 +210,8 @@ fn measure(
     versions: &mut BTreeMap<String, String>,
 ) -> Result<()> {
     let config = json!({
-        "kind": args.work(data), "recipe": args.recipe, "classes": data.classes().map_or(0, |classes| classes.len()), "cpus": cpus, "workers": cpus.len(), "batch": args.batch, "crop": args.crop,
+        "kind": args.work(data), "recipe": args.recipe, "classes": data.classes().map_or(0, |classes| classes.len()),
+        "cpus": cpus, "workers": cpus.len(), "batch": args.batch, "crop": args.crop,
         "length": data.length, "source": entrant.form, "files": data.form("files"), "tar": data.form("tar"),
         "mds": data.form("mds"), "mds-indexed": data.form("mds-indexed"), "litdata": data.form("litdata"),
         "ffcv": data.form("ffcv"), "parquet": data.form("parquet"), "lancedb": data.form("lancedb"),

@@ -1,6 +1,6 @@
 //! The limit of the engine's HTTP library: a client that sends ranged requests and copies the bodies, and does nothing
-//! else. It has as many connections as the engine may have parts in flight, on one thread, and requests parts of the same
-//! size.
+//! else. It has as many connections as the engine may have parts in flight, on one thread, and requests parts of the
+//! same size.
 
 use super::work::Work;
 use crate::machine::own_cpu_seconds;

@@ -15,8 +15,8 @@ use std::time::Instant;
 /// Store with its connections, which all rounds share as all epochs of a job do.
 pub(super) struct Engine {
     remote: Remote,
-    /// Memory of finished objects. The first access to new memory costs more than the transfer, and the cache reuses its
-    /// buffers as well.
+    /// Memory of finished objects. The first access to new memory costs more than the transfer, and the cache reuses
+    /// its buffers as well.
     spare: Vec<FetchBuffer>,
 }
 
@@ -54,8 +54,9 @@ impl Engine {
         Ok(Took { seconds: start.elapsed().as_secs_f64(), cpu_seconds: own_cpu_seconds() - cpu })
     }
 
-    /// Fetches every object `passes` times and two more, without a pause. Returns the share of one pass in those between the
-    /// first and the last one: a job's rate, without the latency of its first requests and without its tail.
+    /// Fetches every object `passes` times and two more, without a pause. Returns the share of one pass in those
+    /// between the first and the last one: a job's rate, without the latency of its first requests and without its
+    /// tail.
     pub(super) fn fetch_without_ends(&mut self, objects: &[Object], passes: usize) -> Result<Took> {
         let marks = [objects.len(), objects.len() * (passes + 1)];
         let (mut ended, mut times) = (0, Vec::new());
