@@ -39,16 +39,16 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// Data and batches:
 ///
 /// * `streams` (required): a list of objects, each with `remote` (null), a URL or path, `local` (null), a folder on
-///   disk, or both; `split` (null), a sub-folder of both; `files` (null), "each" or "stem" for files that are samples whatever
-///   their names, and `manifest` (null), a file with a line for each; `ignore_counts` (false), to read tars and record files in place
-///   of counts of other programs; `subset` (null), the samples to keep, as text such as
+///   disk, or both; `split` (null), a sub-folder of both; `files` (null), "each" or "stem" for files that are samples
+///   whatever their names, and `manifest` (null), a file with a line for each; `ignore_counts` (false), to read tars
+///   and record files in place of counts of other programs; `subset` (null), the samples to keep, as text such as
 ///   `"0:1000, 5000:6000"` or the path of a file of numbers, `fraction` (null), a pair such as `[0, 0.9]`, with
-///   `fraction_seed` (null), a seeded part to keep, and `filter` (null), a condition on columns; at most one of `weights` (null),
-///   a number for each sample to draw with replacement, as the name of a column, the path of a `.npy` file, or `float64:` and
-///   the base64 of doubles, and `balance` (null), the column of classes to draw equally often; at most one of
-///   `proportion` (null), `repeat` (null) and `choose` (null), the weight in the mix; and `download_retry` (null),
-///   `download_timeout` (null), `validate_hash` (null), `keep_zip` (null), `window` (null) and `window_stride` (null)
-///   where they are not the loader's.
+///   `fraction_seed` (null), a seeded part to keep, and `filter` (null), a condition on columns; at most one of
+///   `weights` (null), a number for each sample to draw with replacement, as the name of a column, the path of a `.npy`
+///   file, or `float64:` and the base64 of doubles, and `balance` (null), the column of classes to draw equally often;
+///   at most one of `proportion` (null), `repeat` (null) and `choose` (null), the weight in the mix; and
+///   `download_retry` (null), `download_timeout` (null), `validate_hash` (null), `keep_zip` (null), `window` (null) and
+///   `window_stride` (null) where they are not the loader's.
 /// * `fields` (null): a list of pairs of an output's name and a field, in the outputs' order; null is every column
 ///   under its own name.
 /// * `batch_size` (required): Rows of a batch on each device.
@@ -56,8 +56,8 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 /// * `mark_repeats` (false): Add a bool output `repeat`, true for rows that only make ranks equally long.
 /// * `sample_ids` (false): Add an int64 output `sample_ids`: for each row its stream, shard of the stream and index in
 ///   the shard.
-/// * `sample_draws` (false): Add an int64 output `sample_draws`: epoch, stream and draw of each row, which key its random
-///   draws.
+/// * `sample_draws` (false): Add an int64 output `sample_draws`: epoch, stream and draw of each row, which key its
+///   random draws.
 /// * `sample_keys` (false): Add a text output `sample_keys`: key of each row's sample in a tar, or path of its file;
 ///   else empty.
 /// * `device_decode` (false): Decode baseline JPEGs on the CUDA device (nvJPEG), whose grey levels may differ by a few.
@@ -109,9 +109,11 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 ///   memory.
 /// * `sample_bytes_max` (1073741824): Largest sample that is read, in bytes or as "1gb".
 /// * `mmap` (false): Copy samples of up to 16 KiB from memory maps; a failing disk then ends the process with SIGBUS.
-/// * `cache_limit` (null): Bytes on disk of the shards and indexes of all streams, as a number or "100gb". null: no limit.
+/// * `cache_limit` (null): Bytes on disk of the shards and indexes of all streams, as a number or "100gb". null: no
+///   limit.
 /// * `keep_zip` (false): Keep compressed shards next to the unpacked ones.
-/// * `validate_hash` (null): Hash to match when a shard is fetched or unpacked, such as "xxh64". null: the cheapest in the index.
+/// * `validate_hash` (null): Hash to match when a shard is fetched or unpacked, such as "xxh64". null: the cheapest in
+///   the index.
 /// * `fetch_threads` (null): Threads that talk to the store. null: one per 4 CPUs.
 /// * `ca_file` (null): File of certificates (PEM) that stores may have, in addition to the system's.
 /// * `download_retry` (2): Total attempts per download.
@@ -128,12 +130,14 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 ///   dimension for it), pictures with different draws of each sample; `mode` ("RGB"), or "L", "RGBA",
 ///   "I;16" (`dtype` "uint16", "int32" or a float).
 /// * `mask`: labels; `ops` (none); `dtype` ("int64").
-/// * `boxes`, in a `joint` alone: an array of four numbers per box; `format` ("xyxy"), or "xywh", "cxcywh"; `path` (null)
-///   in a document; `of` (null: the first picture), the name of the picture; `min_size` (null), pixels of the smallest
-///   sides and area. `box_labels`: their values; `path` (null), `dtype` (null: the column's), `of` (null: the first boxes).
+/// * `boxes`, in a `joint` alone: an array of four numbers per box; `format` ("xyxy"), or "xywh", "cxcywh"; `path`
+///   (null) in a document; `of` (null: the first picture), the name of the picture; `min_size` (null), pixels of the
+///   smallest sides and area. `box_labels`: their values; `path` (null), `dtype` (null: the column's), `of` (null: the
+///   first boxes).
 /// * `scalar`: a number; `dtype` (null: the column's).
-/// * `tokens`: `length` (null: rows of their own length); `dtype` ("int64"); `pad` (null), the id that fills short rows;
-///   `stored` (null), the type of the ids in a column of bytes; `truncate` (false), keep the first ids of a longer sample.
+/// * `tokens`: `length` (null: rows of their own length); `dtype` ("int64"); `pad` (null), the id that fills short
+///   rows; `stored` (null), the type of the ids in a column of bytes; `truncate` (false), keep the first ids of a
+///   longer sample.
 /// * `length`: number of elements of an array along its first dimension; `stored` (null), their type in a column of
 ///   bytes, which are counted without it.
 /// * `array`: `dtype` (null: the column's); `shape` (null: the column's). Columns of bytes are files of numpy.
@@ -147,29 +151,33 @@ static LOADERS: Handles<Loader> = Handles::new(HandleKind::Loader);
 ///
 /// A field `joint` has `fields`, images, masks and boxes as above, which share their random draws. A field `mix` has
 /// `fields`, images of one size and fields `one_hot` (`classes`; `dtype` ("float32")), a class as probabilities; `by`,
-/// a list of `{"op": "mix_up", "alpha": 1.0}` and `{"op": "cut_mix", "alpha": 1.0}`, of which one is drawn for each batch; `p` (1.0).
+/// a list of `{"op": "mix_up", "alpha": 1.0}` and `{"op": "cut_mix", "alpha": 1.0}`, of which one is drawn for each
+/// batch; `p` (1.0).
 ///
 /// An operation is an object with its `op`; sizes are `[height, width]` in pixels:
 ///
-/// * `random_resized_crop`: `size`, `scale` (`[0.08, 1.0]`), `ratio` (`[0.75, 1.3333]`), `interpolation` ("bilinear"), or
-///   "bicubic", "nearest".
+/// * `random_resized_crop`: `size`, `scale` (`[0.08, 1.0]`), `ratio` (`[0.75, 1.3333]`), `interpolation` ("bilinear"),
+///   or "bicubic", "nearest".
 /// * `random_horizontal_flip`: `p` (0.5).
-/// * `random_crop`: `size`, `padding` (`[0, 0, 0, 0]`: left, top, right, bottom), `pad_if_needed` (false), and as `pad`.
-/// * `pad`: `padding`; `fill` (`[0, 0, 0]`), the colour; `padding_mode` ("constant"), or "edge", "reflect", "symmetric".
+/// * `random_crop`: `size`, `padding` (`[0, 0, 0, 0]`: left, top, right, bottom), `pad_if_needed` (false), and as
+///   `pad`.
+/// * `pad`: `padding`; `fill` (`[0, 0, 0]`), the colour; `padding_mode` ("constant"), or "edge", "reflect",
+///   "symmetric".
 /// * `resize`: `size`, where one number is the shorter side; `max_size` (null) of the longer one; `interpolation`.
 ///   `random_resize`: `min_size` and `max_size` of the shorter side, the second one exclusive; `interpolation`.
-/// * `center_crop`: `size`. `five_crop`, `ten_crop`: `size` of the crops, which are views with the same draws. `grayscale`.
+/// * `center_crop`: `size`. `five_crop`, `ten_crop`: `size` of the crops, which are views with the same draws.
+///   `grayscale`.
 /// * `normalize`, the last but for `random_erasing`: `mean` and `std`, three numbers each for values from 0 to 1.
 /// * `random_erasing`: `p` (0.5), `scale` (`[0.02, 0.33]`), `ratio` (`[0.3, 3.3]`), `value` (`[0, 0, 0]`; null: noise).
 /// * `color_jitter`: `brightness`, `contrast`, `saturation`, `hue`, each the smallest and the largest factor (null).
 ///   `random_photometric_distort`: likewise, each with a default, and `p` (0.5). `random_channel_permutation`.
-/// * `random_grayscale`: `p` (0.1). `random_invert`, `random_autocontrast`, `random_equalize`, `random_vertical_flip`: `p`
-///   (0.5). `random_posterize`: `bits`, `p`. `random_solarize`: `threshold`, `p`. `random_adjust_sharpness`:
+/// * `random_grayscale`: `p` (0.1). `random_invert`, `random_autocontrast`, `random_equalize`, `random_vertical_flip`:
+///   `p` (0.5). `random_posterize`: `bits`, `p`. `random_solarize`: `threshold`, `p`. `random_adjust_sharpness`:
 ///   `sharpness_factor`, `p`. `gaussian_blur`: `kernel_size`, columns and rows; `sigma` (`[0.1, 2.0]`).
 /// * `random_rotation`: `degrees`, smallest and largest; `expand` (false), `center` (null). `random_affine`: `degrees`,
-///   `translate`, `scale`, `shear` (null; four numbers), `center`. `random_perspective`: `distortion_scale` (0.5), `p` (0.5).
-///   These and the policies have `interpolation` ("nearest"; "bilinear" for perspectives and `aug_mix`) and `fill`
-///   (`[0, 0, 0]`).
+///   `translate`, `scale`, `shear` (null; four numbers), `center`. `random_perspective`: `distortion_scale` (0.5), `p`
+///   (0.5). These and the policies have `interpolation` ("nearest"; "bilinear" for perspectives and `aug_mix`) and
+///   `fill` (`[0, 0, 0]`).
 /// * `trivial_augment_wide`: `num_magnitude_bins` (31). `rand_augment`: `num_ops` (2), `magnitude` (9),
 ///   `num_magnitude_bins` (31). `auto_augment`: `policy` ("imagenet", or "cifar10", "svhn"). `aug_mix`: `severity` (3),
 ///   `mixture_width` (3), `chain_depth` (-1), `alpha` (1.0), `all_ops` (true).
@@ -408,9 +416,9 @@ pub unsafe extern "C" fn forebay_loader_load_state(
     })
 }
 
-/// Writes the figures so far as JSON, as Python's `Loader.stats`: `bottleneck`, one line about the stage that limits the
-/// rate; `elapsed_s`; by name in `stages`, `busy_s`, `input_s` and `output_s` in seconds, `items` and `bytes`; `counters`
-/// by name; `notes`.
+/// Writes the figures so far as JSON, as Python's `Loader.stats`: `bottleneck`, one line about the stage that limits
+/// the rate; `elapsed_s`; by name in `stages`, `busy_s`, `input_s` and `output_s` in seconds, `items` and `bytes`;
+/// `counters` by name; `notes`.
 ///
 /// Threads: any.
 ///

@@ -22,8 +22,8 @@ pub enum ForebayLogLevel {
     Debug = 4,
 }
 
-/// Function that receives log lines: `context` as passed to `forebay_log_set`, level, and message, which is valid during
-/// the call.
+/// Function that receives log lines: `context` as passed to `forebay_log_set`, level, and message, which is valid
+/// during the call.
 pub type ForebayLogCallback =
     Option<unsafe extern "C" fn(context: *mut c_void, level: ForebayLogLevel, message: *const c_char)>;
 
@@ -70,12 +70,12 @@ impl Log for Forwarder {
     fn flush(&self) {}
 }
 
-/// Passes log lines up to `level`, a ForebayLogLevel, to `callback`; NULL ends that. When the call returns, the callback
-/// before it is not running and is not called again. A forked child has no callback until it sets one.
+/// Passes log lines up to `level`, a ForebayLogLevel, to `callback`; NULL ends that. When the call returns, the
+/// callback before it is not running and is not called again. A forked child has no callback until it sets one.
 ///
-/// The callback runs on the thread that logs, which is often a thread of the library, one call at a time. It must return
-/// soon, must not throw or `longjmp`, and must not wait for a thread that is in a call of this library. Functions of
-/// this library that it calls fail with FOREBAY_STATUS_INVALID.
+/// The callback runs on the thread that logs, which is often a thread of the library, one call at a time. It must
+/// return soon, must not throw or `longjmp`, and must not wait for a thread that is in a call of this library.
+/// Functions of this library that it calls fail with FOREBAY_STATUS_INVALID.
 ///
 /// Threads: any.
 ///

@@ -29,8 +29,8 @@ pub enum ForebayValueKind {
     Float = 5,
     /// `data`: a decimal number as text.
     Decimal = 6,
-    /// `data`: one number of the type `type_name`, little-endian. A reader sets `number` as well, and `integer` if it is
-    /// one.
+    /// `data`: one number of the type `type_name`, little-endian. A reader sets `number` as well, and `integer` if it
+    /// is one.
     Scalar = 7,
     /// `data`: little-endian elements of the type `type_name`, in C order; `ndim` sizes in `shape`.
     Array = 8,

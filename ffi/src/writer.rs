@@ -37,7 +37,8 @@ static WRITERS: Handles<DataWriter> = Handles::new(HandleKind::Writer);
 /// {"out": "/data/set", "columns": {"image": "jpeg", "class": "int"}, "hashes": ["xxh64"]}
 /// ```
 ///
-/// The default of each option is in brackets. Unknown names are an error. The options are those of Python's `MDSWriter`:
+/// The default of each option is in brackets. Unknown names are an error. The options are those of Python's
+/// `MDSWriter`:
 ///
 /// * `out` (required): Folder to write to, new or empty: a path, or a folder of a store such as "s3://bucket/train".
 /// * `columns` (required): Encoding of each column by name, such as "bytes", "str", "int", "float32",
@@ -47,8 +48,8 @@ static WRITERS: Handles<DataWriter> = Handles::new(HandleKind::Writer);
 /// * `size_limit` (67108864): Largest raw shard, in bytes or as "64mb". null: one shard.
 /// * `exist_ok` (false): Empty the folder if it is not empty, instead of an error.
 /// * `threads` (null): Threads that compress and write. null: the CPUs of this process.
-/// * `jpeg_row_index` (false): Append to each shard the positions of the rows of every JPEG in "jpeg" columns, for faster
-///   crops.
+/// * `jpeg_row_index` (false): Append to each shard the positions of the rows of every JPEG in "jpeg" columns, for
+///   faster crops.
 /// * `jpeg_transcode` (false): Rewrite progressive JPEGs of "jpeg" columns as baseline JPEGs with the same pixels and
 ///   markers.
 ///

@@ -12,7 +12,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         include_guard: Some("FOREBAY_H".to_owned()),
         header: Some("/* The C interface of forebay. Generated from ffi/src; do not edit. */".to_owned()),
         after_includes: Some(
-            "\n/* Defined in dlpack.h, which is needed only to access a tensor's fields. */\nstruct DLManagedTensorVersioned;"
+            "\n/* Defined in dlpack.h, which is needed only to access a tensor's fields. */\n\
+             struct DLManagedTensorVersioned;"
                 .to_owned(),
         ),
         documentation_style: DocumentationStyle::C99,
