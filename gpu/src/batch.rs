@@ -63,8 +63,8 @@ impl TensorMemory for DeviceBatch {
             }
         };
         if self.device.context.is_captured(dlpack_stream(number))? {
-            let message = "a batch cannot be taken on a stream that captures a graph: take the batch before the capture and \
-                           copy it into the graph's own memory";
+            let message = "a batch cannot be taken on a stream that captures a graph: take the batch before the \
+                           capture and copy it into the graph's own memory";
             return Err(Error::config(message).with("stream", number));
         }
         self.copied.delay(dlpack_stream(number))?;
@@ -86,8 +86,8 @@ impl Drop for DeviceBatch {
             return;
         };
         let streams = std::mem::take(&mut *self.streams.lock());
-        // This thread's default stream may be another one than the consumer's. Without an event only a wait on the host is
-        // left, which must not happen on this thread.
+        // This thread's default stream may be another one than the consumer's. Without an event only a wait on the host
+        // is left, which must not happen on this thread.
         if streams.contains(&PER_THREAD_STREAM) {
             return self.device.release_block_after_device(block);
         }

@@ -50,7 +50,8 @@ impl Context {
         let count = device_count(library)?;
         if number >= count {
             let message = format!(
-                "there is no CUDA device {number}, this process sees {count}: name one from 0, or change CUDA_VISIBLE_DEVICES"
+                "there is no CUDA device {number}, this process sees {count}: name one from 0, or change \
+                 CUDA_VISIBLE_DEVICES"
             );
             return Err(Error::new(ErrorKind::Unsupported, message));
         }

@@ -65,8 +65,8 @@ pub(crate) fn load(path: Option<&Path>) -> Result<()> {
     let shown = requested.clone().unwrap_or_else(|| OsString::from("libcuda.so.1"));
     let unsupported =
         |message: &str| Error::new(ErrorKind::Unsupported, message).with("library", Path::new(&shown).display());
-    let absent = "NVIDIA's driver library, which batches on a GPU need, was not found: install the driver, pass the GPUs to \
-                  the container, or set FOREBAY_CUDA_LIBRARY to the library";
+    let absent = "NVIDIA's driver library, which batches on a GPU need, was not found: install the driver, pass the \
+                  GPUs to the container, or set FOREBAY_CUDA_LIBRARY to the library";
     // cudarc looks the library up by its soname, which finds a library that is already loaded.
     let library = requested.map(|name| {
         // SAFETY: the initialisers of the driver need no preparation.
@@ -95,8 +95,9 @@ pub(crate) fn load(path: Option<&Path>) -> Result<()> {
         }
     }
     if library.is_some_and(|library| address(&library, "cuInit") != address(found, "cuInit")) {
-        let message = "the process has another CUDA driver library already, or finds another one first: a requested library \
-                       needs the soname libcuda.so or libcuda.so.1, and LD_LIBRARY_PATH must not have another one";
+        let message = "the process has another CUDA driver library already, or finds another one first: a requested \
+                       library needs the soname libcuda.so or libcuda.so.1, and LD_LIBRARY_PATH must not have another \
+                       one";
         return Err(unsupported(message));
     }
     PROCESS.store(std::process::id(), Ordering::Relaxed);
@@ -107,8 +108,8 @@ pub(crate) fn load(path: Option<&Path>) -> Result<()> {
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// Message for a forked child.
-pub(crate) const FORKED: &str = "CUDA does not work in a process that was forked from one that has used it: start processes with \
-                                 the method \"spawn\"";
+pub(crate) const FORKED: &str = "CUDA does not work in a process that was forked from one that has used it: start \
+                                 processes with the method \"spawn\"";
 
 /// Fails in a forked child of the process that first used the driver.
 ///
@@ -136,16 +137,18 @@ pub(crate) fn checked<T>(result: Result<T, DriverError>, call: &'static str) -> 
         let name = error.error_name().map_or("an unknown error".into(), |name| name.to_string_lossy());
         let (kind, advice) = match error.0 {
             CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
-                let advice = ": free memory that other processes use (see nvidia-smi), or reduce batch_size, prefetch or the batches you keep";
+                let advice = ": free memory that other processes use (see nvidia-smi), or reduce batch_size, prefetch \
+                              or the batches you keep";
                 (ErrorKind::Full, advice)
             }
             // The result in a forked child whose parent has used the driver outside of this crate.
             CUresult::CUDA_ERROR_NOT_INITIALIZED if call == "cuInit" => {
                 return Error::new(ErrorKind::Closed, FORKED).with("call", call).with("code", error.0 as u32);
             }
-            CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => {
-                (ErrorKind::Unsupported, ": another process uses the device exclusively, see its compute mode in nvidia-smi")
-            }
+            CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE => (
+                ErrorKind::Unsupported,
+                ": another process uses the device exclusively, see its compute mode in nvidia-smi",
+            ),
             CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
             | CUresult::CUDA_ERROR_LAUNCH_FAILED
             | CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
@@ -155,29 +158,31 @@ pub(crate) fn checked<T>(result: Result<T, DriverError>, call: &'static str) -> 
             | CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE
             | CUresult::CUDA_ERROR_INVALID_PC
             | CUresult::CUDA_ERROR_ASSERT => {
-                let advice = ": a kernel of this process, from any library, has failed, and the device is lost to the process; \
-                              CUDA_LAUNCH_BLOCKING=1 shows the kernel";
+                let advice = ": a kernel of this process, from any library, has failed, and the device is lost to the \
+                              process; CUDA_LAUNCH_BLOCKING=1 shows the kernel";
                 (ErrorKind::Io, advice)
             }
             CUresult::CUDA_ERROR_ECC_UNCORRECTABLE => {
                 (ErrorKind::Io, ": the device's memory is faulty, see nvidia-smi -q -d ECC, and reset the device")
             }
             CUresult::CUDA_ERROR_SYSTEM_NOT_READY => {
-                let advice = ": the machine is not ready for CUDA; where GPUs are joined by NVSwitch, NVIDIA's fabric manager has to run";
+                let advice = ": the machine is not ready for CUDA; where GPUs are joined by NVSwitch, NVIDIA's fabric \
+                              manager has to run";
                 (ErrorKind::Unsupported, advice)
             }
             CUresult::CUDA_ERROR_NO_DEVICE => {
                 (ErrorKind::Unsupported, ": no GPU is visible to this process, see nvidia-smi and CUDA_VISIBLE_DEVICES")
             }
-            CUresult::CUDA_ERROR_STUB_LIBRARY => {
-                (ErrorKind::Unsupported, ": the library is a stub of a CUDA toolkit, remove its folder from LD_LIBRARY_PATH")
-            }
+            CUresult::CUDA_ERROR_STUB_LIBRARY => (
+                ErrorKind::Unsupported,
+                ": the library is a stub of a CUDA toolkit, remove its folder from LD_LIBRARY_PATH",
+            ),
             CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH => {
                 (ErrorKind::Unsupported, ": the kernel's driver and the library are of different versions")
             }
             CUresult::CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE => {
-                let advice = ": the library of the package cuda-compat is found first, but this device needs the driver's own library: \
-                              remove the package's folder from LD_LIBRARY_PATH";
+                let advice = ": the library of the package cuda-compat is found first, but this device needs the \
+                              driver's own library: remove the package's folder from LD_LIBRARY_PATH";
                 (ErrorKind::Unsupported, advice)
             }
             CUresult::CUDA_ERROR_INVALID_DEVICE => (ErrorKind::Unsupported, ""),

@@ -38,9 +38,9 @@ impl PinnedMemoryRegistrar {
         let limit = getrlimit(Resource::Memlock).current.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
         self.warning.call_once(|| {
             log::warn!(
-                "batch memory cannot be pinned, so copies to CUDA device {} are slower and take CPU time: raise the limit \
-                 of locked memory (ulimit -l, in a container --ulimit memlock=-1), which is {limit} bytes, or lower \
-                 `memory` (the driver returned {} for {len} bytes)",
+                "batch memory cannot be pinned, so copies to CUDA device {} are slower and take CPU time: raise the \
+                 limit of locked memory (ulimit -l, in a container --ulimit memlock=-1), which is {limit} bytes, or \
+                 lower `memory` (the driver returned {} for {len} bytes)",
                 self.context.number,
                 error.0 as u32,
             );

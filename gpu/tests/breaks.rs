@@ -181,7 +181,8 @@ const BREAKS: [Break; 50] = [
         what: "the engines wait for the cores",
         file: "decode/submit.rs",
         sound: "let by_engines = match",
-        broken: "if let Some(cores) = &group_slot.cores { cores.done.delay(resources.engines_stream.handle)?; } let by_engines = match",
+        broken: "if let Some(cores) = &group_slot.cores { cores.done.delay(resources.engines_stream.handle)?; } let \
+                 by_engines = match",
         caught_by: ("decode", "balance::engines_and_cores_decode_at_the_same_time_in_proportion_to_their_speeds"),
     },
     Break {

@@ -34,8 +34,8 @@ impl Driver {
             Ok(result::properties(&library)?)
         })?;
         let Some(transport) = transport(&properties) else {
-            let message = "cuFile runs in compatibility mode, in which it reads into host memory and copies from there: \
-                           load the kernel module nvidia-fs, or allow PCI peer-to-peer DMA in cufile.json";
+            let message = "cuFile runs in compatibility mode, in which it reads into host memory and copies from \
+                           there: load the kernel module nvidia-fs, or allow PCI peer-to-peer DMA in cufile.json";
             return Err(Error::new(ErrorKind::Unsupported, message).with("device", context.number));
         };
         Ok(Arc::new(Self { library, context: context.clone(), transport }))

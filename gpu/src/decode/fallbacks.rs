@@ -31,8 +31,8 @@ impl FallbackLog {
     /// Reports that only the cores decode from now on.
     pub(super) fn report_engines_abandoned(&self, rejected_min: usize, reason: &str) {
         self.add(format!(
-            "the JPEG engines of CUDA device {} rejected the last {rejected_min} pictures or more, so only its cores decode from now \
-             on: {reason}",
+            "the JPEG engines of CUDA device {} rejected the last {rejected_min} pictures or more, so only its cores \
+             decode from now on: {reason}",
             self.device
         ));
     }
@@ -40,7 +40,8 @@ impl FallbackLog {
     /// Reports that groups are smaller from now on.
     pub(super) fn report_little_memory(&self, error: &Error) {
         self.add(format!(
-            "CUDA device {} has little memory left for decoding, so fewer pictures are decoded at once from now on: {error}",
+            "CUDA device {} has little memory left for decoding, so fewer pictures are decoded at once from now on: \
+             {error}",
             self.device
         ));
     }
@@ -49,7 +50,8 @@ impl FallbackLog {
     pub(super) fn report_large_picture(&self, error: &Error) {
         if !self.has_large.swap(true, Ordering::Relaxed) {
             self.add(format!(
-                "CUDA device {} has no memory for a large picture, so the host decodes pictures that do not fit: {error}",
+                "CUDA device {} has no memory for a large picture, so the host decodes pictures that do not fit: \
+                 {error}",
                 self.device
             ));
         }

@@ -43,8 +43,8 @@ impl OpenBackends {
                 "the JPEG engines of CUDA device {number} cannot be used, so only its cores decode: {error}"
             )),
             (Ok(_), Err(error)) => Some(format!(
-                "the cores of CUDA device {number} cannot decode JPEGs, so only its engines do, and the host decodes what the engines \
-                 reject: {error}"
+                "the cores of CUDA device {number} cannot decode JPEGs, so only its engines do, and the host decodes \
+                 what the engines reject: {error}"
             )),
             (Ok(_), Ok(_)) => None,
         };

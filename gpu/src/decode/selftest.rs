@@ -241,8 +241,8 @@ fn verify_picture(
                 let PixelDifference { mean, line } = difference;
                 let Size { w, h } = picture.size;
                 let message = format!(
-                    "nvJPEG's pixels differ from the host's: grey levels differ by {mean:.1} on average, and by {line:.1} in one \
-                     row or column"
+                    "nvJPEG's pixels differ from the host's: grey levels differ by {mean:.1} on average, and by \
+                     {line:.1} in one row or column"
                 );
                 let size = format!("{w}x{h}");
                 return Err(Error::new(ErrorKind::Unsupported, message).with("pictures", count).with("size", size));

@@ -9,8 +9,8 @@
 //! device.
 //!
 //! Tolerance: a grey level differs from the host's by at most one, in less than one of 500 values, and all later steps
-//! are bit-identical. The kernel has only the bilinear filter, black borders, a single stage, to which crops and resizes of
-//! pictures amount, and one box with a constant value, as `RandomErasing` draws it.
+//! are bit-identical. The kernel has only the bilinear filter, black borders, a single stage, to which crops and
+//! resizes of pictures amount, and one box with a constant value, as `RandomErasing` draws it.
 
 mod launch;
 

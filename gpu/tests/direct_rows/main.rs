@@ -101,7 +101,8 @@ fn direct_rows_remain_when_the_device_abandons_decoding_their_pictures() {
         write(&data.path().join("data"), &[("image", "jpeg"), ("latent", "ndarray:float32:1100")], SAMPLES, 100 << 10);
         let ops = serde_json::json!([{"op": "random_resized_crop", "size": [24, 24]}]);
         let fields = serde_json::json!([
-            ["x", {"kind": "image", "column": "image", "ops": ops}], ["latent", {"kind": "array", "column": "latent"}]]);
+            ["x", {"kind": "image", "column": "image", "ops": ops}],
+            ["latent", {"kind": "array", "column": "latent"}]]);
         let fields = Some(serde_json::from_value(fields).expect("fields"));
         let config = LoaderConfig { fields, device_decode: true, ..config(&data) };
         let (host, device) = (on_host(&config), on_device(&config, &rig));
