@@ -1,7 +1,7 @@
 //! Memory of numpy arrays that the engine fills, or sends, without a copy.
 //!
-//! The package passes arrays of bytes, each over the memory of a tensor. An array, and with it the tensor's memory, lives
-//! as long as a fetch or an upload has a part of it.
+//! The package passes arrays of bytes, each over the memory of a tensor. An array, and with it the tensor's memory,
+//! lives as long as a fetch or an upload has a part of it.
 
 use forebay_loader::Result;
 use forebay_loader::error::Error;
@@ -23,8 +23,8 @@ struct Array {
     len: usize,
 }
 
-// SAFETY: the contents are plain bytes; `Py` accesses the object itself under the interpreter's lock only, also when it is
-// dropped.
+// SAFETY: the contents are plain bytes; `Py` accesses the object itself under the interpreter's lock only, also when it
+// is dropped.
 unsafe impl Send for Array {}
 // SAFETY: as for `Send`; `&Array` only reads.
 unsafe impl Sync for Array {}
@@ -34,7 +34,8 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// `Internal` for one that is not contiguous bytes, or that is read-only while `is_filled` asks for one to write to.
+    /// `Internal` for one that is not contiguous bytes, or that is read-only while `is_filled` asks for one to write
+    /// to.
     fn of(array: &Bound<'_, PyAny>, is_filled: bool) -> Result<Self> {
         let refused = |_: PyErr| Error::internal("memory for the engine has to be a numpy array");
         let interface = array.getattr("__array_interface__").map_err(refused)?;
@@ -54,7 +55,8 @@ impl Array {
 
 impl AsRef<[u8]> for Array {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: by the invariant these bytes are alive. The package states that tensors do not change while they are sent.
+        // SAFETY: by the invariant these bytes are alive. The package states that tensors do not change while they are
+        // sent.
         unsafe { std::slice::from_raw_parts(self.bytes.as_ptr(), self.len) }
     }
 }
@@ -70,8 +72,8 @@ pub(crate) fn to_send(array: &Bound<'_, PyAny>) -> Result<UploadBuffer> {
 
 /// Memory of an array that fetch threads fill, or a part of it.
 ///
-/// Invariant: no other value has the bytes `start .. start + len` of the array, and the package leaves them alone until the
-/// fetch has ended.
+/// Invariant: no other value has the bytes `start .. start + len` of the array, and the package leaves them alone until
+/// the fetch has ended.
 #[derive(Debug)]
 pub(crate) struct Borrowed {
     whole: Arc<Whole>,
@@ -123,8 +125,8 @@ impl Borrowed {
 impl FetchMemory for Borrowed {
     fn bytes_mut(&mut self) -> &mut [u8] {
         let bytes = self.whole.array.bytes.as_ptr().wrapping_add(self.start);
-        // SAFETY: by the invariants these bytes are alive, were written before as those of any tensor, and are this value's
-        // alone.
+        // SAFETY: by the invariants these bytes are alive, were written before as those of any tensor, and are this
+        // value's alone.
         unsafe { std::slice::from_raw_parts_mut(bytes, self.len) }
     }
 

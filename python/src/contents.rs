@@ -13,15 +13,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use std::collections::VecDeque;
 
-/// Bytes of the lines that Python gets at once. They are in a cache of the CPU until it has used them, and their memory is
-/// that of the next ones then.
+/// Bytes of the lines that Python gets at once. They are in a cache of the CPU until it has used them, and their memory
+/// is that of the next ones then.
 const LINES_BYTES: usize = 128 << 10;
 
 /// Bytes of a line from which Python may have no memory for it.
 const LONG_LINE_BYTES: usize = 1 << 20;
 
-/// Request as Python has it: the address, its bytes in a list, the offset in its content at which reading begins, and the
-/// version that it must have.
+/// Request as Python has it: the address, its bytes in a list, the offset in its content at which reading begins, and
+/// the version that it must have.
 type Request = (String, Option<u64>, u64, Option<String>);
 
 /// Returns a request. `compression` is the name of one, "none", or "auto" for that of the address.
@@ -115,7 +115,8 @@ impl ObjectLines {
         enter::enter(py, || self.0.get()?.lock().ahead.push(wanted(request, compression)?))
     }
 
-    /// Waits for the next lines of the first object that was requested. None at its end, after which the next one is the first.
+    /// Waits for the next lines of the first object that was requested. None at its end, after which the next one is
+    /// the first.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<NextLines<'py>>> {
         let has_lines = enter::wait(py, || self.0.get()?.lock().wait())?;
         let lines = self.0.get().map_err(|e| error::to_python(py, &e))?;
@@ -221,7 +222,8 @@ impl ObjectTarFiles {
         enter::enter(py, || self.0.get()?.lock().ahead.push(wanted(request, compression)?))
     }
 
-    /// Waits for the next file of the first tar that was requested. None at its end, after which the next one is the first.
+    /// Waits for the next file of the first tar that was requested. None at its end, after which the next one is the
+    /// first.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<TarFile<'py>>> {
         loop {
             if !enter::wait(py, || self.0.get()?.lock().wait())? {

@@ -59,8 +59,8 @@ impl Engine {
 
 #[pymethods]
 impl Engine {
-    /// Opens the data set of the JSON document `config` for batches on `device`. `outside` has the stores of the schemes
-    /// that the engine has no transport for.
+    /// Opens the data set of the JSON document `config` for batches on `device`. `outside` has the stores of the
+    /// schemes that the engine has no transport for.
     #[new]
     fn new(py: Python<'_>, config: &str, device: &str, outside: Option<Py<Outside>>) -> PyResult<Self> {
         let outside = Outside::stores(outside.as_ref());
@@ -82,8 +82,8 @@ impl Engine {
         Ok(Self { loader: Own::new(Mutex::new(Some(loader)), elsewhere), last: OnceLock::new(), rank })
     }
 
-    /// Describes the data set of `config` as JSON: the number of its samples, their bytes, its columns, whether samples may have
-    /// others, and a digest.
+    /// Describes the data set of `config` as JSON: the number of its samples, their bytes, its columns, whether samples
+    /// may have others, and a digest.
     #[staticmethod]
     fn describe(py: Python<'_>, config: String, outside: Option<Py<Outside>>) -> PyResult<String> {
         let outside = Outside::stores(outside.as_ref());
@@ -146,8 +146,8 @@ impl Engine {
         })
     }
 
-    /// Adds the seconds that the workers of a `Map` were busy, waited for samples and waited for the consumer, the number of
-    /// samples, and the seconds that the consumer waited for them.
+    /// Adds the seconds that the workers of a `Map` were busy, waited for samples and waited for the consumer, the
+    /// number of samples, and the seconds that the consumer waited for them.
     fn add_map_times(&self, py: Python<'_>, seconds: (f64, f64, f64), samples: u64, waited: f64) -> PyResult<()> {
         let time = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let (busy, input, output) = seconds;
@@ -186,7 +186,8 @@ impl Engine {
         next.map(|batch| outputs(py, batch)).transpose()
     }
 
-    /// Returns the next batch in a list if it is ready, or None in a list at the end of the epoch, otherwise an empty list.
+    /// Returns the next batch in a list if it is ready, or None in a list at the end of the epoch, otherwise an empty
+    /// list.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Vec<Option<Bound<'py, PyDict>>>> {
         Ok(match enter::enter(py, || self.loader()?.next_within(Duration::ZERO))? {
             Next::Batch(batch) => vec![Some(outputs(py, batch)?)],
@@ -195,9 +196,9 @@ impl Engine {
         })
     }
 
-    /// Returns the loader's position as JSON: before batch `pending`, counted from `start`, or after all batches. `held` is
-    /// "in flight" or "failed" for a batch by itself, which is delivered later if it has failed, and "all" for that batch and
-    /// all after it, which are delivered later.
+    /// Returns the loader's position as JSON: before batch `pending`, counted from `start`, or after all batches.
+    /// `held` is "in flight" or "failed" for a batch by itself, which is delivered later if it has failed, and "all"
+    /// for that batch and all after it, which are delivered later.
     fn state_dict(&self, py: Python<'_>, pending: Option<u64>, held: &str) -> PyResult<String> {
         let held = match held {
             "in flight" => Held::InFlight,

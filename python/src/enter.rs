@@ -54,8 +54,8 @@ pub(crate) fn apart<T: Send + 'static>(
     wait(py, || call.result()?.transpose())
 }
 
-/// Like [`apart`], for a call that is not left alone: after an interrupt, `cancel` is called, and the interrupt is raised
-/// once `body` has ended. A second interrupt ends this wait.
+/// Like [`apart`], for a call that is not left alone: after an interrupt, `cancel` is called, and the interrupt is
+/// raised once `body` has ended. A second interrupt ends this wait.
 ///
 /// # Errors
 ///

@@ -122,8 +122,8 @@ impl TarSet {
         })
     }
 
-    /// Reads tar `number`, unless an earlier run has read it; callable on any thread. Returns an index of it alone, as JSON, its
-    /// number of samples, and its version, if that is known.
+    /// Reads tar `number`, unless an earlier run has read it; callable on any thread. Returns an index of it alone, as
+    /// JSON, its number of samples, and its version, if that is known.
     fn entry(&self, py: Python<'_>, number: usize) -> PyResult<(String, u64, Option<String>)> {
         enter::enter(py, || {
             let (shard, version) = self.0.entry(number)?;
@@ -133,8 +133,8 @@ impl TarSet {
     }
 }
 
-/// Lists the files of the only stream of a loader's `config`. Returns the address of their folder, the name and the content of the list
-/// there, and the number of samples.
+/// Lists the files of the only stream of a loader's `config`. Returns the address of their folder, the name and the
+/// content of the list there, and the number of samples.
 #[pyfunction]
 pub(crate) fn list_of_files(
     py: Python<'_>,

@@ -5,7 +5,8 @@
 //! ```text
 //! package forebay (Python): arguments, world, iterators
 //!        |  JSON, bytes                          ^  Tensor, lists           ^ forebay.errors
-//!     engine, order, codec, indexing, objects, shards, writer --enter--> engine crate --> batch --> tensor --> capsule (DLPack)
+//!     engine, order, codec, indexing, objects, shards, writer --enter--> engine crate
+//!     engine crate --> batch --> tensor --> capsule (DLPack)
 //!     worker ----------------enter--> engine crate --> values (dicts of Python's and numpy's own types)
 //!     fetches, outside <---requests for files of schemes that the engine does not support---'
 //! ```

@@ -174,8 +174,8 @@ impl ObjectReads {
     }
 
     /// Waits for the next object. Returns its number among the requests, its bytes or its exception, and the version of
-    /// the bytes: an entity tag, or a time in seconds since 1970. An object that is too large has None for its bytes. None
-    /// if there is no request.
+    /// the bytes: an entity tag, or a time in seconds since 1970. An object that is too large has None for its bytes.
+    /// None if there is no request.
     fn next(&self, py: Python<'_>, any: bool) -> PyResult<Option<NextRead>> {
         let read = enter::wait(py, || {
             let mut reads = self.0.get()?.lock();

@@ -1,7 +1,7 @@
 //! Stores whose transports are in Python: the engine's end of their queue, and the exchanges for Python's threads.
 //!
-//! As in `fetches`, engine threads never call the interpreter: Python's threads wait in [`Exchanges::next`], without the
-//! interpreter's lock, and reply to an [`Exchange`] piece by piece.
+//! As in `fetches`, engine threads never call the interpreter: Python's threads wait in [`Exchanges::next`], without
+//! the interpreter's lock, and reply to an [`Exchange`] piece by piece.
 
 use crate::{enter, error};
 use forebay_loader::error::{Error, ErrorKind};
@@ -16,8 +16,8 @@ pub(crate) fn is_outside(remote: &Bound<'_, PyString>) -> bool {
     store::is_outside(&remote.to_string_lossy())
 }
 
-/// Stores outside of the engine. The queue of their exchanges closes when this object, and every engine that has it, are
-/// gone.
+/// Stores outside of the engine. The queue of their exchanges closes when this object, and every engine that has it,
+/// are gone.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Outside {
     queue: OutsideQueue,

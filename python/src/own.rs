@@ -6,8 +6,8 @@ use forebay_loader::error::{Error, ErrorKind, Result};
 /// Message about a value that was opened by another process.
 pub(crate) const OPENED_ELSEWHERE: &str = "this belongs to the process that opened it: open it again after a fork";
 
-/// Value whose threads and locks are those of the process that made it. A forked child has a copy without the threads, and
-/// perhaps with a lock that is held forever, so there it is neither used nor dropped.
+/// Value whose threads and locks are those of the process that made it. A forked child has a copy without the threads,
+/// and perhaps with a lock that is held forever, so there it is neither used nor dropped.
 pub(crate) struct Own<T: Send> {
     /// None only during the drop.
     value: Option<T>,

@@ -3,7 +3,7 @@
 use crate::enter;
 use crate::values::Decoders;
 use forebay_loader::error::{Error, Result};
-use forebay_loader::format::{self, FIELDS, Layout, Scratch, Shard, Value};
+use forebay_loader::format::{self, FIELDS, FilePair, Layout, Scratch, Shard, Value};
 use forebay_loader::sync::Arc;
 use forebay_loader::worker;
 use pyo3::prelude::*;
@@ -67,10 +67,11 @@ impl Index {
         let shards = self.0.shards.iter().map(|shard| {
             let columns: Vec<(&str, String)> =
                 shard.layout.columns.iter().map(|c| (c.name.as_str(), c.encoding.to_string())).collect();
-            let files: Vec<_> = shard
-                .files()
-                .map(|f| serde_json::json!({"raw": *f.raw.basename, "raw_bytes": f.raw.bytes, "zip": f.zip.map(|z| &*z.basename)}))
-                .collect();
+            let file = |f: FilePair<'_>| {
+                let zip = f.zip.map(|zip| &*zip.basename);
+                serde_json::json!({"raw": *f.raw.basename, "raw_bytes": f.raw.bytes, "zip": zip})
+            };
+            let files: Vec<_> = shard.files().map(file).collect();
             serde_json::json!({
                 "format": shard.layout.format.name(),
                 "samples": shard.samples,
@@ -110,8 +111,8 @@ impl Index {
     }
 }
 
-/// Returns the columns of one sample's bytes: name, kind of value, value. Of a row of a table, which `is_row`, the columns without
-/// a value are null; of other samples they are left out.
+/// Returns the columns of one sample's bytes: name, kind of value, value. Of a row of a table, which `is_row`, the
+/// columns without a value are null; of other samples they are left out.
 pub(crate) fn decoded<'py>(
     py: Python<'py>,
     layout: &Layout,

@@ -69,8 +69,8 @@ impl DataSet {
         enter::enter(py, || worker::DataSet::new(DataConfig::from_json(config)?, indexes)).map(|d| Self(Arc::new(d)))
     }
 
-    /// Opens the streams of a loader's `config`, whatever their source, in the folders that the loader would use. `stores` has the
-    /// remotes of other schemes than the engine's.
+    /// Opens the streams of a loader's `config`, whatever their source, in the folders that the loader would use.
+    /// `stores` has the remotes of other schemes than the engine's.
     #[staticmethod]
     fn of_loader(py: Python<'_>, config: String, stores: Option<Py<outside::Outside>>) -> PyResult<Self> {
         let stores = outside::Outside::stores(stores.as_ref());
@@ -107,8 +107,8 @@ impl Reader {
 #[pymethods]
 impl Reader {
     /// Opens the local folders. `decoder_of` returns the function that decodes an encoding, or None for the engine's;
-    /// `outside` is the queue for files, and the numbers of the streams that use it; `stores` has the remotes of other schemes than
-    /// the engine's.
+    /// `outside` is the queue for files, and the numbers of the streams that use it; `stores` has the remotes of other
+    /// schemes than the engine's.
     #[new]
     #[pyo3(signature = (data, decoder_of, outside, stores=None))]
     fn new(
@@ -142,8 +142,8 @@ impl Reader {
         self.decoders.sample(py, found.layout, &buffer[..found.bytes])
     }
 
-    /// Returns the columns of sample `id`: name, kind of value, value; fetches its shard if it is not resident. A null of a table
-    /// has the kind "null".
+    /// Returns the columns of sample `id`: name, kind of value, value; fetches its shard if it is not resident. A null
+    /// of a table has the kind "null".
     fn columns<'py>(&self, py: Python<'py>, id: u64) -> PyResult<Bound<'py, PyList>> {
         let mut buffer = Vec::new();
         let reader = enter::enter(py, || self.inner().cloned())?;
