@@ -2,8 +2,8 @@
 
 use crate::data::Draws;
 
-/// Returns `good` with changed bytes, a cut, a repeated piece or the tail of another file. `special` contains bytes that
-/// have a meaning in the format.
+/// Returns `good` with changed bytes, a cut, a repeated piece or the tail of another file. `special` contains bytes
+/// that have a meaning in the format.
 pub fn damage(good: &[u8], others: &[Vec<u8>], special: &[u8], draws: &mut Draws) -> Vec<u8> {
     let mut bytes = good.to_vec();
     let mut below = |n: usize| draws.below(n.max(1) as u64) as usize;

@@ -1,5 +1,5 @@
-//! Answers cases of the order, one JSON object a line: `"ids": true` in a case requests all ids in addition to the hash,
-//! `"batch_of_rank": 3` for the first batch of that rank and nothing else.
+//! Answers cases of the order, one JSON object a line: `"ids": true` in a case requests all ids in addition to the
+//! hash, `"batch_of_rank": 3` for the first batch of that rank and nothing else.
 //!
 //! `tests/oracle/order_live.py` compares the answers with an installed reference.
 

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! * `schedule` chooses the faults. They follow from the seed, the part of the object and the number of requests for it
-//!   so far, and not from the order in which threads ask. A part has a bounded number of faults, so a client with enough
-//!   attempts always succeeds.
+//!   so far, and not from the order in which threads ask. A part has a bounded number of faults, so a client with
+//!   enough attempts always succeeds.
 //! * `message` reads heads of requests and responses, and changes the latter.
 //! * `proxy` forwards requests and applies the faults, down to resets of the connection. Its clients use HTTP or HTTPS.
 //!

@@ -9,10 +9,10 @@
 //! * `state` is shared by the threads of one server.
 //! * `objects` is the served root: a folder, or a map in memory.
 //! * `serve` and `answer` answer requests as a web server and as S3 (path style: `/bucket/key`, listing version 2).
-//! * `writes`: uploads in parts, listings and removals, by the interfaces of several clouds; `unfinished` has what is not
-//!   an object yet.
-//! * `sigv4`, `azure` and `oci` verify signatures when the options contain keys: a client that signs wrongly gets a 403. `issuer` issues
-//!   bearer tokens and requires them when the options contain an issuer.
+//! * `writes`: uploads in parts, listings and removals, by the interfaces of several clouds; `unfinished` has what is
+//!   not an object yet.
+//! * `sigv4`, `azure` and `oci` verify signatures when the options contain keys: a client that signs wrongly gets
+//!   a 403. `issuer` issues bearer tokens and requires them when the options contain an issuer.
 //! * `hub` redirects requests for files of a data set to another server.
 //! * `script` makes chosen requests fail, without sleeping: bodies that end early or stall until the test releases
 //!   them, error statuses, contradicting headers.

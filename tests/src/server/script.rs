@@ -5,8 +5,8 @@
 pub enum Fault {
     /// The connection closes after this many bytes of the body.
     CutAfter(u64),
-    /// The body stalls after this many bytes, until [`release`](super::ObjectServer::release). A request that writes or lists
-    /// gets no answer until then.
+    /// The body stalls after this many bytes, until [`release`](super::ObjectServer::release). A request that writes or
+    /// lists gets no answer until then.
     StallAfter(u64),
     /// Every byte after this many waits for a [`release`](super::ObjectServer::release).
     DripAfter(u64),
@@ -38,7 +38,8 @@ pub enum Fault {
     FlipByte(u64),
     /// No `Content-Length`: the body comes in chunks.
     Chunked,
-    /// The whole object in chunks, as Google sends one that is stored with `Content-Encoding: gzip`, unpacked on the way.
+    /// The whole object in chunks, as Google sends one that is stored with `Content-Encoding: gzip`, unpacked on the
+    /// way.
     Unpacked,
     /// The object as it is stored, with this `Content-Encoding`.
     Encoded(&'static str),
@@ -46,8 +47,8 @@ pub enum Fault {
     Reset,
     /// The connection closes after the request has had its effect. For requests that write or list.
     LoseAnswer,
-    /// The connection closes after the request has had its effect, and another client has then stored this object: its key,
-    /// or nothing for the request's own, and its bytes.
+    /// The connection closes after the request has had its effect, and another client has then stored this object: its
+    /// key, or nothing for the request's own, and its bytes.
     Overwrite(&'static str, Vec<u8>),
 }
 

@@ -83,7 +83,8 @@ fn a_reduced_decode_is_close_to_the_exact_result_and_at_the_same_place() {
 #[test]
 fn a_joint_of_pictures_with_different_ratios_is_rejected() {
     let joint = json!({"kind": "joint", "fields": [
-        ["x", {"kind": "image", "column": "a", "ops": [{"op": "resize", "size": [8, 8]}], "apply_exif_orientation": true}],
+        ["x", {"kind": "image", "column": "a", "ops": [{"op": "resize", "size": [8, 8]}],
+            "apply_exif_orientation": true}],
         ["y", {"kind": "image", "column": "b", "ops": [{"op": "resize", "size": [8, 8]}]}]]});
     let spec: FieldSpec = serde_json::from_value(joint).unwrap();
     let columns = ["a", "b"].map(|name| Column::new(name, Encoding::Jpeg));

@@ -1,7 +1,8 @@
 //! Comparison with an installed reference, over any number of random data sets:
 //!
 //! ```text
-//! FOREBAY_ORACLE_PYTHON=.../bin/python FOREBAY_ORACLE_SETS=2000 cargo test -p forebay-tests --test format -- --ignored live
+//! FOREBAY_ORACLE_PYTHON=.../bin/python FOREBAY_ORACLE_SETS=2000 \
+//!     cargo test -p forebay-tests --test format -- --ignored live
 //! ```
 
 use std::path::Path;

@@ -4,7 +4,8 @@
 //! Every run compares some hundreds of crops. To compare more, set their number and, if needed, a folder of JPEG files:
 //!
 //! ```text
-//! FOREBAY_JPEG_CROPS=100000 FOREBAY_JPEG_DATA=/data/imagenet/val cargo test --release -p forebay-tests --test jpeg crops
+//! FOREBAY_JPEG_CROPS=100000 FOREBAY_JPEG_DATA=/data/imagenet/val \
+//!     cargo test --release -p forebay-tests --test jpeg crops
 //! ```
 
 #![allow(clippy::unwrap_used, reason = "every function here is part of a test")]

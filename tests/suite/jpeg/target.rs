@@ -60,8 +60,8 @@ impl<'a> Change<'a> {
     }
 
     /// Decodes with the changed index as it is, which is damaged; with its check recomputed, which is a forgery; and
-    /// with one bit of that check wrong. A forgery yields some pixels; with an index that the check rejects, the file is
-    /// decoded as without an index.
+    /// with one bit of that check wrong. A forgery yields some pixels; with an index that the check rejects, the file
+    /// is decoded as without an index.
     pub(crate) fn decode(&self, file: &[u8], size: Size, decoder: &mut Decoder) -> RowIndexCounts {
         let mut all = decoder.take_row_index_counts();
         let damaged = self.apply(file);

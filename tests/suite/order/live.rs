@@ -1,7 +1,8 @@
 //! The comparison with an installed reference, over as many random cases as one wants:
 //!
 //! ```text
-//! FOREBAY_ORACLE_PYTHON=.../bin/python FOREBAY_ORACLE_CASES=20000 cargo test -p forebay-tests --test order -- --ignored live
+//! FOREBAY_ORACLE_PYTHON=.../bin/python FOREBAY_ORACLE_CASES=20000 \
+//!     cargo test -p forebay-tests --test order -- --ignored live
 //! ```
 
 use std::path::Path;

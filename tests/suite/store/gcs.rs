@@ -103,8 +103,8 @@ fn users_clusters_and_impersonated_accounts_get_tokens() {
             "token_uri": format!("{url}/token")})
     };
     let external = |url: &str| {
-        json!({"type": "external_account", "audience": "//iam.googleapis.com/pool", "token_url": format!("{url}/v1/token"),
-            "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        json!({"type": "external_account", "audience": "//iam.googleapis.com/pool",
+            "token_url": format!("{url}/v1/token"), "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
             "credential_source": {"file": file, "format": {"type": "json", "subject_token_field_name": "id_token"}}})
     };
     let with_role = |url: &str, mut document: serde_json::Value| {

@@ -32,7 +32,8 @@ impl Nginx {
             "user root; worker_processes 1; pid pid; error_log error.log;\n\
              events {{ worker_connections 64; }}\n\
              http {{ access_log off; sendfile on; tcp_nopush off;\n\
-             client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5;\n\
+             client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path \
+             t5;\n\
              server {{ listen 127.0.0.1:{}; root data; }}\n\
              server {{ listen 127.0.0.1:{} ssl; root data;\n\
              ssl_certificate {tls}/server.pem; ssl_certificate_key {tls}/server.key; }} }}\n",

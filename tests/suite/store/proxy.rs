@@ -52,8 +52,8 @@ fn serve(mut client: TcpStream, server: SocketAddr, seen: &Mutex<Vec<String>>) -
     io::copy(&mut upstream, &mut client).map(drop)
 }
 
-/// Fetches an object of `server` from `remote`, through a proxy of the given user. Returns the first lines that the proxy
-/// received.
+/// Fetches an object of `server` from `remote`, through a proxy of the given user. Returns the first lines that the
+/// proxy received.
 fn fetched(server: &ObjectServer, remote: &str, user: &str) -> (Result<Vec<u8>>, Vec<String>) {
     let folder = tempfile::tempdir().expect("a folder");
     let ca_file = folder.path().join("ca.pem");

@@ -18,7 +18,8 @@ struct Store {
     text: fn(&str) -> String,
     /// Responses to requests with credentials: status, code (empty: a page that is not the store's), and the error.
     responses: &'static [(u16, &'static str, ErrorKind, &'static str)],
-    /// Response to a request without credentials: status, code, advice. The advice alone is for an error without a request.
+    /// Response to a request without credentials: status, code, advice. The advice alone is for an error without a
+    /// request.
     unsigned: (u16, &'static str, &'static str),
 }
 

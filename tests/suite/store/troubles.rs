@@ -9,8 +9,8 @@ use forebay_tests::server::{Fault, Keys, Options, Rule, TEST_KEYS};
 /// Host name that no resolver accepts, so none is asked: its label is too long.
 pub(crate) const NO_HOST: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.invalid";
 
-/// Error of a request for the index of a bucket. `change` receives the keys that the server demands, the settings of the
-/// client and the rules of the server.
+/// Error of a request for the index of a bucket. `change` receives the keys that the server demands, the settings of
+/// the client and the rules of the server.
 fn s3_error(bucket: &str, change: impl FnOnce(&mut Keys, &mut S3Settings, &Rig) -> Option<Fault>) -> Error {
     let mut keys = Keys::new(TEST_KEYS.0, TEST_KEYS.1);
     let probe = Rig::new();

@@ -66,7 +66,8 @@ fn a_missing_right_to_look_up_uploads_is_reported_once() {
 
 #[test]
 fn a_response_that_begins_before_the_parts_are_joined_is_read_to_its_end() {
-    let joined = "  \n <?xml version=\"1.0\"?>\n<CompleteMultipartUploadResult><ETag>\"x\"</ETag></CompleteMultipartUploadResult>";
+    let joined = "  \n <?xml version=\"1.0\"?>\n\
+                  <CompleteMultipartUploadResult><ETag>\"x\"</ETag></CompleteMultipartUploadResult>";
     let (rig, destination) = Store::S3.open();
     rig.server.script(Rule::once(END, Fault::Text(200, joined.to_owned())));
     let upload = destination.put("k", vec![content(350).into()]).expect("queued");
