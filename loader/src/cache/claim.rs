@@ -19,9 +19,9 @@
 //! | [`remote`] | processes that fetch from that remote, if the index has no hashes | shared |
 //! | [`LIMIT`] + limit in bytes | processes with a `cache_limit` | shared |
 //!
-//! An evicted shard occupies the disk until its last reader closes it, and may have been fetched again meanwhile. So the
-//! position of a reader has the number of the file too: the copies count separately, and one that several processes have
-//! open counts once.
+//! An evicted shard occupies the disk until its last reader closes it, and may have been fetched again meanwhile. So
+//! the position of a reader has the number of the file too: the copies count separately, and one that several processes
+//! have open counts once.
 //!
 //! Positions from 2^61 to [`LIMIT`] belong to `forebay.streaming`, which locks shards there that a program prepares
 //! itself (`streaming/base/_locks.py`).
@@ -259,8 +259,8 @@ fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// `flock` on the directory itself, held while a file is made there that other processes wait for, such as `index.json`, of which
-/// there are no bytes to lock yet.
+/// `flock` on the directory itself, held while a file is made there that other processes wait for, such as
+/// `index.json`, of which there are no bytes to lock yet.
 /// Released when dropped.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock(#[expect(dead_code, reason = "the descriptor is the lock")] OwnedFd);

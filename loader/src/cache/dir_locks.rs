@@ -119,8 +119,8 @@ impl DirLocks {
         }
     }
 
-    /// Returns the shards, of `count`, whose lock of the kind at `start` any process has. Numbers that the index does not
-    /// have belong to another program.
+    /// Returns the shards, of `count`, whose lock of the kind at `start` any process has. Numbers that the index does
+    /// not have belong to another program.
     pub(super) fn shards(&mut self, start: u64, count: usize) -> HashSet<u32> {
         let positions = self.positions(start..start + count as u64, count as u64);
         positions.into_iter().map(|position| (position - start) as u32).collect()

@@ -26,8 +26,8 @@
 //! They belong to an open file and vanish with the process that holds them. They announce which process fetches which
 //! shard, reserved room, shards that wait to be read, open copies of shards, the progress of a fetch, consumers that
 //! wait for room, and the limit of every job. The end of a lock is no event, so a process that releases something which
-//! others may wait for sets the times of the directory, which wakes them. Where locks do not work, two jobs may fetch the
-//! same shard and evict each other's shards, but neither ever reads wrong data.
+//! others may wait for sets the times of the directory, which wakes them. Where locks do not work, two jobs may fetch
+//! the same shard and evict each other's shards, but neither ever reads wrong data.
 //!
 //! **Finished or absent.** A file gets its name only when all its bytes are written, checked and on the medium, so
 //! a process killed at any point, or a machine that loses power, leaves nothing that looks finished (see `write`).

@@ -83,8 +83,8 @@ pub(crate) fn check_limit(limit: u64, index_bytes: u64, shard: &Shard, bytes: u6
         return Ok(());
     }
     Err(Error::config(format!(
-        "cache_limit is {limit} bytes and must be at least {needed}: {bytes} for a shard and {index_bytes} for index.json; \
-         several times as much keeps shards from being fetched repeatedly"
+        "cache_limit is {limit} bytes and must be at least {needed}: {bytes} for a shard and {index_bytes} for \
+         index.json; several times as much keeps shards from being fetched repeatedly"
     ))
     .with("shard", &shard.raw_data.basename))
 }

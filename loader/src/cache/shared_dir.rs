@@ -160,8 +160,8 @@ impl SharedDir {
             if !Arc::ptr_eq(dir.shards.index(), shards.index()) && dir.shards.index() != shards.index() {
                 return Err(Error::new(
                     ErrorKind::Stale,
-                    "two data sets of this process use one directory with different indexes: close the loader of the one that \
-                     is no longer needed, or give them separate `local`s",
+                    "two data sets of this process use one directory with different indexes: close the loader of the \
+                     one that is no longer needed, or give them separate `local`s",
                 )
                 .with("directory", path.display()));
             }
@@ -262,8 +262,8 @@ impl SharedDir {
         bits
     }
 
-    /// Returns true if the data file of `shard` exists nowhere: its samples are put together from files that are read where
-    /// they are.
+    /// Returns true if the data file of `shard` exists nowhere: its samples are put together from files that are read
+    /// where they are.
     pub(super) fn is_assembled(&self, shard: &Shard) -> bool {
         shard.recipe.is_some() && self.files != self.path
     }

@@ -97,8 +97,8 @@ impl StreamCache {
     ///
     /// # Errors
     ///
-    /// `Stale` when another data set of this process uses the directory with other shards, or another job fetches into it
-    /// from another remote; `NotFound` or `Permission` when there is no directory and none can be created.
+    /// `Stale` when another data set of this process uses the directory with other shards, or another job fetches into
+    /// it from another remote; `NotFound` or `Permission` when there is no directory and none can be created.
     pub(crate) fn open(config: StreamCacheConfig, stats: &Stats) -> Result<Arc<Self>> {
         if config.has_remote {
             std::fs::create_dir_all(&config.dir).map_err(|e| {
@@ -170,8 +170,8 @@ impl StreamCache {
         raw_files(&self.dir.shards[shard as usize]).map(|file| self.dir.path_of(file)).collect()
     }
 
-    /// Returns the folder of the files that the samples of `shard` are put together from when they are read; `None` for a
-    /// shard that has a data file, or will.
+    /// Returns the folder of the files that the samples of `shard` are put together from when they are read; `None` for
+    /// a shard that has a data file, or will.
     pub(crate) fn folder_of_files(&self, shard: u32) -> Option<&Path> {
         self.dir.shards.get(shard as usize).filter(|shard| self.dir.is_assembled(shard)).map(|_| &*self.dir.files)
     }

@@ -1,8 +1,8 @@
 //! Waits until something in a directory may have changed.
 //!
-//! One inotify descriptor per process (a user has few of them). Of the threads that wait, one sleeps in `poll` and wakes
-//! the others; changes made by this process arrive through an eventfd. No thread sleeps longer than [`RETRY`], because
-//! nothing announces the end of a process, or of its locks on a network file system.
+//! One inotify descriptor per process (a user has few of them). Of the threads that wait, one sleeps in `poll` and
+//! wakes the others; changes made by this process arrive through an eventfd. No thread sleeps longer than [`RETRY`],
+//! because nothing announces the end of a process, or of its locks on a network file system.
 
 use crate::sync::{Condvar, Mutex, sleep};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};

@@ -87,8 +87,8 @@ fn write_error(errno: Errno) -> Error {
     Error::from_io(errno.into(), sentence)
 }
 
-const NO_ROOM: &str = "no room to write a file: free disk space, or inodes if there is space (df -i), or set `cache_limit` to \
-                       what there is";
+const NO_ROOM: &str = "no room to write a file: free disk space, or inodes if there is space (df -i), or set \
+                       `cache_limit` to what there is";
 
 /// Adds the room on the file system of `path` to an error about a lack of it: bytes or inodes may be used up.
 fn with_room(error: Error, path: &Path) -> Error {

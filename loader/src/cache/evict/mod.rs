@@ -45,8 +45,8 @@ pub(super) enum Room {
 
 /// Reserves room for `shard` of `own`, which the caller has claimed.
 ///
-/// Evicted shards that are still open will be free soon, so no others are evicted for the same room, unless `is_late`: a
-/// process that has them open may be suspended.
+/// Evicted shards that are still open will be free soon, so no others are evicted for the same room, unless `is_late`:
+/// a process that has them open may be suspended.
 pub(super) fn make_room(
     own: &Arc<StreamCache>,
     shard: u32,
@@ -65,8 +65,8 @@ pub(super) fn make_room(
         one_process.push(lock);
     }
     let mut usages: Vec<usage::DirUsage> = members.iter().map(usage::DirUsage::new).collect();
-    // A member's directory may be used by another job too; the smallest limit is right for all of them. Our own is among
-    // the locks: `StreamCache` announces it.
+    // A member's directory may be used by another job too; the smallest limit is right for all of them. Our own is
+    // among the locks: `StreamCache` announces it.
     let limit = members.iter().filter_map(|member| member.dir.locks.lock().strictest_limit()).min();
     let is_own = |usage: &&usage::DirUsage| Arc::ptr_eq(&usage.member, own);
     let free = usages.iter().find(is_own).and_then(|usage| free_bytes(dir, &usage.reserved));
