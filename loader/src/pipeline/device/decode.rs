@@ -95,7 +95,8 @@ impl PictureStage {
         }
     }
 
-    /// Submits a batch whose rows are all done. Delivers it if that fails, or if no row with an encoded picture is left.
+    /// Submits a batch whose rows are all done. Delivers it if that fails, or if no row with an encoded picture is
+    /// left.
     fn submit(&self, batch: Arc<BatchBuilder>) -> Option<SubmittedBatch> {
         let place = &self.host.place;
         let mut submitted = None;

@@ -15,10 +15,10 @@
 //! Decode threads take pictures from the device only with `share_decode`: the split depends on time, so the same
 //! sample, epoch and seed no longer always has the same grey levels.
 //!
-//! **Direct rows** hold their shard until they are read, and a batch may have rows of more shards than `cache_limit` has
-//! room for. Their place in the slot stays free, so that the host can write rows there that cannot go this way. Copied
-//! rows release their read slot when the copy is complete, so a read slot can wait for the device, but never for the
-//! consumer: such a batch starts in unused memory, or the host copies the rows.
+//! **Direct rows** hold their shard until they are read, and a batch may have rows of more shards than `cache_limit`
+//! has room for. Their place in the slot stays free, so that the host can write rows there that cannot go this way.
+//! Copied rows release their read slot when the copy is complete, so a read slot can wait for the device, but never for
+//! the consumer: such a batch starts in unused memory, or the host copies the rows.
 
 mod decode;
 pub(crate) mod direct_rows;

@@ -71,7 +71,8 @@ pub(crate) struct FilledBatch {
 }
 
 impl BatchBuilder {
-    /// Begins batch `number`, whose first row is at `first_position` and has `key`, in `slot`, with one entry of `marks` per row.
+    /// Begins batch `number`, whose first row is at `first_position` and has `key`, in `slot`, with one entry of
+    /// `marks` per row.
     pub(crate) fn begin(
         (number, first_position, key): (u64, u64, DrawKey),
         layout: Arc<BatchLayout>,
@@ -195,8 +196,8 @@ impl BatchBuilder {
         self.outcome.lock().refills
     }
 
-    /// Opens row 0 of an emptied batch for another sample, a repeat with the values `mark`. Returns its memory in each fixed output. One row
-    /// and one chunk then remain.
+    /// Opens row 0 of an emptied batch for another sample, a repeat with the values `mark`. Returns its memory in each
+    /// fixed output. One row and one chunk then remain.
     ///
     /// # Errors
     ///

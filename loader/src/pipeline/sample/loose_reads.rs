@@ -1,7 +1,7 @@
 //! Reads of samples that have their own files, on threads that wait for the disk or a file server.
 //!
-//! Such a sample costs a look-up of its name, too, which no ring does in the background on all kernels. The threads start
-//! with the first miss.
+//! Such a sample costs a look-up of its name, too, which no ring does in the background on all kernels. The threads
+//! start with the first miss.
 
 use super::miss::{LoadedSample, Miss};
 use crate::error::{Error, Result};

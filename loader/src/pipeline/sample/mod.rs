@@ -2,7 +2,8 @@
 //!
 //! * `decode`: the decode threads. They read samples that are in the `page_cache`, decode them (`decoder`), and pass
 //!   the others to the read threads.
-//! * `read`: the read threads, which read samples from disk; `loose_reads`: those of samples with their own files; `miss`: the samples.
+//! * `read`: the read threads, which read samples from disk; `loose_reads`: those of samples with their own files;
+//!   `miss`: the samples.
 //! * `batch_layout`, `batch_builder`: the layout of a batch and the batch while it is filled.
 //! * `row_marks`: outputs that the plan gives, and not the sample.
 //! * `place`: filled batches to the consumer.

@@ -92,8 +92,8 @@ impl ShardFetch<'_> {
         Ok(FetchedShard { files, raw_bytes: shard.raw_bytes() })
     }
 
-    /// Makes the data file of `shard` of the objects in `recipe`. They are fetched again if their bytes contradict their
-    /// format, such as the checksum of a page.
+    /// Makes the data file of `shard` of the objects in `recipe`. They are fetched again if their bytes contradict
+    /// their format, such as the checksum of a page.
     fn assemble<'s>(&self, shard: &'s Shard, recipe: &Recipe) -> Result<FetchedShard<'s>> {
         let Some(Origin::Store(remote)) = self.origin else {
             return Err(Error::new(ErrorKind::Unsupported, "a shard of several objects needs a store of the engine"));
@@ -117,8 +117,8 @@ impl ShardFetch<'_> {
         Ok(FetchedShard { files: vec![FetchedFile { pair, raw: assembled.into(), zip: None }], raw_bytes })
     }
 
-    /// Fetches a file, again if it does not match its hash. A file with a hash is also fetched again if it changed on the
-    /// way, since it may have been replaced by an equal one.
+    /// Fetches a file, again if it does not match its hash. A file with a hash is also fetched again if it changed on
+    /// the way, since it may have been replaced by an equal one.
     fn fetch_file(&self, origin: Origin<'_>, file: &FileInfo) -> Result<Vec<u8>> {
         let has_hash = expected_hash(self.stream, file).is_some();
         self.repeated(
@@ -134,8 +134,8 @@ impl ShardFetch<'_> {
         )
     }
 
-    /// Calls `fetch` with the attempt's number until its result has no error, or one that `is_damage` does not accept: a proxy
-    /// or a replica may have damaged the bytes, and the next attempt may get good ones.
+    /// Calls `fetch` with the attempt's number until its result has no error, or one that `is_damage` does not accept:
+    /// a proxy or a replica may have damaged the bytes, and the next attempt may get good ones.
     fn repeated<T>(&self, fetch: impl Fn(&str) -> Result<T>, is_damage: impl Fn(&Error) -> bool) -> Result<T> {
         let attempts = self.stream.download_retry.max(1);
         let mut attempt = 1;

@@ -1,8 +1,8 @@
 //! Files that are samples and are read where they are.
 //!
 //! Their shard has no data file. Its bytes would follow from the list of files (see [`FileGroup`]), so the sample plane
-//! reads a range of it as of any other shard: [`LooseFiles::read`] opens the files of the sample, reads them to their place
-//! in the slot, and closes them. So no more files are open than are read at the same time.
+//! reads a range of it as of any other shard: [`LooseFiles::read`] opens the files of the sample, reads them to their
+//! place in the slot, and closes them. So no more files are open than are read at the same time.
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
@@ -58,8 +58,8 @@ impl LooseFiles {
         self.fill(i, into, |file, place| read_exact_at(file, place, 0).map(|()| true), ShardFile::open).map(drop)
     }
 
-    /// Fills `into` like [`read`](Self::read) without waiting for a disk. Returns false, with `into` unspecified, if the kernel
-    /// does not have all of it in memory, and on errors, which `read` returns.
+    /// Fills `into` like [`read`](Self::read) without waiting for a disk. Returns false, with `into` unspecified, if
+    /// the kernel does not have all of it in memory, and on errors, which `read` returns.
     pub(super) fn read_hot(&self, i: usize, into: &mut [u8]) -> bool {
         let open = |path: PathBuf, features: &Arc<DirFeatures>| {
             let known = ShardFile::open_known(path, features)?;
@@ -92,8 +92,8 @@ impl LooseFiles {
                     let path = self.folder.join(path);
                     let file = open(path, &self.features).map_err(unlisted)?;
                     if file.len() != bytes {
-                        let message = "a file has another length than when its folder was listed: remove the list, so that the \
-                                       next loader makes it again";
+                        let message = "a file has another length than when its folder was listed: remove the list, so \
+                                       that the next loader makes it again";
                         return Err(Error::new(ErrorKind::Stale, message)
                             .with("bytes", file.len())
                             .with("listed", bytes)

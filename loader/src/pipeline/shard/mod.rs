@@ -1,8 +1,8 @@
 //! The shard plane: large, sequential, rare. It makes shards resident in the order of their first use.
 //!
-//! Threads each take the requested shard that is needed first and bring it to disk: claim, fetch, unpack, room, publish.
-//! They hold no slots of the sample plane, and samples that wait for a shard hold no read slot, so the two planes cannot
-//! wait for each other.
+//! Threads each take the requested shard that is needed first and bring it to disk: claim, fetch, unpack, room,
+//! publish. They hold no slots of the sample plane, and samples that wait for a shard hold no read slot, so the two
+//! planes cannot wait for each other.
 //!
 //! * `residency`: the shards that are on disk, and the work that waits for the others;
 //! * `stage`: the threads; `places` limits how many shards are in flight, and how many of them occupy a CPU;

@@ -55,8 +55,8 @@ impl OpenShards {
         self.opener.catalog.layouts()
     }
 
-    /// Returns shard `id`, opened if it is not; `None` when it is not on disk. Even an evicted shard's bytes are whole; a
-    /// sweep closes it soon.
+    /// Returns shard `id`, opened if it is not; `None` when it is not on disk. Even an evicted shard's bytes are whole;
+    /// a sweep closes it soon.
     ///
     /// # Errors
     ///

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 /// times a second, like all waits here: a machine may have thousands of them.
 const POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// Most ranges in flight: enough to hide the latency of small objects. The fetch threads limit the requests of all shards.
+/// Most ranges in flight: enough to hide the latency of small objects. The fetch threads limit the requests of all
+/// shards.
 const RANGES_AT_ONCE: usize = 64;
 
 /// Fetch of the ranges that `file` is made of.

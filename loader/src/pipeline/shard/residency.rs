@@ -298,8 +298,8 @@ impl<T> Residency<T> {
         needed
     }
 
-    /// Exchanges `shard` for the requested shard with the earliest use and adds `shard` to the queue; `None` when no shard
-    /// that is still needed is requested before `position`, the next use of `shard`.
+    /// Exchanges `shard` for the requested shard with the earliest use and adds `shard` to the queue; `None` when no
+    /// shard that is still needed is requested before `position`, the next use of `shard`.
     pub(crate) fn exchange_for_earlier(&self, shard: ShardId, position: u64) -> Option<ShardId> {
         loop {
             let mut queue = self.queue.lock();
