@@ -76,8 +76,9 @@ const CHUNK_BYTES: u64 = 256 << 10;
 /// use forebay_loader::config::{LoaderConfig, StreamConfig};
 /// use forebay_loader::loader::{Loader, Next};
 ///
-/// let data = StreamConfig { remote: Some("s3://bucket/imagenet".into()), split: Some("train".into()), ..Default::default() };
-/// let loader = Loader::new(LoaderConfig { streams: vec![data], batch_size: 256, shuffle: true, ..Default::default() })?;
+/// let (remote, split) = (Some("s3://bucket/imagenet".into()), Some("train".into()));
+/// let streams = vec![StreamConfig { remote, split, ..Default::default() }];
+/// let loader = Loader::new(LoaderConfig { streams, batch_size: 256, shuffle: true, ..Default::default() })?;
 /// loader.start_epoch()?;
 /// while let Next::Batch(batch) = loader.next()? {
 ///     println!("batch {} of {} rows", batch.number, batch.rows);
@@ -132,7 +133,8 @@ impl Loader {
         Self::with_outside(config, delivery, None)
     }
 
-    /// Like [`with_delivery`](Self::with_delivery), with the stores of the schemes that the engine has no transport for.
+    /// Like [`with_delivery`](Self::with_delivery), with the stores of the schemes that the engine has no transport
+    /// for.
     ///
     /// # Errors
     ///
@@ -223,8 +225,8 @@ impl Loader {
         &self.config
     }
 
-    /// Names of the classes of each stream, at the numbers of their labels; `None` for one whose samples are no files in
-    /// folders.
+    /// Names of the classes of each stream, at the numbers of their labels; `None` for one whose samples are no files
+    /// in folders.
     pub fn classes(&self) -> Vec<Option<Vec<String>>> {
         let of_stream = |stream: &Stream| Some(stream.classes()?.iter().map(str::to_owned).collect());
         self.catalog.streams().iter().map(of_stream).collect()
@@ -395,12 +397,12 @@ impl Loader {
         Ok(self.state_of(position))
     }
 
-    /// Returns the position before batch `number`, counted from the start of the epoch, for a caller that has not passed
-    /// that batch on. If it was not delivered to the caller yet, this is [`state`](Self::state). So a caller names the
-    /// batch before it asks for it, and gets the right state at any time.
+    /// Returns the position before batch `number`, counted from the start of the epoch, for a caller that has not
+    /// passed that batch on. If it was not delivered to the caller yet, this is [`state`](Self::state). So a caller
+    /// names the batch before it asks for it, and gets the right state at any time.
     ///
-    /// Of batches in flight, if others were delivered after this one, only the last one is left out; at the end of the epoch
-    /// none is.
+    /// Of batches in flight, if others were delivered after this one, only the last one is left out; at the end of the
+    /// epoch none is.
     ///
     /// # Errors
     ///
@@ -423,7 +425,8 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// `State`, listing the arguments that differ, unless `strict` is false, which logs them; `Closed` in a forked child.
+    /// `State`, listing the arguments that differ, unless `strict` is false, which logs them; `Closed` in a forked
+    /// child.
     pub fn load_state(&self, state: &State, strict: bool) -> Result<()> {
         let now = self.planner.forebay_state(&self.config);
         if strict {

@@ -23,12 +23,14 @@ pub struct Description {
     pub columns: Vec<KnownColumn>,
     /// Samples may have other columns than these: those of tar files need not all have been read.
     pub may_have_more: bool,
-    /// Text that differs for other samples, as far as the index, the versions of the files and files of this machine show that.
+    /// Text that differs for other samples, as far as the index, the versions of the files and files of this machine
+    /// show that.
     pub digest: String,
 }
 
 impl Description {
-    /// Opens the data set of `config`, whose fields do not count. `outside` has the remotes of other schemes than the engine's.
+    /// Opens the data set of `config`, whose fields do not count. `outside` has the remotes of other schemes than the
+    /// engine's.
     ///
     /// # Errors
     ///
@@ -61,8 +63,8 @@ fn digest(catalog: &Catalog) -> String {
     hasher.finish_hex()
 }
 
-/// Returns the paths of the shards of `stream` in their source, if that is on this machine. Some may not exist: shards that are made
-/// of other files.
+/// Returns the paths of the shards of `stream` in their source, if that is on this machine. Some may not exist: shards
+/// that are made of other files.
 fn source_paths(stream: &Stream) -> Vec<PathBuf> {
     let shards = &stream.index.shards;
     let Some(remote) = &stream.remote else {

@@ -34,8 +34,8 @@ impl Loader {
                 let (per_batch, min) = (per_row * self.config.batch_size as usize, pictures.pictures_min());
                 if per_batch < min {
                     self.warn_and_note(format!(
-                        "a batch has {per_batch} pictures; with fewer than {min} the device leaves half of the decoding to a \
-                         single host thread: raise batch_size, or disable device_decode"
+                        "a batch has {per_batch} pictures; with fewer than {min} the device leaves half of the \
+                         decoding to a single host thread: raise batch_size, or disable device_decode"
                     ));
                 }
                 Some(pictures)
@@ -54,8 +54,8 @@ impl Loader {
         }
         let Some(columns) = DirectColumns::of_layouts(&self.fields, self.catalog.layouts(), ROW_BYTES_MIN) else {
             self.warn_and_note(
-                "gpu_direct_storage has no effect: no output is the stored bytes of an array of fixed size of at least 4 KiB \
-                 in MDS shards",
+                "gpu_direct_storage has no effect: no output is the stored bytes of an array of fixed size of at least \
+                 4 KiB in MDS shards",
             );
             return None;
         };

@@ -171,8 +171,8 @@ impl Position {
         self.state_after(planner, self.delivered)
     }
 
-    /// The checkpoint before the batch `number` since the plan's start, which the caller holds. Of batches in flight only
-    /// the last one is left out.
+    /// The checkpoint before the batch `number` since the plan's start, which the caller holds. Of batches in flight
+    /// only the last one is left out.
     pub(super) fn state_before(&self, planner: &Planner, number: u64, held: Held) -> Result<Resume> {
         if self.is_ended() && held == Held::All {
             let first = self.batches_delivered - self.starts.len() as u64;
@@ -223,8 +223,8 @@ impl Position {
     }
 }
 
-/// True for the end of an epoch whose state is the start of the next one, which is the same place. Equalised canonical nodes
-/// can make an epoch longer than its samples, and the reference cannot resume at the end of such an epoch.
+/// True for the end of an epoch whose state is the start of the next one, which is the same place. Equalised canonical
+/// nodes can make an epoch longer than its samples, and the reference cannot resume at the end of such an epoch.
 fn is_next_start(plan: &EpochPlan, place: u64) -> bool {
     place == plan.end() && plan.reference_end().is_some_and(|end| place > end)
 }

@@ -10,8 +10,8 @@ use crate::state::{SkippedSteps, State};
 use std::collections::HashSet;
 
 impl Loader {
-    /// Returns the samples of `rank` in batch `batch` of `epoch`, as in a run of this world without interruptions. Nothing
-    /// is read.
+    /// Returns the samples of `rank` in batch `batch` of `epoch`, as in a run of this world without interruptions.
+    /// Nothing is read.
     ///
     /// # Errors
     ///
@@ -113,7 +113,8 @@ impl Loader {
             return Ok(());
         }
         let message = format!(
-            "the checkpoint leaves out steps of {} samples by skip_steps, and a step has {rows} here, so the numbers differ",
+            "the checkpoint leaves out steps of {} samples by skip_steps, and a step has {rows} here, so the numbers \
+             differ",
             skipped.rows
         );
         if strict {

@@ -21,8 +21,8 @@ pub(super) struct FilterColumn {
     path: Vec<PathPart>,
 }
 
-/// Finds the columns of `question`, of which `encoding` returns that of a column of the source. `all` are the columns that a
-/// message lists.
+/// Finds the columns of `question`, of which `encoding` returns that of a column of the source. `all` are the columns
+/// that a message lists.
 ///
 /// # Errors
 ///
@@ -202,7 +202,8 @@ mod tests {
         for (filter, message) in [
             (
                 "x == 1",
-                "at character 1, before `x == 1`: there is no column `x`; of numbers and text there are a.b.[key], n, t",
+                "at character 1, before `x == 1`: there is no column `x`; of numbers and text there are a.b.[key], n, \
+                 t",
             ),
             ("n == 1 or image == 'x'", "at character 11, before `image == 'x'`: the column `image` is jpeg"),
             ("a.b == 1", "the column `a.b` has documents: write a path to a number or a text, such as `a.b.key`"),

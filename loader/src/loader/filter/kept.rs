@@ -1,9 +1,9 @@
 //! Answers of the shards of a stream, and their file.
 //!
 //! The file has a record for each shard that was read, appended when the shard is done. So a pass that was killed
-//! continues, and shards of which another loader needs no sample are added later. Its folder has the name of a digest of
-//! filter and data, hence answers for other data or of another filter are never taken. A record that is damaged ends the
-//! file.
+//! continues, and shards of which another loader needs no sample are added later. Its folder has the name of a digest
+//! of filter and data, hence answers for other data or of another filter are never taken. A record that is damaged ends
+//! the file.
 
 use super::answer::{Bits, bytes_of};
 use crate::error::{Error, Result};
@@ -85,7 +85,8 @@ impl KeptAnswers {
         }
     }
 
-    /// Lets this process alone write the file: it holds the lock of the folder. The part that was not read may be cut off.
+    /// Lets this process alone write the file: it holds the lock of the folder. The part that was not read may be cut
+    /// off.
     pub(super) fn write_alone(&self) {
         let file = &mut self.state.lock().file;
         if let AnswerFile::Closed { is_alone } = file {
@@ -178,8 +179,8 @@ impl KeptAnswers {
         self.records(BufReader::new(file), &mut read.bytes, bits)
     }
 
-    /// Reads records into `bits`, and adds the bytes of whole ones to `whole`, which the file begins after. Returns true if one is
-    /// damaged.
+    /// Reads records into `bits`, and adds the bytes of whole ones to `whole`, which the file begins after. Returns
+    /// true if one is damaged.
     fn records(&self, mut file: impl Read, whole: &mut u64, bits: &mut [Option<Bits>]) -> std::io::Result<bool> {
         if *whole == 0 {
             let mut magic = [0; MAGIC.len()];

@@ -1,9 +1,9 @@
-//! Filters of streams, and other questions about each sample: their columns are read once, and the answers are kept on local
-//! disk.
+//! Filters of streams, and other questions about each sample: their columns are read once, and the answers are kept on
+//! local disk.
 //!
 //! ```text
 //!   kept: answers of earlier runs --------------+
-//!                                               +--> a bit for each sample of the shards that are needed --> the catalog
+//!                                               +--> a bit for each sample of the needed shards --> the catalog
 //!   pass: shards, several at once --> Answer ---+
 //!                                       |-- files: values that a list of files has
 //!                                       |-- tables: the columns of Parquet and Arrow files
@@ -17,8 +17,8 @@
 //! * `columns`: the columns that a filter names, and the cells of their values;
 //! * `context`: the parts of a loader that all ways use.
 //!
-//! A shard of which other conditions keep no sample is not read. The answers follow from the data and the filter, so all
-//! ranks have the same, and the catalog's digest of the kept samples is part of checkpoints.
+//! A shard of which other conditions keep no sample is not read. The answers follow from the data and the filter, so
+//! all ranks have the same, and the catalog's digest of the kept samples is part of checkpoints.
 
 mod answer;
 mod columns;
@@ -96,8 +96,8 @@ impl Filters<'_> {
         Ok(())
     }
 
-    /// Returns the columns without which a sample of `stream` is left out: those of all fields without a default, as far as some
-    /// samples may lack them.
+    /// Returns the columns without which a sample of `stream` is left out: those of all fields without a default, as
+    /// far as some samples may lack them.
     ///
     /// # Errors
     ///
@@ -207,8 +207,8 @@ fn answer_of<'a>(of: &'a FilteredStream<'a>) -> Result<Box<dyn Answer + 'a>> {
     })
 }
 
-/// Returns the folder for the answers to `question`: in the stream's folder, or in the user's cache folder if the shards are
-/// read where they are.
+/// Returns the folder for the answers to `question`: in the stream's folder, or in the user's cache folder if the
+/// shards are read where they are.
 fn folder_of(stream: &Stream, question: &Question) -> Option<PathBuf> {
     let mut hasher = Hasher::new(HashAlgo::Xxh3_128);
     hasher.update(format!("{}\n{}", stream.index_digest, question.text()).as_bytes());
@@ -218,8 +218,8 @@ fn folder_of(stream: &Stream, question: &Question) -> Option<PathBuf> {
     let folder = if stream.dir.has_remote() {
         stream.dir.folder().to_owned()
     } else {
-        // A file that was written again may have the size of the old one. Shards of loose files have no such file: their
-        // answers are not kept.
+        // A file that was written again may have the size of the old one. Shards of loose files have no such file:
+        // their answers are not kept.
         for path in (0..stream.index.shards.len() as u32).flat_map(|shard| stream.dir.raw_paths(shard)) {
             let found = std::fs::metadata(&path).ok()?;
             hasher.update(format!("\n{} {} {}", found.len(), found.mtime(), found.mtime_nsec()).as_bytes());

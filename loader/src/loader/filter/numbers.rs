@@ -1,4 +1,5 @@
-//! Numbers of the samples that are kept: weights and lengths, from columns that are read as those of filters, or from arrays.
+//! Numbers of the samples that are kept: weights and lengths, from columns that are read as those of filters, or from
+//! arrays.
 
 use super::Filters;
 use super::answer::Bits;
@@ -26,8 +27,8 @@ impl Filters<'_> {
     ///
     /// # Errors
     ///
-    /// `Config` for columns and arrays without a good number for each sample, and for weights that are all 0; errors of files,
-    /// shards and stores.
+    /// `Config` for columns and arrays without a good number for each sample, and for weights that are all 0; errors of
+    /// files, shards and stores.
     pub(in crate::loader) fn sample_arguments(&self, catalog: &Catalog) -> Result<SampleArguments> {
         let mut arguments = SampleArguments::default();
         for (stream, config) in catalog.streams().iter().zip(&self.config.streams) {
@@ -120,8 +121,8 @@ fn numbers(values: Vec<f32>) -> Result<Arc<SampleNumbers>> {
 fn kept_of(stream: &Stream, mut all: Vec<f32>) -> Result<Vec<f32>> {
     let samples = stream.index.samples();
     if all.len() as u64 != samples {
-        let message = "the array has a number for each sample of the stream, also for those that are not kept, and this one has \
-                       another length";
+        let message = "the array has a number for each sample of the stream, also for those that are not kept, and \
+                       this one has another length";
         return Err(Error::config(message).with("numbers", all.len()).with("samples", samples));
     }
     let (mut start, mut kept) = (0, 0);

@@ -1,7 +1,8 @@
-//! Answers from the samples of shards, which are read as for an epoch: of MDS, text formats, tars, LitData's chunks and others.
+//! Answers from the samples of shards, which are read as for an epoch: of MDS, text formats, tars, LitData's chunks and
+//! others.
 //!
-//! A shard of a remote is fetched into the cache and stays there for the epochs. Of large samples whose columns have a known
-//! place, such as a class after a picture, only that place is read. The others are read several at once.
+//! A shard of a remote is fetched into the cache and stays there for the epochs. Of large samples whose columns have a
+//! known place, such as a class after a picture, only that place is read. The others are read several at once.
 
 use super::answer::{Answer, Bits};
 use super::columns::{FilterColumn, find};
@@ -129,7 +130,8 @@ impl Answer for Samples<'_> {
 }
 
 impl Reading {
-    /// Finds the columns of `question` in the layout `indexed`. A tar may lack fields that those of the other layouts have.
+    /// Finds the columns of `question` in the layout `indexed`. A tar may lack fields that those of the other layouts
+    /// have.
     fn new(question: &Question, indexed: &Arc<Layout>, all: &[&Arc<Layout>]) -> Result<Self> {
         let is_tar = matches!(indexed.format, ShardFormat::Tar { .. });
         let projected = |name: &str| {
