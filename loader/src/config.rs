@@ -40,17 +40,20 @@ pub(crate) const SAMPLE_KEYS: &str = "sample_keys";
 options! {
     /// One directory of shards, remote and local, and its weight in the mix.
     pub struct StreamConfig {
-        /// URL or path of the shards' folder, or files, such as `s3://bucket/train-{000..146}.tar`. None: `local` has them.
+        /// URL or path of the shards' folder, or files, such as `s3://bucket/train-{000..146}.tar`. None: `local` has
+        /// them.
         pub remote: Option<String> = None,
         /// Folder that holds the shards, or will. None: a stable folder in the user's cache directory.
         pub local: Option<PathBuf> = None,
         /// Sub-folder of both, such as "train", or split of a folder of files without an index.
         pub split: Option<String> = None,
-        /// Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a stem.
+        /// Files that `remote` names are samples, whatever their extensions: "each", or "stem" for those that share a
+        /// stem.
         pub files: Option<FilesAre> = None,
         /// CSV, TSV or JSON-lines file with a line for each file below `remote`, whose other columns the samples have.
         pub manifest: Option<String> = None,
-        /// Read tars and record files once to find their samples and all their fields, in place of counts of other programs.
+        /// Read tars and record files once to find their samples and all their fields, in place of counts of other
+        /// programs.
         pub ignore_counts: bool = false,
         /// Samples to keep, by number: text such as "0:1000, 5000:6000", a list of numbers, or a file of them.
         pub subset: Option<Subset> = None,
@@ -295,7 +298,8 @@ impl LoaderConfig {
         )?;
         require(
             self.on_error != OnError::Skip || self.max_errors > 0,
-            "on_error=\"skip\" leaves out up to max_errors samples per epoch, which is 0: pass it too, such as max_errors=100",
+            "on_error=\"skip\" leaves out up to max_errors samples per epoch, which is 0: pass it too, such as \
+             max_errors=100",
         )?;
         require(
             self.on_error == OnError::Skip || self.max_errors == 0,
@@ -407,7 +411,8 @@ impl WorldConfig {
             return Ok(());
         }
         Err(Error::config(
-            "rank must be below world_size, local_rank below local_world_size, and world_size a multiple of local_world_size",
+            "rank must be below world_size, local_rank below local_world_size, and world_size a multiple of \
+             local_world_size",
         )
         .with("rank", self.rank)
         .with("world_size", self.world_size)

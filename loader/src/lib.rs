@@ -13,12 +13,12 @@
 //! ```
 //!
 //! The samples of one shuffle block are spread over far more bytes than fit into memory. So there are two planes. The
-//! **shard plane** (`pipeline::shard`, [`store`], `cache`) claims a shard, fetches it in ranged parts, unpacks it, checks
-//! its hash and links it into the local folder. The **sample plane** (`pipeline::sample`, [`io`], [`decode`]) reads a
-//! sample, decodes it into its row of a batch slot, and delivers the batch when its last row is complete. Between them,
-//! residency parks chunks of samples whose shards are not on disk. A parked chunk holds its place in a batch and nothing
-//! else, so neither plane holds a resource that the other one waits for. CONTRIBUTING.md has the four rules that every
-//! change must keep.
+//! **shard plane** (`pipeline::shard`, [`store`], `cache`) claims a shard, fetches it in ranged parts, unpacks it,
+//! checks its hash and links it into the local folder. The **sample plane** (`pipeline::sample`, [`io`], [`decode`])
+//! reads a sample, decodes it into its row of a batch slot, and delivers the batch when its last row is complete.
+//! Between them, residency parks chunks of samples whose shards are not on disk. A parked chunk holds its place in a
+//! batch and nothing else, so neither plane holds a resource that the other one waits for. CONTRIBUTING.md has the four
+//! rules that every change must keep.
 //!
 //! **Start here:** [`Loader`] runs all of this in the training process. It is made from a [`LoaderConfig`] and delivers
 //! a [`batch::Batch`] at a time:
@@ -58,8 +58,8 @@
 //!   C packages wrap.
 //! * [`delivery`]: the interface of a device. The GPU crate implements it; the engine does not depend on CUDA, Python
 //!   or C.
-//! * [`order`]: the order of samples, [`mod@format`]: shard formats, [`decode`]: samples to tensors. These are pure: they
-//!   take values and return values. Time, files and the network come in through [`clock`], `io` and [`store`].
+//! * [`order`]: the order of samples, [`mod@format`]: shard formats, [`decode`]: samples to tensors. These are pure:
+//!   they take values and return values. Time, files and the network come in through [`clock`], `io` and [`store`].
 //! * `pipeline`: the stages of an epoch, `cache`: shards on local disk, [`memory`]: pools, [`topology`]: CPUs and NUMA
 //!   nodes, [`sync`]: locks and threads.
 //! * [`worker`]: a small engine for processes that another program starts, such as a DataLoader's workers. It reads on

@@ -16,14 +16,14 @@ use std::path::Path;
 /// Attempts of each request. A job that writes for hours should survive a store's bad minute.
 const ATTEMPTS: u32 = 5;
 
-/// Opens `out`, a path or the address of a folder of a store, as the destination of a data set. One that is not empty is
-/// rejected, or emptied with `overwrite`, its index first. `outside` has the stores of the schemes that the engine has no
-/// transport for.
+/// Opens `out`, a path or the address of a folder of a store, as the destination of a data set. One that is not empty
+/// is rejected, or emptied with `overwrite`, its index first. `outside` has the stores of the schemes that the engine
+/// has no transport for.
 ///
 /// # Errors
 ///
-/// `Config` for a destination that is not empty, and for a name that cannot work; `Unsupported` for a store that cannot be
-/// written to; failures of the file system or the store.
+/// `Config` for a destination that is not empty, and for a name that cannot work; `Unsupported` for a store that cannot
+/// be written to; failures of the file system or the store.
 pub fn open(out: &Path, overwrite: bool, outside: Option<Outside>) -> Result<Box<dyn Sink>> {
     let Some(url) = out.to_str().filter(|out| is_url(out)) else {
         let folder = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());

@@ -134,8 +134,8 @@ impl State {
             None => Ok(()),
             Some(differences) => {
                 let message = format!(
-                    "the checkpoint belongs to another plan: {differences}; build the loader with the same arguments, or load with \
-                     strict=False"
+                    "the checkpoint belongs to another plan: {differences}; build the loader with the same arguments, \
+                     or load with strict=False"
                 );
                 Err(Error::new(ErrorKind::State, message))
             }

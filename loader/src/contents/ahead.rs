@@ -35,8 +35,8 @@ pub struct Ahead<T> {
     has_failed: AtomicBool,
 }
 
-/// Division of an object's content into items: its content, the offset in it of the first item, the bytes of the content if
-/// they are known, and the consumer of the items.
+/// Division of an object's content into items: its content, the offset in it of the first item, the bytes of the
+/// content if they are known, and the consumer of the items.
 pub(super) type Divide<T> = fn(Content<'_>, u64, Option<u64>, &Out<T>) -> Result<()>;
 
 /// Consumer of items.

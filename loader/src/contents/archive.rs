@@ -7,8 +7,8 @@ use bytes::{Buf as _, Bytes};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// Bytes after the position that are received before the length of an archive is asked for. An archive of unknown length that
-/// ends within them has a known one; its padding, which is compared with zero, does.
+/// Bytes after the position that are received before the length of an archive is asked for. An archive of unknown
+/// length that ends within them has a known one; its padding, which is compared with zero, does.
 const LOOK_AHEAD_BYTES: u64 = 72 << 10;
 
 /// Content that is read from front to back, as a file that is read at places which do not go back.

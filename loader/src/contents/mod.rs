@@ -13,8 +13,9 @@
 //!   next() <-------- Ahead: the thread that does all of this, which the consumer drops
 //! ```
 //!
-//! A piece is a range of an object, of at most [`BLOCK_BYTES`]. It is shared, not copied, until the consumer copies lines or files out of it, and
-//! its memory is that of a later range then: new memory costs a page fault per 4 KiB, more than the copy.
+//! A piece is a range of an object, of at most [`BLOCK_BYTES`]. It is shared, not copied, until the consumer copies
+//! lines or files out of it, and its memory is that of a later range then: new memory costs a page fault per 4 KiB,
+//! more than the copy.
 
 mod ahead;
 mod archive;

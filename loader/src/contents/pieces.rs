@@ -1,8 +1,8 @@
 //! Ranges of objects in flight, in the order of the objects.
 //!
-//! The bytes in flight are those that a fast network carries in the time of one request, and a range is a part of them: a
-//! server nearby needs few of them, so that they are in a cache of the CPU until they are used, which is half of the time of
-//! a text. The shortest time of a request counts, which is the one with the least queueing.
+//! The bytes in flight are those that a fast network carries in the time of one request, and a range is a part of them:
+//! a server nearby needs few of them, so that they are in a cache of the CPU until they are used, which is half of the
+//! time of a text. The shortest time of a request counts, which is the one with the least queueing.
 
 use super::BLOCK_BYTES;
 use super::blocks::Blocks;
@@ -135,7 +135,8 @@ impl Pieces {
         &self.blocks
     }
 
-    /// Moves to the next object, and drops the rest of the last one. Waits for a request; `None` once there are no more.
+    /// Moves to the next object, and drops the rest of the last one. Waits for a request; `None` once there are no
+    /// more.
     pub(super) fn next_object(&mut self) -> Option<Wanted> {
         if std::mem::take(&mut self.is_within) {
             self.queue.pop_front();

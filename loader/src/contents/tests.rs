@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Windows by their bytes and rate: none, so that only the object that is read has pieces in flight; some that later objects
-/// fill before the first one is read; with the smallest ranges and with the largest ones.
+/// Windows by their bytes and rate: none, so that only the object that is read has pieces in flight; some that later
+/// objects fill before the first one is read; with the smallest ranges and with the largest ones.
 const WINDOWS: [(u64, u64); 8] = [
     (1000, 0),
     (1 << 20, 0),
@@ -99,8 +99,8 @@ fn text(len: usize) -> Vec<u8> {
 
 #[test]
 fn lines_are_those_of_the_text_whatever_the_pieces() {
-    // Within the first request, at its end, over several blocks, with and without an end of the last line, and one line over
-    // several blocks.
+    // Within the first request, at its end, over several blocks, with and without an end of the last line, and one line
+    // over several blocks.
     let mut long = vec![b'x'; (2 * BLOCK_BYTES) + 5];
     long.extend_from_slice(b"\nlast");
     let big = text(3 * BLOCK_BYTES + 12_345);

@@ -2,12 +2,12 @@
 //!
 //! A decode thread leaves the encoded file of such a picture at the place of its row, in memory that is registered with
 //! the device; a file longer than its row goes to the spare room after the rows. The batch, with finished rows and rows
-//! that are files, is then submitted to a [`PictureDecoder`] and is in flight ([`InFlightBatch`]). The next batch, if it
-//! is ready, is submitted before the loader [waits](InFlightBatch::wait) for this one.
+//! that are files, is then submitted to a [`PictureDecoder`] and is in flight ([`InFlightBatch`]). The next batch, if
+//! it is ready, is submitted before the loader [waits](InFlightBatch::wait) for this one.
 //!
-//! The device may leave pictures undecoded ([`BatchOnDevice`]). The host decodes them into their rows of the slot, which
-//! are copied to the batch on the device when it is delivered. So no picture is lost, none is decoded twice, and a
-//! corrupt picture causes the same error as on the host.
+//! The device may leave pictures undecoded ([`BatchOnDevice`]). The host decodes them into their rows of the slot,
+//! which are copied to the batch on the device when it is delivered. So no picture is lost, none is decoded twice, and
+//! a corrupt picture causes the same error as on the host.
 //!
 //! The loader sizes the spare room by the mean length of the samples. Of 6,000 photographs of 93 kB on average, one in
 //! nine is longer than a row of 224 x 224 pixels as uint8 (150,528 bytes), and these have two fifths of all bytes. The

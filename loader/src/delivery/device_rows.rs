@@ -19,8 +19,8 @@ pub struct OutputLayout {
     pub form: Option<PictureForm>,
 }
 
-/// Rows of a batch that are in device memory: direct rows, and pictures that the device has decoded. They use nothing of
-/// the slot, and may be dropped on any thread if the batch is abandoned.
+/// Rows of a batch that are in device memory: direct rows, and pictures that the device has decoded. They use nothing
+/// of the slot, and may be dropped on any thread if the batch is abandoned.
 pub trait DeviceRows: Send + Debug {
     /// Delivers the batch. Rows that are not on the device are copied from the slot. Must not wait for the device.
     ///

@@ -113,8 +113,8 @@ impl ShardFile {
         Self::of_descriptor(path, opened, features)
     }
 
-    /// Opens a file like [`open`](Self::open) if the kernel has its name in memory; `None` if it would have to be looked up.
-    /// Kernels that cannot distinguish them (before Linux 5.12, in sandboxes) open every file.
+    /// Opens a file like [`open`](Self::open) if the kernel has its name in memory; `None` if it would have to be
+    /// looked up. Kernels that cannot distinguish them (before Linux 5.12, in sandboxes) open every file.
     ///
     /// # Errors
     ///
@@ -197,8 +197,8 @@ impl ShardFile {
     ///
     /// # Errors
     ///
-    /// `Unsupported` if the file system does not support O_DIRECT, `NotFound` if the path no longer exists or belongs to
-    /// another file by now; those of [`open`](Self::open).
+    /// `Unsupported` if the file system does not support O_DIRECT, `NotFound` if the path no longer exists or belongs
+    /// to another file by now; those of [`open`](Self::open).
     pub fn open_direct_again(&self) -> Result<OwnedFd> {
         let failed = |message: &str, kind| Error::new(kind, message).with("path", self.path.display());
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::DIRECT;
@@ -344,8 +344,8 @@ impl ShardFile {
         self.hot.load(Ordering::Relaxed) >= HOT_STREAK
     }
 
-    /// Records whether the page cache had a read. A lost update between threads costs one query more or less. Nothing is
-    /// written while a file stays hot or cold, because all threads read this for every sample.
+    /// Records whether the page cache had a read. A lost update between threads costs one query more or less. Nothing
+    /// is written while a file stays hot or cold, because all threads read this for every sample.
     fn remember(&self, cached: bool) {
         let streak = self.hot.load(Ordering::Relaxed);
         let now = if cached { streak.saturating_add(1).min(HOT_STREAK) } else { 0 };

@@ -7,8 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicBool, Ordering};
 use std::ptr::NonNull;
 
-/// Batches outside the pool that a program holds although it drops each batch after its step. JAX's CPU devices queue up
-/// to 32 steps, each with its batch, and the loop holds a few more.
+/// Batches outside the pool that a program holds although it drops each batch after its step. JAX's CPU devices queue
+/// up to 32 steps, each with its batch, and the loop holds a few more.
 const QUEUED_BATCHES_MAX: usize = 40;
 
 /// Memory of a batch pool, shared by the pool and all slots taken from it.
@@ -93,8 +93,8 @@ impl BatchStock {
         let pool = self.slab.total_bytes();
         let warning = if need > self.slab.run_bytes_max() {
             format!(
-                "a batch of {bytes} bytes is larger than the {pool} bytes reserved for batches, so each batch takes additional \
-                 memory: raise `memory`, or lower `batch_size`"
+                "a batch of {bytes} bytes is larger than the {pool} bytes reserved for batches, so each batch takes \
+                 additional memory: raise `memory`, or lower `batch_size`"
             )
         } else {
             let outside = self.runs.inspect(|runs| runs.outside_bytes);
@@ -102,9 +102,9 @@ impl BatchStock {
                 return None;
             }
             format!(
-                "earlier batches are still in use: they fill the {pool} bytes reserved for batches and {outside} bytes of additional \
-                 memory. This is fine if the program keeps batches on purpose; otherwise drop batches after use, or copy the \
-                 part that is kept. This warning is not repeated"
+                "earlier batches are still in use: they fill the {pool} bytes reserved for batches and {outside} bytes \
+                 of additional memory. This is fine if the program keeps batches on purpose; otherwise drop batches \
+                 after use, or copy the part that is kept. This warning is not repeated"
             )
         };
         (!self.warned.swap(true, Ordering::Relaxed)).then_some(warning)

@@ -9,8 +9,8 @@ const HUGE_FROM: usize = 4 << 20;
 /// Size of a huge page on most machines; on others the advice covers less of the memory, or more.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Advises the kernel to populate `memory` with huge pages, which takes a tenth of the page faults' time where it has free
-/// ones. Does nothing for less than [`HUGE_FROM`] bytes.
+/// Advises the kernel to populate `memory` with huge pages, which takes a tenth of the page faults' time where it has
+/// free ones. Does nothing for less than [`HUGE_FROM`] bytes.
 pub fn prefer_huge_pages(memory: &mut [MaybeUninit<u8>]) {
     let start = memory.as_mut_ptr();
     let skipped = start.align_offset(HUGE_PAGE);

@@ -15,7 +15,8 @@
 //! * **Read slots** hold encoded bytes between the kernel, which reads into them, and the decode threads. Forked
 //!   children do not inherit them, since the kernel may be writing into them, and they can be registered with a ring. A
 //!   slot is as long as its sample plus a block for the rounding of O_DIRECT. Users never see one.
-//! * Both pools consist of runs of blocks instead of slots of one size: samples differ in size by a factor of a hundred.
+//! * Both pools consist of runs of blocks instead of slots of one size: samples differ in size by a factor of a
+//!   hundred.
 //! * **Batch slots** become tensors. They are ordinary memory, since users keep batches, copy them to devices and fork.
 //! * Each NUMA node with decode threads has its own read pool. There is a single batch pool, whose slab has a part on
 //!   each of these nodes: one queue grants its slots in plan order, from the nodes in turn. A device's batches are on
@@ -26,8 +27,8 @@
 //! * Files are mapped for two purposes: to find out which of their pages are in the page cache ([`page_cache`]), and to
 //!   copy small samples, if configured, under a file lease that keeps other processes from changing the file
 //!   (`leased`).
-//! * Large memory of others, such as objects of Python, asks for huge pages (`huge_pages`). The pools do not: their pages
-//!   are populated once.
+//! * Large memory of others, such as objects of Python, asks for huge pages (`huge_pages`). The pools do not: their
+//!   pages are populated once.
 //! * [`Budget`] bounds bytes that are not slots: the shard plane's downloads.
 //!
 //! Ownership: a lease keeps its pool's slab alive, so a pool may be dropped while tensors live. Memory that is not

@@ -128,8 +128,8 @@ impl<M: FetchMemory> Reads<M> {
         self.request(url, len, None);
     }
 
-    /// Requests an object as a list has it, of `len` bytes and with an entity tag. One that has changed fails at once, as
-    /// `Stale`, unless it still has this length.
+    /// Requests an object as a list has it, of `len` bytes and with an entity tag. One that has changed fails at once,
+    /// as `Stale`, unless it still has this length.
     pub fn push_listed(&mut self, url: &str, len: u64, tag: String) {
         self.request(url, Some(len), Some(tag));
     }
@@ -198,8 +198,8 @@ impl<M: FetchMemory> Reads<M> {
         self.start_waiting();
     }
 
-    /// Starts to fetch objects whose lengths were found after their requests: the first object in any case, the others as
-    /// far as the limit has room for them.
+    /// Starts to fetch objects whose lengths were found after their requests: the first object in any case, the others
+    /// as far as the limit has room for them.
     fn start_waiting(&mut self) {
         let is_waiting = |slot: &Slot<M>| matches!(slot.state, State::Waiting);
         let mut held: u64 = self.slots.iter().filter(|slot| !is_waiting(slot)).map(|slot| slot.bytes).sum();

@@ -95,8 +95,8 @@ impl Objects {
         by_root.values().try_for_each(|(root, keys)| root.delete(keys.iter().map(String::as_str)))
     }
 
-    /// Starts an object that is written piece by piece, of at most `len_max` bytes if that is known. It appears when it is
-    /// finished.
+    /// Starts an object that is written piece by piece, of at most `len_max` bytes if that is known. It appears when it
+    /// is finished.
     ///
     /// # Errors
     ///

@@ -52,8 +52,8 @@ impl Default for Settings {
 }
 
 /// Reads the settings of stores from JSON with the keys `endpoint`, `region`, `profile`, `unsigned`, `requester_pays`,
-/// `part_bytes`, `attempts`, `first_contact_attempts`, `timeout_seconds` and `requests`, of which any may be missing. The
-/// environment has the rest.
+/// `part_bytes`, `attempts`, `first_contact_attempts`, `timeout_seconds` and `requests`, of which any may be missing.
+/// The environment has the rest.
 ///
 /// # Errors
 ///
@@ -69,8 +69,8 @@ pub fn settings_from_json(json: &str) -> Result<StoreConfig> {
         download_timeout: timeout.map_err(|_| Error::config("the timeout must be a number of seconds above 0"))?,
         ..StoreConfig::default()
     };
-    // A writer of shards has several files in flight, and here one object may be all that is written: with fewer parts, a
-    // latency of 50 ms would be most of the time of a fast link.
+    // A writer of shards has several files in flight, and here one object may be all that is written: with fewer parts,
+    // a latency of 50 ms would be most of the time of a fast link.
     config.upload_bytes = config.uploads_in_flight * config.upload_part_bytes;
     if let Some(bytes) = settings.part_bytes {
         let bytes =

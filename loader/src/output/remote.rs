@@ -5,11 +5,11 @@
 //! [`finish`](Sink::finish) waits for all files, compares a listing with them, and uploads the index last. Without it,
 //! uploads in flight end, their parts are removed, and there is no index.
 //!
-//! **Replacing a data set.** Shards of the new data set have the names of old ones, so the old index must not exist when
-//! the first of them is stored. A destination is emptied in this order: the whole listing is read, and each of its keys
-//! is checked; the index is removed; then all other objects are. A failure before the removal of the index leaves the old
-//! data set as it was, and one after it leaves no index. So at each moment there is the old data set, none, or the new
-//! one, and never a mixture that a reader takes for a data set.
+//! **Replacing a data set.** Shards of the new data set have the names of old ones, so the old index must not exist
+//! when the first of them is stored. A destination is emptied in this order: the whole listing is read, and each of its
+//! keys is checked; the index is removed; then all other objects are. A failure before the removal of the index leaves
+//! the old data set as it was, and one after it leaves no index. So at each moment there is the old data set, none, or
+//! the new one, and never a mixture that a reader takes for a data set.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::INDEX_BASENAME;
@@ -60,8 +60,8 @@ impl RemoteDir {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a destination that is not empty, and with `overwrite` for a whole bucket and for objects
-    /// that cannot be removed, before anything is; failures of the store.
+    /// [`ErrorKind::Config`] for a destination that is not empty, and with `overwrite` for a whole bucket and for
+    /// objects that cannot be removed, before anything is; failures of the store.
     pub fn create(destination: Destination, overwrite: bool) -> Result<Self> {
         let mut listing = destination.list("", true)?;
         if let Some(first) = listing.next().transpose()? {

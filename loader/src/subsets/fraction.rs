@@ -1,9 +1,10 @@
 //! Seeded part of a stream.
 //!
-//! The samples of a stream are put in the order of a keyed hash of their numbers, and a fraction is a range of that order.
-//! So the parts between neighbouring bounds share no sample, miss none, and have exact sizes. The hash of sample `n` is
-//! output number `n` of SplitMix64 with the state `mix(seed)`: different numbers have different hashes. Nothing else
-//! counts, neither the world nor the shards. When a stream grows at its end, only samples near the bounds change sides.
+//! The samples of a stream are put in the order of a keyed hash of their numbers, and a fraction is a range of that
+//! order. So the parts between neighbouring bounds share no sample, miss none, and have exact sizes. The hash of sample
+//! `n` is output number `n` of SplitMix64 with the state `mix(seed)`: different numbers have different hashes. Nothing
+//! else counts, neither the world nor the shards. When a stream grows at its end, only samples near the bounds change
+//! sides.
 
 use crate::error::{Error, Result};
 

@@ -1,8 +1,8 @@
 //! Kept samples of a shard.
 //!
 //! A shard has the smaller of two forms: ranges of 8 bytes, or a bit for each sample with a count for each 512. So a
-//! random half of a billion samples takes 130 MB, and a thousand ranges of them 8 kB. The form follows from the samples,
-//! hence equal selections have equal digests.
+//! random half of a billion samples takes 130 MB, and a thousand ranges of them 8 kB. The form follows from the
+//! samples, hence equal selections have equal digests.
 
 use std::ops::Range;
 

@@ -17,8 +17,8 @@
 //! * [`question`]: questions about each sample, such as a filter, or a column with weights;
 //! * [`values`]: a number for each sample, from an array.
 //!
-//! The conditions of a stream hold together, and each is about the number of a sample in the whole stream. So their order
-//! does not matter, and a fraction is the same part with and without a subset.
+//! The conditions of a stream hold together, and each is about the number of a sample in the whole stream. So their
+//! order does not matter, and a fraction is the same part with and without a subset.
 
 pub(crate) mod filter;
 pub(crate) mod fraction;

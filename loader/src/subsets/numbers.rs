@@ -1,7 +1,7 @@
 //! Samples by their numbers: text such as `"0:1000, 5000:6000"`, or a file of numbers.
 //!
-//! A file is a numpy array (`.npy`) of whole numbers, or of one bool for each sample of the stream; or text with numbers
-//! and ranges as above, on any number of lines, with comments from `#` to the end of the line.
+//! A file is a numpy array (`.npy`) of whole numbers, or of one bool for each sample of the stream; or text with
+//! numbers and ranges as above, on any number of lines, with comments from `#` to the end of the line.
 
 use super::npy::{self, Numbers};
 use crate::error::{Error, Result};

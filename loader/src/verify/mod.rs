@@ -1,4 +1,5 @@
-//! Verification of data sets: every file compared with its index, and damaged files of a folder replaced from its remote.
+//! Verification of data sets: every file compared with its index, and damaged files of a folder replaced from its
+//! remote.
 //!
 //! * [`Verification`] — a data set, in a folder or behind a URL, that is checked and repaired shard by shard, by any
 //!   number of threads;
@@ -49,13 +50,13 @@ enum Place {
 }
 
 impl Verification {
-    /// Opens the data set at `place`, a folder or URL with an `index.json`, or a list of files, such as tars. `remote` is the URL or folder that the
-    /// shards of a folder come from; it is required for [`repair`](Self::repair).
+    /// Opens the data set at `place`, a folder or URL with an `index.json`, or a list of files, such as tars. `remote`
+    /// is the URL or folder that the shards of a folder come from; it is required for [`repair`](Self::repair).
     ///
     /// # Errors
     ///
-    /// `NotFound` without an index; `Format` for a damaged one; `Stale` when the remote has another index; `Config` for a
-    /// URL as `place` together with a `remote`; errors of the store.
+    /// `NotFound` without an index; `Format` for a damaged one; `Stale` when the remote has another index; `Config` for
+    /// a URL as `place` together with a `remote`; errors of the store.
     pub fn open(place: &str, remote: Option<&str>) -> Result<Self> {
         Self::with_outside(place, remote, None)
     }
@@ -169,9 +170,9 @@ impl Verification {
 
     /// Fetches shard `number` from the remote, compares it with the index, and replaces all its files in the folder.
     ///
-    /// Each file takes the place of the old one when all its bytes are written. Running jobs may use the folder meanwhile;
-    /// `cache_limit` of each of them is kept, for which the old files are removed first. A shard that a running job has
-    /// replaced already is left as it is.
+    /// Each file takes the place of the old one when all its bytes are written. Running jobs may use the folder
+    /// meanwhile; `cache_limit` of each of them is kept, for which the old files are removed first. A shard that a
+    /// running job has replaced already is left as it is.
     ///
     /// # Errors
     ///

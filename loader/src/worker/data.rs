@@ -97,10 +97,11 @@ impl DataSet {
         Ok(Self { shape: DataSetShape::new(&counts)?, config, shards, files, hashes })
     }
 
-    /// Opens the data of a loader's `config` to read single samples, from any source that a loader has and in the folders that
-    /// it would use: fetches or makes the indexes that the folders lack. Only the options about streams, downloads and the cache
-    /// count, and samples have their numbers in whole streams. Rows of tables may have nulls, as with `on_error="skip"`, whose folders
-    /// they have. `outside` has the remotes of other schemes than the engine's.
+    /// Opens the data of a loader's `config` to read single samples, from any source that a loader has and in the
+    /// folders that it would use: fetches or makes the indexes that the folders lack. Only the options about streams,
+    /// downloads and the cache count, and samples have their numbers in whole streams. Rows of tables may have nulls,
+    /// as with `on_error="skip"`, whose folders they have. `outside` has the remotes of other schemes than the
+    /// engine's.
     ///
     /// # Errors
     ///

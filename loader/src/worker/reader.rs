@@ -298,7 +298,8 @@ impl SampleReader {
             Ok(Some((known, cost)))
         };
         let known = self.table.get(id, open)?;
-        // A shard that was deleted while it was open is fetched again if possible, since other processes may need it too.
+        // A shard that was deleted while it was open is fetched again if possible, since other processes may need it
+        // too.
         if stream.dir.has_remote() && known.as_ref().is_some_and(|known| known.is_evicted()) {
             self.table.close(usize::MAX, |other, _| other == id);
             return self.table.get(id, open);

@@ -8,7 +8,8 @@ use std::cmp::Ordering;
 pub(crate) enum Kind {
     Number,
     Text,
-    /// Of each sample a different one. A value of another kind than the one that it is compared with is like an absent one.
+    /// Of each sample a different one. A value of another kind than the one that it is compared with is like an absent
+    /// one.
     Any,
 }
 

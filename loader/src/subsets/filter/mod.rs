@@ -4,8 +4,8 @@
 //!   text --> tokens --> parse: Expression --> Filter: checked against the columns' kinds --> evaluate, row by row
 //! ```
 //!
-//! A comparison with an absent value is neither true nor false, as in SQL, and so is its opposite. A sample is kept if the
-//! whole condition is true.
+//! A comparison with an absent value is neither true nor false, as in SQL, and so is its opposite. A sample is kept if
+//! the whole condition is true.
 
 mod cell;
 mod evaluate;

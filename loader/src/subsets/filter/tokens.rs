@@ -83,8 +83,8 @@ fn number(text: &str) -> Option<(Token, usize)> {
     Some((Token::Float(float), bytes))
 }
 
-/// Reads a text up to `quote`. In a text a backslash begins a quote, a backslash, or a character that has no sign. A mistake has its
-/// first byte.
+/// Reads a text up to `quote`. In a text a backslash begins a quote, a backslash, or a character that has no sign. A
+/// mistake has its first byte.
 fn quoted(text: &str, quote: char) -> Result<(String, usize), (usize, String)> {
     let mut value = String::new();
     let mut chars = text.char_indices().skip(1);
