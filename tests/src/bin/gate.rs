@@ -1,11 +1,11 @@
-//! `cargo gate`: format, lints, docs, layering, import cycles, long functions, words, machine paths, header and stub
-//! drift.
+//! `cargo gate`: format, lints, docs, layering, import cycles, long functions, wide lines, words, machine paths,
+//! header and stub drift.
 //!
 //! Runs all checks, or those that the arguments name. Exits with 1 if a check finds a violation.
 
 use forebay_tests::gate::generated::Verdict;
 use forebay_tests::gate::{
-    Violation, cycles, functions, generated, layering, options, paths, rust_files, sources, stubs, tools, words,
+    Violation, cycles, functions, generated, layering, options, paths, rust_files, sources, stubs, tools, width, words,
 };
 use std::path::Path;
 use std::process::ExitCode;
@@ -44,6 +44,9 @@ fn run(root: &Path, wanted: &[String]) -> std::io::Result<usize> {
     }
     if wants("functions") {
         report.add("functions", functions::check(&texts, &files));
+    }
+    if wants("width") {
+        report.add("width", width::check(&texts));
     }
     if wants("words") {
         report.add("words", words::check(&texts));

@@ -1,7 +1,7 @@
 //! Length of Rust functions.
 //!
-//! A function that does not fit a screen does several things, or is a list: the former is split, the latter has an entry
-//! with its reason. Lines count from `fn` to the closing brace, comments and blank lines included.
+//! A function that does not fit a screen does several things, or is a list: the former is split, the latter has an
+//! entry with its reason. Lines count from `fn` to the closing brace, comments and blank lines included.
 
 use super::Violation;
 use super::rust_files::RustFile;

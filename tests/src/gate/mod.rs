@@ -1,14 +1,14 @@
 //! The gate: every check that runs no test.
 //!
 //! `cargo gate` runs all checks and prints each violation with its fix. The checks that read this repository's sources
-//! ([`layering`], [`cycles`], [`functions`], [`words`], [`paths`], [`stubs`], [`options`]) are pure functions over text,
-//! so that unit tests feed them bad samples; [`tools`] runs cargo's own checks and [`generated`] the programs that write
-//! committed files.
+//! ([`layering`], [`cycles`], [`functions`], [`width`], [`words`], [`paths`], [`stubs`], [`options`]) are pure
+//! functions over text, so that unit tests feed them bad samples; [`tools`] runs cargo's own checks and [`generated`]
+//! the programs that write committed files.
 //!
 //! ```text
 //! git ls-files --> sources: text --> rust_files: syntax, modules --> layering, cycles, functions --> Violation
 //!                               \-> prose: comments, strings, names --> words                   -->
-//!                               \-> stubs, paths, options                                       -->
+//!                               \-> width, paths, stubs, options                                -->
 //! cargo fmt, clippy, doc (tools), header, bindings (generated)                                   -->
 //! ```
 
@@ -24,6 +24,7 @@ pub mod sources;
 pub mod stubs;
 pub mod syntax;
 pub mod tools;
+pub mod width;
 pub mod words;
 
 /// One finding of a check.

@@ -26,7 +26,8 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
     violations
 }
 
-/// Returns true if `start` begins a path in `line` and is not the middle of a longer one such as `s3://bucket` + `start`.
+/// Returns true if `start` begins a path in `line` and is not the middle of a longer one such as `s3://bucket` +
+/// `start`.
 fn is_path_start(line: &str, start: &str) -> bool {
     line.match_indices(start).any(|(at, _)| {
         let before = line[..at].chars().next_back();

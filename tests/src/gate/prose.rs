@@ -239,7 +239,8 @@ mod tests {
 
     #[test]
     fn comments_strings_and_names_of_rust_are_found() {
-        let text = "/// Ring of slots.\n/// Second line.\npub fn take_slot<'a>() { // why `x` here\n    f(\"a // b\", '\"', r#\"raw \"q\" \"#);\n}";
+        let text = "/// Ring of slots.\n/// Second line.\n\
+                    pub fn take_slot<'a>() { // why `x` here\n    f(\"a // b\", '\"', r#\"raw \"q\" \"#);\n}";
         let expected = [
             piece(1, "Ring of slots.", true),
             piece(2, "Second line.", false),

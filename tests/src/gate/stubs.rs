@@ -253,7 +253,8 @@ mod tests {
         fn version() -> &'static str { "1" }
         fn helper(a: u8) {}
     "#;
-    const STUB_TEXT: &str = "class Engine:\n    def __init__(self, config: str, *,\n                 strict: bool = True) -> None: ...\n\
+    const STUB_TEXT: &str = "class Engine:\n    def __init__(self, config: str, *,\n                 strict: bool = \
+                             True) -> None: ...\n\
         \x20   def next(self, timeout: float | None) -> None: ...\n    @property\n    def epoch(self) -> int: ...\n\n\
         def version() -> str: ...\n";
 

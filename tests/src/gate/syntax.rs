@@ -1,7 +1,7 @@
 //! Paths and `unsafe` in Rust sources, read from tokens.
 //!
-//! Comments and strings are not tokens, so a path in them does not count. Macro bodies are tokens, so a path there does;
-//! a parser of whole files, such as `syn`, would not look into them.
+//! Comments and strings are not tokens, so a path in them does not count. Macro bodies are tokens, so a path there
+//! does; a parser of whole files, such as `syn`, would not look into them.
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 use std::str::FromStr;

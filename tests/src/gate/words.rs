@@ -1,7 +1,7 @@
 //! Words that this repository does not use, and openers that documentation comments do not have.
 //!
-//! CONTRIBUTING.md has the glossary. The list here contains only words that are always wrong in technical prose: persons
-//! for code, speech for data, and the second name of a concept that has one already.
+//! CONTRIBUTING.md has the glossary. The list here contains only words that are always wrong in technical prose:
+//! persons for code, speech for data, and the second name of a concept that has one already.
 
 use super::Violation;
 use super::prose::{Piece, pieces};

@@ -1,9 +1,9 @@
 //! Import cycles between the files of a crate.
 //!
 //! Two files that import each other can only be read together. An edge is a path in one file that names an item of
-//! another; `mod` declarations, re-exports and tests are no edges, and neither is the import of a module, whose items are
-//! edges where they are named. A path that ends at a re-export counts as an edge to the file that defines the item, so a
-//! folder's root may offer the names of its leaves: [`definitions`].
+//! another; `mod` declarations, re-exports and tests are no edges, and neither is the import of a module, whose items
+//! are edges where they are named. A path that ends at a re-export counts as an edge to the file that defines the item,
+//! so a folder's root may offer the names of its leaves: [`definitions`].
 
 mod definitions;
 

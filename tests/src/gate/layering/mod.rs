@@ -1,7 +1,8 @@
 //! Allowed imports between modules and between crates, and the modules that may use `unsafe`.
 //!
-//! [`table`] is the design's. An edge that it does not allow is a mistake of the design or of the code, so the gate fails
-//! until one of them is changed. An entry that the code does not use permits the next such mistake, so it is one as well.
+//! [`table`] is the design's. An edge that it does not allow is a mistake of the design or of the code, so the gate
+//! fails until one of them is changed. An entry that the code does not use permits the next such mistake, so it is one
+//! as well.
 //!
 //! ```text
 //! rust_files --> names: item behind a path --> imports: rows of a crate's modules

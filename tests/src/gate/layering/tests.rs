@@ -172,9 +172,8 @@ fn the_host_path_uses_no_device_not_even_by_a_name_of_the_root() {
     assert!(with("loader/src/loader.rs", "use crate::pipeline::Share;").is_empty());
     assert_eq!(
         found(part_users::check, &[root]),
-        [
-            "tests/src/gate/layering/table.rs: `pipeline::epoch` of forebay-loader may use `pipeline::device`, and does not"
-        ]
+        ["tests/src/gate/layering/table.rs: `pipeline::epoch` of forebay-loader may use `pipeline::device`, and \
+             does not"]
     );
 }
 
@@ -247,7 +246,9 @@ fn a_crate_of_the_table_that_does_not_exist_is_caught() {
 fn a_crate_for_other_projects_depends_on_the_listed_crates_alone() {
     let crates = [Crate { external: &["libc", "thiserror"], ..CRATES[0] }];
     let metadata = serde_json::json!({"packages": [
-        {"name": "forebay-core", "dependencies": [{"name": "thiserror"}, {"name": "tokio"}, {"name": "tempfile", "kind": "dev"}]},
+        {"name": "forebay-core", "dependencies": [
+            {"name": "thiserror"}, {"name": "tokio"}, {"name": "tempfile", "kind": "dev"},
+        ]},
     ]});
     let problems = |check: fn(&[Crate], &serde_json::Value) -> Vec<Violation>| -> Vec<String> {
         check(&crates, &metadata).into_iter().map(|c| c.problem).collect()
