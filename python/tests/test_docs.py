@@ -206,7 +206,7 @@ def test_the_page_about_the_environment_has_every_variable():
     page = set(re.findall(r"`([A-Z][A-Z0-9_]+)`", (ROOT / "python" / "docs" / "environment.md").read_text()))
     constants = [re.findall(r'VARIABLE: &str =\s*"(FOREBAY_\w+)"', text) for text in sources("loader", "gpu/src")]
     of_forebay = {name for names in constants for name in names}
-    settings = sorted((ROOT / "loader/src/store").glob("*/settings.rs"))
+    settings = sorted((ROOT / "loader/store/src").glob("*/settings.rs"))
     production = [file.read_text().split("#[cfg(test)]")[0] for file in settings]
     of_stores = {name for text in production for name in re.findall(r'"([A-Z][A-Z0-9]*_[A-Z0-9_]+)"', text)}
     launchers = r'"((?:\w+_)?(?:RANK|WORLD_SIZE|SIZE|LOCALRANKID|LOCALNRANKS|TASKS|PROCID|NTASKS|NODE|LOCALID|STEP_ID|NODEID))"'

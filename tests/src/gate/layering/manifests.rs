@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 const OURS: &str = "forebay-";
 
 /// Fix of a wrong dependency between them.
-const ARROWS: &str = "arrows point one way: python, ffi, bench, tests -> gpu -> loader -> {order, picture} -> core";
+const ARROWS: &str =
+    "arrows point one way: python, ffi, bench, tests -> gpu -> loader -> {order, picture, store} -> core";
 
 /// Checks the output of `cargo metadata --no-deps`.
 pub(super) fn check(crates: &[Crate], metadata: &serde_json::Value) -> Vec<Violation> {

@@ -60,13 +60,14 @@ pub const CRATES: &[Crate] = &[
         may_be_unsafe: &["kernel", "*::kernel", "jpeg::turbo"],
         ..krate("forebay-picture", "loader/picture", &["forebay-core"])
     },
+    Crate { layers: STORE, ..krate("forebay-store", "loader/store", &["forebay-core"]) },
     Crate {
         layers: LOADER,
         // The host path knows a device through `pipeline::sample::offload` alone. The wiring of an epoch connects the
         // two.
         used_only_by: &[("pipeline::device", &["pipeline::epoch"])],
         may_be_unsafe: &["memory", "io::uring", "cache::claim", "dlpack"],
-        ..krate("forebay-loader", "loader", &["forebay-core", "forebay-order", "forebay-picture"])
+        ..krate("forebay-loader", "loader", &["forebay-core", "forebay-order", "forebay-picture", "forebay-store"])
     },
     Crate { may_be_unsafe: &[""], ..krate("forebay-gpu", "gpu", &["forebay-loader"]) },
     Crate {
@@ -111,6 +112,50 @@ const PICTURE: &[Layer] = &[
     layer(&["picture_ops"], &["border", "interpolation", "kept", "kernel", "vectors"]),
 ];
 
+// The formatter would give each name a line.
+#[rustfmt::skip]
+const STORE: &[Layer] = &[
+    layer(&["buffer", "hedge", "trials"], &[]),
+    layer(&["address", "failure", "key", "queue", "url"], &["address", "key", "forebay_core"]),
+    // It has the settings of all schemes.
+    layer(&["config"], &["azure", "dbfs", "gcs", "hf", "http", "oci", "outside", "s3", "forebay_core"]),
+    // What all schemes share knows none of them.
+    layer(
+        &[
+            "context", "credentials", "destination", "external", "fetcher", "file", "flight", "http", "outside", "remote",
+            "retry", "source", "threads", "ticket", "transfer",
+        ],
+        &[
+            "buffer", "hedge", "trials", "address", "failure", "key", "queue", "config", "context", "destination",
+            "fetcher", "flight", "http", "retry", "source", "threads", "ticket", "transfer", "forebay_core",
+        ],
+    ),
+    layer(
+        &["azure", "dbfs", "hf", "oci", "s3"],
+        &["context", "credentials", "destination", "failure", "http", "key", "source", "threads", "url", "forebay_core"],
+    ),
+    // Its XML interface is the one of S3.
+    layer(
+        &["gcs"],
+        &["context", "credentials", "destination", "failure", "http", "key", "s3", "url", "forebay_core"],
+    ),
+    layer(
+        &["stores"],
+        &[
+            "address", "azure", "config", "dbfs", "destination", "file", "gcs", "hf", "http", "key", "oci", "outside",
+            "remote", "s3", "source", "threads", "url", "forebay_core",
+        ],
+    ),
+    // Objects by their URLs.
+    layer(
+        &["objects"],
+        &[
+            "address", "buffer", "config", "destination", "key", "remote", "s3", "source", "stores", "ticket", "transfer",
+            "url", "forebay_core",
+        ],
+    ),
+];
+
 const LOADER: &[Layer] = &[
     layer(&["format"], &["error"]),
     // It hands shards to threads, by default one per CPU.
@@ -122,11 +167,8 @@ const LOADER: &[Layer] = &[
     ),
     layer(&["memory"], &["topology", "sync", "error"]),
     layer(&["io"], &["memory", "sync", "stats", "error"]),
-    layer(&["store"], &["clock", "sync", "stats", "error"]),
     // Writes data for the decoder into shards: the writer's hook and the copy.
     layer(&["indexing"], &["sync", "error", "format", "decode", "io"]),
-    // Objects as they are, without an index.
-    layer(&["objects"], &["sync", "error", "clock", "stats", "topology", "store"]),
     // Lines and files of objects, which are read forward.
     layer(&["contents"], &["sync", "error", "memory", "format", "store", "objects"]),
     // Remote folders as the writer's destinations.

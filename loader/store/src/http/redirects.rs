@@ -1,0 +1,43 @@
+//! Places that a store has redirected to, for stores that count the requests to their own server.
+
+use crate::source::Version;
+use forebay_core::sync::{Arc, Mutex};
+use http::Uri;
+use std::collections::{HashMap, VecDeque};
+
+/// Most keys whose place is known. The parts of an object are fetched together, so a few would do.
+const KEYS_MAX: usize = 1024;
+
+/// Address of an object on another server, and its version there, if the redirect named it.
+pub(crate) type Target = (Uri, Option<Version>);
+
+/// Place of one object. Locked while it is requested, so that the other parts of the object wait for it.
+pub(crate) type Place = Arc<tokio::sync::Mutex<Option<Target>>>;
+
+/// Places by key; the oldest are forgotten.
+#[derive(Default)]
+pub(crate) struct Redirects(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    places: HashMap<String, Place>,
+    /// Keys of `places`, oldest first.
+    order: VecDeque<String>,
+}
+
+impl Redirects {
+    /// Returns the place of `key`, which is empty if it is not known.
+    pub(super) fn place(&self, key: &str) -> Place {
+        let mut known = self.0.lock();
+        if let Some(place) = known.places.get(key) {
+            return place.clone();
+        }
+        if known.order.len() == KEYS_MAX
+            && let Some(oldest) = known.order.pop_front()
+        {
+            known.places.remove(&oldest);
+        }
+        known.order.push_back(key.to_owned());
+        known.places.entry(key.to_owned()).or_default().clone()
+    }
+}
