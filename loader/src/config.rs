@@ -7,7 +7,7 @@ mod json;
 mod options;
 mod writer;
 
-use crate::decode::field::FieldSpec;
+use crate::decode::FieldSpec;
 use crate::error::{Error, Result};
 use crate::format::tokens::Window;
 use crate::order::REPEAT_AUGMENT_MAX;

@@ -12,6 +12,7 @@ mod webp;
 
 use std::path::PathBuf;
 
+use forebay_loader::decode::fields::{Image, Mask};
 use forebay_loader::decode::{DType, DrawKey, FieldPlan, FieldSpec, Op, PictureMode, PixelLayout, Row, RowShape};
 use forebay_loader::format::{Column, Encoding};
 use serde::Deserialize;
@@ -53,8 +54,8 @@ fn decode(case: &Case, file: &[u8]) -> Vec<u8> {
     let column = Column::new("image", Encoding::parse(&case.encoding).unwrap());
     let (column_name, ops, dtype) = ("image".to_owned(), case.ops.clone(), case.dtype);
     let spec = match case.layout.as_str() {
-        "mask" => FieldSpec::Mask { column: column_name, ops, dtype },
-        layout => FieldSpec::Image {
+        "mask" => FieldSpec::Mask(Mask { column: column_name, ops, dtype }),
+        layout => FieldSpec::Image(Image {
             column: column_name,
             ops,
             dtype,
@@ -64,7 +65,7 @@ fn decode(case: &Case, file: &[u8]) -> Vec<u8> {
             scaled_decode: false,
             views: None,
             mode: PictureMode::default(),
-        },
+        }),
     };
     let plan = FieldPlan::compile(Some(&[("x".to_owned(), spec)]), &[column], case.seed).unwrap();
     let key = DrawKey { epoch: case.epoch, stream: case.stream, draw: case.draw };

@@ -60,15 +60,3 @@ fn write_value(default: &Value, form: JsonForm, row: &mut Row<'_>) -> Result<()>
 pub(super) fn type_of(default: &Value) -> DType {
     if default.is_i64() { DType::Int64 } else { DType::Float64 }
 }
-
-/// Writes the row of a default to `row`.
-pub(super) fn write(default: &[u8], row: &mut Row<'_>) -> Result<()> {
-    match row {
-        Row::Fixed(out) if out.len() == default.len() => {
-            out.copy_from_slice(default);
-            Ok(())
-        }
-        Row::Fixed(_) => Err(Error::internal("a row does not have its output's size")),
-        row => row.copy_from(default),
-    }
-}

@@ -13,7 +13,7 @@ use super::pil;
 use super::ragged::{elements, read_ragged, start_ragged};
 use super::row::{EncodedPicture, ErasedBox, Row};
 use super::scene::Scene;
-use super::shared_source::SharedSources;
+use super::shared_source::{Part, SharedSources};
 use super::steps::{Steps, erasures, resolve, resolve_like};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::encoding::Encoding;
@@ -247,22 +247,11 @@ impl ImageDecoder {
                 .with("pixels_max", PIXELS_MAX));
         }
         self.resolve(ops, size, draws, key)?;
-        if let (Row::Encodable(out, taker, output), [stage]) = (&mut *row, &self.steps.stages[..])
-            && matches!(format, Format::Jpeg)
-            && field.content == Content::Colours
-            && !field.is_grey
-            && orientation.is_stored()
-            && stage.is_device_decodable()
-            // The host decodes a picture that the device rejects, without the others of its Joint.
-            && self.steps.scene.is_drawn_without(&self.first_scene)
-            && self.jpeg.is_device_decodable(bytes)
-            && let Some(erased) = constant_erasure(ops, stage.output(), draws, key)
-            && taker.take(*output, EncodedPicture { bytes: bytes.len(), size, stage: *stage, erased }, bytes, out)
-        {
+        let file = File { bytes, index, format, stored_size, orientation };
+        if self.offer(&file, target, key, row) {
             return Ok(());
         }
         let scale = scale(field, format, &self.steps.stages[0]);
-        let file = File { bytes, index, format, stored_size, orientation };
         let part = match group {
             Some(group) => self.share(&file, field, group, scale, later, key),
             None => None,
@@ -270,19 +259,52 @@ impl ImageDecoder {
         if part.is_some() {
             self.counts.scaled += u64::from(scale != Scale::Full);
         } else {
-            match self.decode_source(&file, field, scale) {
-                // A lossless JPEG cannot be decoded at a reduced size.
-                Err(error) if scale != Scale::Full && error.kind() == ErrorKind::Unsupported => {
-                    self.decode_source(&file, field, Scale::Full)?;
-                }
-                outcome => {
-                    outcome?;
-                    self.counts.scaled += u64::from(scale != Scale::Full);
-                }
+            self.decode_alone(&file, field, scale)?;
+        }
+        self.run_stages(field.content, part);
+        self.write_row(target, part, key, row)
+    }
+
+    /// Offers the file to the other decoder of a [`Row::Encodable`], and returns true if that takes it.
+    fn offer(&mut self, file: &File<'_>, target: Target<'_>, key: DrawKey, row: &mut Row<'_>) -> bool {
+        let Target { field, ops, draws } = target;
+        let (Row::Encodable(out, taker, output), [stage]) = (row, &self.steps.stages[..]) else { return false };
+        let &File { bytes, orientation, stored_size, .. } = file;
+        let is_decodable = matches!(file.format, Format::Jpeg)
+            && field.content == Content::Colours
+            && !field.is_grey
+            && orientation.is_stored()
+            && stage.is_device_decodable()
+            // The host decodes a picture that the device rejects, without the others of its Joint.
+            && self.steps.scene.is_drawn_without(&self.first_scene)
+            && self.jpeg.is_device_decodable(bytes);
+        if !is_decodable {
+            return false;
+        }
+        let Some(erased) = constant_erasure(ops, stage.output(), draws, key) else { return false };
+        let size = orientation.oriented(stored_size);
+        taker.take(*output, EncodedPicture { bytes: bytes.len(), size, stage: *stage, erased }, bytes, out)
+    }
+
+    /// Plans the first stage, and decodes what it needs into `source`, at `scale` if the file has it.
+    fn decode_alone(&mut self, file: &File<'_>, field: &ImageField, scale: Scale) -> Result<()> {
+        match self.decode_source(file, field, scale) {
+            // A lossless JPEG cannot be decoded at a reduced size.
+            Err(error) if scale != Scale::Full && error.kind() == ErrorKind::Unsupported => {
+                self.decode_source(file, field, Scale::Full)
+            }
+            outcome => {
+                outcome?;
+                self.counts.scaled += u64::from(scale != Scale::Full);
+                Ok(())
             }
         }
+    }
+
+    /// Runs all stages but the last one, which is planned. The first one reads the shared `part`, if there is one.
+    fn run_stages(&mut self, content: Content, part: Option<Part>) {
         for i in 1..self.steps.stages.len() {
-            if self.run_whole(field.content, i - 1) {
+            if self.run_whole(content, i - 1) {
                 self.resizer.plan(&self.steps.stages[i]);
                 continue;
             }
@@ -292,9 +314,19 @@ impl ImageDecoder {
             };
             self.resizer.run_into(source, &mut self.between);
             std::mem::swap(&mut self.source, &mut self.between);
-            self.augmenter.run(self.steps.after(i - 1), field.content, &mut self.source, &mut self.between);
+            self.augmenter.run(self.steps.after(i - 1), content, &mut self.source, &mut self.between);
             self.resizer.plan(&self.steps.stages[i]);
         }
+    }
+
+    /// Runs the last stage into `row`.
+    fn write_row(
+        &mut self,
+        Target { field, ops, draws }: Target<'_>,
+        part: Option<Part>,
+        key: DrawKey,
+        row: &mut Row<'_>,
+    ) -> Result<()> {
         let last = self.steps.stages.len() - 1;
         let output = self.steps.stages[last].output();
         let out = match row {

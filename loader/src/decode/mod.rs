@@ -3,7 +3,7 @@
 //! ```text
 //! FieldSpec (JSON) --compile, once--> FieldPlan --decoder(), per thread--> SampleDecoder
 //!                                         |                                    | per sample
-//!                                     outputs: name, dtype, shape              v
+//!    fields: a file per kind          outputs: name, dtype, shape              v
 //!   image   sniff -> size -> steps (draws) -> jpeg | png | webp | pil, the region -> resize -> normalise -> row
 //!                  (oriented)  |               (-> orientation)                     |   ^
 //!                              '- geometry: stages; augment: actions                '---'  pixels, actions, resize
@@ -47,6 +47,7 @@ mod compile;
 mod default;
 pub mod draw;
 pub mod field;
+pub mod fields;
 mod image;
 mod json_value;
 pub mod mix;
@@ -60,13 +61,15 @@ mod row;
 mod sample;
 mod scene;
 mod shared_source;
+mod step;
 pub mod steps;
 
 pub use crate::format::encoding::DType;
 pub use box_format::BoxFormat;
 pub use compile::drawn;
 pub use draw::{DRAWS_VERSION, DrawKey};
-pub use field::{BatchOp, FieldSpec, JsonPart, JsonPath, JsonText, JsonType, Op, PictureMode, PixelLayout, ResizeTo};
+pub use field::{BatchOp, Op, PictureMode, PixelLayout, ResizeTo};
+pub use fields::{FieldSpec, JsonPart, JsonPath, JsonText, JsonType};
 pub use forebay_picture::{Border, Interpolation, PaddingMode};
 pub use forebay_picture::{geometry, jpeg, picture_ops, pixels, resize, vectors, webp};
 pub use image::PictureCounts;

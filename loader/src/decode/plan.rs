@@ -1,13 +1,11 @@
-//! Compiled fields of a data set: outputs, and the work per sample.
+//! Compiled fields of a data set: outputs, and a step for each.
 
-use super::box_format::BoxFormat;
-use super::image::ImageField;
-use super::json_value::JsonValue;
 use super::mix::Mix;
 use super::normalise::PictureForm;
 use super::ragged::elements;
+use super::step::{Step, Work};
 use crate::format::Column;
-use crate::format::encoding::{ArrayType, DType};
+use crate::format::encoding::DType;
 
 /// Output of the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,131 +54,6 @@ pub struct StoredColumn {
     pub after: usize,
 }
 
-/// Stored form of a scalar.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum NumberSource {
-    /// A stored element.
-    Binary(DType),
-    /// Text of an int64 or a float64.
-    Text(DType),
-}
-
-/// Boxes of a picture.
-#[derive(Debug)]
-pub(super) struct BoxesField {
-    pub(super) source: ListSource,
-    pub(super) format: BoxFormat,
-    /// Number of the picture among the steps.
-    pub(super) picture: usize,
-    /// Number of the first picture of the Joint.
-    pub(super) first: usize,
-    /// Smallest width, height and area of those that are kept.
-    pub(super) min_size: Option<f64>,
-}
-
-/// Stored form of a list with one item or row of numbers per box.
-#[derive(Debug)]
-pub(super) enum ListSource {
-    Array(ArraySource),
-    Json(JsonValue),
-}
-
-/// Stored form of an array or of tokens.
-#[derive(Debug)]
-pub(super) enum ArraySource {
-    /// An array.
-    Array(ArrayType),
-    /// A file of numpy.
-    Npy,
-    /// Elements of this type, without a header.
-    Bytes(DType),
-}
-
-#[derive(Debug)]
-pub(super) enum Work {
-    Image(ImageField),
-    Boxes(BoxesField),
-    /// Values of the boxes of another step.
-    BoxLabels {
-        source: ListSource,
-        boxes: usize,
-        dtype: Option<DType>,
-    },
-    Scalar {
-        source: NumberSource,
-        dtype: DType,
-    },
-    Tokens {
-        source: ArraySource,
-        length: Option<usize>,
-        dtype: DType,
-        pad: Option<i64>,
-        truncate: bool,
-    },
-    Length {
-        source: ArraySource,
-    },
-    OneHot {
-        source: NumberSource,
-        classes: usize,
-        dtype: DType,
-    },
-    Array {
-        source: ArraySource,
-        dtype: Option<DType>,
-        shape: Option<Vec<usize>>,
-    },
-    Text,
-    Bytes,
-    Json(JsonValue),
-}
-
-impl Work {
-    /// Returns true if a row of the stored value's length is the stored value.
-    fn is_copy(&self) -> bool {
-        let as_stored =
-            |stored: DType, out: DType| stored == out && (cfg!(target_endian = "little") || out.size() == 1);
-        let fixed = |kind: &ArrayType, out: Option<DType>| {
-            let stored = kind.dtype().filter(|_| kind.shape().is_some());
-            stored.is_some_and(|stored| as_stored(stored, out.unwrap_or(stored)))
-        };
-        match self {
-            Self::Bytes => true,
-            Self::Array { source: ArraySource::Array(kind), dtype, .. } => fixed(kind, *dtype),
-            Self::Tokens { length: None, .. } => false,
-            Self::Tokens { source: ArraySource::Array(kind), dtype, .. } => fixed(kind, Some(*dtype)),
-            Self::Tokens { source: ArraySource::Bytes(stored), dtype, .. } => as_stored(*stored, *dtype),
-            Self::Array { .. } | Self::Tokens { source: ArraySource::Npy, .. } => false,
-            Self::Image(_)
-            | Self::Boxes(_)
-            | Self::BoxLabels { .. }
-            | Self::Scalar { .. }
-            | Self::Length { .. }
-            | Self::OneHot { .. }
-            | Self::Text
-            | Self::Json(_) => false,
-        }
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Step {
-    /// Number of the column; `None` for a field whose default is the value of all samples of this layout.
-    pub(super) column: Option<usize>,
-    pub(super) work: Work,
-    /// Row of samples that lack the value.
-    pub(super) default: Option<Vec<u8>>,
-    /// Number that pictures of one file, decoded alike, have in common; `None` for a picture alone and for other values.
-    pub(super) group: Option<usize>,
-}
-
-impl Step {
-    /// Returns the field of pictures.
-    pub(super) fn picture(&self) -> Option<&ImageField> {
-        if let Work::Image(field) = &self.work { Some(field) } else { None }
-    }
-}
-
 /// The fields of a data set, compiled.
 #[derive(Debug)]
 pub struct FieldPlan {
@@ -208,15 +81,15 @@ impl FieldPlan {
 
     /// Returns true if pictures are decoded. Everything else costs little more than a copy.
     pub fn has_pictures(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.work, Work::Image(_)))
+        self.steps.iter().any(|step| step.picture().is_some())
     }
 
     /// Returns the form of each output's pictures, if all are colours of one size, cropped, resized and erased but not changed
     /// otherwise. A batch that is mixed is complete on the host first, so it has none.
     pub fn picture_forms(&self) -> impl Iterator<Item = Option<PictureForm>> + '_ {
-        self.steps.iter().map(|step| match &step.work {
+        self.steps.iter().map(|step| match step.picture() {
             _ if !self.mixes.is_empty() => None,
-            Work::Image(field) if !field.is_grey && !field.is_augmented() && field.views.is_none() => {
+            Some(field) if !field.is_grey && !field.is_augmented() && field.views.is_none() => {
                 field.writer.form(field.size?)
             }
             _ => None,
@@ -243,8 +116,9 @@ impl FieldPlan {
     fn copies(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.steps.iter().enumerate().filter_map(|(output, step)| {
             let column = step.column?;
+            let is_copy = |work: &Work| matches!(work, Work::Value(decoder) if decoder.is_copy());
             let is_alone = self.steps.iter().filter(|s| s.column == step.column).count() == 1;
-            (is_alone && step.work.is_copy()).then_some((output, column))
+            (is_alone && is_copy(&step.work)).then_some((output, column))
         })
     }
 

@@ -67,7 +67,7 @@ pub(super) fn fields_of(config: &LoaderConfig, catalog: &Catalog) -> Result<Vec<
             // No column has an empty name: all samples then have the default.
             let (column, default) = (key.unwrap_or("").to_owned(), Some("".into()));
             let fields = fields.get_or_insert_with(|| FieldPlan::fields_of(&layout.columns));
-            fields.push((SAMPLE_KEYS.to_owned(), FieldSpec::Text { column, default }));
+            fields.push((SAMPLE_KEYS.to_owned(), FieldSpec::text(column, default)));
         }
         FieldPlan::compile(fields.as_deref(), &layout.columns, config.augment_seed())
     };

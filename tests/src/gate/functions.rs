@@ -29,21 +29,6 @@ struct Exception {
 /// All exceptions. One that is not needed is a violation.
 const EXCEPTIONS: &[Exception] = &[
     Exception {
-        path: "loader/src/decode/compile.rs",
-        function: "compile_field",
-        reason: "one arm per kind of field; it ends when each kind has a file for its compiler and decoder",
-    },
-    Exception {
-        path: "loader/src/decode/sample.rs",
-        function: "decode_step",
-        reason: "one arm per kind of value; it ends when each kind has a file for its compiler and decoder",
-    },
-    Exception {
-        path: "loader/src/decode/image.rs",
-        function: "decode_one",
-        reason: "the steps of a picture share the decoder's buffers, borrowed in parts",
-    },
-    Exception {
         path: "loader/picture/src/jpeg/sequential.rs",
         function: "decode_scan",
         reason: "one loop over rows with borrowed parts of the workspace; it is on the hot path",

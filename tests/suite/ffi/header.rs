@@ -2,7 +2,7 @@
 
 use crate::rig::{Rig, SAMPLES, Sanitizer, command, ffi, succeeded};
 use forebay_loader::config::{LoaderConfig, StreamConfig, WriterConfig};
-use forebay_loader::decode::field::FieldSpec;
+use forebay_loader::decode::FieldSpec;
 use forebay_loader::indexing::JpegRows;
 use forebay_loader::sync::Arc;
 use serde_json::{Value, json};

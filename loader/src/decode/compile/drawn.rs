@@ -2,11 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::ops::{CheckedOps, of_labels};
-use super::{check_labels, grey_last, views};
 use crate::decode::augment::Erasure;
 use crate::decode::draw::{DrawKey, FieldDraws};
-use crate::decode::field::FieldSpec;
+use crate::decode::fields::{CheckedOps, FieldSpec, ScenePart, check_labels, crops, grey_last, of_crop, of_labels};
 use crate::decode::steps::{Steps, erasures, resolve};
 use crate::error::{Error, Result};
 use forebay_picture::geometry::{Region, Size, Stage, Window};
@@ -26,16 +24,17 @@ pub fn drawn(
     key: DrawKey,
     size: Size,
 ) -> Result<Vec<Value>> {
-    let (FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. }) = spec else {
+    let part = spec.scene_part();
+    let (ScenePart::Pixels(ops) | ScenePart::Labels(ops)) = part else {
         return Err(Error::config("only an Image or a Mask has operations").with("field", name));
     };
-    let views = views::count(spec)?.unwrap_or(1);
+    let views = spec.views()?.unwrap_or(1);
     if view >= views {
         return Err(Error::config("the field does not have this view: they are numbered from 0")
             .with("view", view)
             .with("views", views));
     }
-    let are_labels = matches!(spec, FieldSpec::Mask { .. });
+    let are_labels = matches!(part, ScenePart::Labels(_));
     if are_labels {
         check_labels(ops)?;
     }
@@ -43,8 +42,8 @@ pub fn drawn(
     let ops = if are_labels { of_labels(&ops) } else { ops };
     let mut steps = Steps::default();
     let draws = FieldDraws::new(augment_seed, name);
-    let (ops, draws) = match views::crops(&ops)? {
-        Some(_) => (views::of_crop(&ops, view), draws),
+    let (ops, draws) = match crops(&ops)? {
+        Some(_) => (of_crop(&ops, view), draws),
         None => (ops, draws.view(view)),
     };
     resolve(&ops, size, draws, key, &mut steps)?;

@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 
-use super::ops::CheckedOps;
-use super::views::check_none;
 use crate::decode::augment::Operation;
-use crate::decode::field::{FieldSpec, Op};
+use crate::decode::field::Op;
+use crate::decode::fields::{CheckedOps, FieldSpec, ScenePart};
 use crate::error::{Error, Result};
 use forebay_picture::PaddingMode;
 use forebay_picture::geometry::Size;
@@ -14,16 +13,17 @@ use forebay_picture::geometry::Size;
 /// that only change colours. Before an operation that counts pixels the sizes must be equal; those that depend on the pictures are
 /// compared in each sample.
 pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
-    let has_labels = fields.iter().any(|(_, spec)| matches!(spec, FieldSpec::Mask { .. } | FieldSpec::Boxes { .. }));
-    let has_boxes = fields.iter().any(|(_, spec)| matches!(spec, FieldSpec::Boxes { .. }));
+    let has = |is_meant: fn(ScenePart<'_>) -> bool| fields.iter().any(|(_, spec)| is_meant(spec.scene_part()));
+    let has_labels = has(|part| matches!(part, ScenePart::Labels(_) | ScenePart::Boxes));
+    let has_boxes = has(|part| matches!(part, ScenePart::Boxes));
     let mut first = None;
     for (name, spec) in fields {
-        check_none(name, spec)?;
-        let ops = match spec {
-            FieldSpec::Image { ops, .. } | FieldSpec::Mask { ops, .. } => &ops[..],
+        check_without_views(name, spec)?;
+        let ops = match spec.scene_part() {
+            ScenePart::Pixels(ops) | ScenePart::Labels(ops) => ops,
             // They follow the operations of another field.
-            FieldSpec::Boxes { .. } | FieldSpec::BoxLabels { .. } => continue,
-            _ => &[],
+            ScenePart::Boxes | ScenePart::BoxLabels => continue,
+            ScenePart::None => &[],
         };
         let drawn: Vec<Value> = ops.iter().filter_map(drawn_part).collect();
         let sizes = sizes_where_counted(ops).map_err(|e| e.with("field", name))?;
@@ -46,6 +46,18 @@ pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns an error for a field with views, in a Joint or a Mix.
+pub(super) fn check_without_views(name: &str, spec: &FieldSpec) -> Result<()> {
+    match spec.views()? {
+        Some(views) => Err(Error::config(
+            "an Image in a Joint or a Mix has no `views`, nor FiveCrop or TenCrop: a mask or a label belongs to one picture",
+        )
+        .with("field", name)
+        .with("views", views)),
+        None => Ok(()),
+    }
 }
 
 fn has_mirrored_borders(op: &Op) -> bool {

@@ -1,8 +1,10 @@
 use super::*;
 use crate::decode::draw::DrawKey;
+use crate::decode::plan::RowShape;
 use crate::decode::ragged::read_ragged;
 use crate::decode::row::Row;
 use crate::error::ErrorKind;
+use crate::format::encoding::{DType, Encoding};
 use forebay_picture::geometry::{PIXELS_MAX, Size};
 use forebay_picture::jpeg::{Subsampling, encode};
 

@@ -183,7 +183,7 @@ impl Filters<'_> {
     fn open_with(&self, config: &StreamConfig, columns: &[String]) -> Result<IndexedStream> {
         let (subset, fraction, fraction_seed, filter) = (None, None, None, None);
         let stream = StreamConfig { subset, fraction, fraction_seed, filter, ..config.clone() };
-        let field = |name: &String| (name.clone(), FieldSpec::Bytes { column: name.clone(), default: None });
+        let field = |name: &String| (name.clone(), FieldSpec::bytes(name.clone()));
         let fields = Some(columns.iter().map(field).collect());
         let (on_error, on_missing) = (OnError::Raise, OnError::Raise);
         let config = LoaderConfig { streams: vec![stream], fields, on_error, on_missing, ..self.config.clone() };

@@ -9,10 +9,10 @@ use forebay_picture::geometry::{PIXELS_MAX, Size};
 use serde_json::Value;
 
 /// Mean and standard deviation per channel.
-pub(super) type MeanAndStd = (Vec<f32>, Vec<f32>);
+pub(in crate::decode) type MeanAndStd = (Vec<f32>, Vec<f32>);
 
 /// Returns the operations of labels, which are never blended. Borders have the first number of their colour.
-pub(super) fn of_labels(ops: &[Op]) -> Vec<Op> {
+pub(in crate::decode) fn of_labels(ops: &[Op]) -> Vec<Op> {
     let mut ops = ops.to_vec();
     for op in &mut ops {
         if let Op::Resize { interpolation, .. }
@@ -32,16 +32,16 @@ pub(super) fn of_labels(ops: &[Op]) -> Vec<Op> {
 const SIZE_MIN: Size = Size { w: 1, h: 1 };
 
 /// Results of operations whose arguments have been checked.
-pub(super) struct CheckedOps {
+pub(in crate::decode) struct CheckedOps {
     /// Size of the result, if it does not depend on the picture.
-    pub(super) size: Option<Size>,
-    pub(super) normalise: Option<MeanAndStd>,
+    pub(in crate::decode) size: Option<Size>,
+    pub(in crate::decode) normalise: Option<MeanAndStd>,
     /// True if `Grayscale` is among them, and nothing after it changes colours.
-    pub(super) is_grey: bool,
+    pub(in crate::decode) is_grey: bool,
 }
 
 impl CheckedOps {
-    pub(super) fn new(ops: &[Op]) -> Result<Self> {
+    pub(in crate::decode) fn new(ops: &[Op]) -> Result<Self> {
         let (mut size, mut normalise, mut is_grey) = (None, None, false);
         let mut erases = false;
         for op in ops {

@@ -1,0 +1,288 @@
+//! Fields of boxes around the objects of a picture, and of the boxes' labels. They are fields of a Joint.
+
+use serde::{Deserialize, Serialize};
+
+use super::array_source::ArraySource;
+use super::column::{Columns, unsuitable};
+use super::json_path::JsonPath;
+use super::kind::{Compiled, FieldKind, JointParts, ScenePart};
+use crate::decode::box_format::{BoxFormat, Corners};
+use crate::decode::boxes;
+use crate::decode::draw::FieldDraws;
+use crate::decode::json_value::{JsonForm, JsonValue};
+use crate::decode::numeric;
+use crate::decode::plan::RowShape;
+use crate::decode::ragged::{read_ragged, start_ragged};
+use crate::decode::row::Row;
+use crate::decode::step::{Decode, Memory, Step, Stored};
+use crate::error::{Error, Result};
+use crate::format::encoding::{DType, Encoding};
+
+/// Boxes around objects of a picture of the same `Joint`, whose operations they follow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Boxes {
+    /// The column: an array of four numbers per box, or JSON documents.
+    pub column: String,
+    /// Path to the list of boxes inside a JSON document. Default: the document.
+    #[serde(default)]
+    pub path: Option<JsonPath>,
+    /// Meaning of the four numbers, in the column and in the batch.
+    #[serde(default)]
+    pub format: BoxFormat,
+    /// Name of the picture or mask. Default: the first one of the `Joint`.
+    #[serde(default)]
+    pub of: Option<String>,
+    /// Smallest width, height and area of a box, pixels; others are left out. Default: all are kept.
+    #[serde(default)]
+    pub min_size: Option<f64>,
+}
+
+impl FieldKind for Boxes {
+    fn column(&self) -> &str {
+        &self.column
+    }
+
+    fn compile(&self, _columns: Columns<'_>, _draws: FieldDraws) -> Result<Compiled> {
+        Err(outside_joint())
+    }
+
+    fn compile_in(&self, joint: &JointParts<'_>, columns: Columns<'_>, _draws: FieldDraws) -> Result<Compiled> {
+        if self.min_size.is_some_and(|least| !(least >= 0.0 && least.is_finite())) {
+            return Err(Error::config("`min_size` of Boxes is a number of pixels, at least 0"));
+        }
+        let is_picture = |part: &ScenePart<'_>| matches!(part, ScenePart::Pixels(_) | ScenePart::Labels(_));
+        let picture = joint.find_step(self.of.as_deref(), "Image or Mask", is_picture)?;
+        let first = joint.find_step(None, "Image or Mask", is_picture)?;
+        let form = JsonForm::Array(DType::Float64, vec![None, Some(4)]);
+        let (column, source) = ListSource::of(columns, &self.column, self.path.as_ref(), form)?;
+        let decoder = BoxesDecoder { source, column, format: self.format, picture, first, min_size: self.min_size };
+        Ok(Compiled::new(column, decoder, DType::Float32, RowShape::RaggedArray))
+    }
+
+    fn scene_part(&self) -> ScenePart<'_> {
+        ScenePart::Boxes
+    }
+}
+
+/// Values of the boxes of the same `Joint`, without those of boxes that are left out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoxLabels {
+    /// The column: an array whose first dimension is that of the boxes, or JSON documents.
+    pub column: String,
+    /// Path to a list of numbers inside a JSON document. Default: the document.
+    #[serde(default)]
+    pub path: Option<JsonPath>,
+    /// Type of the output. Default: the column's, `int64` for JSON.
+    #[serde(default)]
+    pub dtype: Option<DType>,
+    /// Name of the boxes. Default: the first ones of the `Joint`.
+    #[serde(default)]
+    pub of: Option<String>,
+}
+
+impl FieldKind for BoxLabels {
+    fn column(&self) -> &str {
+        &self.column
+    }
+
+    fn compile(&self, _columns: Columns<'_>, _draws: FieldDraws) -> Result<Compiled> {
+        Err(outside_joint())
+    }
+
+    fn compile_in(&self, joint: &JointParts<'_>, columns: Columns<'_>, _draws: FieldDraws) -> Result<Compiled> {
+        let boxes = joint.find_step(self.of.as_deref(), "Boxes", |part| matches!(part, ScenePart::Boxes))?;
+        let form = JsonForm::Array(self.dtype.unwrap_or(DType::Int64), vec![None]);
+        let (column, source) = ListSource::of(columns, &self.column, self.path.as_ref(), form)?;
+        let known = match &source {
+            ListSource::Json(_) => Some(DType::Int64),
+            ListSource::Array(ArraySource::Array(kind)) => kind.dtype(),
+            ListSource::Array(_) => None,
+        };
+        let dtype = self.dtype.or(known);
+        let decoder = LabelsDecoder { source, boxes, dtype };
+        Ok(Compiled::new(column, decoder, dtype.unwrap_or(DType::UInt8), RowShape::RaggedArray))
+    }
+
+    fn scene_part(&self) -> ScenePart<'_> {
+        ScenePart::BoxLabels
+    }
+}
+
+fn outside_joint() -> Error {
+    Error::config("boxes and their labels are fields of a Joint with their picture")
+}
+
+/// Decoder of the boxes of a picture.
+#[derive(Debug)]
+struct BoxesDecoder {
+    source: ListSource,
+    column: usize,
+    format: BoxFormat,
+    /// Number of the picture among the steps.
+    picture: usize,
+    /// Number of the first picture of the Joint.
+    first: usize,
+    /// Smallest width, height and area of those that are kept.
+    min_size: Option<f64>,
+}
+
+impl Decode for BoxesDecoder {
+    fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
+        let boxes = self.followed(stored, memory)?;
+        let out = ragged(row)?;
+        let kept = boxes.iter().filter(|corners| self.is_kept(corners));
+        let out = start_ragged(out, DType::Float32, &[kept.clone().count(), 4])?.as_chunks_mut::<4>().0;
+        for (out, number) in out.iter_mut().zip(kept.flat_map(|corners| self.format.numbers(*corners))) {
+            *out = (number as f32).to_ne_bytes();
+        }
+        Ok(())
+    }
+
+    fn check_joint(&self, steps: &[Step]) -> Result<()> {
+        let picture = steps.get(self.picture).and_then(Step::picture);
+        if picture.is_none_or(|picture| picture.encoding.pictures(&[]).is_some()) {
+            return Err(Error::config("boxes need a column with one picture per sample"));
+        }
+        Ok(())
+    }
+}
+
+impl BoxesDecoder {
+    /// Returns the boxes of the sample after the operations of the picture, in the order in which they are stored.
+    fn followed(&self, sample: &Stored<'_, '_>, memory: &mut Memory) -> Result<Vec<Corners>> {
+        let picture_step = &sample.steps[self.picture];
+        let picture = picture_step.picture().ok_or_else(broken)?;
+        let first_step = &sample.steps[self.first];
+        let stored = |step: &Step| stored(sample, step.column);
+        // A sample that lacks the first picture begins with the next one.
+        let first = (self.first != self.picture).then(|| stored(first_step).ok().zip(first_step.picture())).flatten();
+        let mut boxes = self.read(self::stored(sample, Some(self.column))?, memory)?;
+        let (steps, size) = memory.images.steps((stored(picture_step)?, picture), first, sample.key)?;
+        boxes::follow(&mut boxes, steps, size);
+        Ok(boxes)
+    }
+
+    /// Reads stored boxes.
+    fn read(&self, bytes: &[u8], memory: &mut Memory) -> Result<Vec<Corners>> {
+        let (from, values) = self.source.read(bytes, memory)?;
+        let mut numbers = vec![0; values.len() / from.size() * size_of::<f64>()];
+        numeric::convert(&values, from, &mut numbers, DType::Float64)?;
+        // Without boxes, the last dimension may be missing.
+        if !numbers.is_empty() && !matches!(memory.shape[..], [_, 4]) {
+            return Err(Error::decode("boxes are four numbers each: an array of shape (k, 4)")
+                .with("shape", format!("{:?}", memory.shape)));
+        }
+        let numbers = numbers.as_chunks::<8>().0.iter().map(|number| f64::from_ne_bytes(*number));
+        let numbers: Vec<f64> = numbers.collect();
+        Ok(numbers.as_chunks::<4>().0.iter().map(|one| self.format.corners(*one)).collect())
+    }
+
+    /// Returns true if a box that has followed the picture is in the row.
+    fn is_kept(&self, corners: &Corners) -> bool {
+        self.min_size.is_none_or(|least| boxes::is_large(*corners, least))
+    }
+}
+
+/// Decoder of values of the boxes of another step.
+#[derive(Debug)]
+struct LabelsDecoder {
+    source: ListSource,
+    /// Number of the boxes among the steps.
+    boxes: usize,
+    dtype: Option<DType>,
+}
+
+impl Decode for LabelsDecoder {
+    fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()> {
+        let decoder: &BoxesDecoder = stored.steps[self.boxes].decoder().ok_or_else(broken)?;
+        let boxes = decoder.followed(stored, memory)?;
+        let out = ragged(row)?;
+        let (from, values) = self.source.read(stored.bytes, memory)?;
+        let mut shape = memory.shape.clone();
+        if shape.first() != Some(&boxes.len()) {
+            return Err(Error::decode("the labels of the sample are not as many as its boxes")
+                .with("labels", format!("{shape:?}"))
+                .with("boxes", boxes.len()));
+        }
+        let (to, each) = (self.dtype.unwrap_or(from), shape[1..].iter().product::<usize>());
+        shape[0] = boxes.iter().filter(|corners| decoder.is_kept(corners)).count();
+        let mut rest = start_ragged(out, to, &shape)?;
+        for (place, _) in boxes.iter().enumerate().filter(|(_, corners)| decoder.is_kept(corners)) {
+            let (out, after) = rest.split_at_mut(each * to.size());
+            numeric::convert(&values[place * each * from.size()..][..each * from.size()], from, out, to)?;
+            rest = after;
+        }
+        Ok(())
+    }
+}
+
+fn broken() -> Error {
+    Error::internal("the boxes of a Joint do not have their picture")
+}
+
+/// Returns the stored bytes of a column that a box depends on.
+fn stored<'c>(sample: &Stored<'_, 'c>, column: Option<usize>) -> Result<&'c [u8]> {
+    let bytes = column.and_then(|column| (sample.column)(column));
+    bytes.ok_or_else(|| Error::decode("the sample lacks the picture, the boxes or the labels"))
+}
+
+/// Returns the memory of a row of variable size.
+fn ragged<'a>(row: &'a mut Row<'_>) -> Result<&'a mut Vec<u8>> {
+    let Row::Var(out) = row else {
+        return Err(Error::internal("boxes cannot be decoded into memory of this kind"));
+    };
+    Ok(out)
+}
+
+/// Stored form of a list with one item or row of numbers per box.
+#[derive(Debug)]
+enum ListSource {
+    Array(ArraySource),
+    Json(JsonValue),
+}
+
+impl ListSource {
+    /// Returns the number of the column, and the form in which it stores a list: `form` if it has JSON documents.
+    fn of(columns: Columns<'_>, name: &str, path: Option<&JsonPath>, form: JsonForm) -> Result<(usize, Self)> {
+        let (index, column) = columns.find(name)?;
+        let is_json = path.is_some() || matches!(column.encoding, Encoding::Json | Encoding::Str);
+        if !is_json {
+            let message = "boxes and their labels need a column of arrays, files of numpy or JSON documents";
+            let source = ArraySource::of(column).ok_or_else(|| unsuitable(column, message))?;
+            return Ok((index, Self::Array(source)));
+        }
+        if !matches!(column.encoding, Encoding::Json | Encoding::Str | Encoding::Bytes) {
+            let message = "`path` is for a column of JSON documents, text or bytes";
+            return Err(unsuitable(column, message));
+        }
+        let parts = match path {
+            None => Vec::new(),
+            Some(path) => path.parts().ok_or_else(|| {
+                Error::config(
+                    "`path` has an empty part or a broken place in a list: write it as in meta.boxes[0].label",
+                )
+            })?,
+        };
+        Ok((index, Self::Json(JsonValue::new(parts, form)?)))
+    }
+
+    /// Reads a stored list: type and elements. Its shape is in the memory.
+    fn read(&self, bytes: &[u8], memory: &mut Memory) -> Result<(DType, Vec<u8>)> {
+        match self {
+            Self::Array(source) => {
+                let (dtype, values) = source.read(bytes, &mut memory.shape, &mut memory.values)?;
+                Ok((dtype, values.to_vec()))
+            }
+            Self::Json(value) => {
+                let found = value.find(bytes)?.ok_or_else(|| Error::decode("the document has no list at this path"))?;
+                let mut row = Vec::new();
+                value.write(found, &mut Row::Var(&mut row), &mut memory.json)?;
+                let (dtype, shape, values) = read_ragged(&row)?;
+                memory.shape = shape;
+                Ok((dtype, values.to_vec()))
+            }
+        }
+    }
+}

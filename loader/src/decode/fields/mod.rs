@@ -1,0 +1,222 @@
+//! Kinds of fields. A kind has a file: its arguments as the JSON document of the bindings has them (`{"kind": "image",
+//! "column": "image", "ops": [...]}`), how they are checked and compiled for the columns of a data set, the decoder of a
+//! sample's value, and the row of samples without it.
+//!
+//! ```text
+//! kind      FieldKind: arguments --compile--> Compiled: column, decoder, type and shape of the rows
+//! image, mask                picture (ops, views): work of `decode::image`
+//! boxes                      boxes and their labels, which follow a picture of their Joint
+//! scalar, one_hot            number_source
+//! tokens, length, array      array_source
+//! json                       json_path, `decode::json_value`
+//! text, bytes                copied
+//! ```
+//!
+//! To add a kind, add its file with an implementation of [`FieldKind`](kind::FieldKind) and of
+//! [`Decode`](super::step::Decode), and its lines here. No other file of this crate names the kinds; a field of a Joint
+//! has a [`ScenePart`].
+
+mod array;
+mod array_source;
+mod boxes;
+mod bytes;
+mod column;
+mod image;
+mod json;
+mod json_path;
+mod kind;
+mod length;
+mod mask;
+mod number_source;
+mod one_hot;
+mod ops;
+mod picture;
+mod scalar;
+mod text;
+mod tokens;
+mod views;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::field::{BatchOp, one};
+use crate::error::Result;
+use crate::format::Column;
+use crate::format::encoding::Encoding;
+pub use array::Array;
+pub use boxes::{BoxLabels, Boxes};
+pub use bytes::Bytes;
+pub(super) use column::Columns;
+pub use image::Image;
+pub use json::{Json, JsonText, JsonType};
+pub use json_path::{JsonPart, JsonPath};
+pub(super) use kind::{Compiled, FieldKind, JointParts, ScenePart};
+pub use length::Length;
+pub use mask::Mask;
+pub use one_hot::OneHot;
+pub(super) use ops::{CheckedOps, of_labels};
+pub(super) use picture::{check_labels, grey_last};
+pub use scalar::Scalar;
+pub use text::Text;
+pub use tokens::Tokens;
+pub(super) use views::{crops, of_crop};
+
+/// One output, or several that share random draws.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum FieldSpec {
+    /// A picture.
+    Image(Image),
+    /// A picture of labels.
+    Mask(Mask),
+    /// Boxes around objects of a picture.
+    Boxes(Boxes),
+    /// Values of boxes.
+    BoxLabels(BoxLabels),
+    /// A number.
+    Scalar(Scalar),
+    /// Token ids.
+    Tokens(Tokens),
+    /// The length of an array.
+    Length(Length),
+    /// An array.
+    Array(Array),
+    /// A string.
+    Text(Text),
+    /// The stored bytes.
+    Bytes(Bytes),
+    /// A value inside a JSON document.
+    Json(Json),
+    /// A class as probabilities.
+    OneHot(OneHot),
+    /// Pictures and their classes that are mixed with others of the batch. Each becomes a separate output.
+    Mix {
+        /// The outputs by name: an `Image` of a fixed size or more, and `OneHot` fields.
+        fields: Vec<(String, FieldSpec)>,
+        /// Operations, one of which is drawn for each batch.
+        by: Vec<BatchOp>,
+        /// Probability that a batch is mixed.
+        #[serde(default = "one")]
+        p: f64,
+    },
+    /// Fields whose random operations share their draws: a picture and its mask. Each becomes a separate output.
+    Joint {
+        /// The outputs by name.
+        fields: Vec<(String, FieldSpec)>,
+    },
+}
+
+impl FieldSpec {
+    /// Returns the field; `None` for several.
+    pub(super) fn kind(&self) -> Option<&dyn FieldKind> {
+        Some(match self {
+            Self::Image(field) => field,
+            Self::Mask(field) => field,
+            Self::Boxes(field) => field,
+            Self::BoxLabels(field) => field,
+            Self::Scalar(field) => field,
+            Self::Tokens(field) => field,
+            Self::Length(field) => field,
+            Self::Array(field) => field,
+            Self::Text(field) => field,
+            Self::Bytes(field) => field,
+            Self::Json(field) => field,
+            Self::OneHot(field) => field,
+            Self::Mix { .. } | Self::Joint { .. } => return None,
+        })
+    }
+
+    /// Columns that the field reads; true for those that a sample may lack.
+    pub fn columns(&self) -> Vec<(&str, bool)> {
+        match self {
+            Self::Joint { fields } | Self::Mix { fields, .. } => {
+                fields.iter().flat_map(|(_, field)| field.columns()).collect()
+            }
+            one => one.kind().map(|kind| (kind.column(), kind.default().is_some())).into_iter().collect(),
+        }
+    }
+
+    /// Returns the field of a column for a loader without `fields`.
+    pub(super) fn of_column(column: &Column) -> Self {
+        let name = column.name.clone();
+        match column.encoding {
+            Encoding::Int | Encoding::Scalar(_) | Encoding::StrInt | Encoding::StrFloat => {
+                Self::Scalar(Scalar { column: name, dtype: None, default: None })
+            }
+            Encoding::Array(_) | Encoding::Npy => {
+                Self::Array(Array { column: name, dtype: None, shape: None, default: None })
+            }
+            Encoding::Str | Encoding::Json | Encoding::StrDecimal => Self::text(name, None),
+            _ => Self::bytes(name),
+        }
+    }
+
+    /// Returns a field of text.
+    pub fn text(column: String, default: Option<Value>) -> Self {
+        Self::Text(Text { column, default })
+    }
+
+    /// Returns a field of bytes.
+    pub fn bytes(column: String) -> Self {
+        Self::Bytes(Bytes { column, default: None })
+    }
+
+    /// Returns its part in the scene that the fields of a Joint show.
+    pub(super) fn scene_part(&self) -> ScenePart<'_> {
+        self.kind().map_or(ScenePart::None, FieldKind::scene_part)
+    }
+
+    /// Returns the number of its views, see [`FieldKind::views`].
+    pub(super) fn views(&self) -> Result<Option<u32>> {
+        self.kind().map_or(Ok(None), FieldKind::views)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::field::{Op, PixelLayout, ResizeTo};
+    use super::*;
+    use crate::format::encoding::DType;
+    use forebay_picture::Interpolation;
+
+    #[test]
+    fn the_json_document_of_the_bindings_is_parsed() {
+        let json = r#"[["x", {"kind": "image", "column": "image", "ops": [
+                {"op": "random_resized_crop", "size": [224, 224]}, {"op": "random_horizontal_flip", "p": 0.5},
+                {"op": "resize", "size": 256}, {"op": "resize", "size": [3, 4], "interpolation": "bicubic"}, {"op": "center_crop", "size": [1, 2]},
+                {"op": "normalize", "mean": [0.5, 0.5, 0.5], "std": [1, 1, 1]}], "dtype": "float32", "layout": "NHWC"}],
+            ["y", {"kind": "scalar", "column": "class", "dtype": "int64"}],
+            ["t", {"kind": "tokens", "column": "t", "length": 8}],
+            ["j", {"kind": "joint", "fields": [["a", {"kind": "bytes", "column": "a"}]]}]]"#;
+        let fields: Vec<(String, FieldSpec)> = serde_json::from_str(json).unwrap();
+        let FieldSpec::Image(Image { ops, dtype, layout, .. }) = &fields[0].1 else { panic!() };
+        assert_eq!((ops.len(), *dtype, *layout), (6, DType::Float32, PixelLayout::Nhwc));
+        let crop = Op::RandomResizedCrop {
+            size: [224, 224],
+            scale: [0.08, 1.0],
+            ratio: [0.75, 4.0 / 3.0],
+            interpolation: Interpolation::Bilinear,
+        };
+        assert_eq!(ops[0], crop);
+        let resize =
+            Op::Resize { size: Some(ResizeTo::Exact([3, 4])), max_size: None, interpolation: Interpolation::Bicubic };
+        assert_eq!(ops[3], resize);
+        let tokens = FieldSpec::Tokens(Tokens {
+            column: "t".into(),
+            length: Some(8),
+            dtype: DType::Int64,
+            pad: None,
+            stored: None,
+            truncate: false,
+        });
+        assert_eq!(fields[2].1, tokens);
+        let again: Vec<(String, FieldSpec)> = serde_json::from_str(&serde_json::to_string(&fields).unwrap()).unwrap();
+        assert_eq!(again, fields);
+    }
+
+    #[test]
+    fn an_unknown_argument_is_rejected_by_name() {
+        let e = serde_json::from_str::<FieldSpec>(r#"{"kind": "text", "column": "a", "colour": 1}"#).unwrap_err();
+        assert!(e.to_string().contains("colour"), "{e}");
+    }
+}

@@ -1,0 +1,121 @@
+//! Common parts of the fields of pictures: checks of the operations and of the column, and the compiled picture.
+
+use super::column::{Columns, unsuitable};
+use super::ops::{CheckedOps, MeanAndStd, of_labels};
+use crate::decode::augment::{Augment, Grayscale, Operation};
+use crate::decode::draw::FieldDraws;
+use crate::decode::field::Op;
+use crate::decode::image::{ImageField, ReadOptions};
+use crate::decode::normalise::PictureWriter;
+use crate::decode::plan::RowShape;
+use crate::error::{Error, Result};
+use crate::format::encoding::Encoding;
+use forebay_picture::pixels::Content;
+
+/// Arguments of a field of pictures.
+pub(super) struct PictureArgs<'a> {
+    pub column: &'a str,
+    pub ops: &'a [Op],
+    pub content: Content,
+    pub reading: ReadOptions,
+}
+
+impl PictureArgs<'_> {
+    /// Returns the number of the column, the field and the kind of its rows. `writer` returns the writer of its rows, for a
+    /// normalisation that the operations may have.
+    pub(super) fn compile(
+        self,
+        columns: Columns<'_>,
+        draws: FieldDraws,
+        writer: impl FnOnce(Option<MeanAndStd>) -> Result<PictureWriter>,
+    ) -> Result<(usize, ImageField, RowShape)> {
+        let Self { column, ops, content, reading } = self;
+        let CheckedOps { size, normalise, is_grey } = CheckedOps::new(ops)?;
+        let writer = writer(normalise)?;
+        if content == Content::Labels {
+            check_labels(ops)?;
+        }
+        for op in ops {
+            if let Op::RandomErasing(erasing) = op {
+                erasing.check(writer.level_max())?;
+            }
+        }
+        let (index, column) = columns.find(column)?;
+        use Encoding::{Bytes, Custom, Jpeg, JpegArray, JpegList, Pil, PilList, Png, PngList};
+        let size = match column.encoding {
+            Jpeg | Png | Pil | Bytes | Custom(_) => size,
+            JpegArray(_) | JpegList | PngList | PilList => None,
+            _ => {
+                return Err(unsuitable(
+                    column,
+                    "Image and Mask need a column of pictures: jpeg, png, pil, lists of these, or bytes that are JPEG, PNG or \
+                     WebP files",
+                ));
+            }
+        };
+        let is_jpeg = matches!(column.encoding, Jpeg | JpegArray(_) | JpegList);
+        if content == Content::Deep && is_jpeg {
+            return Err(unsuitable(column, "a JPEG has 8 bits: mode I;16 needs PNG files, or `pil` of mode I;16"));
+        }
+        if content == Content::Labels && is_jpeg {
+            return Err(unsuitable(
+                column,
+                "a JPEG cannot hold labels, because its compression changes them: read the column as Image, or write the \
+                 masks as PNG of one channel (encoding png, pil or bytes)",
+            ));
+        }
+        let shape = size.map_or(RowShape::RaggedArray, |size| RowShape::Fixed(writer.shape(size)));
+        let encoding = column.encoding.clone();
+        let (ops, is_grey) = grey_last(ops, is_grey);
+        let ops = if content == Content::Labels { of_labels(&ops) } else { ops };
+        let (views, crops) = (None, Vec::new());
+        let field = ImageField { encoding, content, ops, size, views, crops, draws, writer, is_grey, reading };
+        Ok((index, field, shape))
+    }
+}
+
+/// Rejects operations that labels cannot follow. Those that only change colours leave labels as they are.
+pub(in crate::decode) fn check_labels(ops: &[Op]) -> Result<()> {
+    ops.iter().try_for_each(|op| match op {
+        Op::Grayscale => Err(Error::config("a Mask holds labels: Grayscale would change them")),
+        Op::RandomErasing(_) => Err(Error::config("a Mask holds labels: RandomErasing would change them")),
+        Op::FiveCrop { .. } | Op::TenCrop { .. } => {
+            Err(Error::config("a Mask belongs to one picture: FiveCrop and TenCrop make several"))
+        }
+        Op::Augment(augment) => augment.check_labels(),
+        _ => Ok(()),
+    })
+}
+
+/// Returns the operations, and true if the luma is computed while the row is written. Otherwise `Grayscale` is an augmentation
+/// in its place.
+pub(in crate::decode) fn grey_last(ops: &[Op], is_grey: bool) -> (Vec<Op>, bool) {
+    let grayscale = ops.iter().position(|op| *op == Op::Grayscale);
+    let has_augment = ops.iter().any(|op| matches!(op, Op::Augment(_)));
+    let may_be_last = grayscale.is_none_or(|place| !has_augment && ops[place..].iter().all(keeps_grey));
+    if !is_grey || may_be_last {
+        return (ops.to_vec(), is_grey);
+    }
+    let augmented = |op: &Op| match op {
+        Op::Grayscale => Op::Augment(Augment::Grayscale(Grayscale {})),
+        op => op.clone(),
+    };
+    (ops.iter().map(augmented).collect(), false)
+}
+
+/// Returns true if the luma after `op` is what `op` makes of the luma: it only moves whole pixels, and adds grey ones.
+fn keeps_grey(op: &Op) -> bool {
+    match op {
+        Op::Pad { fill: [red, green, blue], .. } | Op::RandomCrop { fill: [red, green, blue], .. } => {
+            red == green && green == blue
+        }
+        Op::RandomResizedCrop { .. } | Op::Resize { .. } | Op::RandomResize { .. } | Op::Augment(_) => false,
+        Op::CenterCrop { .. }
+        | Op::FiveCrop { .. }
+        | Op::TenCrop { .. }
+        | Op::RandomHorizontalFlip { .. }
+        | Op::Grayscale
+        | Op::Normalize { .. }
+        | Op::RandomErasing(_) => true,
+    }
+}

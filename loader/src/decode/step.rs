@@ -1,0 +1,105 @@
+//! Work of a plan on one sample: a step per output, and the memory that the steps share.
+
+use std::any::Any;
+use std::fmt::Debug;
+
+use super::draw::DrawKey;
+use super::image::{ImageDecoder, ImageField};
+use super::json_value::JsonScratch;
+use super::row::Row;
+use crate::error::{Error, Result};
+
+/// Decoder of a field's values. A kind of field has one, with the arguments that it needs.
+pub(super) trait Decode: Any + Debug + Send + Sync {
+    /// Decodes a stored value into `row`.
+    fn decode(&self, stored: &Stored<'_, '_>, row: &mut Row<'_>, memory: &mut Memory) -> Result<()>;
+
+    /// Returns true if a row of the stored value's length is the stored value.
+    fn is_copy(&self) -> bool {
+        false
+    }
+
+    /// Checks the steps that this one refers to, after all of its Joint are compiled.
+    fn check_joint(&self, _steps: &[Step]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Stored value of a field, and the sample around it.
+pub(super) struct Stored<'s, 'c> {
+    /// Bytes of the field's column.
+    pub bytes: &'c [u8],
+    /// Step of the field.
+    pub step: &'s Step,
+    /// All steps of the plan, for fields that follow others.
+    pub steps: &'s [Step],
+    /// Returns the stored bytes of a column by its number; `None` if the sample lacks it.
+    pub column: &'s dyn Fn(usize) -> Option<&'c [u8]>,
+    /// Key of the sample's draws.
+    pub key: DrawKey,
+}
+
+/// Memory of a decoder, kept from sample to sample.
+#[derive(Default)]
+pub(super) struct Memory {
+    pub images: ImageDecoder,
+    /// Shape of the current array.
+    pub shape: Vec<usize>,
+    /// Its elements, if they are stored in another order.
+    pub values: Vec<u8>,
+    pub json: JsonScratch,
+}
+
+/// Kind of work for an output.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Decodes a picture. Those of one file share what they decode, and boxes follow it.
+    Picture(ImageField),
+    /// Decodes a value.
+    Value(Box<dyn Decode>),
+    /// Writes the default: the layout lacks the column.
+    Absent,
+}
+
+/// Step of a plan, which makes one output.
+#[derive(Debug)]
+pub(super) struct Step {
+    /// Number of the column; `None` for a field whose default is the value of all samples of this layout.
+    pub(super) column: Option<usize>,
+    pub(super) work: Work,
+    /// Row of samples that lack the value.
+    pub(super) default: Option<Vec<u8>>,
+    /// Number that pictures of one file, decoded alike, have in common; `None` for a picture alone and for other values.
+    pub(super) group: Option<usize>,
+}
+
+impl Step {
+    /// Returns the field of pictures.
+    pub(super) fn picture(&self) -> Option<&ImageField> {
+        if let Work::Picture(field) = &self.work { Some(field) } else { None }
+    }
+
+    /// Returns the decoder, if it is a `D`.
+    pub(super) fn decoder<D: Decode>(&self) -> Option<&D> {
+        let Work::Value(decoder) = &self.work else { return None };
+        let decoder: &dyn Any = &**decoder;
+        decoder.downcast_ref()
+    }
+
+    /// Writes the row of a sample that lacks the value.
+    pub(super) fn write_default(&self, row: &mut Row<'_>) -> Result<()> {
+        let default = self.default.as_deref().ok_or_else(|| {
+            Error::decode(
+                "the sample does not have the value: give the field a `default`, or leave such samples out with on_error=\"skip\"",
+            )
+        })?;
+        match row {
+            Row::Fixed(out) if out.len() == default.len() => {
+                out.copy_from_slice(default);
+                Ok(())
+            }
+            Row::Fixed(_) => Err(Error::internal("a row does not have its output's size")),
+            row => row.copy_from(default),
+        }
+    }
+}
