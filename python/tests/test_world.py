@@ -1,13 +1,11 @@
 """The world: arguments, torch.distributed, launchers."""
 
-import json
 import logging
-import os
-import subprocess
 import sys
 import types
 
 import pytest
+import rank_processes
 from loaders import ordered
 from picture_set import SAMPLES
 
@@ -157,18 +155,13 @@ def test_repr_and_a_log_line_name_the_rank_and_its_source(pictures, caplog):
     assert "loader of rank 1 of 2 (the call), local rank 1 of 2" in caplog.messages
 
 
-SPAWNED = """
-import json
+EARLY = """
 import os
-import sys
-
 import forebay as fb
-import torch
-import torch.distributed as dist
 
 
 def loader(**world):
-    return fb.Loader(local=sys.argv[1], batch_size=16, shuffle=True, fields={"n": fb.Scalar("number")}, **world)
+    return fb.Loader(local=folder, batch_size=16, shuffle=True, fields={"n": fb.Scalar("number")}, **world)
 
 
 def same_node():
@@ -183,44 +176,27 @@ def failure(call):
         return str(error)
 
 
-def train(rank, folder):
-    sys.argv[1] = folder
-    os.environ["WORLD_SIZE"] = "2"
-    half = failure(loader)
-    del os.environ["WORLD_SIZE"]
-    before = loader()
-    store = dist.FileStore(os.path.join(os.environ["RESULTS"], "store"), 2)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
-    place = {"local_rank": rank, "local_world_size": 2}
-    found = {
-        "half": half,
-        "before": [failure(lambda: iter(before)), failure(lambda: len(before)), failure(before.state_dict)],
-        "repr before": repr(before),
-        "after": [n for batch in loader(**place) for n in batch["n"].tolist()],
-        "on this node": same_node(),
-        "given": sum(len(batch["n"]) for batch in loader(rank=0, world_size=1)),
-        "repr": repr(loader(**place)),
-    }
-    with open(os.path.join(os.environ["RESULTS"], f"{rank}.json"), "w") as file:
-        json.dump(found, file)
-    # All have read the store; without the end of the group gloo's threads may abort the process while it ends.
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    torch.multiprocessing.spawn(train, (sys.argv[1],), nprocs=2)
+os.environ["WORLD_SIZE"] = "2"
+half = failure(loader)
+del os.environ["WORLD_SIZE"]
+before = loader()
+init_group()
+place = {"local_rank": rank, "local_world_size": 2}
+found |= {
+    "half": half,
+    "before": [failure(lambda: iter(before)), failure(lambda: len(before)), failure(before.state_dict)],
+    "repr before": repr(before),
+    "after": [n for batch in loader(**place) for n in batch["n"].tolist()],
+    "on this node": same_node(),
+    "given": sum(len(batch["n"]) for batch in loader(rank=0, world_size=1)),
+    "repr": repr(loader(**place)),
+}
 """
 
 
 def test_a_loader_that_is_older_than_its_process_group_is_an_error(pictures, tmp_path):
     pytest.importorskip("torch")
-    script = tmp_path / "train.py"
-    script.write_text(SPAWNED)
-    launchers = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-    env = {name: value for name, value in os.environ.items() if name not in launchers} | {"RESULTS": str(tmp_path)}
-    subprocess.run([sys.executable, script, pictures], check=True, env=env, timeout=300)
-    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    ranks = rank_processes.run(EARLY, tmp_path, 2, is_grouped=False, folder=pictures)
     assert sorted(ranks[0]["after"] + ranks[1]["after"]) == list(range(SAMPLES))
     for rank, found in enumerate(ranks):
         assert "WORLD_SIZE is 2, but RANK is not set" in found["half"]

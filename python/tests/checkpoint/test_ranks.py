@@ -1,60 +1,35 @@
 """Checkpoints of several ranks."""
 
-import json
-import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
+import rank_processes
 
 pytest.importorskip("torch")
 
-PROGRAM = """
-import json, os, sys
-import torch
-import torch.distributed as dist
+COMMON = """
+import json, os
 import forebay as fb
 from forebay import checkpoint
 from forebay.checkpoint import parts
 
 
-def rank_main(rank, ranks, url, results):
-    dist.init_process_group("gloo", store=dist.FileStore(f"{results}/store", ranks), rank=rank, world_size=ranks)
-    found = {}
-
-    def outcome(action):
-        try:
-            return action()
-        except fb.Error as error:
-            return f"{type(error).__name__}: {error}"
-
-    def failing_write(self, data):
-        raise fb.FullError("no room here")
-
-BODY
-    with open(f"{results}/{rank}.json", "w") as file:
-        json.dump(found, file)
-    dist.barrier()
-    dist.destroy_process_group()
+def outcome(action):
+    try:
+        return action()
+    except fb.Error as error:
+        return f"{type(error).__name__}: {error}"
 
 
-if __name__ == "__main__":
-    torch.multiprocessing.spawn(rank_main, (int(sys.argv[1]), *sys.argv[2:]), nprocs=int(sys.argv[1]))
+def failing_write(self, data):
+    raise fb.FullError("no room here")
+
 """
 
 
 def run(body, tmp_path, url, ranks):
     """Runs `body` on each rank, and returns what each has found."""
-    script = tmp_path / "ranks.py"
-    script.write_text(PROGRAM.replace("BODY", textwrap.indent(textwrap.dedent(body), "    ")))
-    launchers = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-    env = {name: value for name, value in os.environ.items() if name not in launchers}
-    results = tmp_path / f"results-{ranks}"
-    results.mkdir(exist_ok=True)
-    (results / "store").unlink(missing_ok=True)
-    subprocess.run([sys.executable, script, str(ranks), url, results], check=True, env=env, timeout=300)
-    return [json.loads((results / f"{rank}.json").read_text()) for rank in range(ranks)]
+    return rank_processes.run(COMMON + textwrap.dedent(body), tmp_path / f"results-{ranks}", ranks, url=str(url))
 
 
 def test_the_object_of_rank_0_is_saved_once_and_loads_on_any_number_of_ranks(place, tmp_path):
