@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 
 import pytest
@@ -74,14 +75,22 @@ for step, batch in enumerate(loader, 1):
 """
 
 
+def started(case, remote, local, steps, *states):
+    """Starts a process that reads from the last of `states` on and kills itself after `steps`."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
+    with tempfile.TemporaryFile() as given:
+        pickle.dump((case, remote, local, steps, states), given)
+        given.seek(0)
+        return subprocess.Popen([sys.executable, "-c", CHILD], env=env, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
 def killed(case, remote, local, steps, *states):
     """Batches of a process that is killed after `steps`, and its last state."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
-    given = pickle.dumps((case, remote, local, steps, states))
-    ended = subprocess.run([sys.executable, "-c", CHILD], env=env, input=given, capture_output=True, timeout=120)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
-    output, found = io.BytesIO(ended.stdout), []
-    while output.tell() < len(ended.stdout):
+    with started(case, remote, local, steps, *states) as process:
+        out, errors = process.communicate()
+    assert process.returncode == -signal.SIGKILL, errors.decode()
+    output, found = io.BytesIO(out), []
+    while output.tell() < len(out):
         found.append(pickle.load(output))
     return [batch for batch, _ in found], found[-1][1]
 
