@@ -1,9 +1,10 @@
-"""Samples of record files, and TensorFlow's values of those in `tests/data`."""
+"""Record files and their samples, and TensorFlow's values of those in `tests/data`."""
 
+import gzip
 import json
 import pathlib
 
-from tf_examples import field, samples
+from tf_examples import example, field, record, samples
 
 import forebay as fb
 
@@ -18,7 +19,28 @@ def rows(batch):
     return list(zip(batch["number"].tolist(), batch["text"], values, strict=True))
 
 
-VALUES = pathlib.Path(__file__).parents[3] / "tests" / "data" / "tfrecord" / "values.json"
+TFRECORDS, ARRAY_RECORDS = (pathlib.Path(__file__).parents[3] / "tests" / "data" / name for name in ("tfrecord", "array_record"))
+
+VALUES = TFRECORDS / "values.json"
+
+
+def write_set(folder, items=None, per_file=13, end=""):
+    """Writes TFRecord files; returns their wildcard."""
+    folder.mkdir(parents=True, exist_ok=True)
+    records = [record(example(item)) for item in items or samples()]
+    parts = [records[at : at + per_file] for at in range(0, len(records), per_file)]
+    for number, part in enumerate(parts):
+        body = b"".join(part)
+        (folder / f"x.tfrecord-{number:05}-of-{len(parts):05}{end}").write_bytes(gzip.compress(body) if end else body)
+    return "x.tfrecord-*" + end
+
+
+def unpack(folder, pattern):
+    """Writes the ArrayRecord files of `pattern` to `folder`, and returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(ARRAY_RECORDS.glob(f"{pattern}.gz")):
+        (folder / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+    return folder
 
 
 def expected(row):

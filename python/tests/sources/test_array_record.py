@@ -3,29 +3,17 @@
 `tests/data/array_record` has the files, compressed; their records are those of `tests/data/tfrecord` and of `tf_examples`.
 """
 
-import gzip
 import itertools
 import os
-import pathlib
 
 import pytest
-from record_rows import FIELDS, SAMPLES, check_values, rows
+from record_rows import ARRAY_RECORDS, FIELDS, SAMPLES, rows, unpack
 from source_matrix import Case, SourceMatrix, opened
 
 import forebay as fb
 from forebay.to_mds import convert
 
-MADE = pathlib.Path(__file__).parents[3] / "tests" / "data" / "array_record"
-
 _prefixes = itertools.count()
-
-
-def unpack(folder, pattern):
-    """Writes the files of `pattern` to `folder`, and returns it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in sorted(MADE.glob(f"{pattern}.gz")):
-        (folder / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
-    return folder
 
 
 class TestArrayRecords(SourceMatrix):
@@ -43,12 +31,6 @@ class TestArrayRecords(SourceMatrix):
         stored = f"s3://bucket/{prefix}/{names}"
         return Case(f"{folder}/{names}", stored, {"fields": FIELDS}, rows, SAMPLES, "00010")
 
-    def test_braces_and_lists_name_the_same_files(self, case, folder):
-        with opened(case, f"{folder}/samples.array_record-{{00000..00009}}-of-00010") as loader:
-            assert sum(map(rows, loader), []) == SAMPLES
-        with opened(case, "::".join(sorted(map(str, folder.iterdir())))) as loader:
-            assert sum(map(rows, loader), []) == SAMPLES
-
     def test_the_ends_of_files_and_some_chunks_are_all_that_the_index_needs(self, case, bucket, bucket_environment, tmp_path):
         bucket.seen.clear()
         with opened(case, case.stored, local=tmp_path / "local"):
@@ -62,19 +44,11 @@ class TestArrayRecords(SourceMatrix):
 @pytest.mark.parametrize("options", [{}, {"shuffle": True, "shuffle_seed": 3}])
 def test_a_mix_of_streams_has_records_of_both_kinds(tmp_path, options):
     unpack(tmp_path, "samples.*")
-    made = MADE.parent / "tfrecord" / "set.tfrecord-0000?-of-00003"
+    made = ARRAY_RECORDS.parent / "tfrecord" / "set.tfrecord-0000?-of-00003"
     fields = {"all": fb.Bytes("record")}
     streams = [fb.Stream(remote=tmp_path / "samples.array_record-*"), fb.Stream(remote=made)]
     with fb.Loader(streams=streams, batch_size=1, fields=fields, **options) as loader:
         assert len({bytes(batch["all"][0]) for batch in loader}) == 120 + 18
-
-
-def test_the_values_are_those_of_tensorflow(tmp_path):
-    unpack(tmp_path, "*")
-    files = [f"set.tfrecord-{number:05}-of-00003" for number in range(3)]
-    check_values(tmp_path / "set.array_record-0000?-of-00003", files)
-    check_values(tmp_path / "default.array_record", files[:1])
-    check_values(tmp_path / "snappy.array_record", files[:1])
 
 
 def test_single_samples_are_read_and_converted(tmp_path):
@@ -104,10 +78,8 @@ def test_features_that_few_records_have_are_found_by_all_records_and_never_lost(
         assert found == [(-1, "none")] * 30_000 + [(n, text) for n, text, _ in SAMPLES[39:52]]
 
 
-def test_records_that_are_no_examples_are_bytes(tmp_path):
-    unpack(tmp_path, "*")
-    with fb.Loader(remote=tmp_path / "plain.array_record", batch_size=1002) as loader:
-        assert list(map(bytes, next(iter(loader))["record"])) == [b"no example", *[b""] * 1000, b"\xff" * 300]
+def test_blocks_of_several_sizes_are_read(tmp_path):
+    unpack(tmp_path, "blocks.*")
     with fb.Loader(remote=tmp_path / "blocks.array_record", batch_size=10) as loader:
         made = [bytes((i // 3 + n) % 251 for i in range(20_000 + n)) for n in range(10)]
         assert list(map(bytes, next(iter(loader))["record"])) == made
@@ -117,15 +89,6 @@ def test_a_long_footer_is_fetched_in_two_requests(tmp_path):
     unpack(tmp_path, "many.*")
     with fb.Loader(remote=tmp_path / "many.array_record", batch_size=30_000) as loader:
         assert set(map(bytes, next(iter(loader))["record"])) == {b""}
-
-
-def test_a_file_without_records_has_no_samples(tmp_path):
-    unpack(tmp_path, "*")
-    with pytest.raises(fb.ConfigError, match="no samples"):
-        fb.Loader(remote=tmp_path / "empty.array_record", batch_size=1)
-    (tmp_path / "empty.array_record").rename(tmp_path / "samples.array_record-00010-of-00010")
-    with fb.Loader(remote=tmp_path / "samples.array_record-*", batch_size=8, fields=FIELDS, framework="numpy") as loader:
-        assert sum(map(rows, loader), []) == SAMPLES
 
 
 def test_transposed_chunks_are_refused(tmp_path):

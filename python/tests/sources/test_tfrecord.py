@@ -7,33 +7,20 @@ import contextlib
 import gzip
 import itertools
 import os
-import pathlib
 import shutil
 import zlib
 
 import pytest
 from range_server import RangeHandler, Served
-from record_rows import FIELDS, SAMPLES, check_values, rows
+from record_rows import FIELDS, SAMPLES, check_values, rows, write_set
+from record_rows import TFRECORDS as MADE
 from source_matrix import Case, SourceMatrix, opened
 from tf_examples import example, record, samples
 
 import forebay as fb
 from forebay.to_mds import convert
 
-MADE = pathlib.Path(__file__).parents[3] / "tests" / "data" / "tfrecord"
-
 _prefixes = itertools.count()
-
-
-def write_set(folder, items=None, per_file=13, end=""):
-    """Writes files of records; returns their wildcard."""
-    folder.mkdir(parents=True, exist_ok=True)
-    records = [record(example(item)) for item in items or samples()]
-    parts = [records[at : at + per_file] for at in range(0, len(records), per_file)]
-    for number, part in enumerate(parts):
-        body = b"".join(part)
-        (folder / f"x.tfrecord-{number:05}-of-{len(parts):05}{end}").write_bytes(gzip.compress(body) if end else body)
-    return "x.tfrecord-*" + end
 
 
 class OfRecords(SourceMatrix):
@@ -63,13 +50,6 @@ class TestRecords(OfRecords):
         assert sorted(path.name for path in folder.iterdir()) == names
         assert {path.name for path in cache.rglob("*") if path.is_file()} == {"index.json"}
 
-    def test_braces_and_lists_name_the_same_files(self, case, folder):
-        with opened(case, f"{folder}/x.tfrecord-{{00000..00009}}-of-00010") as loader:
-            assert sum(map(rows, loader), []) == SAMPLES
-        paths = sorted(map(str, folder.iterdir()))
-        with opened(case, "::".join(paths)) as loader:
-            assert sum(map(rows, loader), []) == SAMPLES
-
     def test_a_file_that_was_replaced_is_counted_again(self, case, tmp_path):
         names = write_set(tmp_path / "set")
         with opened(case, f"{tmp_path}/set/{names}"):
@@ -94,13 +74,6 @@ class TestRecords(OfRecords):
 
 class TestPackedRecords(OfRecords):
     end = ".gz"
-
-
-def test_the_values_are_those_of_tensorflow():
-    files = [f"set.tfrecord-{number:05}-of-00003" for number in range(3)]
-    check_values(MADE / "set.tfrecord-0000?-of-00003", files)
-    check_values(MADE / "packed.tfrecord.gz", ["packed.tfrecord.gz"])
-    check_values(MADE / "zlib.tfrecord", ["zlib.tfrecord"])
 
 
 def same_size(numbers, size):
@@ -308,11 +281,6 @@ def test_a_feature_with_the_name_of_the_list_of_fields_is_refused(tmp_path):
             use()
 
 
-def test_records_that_are_no_examples_are_bytes():
-    with fb.Loader(remote=MADE / "plain.tfrecord", batch_size=3) as loader:
-        assert list(map(bytes, next(iter(loader))["record"])) == [b"no example", b"", b"\xff" * 300]
-
-
 def test_sequence_examples_are_bytes():
     with fb.Loader(remote=MADE / "sequence.tfrecord", batch_size=1) as loader:
         (batch,) = loader
@@ -354,15 +322,6 @@ def test_a_file_that_is_listed_twice_is_an_error(tmp_path):
     (tmp_path / "x.tfrecord.gz").write_bytes(gzip.compress((tmp_path / "x.tfrecord").read_bytes()))
     with pytest.raises(fb.ConfigError, match="as it is and compressed"):
         fb.Loader(remote=f"{tmp_path}/x.tfrecord::{tmp_path}/x.tfrecord.gz", batch_size=1)
-
-
-def test_a_file_without_records_has_no_samples(tmp_path):
-    with pytest.raises(fb.ConfigError, match="no samples"):
-        fb.Loader(remote=MADE / "empty.tfrecord", batch_size=1)
-    write_set(tmp_path)
-    shutil.copy(MADE / "empty.tfrecord", tmp_path / "x.tfrecord-00010-of-00010")
-    with fb.Loader(remote=tmp_path / "x.tfrecord-*", batch_size=8, fields=FIELDS, framework="numpy") as loader:
-        assert sum(map(rows, loader), []) == SAMPLES
 
 
 def test_features_of_two_types_are_an_error(tmp_path):
