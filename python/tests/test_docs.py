@@ -70,6 +70,18 @@ def write_examples(page):
             exec(compile("\n" * line + text, writer.name, "exec"), {"fb": fb})
 
 
+def run_blocks(page, replaced, names):
+    """Runs the blocks of `page` in the namespace `names`, with other addresses in place of those in `replaced`."""
+    write_examples(page)
+    for line, text in blocks(page):
+        for address, stand_in in replaced.items():
+            text = text.replace(address, stand_in)
+        # A traceback shows the line of the page.
+        indent = len(text) - len(text.lstrip(" "))
+        code = re.sub(rf"^ {{{indent}}}", "", text, flags=re.M)
+        exec(compile("\n" * line + code, page.name, "exec"), names)
+
+
 @pytest.fixture(autouse=True)
 def log_settings():
     """Restores the loggers' settings, which the page about troubleshooting changes."""
@@ -153,14 +165,7 @@ def page(request, monkeypatch):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page))], ids=name_of, indirect=True)
 def test_every_block_of_the_page_runs(page, folder, names):
-    write_examples(page)
-    for line, text in blocks(page):
-        for address, stand_in in STAND_INS.items():
-            text = text.replace(address, stand_in)
-        # A traceback shows the line of the page.
-        indent = len(text) - len(text.lstrip(" "))
-        code = re.sub(rf"^ {{{indent}}}", "", text, flags=re.M)
-        exec(compile("\n" * line + code, page.name, "exec"), names)
+    run_blocks(page, STAND_INS, names)
 
 
 def test_a_page_names_the_source_of_the_data_that_another_page_writes():

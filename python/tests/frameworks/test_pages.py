@@ -1,6 +1,5 @@
 """The pages about frameworks: every Python block runs."""
 
-
 import pytest
 import test_docs
 
@@ -14,11 +13,7 @@ def test_every_block_of_the_page_runs(page, tmp_path, monkeypatch):
     for package in NEEDED[page.stem]:
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
-    test_docs.write_examples(page)
-    names = {"__name__": "__main__"}
-    for line, text in test_docs.blocks(page):
-        code = text.replace('"/tmp/', f'"{tmp_path}/')
-        exec(compile("\n" * line + code, page.name, "exec"), names)
+    test_docs.run_blocks(page, {'"/tmp/': f'"{tmp_path}/'}, {"__name__": "__main__"})
 
 
 def test_the_pages_are_on_the_site():

@@ -12,10 +12,7 @@ FOLDER = test_docs.ROOT / "python" / "docs" / "trainers"
 @pytest.mark.parametrize("page", sorted(FOLDER.glob("*.md")), ids=test_docs.name_of)
 def test_every_block_of_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    test_docs.write_examples(page)
-    names = {"__name__": "__main__"}
-    for line, text in test_docs.blocks(page):
-        exec(compile("\n" * line + text, page.name, "exec"), names)
+    test_docs.run_blocks(page, {}, {"__name__": "__main__"})
 
 
 def test_the_pages_are_on_the_site():
