@@ -8,11 +8,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-PARTS = 3
-
 # Each job is a forked child, because the import of torch takes much longer than a job.
 JOBS = """
-import json, os, signal, sys
+import json, os, signal, sys, traceback
 import torch
 import forebay as fb
 from forebay import checkpoint
@@ -21,7 +19,8 @@ from forebay.files import stores
 
 torch.set_num_threads(1)
 commit.BLOCK = 1 << 16
-place, overwrites = sys.argv[1], sys.argv[2] == "overwrite"
+place, overwrites, results = sys.argv[1], sys.argv[2] == "overwrite", sys.argv[3]
+PARTS = 3
 changes = kills_at = 0
 
 
@@ -137,52 +136,57 @@ def files_of_others(url):
     return found
 
 
-first, parts = map(int, sys.argv[3:])
-status, count = job(f"{place}/undisturbed-{first}", 0)
+def kill_at(points):
+    steps = {}
+    for kills in points:
+        url = f"{place}/{kills}"
+        status, _ = job(url, kills)
+        assert status == signal.SIGKILL, (kills, status)
+        found = newest(url)
+        steps[kills] = None if found is None else found[0]
+        assert found is None or found[1] == [found[0] + 1], kills
+        status, _ = job(url, 0)
+        assert status == 0, kills
+        assert newest(url) == [2, [3.0]], kills
+        others = files_of_others(url)
+        assert not others or steps[kills] == 2 and overwrites, (kills, others)
+    return steps
+
+
+status, count = job(f"{place}/undisturbed", 0)
 assert status == 0 and count > 20, (status, count)
-steps = {}
-for kills in range(first, count + 1, parts):
-    url = f"{place}/{kills}"
-    status, _ = job(url, kills)
-    assert status == signal.SIGKILL, (kills, status)
-    found = newest(url)
-    steps[kills] = None if found is None else found[0]
-    assert found is None or found[1] == [found[0] + 1], kills
-    status, _ = job(url, 0)
-    assert status == 0, kills
-    assert newest(url) == [2, [3.0]], kills
-    others = files_of_others(url)
-    assert not others or steps[kills] == 2 and overwrites, (kills, others)
-print(json.dumps([count, steps]))
+# Most of the time is spent waiting, so several processes divide the points.
+children = {}
+for first in range(1, PARTS + 1):
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            steps = kill_at(range(first, count + 1, PARTS))
+            with open(f"{results}/{first}.json", "w") as file:
+                json.dump(steps, file)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    children[first] = pid
+assert [os.waitpid(pid, 0)[1] for pid in children.values()] == [0] * PARTS
+print(count)
 """
 
 
 @pytest.mark.parametrize(
     "place, mode", [("folder", "keep"), ("folder", "overwrite"), ("bucket", "overwrite")], indirect=["place"]
 )
-def test_no_kill_at_any_point_of_a_save_loses_the_last_whole_checkpoint(place, mode):
-    # Most of the time is spent waiting, so several processes divide the points.
-    jobs = [
-        subprocess.Popen(
-            [sys.executable, "-c", JOBS, place, mode, str(first), str(PARTS)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for first in range(1, PARTS + 1)
-    ]
-    counts, steps = set(), {}
-    try:
-        for job in jobs:
-            out, errors = job.communicate(timeout=500)
-            assert job.returncode == 0, errors
-            count, found = json.loads(out)
-            counts.add(count)
-            steps |= {int(kills): step for kills, step in found.items()}
-    finally:
-        for job in jobs:
-            job.kill()
-    (count,) = counts
+def test_no_kill_at_any_point_of_a_save_loses_the_last_whole_checkpoint(place, mode, tmp_path):
+    command = [sys.executable, "-c", JOBS, place, mode, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    count, steps = int(done.stdout), {}
+    for path in tmp_path.glob("*.json"):
+        steps |= {int(kills): step for kills, step in json.loads(path.read_text()).items()}
     assert sorted(steps) == list(range(1, count + 1))
     # A later kill loses no checkpoint.
     found = [-1 if steps[kills] is None else steps[kills] for kills in sorted(steps)]

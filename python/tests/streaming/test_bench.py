@@ -33,16 +33,52 @@ def scripts(tmp_path_factory):
     return folder
 
 
-def events(scripts, side, epochs=2, **config):
-    config = {"cpus": sorted(os.sched_getaffinity(0)), "batch": 4, "workers": 0, "fresh": False, "batches_max": None, **config}
-    command = [sys.executable, str(scripts / "child.py"), side, json.dumps(config)]
-    child = subprocess.run(command, input="epoch\n" * epochs, capture_output=True, text=True, timeout=120)
-    return [json.loads(line) for line in child.stdout.splitlines()]
+CHILDREN = """
+import json, os, runpy, sys
+# Once for all children. The import of either takes longer than a child.
+import streaming, forebay.streaming
+
+for script, side, config, epochs, out in json.load(sys.stdin):
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(out, os.O_WRONLY | os.O_CREAT), 1)
+        reads, writes = os.pipe()
+        os.write(writes, b"epoch\\n" * epochs)
+        os.close(writes)
+        os.dup2(reads, 0)
+        sys.argv = [script, side, json.dumps(config)]
+        sys.stdin = os.fdopen(0)
+        runpy.run_path(script, run_name="__main__")
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+WAYS = ("loader", "index", "local", "reader")
+
+CASES = {
+    **{f"{side}, {way}": (side, 2, {"way": way}) for side in ("ours", "reference") for way in WAYS},
+    "ready": ("ready", 2, {"way": "loader", "workers": 2}),
+    "a batch": ("ours", 1, {"way": "loader", "workers": 1, "batches_max": 1}),
+}
+"""Side, number of epochs, and configuration."""
 
 
-@pytest.mark.parametrize("way", ["loader", "index", "local", "reader"])
-def test_both_loaders_deliver_the_same_samples(scripts, folder, way):
-    found = {side: events(scripts, side, way=way, data=folder) for side in ("ours", "reference")}
+@pytest.fixture(scope="module")
+def events(scripts, folder, tmp_path_factory):
+    """The events of each case."""
+    out = tmp_path_factory.mktemp("events")
+    common = {"cpus": sorted(os.sched_getaffinity(0)), "batch": 4, "workers": 0, "fresh": False, "batches_max": None, "data": folder}
+    cases = [
+        (str(scripts / "child.py"), side, {**common, **config}, epochs, str(out / name))
+        for name, (side, epochs, config) in CASES.items()
+    ]
+    subprocess.run([sys.executable, "-c", CHILDREN], input=json.dumps(cases), text=True, check=True, timeout=600)
+    return {name: [json.loads(line) for line in (out / name).read_text().splitlines()] for name in CASES}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_both_loaders_deliver_the_same_samples(events, way):
+    found = {side: events[f"{side}, {way}"] for side in ("ours", "reference")}
     for side, said in found.items():
         assert [one["event"] for one in said] == ["ready", "first", "epoch", "epoch"], said
         assert [one["items"] for one in said[2:]] == [40, 40]
@@ -52,8 +88,6 @@ def test_both_loaders_deliver_the_same_samples(scripts, folder, way):
     assert what[0] == what[1]
 
 
-def test_the_bare_dataloader_delivers_the_same_number_of_samples(scripts, folder):
-    said = events(scripts, "ready", way="loader", data=folder, workers=2)
-    assert [one.get("items") for one in said[2:]] == [40, 40]
-    said = events(scripts, "ours", epochs=1, way="loader", data=folder, workers=1, batches_max=1)
-    assert [one.get("items") for one in said[2:]] == [4]
+def test_the_bare_dataloader_delivers_the_same_number_of_samples(events):
+    assert [one.get("items") for one in events["ready"][2:]] == [40, 40]
+    assert [one.get("items") for one in events["a batch"][2:]] == [4]

@@ -84,15 +84,17 @@ def test_the_local_folder_contains_only_index_and_shards(tmp_path, compression):
 def test_workers_of_all_kinds_share_each_epoch(remote, tmp_path, context, persistent):
     arguments = {"remote": remote, "batch_size": 4, "shuffle": True, "num_canonical_nodes": 1}
     alone = StreamingDataset(local=str(tmp_path / "alone"), **arguments)
-    epochs = [numbers(alone) for _ in range(3)]
-    assert len({tuple(epoch) for epoch in epochs}) == 3
+    # Each new process imports torch.
+    count = 2 if context == "spawn" and not persistent else 3
+    epochs = [numbers(alone) for _ in range(count)]
+    assert len({tuple(epoch) for epoch in epochs}) == count
     shared = StreamingDataset(local=str(tmp_path / "shared"), **arguments)
     loader = DataLoader(
         shared, batch_size=4, num_workers=2, multiprocessing_context=context, persistent_workers=persistent
     )
     for epoch in epochs:
         assert of_loader(loader) == epoch
-    assert shared.next_epoch == 3
+    assert shared.next_epoch == count
 
 
 def test_a_data_set_used_before_a_fork_works_in_parent_and_child(remote, tmp_path):
@@ -326,7 +328,7 @@ def test_state_is_shared_with_spawned_processes_and_copied_by_plain_pickles(remo
     assert dataset.next_epoch == 0
     process = multiprocessing.get_context("spawn").Process(target=set_epoch, args=(dataset, 5))
     process.start()
-    process.join(60)
+    process.join(600)
     assert process.exitcode == 0
     assert dataset.next_epoch == 5
 

@@ -44,7 +44,7 @@ def in_children(body, *arguments):
         one.start()
     found = sorted(results.get() for _ in children)
     for one in children:
-        one.join(60)
+        one.join(600)
     assert [error for _, _, error in found if error] == []
     return [result for _, result, _ in found]
 
@@ -69,13 +69,11 @@ class Reference:
         return ids[ids >= 0].tolist()
 
 
-def test_eight_persistent_spawned_workers_get_the_references_epochs(reference, remote, tmp_path):
+def test_eight_persistent_workers_get_the_references_epochs(reference, remote, tmp_path):
     arguments = {"batch_size": 4, "shuffle": True, "num_canonical_nodes": 2}
     theirs = Reference(reference, remote, tmp_path / "theirs", **arguments)
     dataset = StreamingDataset(remote=remote, local=str(tmp_path / "ours"), **arguments)
-    loader = DataLoader(
-        dataset, batch_size=4, num_workers=8, persistent_workers=True, multiprocessing_context="spawn"
-    )
+    loader = DataLoader(dataset, batch_size=4, num_workers=8, persistent_workers=True)
     epochs = [of_loader(loader) for _ in range(3)]
     assert epochs == [theirs.ids(epoch, workers=8) for epoch in range(3)]
     assert len({tuple(epoch) for epoch in epochs}) == 3
@@ -218,10 +216,10 @@ def test_a_process_that_waits_for_a_shard_wakes_up_at_most_four_times_a_second(r
         first = FORK.Process(target=read, args=(ready[0],))
         first.start()
         # The first one has the shard claimed; the second waits for the first.
-        assert server.asked.wait(60)
+        assert server.asked.wait(600)
         second = FORK.Process(target=read, args=(ready[1],))
         second.start()
-        assert ready[1].wait(60)
+        assert ready[1].wait(600)
         for process in (first, second):
             while not any(name == "forebay-call" for _, name in sleeps(process.pid)):
                 assert process.is_alive()
@@ -236,7 +234,7 @@ def test_a_process_that_waits_for_a_shard_wakes_up_at_most_four_times_a_second(r
         server.go.set()
         assert [results.get(), results.get()] == [5, 5]
         for process in (first, second):
-            process.join(60)
+            process.join(600)
             assert process.exitcode == 0
 
 
