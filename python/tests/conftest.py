@@ -1,7 +1,14 @@
 """Data sets for the tests, made once, and places for what they save."""
 
+import importlib
 import itertools
+import os
 import signal
+from pathlib import Path
+
+# Before numpy and torch are imported. Idle threads of their pools would use the CPUs that other processes of tests need.
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
 
 import pytest
 
@@ -14,6 +21,38 @@ from sftp_server import sftp_server, write_numbers
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _runs = itertools.count()
+
+LONGEST = [
+    "checkpoint/test_killed.py",
+    "clouds/test_three_clouds.py",
+    "streaming/test_tutorials.py",
+    "test_gpu_report.py",
+    "test_demo.py",
+    "streaming/test_dataset.py",
+    "mapping/test_map.py",
+    "checkpoint/test_two_jobs.py",
+    "sources/test_litdata.py",
+    "streaming/test_faults.py",
+    "test_gpu_report_isolated.py",
+    "trainers/test_resume.py",
+    "frameworks/test_keras.py",
+    "trainers/test_transformers.py",
+]
+"""Files of tests that take longest. First, so that the processes of a run end at about the same time."""
+
+
+STARTS_PROCESSES = {"alone", "multiprocessing", "rank_processes", "subprocess"}
+"""Modules and functions of tests that start processes, most of which import torch."""
+
+
+def pytest_collection_modifyitems(items):
+    ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    for item in items:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        has_reference = {"mosaicml", "reference"} & {*item.fixturenames, *(p for p in parameters if isinstance(p, str))}
+        if item.path in ranks or STARTS_PROCESSES & vars(item.module).keys() or has_reference:
+            item.add_marker("slow")
 
 
 @pytest.fixture(autouse=True)
@@ -57,6 +96,18 @@ def sftp(sftp_folder, tmp_path, monkeypatch):
         monkeypatch.setenv("COMPOSER_SFTP_KNOWN_HOSTS_FILE", str(known))
         monkeypatch.delenv("COMPOSER_SFTP_KEY_FILE", raising=False)
         yield server
+
+
+@pytest.fixture(scope="session")
+def mosaicml():
+    """The reference's package. Its data sets have the first free number in the names of their shared memory and locks. Two
+    processes may find the same one free, so each process of tests begins at a different number."""
+    package = pytest.importorskip("streaming")
+    prefix = importlib.import_module("streaming.base.shared.prefix")
+    first = 1000 * os.getpid()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prefix, "_each_prefix_int", lambda: itertools.count(first))
+        yield package
 
 
 @pytest.fixture(scope="session")

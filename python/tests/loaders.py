@@ -23,4 +23,4 @@ def ordered(folder, **kwargs):
 def alone(code, **env):
     """Runs `code` in a separate Python."""
     code = textwrap.dedent(code)
-    return subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, timeout=600)

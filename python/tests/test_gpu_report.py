@@ -89,7 +89,10 @@ def fake(cuda_library, monkeypatch):
     monkeypatch.setenv("FOREBAY_CUFILE_LIBRARY", str(compile_storage(cuda_library.parent, cuda_library)))
     framework, know, driver, nvjpeg = fakes()
     yield framework, know, driver, nvjpeg
+    # For the tests of this process that come later.
+    left = driver.left()
     driver.waits_move(False)
+    assert left == {"registered": 0, "allocated": 0, "events": 0} and nvjpeg.live() == 0
 
 
 def run(gpu_report, fake, out, **kwargs):

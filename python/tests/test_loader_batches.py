@@ -225,7 +225,7 @@ def test_threads_that_share_an_iterator_lose_no_batch_that_could_not_be_converte
         def fails_late(value):
             loader._convert = convert
             converting.set()
-            assert go_on.wait(60)
+            assert go_on.wait(600)
             raise RuntimeError("out of memory")
 
         batches = iter(loader)
@@ -240,7 +240,7 @@ def test_threads_that_share_an_iterator_lose_no_batch_that_could_not_be_converte
 
         taker = threading.Thread(target=take)
         taker.start()
-        assert converting.wait(60)
+        assert converting.wait(600)
         # This thread is ahead of it, or at the end.
         ahead = [batch["n"].tolist() for batch in [next(batches, None)] if batch is not None]
         assert ahead == expected[position + 1 : position + 2]

@@ -23,12 +23,10 @@ def test_an_unshuffled_epoch_has_the_samples_in_stored_order(pictures):
         assert [len(b) for b in numbers(loader)] == [16] * 12 and len(loader) == 12
 
 
-def test_the_order_equals_the_reference_s(pictures):
-    streaming = pytest.importorskip("streaming")
-    streaming.base.util.clean_stale_shared_memory()
+def test_the_order_equals_the_reference_s(mosaicml, pictures):
     for algo in ("py1e", "py1br", "py1s", "py2s", "naive"):
         common = {"shuffle": True, "shuffle_algo": algo, "shuffle_seed": 3, "num_canonical_nodes": 2}
-        theirs = streaming.StreamingDataset(local=pictures, batch_size=16, **common)
+        theirs = mosaicml.StreamingDataset(local=pictures, batch_size=16, **common)
         with ordered(pictures, **common) as loader:
             for epoch in range(2):
                 assert sum(numbers(loader), []) == [sample["number"] for sample in theirs], (algo, epoch)

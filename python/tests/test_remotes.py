@@ -116,7 +116,7 @@ def test_a_scheme_of_the_program_is_read_by_its_own_class(shelf, tmp_path):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_single_samples_of_it_are_read(shelf, workers):
-    loader = DataLoader(fb.ShardReader(shelf), batch_size=4, num_workers=workers, timeout=60 if workers else 0)
+    loader = DataLoader(fb.ShardReader(shelf), batch_size=4, num_workers=workers, timeout=600 if workers else 0)
     assert [int(number) for batch in loader for number in batch["number"]] == list(range(COUNT))
 
 
@@ -124,7 +124,7 @@ def test_single_samples_of_it_are_read(shelf, workers):
 def test_forebay_streaming_reads_it_too(shelf, tmp_path, workers):
     dataset = StreamingDataset(remote=shelf, local=str(tmp_path / "local"), batch_size=4, num_canonical_nodes=1)
     assert int(dataset[COUNT - 1]["number"]) == COUNT - 1
-    loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=60 if workers else 0)
+    loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=600 if workers else 0)
     assert sorted(int(number) for batch in loader for number in batch["number"]) == list(range(COUNT))
 
 

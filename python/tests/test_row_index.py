@@ -48,17 +48,16 @@ def batches(folder, **kwargs):
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
-def test_the_reference_reads_indexed_shards_as_it_reads_others(tmp_path, compression):
-    streaming = pytest.importorskip("streaming")
+def test_the_reference_reads_indexed_shards_as_it_reads_others(mosaicml, tmp_path, compression):
     plain = write(tmp_path / "plain", compression=compression)
     indexed = write(tmp_path / "indexed", compression=compression, jpeg_row_index=True)
     raw = [sum(shard["files"][0]["raw_bytes"] for shard in fb.read_index(folder)) for folder in (plain, indexed)]
     assert raw[0] < raw[1] < 1.02 * raw[0], "small pictures: the index takes more than 0.3 %"
     if compression is None:
-        read = [streaming.LocalDataset(folder) for folder in (plain, indexed)]
+        read = [mosaicml.LocalDataset(folder) for folder in (plain, indexed)]
     else:
         read = [
-            streaming.StreamingDataset(
+            mosaicml.StreamingDataset(
                 remote=folder, local=str(tmp_path / f"cache{i}"), validate_hash="xxh64", batch_size=1
             )
             for i, folder in enumerate((plain, indexed))

@@ -116,7 +116,7 @@ def test_the_file_of_a_run_names_the_samples_of_all_ranks(pictures, tmp_path, ca
     assert lines[0] == f"step {steps + 3}: batch 3 of epoch 1, 8 samples"
     assert lines[1].startswith("rank 1 row 0: shard.") and f"number {delivered[1][1][3][0]})" in lines[1]
     alone = subprocess.run(
-        [sys.executable, "-m", "forebay", "which", str(run), "--step", "0"], capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "forebay", "which", str(run), "--step", "0"], capture_output=True, text=True, timeout=600
     )
     assert alone.returncode == 0 and alone.stdout.startswith("step 0: batch 0 of epoch 0, 16 samples")
 

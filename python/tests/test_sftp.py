@@ -106,7 +106,7 @@ def test_the_threads_and_connections_of_a_loader_end_with_it(sftp, tmp_path):
     serving = [thread for thread in own() - before if thread.name == "forebay-remotes"]
     assert len(serving) == 1
     found.close()
-    serving[0].join(60)
+    serving[0].join(600)
     assert not serving[0].is_alive()
 
 

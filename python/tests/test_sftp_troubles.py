@@ -69,7 +69,7 @@ def test_a_host_that_is_not_known_has_the_command_that_adds_it(sftp, tmp_path, t
     assert command == f"ssh-keyscan -p {sftp.port} 127.0.0.1 >> '{tmp_path}/known hosts'"
     trouble(sftp.url("set/train"), fb.AccessError, "is not a known host")
     if shutil.which("ssh-keyscan"):
-        subprocess.run(command, shell=True, check=True, capture_output=True, timeout=60)
+        subprocess.run(command, shell=True, check=True, capture_output=True, timeout=600)
         with fb.Loader(remote=sftp.url("set/train"), local=tmp_path / "local", fields=NUMBER, batch_size=16) as found:
             assert len(found) == 25
 

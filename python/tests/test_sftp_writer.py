@@ -17,7 +17,7 @@ def finish_exchanges():
     """Waits for uploads that the engine has given up."""
     for thread in threading.enumerate():
         if thread.name == "forebay-exchange":
-            thread.join(60)
+            thread.join(600)
 
 
 @pytest.mark.parametrize("lacks_replace", [False, True])

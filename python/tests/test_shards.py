@@ -103,21 +103,19 @@ def test_written_samples_are_read_back(tmp_path, compression):
         reader[40]
 
 
-def test_raw_shards_equal_the_reference_byte_for_byte(tmp_path):
-    streaming = pytest.importorskip("streaming")
-    theirs = write(tmp_path / "theirs", streaming.MDSWriter, hashes=["sha1", "xxh64"])
+def test_raw_shards_equal_the_reference_byte_for_byte(mosaicml, tmp_path):
+    theirs = write(tmp_path / "theirs", mosaicml.MDSWriter, hashes=["sha1", "xxh64"])
     ours = write(tmp_path / "ours", hashes=["sha1", "xxh64"])
     names = sorted(os.listdir(theirs))
     assert sorted(os.listdir(ours)) == names and len(names) > 2
     assert filecmp.cmpfiles(ours, theirs, names, shallow=False) == (names, [], [])
 
 
-def test_each_package_reads_the_files_of_the_other(tmp_path):
-    streaming = pytest.importorskip("streaming")
-    theirs = write(tmp_path / "theirs", streaming.MDSWriter, compression="zstd:3")
+def test_each_package_reads_the_files_of_the_other(mosaicml, tmp_path):
+    theirs = write(tmp_path / "theirs", mosaicml.MDSWriter, compression="zstd:3")
     reader = fb.ShardReader(theirs)
     assert_same(reader[21], 21)
-    ours = streaming.LocalDataset(write(tmp_path / "ours"))
+    ours = mosaicml.LocalDataset(write(tmp_path / "ours"))
     assert len(ours) == 40
     assert ours[21]["text"] == "número 21" and (ours[21]["tokens"] == sample(21)["tokens"]).all()
 

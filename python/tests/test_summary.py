@@ -14,7 +14,7 @@ from forebay.__main__ import main
 
 
 def test_the_package_as_a_program_names_the_machine_and_its_commands():
-    shown = subprocess.run([sys.executable, "-m", "forebay"], check=True, capture_output=True, text=True, timeout=120).stdout
+    shown = subprocess.run([sys.executable, "-m", "forebay"], check=True, capture_output=True, text=True, timeout=600).stdout
     assert shown.startswith(f"forebay {fb.__version__}, Python ")
     for name in ("CPUs", "NUMA nodes", "memory", "vectors", "io_uring", "locked memory", "open files", "CUDA", "libraries", "stores"):
         assert f"\n{name} " in shown, name
@@ -33,7 +33,7 @@ def test_the_program_prints_the_version_alone(capsys):
 
 def test_the_program_reports_a_wrong_variable(tmp_path):
     env = {**os.environ, "FOREBAY_VECTORS": "sse9"}
-    ended = subprocess.run([sys.executable, "-m", "forebay"], env=env, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run([sys.executable, "-m", "forebay"], env=env, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 1 and "FOREBAY_VECTORS" in ended.stderr and "Traceback" not in ended.stderr
 
 

@@ -99,7 +99,7 @@ def test_threads_lose_no_batch_whose_transform_raises(pictures, is_last):
         calls.append(batch)
         if len(calls) == position + 1:
             transforming.set()
-            assert go_on.wait(60)
+            assert go_on.wait(600)
             raise Fault
         return batch
 
@@ -115,7 +115,7 @@ def test_threads_lose_no_batch_whose_transform_raises(pictures, is_last):
 
         taker = threading.Thread(target=take)
         taker.start()
-        assert transforming.wait(60)
+        assert transforming.wait(600)
         assert loader.state_dict() == before, "the batch in flight counts as delivered"
         ahead = [batch["number"].tolist() for batch in [next(batches, None)] if batch is not None]
         assert ahead == expected[position + 1 : position + 2]

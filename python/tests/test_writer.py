@@ -166,7 +166,7 @@ os.wait()
 @pytest.mark.parametrize("module", ["forebay", "forebay.streaming"])
 def test_a_writer_that_is_alive_at_the_end_of_the_program_warns_in_its_own_process(tmp_path, module):
     program = [sys.executable, "-c", FORGETFUL.format(module=module), tmp_path / "set"]
-    shown = subprocess.run(program, capture_output=True, text=True, check=True, timeout=120).stderr
+    shown = subprocess.run(program, capture_output=True, text=True, check=True, timeout=600).stderr
     assert shown.count("RuntimeWarning: a MDSWriter was dropped before finish()") == 1, shown
     assert "the 1 samples that it got" in shown and f"{tmp_path}/set has no index.json" in shown
 
@@ -192,6 +192,6 @@ assert len(fb.ShardReader(sys.argv[1])) == 100
 
 
 def test_a_forked_child_cannot_use_its_parents_writer_and_ends_without_it(tmp_path):
-    program = subprocess.run([sys.executable, "-c", FORKED, tmp_path / "set"], capture_output=True, text=True, timeout=120)
+    program = subprocess.run([sys.executable, "-c", FORKED, tmp_path / "set"], capture_output=True, text=True, timeout=600)
     assert program.returncode == 0 and program.stderr == ""
     assert program.stdout.count("this is a forked child: make one here, for another folder") == 2

@@ -134,5 +134,5 @@ def test_a_forked_child_ends_without_the_failed_writer_of_its_parent(store):
     refused = threading.Lock()
     # The first file is refused, and the others are in flight.
     store(lambda _: 403 if refused.acquire(blocking=False) else None)
-    program = subprocess.run([sys.executable, "-c", FAILED], capture_output=True, text=True, timeout=120)
+    program = subprocess.run([sys.executable, "-c", FAILED], capture_output=True, text=True, timeout=600)
     assert program.returncode == 0, program.stderr

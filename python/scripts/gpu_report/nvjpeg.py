@@ -129,10 +129,11 @@ class _Batch:
 
     def __init__(self, device, parts, in_parts):
         self._device, self._parts, self._in_parts = device, parts, in_parts
-        self._streams, self._events = [device.stream() for _ in parts], [device.event() for _ in parts]
         # Aligned for the device's reads, as in the engine.
         sizes = [-(-w * h * 3 // ALIGN_BYTES) * ALIGN_BYTES for _, _, regions in parts for _, _, w, h in regions]
+        # First, since it is what fails where there is no memory.
         self._memory = device.allocate(max(sum(sizes), 1))
+        self._streams, self._events = [device.stream() for _ in parts], [device.event() for _ in parts]
         self._places = [int(place) for place in self._memory + np.concatenate([[0], np.cumsum(sizes)[:-1]])]
         self.pictures = len(sizes)
 

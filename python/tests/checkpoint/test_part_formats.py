@@ -156,14 +156,14 @@ checkpoint.save({"a": torch.ones(5 << 20)}, f"{sys.argv[1]}/step-2", step=2, kee
 
 
 def test_a_program_ends_after_its_last_save_behind_training(tmp_path):
-    done = subprocess.run([sys.executable, "-c", LAST, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", LAST, str(tmp_path)], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     assert [found.step for found in checkpoint.steps(tmp_path)] == [2]
 
 
 def test_a_program_logs_that_its_last_save_behind_training_has_failed(tmp_path):
     (tmp_path / "step-2").write_text("no folder")
-    done = subprocess.run([sys.executable, "-c", LAST, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", LAST, str(tmp_path)], capture_output=True, text=True, timeout=600)
     assert "a checkpoint that was saved behind training has failed: " in done.stderr and "step-2" in done.stderr
     assert [found.step for found in checkpoint.steps(tmp_path)] == [1]
 

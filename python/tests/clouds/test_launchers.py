@@ -23,7 +23,7 @@ def run(tmp_path, monkeypatch):
     def run(command, **variables):
         inherited = {"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
         ended = subprocess.run(
-            command, env=inherited | variables, cwd=EXAMPLE, capture_output=True, text=True, check=False, timeout=60
+            command, env=inherited | variables, cwd=EXAMPLE, capture_output=True, text=True, check=False, timeout=600
         )
         assert ended.returncode == 0, ended.stderr
         return json.loads(ended.stdout)

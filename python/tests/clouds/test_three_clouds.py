@@ -88,7 +88,7 @@ class Job:
 
     def finish(self):
         """Waits for the end of training."""
-        assert self._process.communicate(timeout=300) == ("", None) and self._process.returncode == 0
+        assert self._process.communicate(timeout=600) == ("", None) and self._process.returncode == 0
 
 
 def steps(folder, cloud):
@@ -124,7 +124,7 @@ def used(index, ranks):
 def write_data(bucket):
     """Writes the example's data set, and its copy."""
     write = [sys.executable, str(EXAMPLE / "write_data.py"), "s3://bucket/tokens"]
-    subprocess.run(write, check=True, timeout=120)
+    subprocess.run(write, check=True, timeout=600)
     bucket.objects |= {key.replace("tokens", "copy"): body for key, body in bucket.objects.items()}
 
 
@@ -143,7 +143,7 @@ def test_a_job_that_is_killed_in_two_clouds_ends_in_the_third_as_if_it_was_never
     # Killed in the middle of a save: the parts are in the bucket, and the commit is not.
     bucket.holds = lambda machine, method, key: (method, key) == ("PUT", "run/step-000018/commit.json")
     with Job(tmp_path, B) as job:
-        assert bucket.held.wait(120)
+        assert bucket.held.wait(600)
     bucket.holds = lambda *_: False
     assert checkpoint.latest("s3://bucket/run").step == 15
     with Job(tmp_path, C) as job:

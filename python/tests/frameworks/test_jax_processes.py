@@ -68,7 +68,7 @@ def train(folder, count, devices, axes, rows, state=None):
         )
     results = []
     for run in runs:
-        out, err = run.communicate(timeout=120)
+        out, err = run.communicate(timeout=600)
         assert run.returncode == 0, err
         results.append(json.loads(out.splitlines()[-1]))
     for number, result in enumerate(results):

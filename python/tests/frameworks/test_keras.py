@@ -16,7 +16,7 @@ def run(backend, *arguments):
     script = pathlib.Path(__file__).with_name("keras_fit.py")
     command = [sys.executable, str(script), *map(str, arguments)]
     env = os.environ | {"KERAS_BACKEND": backend, "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])

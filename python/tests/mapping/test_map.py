@@ -96,7 +96,7 @@ def test_a_state_counts_the_batches_that_the_loop_got(pictures, taken, ranks):
 
 
 def wait_for(items):
-    return all(item.wait(60) for item in items)
+    return all(item.wait(600) for item in items)
 
 
 def test_the_loop_finds_batches_that_were_mapped_ahead(pictures):
@@ -385,7 +385,7 @@ def test_a_call_that_does_not_end_is_a_stall(pictures):
     go_on = threading.Event()
 
     def waits(sample, rng):
-        assert go_on.wait(60)
+        assert go_on.wait(600)
         return sample
 
     with mapped(pictures, waits, stall_timeout=0.5) as loader:
@@ -402,11 +402,11 @@ def test_an_interrupt_loses_no_batch(pictures):
 
     def waits(sample, rng):
         waiting.set()
-        assert go_on.wait(60)
+        assert go_on.wait(600)
         return dict_of_number(sample, rng)
 
     def interrupt():
-        assert waiting.wait(60)
+        assert waiting.wait(600)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     with mapped(pictures, waits) as loader:
@@ -474,7 +474,7 @@ def test_threads_end_with_the_loader_and_a_waiting_call_fails(pictures):
     go_on, errors = threading.Event(), []
 
     def waits(sample, rng):
-        assert go_on.wait(60)
+        assert go_on.wait(600)
         return sample
 
     loader = mapped(pictures, waits, workers=2)
@@ -519,7 +519,7 @@ def test_a_program_may_end_in_the_middle_of_an_epoch(pictures, tmp_path, kind):
     script.write_text(ENDS)
     path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(pathlib.Path(__file__).parent)])
     environment = {**os.environ, "PYTHONPATH": path}
-    ran = subprocess.run([sys.executable, str(script), pictures, kind], env=environment, capture_output=True, text=True, timeout=110)
+    ran = subprocess.run([sys.executable, str(script), pictures, kind], env=environment, capture_output=True, text=True, timeout=600)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "8\n", "")
 
 
@@ -530,7 +530,7 @@ def test_a_loader_that_is_dropped_ends_its_workers(pictures):
     assert len(threads) == 4
     del loader
     for thread in threads:
-        thread.join(60)
+        thread.join(600)
     assert not any(thread.is_alive() for thread in threads)
 
 

@@ -164,7 +164,7 @@ def test_a_state_is_there_with_more_batches_ahead_than_a_state_can_leave_out(pic
         before = -1
         while before < len(batches._pending):
             before = len(batches._pending)
-            assert all(batch.wait(60) for items in batches._pending.values() for batch in items)
+            assert all(batch.wait(600) for items in batches._pending.values() for batch in items)
             batches._take_ahead()
         for number in range(2, 600):
             next(batches)

@@ -293,7 +293,7 @@ def test_a_killed_run_continues_with_the_parts_that_are_complete(numbers, tmp_pa
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     # The output is closed when the last of its processes has ended: those of a killed run end too.
     command = [sys.executable, "-c", KILLED, str(numbers), str(out), str(processes)]
-    killed = subprocess.run(command, env=env, capture_output=True, timeout=120)
+    killed = subprocess.run(command, env=env, capture_output=True, timeout=600)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert not (out / "index.json").exists()
     complete = [path.parent for path in out.glob("part.*/index.json")]

@@ -387,7 +387,7 @@ def test_processes_share_one_pass(tars, tmp_path):
         subprocess.Popen([sys.executable, "-c", CHILD, tars], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
         for _ in range(3)
     ]
-    results = [json.loads(process.communicate(timeout=120)[0]) for process in started]
+    results = [json.loads(process.communicate(timeout=600)[0]) for process in started]
     assert [process.returncode for process in started] == [0, 0, 0]
     assert sum(shards for shards, _ in results) == 4
     assert [numbers for _, numbers in results] == [expected("small >= 0 and word != 'dog'")] * 3

@@ -14,15 +14,38 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def reference():
-    """Imports a module of the reference: `reference("base.spanner")`. The alias is never installed in this process."""
+def imported_reference(mosaicml):
+    """The reference, imported for all tests: it takes 5 seconds. Its writer looks once a second whether its uploads are through."""
+    writer = importlib.import_module("streaming.base.format.base.writer")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writer, "sleep", lambda _: time.sleep(0.001))
+        yield mosaicml
+
+
+@pytest.fixture
+def reference(imported_reference, monkeypatch):
+    """Imports a module of the reference: `reference("base.spanner")`. The alias is never installed in this process.
+
+    The reference keeps the shared memory of all data sets until the process ends: six descriptors or more for each.
+    """
+    memory = importlib.import_module("streaming.base.shared.memory").SharedMemory
+    made, init = [], memory.__init__
+
+    def remember(self, *arguments, **named):
+        init(self, *arguments, **named)
+        made.append(self)
 
     def module(name):
         found = importlib.import_module(f"streaming.{name}")
         assert found.__name__ == f"streaming.{name}", "the alias replaces the reference"
         return found
 
-    return module
+    monkeypatch.setattr(memory, "__init__", remember)
+    yield module
+    for one in made:
+        atexit.unregister(one.cleanup)
+        with contextlib.suppress(BufferError):
+            one.cleanup()
 
 
 @pytest.fixture(scope="session")
@@ -32,9 +55,9 @@ def ours():
 
 
 @pytest.fixture(params=["reference", "ours"])
-def either(request, reference, ours):
+def either(request, ours):
     """Imports a module of the reference or of this package, so that a test checks both."""
-    return reference if request.param == "reference" else ours
+    return request.getfixturevalue("reference") if request.param == "reference" else ours
 
 
 @pytest.fixture(autouse=True)
@@ -42,34 +65,6 @@ def custom_schemes():
     """Unregisters the downloader classes that a test defines."""
     with patch.dict(importlib.import_module("forebay.streaming.base.storage.download").DOWNLOADER_MAPPINGS):
         yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def impatient_reference():
-    """The reference's writer looks once a second whether its uploads are through."""
-    writer = importlib.import_module("streaming.base.format.base.writer")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "sleep", lambda _: time.sleep(0.001))
-        yield
-
-
-@pytest.fixture(autouse=True)
-def forgetful_reference(monkeypatch):
-    """The reference keeps the shared memory of all data sets until the process ends: six descriptors or more for
-    each."""
-    memory = importlib.import_module("streaming.base.shared.memory").SharedMemory
-    made, init = [], memory.__init__
-
-    def remember(self, *arguments, **named):
-        init(self, *arguments, **named)
-        made.append(self)
-
-    monkeypatch.setattr(memory, "__init__", remember)
-    yield
-    for one in made:
-        atexit.unregister(one.cleanup)
-        with contextlib.suppress(BufferError):
-            one.cleanup()
 
 
 def pytest_sessionfinish(exitstatus):

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 
 
-def run(*arguments, code=None, timeout=120, cwd=None):
+def run(*arguments, code=None, timeout=600, cwd=None):
     """Returns the output of a Python process; its failure fails the test."""
     command = [sys.executable, *(["-c", textwrap.dedent(code)] if code else arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=cwd)
@@ -152,5 +152,5 @@ def test_the_command_prints_its_usage_and_names_a_script_that_does_not_exist():
     assert "usage: python -m forebay.streaming.alias" in run("-m", "forebay.streaming.alias", "--help")
     for wrong, message in ([], "usage:"), (["--fast"], "'--fast'"), (["no.py"], "no script 'no.py'"):
         command = [sys.executable, "-m", "forebay.streaming.alias", *wrong]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
         assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr

@@ -80,7 +80,7 @@ def test_no_worker_waits_for_a_shard_that_another_could_not_fetch(remote, tmp_pa
     dataset = StreamingDataset(remote=remote, local=str(tmp_path / "local"), batch_size=1, num_canonical_nodes=1)
     for _ in range(2):
         with pytest.raises(FileNotFoundError, match="shard.00000.mds"):
-            list(DataLoader(dataset, batch_size=1, num_workers=2, timeout=60))
+            list(DataLoader(dataset, batch_size=1, num_workers=2, timeout=600))
 
 
 def test_shards_without_a_remote_are_never_evicted(remote, tmp_path):
@@ -243,7 +243,7 @@ def test_a_rank_that_runs_an_additional_epoch_does_not_wait_for_others(remote, t
         rank.start()
     seen = dict(results.get() for _ in ranks)
     for rank in ranks:
-        rank.join(60)
+        rank.join(600)
         assert rank.exitcode == 0
     assert [len(seen[rank]) for rank in range(2)] == [1, 2]
     assert set(seen[0][0]) | set(seen[1][0]) == set(range(117))

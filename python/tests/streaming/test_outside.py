@@ -164,7 +164,7 @@ def test_every_scheme_of_the_reference_can_be_streamed(cloud, workers, bucket, t
     )
     assert os.listdir(local / "train") == ["index.json"]
     for _ in range(2):
-        batches = list(DataLoader(dataset, batch_size=4, num_workers=workers, timeout=60 if workers else 0))
+        batches = list(DataLoader(dataset, batch_size=4, num_workers=workers, timeout=600 if workers else 0))
         assert sorted(int(n) for batch in batches for n in batch["number"]) == list(range(60))
     shards = [f"shard.{number:05}.mds" for number in range(len(dataset.shards))]
     assert sorted(os.listdir(local / "train")) == ["index.json", *shards]
@@ -220,7 +220,7 @@ def test_a_failure_ends_the_epoch_with_the_downloader_s_error(shelf, bucket, tmp
     dataset = StreamingDataset(remote=shelf, local=str(tmp_path / "local"), batch_size=4, num_canonical_nodes=1)
     for _ in range(2):
         with pytest.raises(FileNotFoundError, match=r"shard.00002.mds.zstd"):
-            numbers(DataLoader(dataset, batch_size=None, num_workers=workers, timeout=60 if workers else 0))
+            numbers(DataLoader(dataset, batch_size=None, num_workers=workers, timeout=600 if workers else 0))
     assert not [name for name in os.listdir(tmp_path / "local") if not name.endswith((".mds", ".json"))]
 
 

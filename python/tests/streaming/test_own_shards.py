@@ -28,7 +28,7 @@ def remote(tmp_path):
 
 
 def batches(dataset, workers):
-    loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=60 if workers else 0)
+    loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=600 if workers else 0)
     return sorted(of_loader(loader))
 
 
@@ -509,7 +509,7 @@ def test_a_process_can_exit_during_a_copied_iteration(remote, tmp_path):
     """Its executor waits for a thread that waits for space under the limit."""
     process = multiprocessing.get_context("spawn").Process(target=leave, args=(remote, str(tmp_path / "local")))
     process.start()
-    process.join(120)
+    process.join(600)
     assert process.exitcode == 0
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 from unittest.mock import patch
 
@@ -56,7 +57,7 @@ def test_an_index_file_of_another_name_is_read_with_a_remote(either, renamed, tm
     os.rename(f"{remote}/index.json", f"{remote}/numbers_index.json")
     stream = renamed(remote=remote, local=str(tmp_path / "local"), validate_hash="sha1" if settings else None)
     dataset = dataset_of(either, streams=[stream], cache_limit=cache_limit)
-    loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=60 if workers else 0)
+    loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=600 if workers else 0)
     assert sorted(of_loader(loader)) == list(range(100))
     left = sorted(name for name in os.listdir(tmp_path / "local") if name.endswith(".mds"))
     assert left == [f"shard.{number:05}.mds" for number in range(dataset.num_shards)]
@@ -106,7 +107,7 @@ def test_a_reader_that_is_assigned_reads_in_workers(either, tmp_path):
     dataset = dataset_of(either, remote=write(tmp_path / "remote", 100), local=str(tmp_path / "local"))
     end = int(dataset.samples_per_shard[0])
     dataset.shards[0] = Doubling(dataset.shards[0])
-    loader = DataLoader(dataset, batch_size=4, num_workers=2, timeout=60)
+    loader = DataLoader(dataset, batch_size=4, num_workers=2, timeout=600)
     assert sorted(of_loader(loader)) == sorted([*range(0, 2 * end, 2), *range(end, 100)])
 
 
@@ -194,7 +195,7 @@ def lines(either, tmp_path):
 def test_a_format_that_a_program_registers_is_read(either, lines, tmp_path, workers):
     dataset = dataset_of(either, remote=lines, local=str(tmp_path / "local"))
     assert dataset.samples_per_shard.tolist() == [10, 10, 1]
-    loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=60 if workers else 0)
+    loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=600 if workers else 0)
     assert sorted(of_loader(loader)) == list(range(21))
     assert sorted(os.listdir(tmp_path / "local")) == ["0.lines", "1.lines", "2.lines", "index.json"]
     assert numbers(either("base.local").LocalDataset(lines)[[20, 3]]) == [20, 3]
@@ -266,15 +267,21 @@ USES = {
     "shard": (lambda dataset: dataset.prepare_shard(0), True),
     "first": (lambda dataset: next(iter(dataset)), True),
     "epoch": (list, True),
-    "workers": (lambda dataset: list(DataLoader(dataset, batch_size=4, num_workers=1, timeout=60)), True),
+    "workers": (lambda dataset: list(DataLoader(dataset, batch_size=4, num_workers=1, timeout=600)), True),
 }
 
 
+@pytest.fixture
+def temporary(monkeypatch):
+    """Folder for temporary files. Its path is short, because it is part of the addresses of sockets."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setattr("tempfile.tempdir", folder)
+        yield
+
+
 @pytest.mark.parametrize("use", USES)
-def test_the_folder_of_a_data_set_that_has_been_read_may_be_used_again(either, tmp_path, monkeypatch, use):
+def test_the_folder_of_a_data_set_that_has_been_read_may_be_used_again(either, tmp_path, temporary, use):
     # The reference records used folders by lock files, which are in the folder for temporary files.
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     either("base.util").clean_stale_shared_memory()
     function, may_be = USES[use]
     arguments = {"remote": write(tmp_path / "remote", 100), "local": str(tmp_path / "local")}

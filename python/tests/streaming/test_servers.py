@@ -24,7 +24,7 @@ def folder(tmp_path):
 def read(remote, local, workers):
     """All numbers of the data set at `remote`, sorted."""
     dataset = StreamingDataset(remote=remote, local=str(local), batch_size=4, download_retry=1, num_canonical_nodes=1)
-    loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=60 if workers else 0)
+    loader = DataLoader(dataset, batch_size=4, num_workers=workers, timeout=600 if workers else 0)
     return sorted(of_loader(loader))
 
 

@@ -1,5 +1,6 @@
 """Named shared memory and the barrier, for programs that use them; ranks under torchrun."""
 
+import itertools
 import multiprocessing
 import os
 import subprocess
@@ -12,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from forebay.streaming import StreamingDataset
 from forebay.streaming.base import distributed
-from forebay.streaming.base.shared import SharedArray, SharedBarrier, SharedMemory, SharedScalar, get_shm_prefix
+from forebay.streaming.base.shared import SharedArray, SharedBarrier, SharedMemory, SharedScalar, get_shm_prefix, prefix
 from forebay.streaming.base.world import World
 
 
@@ -58,13 +59,15 @@ def test_no_process_passes_a_barrier_before_all_have_arrived(name, tmp_path):
         process.start()
     came = [queue.get() for _ in range(9)]
     for process in processes:
-        process.join(60)
+        process.join(600)
         assert process.exitcode == 0
     assert came == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     barrier._arr.shm.cleanup()
 
 
-def test_a_local_folder_is_registered_once(tmp_path):
+def test_a_local_folder_is_registered_once(tmp_path, monkeypatch):
+    # Numbers that no other process on the machine takes or frees.
+    monkeypatch.setattr(prefix, "_each_prefix_int", lambda: itertools.count(1000 * os.getpid()))
     folder, world = str(tmp_path), World(1, 1, 1, 0)
     first, block = get_shm_prefix([folder], ["remote"], world)
     descriptors = len(os.listdir("/proc/self/fd"))
@@ -115,7 +118,7 @@ def test_ranks_under_torchrun_share_a_folder_and_divide_each_epoch(remote, tmp_p
     script = tmp_path / "rank.py"
     script.write_text(RANK)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    run = subprocess.run([*launcher, script, remote, tmp_path / "local"], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([*launcher, script, remote, tmp_path / "local"], capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
 
 

@@ -41,7 +41,7 @@ def meeting(count):
         def _download_file_impl(self, remote, local, timeout):
             if remote.endswith(".mds"):
                 users.append(self)
-                barrier.wait(60)
+                barrier.wait(600)
             shutil.copy(remote.removeprefix("meeting://"), local)
 
     return Meeting, users
@@ -97,7 +97,7 @@ def test_a_download_beyond_the_size_in_the_index_is_rejected_while_it_runs(remot
     bytes_ = os.path.getsize(os.path.join(remote, "shard.00000.mds"))
     with pytest.raises(OSError, match=rf"bytes have arrived already, and {bytes_} were expected.*shard\.00000\.mds"):
         dataset[0]
-    assert ended.wait(60), "its thread was asked to stop"
+    assert ended.wait(600), "its thread was asked to stop"
     assert len(calls) == 1, "it is not tried again"
 
 
@@ -182,7 +182,7 @@ class Meeting(Stream):
 
     def prepare_shard(self, shard):
         raw, _ = shard.file_pairs[0]
-        self.barrier.wait(60)
+        self.barrier.wait(600)
         shutil.copy(os.path.join(self.remote, raw.basename), os.path.join(self.local, raw.basename))
         return raw.bytes
 

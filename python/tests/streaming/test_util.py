@@ -2,12 +2,13 @@
 
 import json
 import logging
+import os
 from multiprocessing.shared_memory import SharedMemory
 
 import pytest
 
 from forebay.streaming.base import util
-from forebay.streaming.base.constant import RESUME, SHM_TO_CLEAN
+from forebay.streaming.base.constant import SHM_TO_CLEAN
 from forebay.streaming.base.format import MDSWriter
 from forebay.streaming.base.local import LocalDataset
 
@@ -73,9 +74,11 @@ def test_retry_counts_attempts_and_cleans_up_after_each(either, monkeypatch):
         other()
 
 
-def test_stale_segments_of_the_reference_are_removed():
-    util.clean_stale_shared_memory()
-    left = [f"{prefix:06}_{name}" for prefix in range(2) for name in (RESUME, SHM_TO_CLEAN[0])]
+def test_stale_segments_of_the_reference_are_removed(monkeypatch):
+    # Names that no other process on the machine uses.
+    names = [f"{name}-{os.getpid()}" for name in SHM_TO_CLEAN]
+    monkeypatch.setattr(util, "SHM_TO_CLEAN", names)
+    left = [f"{prefix:06}_{name}" for prefix in range(2) for name in (names[0], names[-1])]
     for name in left:
         SharedMemory(name, create=True, size=64).close()
     util.clean_stale_shared_memory()

@@ -97,7 +97,7 @@ def test_the_index_is_uploaded_after_every_shard(tmp_path, monkeypatch):
 
     def slow(self, filename):
         if filename == "shard.00000.mds":
-            first_waits.wait(20)
+            first_waits.wait(600)
         plain(self, filename)
         uploaded.append(filename)
         if len(uploaded) == shards - 1:

@@ -75,7 +75,7 @@ def test_another_process_opens_its_own_reader(tars, method):
     answers = context.Queue()
     child = context.Process(target=in_child, args=(reader, [5, 70], answers))
     child.start()
-    assert answers.get(timeout=300) == [expected(5), expected(70)]
+    assert answers.get(timeout=600) == [expected(5), expected(70)]
     child.join()
     assert reader[7] == expected(7)
 

@@ -128,7 +128,7 @@ def run(name, folder):
     job = subprocess.run(
         [sys.executable, str(Path(__file__).with_name(name)), str(folder)],
         env=environment,
-        timeout=300,
+        timeout=600,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -67,7 +67,7 @@ def gate(monkeypatch):
     gate, run = threading.Event(), saving.Writer.run
 
     def waiting(self):
-        assert gate.wait(60)
+        assert gate.wait(600)
         if self._folder.step == 13:
             raise fb.FullError("no room")
         return run(self)
