@@ -19,6 +19,11 @@ def rows(batch):
     return list(zip(batch["number"].tolist(), batch["text"], values, strict=True))
 
 
+def token_rows(batch):
+    """The samples of a batch of tokens, in a module that imports no framework: a process of a test has to import it."""
+    return [tuple(row.tolist()) for row in batch["ids"]]
+
+
 TFRECORDS, ARRAY_RECORDS = (pathlib.Path(__file__).parents[3] / "tests" / "data" / name for name in ("tfrecord", "array_record"))
 
 VALUES = TFRECORDS / "values.json"

@@ -11,6 +11,7 @@ import pytest
 import torch
 from litdata.streaming import Cache
 from litdata.utilities.encryption import FernetEncryption
+from record_rows import FIELDS, rows, token_rows
 from source_matrix import Case, SourceMatrix, opened
 
 import forebay as fb
@@ -49,13 +50,6 @@ def items(count=120):
         values = torch.arange(number, number + 400 + number % 7, dtype=torch.int32)
         yield {"number": number, "text": "ä" * (number % 5), "values": values}
 
-
-def rows(batch):
-    values = (tuple(row.tolist()) for row in batch["values"])
-    return list(zip(batch["number"].tolist(), batch["text"], values, strict=True))
-
-
-FIELDS = {"number": fb.Scalar("number"), "text": fb.Text("text"), "values": fb.Array("values")}
 
 SAMPLES = [(item["number"], item["text"], tuple(item["values"].tolist())) for item in items()]
 
@@ -162,10 +156,6 @@ class OfTokens(SourceMatrix):
     def case(self, folder, bucket):
         options = {"fields": {"ids": fb.Array("tokens")}} | ({"window": self.window} if self.window else {})
         return Case(str(folder), in_bucket(folder, bucket), options, token_rows, self.samples(folder), ".bin")
-
-
-def token_rows(batch):
-    return [tuple(row.tolist()) for row in batch["ids"]]
 
 
 class TestDocuments(OfTokens):

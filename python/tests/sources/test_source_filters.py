@@ -376,7 +376,7 @@ def test_streams_of_a_mix_have_their_own_filters(tars, tmp_path):
 CHILD = """
 import json, sys
 import forebay as fb
-with fb.Loader(remote=sys.argv[1], filter="cls >= 0 and txt != 'dog'", fields={"n": fb.Json("json", "number", dtype="int64")}, batch_size=4) as loader:
+with fb.Loader(remote=sys.argv[1], filter="cls >= 0 and txt != 'dog'", fields={"n": fb.Json("json", "number", dtype="int64")}, batch_size=4, framework="numpy") as loader:
     print(json.dumps([loader.stats()["counters"].get("filter_shards_read", 0), [n for b in loader for n in b["n"].tolist()]]))
 """
 

@@ -1,7 +1,6 @@
 """Faults of the reference that this package must not have. Each test first describes the reference."""
 
 import contextlib
-import multiprocessing
 import os
 import resource
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from number_sets import numbers, write
+from rank_processes import FORKS
 from torch.utils.data import DataLoader
 
 from forebay.streaming import Stream, StreamingDataLoader, StreamingDataset
@@ -236,9 +236,8 @@ def iterate(remote, local, rank, results):
 
 def test_a_rank_that_runs_an_additional_epoch_does_not_wait_for_others(remote, tmp_path):
     """The reference's ranks of a node wait at a barrier three times an epoch: a rank that continues alone hangs."""
-    context = multiprocessing.get_context("spawn")
-    results = context.SimpleQueue()
-    ranks = [context.Process(target=iterate, args=(remote, str(tmp_path / "local"), r, results)) for r in range(2)]
+    results = FORKS.SimpleQueue()
+    ranks = [FORKS.Process(target=iterate, args=(remote, str(tmp_path / "local"), r, results)) for r in range(2)]
     for rank in ranks:
         rank.start()
     seen = dict(results.get() for _ in ranks)
