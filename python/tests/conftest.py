@@ -45,6 +45,10 @@ STARTS_PROCESSES = {"alone", "multiprocessing", "rank_processes", "subprocess"}
 """Modules and functions of tests that start processes, most of which import torch."""
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: starts processes, or runs the reference; `make test-fast` leaves it out")
+
+
 def pytest_collection_modifyitems(items):
     ranks = {Path(__file__).parent / name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
