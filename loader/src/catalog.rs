@@ -56,7 +56,7 @@ use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
 use crate::format::recipe::{FileColumns, Texts};
 use crate::format::tar::KEY;
-use crate::format::{ColumnUse, Layout, Recipe, Shard, ShardFormat};
+use crate::format::{ColumnUse, Layout, Recipe, Shard};
 use crate::order::{DataSetShape, SampleId, ShardId};
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
@@ -67,7 +67,6 @@ pub(crate) use cache_folder::default_local;
 use column_units::check_units;
 pub(crate) use column_uses::columns_of;
 pub use known_columns::KnownColumn;
-pub(crate) use known_columns::may_lack;
 pub use opening::FileListing;
 pub(crate) use select::Selections;
 pub(crate) use selection::shortened;
@@ -259,8 +258,7 @@ impl Catalog {
 
     /// Returns for each layout the column with the keys of its samples, or the paths of their files, if it has one.
     pub(crate) fn key_columns(&self) -> Vec<Option<&'static str>> {
-        let is_tar = |layout: &Arc<Layout>| matches!(layout.format, ShardFormat::Tar { .. });
-        let mut keys: Vec<_> = self.layouts.iter().map(|layout| is_tar(layout).then_some(KEY)).collect();
+        let mut keys: Vec<_> = self.layouts.iter().map(|layout| layout.format.key_column()).collect();
         let shards = self.streams.iter().flat_map(|stream| &stream.index.shards);
         for (shard, layout) in shards.zip(&self.layout_of) {
             if let (Some(Recipe::Files(_)), true) = (shard.recipe.as_deref(), shard.samples > 0) {

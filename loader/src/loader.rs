@@ -31,7 +31,7 @@ use crate::config::LoaderConfig;
 use crate::decode::FieldPlan;
 use crate::delivery::{Delivery, HostDelivery};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Layout, ShardFormat};
+use crate::format::Layout;
 use crate::order::Resume;
 use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
 use crate::state::{ForebayState, State};
@@ -191,7 +191,7 @@ impl Loader {
             layout = layout.with_room(sample_bytes, slot_bytes_max);
         }
         let layout = Arc::new(layout);
-        let has_trailer = |layout: &Arc<Layout>| layout.format == ShardFormat::Mds;
+        let has_trailer = |layout: &Arc<Layout>| layout.format.has_trailer();
         let use_indexes =
             fields.iter().zip(catalog.layouts()).map(|(fields, layout)| fields.has_pictures() && has_trailer(layout));
         let use_indexes = use_indexes.collect();

@@ -7,7 +7,7 @@ use forebay_loader::config::LoaderConfig;
 use forebay_loader::decode::jpeg;
 use forebay_loader::format::tar::encoding_of;
 use forebay_loader::format::writer::{trailer_of, trailer_that_fits};
-use forebay_loader::format::{Column, Encoding, Index, Layout, ShardFormat};
+use forebay_loader::format::{Column, Encoding, Index, Layout, Mds};
 use forebay_loader::indexing;
 use forebay_loader::objects::settings_from_json;
 use forebay_loader::sources::shard_names;
@@ -31,7 +31,7 @@ pub(crate) fn row_index_trailer<'py>(
             let encoding = if is_jpeg { Encoding::Jpeg } else { Encoding::Bytes };
             Column { name: String::new(), encoding, size }
         };
-        let layout = Layout { format: ShardFormat::Mds, columns: columns.into_iter().map(column).collect() };
+        let layout = Layout::new(Mds, columns.into_iter().map(column).collect());
         let trailer = trailer_of(&indexing::JpegRows, &layout, samples.iter().map(|sample| &**sample))?;
         Ok(trailer_that_fits(trailer, samples_end))
     })?;

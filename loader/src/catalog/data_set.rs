@@ -13,7 +13,7 @@ use crate::error::{Context, Error, Result};
 use crate::format::index::{INDEX_BYTES_MAX, is_document};
 use crate::format::litdata::DataSet;
 use crate::format::tokens::Window;
-use crate::format::{HashAlgo, INDEX_BASENAME, Index, ShardFormat};
+use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::io::read_regular;
 use crate::sources::files::FileSet;
 use crate::store::{Remote, local_folder};
@@ -103,9 +103,9 @@ impl IndexOrigin for Document {
         if FileSet::is_start(bytes) {
             return FileSet::identity(bytes).into();
         }
-        match index.shards.first().map(|shard| &shard.layout.format) {
-            // The bytes may be LitData's, and then differ from place to place.
-            Some(ShardFormat::LitData(_)) => index.to_json().into_bytes().into(),
+        match index.shards.first() {
+            // The bytes may be those of the other program, and then differ from place to place.
+            Some(shard) if shard.layout.format.has_foreign_index() => index.to_json().into_bytes().into(),
             _ => bytes.into(),
         }
     }

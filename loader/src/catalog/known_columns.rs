@@ -1,7 +1,7 @@
 //! Columns of a data set, also those that only some of its samples have.
 
 use crate::error::{Error, Result};
-use crate::format::{Column, FIELDS, Layout, ShardFormat};
+use crate::format::{Column, FIELDS, Layout};
 use crate::sync::Arc;
 
 /// Column of a data set.
@@ -23,7 +23,7 @@ pub(super) fn known_columns(layouts: &[Arc<Layout>]) -> Result<Vec<KnownColumn>>
     for column in layouts.iter().flat_map(|layout| &layout.columns).filter(|column| column.name != FIELDS) {
         match known.iter().find(|other| other.column.name == column.name) {
             None => {
-                let is_optional = layouts.iter().any(|layout| may_lack(layout, &column.name));
+                let is_optional = layouts.iter().any(|layout| layout.may_lack(&column.name));
                 known.push(KnownColumn { column: column.clone(), is_optional });
             }
             Some(other) if other.column == *column => {}
@@ -37,19 +37,6 @@ pub(super) fn known_columns(layouts: &[Arc<Layout>]) -> Result<Vec<KnownColumn>>
         }
     }
     Ok(known)
-}
-
-/// Returns true if samples of `layout` may lack the column `name`.
-pub(crate) fn may_lack(layout: &Layout, name: &str) -> bool {
-    match &layout.format {
-        ShardFormat::Tar { .. } if name == FIELDS => false,
-        ShardFormat::Tar { optional, .. } | ShardFormat::TfRecord { optional, .. }
-            if optional.iter().any(|other| other == name) =>
-        {
-            true
-        }
-        _ => layout.column(name).is_none() || layout.column(FIELDS).is_some(),
-    }
 }
 
 #[cfg(test)]

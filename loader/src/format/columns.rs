@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::encoding::Encoding;
+use crate::error::{Error, Result};
 
 /// Column with the names of the fields that a sample has, one a line. A tar file has it for every sample; MDS where it is
 /// stored, and then the columns that it does not name are absent from the sample.
@@ -27,6 +28,34 @@ impl Column {
     }
 }
 
+/// Sorts by name. Byte order is code point order, which Python uses.
+pub(super) fn sorted(columns: impl Iterator<Item = Result<Column>>) -> Result<Vec<Column>> {
+    let mut columns = columns.collect::<Result<Vec<_>>>()?;
+    columns.sort_by(|a, b| a.name.cmp(&b.name));
+    match columns.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        Some(pair) => Err(Error::config("a column name is used twice").with("column", &pair[0].name)),
+        None => Ok(columns),
+    }
+}
+
+/// Use of a column by the fields of a loader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnUse<'a> {
+    /// Name of the column.
+    pub name: &'a str,
+    /// Every field that reads it has a default for samples without it.
+    pub has_default: bool,
+}
+
+/// Column whose value was read elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OmittedColumn {
+    /// Place among the columns.
+    pub column: usize,
+    /// Bytes of the value.
+    pub bytes: usize,
+}
+
 /// Places of the columns of one sample; reused from sample to sample.
 #[derive(Debug, Default)]
 pub struct Scratch {
@@ -47,6 +76,12 @@ pub(super) enum Span {
 }
 
 impl Scratch {
+    /// Forgets the last sample, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.spans.clear();
+        self.side.clear();
+    }
+
     /// Makes those of `columns` absent that [`FIELDS`] of `sample` does not name, if there is such a column.
     pub(super) fn mark_absent(&mut self, columns: &[Column], sample: &[u8]) {
         let Some(fields) = columns.iter().position(|column| column.name == FIELDS) else { return };

@@ -28,6 +28,19 @@ impl<T: AsRef<[u8]> + ?Sized> ReadAt for T {
     }
 }
 
+/// File of any type, also one without a known size, as `&dyn ReadAt`.
+pub(crate) struct ByRef<'a, R: ?Sized>(pub(crate) &'a R);
+
+impl<R: ReadAt + ?Sized> ReadAt for ByRef<'_, R> {
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        self.0.read_at(into, offset)
+    }
+}
+
 /// Error for a file that ends too early.
 pub(crate) fn ended(bytes: u64) -> Error {
     Error::format(format!("the file ends at byte {bytes}, before the end of what it announces"))

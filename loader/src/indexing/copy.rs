@@ -7,7 +7,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::writer::{
     LocalDir, Sink, ValueIndex, encode_sample, split_by_sizes, store_file, trailer_of, trailer_that_fits,
 };
-use crate::format::{FilePair, Index, Scratch, Shard, ShardFormat, Trailer, Value, hash, offset_table};
+use crate::format::{FilePair, Index, Scratch, Shard, Trailer, Value, hash, offset_table};
 use crate::io::read_regular;
 use crate::sync::Mutex;
 use std::fs;
@@ -54,7 +54,7 @@ impl IndexedCopy {
     pub fn begin(from: &Path, to: &Path, transcode: bool) -> Result<Self> {
         check_environment()?;
         let index = Index::of_folder(from, read_regular)?;
-        if let Some(shard) = index.shards.iter().find(|shard| shard.layout.format != ShardFormat::Mds) {
+        if let Some(shard) = index.shards.iter().find(|shard| !shard.layout.format.has_trailer()) {
             let message = "only MDS shards have room for an index after their samples";
             return Err(Error::new(ErrorKind::Unsupported, message).with("file", &shard.raw_data.basename));
         }

@@ -4,7 +4,7 @@ use crate::catalog::{Catalog, KnownColumn, Stream};
 use crate::config::LoaderConfig;
 use crate::error::Result;
 use crate::format::hash::Hasher;
-use crate::format::{HashAlgo, Shard, ShardFormat};
+use crate::format::{HashAlgo, Shard};
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation, local_folder};
 use crate::sync::Arc;
@@ -43,7 +43,7 @@ impl Description {
             samples: catalog.shape().num_samples(),
             bytes: catalog.raw_bytes(),
             columns: catalog.columns()?,
-            may_have_more: catalog.layouts().iter().any(|layout| matches!(layout.format, ShardFormat::Tar { .. })),
+            may_have_more: catalog.layouts().iter().any(|layout| layout.format.has_free_columns()),
             digest: digest(&catalog),
         })
     }

@@ -1,7 +1,7 @@
 //! A single shard on local disk.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{FileInfo, Layout, Shard, ShardFormat};
+use crate::format::{FileInfo, Layout, Shard};
 use crate::io::read_up_to_at;
 use crate::sync::Arc;
 use rustix::fs::{Mode, OFlags};
@@ -42,10 +42,7 @@ impl SingleShard {
                 .with("sample", index)
                 .with("samples", samples));
         }
-        if matches!(
-            self.shard.layout.format,
-            ShardFormat::Tar { .. } | ShardFormat::TfRecord { .. } | ShardFormat::Plain
-        ) {
+        if !self.shard.layout.format.has_table() {
             let message = "the file has no table of its samples: read it as a data set, with a Loader";
             return Err(Error::new(ErrorKind::Unsupported, message).with("path", self.data.display()));
         }

@@ -17,7 +17,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::array_record::{BLOCK_BYTES, ChunkPlace, chunk_places, each_record, footer_start};
 use crate::format::recipe::RecordChunks;
 use crate::format::tfrecord::{FeatureCounts, layout_of};
-use crate::format::{Digests, FileInfo, HashAlgo, Index, Layout, Recipe, Shard, ShardFormat};
+use crate::format::{Digests, FileInfo, HashAlgo, Index, Layout, Recipe, Shard};
 use crate::store::{FetchRequest, Remote};
 use crate::sync::Arc;
 use serde::{Deserialize, Serialize};
@@ -120,15 +120,13 @@ impl IndexOrigin for ArrayRecords {
             self.features(remote, &files, progress)?
         };
         let layout = Layout::tfrecord(&features);
-        let ShardFormat::TfRecord { optional, is_sampled, .. } = &layout.format else {
-            return Err(Error::internal("a layout of another format"));
-        };
         let names = layout.columns.iter().map(|column| column.name.clone());
         let columns = names.zip(layout.record_encodings()).collect();
         let file =
             |((bytes, found), shards): ((u64, &FoundFile), _)| RecordFile { name: found.name.clone(), bytes, shards };
         let files = files.iter().map(|(bytes, _)| *bytes).zip(&self.files).zip(shards).map(file).collect();
-        let index = RecordIndex { columns, optional: optional.clone(), is_sampled: *is_sampled, files };
+        let (optional, is_sampled) = (layout.format.optional().to_vec(), layout.is_sampled());
+        let index = RecordIndex { columns, optional, is_sampled, files };
         serde_json::to_vec(&index).map_err(|e| Error::internal("an index cannot be written").caused_by(e))
     }
 

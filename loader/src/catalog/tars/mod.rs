@@ -17,7 +17,7 @@ use super::opening::{Files, OpenFiles, Opening};
 use super::stream::IndexedStream;
 use crate::cache::CachedIndex;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{HashAlgo, INDEX_BASENAME, Index, ShardFormat};
+use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::sources::folder_names::{check_splits, is_hidden};
 use crate::sources::names_of_kind;
 use crate::sources::tars::{Packing, TAR};
@@ -172,7 +172,7 @@ impl Tars<'_> {
             let number = *numbers.get(file.name.as_str())?;
             let shard = &index.shards[number];
             let version = versions.get(number).cloned().unwrap_or_default();
-            matches!(shard.layout.format, ShardFormat::Tar { .. }).then(|| (shard.clone(), version))
+            shard.layout.is_tar().then(|| (shard.clone(), version))
         });
         let (shards, versions) = entries.collect::<Option<Vec<_>>>()?.into_iter().unzip();
         let entries = Index { shards };

@@ -4,9 +4,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::shard::{FileInfo, Index, Shard, VERSION};
 use crate::format::json;
-use crate::format::layout::{Layout, ShardFormat, XsvKind};
-use crate::format::litdata::ItemForm;
-use crate::format::{Compression, HashAlgo, xsv};
+use crate::format::layout::Layout;
+use crate::format::{Compression, HashAlgo};
 
 /// Settings of a writer, which are in every shard's entry of the index and in every shard's header.
 pub(in crate::format) struct ShardSettings<'a> {
@@ -24,8 +23,6 @@ pub(in crate::format) fn config(settings: &ShardSettings<'_>) -> String {
 }
 
 fn config_map(settings: &ShardSettings<'_>) -> Map<String, Json> {
-    let columns = &settings.layout.columns;
-    let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
     let mut map = Map::new();
     let mut put = |key: &str, value: Json| map.insert(key.to_owned(), value);
     put("compression", settings.compression.map(|c| c.to_string()).into());
@@ -33,49 +30,7 @@ fn config_map(settings: &ShardSettings<'_>) -> Map<String, Json> {
     put("hashes", settings.hashes.iter().map(|algo| algo.name()).collect());
     put("size_limit", settings.size_limit.into());
     put("version", VERSION.into());
-    match &settings.layout.format {
-        ShardFormat::Mds => {
-            put("column_encodings", columns.iter().map(|column| column.encoding.to_string()).collect());
-            put("column_names", names.into());
-            put("column_sizes", columns.iter().map(|column| Json::from(column.size)).collect());
-        }
-        ShardFormat::Jsonl { newline } => {
-            let types = columns.iter().map(|c| (c.name.clone(), Json::from(xsv::text_type(&c.encoding))));
-            put("columns", Json::Object(types.collect()));
-            put("newline", newline.as_str().into());
-        }
-        ShardFormat::Xsv { kind, separator, newline } => {
-            put("column_encodings", columns.iter().map(|column| xsv::text_type(&column.encoding)).collect());
-            put("column_names", names.into());
-            put("newline", newline.as_str().into());
-            if *kind == XsvKind::Xsv {
-                put("separator", separator.as_str().into());
-            }
-        }
-        ShardFormat::Tar { optional, .. } => {
-            put("column_names", names.into());
-            put("column_optional", optional.clone().into());
-        }
-        // Its shards are ranges of files, which an index of this kind cannot describe.
-        ShardFormat::Plain => {
-            put("column_names", names.into());
-        }
-        ShardFormat::TfRecord { optional, .. } => {
-            put("column_encodings", settings.layout.record_encodings().into());
-            put("column_names", names.into());
-            put("column_optional", optional.clone().into());
-        }
-        ShardFormat::LitData(items) => {
-            put("column_encodings", items.serializers.clone().into());
-            put("column_names", names.into());
-            put("column_sizes", columns.iter().map(|column| Json::from(column.size)).collect());
-            match items.form {
-                // An index of windows is never read, but identifies them.
-                ItemForm::Windows { stride } => put("items", stride.into()),
-                form => put("items", form.name().into()),
-            };
-        }
-    }
+    settings.layout.format.describe(&settings.layout.columns, &mut |key, value| drop(put(key, value)));
     if settings.layout.is_sampled() {
         put("column_sampled", true.into());
     }

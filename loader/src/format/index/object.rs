@@ -7,52 +7,57 @@ use serde_json::{Map, Value as Json};
 use crate::error::{Error, Result};
 
 /// JSON object whose fields are read by name, with errors that name the field.
-pub(super) struct JsonObject<'a>(pub(super) &'a Map<String, Json>);
+pub(in crate::format) struct JsonObject<'a>(pub(in crate::format) &'a Map<String, Json>);
 
 impl<'a> JsonObject<'a> {
-    pub(super) fn get(&self, key: &str) -> Result<&'a Json> {
+    pub(in crate::format) fn get(&self, key: &str) -> Result<&'a Json> {
         self.0.get(key).ok_or_else(|| missing(key))
     }
 
-    pub(super) fn expected(&self, key: &str, what: &str) -> Error {
+    pub(in crate::format) fn expected(&self, key: &str, what: &str) -> Error {
         expected(key, what, self.0.get(key).unwrap_or(&Json::Null))
     }
 
-    pub(super) fn only(&self, allowed: &[&[&str]]) -> Result<()> {
+    pub(in crate::format) fn only(&self, allowed: &[&[&str]]) -> Result<()> {
         match self.0.keys().find(|key| !allowed.iter().any(|keys| keys.contains(&key.as_str()))) {
             Some(key) => Err(Error::format("unknown field").with("field", Brief(&Json::from(key.as_str())))),
             None => Ok(()),
         }
     }
 
-    pub(super) fn text(&self, key: &str) -> Result<&'a str> {
+    pub(in crate::format) fn text(&self, key: &str) -> Result<&'a str> {
         self.get(key)?.as_str().ok_or_else(|| self.expected(key, "a text"))
     }
 
-    pub(super) fn uint(&self, key: &str) -> Result<u64> {
+    pub(in crate::format) fn uint(&self, key: &str) -> Result<u64> {
         self.get(key)?.as_u64().ok_or_else(|| self.expected(key, "a number that is not negative"))
     }
 
-    pub(super) fn list(&self, key: &str) -> Result<&'a Vec<Json>> {
+    pub(in crate::format) fn list(&self, key: &str) -> Result<&'a Vec<Json>> {
         self.get(key)?.as_array().ok_or_else(|| self.expected(key, "a list"))
     }
 
-    pub(super) fn texts(&self, key: &str) -> Result<Vec<&'a str>> {
+    /// Returns a list of texts of its own.
+    pub(in crate::format) fn owned_texts(&self, key: &str) -> Result<Vec<String>> {
+        Ok(self.texts(key)?.into_iter().map(str::to_owned).collect())
+    }
+
+    pub(in crate::format) fn texts(&self, key: &str) -> Result<Vec<&'a str>> {
         self.list(key)?.iter().map(|item| item.as_str().ok_or_else(|| expected(key, "a list of texts", item))).collect()
     }
 }
 
-pub(super) fn missing(field: &str) -> Error {
+pub(in crate::format) fn missing(field: &str) -> Error {
     Error::format("the field is missing").with("field", field)
 }
 
 /// Error for a wrong value of `field`: `found` is that value, not the list or object around it.
-pub(super) fn expected(field: &str, what: &str, found: &Json) -> Error {
+pub(in crate::format) fn expected(field: &str, what: &str, found: &Json) -> Error {
     Error::format(format!("{what} is expected, not {}", Brief(found))).with("field", field)
 }
 
 /// Prints enough of a value to recognise it in a message.
-pub(super) struct Brief<'a>(pub(super) &'a Json);
+pub(in crate::format) struct Brief<'a>(pub(in crate::format) &'a Json);
 
 impl fmt::Display for Brief<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

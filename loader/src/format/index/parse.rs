@@ -10,21 +10,16 @@ use super::digests::Digests;
 use super::object::{Brief, JsonObject, expected, missing};
 use super::shard::{FileInfo, INDEX_BASENAME, Index, Shard, VERSION};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::columns::Column;
-use crate::format::layout::{Layout, ShardFormat, XsvKind, text_column};
-use crate::format::litdata::{self, ItemForm};
-use crate::format::table::OffsetTable;
-use crate::format::{Compression, Encoding, HashAlgo, json, tar, tfrecord};
+use crate::format::layout::Layout;
+use crate::format::{Compression, HashAlgo, json, registry};
 
 /// Length limits of Linux for a path and for a name in it, in bytes.
 const PATH_BYTES_MAX: usize = 4095;
 const NAME_BYTES_MAX: usize = 255;
 
-/// Keys of every shard's entry, and of single formats.
+/// Keys of every shard's entry.
 const COMMON_KEYS: [&str; 8] =
     ["version", "format", "compression", "hashes", "size_limit", "samples", "raw_data", "zip_data"];
-const MDS_KEYS: [&str; 3] = ["column_names", "column_encodings", "column_sizes"];
-const TEXT_KEYS: [&str; 3] = ["raw_meta", "zip_meta", "newline"];
 
 impl Index {
     /// Parses an index; `file` is its name in errors.
@@ -55,8 +50,10 @@ fn index(bytes: &[u8]) -> Result<Index> {
         }
         Ok(())
     })?;
-    if shards_at.is_none() && litdata::is_document(bytes) {
-        let message = "this is an index of LitData's chunks, which a Loader reads";
+    if shards_at.is_none()
+        && let Some(noun) = registry::foreign_index(bytes)
+    {
+        let message = format!("this is an index of {noun}, which a Loader reads");
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     // Another version may have other entries, so the version is checked before errors in the entries are reported.
@@ -150,7 +147,7 @@ fn check_files(shard: &Shard) -> Result<()> {
     if shard.layout.format.is_split() && shard.raw_meta.is_none() {
         return wrong("raw_meta", format!("the format {} keeps its offsets in a file", shard.layout.format.name()));
     }
-    let is_tar = matches!(shard.layout.format, ShardFormat::Tar { .. });
+    let bytes_max = shard.layout.format.file_bytes_max();
     for (pair, field) in shard.files().zip(if shard.raw_meta.is_some() { ["meta", "data"] } else { ["data"; 2] }) {
         match (shard.compression, pair.zip) {
             (None, Some(_)) => return wrong(&format!("zip_{field}"), "a zip file without a compression".into()),
@@ -159,7 +156,7 @@ fn check_files(shard: &Shard) -> Result<()> {
             }
             _ => {}
         }
-        if pair.raw.bytes > u64::from(u32::MAX) && !is_tar {
+        if pair.raw.bytes > bytes_max {
             let bytes = pair.raw.bytes;
             return wrong(
                 &format!("raw_{field}.bytes"),
@@ -173,12 +170,7 @@ fn check_files(shard: &Shard) -> Result<()> {
             return wrong(&format!("zip_{field}.bytes"), format!("{zip} bytes, compressed, are too many for {raw}"));
         }
     }
-    let table_bytes = match shard.layout.format {
-        ShardFormat::Tar { .. } => tar::bytes_min(shard.samples),
-        ShardFormat::TfRecord { .. } => tfrecord::bytes_min(shard.samples),
-        _ => OffsetTable::bytes(shard.samples),
-    };
-    if table_bytes > shard.table_file().bytes {
+    if shard.layout.format.file_bytes_min(shard.samples) > shard.table_file().bytes {
         let (samples, bytes) = (shard.samples, shard.table_file().bytes);
         return wrong("samples", format!("{samples} samples do not fit in a file of {bytes} bytes"));
     }
@@ -212,132 +204,17 @@ fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 fn layout(object: &JsonObject<'_>) -> Result<Layout> {
-    let format = object.text("format")?;
-    let only = |own: &[&str], more: &[&str]| object.only(&[&COMMON_KEYS, own, more]);
-    let layout = match format {
-        "mds" => {
-            only(&MDS_KEYS, &[])?;
-            Layout { format: ShardFormat::Mds, columns: mds_columns(object)? }
-        }
-        "json" => {
-            only(&TEXT_KEYS, &["columns"])?;
-            jsonl(object)?
-        }
-        "xsv" => {
-            only(&TEXT_KEYS, &["column_names", "column_encodings", "separator"])?;
-            xsv(object, XsvKind::Xsv)?
-        }
-        "csv" | "tsv" => {
-            only(&TEXT_KEYS, &["column_names", "column_encodings"])?;
-            xsv(object, if format == "csv" { XsvKind::Csv } else { XsvKind::Tsv })?
-        }
-        "tar" => {
-            only(&["column_names", "column_optional", "column_sampled"], &[])?;
-            tar_files(object)?
-        }
-        "tfrecord" => {
-            only(&["column_names", "column_encodings", "column_optional", "column_sampled"], &[])?;
-            let optional = object.texts("column_optional")?.into_iter().map(str::to_owned).collect();
-            let (names, encodings) = (object.texts("column_names")?, object.texts("column_encodings")?);
-            tfrecord::layout_of(&names, &encodings, optional, is_sampled(object)?)?
-        }
-        "litdata" => {
-            only(&MDS_KEYS, &["items"])?;
-            litdata_items(object)?
-        }
-        _ => {
-            let what = format!(
-                "the format {} is not one of mds, json, xsv, csv, tsv, tar, tfrecord, litdata",
-                Brief(object.get("format")?)
-            );
-            return Err(Error::new(ErrorKind::Unsupported, what).with("field", "format"));
-        }
+    let Some(found) = registry::find(object.text("format")?) else {
+        let what = format!("the format {} is not one of {}", Brief(object.get("format")?), registry::names());
+        return Err(Error::new(ErrorKind::Unsupported, what).with("field", "format"));
     };
+    object.only(&[&COMMON_KEYS, found.keys])?;
+    let layout = (found.layout)(object)?;
     let mut names = HashSet::new();
     match layout.columns.iter().find(|column| !names.insert(column.name.as_str())) {
         Some(column) => Err(Error::format("a column name is used twice").with("column", &column.name)),
         None => Ok(layout),
     }
-}
-
-fn mds_columns(object: &JsonObject<'_>) -> Result<Vec<Column>> {
-    let names = object.texts("column_names")?;
-    let encodings = object.texts("column_encodings")?;
-    let sizes = object.list("column_sizes")?;
-    if encodings.len() != names.len() || sizes.len() != names.len() {
-        let what = format!("{} names, {} encodings, {} sizes", names.len(), encodings.len(), sizes.len());
-        return Err(Error::format(what).with("field", "column_names"));
-    }
-    let mut columns = Vec::with_capacity(names.len());
-    for ((name, encoding), size) in names.into_iter().zip(encodings).zip(sizes) {
-        let size = match size {
-            Json::Null => None,
-            // The reference treats a size of 0 as no size.
-            size => Some(
-                size.as_u64()
-                    .and_then(|size| u32::try_from(size).ok())
-                    .filter(|&size| size > 0)
-                    .ok_or_else(|| expected("column_sizes", &format!("a number from 1 to {} or null", u32::MAX), size))
-                    .context("column", || name)?,
-            ),
-        };
-        // Users may register encodings, under known names as well: an unknown name or another size means such a one, and
-        // its bytes can be read. Pickles remain unsafe whatever their size.
-        let known = Encoding::parse(encoding).ok().filter(|known| known.fixed_size() == size || !known.is_safe());
-        let encoding = known.unwrap_or_else(|| Encoding::Custom(encoding.to_owned()));
-        columns.push(Column { name: name.to_owned(), encoding, size });
-    }
-    Ok(columns)
-}
-
-fn jsonl(object: &JsonObject<'_>) -> Result<Layout> {
-    let newline = object.text("newline")?;
-    let Json::Object(map) = object.get("columns")? else {
-        return Err(object.expected("columns", "an object"));
-    };
-    let columns = map.iter().map(|(name, kind)| (name.as_str(), kind.as_str().unwrap_or_default()));
-    Layout::jsonl(columns, newline).map_err(|e| e.of_kind(ErrorKind::Format).with("field", "columns"))
-}
-
-fn xsv(object: &JsonObject<'_>, kind: XsvKind) -> Result<Layout> {
-    let separator = kind.separator().map_or_else(|| object.text("separator"), Ok)?.to_owned();
-    let newline = object.text("newline")?.to_owned();
-    if separator.is_empty() || newline.is_empty() {
-        return Err(Error::format("separator and newline cannot be empty").with("field", "newline"));
-    }
-    let names = object.texts("column_names")?;
-    let encodings = object.texts("column_encodings")?;
-    if encodings.len() != names.len() {
-        let what = format!("{} names, {} encodings", names.len(), encodings.len());
-        return Err(Error::format(what).with("field", "column_names"));
-    }
-    // Cells are in the order of the index, whatever the names.
-    let columns = names.into_iter().zip(encodings).map(text_column).collect::<Result<_>>();
-    let columns = columns.map_err(|e| e.of_kind(ErrorKind::Format).with("field", "column_encodings"))?;
-    Ok(Layout { format: ShardFormat::Xsv { kind, separator, newline }, columns })
-}
-
-/// Columns of a tar file; their encodings follow from their names.
-fn tar_files(object: &JsonObject<'_>) -> Result<Layout> {
-    let columns = object.texts("column_names")?.into_iter().map(|name| Column::new(name, tar::encoding_of(name)));
-    let optional = object.texts("column_optional")?.into_iter().map(str::to_owned).collect();
-    Ok(Layout { format: ShardFormat::Tar { optional, is_sampled: is_sampled(object)? }, columns: columns.collect() })
-}
-
-/// Returns true if the columns are those of some samples.
-fn is_sampled(object: &JsonObject<'_>) -> Result<bool> {
-    match object.0.get("column_sampled") {
-        None => Ok(false),
-        Some(value) => value.as_bool().ok_or_else(|| object.expected("column_sampled", "true or false")),
-    }
-}
-
-/// Columns of LitData's items; their encodings and sizes follow from their serialisers.
-fn litdata_items(object: &JsonObject<'_>) -> Result<Layout> {
-    let texts = |key| -> Result<Vec<String>> { Ok(object.texts(key)?.into_iter().map(str::to_owned).collect()) };
-    let form = ItemForm::from_name(object.text("items")?);
-    let form = form.ok_or_else(|| object.expected("items", "leaves or tokens"))?;
-    litdata::layout(texts("column_names")?, texts("column_encodings")?, form)
 }
 
 /// Rejects a path that leaves the index's directory, or that the cache uses for its own files.
@@ -391,6 +268,7 @@ fn file_info(object: &JsonObject<'_>) -> Result<FileInfo> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::Encoding;
 
     const MDS: &str = r#"{"shards": [{"column_encodings": ["str", "int"], "column_names": ["id", "x"], "column_sizes": [null, 8], "compression": "zstd:3", "format": "mds", "hashes": ["xxh64"], "raw_data": {"basename": "shard.00000.mds", "bytes": 256, "hashes": {"xxh64": "ef46db3751d8e999"}}, "samples": 3, "size_limit": 256, "version": 2, "zip_data": {"basename": "shard.00000.mds.zstd", "bytes": 100, "hashes": {"xxh64": "ef46db3751d8e999"}}}], "version": 2}"#;
     const JSONL: &str = r#"{"shards": [{"columns": {"a": "int", "b": "str"}, "compression": null, "format": "json", "hashes": [], "newline": "\n", "raw_data": {"basename": "shard.00000.json", "bytes": 20, "hashes": {}}, "raw_meta": {"basename": "shard.00000.json.meta", "bytes": 200, "hashes": {}}, "samples": 2, "size_limit": null, "version": 2, "zip_data": null, "zip_meta": null}], "version": 2}"#;

@@ -6,12 +6,11 @@ use super::digests::Digests;
 use crate::error::{Context, Result};
 use crate::format::compress::Compression;
 use crate::format::hash::HashAlgo;
-use crate::format::layout::{Layout, ShardFormat};
-use crate::format::read_at::ReadAt;
+use crate::format::layout::Layout;
+use crate::format::read_at::{ByRef, ReadAt};
 use crate::format::recipe::Recipe;
 use crate::format::table::OffsetTable;
 use crate::format::tokens::TokenPart;
-use crate::format::{litdata, tar, tfrecord};
 
 /// The index's file name.
 pub const INDEX_BASENAME: &str = "index.json";
@@ -184,15 +183,10 @@ impl Shard {
     /// storage.
     pub fn offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {
         let assembled = self.recipe.as_ref().and_then(|recipe| recipe.places_assembled());
-        let offsets = match (&self.slice, assembled, &self.layout.format) {
-            (Some(slice), ..) => slice.part.places_in_file(file, slice.data_bytes),
-            (None, Some(places), _) => places,
-            (None, None, ShardFormat::Tar { .. }) => tar::offsets(file, self.samples),
-            (None, None, ShardFormat::TfRecord { .. }) => tfrecord::offsets(file, self.samples),
-            (None, None, ShardFormat::LitData(items)) => {
-                litdata::offsets(file, self.samples, &self.layout.columns, items.form)
-            }
-            (None, None, _) => self.parse_offsets(file),
+        let found = || self.layout.format.offsets(&self.layout.columns, &ByRef(file), self.samples);
+        let offsets = match &self.slice {
+            Some(slice) => slice.part.places_in_file(file, slice.data_bytes),
+            None => assembled.or_else(found).unwrap_or_else(|| self.parse_offsets(file)),
         };
         offsets.context("file", || &self.table_file().basename)
     }

@@ -5,9 +5,10 @@ use serde_json::Value as Json;
 use std::sync::Arc;
 
 use super::items::ItemForm;
+use super::litdata_format::layout;
 use super::places::places;
+use super::table_bytes;
 use super::tree::leaf_names;
-use super::{leaf, table_bytes};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::compress::{Compression, CompressionAlgo};
 use crate::format::frames;
@@ -118,7 +119,7 @@ impl DataSet {
             Some(spec) => leaf_names(spec, root)?,
             None => (0..config.data_format.len()).map(|number| number.to_string()).collect(),
         };
-        let layout = Arc::new(leaf::layout(names, config.data_format, form)?);
+        let layout = Arc::new(layout(names, config.data_format, form)?);
         Ok(Self { chunks, layout, packing })
     }
 

@@ -18,18 +18,9 @@ const ITEM_BYTES_MAX: u64 = 1 << 30;
 /// End of a chunk whose rows are an Arrow file, which replaces the items.
 const ARROW_END: [u8; 8] = *b"LDARW01\0";
 
-/// Items of a data set's chunks.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Items {
-    /// Serialiser of each column.
-    pub serializers: Vec<String>,
-    /// Form of a sample.
-    pub form: ItemForm,
-}
-
 /// Form of the samples of a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ItemForm {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ItemForm {
     /// The leaves of an item, after their sizes.
     Leaves,
     /// The same, each compressed alone by zstd.
@@ -45,7 +36,7 @@ pub enum ItemForm {
 
 impl ItemForm {
     /// Name in the index; `None` for windows, which are no part of a data set.
-    pub fn name(self) -> Option<&'static str> {
+    pub(super) fn name(self) -> Option<&'static str> {
         match self {
             Self::Leaves => Some("leaves"),
             Self::PackedLeaves => Some("packed_leaves"),
@@ -55,7 +46,7 @@ impl ItemForm {
     }
 
     /// Returns the form of this [`name`](Self::name).
-    pub fn from_name(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         [Self::Leaves, Self::PackedLeaves, Self::Tokens].into_iter().find(|form| form.name() == Some(name))
     }
 }
@@ -73,7 +64,7 @@ pub(super) fn window_bytes(columns: &[Column], form: ItemForm) -> (u64, u64) {
 }
 
 /// Reads the places of the samples of `chunk`, of which the index declares `samples`.
-pub(in crate::format) fn offsets<R: ReadAt + ?Sized>(
+pub(super) fn offsets<R: ReadAt + ?Sized>(
     chunk: &R,
     samples: u64,
     columns: &[Column],
@@ -108,7 +99,7 @@ fn ends_with_arrow<R: ReadAt + ?Sized>(chunk: &R) -> Result<bool> {
 }
 
 /// Splits an item into its leaves, which must cover it exactly.
-pub(in crate::format) fn split(columns: &[Column], form: ItemForm, item: &[u8], scratch: &mut Scratch) -> Result<()> {
+pub(super) fn split(columns: &[Column], form: ItemForm, item: &[u8], scratch: &mut Scratch) -> Result<()> {
     let Scratch { spans, side, .. } = scratch;
     match form {
         ItemForm::Leaves => split_leaves(columns, item, spans, Span::Sample),

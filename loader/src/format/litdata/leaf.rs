@@ -1,10 +1,6 @@
 //! Encodings of leaves, by the names of LitData's serialisers.
 
-use super::items::{ItemForm, Items};
-use crate::error::{Error, Result};
-use crate::format::columns::Column;
 use crate::format::encoding::{ArrayType, DType, Encoding};
-use crate::format::layout::{Layout, ShardFormat};
 
 /// Types of tensors by their number in LitData, which has torch's aliases, too; `None` for complex numbers.
 const TENSOR_TYPES: [Option<DType>; 21] = [
@@ -52,7 +48,7 @@ const ARRAY_TYPES: [Option<DType>; 14] = [
 
 /// Returns the encoding of the leaves that `serializer` writes. Those of unknown ones, and of types that have no counterpart, can
 /// be read as bytes.
-fn encoding_of(serializer: &str) -> Encoding {
+pub(super) fn encoding_of(serializer: &str) -> Encoding {
     let (kind, more) = serializer.split_once(':').unwrap_or((serializer, ""));
     let custom = || Encoding::Custom(serializer.to_owned());
     let flat = |types: &[Option<DType>]| {
@@ -80,27 +76,4 @@ fn encoding_of(serializer: &str) -> Encoding {
         "pickle" | "graph" => Encoding::Pickle,
         _ => custom(),
     }
-}
-
-/// Makes the layout of items with the leaves `names`, written by `serializers`.
-///
-/// # Errors
-///
-/// [`crate::ErrorKind::Format`] if there are other numbers of names and serialisers, or if items of tokens have several leaves
-/// or one of another kind.
-pub(in crate::format) fn layout(names: Vec<String>, serializers: Vec<String>, form: ItemForm) -> Result<Layout> {
-    if names.len() != serializers.len() {
-        let message = format!("an item has {} leaves and {} formats", names.len(), serializers.len());
-        return Err(Error::format(message).with("field", "data_format"));
-    }
-    let columns =
-        names.into_iter().zip(&serializers).map(|(name, serializer)| Column::new(name, encoding_of(serializer)));
-    let columns: Vec<_> = columns.collect();
-    if form == ItemForm::Tokens
-        && !matches!(&*columns, [Column { encoding: Encoding::Array(kind), .. }] if kind.is_flat())
-    {
-        let message = format!("tokens are one array of integers, not {}", serializers.join(", "));
-        return Err(Error::format(message).with("field", "data_format"));
-    }
-    Ok(Layout { format: ShardFormat::LitData(Items { serializers, form }), columns })
 }

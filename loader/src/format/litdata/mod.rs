@@ -10,7 +10,8 @@
 //! * `document` — LitData's `index.json`: the chunks, and the tree of an item; `places` — its parts;
 //! * `tree` — names of the leaves, which become columns; `leaf` — their serialisers, which become encodings;
 //! * `items` — the places of the items and windows of a chunk; one item's bytes to its columns; `windows` — samples of as many
-//!   tokens each.
+//!   tokens each;
+//! * `litdata_format` — the format, and its entry in an index.
 //!
 //! LitData's index does not have all that ours has: the lengths of the files follow from it by a rule that depends on the
 //! version that wrote them, and those of compressed chunks do not. So a data set becomes an index, in the form of ours, once the
@@ -19,6 +20,7 @@
 mod document;
 mod items;
 mod leaf;
+mod litdata_format;
 mod places;
 #[cfg(test)]
 mod tests;
@@ -26,10 +28,7 @@ mod tree;
 mod windows;
 
 pub use document::{Chunk, DataSet, Fronts};
-pub use items::{ItemForm, Items};
-pub(super) use items::{offsets, split};
-pub(super) use leaf::layout;
-pub(super) use places::is_document;
+pub(super) use litdata_format::INDEXED;
 
 /// Bytes of the table at the front of a chunk of `items` items.
 fn table_bytes(items: u64) -> u64 {

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::format::json;
 
 /// Returns true for a document of LitData.
-pub(in crate::format) fn is_document(bytes: &[u8]) -> bool {
+pub(super) fn is_document(bytes: &[u8]) -> bool {
     matches!(places(bytes), Ok(Some(_)))
 }
 

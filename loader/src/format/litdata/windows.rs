@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use super::items::{ItemForm, Items};
+use super::items::ItemForm;
+use super::litdata_format::Items;
 use super::table_bytes;
 use crate::error::{Error, Result};
 use crate::format::columns::Column;
 use crate::format::encoding::{ArrayType, Encoding};
 use crate::format::index::{Index, Shard};
-use crate::format::layout::{Layout, ShardFormat};
+use crate::format::layout::Layout;
 use crate::format::tokens::Window;
 
 impl Index {
     /// Returns true for chunks of tokens, whose samples may be windows.
     pub fn has_tokens(&self) -> bool {
-        let is_tokens = |shard: &Shard| matches!(&shard.layout.format, ShardFormat::LitData(items) if items.form == ItemForm::Tokens);
-        self.shards.first().is_some_and(is_tokens)
+        self.shards.first().is_some_and(|shard| tokens_of(&shard.layout).is_some())
     }
 
     /// Returns the index of the same chunks of tokens, with windows as samples. The tokens of a chunk after its last whole window
@@ -40,15 +40,15 @@ impl Index {
     }
 }
 
+/// Returns the items of a layout of chunks of tokens.
+fn tokens_of(layout: &Layout) -> Option<&Items> {
+    layout.format_as().filter(|items: &&Items| items.form == ItemForm::Tokens)
+}
+
 fn window_layout(layout: &Layout, window: Window) -> Result<Layout> {
     let Window { tokens, stride } = window;
-    let (items, column) = match (&layout.format, &*layout.columns) {
-        (ShardFormat::LitData(items), [column]) if items.form == ItemForm::Tokens => (items, column),
-        _ => {
-            return Err(Error::config(
-                "windows are cut from tokens, as in LitData's TokensLoader; here are other samples",
-            ));
-        }
+    let (Some(items), [column]) = (tokens_of(layout), &*layout.columns) else {
+        return Err(Error::config("windows are cut from tokens, as in LitData's TokensLoader; here are other samples"));
     };
     let Encoding::Array(kind) = &column.encoding else {
         return Err(Error::internal("tokens have another encoding than arrays"));
@@ -58,8 +58,5 @@ fn window_layout(layout: &Layout, window: Window) -> Result<Layout> {
         Error::config("a window is at least one token, and at most 4 GiB").with("tokens", tokens).with("stride", stride)
     })?;
     let items = Items { form: ItemForm::Windows { stride }, ..items.clone() };
-    Ok(Layout {
-        format: ShardFormat::LitData(items),
-        columns: vec![Column::new(&column.name, Encoding::Array(window))],
-    })
+    Ok(Layout::new(items, vec![Column::new(&column.name, Encoding::Array(window))]))
 }

@@ -13,21 +13,21 @@
 //! * `tokens`: a range of a file of token ids, which stays as it is;
 //! * `rows`: rows of a Parquet file, which [`parquet`](super::parquet) describes;
 //! * `batches`: rows of an Arrow file, which [`ipc`](super::ipc) describes; `table` has what the two have in common;
-//! * `records`: chunks of an ArrayRecord file, which become TensorFlow's records;
-//! * `mds`: the file that the others make.
+//! * `records`: chunks of an ArrayRecord file, which become TensorFlow's records.
+//!
+//! The others make files with the [`MdsBuilder`].
 
 mod batches;
 mod files;
-mod mds;
 mod records;
 mod rows;
 mod table;
 mod texts;
 mod tokens;
 
+pub use super::mds::MdsBuilder;
 pub use batches::{BatchFile, RowBatches};
 pub use files::{FileColumns, FileGroup, Piece, Values, class_of};
-pub use mds::MdsBuilder;
 pub use records::RecordChunks;
 pub use rows::{RowFile, RowGroups};
 pub use table::{RowPlace, TableRow};

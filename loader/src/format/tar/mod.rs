@@ -9,31 +9,31 @@
 //! * `pax` — their records; `sparse` — the content of files that are stored without their zeros;
 //! * `name` — key and field of a file;
 //! * `samples` — groups of files: the places of the samples, which a tar file does not list; the fields that they have;
-//! * `split` — one sample's bytes to its columns; `layout` — the columns, by the fields that the archive has.
+//! * `split` — one sample's bytes to its columns; `fields` — encodings of fields, by their names;
+//! * `tar_format` — the format, with the columns by the fields that the archive has.
 //!
 //! The bytes of a sample are those from its first header to the end of its last file, so they are read at once, and the
 //! planes need nothing but an offset table, as for the other formats. The same files become samples as in WebDataset,
 //! with two differences: hidden files, such as those that macOS adds, are never samples, and an archive with damaged
 //! headers or with data after its end is an error where Python's `tarfile` ignores the rest.
 
-mod layout;
+mod fields;
 mod member;
 mod name;
 mod pax;
 mod samples;
 mod sparse;
 mod split;
+mod tar_format;
 #[cfg(test)]
 mod tests;
 
-pub use layout::encoding_of;
-pub(super) use layout::{alternatives, encoding_of_any, projected};
+pub use fields::encoding_of;
 pub(crate) use member::Members;
 pub use member::is_header;
 pub use name::KEY;
 pub use samples::{FieldCounts, count_fields, first_fields, front_fields};
-pub(super) use samples::{bytes_min, offsets};
-pub(super) use split::split;
+pub(super) use tar_format::INDEXED;
 
 /// Bytes of a block: a header's size, and the alignment of a file's content.
 const BLOCK: u64 = 512;

@@ -112,7 +112,7 @@ pub fn count_fields<R: ReadAt + ?Sized>(archive: &R) -> Result<FieldCounts> {
 }
 
 /// Returns the places of the samples of `archive`, of which the index declares `samples`.
-pub(crate) fn offsets<R: ReadAt + ?Sized>(archive: &R, samples: u64) -> Result<OffsetTable> {
+pub(super) fn offsets<R: ReadAt + ?Sized>(archive: &R, samples: u64) -> Result<OffsetTable> {
     // Each has at least one header, which bounds the memory by the archive's size.
     let mut ranges = Vec::with_capacity(samples.min(archive.bytes() / BLOCK) as usize);
     for_each(Members::of_archive(archive), |sample| {
@@ -129,11 +129,6 @@ pub(crate) fn offsets<R: ReadAt + ?Sized>(archive: &R, samples: u64) -> Result<O
             ));
     }
     OffsetTable::of_blocks(&ranges, BLOCK as u32, archive.bytes())
-}
-
-/// Least bytes of an archive of `samples` samples.
-pub(in crate::format) fn bytes_min(samples: u64) -> u64 {
-    samples.saturating_mul(BLOCK)
 }
 
 /// Calls `use_sample` for every sample of `members`, until it breaks.

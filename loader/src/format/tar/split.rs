@@ -1,6 +1,6 @@
 //! Bytes of a sample to its columns.
 
-use super::layout::alternatives;
+use super::fields::alternatives;
 use super::member::Members;
 use super::name::{KEY, key_and_field};
 use super::samples::about;
@@ -8,12 +8,7 @@ use crate::error::{Error, Result};
 use crate::format::columns::{Column, FIELDS, Scratch, Span};
 
 /// Splits `sample` into `columns`, of which those in `optional` may be absent.
-pub(in crate::format) fn split(
-    columns: &[Column],
-    optional: &[String],
-    sample: &[u8],
-    scratch: &mut Scratch,
-) -> Result<()> {
+pub(super) fn split(columns: &[Column], optional: &[String], sample: &[u8], scratch: &mut Scratch) -> Result<()> {
     let Scratch { spans, side, ranks } = scratch;
     spans.resize(columns.len(), Span::Absent);
     // Place among its column's names of the file that was found; the first one has priority.

@@ -7,22 +7,24 @@
 //!
 //! * `record` — the records of a file, one after the other: their places, which the file does not list; their CRCs;
 //! * `example` — the features of a record;
-//! * `features` — the features that the records of a file have, which become columns;
-//! * `split` — one record's bytes to its columns.
+//! * `features` — the features that the records of a file have, which become columns; `parts` — the encodings of these;
+//! * `split` — one record's bytes to its columns; `tfrecord_format` — the format, with the columns by the features.
 //!
 //! The bytes of a sample are those of its whole record, so that its CRC is compared whenever it is read. Every file has the
 //! column `record` with the bytes of a record, which is the only one where records are no Examples, such as SequenceExamples.
 
 mod example;
 mod features;
+mod parts;
 mod record;
 mod split;
 #[cfg(test)]
 mod tests;
+mod tfrecord_format;
 
-pub(super) use features::projected;
-pub use features::{FeatureCounts, RECORD, RecordPart, layout_of};
-pub(super) use record::{FRAME_BYTES, bytes_min, offsets};
-pub(super) use split::split;
-
+pub use features::FeatureCounts;
+pub use parts::RECORD;
+pub(super) use record::FRAME_BYTES;
 pub use record::{append, compression_of, count_features, front_features, is_record};
+pub(super) use tfrecord_format::INDEXED;
+pub use tfrecord_format::layout_of;

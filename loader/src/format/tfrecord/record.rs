@@ -25,11 +25,6 @@ const RECOUNT: &str = "The file was written again after its records were counted
 /// Most bytes of a record.
 const RECORD_BYTES_MAX: u64 = u32::MAX as u64 - FRAME_BYTES;
 
-/// Least bytes of a file of `samples` records.
-pub(in crate::format) fn bytes_min(samples: u64) -> u64 {
-    samples.saturating_mul(FRAME_BYTES)
-}
-
 /// CRC of `bytes` in the form that the files have: a CRC of bytes that contain CRCs would be weak.
 pub(super) fn masked_crc(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
@@ -143,7 +138,7 @@ impl<'a, R: ReadAt + ?Sized> Records<'a, R> {
 }
 
 /// Reads the places of the records of `file`, which the index declares to be `samples`.
-pub(in crate::format) fn offsets<R: ReadAt + ?Sized>(file: &R, samples: u64) -> Result<OffsetTable> {
+pub(super) fn offsets<R: ReadAt + ?Sized>(file: &R, samples: u64) -> Result<OffsetTable> {
     let mut records = Records::new(file);
     let mut ranges = Vec::new();
     while let Some(place) = records.next()? {

@@ -3,14 +3,15 @@
 use std::ops::Range;
 
 use super::example::{Feature, Kind, Numbers, damaged, features, numbers, texts};
-use super::features::{RecordPart, Values, count_values, values_of};
+use super::features::count_values;
+use super::parts::{RecordPart, Values, values_of};
 use super::record::data;
 use crate::error::{Context, Error, Result};
 use crate::format::columns::{Column, Scratch, Span};
 use crate::format::wire::Fields;
 
 /// Splits the record `sample` into `columns`, which are `parts` of it. Those in `optional` may be absent.
-pub(in crate::format) fn split(
+pub(super) fn split(
     columns: &[Column],
     parts: &[RecordPart],
     optional: &[String],

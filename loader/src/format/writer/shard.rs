@@ -2,15 +2,14 @@
 
 use crate::error::Result;
 use crate::format::index::{ShardSettings, config};
-use crate::format::layout::{Layout, ShardFormat};
 use crate::format::table::offset_table;
 
 /// Parts of a shard's files that are the same for all shards of a data set.
 pub(super) struct Frame {
     /// Settings as JSON, which follow the offsets.
     config: Vec<u8>,
-    /// Row of column names of the XSV formats; otherwise empty.
-    names: Vec<u8>,
+    /// Bytes before the first sample, such as a row of column names, if the offsets are in a separate file.
+    head: Vec<u8>,
     is_split: bool,
 }
 
@@ -18,7 +17,7 @@ impl Frame {
     pub(super) fn new(settings: &ShardSettings<'_>) -> Self {
         Self {
             config: config(settings).into_bytes(),
-            names: names(settings.layout),
+            head: settings.layout.format.head(&settings.layout.columns),
             is_split: settings.layout.format.is_split(),
         }
     }
@@ -36,15 +35,9 @@ impl Frame {
 
     /// Size of the data file of `samples` samples with `bytes` bytes in total.
     pub(super) fn data_file_bytes(&self, samples: u64, bytes: u64) -> u64 {
-        let front = if self.is_split { self.names.len() as u64 } else { 8 + 4 * samples + self.config.len() as u64 };
+        let front = if self.is_split { self.head.len() as u64 } else { 8 + 4 * samples + self.config.len() as u64 };
         front + bytes
     }
-}
-
-fn names(layout: &Layout) -> Vec<u8> {
-    let ShardFormat::Xsv { separator, newline, .. } = &layout.format else { return Vec::new() };
-    let names: Vec<_> = layout.columns.iter().map(|column| column.name.as_str()).collect();
-    (names.join(separator) + newline).into_bytes()
 }
 
 /// Samples of the shard under construction.
@@ -65,7 +58,7 @@ impl Samples {
         let end = frame.data_file_bytes(count, self.bytes.len() as u64);
         let table = offset_table(&self.sizes, end - self.bytes.len() as u64, &frame.config)?;
         Ok(if frame.is_split {
-            ([frame.names.clone(), self.bytes, trailer], Some(table))
+            ([frame.head.clone(), self.bytes, trailer], Some(table))
         } else {
             ([table, self.bytes, trailer], None)
         })

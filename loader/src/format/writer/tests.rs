@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::format::columns::Scratch;
 use crate::format::encoding::{Encoding, Value};
 use crate::format::hash::HashAlgo;
-use crate::format::layout::{Layout, XsvKind};
 use crate::format::{Compression, Index};
+use crate::format::{Layout, XsvKind};
 use bytes::Bytes;
 
 type NamedBytes = (String, Vec<u8>);

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::Result;
 use crate::format::columns::Scratch;
 use crate::format::encoding::Encoding;
-use crate::format::layout::{Layout, ShardFormat};
+use crate::format::layout::Layout;
 use crate::format::trailer::{TRAILER_BYTES_MAX, TrailerWriter};
 
 /// Appends the entry of one value, or nothing.
@@ -34,7 +34,7 @@ pub fn trailer_of<'a>(
 ) -> Result<Vec<u8>> {
     let covered = |place: &usize| index.covers(&layout.columns[*place].encoding);
     let columns: Vec<usize> = (0..layout.columns.len()).filter(covered).collect();
-    if columns.is_empty() || layout.format != ShardFormat::Mds {
+    if columns.is_empty() || !layout.format.has_trailer() {
         return Ok(Vec::new());
     }
     let mut trailer = TrailerWriter::new(&columns);

@@ -31,7 +31,7 @@ mod samples;
 mod tables;
 
 use crate::catalog::{
-    Catalog, IndexedStream, Stream, StreamColumns, columns_of, default_local, may_lack, open_streams,
+    Catalog, IndexedStream, Stream, StreamColumns, columns_of, default_local, open_streams,
 };
 use crate::config::{LoaderConfig, OnError, StreamConfig};
 use crate::decode::FieldSpec;
@@ -124,7 +124,7 @@ impl Filters<'_> {
                 bounds.is_none_or(|bounds| bounds.has_nulls)
             }
             // The counts of other programs show the fields of the first samples alone.
-            None => shard.layout.is_sampled() || may_lack(&shard.layout, name),
+            None => shard.layout.is_sampled() || shard.layout.may_lack(name),
         };
         let columns: Vec<&str> =
             needed.into_iter().filter(|name| shards().any(|shard| is_lacked(shard, name))).collect();

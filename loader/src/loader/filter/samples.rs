@@ -9,7 +9,7 @@ use super::columns::{FilterColumn, find};
 use super::context::FilteredStream;
 use crate::cache::{ClaimOutcome, OpenFiles, ResidencyGuard, WaitPolicy};
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::{ColumnUse, Layout, OffsetTable, ReadAt, Scratch, ShardFormat};
+use crate::format::{ColumnUse, Layout, OffsetTable, ReadAt, Scratch};
 use crate::pipeline::{FetchEvent, Origin, ShardFetch, read_offsets};
 use crate::subsets::filter::Cell;
 use crate::subsets::question::{Question, Reply};
@@ -133,12 +133,12 @@ impl Reading {
     /// Finds the columns of `question` in the layout `indexed`. A tar may lack fields that those of the other layouts
     /// have.
     fn new(question: &Question, indexed: &Arc<Layout>, all: &[&Arc<Layout>]) -> Result<Self> {
-        let is_tar = matches!(indexed.format, ShardFormat::Tar { .. });
+        let is_free = indexed.format.has_free_columns();
         let projected = |name: &str| {
             let has_column = |layout: &&Arc<Layout>| layout.has_column(name);
             // Tars of which some samples were counted may have any.
             let may_appear = question.is_about_presence_of(name) && indexed.may_have_others();
-            let usable = if is_tar { may_appear || all.iter().any(has_column) } else { has_column(&indexed) };
+            let usable = if is_free { may_appear || all.iter().any(has_column) } else { has_column(&indexed) };
             let column = ColumnUse { name, has_default: true };
             usable.then(|| indexed.projected(Some(&[column])).map_or_else(|| indexed.clone(), Arc::new))
         };
@@ -204,19 +204,16 @@ impl Reading {
     }
 
     fn reply(&self, question: &Question, sample: &[u8], scratch: &mut Scratch) -> Result<Reply> {
-        let cells: Result<Vec<Cell<'_>>> = match &self.layout.format {
+        let format = &self.layout.format;
+        let cells: Result<Vec<Cell<'_>>> = match format.document(sample)? {
             // A value that is null, or is not there, is no error here.
-            ShardFormat::Jsonl { newline } => {
-                let document = sample.strip_suffix(newline.as_bytes());
-                let document = document.ok_or_else(|| Error::format("the sample does not end with its newline"))?;
-                self.columns.iter().map(|(_, column)| column.cell_of_key(document)).collect()
-            }
-            format => {
-                let is_table = matches!(format, ShardFormat::Xsv { .. });
+            Some(document) => self.columns.iter().map(|(_, column)| column.cell_of_key(document)).collect(),
+            None => {
+                let may_be_empty = format.has_empty_numbers();
                 let values = self.layout.split(sample, scratch)?;
                 let cell = |(number, column): &(usize, FilterColumn)| match values.find(*number) {
                     None => Ok(Cell::Null),
-                    Some([]) if is_table && column.is_number() => Ok(Cell::Null),
+                    Some([]) if may_be_empty && column.is_number() => Ok(Cell::Null),
                     Some(bytes) => column.cell(bytes),
                 };
                 self.columns.iter().map(cell).collect()

@@ -1,8 +1,8 @@
 //! MDS file in memory, sample by sample.
 
+use super::split::head_bytes;
 use crate::error::{Error, Result};
 use crate::format::layout::Layout;
-use crate::format::mds::head_bytes;
 use crate::format::table::{OffsetTable, offset_table};
 
 /// Most bytes of a file, whose offsets have 32 bits.

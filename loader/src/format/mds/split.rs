@@ -1,20 +1,11 @@
-//! MDS samples: a `u32` size for each column of variable size, then all columns' bytes, both in column order.
+//! Bytes of a sample to its columns.
 
-use super::columns::{Column, FIELDS, Scratch, Span};
 use crate::error::{Error, Result};
+use crate::format::columns::{Column, FIELDS, OmittedColumn, Scratch, Span};
 use std::ops::Range;
 
 /// Bytes of a size at the front of a sample.
 const SIZE_BYTES: usize = 4;
-
-/// Column whose value was read elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OmittedColumn {
-    /// Place among the columns.
-    pub column: usize,
-    /// Bytes of the value.
-    pub bytes: usize,
-}
 
 /// Bytes of the sizes at the front of every sample.
 pub(super) fn head_bytes(columns: &[Column]) -> usize {
@@ -90,17 +81,17 @@ pub(super) fn split(columns: &[Column], sample: &[u8], omitted: &[OmittedColumn]
 
 #[cfg(test)]
 mod tests {
-    use super::OmittedColumn;
-    use crate::format::columns::{Column, Scratch};
+    use crate::format::columns::{Column, OmittedColumn, Scratch};
     use crate::format::encoding::Encoding;
-    use crate::format::layout::{Layout, ShardFormat};
+    use crate::format::layout::Layout;
+    use crate::format::mds::Mds;
 
     fn layout(columns: &[(&str, &str)]) -> Layout {
         let column = |&(name, encoding): &(&str, &str)| {
             let encoding = Encoding::parse(encoding).unwrap();
             Column { name: name.into(), size: encoding.fixed_size(), encoding }
         };
-        Layout { format: ShardFormat::Mds, columns: columns.iter().map(column).collect() }
+        Layout::new(Mds, columns.iter().map(column).collect())
     }
 
     #[test]

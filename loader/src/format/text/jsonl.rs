@@ -1,13 +1,92 @@
-//! JSONL samples: one JSON object each. A column's bytes are its unescaped text, or its number as written.
+//! JSONL: one JSON object per sample. A column's bytes are its unescaped text, or its number as written.
 
-use super::columns::{Column, Scratch, Span};
-use super::encoding::Encoding;
-use super::json;
-use crate::error::{Error, Result};
+use super::types::{number, text_column, text_type};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::columns::{Column, Scratch, Span, sorted};
+use crate::format::encoding::{Encoding, Value};
+use crate::format::index::{IndexedFormat, JsonObject};
+use crate::format::json;
+use crate::format::layout::Layout;
+use crate::format::shard_format::ShardFormat;
+use serde_json::Value as Json;
+
+/// Entry of a shard in an index.
+pub(in crate::format) const JSONL: IndexedFormat =
+    IndexedFormat { name: "json", keys: &["raw_meta", "zip_meta", "newline", "columns"], layout, foreign: None };
+
+/// One JSON object per sample, each followed by `newline`; offsets in a `.meta` file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Jsonl {
+    /// Text after every sample; may be empty.
+    pub(super) newline: String,
+}
+
+impl Layout {
+    /// Makes a layout of JSONL with these columns, whose types are `str`, `int` and `float`.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Config`] for another type or a repeated column.
+    pub fn jsonl<'a>(columns: impl IntoIterator<Item = (&'a str, &'a str)>, newline: &str) -> Result<Self> {
+        let columns = sorted(columns.into_iter().map(text_column))?;
+        Ok(Self::new(Jsonl { newline: newline.to_owned() }, columns))
+    }
+}
+
+fn layout(entry: &JsonObject<'_>) -> Result<Layout> {
+    let newline = entry.text("newline")?;
+    let Json::Object(map) = entry.get("columns")? else {
+        return Err(entry.expected("columns", "an object"));
+    };
+    let columns = map.iter().map(|(name, kind)| (name.as_str(), kind.as_str().unwrap_or_default()));
+    Layout::jsonl(columns, newline).map_err(|e| e.of_kind(ErrorKind::Format).with("field", "columns"))
+}
+
+impl ShardFormat for Jsonl {
+    fn name(&self) -> &'static str {
+        JSONL.name
+    }
+
+    fn describe(&self, columns: &[Column], put: &mut dyn FnMut(&str, Json)) {
+        let types = columns.iter().map(|column| (column.name.clone(), Json::from(text_type(&column.encoding))));
+        put("columns", Json::Object(types.collect()));
+        put("newline", self.newline.as_str().into());
+    }
+
+    fn is_split(&self) -> bool {
+        true
+    }
+
+    fn split(&self, columns: &[Column], sample: &[u8], scratch: &mut Scratch) -> Result<()> {
+        split(columns, &self.newline, sample, scratch)
+    }
+
+    fn document<'a>(&self, sample: &'a [u8]) -> Result<Option<&'a [u8]>> {
+        let document = sample.strip_suffix(self.newline.as_bytes());
+        document.map(Some).ok_or_else(|| Error::format("the sample does not end with its newline"))
+    }
+
+    fn encode(&self, columns: &[Column], values: &[Value<'_>], _: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+        let mut text = String::from("{");
+        for (i, (column, value)) in columns.iter().zip(values).enumerate() {
+            text.push_str(if i == 0 { "" } else { ", " });
+            json::write_str(&column.name, &mut text);
+            text.push_str(": ");
+            match (&column.encoding, value) {
+                (Encoding::Str, Value::Str(string)) => json::write_str(string, &mut text),
+                _ => text.push_str(&number(column, value, json::JSON_WORDS)?),
+            }
+        }
+        text.push('}');
+        text.push_str(&self.newline);
+        out.extend(text.bytes());
+        Ok(())
+    }
+}
 
 /// Splits `sample` into `columns`, which are sorted by name. Other keys are ignored; the last of two equal keys counts,
 /// as in Python.
-pub(super) fn split(columns: &[Column], newline: &str, sample: &[u8], scratch: &mut Scratch) -> Result<()> {
+fn split(columns: &[Column], newline: &str, sample: &[u8], scratch: &mut Scratch) -> Result<()> {
     let Some(object) = sample.strip_suffix(newline.as_bytes()) else {
         return Err(Error::format(format!("the sample does not end with its newline {newline:?}")));
     };
@@ -55,7 +134,7 @@ fn content(column: &Column, object: &[u8], range: std::ops::Range<usize>, side: 
         }
         (encoding, Some(_)) => {
             let shown = String::from_utf8_lossy(&token[..token.len().min(40)]).into_owned();
-            return Err(Error::format(format!("`{shown}` is not a value of type {}", super::xsv::text_type(encoding))));
+            return Err(Error::format(format!("`{shown}` is not a value of type {}", text_type(encoding))));
         }
     }
     Ok(Span::Side(start..side.len()))
@@ -65,12 +144,12 @@ fn content(column: &Column, object: &[u8], range: std::ops::Range<usize>, side: 
 mod tests {
     use crate::format::columns::{Column, Scratch};
     use crate::format::encoding::{Encoding, Value};
-    use crate::format::layout::{Layout, ShardFormat};
+    use crate::format::layout::Layout;
 
     fn layout() -> Layout {
         let column = |(name, encoding): (&str, Encoding)| Column { name: name.into(), encoding, size: None };
         let columns = [("f", Encoding::StrFloat), ("i", Encoding::StrInt), ("s", Encoding::Str)];
-        Layout { format: ShardFormat::Jsonl { newline: "\r\n".into() }, columns: columns.map(column).into() }
+        Layout::new(super::Jsonl { newline: "\r\n".into() }, columns.map(column).into())
     }
 
     #[test]
