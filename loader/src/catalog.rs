@@ -261,8 +261,9 @@ impl Catalog {
         let mut keys: Vec<_> = self.layouts.iter().map(|layout| layout.format.key_column()).collect();
         let shards = self.streams.iter().flat_map(|stream| &stream.index.shards);
         for (shard, layout) in shards.zip(&self.layout_of) {
-            if let (Some(Recipe::Files(_)), true) = (shard.recipe.as_deref(), shard.samples > 0) {
-                keys[usize::from(*layout)] = Some(FileColumns::PATH);
+            let key = shard.recipe.as_ref().and_then(|recipe| recipe.key_column());
+            if key.is_some() && shard.samples > 0 {
+                keys[usize::from(*layout)] = key;
             }
         }
         keys
@@ -273,7 +274,7 @@ impl Catalog {
         let mut of_tables = vec![false; self.layouts.len()];
         let shards = self.streams.iter().flat_map(|stream| &stream.index.shards);
         for (shard, layout) in shards.zip(&self.layout_of).filter(|(shard, _)| shard.samples > 0) {
-            of_tables[usize::from(*layout)] |= shard.recipe.as_deref().is_some_and(Recipe::is_table);
+            of_tables[usize::from(*layout)] |= shard.recipe.as_deref().is_some_and(<dyn Recipe>::is_table);
         }
         of_tables
     }

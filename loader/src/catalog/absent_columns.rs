@@ -2,7 +2,7 @@
 
 use super::stream::Stream;
 use crate::error::{ColumnNames, Error};
-use crate::format::{FIELDS, Recipe};
+use crate::format::FIELDS;
 use std::collections::BTreeSet;
 
 /// Columns of streams, for errors and warnings about one that they do not have.
@@ -19,12 +19,8 @@ impl StreamColumns {
         };
         for shard in streams.into_iter().flat_map(|stream| &stream.index.shards).filter(|shard| shard.samples > 0) {
             shard.layout.columns.iter().for_each(|column| add(&column.name));
-            let fields = match shard.recipe.as_deref() {
-                Some(Recipe::Rows(rows)) => rows.file.schema.fields(),
-                Some(Recipe::Batches(rows)) => rows.file.head.fields(),
-                _ => continue,
-            };
-            fields.iter().for_each(|field| add(field.name()));
+            let table = shard.recipe.as_ref().and_then(|recipe| recipe.as_table());
+            table.into_iter().flat_map(|table| table.fields()).for_each(|field| add(field.name()));
         }
         Self(names.into_iter().collect())
     }

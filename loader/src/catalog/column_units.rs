@@ -32,7 +32,8 @@ pub(super) fn check_units(streams: &[Stream], config: &LoaderConfig) -> Result<(
         let mut units_of_stream: HashMap<&str, First<'_>> = HashMap::new();
         let mut last: Option<&Fields> = None;
         for shard in stream.index.shards.iter().filter(|shard| shard.samples > 0) {
-            let Some(fields) = shard.recipe.as_deref().and_then(|recipe| recipe.table_fields()) else { continue };
+            let Some(table) = shard.recipe.as_deref().and_then(|recipe| recipe.as_table()) else { continue };
+            let fields = table.fields();
             // Nearly all files of a data set have the same columns.
             if last.is_some_and(|last| last == fields) {
                 continue;

@@ -4,7 +4,6 @@ use super::Loader;
 use super::position::Position;
 use super::steps::{NamedSample, batches_of};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Recipe, Shard};
 use crate::order::{Rank, Resume, ShardId, StreamId};
 use crate::state::{SkippedSteps, State};
 use std::collections::HashSet;
@@ -64,7 +63,7 @@ impl Loader {
     fn named(&self, id: ShardId, index: u32) -> NamedSample {
         let (stream, shard) = self.catalog.locate(id);
         let (before, own) = (&stream.index.shards[..shard as usize], &stream.index.shards[shard as usize]);
-        let key = path_of(own, index);
+        let key = own.recipe.as_ref().and_then(|recipe| recipe.path_of(index)).map(str::to_owned);
         let row = own.recipe.as_ref().and_then(|recipe| recipe.row_of(index));
         // The file of a recipe is one in the cache alone.
         let file = row.as_ref().map(|row| row.file.to_string()).or_else(|| key.clone());
@@ -129,13 +128,5 @@ impl Loader {
     fn step_rows(&self) -> u64 {
         let ranks = self.config.world.world_size / self.config.replication.unwrap_or(1).max(1);
         u64::from(self.config.batch_size) * u64::from(ranks)
-    }
-}
-
-/// Path of the first file of sample `index` of `shard`, if its samples are files.
-fn path_of(shard: &Shard, index: u32) -> Option<String> {
-    match shard.recipe.as_deref()? {
-        Recipe::Files(group) => group.files(index as usize).next().map(|(path, _)| path.to_owned()),
-        _ => None,
     }
 }

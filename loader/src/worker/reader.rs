@@ -272,7 +272,7 @@ impl SampleReader {
             }
             Data::Loose(files) => files.read(index as usize, &mut into[..bytes])?,
         }
-        let is_row = self.catalog.shard(id).recipe.as_deref().is_some_and(Recipe::is_table);
+        let is_row = self.catalog.shard(id).recipe.as_deref().is_some_and(<dyn Recipe>::is_table);
         Ok(Some(SampleInfo { bytes, layout: known.layout, is_row }))
     }
 

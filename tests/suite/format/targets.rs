@@ -9,7 +9,7 @@ use forebay_loader::format::arrow::columns;
 use forebay_loader::format::ipc::{self, Batches};
 use forebay_loader::format::litdata::{DataSet, Fronts};
 use forebay_loader::format::parquet::{Footer, Group};
-use forebay_loader::format::recipe::{BatchFile, Recipe, RecordChunks, RowBatches, RowFile, RowGroups};
+use forebay_loader::format::recipe::{BatchFile, Recipe, RecordChunks, RowBatches, RowFile, RowGroups, TableRows};
 use forebay_loader::format::tar::{count_fields, first_fields, front_fields};
 use forebay_loader::format::tfrecord::{self, FeatureCounts, compression_of, count_features, front_features};
 use forebay_loader::format::tokens::{Header, Samples, TokenPart, Window};
@@ -89,11 +89,10 @@ pub(crate) fn parquet(bytes: &[u8]) {
             RowFile { key: "x".into(), bytes: len, schema, columns: columns.into(), leaves: leaves.clone().into() };
         // More rows than bytes are of a few pages that are repeated: possible, but slow.
         let rows = 0..rows.min(10_000);
-        let recipe =
-            Recipe::Rows(RowGroups { file: Arc::new(file), first: 0, groups: groups.into(), rows: rows.clone() });
+        let recipe = RowGroups { file: Arc::new(file), first: 0, groups: groups.into(), rows: rows.clone() };
         let parts = recipe.ranges().into_iter().map(|range| {
             let start = usize::try_from(range.start).expect("checked by the footer");
-            bytes[start..][..usize::try_from(range.bytes).expect("checked by the footer")].to_vec()
+            bytes[start..][..usize::try_from(range.bytes).expect("checked by the footer")].to_vec().into()
         });
         drop(recipe.bounds(0));
         let _ = recipe.assemble(&layout, rows.end, parts.collect());
@@ -113,10 +112,10 @@ pub(crate) fn arrow(bytes: &[u8]) {
         let batches = batches.clone().into();
         // More rows than bytes are of types without bytes, or are compressed: possible, but slow.
         let rows = 0..rows.min(10_000);
-        let recipe = Recipe::Batches(RowBatches { file: Arc::new(file), batches, first: 0, rows: rows.clone() });
+        let recipe = RowBatches { file: Arc::new(file), batches, first: 0, rows: rows.clone() };
         let parts = recipe.ranges().into_iter().map(|range| {
             let start = usize::try_from(range.start).expect("checked by the scan");
-            bytes[start..][..usize::try_from(range.bytes).expect("checked by the scan")].to_vec()
+            bytes[start..][..usize::try_from(range.bytes).expect("checked by the scan")].to_vec().into()
         });
         let _ = recipe.assemble(&layout, rows.end, parts.collect());
     }
@@ -308,17 +307,17 @@ pub(crate) fn array_record(bytes: &[u8]) {
         chunk_places(&bytes[usize::try_from(start).expect("in the file")..end], start)
     });
     for place in places.into_iter().flatten().flatten() {
-        let recipe = Recipe::Records(RecordChunks {
+        let recipe = RecordChunks {
             key: "x".into(),
             file_bytes: bytes.len() as u64,
             start: place.start,
             end: place.end,
             records: place.records,
             record_bytes: place.record_bytes,
-        });
+        };
         let part = bytes[place.start as usize..place.end as usize].to_vec();
         let layout = Layout::tfrecord(&FeatureCounts::default());
-        if let Ok(made) = recipe.assemble(&layout, place.records, vec![part]) {
+        if let Ok(made) = recipe.assemble(&layout, place.records, vec![part.into()]) {
             assert!(count_features(&made[..]).is_err() || made.len() as u64 >= place.record_bytes);
         }
     }

@@ -17,7 +17,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::array_record::{BLOCK_BYTES, ChunkPlace, chunk_places, each_record, footer_start};
 use crate::format::recipe::RecordChunks;
 use crate::format::tfrecord::{FeatureCounts, layout_of};
-use crate::format::{Digests, FileInfo, HashAlgo, Index, Layout, Recipe, Shard};
+use crate::format::{Digests, FileInfo, HashAlgo, Index, Layout, Shard};
 use crate::store::{FetchRequest, Remote};
 use crate::sync::Arc;
 use serde::{Deserialize, Serialize};
@@ -319,6 +319,5 @@ fn shard(file: &RecordFile, group: &Group, layout: &Arc<Layout>, number: usize) 
     let described = format!("{} {} {group:?}", file.name, file.bytes);
     let basename = format!("records.{number:05}.{}.tfrecord", &HashAlgo::Xxh3_64.hex(described.as_bytes())[..8]);
     let raw_data = FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };
-    let recipe = Some(Box::new(Recipe::Records(recipe)));
-    Ok(Shard { recipe, ..Shard::new(layout.clone(), group.records, raw_data) })
+    Ok(Shard { recipe: Some(Arc::new(recipe)), ..Shard::new(layout.clone(), group.records, raw_data) })
 }

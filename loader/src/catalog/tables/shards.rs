@@ -7,8 +7,8 @@ use crate::error::{Context, Error, Result};
 use crate::format::arrow::TableColumn;
 use crate::format::ipc::Batch;
 use crate::format::parquet::Group;
-use crate::format::recipe::{BatchFile, RowBatches, RowFile, RowGroups};
-use crate::format::{Digests, FileInfo, HashAlgo, Index, Layout, Recipe, Shard};
+use crate::format::recipe::{BatchFile, Recipe, RowBatches, RowFile, RowGroups};
+use crate::format::{Digests, FileInfo, HashAlgo, Index, Layout, Shard};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -78,12 +78,18 @@ impl Reader {
 
 impl Opened {
     /// Returns the recipe of `rows` of `groups`, of which the first is number `first`, and an estimate of the shard's bytes.
-    fn recipe(&self, layout: &Layout, first: usize, groups: &[Group], rows: Range<u64>) -> Result<(Recipe, u64)> {
+    fn recipe(
+        &self,
+        layout: &Layout,
+        first: usize,
+        groups: &[Group],
+        rows: Range<u64>,
+    ) -> Result<(Arc<dyn Recipe>, u64)> {
         match self {
             Self::Parquet(file) => {
                 let recipe = RowGroups { file: file.clone(), first, groups: groups.into(), rows };
                 let bytes = recipe.file_bytes(layout);
-                Ok((Recipe::Rows(recipe), bytes))
+                Ok((Arc::new(recipe), bytes))
             }
             Self::Arrow(file) => {
                 let batch = |group: &Group| {
@@ -94,7 +100,7 @@ impl Opened {
                 let batches = batches.ok_or_else(|| Error::format("the index has a batch without its place"))?;
                 let recipe = RowBatches { file: file.clone(), first, batches: batches.into(), rows };
                 let bytes = recipe.file_bytes(layout);
-                Ok((Recipe::Batches(recipe), bytes))
+                Ok((Arc::new(recipe), bytes))
             }
         }
     }
@@ -147,7 +153,7 @@ fn shard(file: &KeptFile, opened: &Opened, layout: &Arc<Layout>, part: Part, num
     let basename = format!("rows.{number:05}.{}.mds", &HashAlgo::Xxh3_64.hex(described.as_bytes())[..8]);
     let (recipe, bytes) = opened.recipe(layout, groups.start, &file.groups[groups], rows)?;
     let raw_data = FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };
-    Ok(Shard { recipe: Some(Box::new(recipe)), ..Shard::new(layout.clone(), samples, raw_data) })
+    Ok(Shard { recipe: Some(recipe), ..Shard::new(layout.clone(), samples, raw_data) })
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::Slice;
 use crate::format::recipe::TokenRange;
 use crate::format::tokens::{Cut, Header, Samples, TokenPart, Window};
-use crate::format::{Digests, FileInfo, Index, Layout, Recipe, Shard};
+use crate::format::{Digests, FileInfo, Index, Layout, Shard};
 use crate::sources::tokens::idx_of;
 use crate::store::Remote;
 use crate::sync::Arc;
@@ -176,7 +176,7 @@ impl TokenFiles {
         let shard = Shard::new(layout.clone(), samples, info(&name, part.assembled_bytes()));
         let data = (file.bin.as_str().into(), file.bin_bytes);
         let range = TokenRange { part, data, index: (idx.into(), file.idx.bytes) };
-        Shard { recipe: Some(Box::new(Recipe::Tokens(range))), ..shard }
+        Shard { recipe: Some(Arc::new(range)), ..shard }
     }
 }
 

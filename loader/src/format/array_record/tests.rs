@@ -6,6 +6,7 @@ use crate::format::Compression;
 use crate::format::recipe::{Recipe, RecordChunks};
 use crate::format::tfrecord::{FeatureCounts, count_features};
 use crate::format::{Layout, ReadAt};
+use bytes::Bytes;
 
 fn file(name: &str) -> Vec<u8> {
     let path = format!("{}/../tests/data/array_record/{name}.gz", env!("CARGO_MANIFEST_DIR"));
@@ -181,16 +182,16 @@ fn a_shard_is_a_file_of_tensorflows_records() {
     };
     let bytes = chunks.assembled_bytes();
     let part = file[chunks.start as usize..chunks.end as usize].to_vec();
+    let part = Bytes::from(part);
     let layout = Layout::tfrecord(&FeatureCounts::default());
-    let recipe = Recipe::Records(chunks.clone());
-    let made = recipe.assemble(&layout, 7, vec![part.clone()]).unwrap();
+    let made = chunks.assemble(&layout, 7, vec![part.clone()]).unwrap();
     assert_eq!(made.len() as u64, bytes);
     let path = format!("{}/../tests/data/tfrecord/set.tfrecord-00001-of-00003", env!("CARGO_MANIFEST_DIR"));
     assert_eq!(made, std::fs::read(path).unwrap());
     assert_eq!(count_features(&made[..]).unwrap().samples, 7);
     assert_eq!(made.bytes(), bytes);
     for record_bytes in [chunks.record_bytes - 1, chunks.record_bytes + 1, 0, 1 << 40] {
-        let other = Recipe::Records(RecordChunks { record_bytes, ..chunks.clone() });
+        let other = RecordChunks { record_bytes, ..chunks.clone() };
         let e = other.assemble(&layout, 7, vec![part.clone()]).unwrap_err();
         assert!(e.to_string().contains("other records than the footer of the file declares (file a"), "{e}");
     }

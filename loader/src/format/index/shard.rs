@@ -50,7 +50,7 @@ pub struct Shard {
     /// Compressed file with the offsets, if the shard is compressed.
     pub zip_meta: Option<Box<FileInfo>>,
     /// Origin of the data file, if it is not in the store.
-    pub recipe: Option<Box<Recipe>>,
+    pub recipe: Option<Arc<dyn Recipe>>,
     /// Range of larger files that the shard is, if those are read where they are.
     pub slice: Option<Box<Slice>>,
 }

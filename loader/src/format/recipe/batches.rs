@@ -1,11 +1,12 @@
 //! Recipe of a shard of rows of an Arrow file.
 
-use super::table::{RowPlace, TableRow, append_row, for_each_row, place_in};
-use super::{MdsBuilder, ObjectRange};
+use super::table::{RowPlace, TableRow, TableRows, append_row, for_each_row, place_in};
+use super::{MdsBuilder, ObjectRange, Recipe};
 use crate::error::{Error, Result};
 use crate::format::arrow::TableColumn;
 use crate::format::ipc::{Batch, TableHead};
 use crate::format::layout::Layout;
+use arrow_schema::Fields;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,53 +45,15 @@ impl RowBatches {
         MdsBuilder::file_bytes(layout, self.rows.end - self.rows.start, self.stored_bytes())
     }
 
-    pub(super) fn place_of(&self, index: u64) -> RowPlace {
-        let (number, row) = place_in(self.rows.start + index, self.batches.iter().map(|batch| batch.rows));
-        RowPlace { file: self.file.key.clone(), group: self.first + number, row }
-    }
-
-    pub(super) fn stored_bytes(&self) -> u64 {
-        self.batches.iter().map(|batch| batch.bytes).fold(0, u64::saturating_add)
-    }
-
-    pub(super) fn ranges(&self) -> Vec<ObjectRange> {
-        let range = |batch: &Batch| ObjectRange {
-            key: self.file.key.clone(),
-            start: batch.start,
-            bytes: batch.bytes,
-            object_bytes: Some(self.file.bytes),
-        };
-        self.batches.iter().map(range).collect()
-    }
-
-    pub(super) fn assemble<'a>(
-        &self,
-        layout: &'a Layout,
-        contents: Vec<impl AsRef<[u8]> + Send + 'static>,
-    ) -> Result<MdsBuilder<'a>> {
-        let bytes = usize::try_from(self.file_bytes(layout)).unwrap_or(usize::MAX);
-        let mut file = MdsBuilder::new(layout, bytes).map_err(|e| e.with("file", &self.file.key))?;
-        self.for_each_row(contents, |row| append_row(&mut file, row))?;
-        Ok(file)
-    }
-
-    pub(super) fn for_each_row(
-        &self,
-        contents: Vec<impl AsRef<[u8]> + Send + 'static>,
-        mut each: impl FnMut(&TableRow<'_>) -> Result<()>,
-    ) -> Result<()> {
+    fn visit(&self, contents: Vec<Bytes>, mut each: impl FnMut(&TableRow<'_>) -> Result<()>) -> Result<()> {
         self.read(contents, &mut each).map_err(|e| e.with("file", &self.file.key))
     }
 
-    fn read(
-        &self,
-        contents: Vec<impl AsRef<[u8]> + Send + 'static>,
-        each: &mut impl FnMut(&TableRow<'_>) -> Result<()>,
-    ) -> Result<()> {
+    fn read(&self, contents: Vec<Bytes>, each: &mut impl FnMut(&TableRow<'_>) -> Result<()>) -> Result<()> {
         let BatchFile { head, columns, roots, .. } = &*self.file;
         let mut first = 0;
         for ((batch, content), number) in self.batches.iter().zip(contents).zip(self.first..) {
-            let rows = head.read(Bytes::from_owner(content), roots).map_err(|e| e.with("batch", number))?;
+            let rows = head.read(content, roots).map_err(|e| e.with("batch", number))?;
             if rows.num_rows() as u64 != batch.rows {
                 return Err(Error::format("a batch has another number of rows than the index declares"));
             }
@@ -100,5 +63,51 @@ impl RowBatches {
             first += batch.rows;
         }
         Ok(())
+    }
+}
+
+impl Recipe for RowBatches {
+    fn ranges(&self) -> Vec<ObjectRange> {
+        let range = |batch: &Batch| ObjectRange {
+            key: self.file.key.clone(),
+            start: batch.start,
+            bytes: batch.bytes,
+            object_bytes: Some(self.file.bytes),
+        };
+        self.batches.iter().map(range).collect()
+    }
+
+    fn stored_bytes(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.bytes).fold(0, u64::saturating_add)
+    }
+
+    fn assemble(&self, layout: &Layout, samples: u64, parts: Vec<Bytes>) -> Result<Vec<u8>> {
+        let bytes = usize::try_from(self.file_bytes(layout)).unwrap_or(usize::MAX);
+        let mut file = MdsBuilder::new(layout, bytes).map_err(|e| e.with("file", &self.file.key))?;
+        self.visit(parts, |row| append_row(&mut file, row))?;
+        file.finish(samples)
+    }
+
+    fn has_exact_size(&self) -> bool {
+        false
+    }
+
+    fn as_table(&self) -> Option<&dyn TableRows> {
+        Some(self)
+    }
+}
+
+impl TableRows for RowBatches {
+    fn fields(&self) -> &Fields {
+        self.file.head.fields()
+    }
+
+    fn place_of(&self, index: u64) -> RowPlace {
+        let (number, row) = place_in(self.rows.start + index, self.batches.iter().map(|batch| batch.rows));
+        RowPlace { file: self.file.key.clone(), group: self.first + number, row }
+    }
+
+    fn for_each_row(&self, parts: Vec<Bytes>, each: &mut dyn FnMut(&TableRow<'_>) -> Result<()>) -> Result<()> {
+        self.visit(parts, each)
     }
 }

@@ -1,10 +1,10 @@
 //! Shard of files that are samples, such as the pictures of a folder.
 //!
 //! A sample has the content of its files, and values that the list of files has: the path, its first folder and the number
-//! of that folder, and the columns of a manifest. [`FileGroup::pieces`] puts a sample together. [`super::Recipe::assemble`]
-//! and the readers of files that are read where they are both go by it, so the bytes of a sample are the same.
+//! of that folder, and the columns of a manifest. [`FileGroup::pieces`] puts a sample together. The recipe of a shard and the
+//! readers of files that are read where they are both go by it, so the bytes of a sample are the same.
 
-use super::{MdsBuilder, ObjectRange, Texts};
+use super::texts::Texts;
 use crate::error::{Error, Result};
 use crate::format::encoding::Encoding;
 use crate::format::layout::Layout;
@@ -30,9 +30,9 @@ pub(super) enum FileColumn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileColumns {
     /// In the order of the layout.
-    origins: Vec<FileColumn>,
+    pub(super) origins: Vec<FileColumn>,
     /// Files of each sample.
-    files: usize,
+    pub(super) files: usize,
     /// First folders of all paths, sorted, if every path has one.
     classes: Option<Texts>,
     layout: Arc<Layout>,
@@ -191,7 +191,7 @@ impl FileGroup {
     }
 
     /// Returns the value of sample `i` of a column; `number` has its bytes if it is computed.
-    fn piece<'a>(&'a self, i: usize, origin: FileColumn, number: &'a mut [u8; 8]) -> Piece<'a> {
+    pub(super) fn piece<'a>(&'a self, i: usize, origin: FileColumn, number: &'a mut [u8; 8]) -> Piece<'a> {
         let first = i * self.columns.files;
         match origin {
             FileColumn::File(n) => Piece::File { path: self.paths.get(first + n), bytes: self.bytes[first + n] },
@@ -230,39 +230,6 @@ impl FileGroup {
         };
         self.columns.origins.iter().map(of_column).fold(0, u64::saturating_add)
     }
-
-    pub(super) fn stored_bytes(&self) -> u64 {
-        self.bytes.iter().copied().fold(0, u64::saturating_add)
-    }
-
-    pub(super) fn ranges(&self) -> Vec<ObjectRange> {
-        let range = |(key, bytes): (&str, &u64)| ObjectRange {
-            key: key.into(),
-            start: 0,
-            bytes: *bytes,
-            object_bytes: Some(*bytes),
-        };
-        self.paths.iter().zip(&self.bytes).map(range).collect()
-    }
-
-    pub(super) fn assemble<'a>(&self, layout: &'a Layout, parts: &[impl AsRef<[u8]>]) -> Result<MdsBuilder<'a>> {
-        let bytes = usize::try_from(self.file_bytes()).unwrap_or(usize::MAX);
-        let mut file = MdsBuilder::new(layout, bytes)?;
-        for (i, contents) in parts.chunks(self.columns.files.max(1)).take(self.samples()).enumerate() {
-            let mut labels = vec![[0; 8]; self.columns.origins.len()];
-            let values = self.columns.origins.iter().zip(&mut labels).map(|(origin, label)| match *origin {
-                FileColumn::File(n) => {
-                    contents.get(n).map(AsRef::as_ref).ok_or_else(|| Error::internal("a file was not fetched"))
-                }
-                origin => match self.piece(i, origin, label) {
-                    Piece::Bytes(bytes) => Ok(bytes),
-                    Piece::File { .. } => Err(Error::internal("a value that is a file")),
-                },
-            });
-            file.push(&values.collect::<Result<Vec<_>>>()?)?;
-        }
-        Ok(file)
-    }
 }
 
 /// Returns the first folder of `path`, if it has one.
@@ -272,10 +239,11 @@ pub fn class_of(path: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Recipe;
+    use super::super::{FileSamples, Recipe};
     use super::*;
     use crate::format::encoding::DType;
     use crate::format::{Digests, FileInfo, Scratch, Shard};
+    use bytes::Bytes;
 
     fn group() -> FileGroup {
         let classes: Texts = ["a", "b"].iter().collect();
@@ -294,13 +262,17 @@ mod tests {
 
     const CONTENTS: [&[u8]; 4] = [b"jpg", b"", b"j", b"tx"];
 
+    fn contents() -> Vec<Bytes> {
+        CONTENTS.map(Bytes::from_static).into()
+    }
+
     #[test]
     fn a_sample_has_its_files_its_path_its_class_and_its_values() {
         let group = group();
         let layout = group.columns.layout().clone();
         let names: Vec<_> = layout.columns.iter().map(|column| &*column.name).collect();
         assert_eq!(names, ["caption", "class", "jpg", "label", "path", "txt", "width"]);
-        let made = Recipe::Files(group.clone().into()).assemble(&layout, 2, CONTENTS.to_vec()).unwrap();
+        let made = FileSamples(group.clone().into()).assemble(&layout, 2, contents()).unwrap();
         assert_eq!(made.len() as u64, group.file_bytes());
         let info = FileInfo { basename: "0".into(), bytes: group.file_bytes(), hashes: Digests::default() };
         let table = Shard::new(layout.clone(), 2, info).offsets(&*made).unwrap();
@@ -320,7 +292,7 @@ mod tests {
     #[test]
     fn the_pieces_of_a_sample_are_its_bytes_in_the_file_that_is_made() {
         let group = group();
-        let made = Recipe::Files(group.clone().into()).assemble(group.columns.layout(), 2, CONTENTS.to_vec()).unwrap();
+        let made = FileSamples(group.clone().into()).assemble(group.columns.layout(), 2, contents()).unwrap();
         let mut joined = Vec::new();
         for i in 0..2 {
             let mut files = group.files(i).zip(&CONTENTS[2 * i..]);

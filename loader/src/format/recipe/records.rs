@@ -1,9 +1,11 @@
 //! Recipe of a shard of the records of an ArrayRecord file. It becomes a file of TensorFlow's records.
 
-use super::ObjectRange;
+use super::{ObjectRange, Recipe};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::array_record::each_record;
+use crate::format::layout::Layout;
 use crate::format::tfrecord::{FRAME_BYTES, append};
+use bytes::Bytes;
 use std::sync::Arc;
 
 /// Neighbouring chunks of an ArrayRecord file.
@@ -29,28 +31,15 @@ impl RecordChunks {
         self.records.saturating_mul(FRAME_BYTES).saturating_add(self.record_bytes)
     }
 
-    pub(super) fn stored_bytes(&self) -> u64 {
-        self.end - self.start
-    }
-
-    pub(super) fn ranges(&self) -> Vec<ObjectRange> {
-        let object_bytes = Some(self.file_bytes);
-        vec![ObjectRange { key: self.key.clone(), start: self.start, bytes: self.stored_bytes(), object_bytes }]
-    }
-
-    pub(super) fn assemble(&self, parts: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
-        self.read(parts).map_err(|e| e.with("file", &self.key))
-    }
-
-    fn read(&self, parts: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
+    fn read(&self, parts: &[Bytes]) -> Result<Vec<u8>> {
         let [chunks] = parts else { return Err(Error::internal("other ranges were fetched than a shard is made of")) };
         let bytes = usize::try_from(self.assembled_bytes()).unwrap_or(usize::MAX);
         let other = || Error::format("the chunks have other records than the footer of the file declares");
         let full = |_| Error::new(ErrorKind::Full, format!("no memory for a shard of {bytes} bytes"));
         let mut file = Vec::new();
         // The footer may declare anything: memory grows with the records.
-        file.try_reserve_exact(bytes.min(chunks.as_ref().len().saturating_mul(4))).map_err(full)?;
-        each_record(chunks.as_ref(), self.start, |record| {
+        file.try_reserve_exact(bytes.min(chunks.len().saturating_mul(4))).map_err(full)?;
+        each_record(chunks, self.start, |record| {
             if record.len() + FRAME_BYTES as usize > bytes - file.len() {
                 return Err(other());
             }
@@ -60,5 +49,20 @@ impl RecordChunks {
         })?;
         // The number of records is compared when the shard is opened.
         if file.len() == bytes { Ok(file) } else { Err(other()) }
+    }
+}
+
+impl Recipe for RecordChunks {
+    fn ranges(&self) -> Vec<ObjectRange> {
+        let object_bytes = Some(self.file_bytes);
+        vec![ObjectRange { key: self.key.clone(), start: self.start, bytes: self.stored_bytes(), object_bytes }]
+    }
+
+    fn stored_bytes(&self) -> u64 {
+        self.end - self.start
+    }
+
+    fn assemble(&self, _: &Layout, _: u64, parts: Vec<Bytes>) -> Result<Vec<u8>> {
+        self.read(&parts).map_err(|e| e.with("file", &self.key))
     }
 }

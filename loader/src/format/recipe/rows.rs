@@ -1,11 +1,12 @@
 //! Recipe of a shard of rows.
 
-use super::table::{RowPlace, TableRow, append_row, for_each_row, place_in};
-use super::{MdsBuilder, ObjectRange};
+use super::table::{RowPlace, TableRow, TableRows, append_row, for_each_row, place_in};
+use super::{MdsBuilder, ObjectRange, Recipe};
 use crate::error::{Error, Result};
 use crate::format::arrow::TableColumn;
 use crate::format::layout::Layout;
 use crate::format::parquet::{Bounds, Chunk, Group, Parts, TableSchema, damaged, guarded, other_file};
+use arrow_schema::Fields;
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -75,21 +76,6 @@ impl RowGroups {
         u64::try_from(share).unwrap_or(u64::MAX)
     }
 
-    /// Returns the bounds of the values of a column in all groups; `None` for a column that is not one of the file's with a value for
-    /// each row, such as a list, and where they are not known.
-    pub fn bounds(&self, column: usize) -> Option<Bounds> {
-        let file = &*self.file;
-        let path = file.columns.get(column).map(|column| &column.path).filter(|path| !path.is_empty())?;
-        let leaf = file.schema.column_of_rows(path)?;
-        let at = file.leaves.iter().position(|number| *number == leaf)?;
-        let mut all: Option<Bounds> = None;
-        for group in &*self.groups {
-            let bounds = group.bounds.get(at)?;
-            all = Some(all.map_or_else(|| bounds.clone(), |all| all.joined(bounds)));
-        }
-        all
-    }
-
     fn all_rows(&self) -> u64 {
         self.groups.iter().map(|group| group.rows).fold(0, u64::saturating_add)
     }
@@ -112,39 +98,9 @@ impl RowGroups {
         parts
     }
 
-    pub(super) fn stored_bytes(&self) -> u64 {
-        self.parts().iter().map(|part| part.end - part.start).sum()
-    }
-
-    pub(super) fn ranges(&self) -> Vec<ObjectRange> {
-        let file = &self.file;
-        let range = |part: Range<u64>| ObjectRange {
-            key: file.key.clone(),
-            start: part.start,
-            bytes: part.end - part.start,
-            object_bytes: Some(file.bytes),
-        };
-        self.parts().into_iter().map(range).collect()
-    }
-
-    pub(super) fn assemble<'a>(
-        &self,
-        layout: &'a Layout,
-        contents: Vec<impl AsRef<[u8]> + Send + 'static>,
-    ) -> Result<MdsBuilder<'a>> {
-        let bytes = usize::try_from(self.file_bytes(layout)).unwrap_or(usize::MAX);
-        let mut file = MdsBuilder::new(layout, bytes).map_err(|e| e.with("file", &self.file.key))?;
-        self.for_each_row(contents, |row| append_row(&mut file, row))?;
-        Ok(file)
-    }
-
-    pub(super) fn for_each_row(
-        &self,
-        contents: Vec<impl AsRef<[u8]> + Send + 'static>,
-        mut each: impl FnMut(&TableRow<'_>) -> Result<()>,
-    ) -> Result<()> {
+    fn visit(&self, contents: Vec<Bytes>, mut each: impl FnMut(&TableRow<'_>) -> Result<()>) -> Result<()> {
         let starts = self.parts().into_iter().map(|part| part.start);
-        let parts = Parts::new(starts.zip(contents.into_iter().map(Bytes::from_owner)).collect(), self.file.bytes);
+        let parts = Parts::new(starts.zip(contents).collect(), self.file.bytes);
         guarded(|| self.read(parts, &mut each)).map_err(|e| e.with("file", &self.file.key))
     }
 
@@ -179,11 +135,6 @@ impl RowGroups {
         error.with("row_group", self.first + number).with("row", row)
     }
 
-    pub(super) fn place_of(&self, index: u64) -> RowPlace {
-        let (number, row) = place_in(self.rows.start + index, self.groups.iter().map(|group| group.rows));
-        RowPlace { file: self.file.key.clone(), group: self.first + number, row }
-    }
-
     /// Returns the library's description of a group, in which only the columns that are read are described.
     fn group(&self, group: &Group) -> Result<RowGroupMetaData> {
         let schema = &self.file.schema;
@@ -202,6 +153,66 @@ impl RowGroups {
         let rows = i64::try_from(group.rows).map_err(|_| other_file())?;
         let group = RowGroupMetaData::builder(schema.columns.clone()).set_num_rows(rows).set_column_metadata(columns);
         group.build().map_err(damaged)
+    }
+}
+
+impl Recipe for RowGroups {
+    fn ranges(&self) -> Vec<ObjectRange> {
+        let file = &self.file;
+        let range = |part: Range<u64>| ObjectRange {
+            key: file.key.clone(),
+            start: part.start,
+            bytes: part.end - part.start,
+            object_bytes: Some(file.bytes),
+        };
+        self.parts().into_iter().map(range).collect()
+    }
+
+    fn stored_bytes(&self) -> u64 {
+        self.parts().iter().map(|part| part.end - part.start).sum()
+    }
+
+    fn assemble(&self, layout: &Layout, samples: u64, parts: Vec<Bytes>) -> Result<Vec<u8>> {
+        let bytes = usize::try_from(self.file_bytes(layout)).unwrap_or(usize::MAX);
+        let mut file = MdsBuilder::new(layout, bytes).map_err(|e| e.with("file", &self.file.key))?;
+        self.visit(parts, |row| append_row(&mut file, row))?;
+        file.finish(samples)
+    }
+
+    fn has_exact_size(&self) -> bool {
+        false
+    }
+
+    fn as_table(&self) -> Option<&dyn TableRows> {
+        Some(self)
+    }
+}
+
+impl TableRows for RowGroups {
+    fn fields(&self) -> &Fields {
+        self.file.schema.fields()
+    }
+
+    fn place_of(&self, index: u64) -> RowPlace {
+        let (number, row) = place_in(self.rows.start + index, self.groups.iter().map(|group| group.rows));
+        RowPlace { file: self.file.key.clone(), group: self.first + number, row }
+    }
+
+    fn bounds(&self, column: usize) -> Option<Bounds> {
+        let file = &*self.file;
+        let path = file.columns.get(column).map(|column| &column.path).filter(|path| !path.is_empty())?;
+        let leaf = file.schema.column_of_rows(path)?;
+        let at = file.leaves.iter().position(|number| *number == leaf)?;
+        let mut all: Option<Bounds> = None;
+        for group in &*self.groups {
+            let bounds = group.bounds.get(at)?;
+            all = Some(all.map_or_else(|| bounds.clone(), |all| all.joined(bounds)));
+        }
+        all
+    }
+
+    fn for_each_row(&self, parts: Vec<Bytes>, each: &mut dyn FnMut(&TableRow<'_>) -> Result<()>) -> Result<()> {
+        self.visit(parts, each)
     }
 }
 

@@ -3,7 +3,10 @@
 use super::MdsBuilder;
 use crate::error::{Error, Result};
 use crate::format::arrow::{TableColumn, Values};
+use crate::format::parquet::Bounds;
 use arrow_array::RecordBatch;
+use arrow_schema::Fields;
+use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,6 +19,29 @@ pub struct RowPlace {
     pub group: usize,
     /// Row in the group, from 0.
     pub row: u64,
+}
+
+/// Rows of a table that are the samples of a shard.
+pub trait TableRows {
+    /// All columns of the table, also those that are not read.
+    fn fields(&self) -> &Fields;
+
+    /// Returns the place of sample `index` of the shard in its file.
+    fn place_of(&self, index: u64) -> RowPlace;
+
+    /// Returns the bounds of the values of column number `column` of the layout in the rows of the shard; `None` for a column
+    /// that is not one of the file's with a value for each row, such as a list, and where they are not known.
+    fn bounds(&self, _column: usize) -> Option<Bounds> {
+        None
+    }
+
+    /// Calls `each` with each row, whose columns are in the order of the layout. `parts` are the bytes of the ranges of the
+    /// recipe.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for bytes that are not what the index declares; those of `each`.
+    fn for_each_row(&self, parts: Vec<Bytes>, each: &mut dyn FnMut(&TableRow<'_>) -> Result<()>) -> Result<()>;
 }
 
 /// Returns the group of row number `row`, and the row's number in it. `rows` are the rows of each group.

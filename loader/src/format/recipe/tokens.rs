@@ -1,8 +1,11 @@
 //! Shard of a range of a file of token ids.
 
-use super::ObjectRange;
+use super::{ObjectRange, Recipe};
 use crate::error::{Error, Result};
+use crate::format::layout::Layout;
+use crate::format::table::OffsetTable;
 use crate::format::tokens::TokenPart;
+use bytes::Bytes;
 use std::sync::Arc;
 
 /// Range of a stored file of token ids.
@@ -29,13 +32,15 @@ impl TokenRange {
         let places = self.part.index_ranges().into_iter();
         places.map(move |(start, bytes)| range(&self.index, start, bytes)).chain([ids])
     }
+}
 
-    /// Ranges to fetch. No store has an answer of no bytes.
-    pub(super) fn ranges(&self) -> Vec<ObjectRange> {
+impl Recipe for TokenRange {
+    fn ranges(&self) -> Vec<ObjectRange> {
+        // No store has an answer of no bytes.
         self.all_ranges().filter(|range| range.bytes > 0).collect()
     }
 
-    pub(super) fn assemble(&self, parts: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
+    fn assemble(&self, _: &Layout, _: u64, parts: Vec<Bytes>) -> Result<Vec<u8>> {
         let mut fetched = parts.iter().map(AsRef::as_ref);
         let part = |range: ObjectRange| if range.bytes > 0 { fetched.next() } else { Some(&[][..]) };
         let all: Option<Vec<&[u8]>> = self.all_ranges().map(part).collect();
@@ -43,5 +48,9 @@ impl TokenRange {
             Some([places @ .., ids]) => self.part.assembled(places, ids),
             _ => Err(Error::internal("fewer ranges were fetched than a shard is made of")),
         }
+    }
+
+    fn places_assembled(&self) -> Option<Result<OffsetTable>> {
+        self.part.places_assembled()
     }
 }

@@ -6,7 +6,7 @@ use super::columns::{FilterColumn, find};
 use super::context::FilteredStream;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::Shard;
-use crate::format::recipe::{FileGroup, ObjectRange, Piece, Recipe};
+use crate::format::recipe::{FileGroup, ObjectRange, Piece};
 use crate::io::read_regular;
 use crate::pipeline::RangeFetch;
 use crate::subsets::filter::Cell;
@@ -101,10 +101,8 @@ impl Answer for Files<'_> {
 }
 
 fn group_of(shard: &Shard) -> Option<&FileGroup> {
-    match shard.recipe.as_deref() {
-        Some(Recipe::Files(group)) if shard.samples > 0 => Some(group),
-        _ => None,
-    }
+    let group = shard.recipe.as_ref()?.as_files()?;
+    (shard.samples > 0).then_some(group)
 }
 
 /// Reads a whole file of a folder.

@@ -30,14 +30,12 @@ mod pass;
 mod samples;
 mod tables;
 
-use crate::catalog::{
-    Catalog, IndexedStream, Stream, StreamColumns, columns_of, default_local, open_streams,
-};
+use crate::catalog::{Catalog, IndexedStream, Stream, StreamColumns, columns_of, default_local, open_streams};
 use crate::config::{LoaderConfig, OnError, StreamConfig};
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
 use crate::format::hash::Hasher;
-use crate::format::{FIELDS, HashAlgo, Recipe, Shard};
+use crate::format::{FIELDS, HashAlgo, Shard};
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation};
 use crate::subsets::filter::Filter;
@@ -107,7 +105,7 @@ impl Filters<'_> {
             return Ok(Vec::new());
         }
         let shards = || stream.index.shards.iter().filter(|shard| shard.samples > 0);
-        let table_of = |shard: &'a Shard| shard.recipe.as_deref().filter(|recipe| recipe.is_table());
+        let table_of = |shard: &'a Shard| shard.recipe.as_ref().and_then(|recipe| recipe.as_table());
         let needed: Vec<&str> = match &self.config.fields {
             Some(fields) => {
                 columns_of(fields).into_iter().filter(|column| !column.has_default).map(|column| column.name).collect()
@@ -201,9 +199,9 @@ fn has_column(stream: &Stream, name: &str) -> bool {
 fn answer_of<'a>(of: &'a FilteredStream<'a>) -> Result<Box<dyn Answer + 'a>> {
     let first = of.stream.index.shards.iter().find(|shard| shard.samples > 0);
     Ok(match first.and_then(|shard| shard.recipe.as_deref()) {
-        Some(Recipe::Files(_)) => Box::new(Files::new(of)?),
-        Some(Recipe::Rows(_) | Recipe::Batches(_)) => Box::new(Tables::new(of)?),
-        Some(Recipe::Tokens(_) | Recipe::Records(_)) | None => Box::new(Samples::new(of)?),
+        Some(recipe) if recipe.as_files().is_some() => Box::new(Files::new(of)?),
+        Some(recipe) if recipe.is_table() => Box::new(Tables::new(of)?),
+        _ => Box::new(Samples::new(of)?),
     })
 }
 

@@ -14,6 +14,7 @@ use crate::format::recipe::TableRow;
 use crate::format::{Encoding, Shard};
 use crate::pipeline::RangeFetch;
 use crate::stats::TimeKind;
+use crate::store::FetchBuffer;
 use crate::subsets::filter::{Cell, Range};
 use crate::subsets::question::Reply;
 
@@ -33,7 +34,7 @@ impl<'a> Tables<'a> {
     ///
     /// As [`find`].
     pub(super) fn new(of: &'a FilteredStream<'a>) -> Result<Self> {
-        let fields = of.stream.index.shards.iter().find_map(|shard| shard.recipe.as_ref()?.table_fields());
+        let fields = of.stream.index.shards.iter().find_map(|shard| Some(shard.recipe.as_ref()?.as_table()?.fields()));
         let fields = fields.ok_or_else(|| Error::internal("a table without columns"))?;
         let encoding = |name: &str| match columns(fields, Some(&[name.to_owned()]), &[]) {
             Ok(found) => found.into_iter().next().map(|column| column.encoding),
@@ -67,6 +68,7 @@ impl Answer for Tables<'_> {
         let IndexedStream { cache, remote, .. } = self.opened.as_ref().ok_or_else(not_open)?;
         let shard = &cache.shards.index().shards[number as usize];
         let (recipe, remote) = shard.recipe.as_ref().zip(remote.as_ref()).ok_or_else(not_open)?;
+        let table = recipe.as_table().ok_or_else(not_open)?;
         // The columns of another file may have other types.
         let (layout, mut bits) = (&shard.layout, self.of.no_answers(number));
         let encoding = |name: &str| layout.column(name).map(|column| layout.columns[column].encoding.clone());
@@ -74,7 +76,7 @@ impl Answer for Tables<'_> {
         let found = find(self.of.question, encoding, all)?;
         let numbered = found.into_iter().filter_map(|column| Some((layout.column(&column.name)?, column)));
         let numbered: Vec<(usize, FilterColumn)> = numbered.collect();
-        let bounds: Vec<Option<Bounds>> = numbered.iter().map(|(number, _)| recipe.bounds(*number)).collect();
+        let bounds: Vec<Option<Bounds>> = numbered.iter().map(|(number, _)| table.bounds(*number)).collect();
         if let Some(bit) = self.of.question.certain(&bounds.iter().map(range).collect::<Vec<_>>()) {
             self.of.stats.counter("filter_shards_skipped").add(1);
             return Ok(Bits::all(shard.samples, bit));
@@ -85,7 +87,7 @@ impl Answer for Tables<'_> {
         let stage = self.of.stats.stage("fetch");
         let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
         stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
-        recipe.for_each_row(parts, |row| {
+        table.for_each_row(parts.into_iter().map(FetchBuffer::freeze).collect(), &mut |row| {
             bits.add(row_reader.reply(self.of, row)?);
             Ok(())
         })?;

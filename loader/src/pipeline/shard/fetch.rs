@@ -12,7 +12,7 @@ use crate::format::{FileInfo, FilePair, HashAlgo, Recipe, Shard, hash};
 use crate::io::read_regular;
 use crate::pipeline::run::Run;
 use crate::stats::{Stats, TimeKind};
-use crate::store::{Fetcher, Length, Remote, fetch_whole};
+use crate::store::{FetchBuffer, Fetcher, Length, Remote, fetch_whole};
 use std::borrow::Cow;
 use std::path::PathBuf;
 
@@ -60,7 +60,7 @@ impl ShardFetch<'_> {
     /// be unpacked or contradicts its index, `Closed` when the run stops.
     pub(crate) fn fetch<'s>(&self, shard: &'s Shard, packed: Option<&[PathBuf]>) -> Result<FetchedShard<'s>> {
         if let Some(recipe) = &shard.recipe {
-            return self.assemble(shard, recipe);
+            return self.assemble(shard, &**recipe);
         }
         let mut files = Vec::new();
         // The cache lists the data file first, the index the meta file.
@@ -94,7 +94,7 @@ impl ShardFetch<'_> {
 
     /// Makes the data file of `shard` of the objects in `recipe`. They are fetched again if their bytes contradict
     /// their format, such as the checksum of a page.
-    fn assemble<'s>(&self, shard: &'s Shard, recipe: &Recipe) -> Result<FetchedShard<'s>> {
+    fn assemble<'s>(&self, shard: &'s Shard, recipe: &dyn Recipe) -> Result<FetchedShard<'s>> {
         let Some(Origin::Store(remote)) = self.origin else {
             return Err(Error::new(ErrorKind::Unsupported, "a shard of several objects needs a store of the engine"));
         };
@@ -103,6 +103,7 @@ impl ShardFetch<'_> {
         let assembled = self.repeated(
             |attempt| {
                 let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
+                let parts: Vec<_> = parts.into_iter().map(FetchBuffer::freeze).collect();
                 stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
                 let made = unpack.timed(TimeKind::Busy, || recipe.assemble(&shard.layout, shard.samples, parts));
                 let made = made.and_then(|made| shard.offsets(&*made).map(|_| made));

@@ -7,7 +7,7 @@
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::recipe::{FileGroup, Piece};
-use crate::format::{INDEX_BASENAME, OffsetTable, Recipe};
+use crate::format::{INDEX_BASENAME, OffsetTable};
 use crate::io::{DirFeatures, ShardFile, read_exact_at};
 use crate::order::ShardId;
 use crate::sync::Arc;
@@ -33,7 +33,8 @@ impl LooseFiles {
     pub(crate) fn of(catalog: &Catalog, id: ShardId, features: &Arc<DirFeatures>) -> Result<Option<Self>> {
         let (stream, local) = catalog.locate(id);
         let Some(folder) = stream.dir.folder_of_files(local) else { return Ok(None) };
-        let Some(Recipe::Files(group)) = catalog.shard(id).recipe.as_deref() else {
+        let recipe = catalog.shard(id).recipe.as_ref();
+        let Some(group) = recipe.and_then(|recipe| recipe.as_files()) else {
             return Err(Error::internal("a shard without a data file or files"));
         };
         let list = stream.dir.folder().join(INDEX_BASENAME);

@@ -5,8 +5,8 @@ use super::list::FileList;
 use super::manifest::ValueColumn;
 use super::stems::Stems;
 use crate::error::{Error, Result};
-use crate::format::recipe::{FileColumns, FileGroup, Texts, class_of};
-use crate::format::{Digests, Encoding, FileInfo, Index, Recipe, Shard};
+use crate::format::recipe::{FileColumns, FileGroup, FileSamples, Texts, class_of};
+use crate::format::{Digests, Encoding, FileInfo, Index, Shard};
 use crate::sources::extension::has_extension;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -153,7 +153,7 @@ impl FileSet {
             let basename = format!("files.{number:05}.mds").into();
             let raw_data = FileInfo { basename, bytes, hashes: Digests::default() };
             let shard = Shard::new(columns.layout().clone(), range.len() as u64, raw_data);
-            Ok(Shard { recipe: Some(Box::new(Recipe::Files(group.into()))), ..shard })
+            Ok(Shard { recipe: Some(Arc::new(FileSamples(group.into()))), ..shard })
         };
         let shards = shards(&bytes, self.hands).into_iter().enumerate().map(shard).collect::<Result<_>>()?;
         Ok(Index { shards })
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(index, FileSet::parse(&bytes).unwrap().index().unwrap());
         assert_eq!((index.shards.len(), index.samples()), (3, 3000));
         for shard in &index.shards {
-            let Some(Recipe::Files(group)) = shard.recipe.as_deref() else { panic!("no recipe") };
+            let group = shard.recipe.as_ref().and_then(|recipe| recipe.as_files()).expect("files");
             let of_class = |class: &str| group.paths.iter().filter(|path| class_of(path) == Some(class)).count();
             assert!(["0", "1", "2"].iter().all(|class| of_class(class).abs_diff(333) <= 1), "each class has its share");
         }
