@@ -1,7 +1,7 @@
 //! All formats of shards.
 //!
-//! This is the only list of them. The other formats that are read have no shards of their own in an index: a
-//! [recipe](super::recipe) makes shards of these formats of the files of [`array_record`](super::array_record),
+//! This is the only list of them. The other formats that are read are not in an index: a
+//! [recipe](super::recipe) makes shards of these formats from the files of [`array_record`](super::array_record),
 //! [`tokens`](super::tokens), [`parquet`](super::parquet) and Arrow ([`ipc`](super::ipc)); samples of
 //! [`plain`](super::plain) bytes are ranges of files.
 
@@ -34,7 +34,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn each_format_has_a_name_of_its_own() {
+    fn formats_have_different_names() {
         assert_eq!(INDEXED.iter().map(|format| format.name).collect::<HashSet<_>>().len(), INDEXED.len());
         assert_eq!(names(), "mds, json, xsv, csv, tsv, tar, tfrecord, litdata");
         assert!(find("parquet").is_none());

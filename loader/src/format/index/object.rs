@@ -37,7 +37,7 @@ impl<'a> JsonObject<'a> {
         self.get(key)?.as_array().ok_or_else(|| self.expected(key, "a list"))
     }
 
-    /// Returns a list of texts of its own.
+    /// Returns copies of a list of texts.
     pub(in crate::format) fn owned_texts(&self, key: &str) -> Result<Vec<String>> {
         Ok(self.texts(key)?.into_iter().map(str::to_owned).collect())
     }

@@ -98,7 +98,7 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the path of the first file of sample `index` of the shard, if samples have files of their own.
+    /// Returns the path of the first file of sample `index` of the shard, if its samples are files.
     fn path_of(&self, _index: u32) -> Option<&str> {
         None
     }
