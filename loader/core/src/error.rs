@@ -6,7 +6,8 @@
 //! ```
 //! use forebay_core::{Error, ErrorKind};
 //!
-//! let error = Error::format("an offset is after the end of the file").with("shard", "shard.00003.mds").with("sample", 17);
+//! let error = Error::format("an offset is after the end of the file");
+//! let error = error.with("shard", "shard.00003.mds").with("sample", 17);
 //! assert_eq!(error.kind(), ErrorKind::Format);
 //! assert_eq!(error.to_string(), "an offset is after the end of the file (shard shard.00003.mds, sample 17)");
 //! ```
@@ -144,8 +145,8 @@ impl Error {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// Makes an error from an I/O error, which determines the kind. Where a limit of the system was reached, the message
-    /// also names the change.
+    /// Makes an error from an I/O error, which determines the kind. Where a limit of the system was reached, the
+    /// message also names the change.
     pub fn from_io(error: std::io::Error, message: impl Into<String>) -> Self {
         if let Some(remedy) = error.raw_os_error().and_then(remedy_of_limit) {
             return Self::new(ErrorKind::Full, format!("{}: {remedy}", message.into())).caused_by(error);

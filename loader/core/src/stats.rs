@@ -245,7 +245,8 @@ impl Trace {
             let comma = if i == 0 { "" } else { "," };
             let _ = write!(
                 out,
-                "{comma}\n{{\"name\":\"{} {:?}\",\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{:?},\"ts\":{:.3},\"dur\":{:.3}}}",
+                "{comma}\n{{\"name\":\"{} {:?}\",\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{:?},\
+                 \"ts\":{:.3},\"dur\":{:.3}}}",
                 e.stage,
                 e.kind,
                 e.stage,

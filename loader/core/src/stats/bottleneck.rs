@@ -1,4 +1,5 @@
-//! One line about the stage that limits a loader's rate, in the order of the table on the documentation's page about tuning.
+//! One line about the stage that limits a loader's rate, in the order of the table on the documentation's page about
+//! tuning.
 
 use super::{Snapshot, StageSnapshot};
 use std::time::Duration;
@@ -66,8 +67,8 @@ impl Snapshot {
                 format!("{words} {seconds:.1} s, summed over threads, and {waits}")
             }
             _ => format!(
-                "unclear: decode threads were busy {percent:.0}% of the time, and {waits}; a larger `prefetch` evens out \
-                 uneven samples"
+                "unclear: decode threads were busy {percent:.0}% of the time, and {waits}; a larger `prefetch` evens \
+                 out uneven samples"
             ),
         }
     }

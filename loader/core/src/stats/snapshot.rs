@@ -67,8 +67,8 @@ impl Snapshot {
         out
     }
 
-    /// Returns the sum of the figures of several loaders, one for each device of a process. The elapsed time is the longest
-    /// one.
+    /// Returns the sum of the figures of several loaders, one for each device of a process. The elapsed time is the
+    /// longest one.
     #[must_use]
     pub fn sum(mut all: Vec<Self>) -> Self {
         let others = all.split_off(all.len().min(1));
