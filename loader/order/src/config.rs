@@ -18,7 +18,10 @@ pub const BUCKET_WINDOW_MAX: u64 = 1 << 25;
 pub const SHUFFLE_BLOCK_MAX: u64 = 1 << 48;
 
 macro_rules! named {
-    ($(#[$doc:meta])* $name:ident, $argument:literal, $allowed:literal, { $($(#[$item_doc:meta])* $item:ident = $text:literal,)+ }) => {
+    (
+        $(#[$doc:meta])* $name:ident, $argument:literal, $allowed:literal,
+        { $($(#[$item_doc:meta])* $item:ident = $text:literal,)+ }
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name {
@@ -143,12 +146,13 @@ pub struct OrderConfig {
     pub replication: Option<u32>,
     /// Samples of an epoch; `None` or 0: determined by the weights.
     pub epoch_size: Option<u64>,
-    /// Rows of each sample, in succession, for augmentation. An epoch keeps its number of rows, and has one in as many of the
-    /// samples of the shuffled epoch.
+    /// Rows of each sample, in succession, for augmentation. An epoch keeps its number of rows, and has one in as many
+    /// of the samples of the shuffled epoch.
     pub repeat_augment: u32,
     /// One weight per stream; empty: all [`Weight::Unset`].
     pub weights: Vec<Weight>,
-    /// Weights of the samples of each stream, by which its part of an epoch is drawn with replacement; empty: all without.
+    /// Weights of the samples of each stream, by which its part of an epoch is drawn with replacement; empty: all
+    /// without.
     pub sample_weights: Vec<Option<Arc<SampleNumbers>>>,
     /// Buckets by length.
     pub buckets: Option<Buckets>,

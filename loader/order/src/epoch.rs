@@ -22,8 +22,8 @@ pub const SAMPLE_WEIGHTS: &str = "sample weights";
 pub const BUCKETS: &str = "buckets";
 
 /// The order of an epoch, or of its rest after a checkpoint, for all ranks. Cheap to clone; holds tens of bytes
-/// per shard and, except for `naive` shuffles, fractional weights and weights of samples (4 bytes a sample), nothing per
-/// sample.
+/// per shard and, except for `naive` shuffles, fractional weights and weights of samples (4 bytes a sample), nothing
+/// per sample.
 #[derive(Clone, Debug)]
 pub struct EpochPlan(pub(super) Arc<Inner>);
 
@@ -261,8 +261,8 @@ pub fn shares_of(shape: &DataSetShape, config: &OrderConfig) -> Result<EpochShar
 }
 
 /// The arguments that must not change between a checkpoint and its resumption, as names and values. Long values
-/// (weights, sizes) are hashed. The world may change, except for the global batch of buckets. The values that the checkpoint
-/// itself contains are left out.
+/// (weights, sizes) are hashed. The world may change, except for the global batch of buckets. The values that the
+/// checkpoint itself contains are left out.
 pub fn arguments(shape: &DataSetShape, config: &OrderConfig, world: World) -> Vec<(&'static str, String)> {
     let mut weights = Hasher::default();
     for weight in &config.weights {

@@ -99,8 +99,8 @@ pub enum OrderError {
     TooManyBatches { batches: u64, batches_max: u64 },
     /// Weights repeat small shards too often.
     #[error(
-        "an epoch that reads {shards} shards, each repeat counted, needs a plan of more than 1 GiB, and {shards_max} are \
-         the most: lower the streams' weights or epoch_size, or write larger shards"
+        "an epoch that reads {shards} shards, each repeat counted, needs a plan of more than 1 GiB, and {shards_max} \
+         are the most: lower the streams' weights or epoch_size, or write larger shards"
     )]
     TooManyShards { shards: u64, shards_max: u64 },
     /// The plan does not fit in memory.

@@ -38,15 +38,15 @@
 //!                                                                --> shard_uses (uses of each shard by a node)
 //! ```
 //!
-//! Samples may have weights ([`SampleNumbers`]), by which `weighted` draws with replacement: such draws are units with picks like
-//! those of a fraction of a shard, so nothing after the sampling knows of them.
+//! Samples may have weights ([`SampleNumbers`]), by which `weighted` draws with replacement: such draws are units with
+//! picks like those of a fraction of a shard, so nothing after the sampling knows of them.
 //!
 //! [`arrays`] has the reference's own functions, which fill whole arrays, for programs that call them.
 //!
 //! Terms: a *draw* is an index in the epoch's resampled list; a *position* is an index in the shuffled epoch; a *place*
-//! is the result of the deal for a position (node, rank, index); a *row* is one of the occurrences of a draw, which are one
-//! unless draws are repeated. *Canonical nodes* divide the epoch into parts that do
-//! not depend on the number of physical nodes, so that global batches are the same in any valid world.
+//! is the result of the deal for a position (node, rank, index); a *row* is one of the occurrences of a draw, which are
+//! one unless draws are repeated. *Canonical nodes* divide the epoch into parts that do not depend on the number of
+//! physical nodes, so that global batches are the same in any valid world.
 //!
 //! A plan takes one pass over the random draws, which touches no sample, and keeps a snapshot of the generator per part
 //! of a shard. Then any place of the epoch can be read, in windows of ids: a plan of 100 million samples takes tens of

@@ -33,8 +33,8 @@ pub struct PlannedSample {
     pub stream: StreamId,
     /// Index in the epoch's resampled list before partitioning (the stream's own list for all batching methods but
     /// `random`): it distinguishes occurrences of an oversampled sample, and does not depend on the world. With
-    /// [`OrderConfig::repeat_augment`](super::OrderConfig::repeat_augment), that index times the repeats, plus the number of
-    /// the repeat.
+    /// [`OrderConfig::repeat_augment`](super::OrderConfig::repeat_augment), that index times the repeats, plus the
+    /// number of the repeat.
     pub draw: u64,
     /// True if the row only makes ranks or canonical nodes equal; the same draw is elsewhere in the epoch.
     pub repeat: bool,

@@ -1,8 +1,9 @@
 //! Resampled list of an epoch: the samples that the epoch takes from each shard.
 //!
 //! A *draw* is an index in this list, the reference's "big" sample id. The list is kept as *units*: a whole shard, or
-//! a partial one with its picks. Without weights there is one unit per shard and nothing per sample. The units of a stream
-//! whose samples have weights are partial, and their picks may repeat a sample: see [`weighted`](super::weighted).
+//! a partial one with its picks. Without weights there is one unit per shard and nothing per sample. The units of a
+//! stream whose samples have weights are partial, and their picks may repeat a sample: see
+//! [`weighted`](super::weighted).
 
 use std::sync::Arc;
 
@@ -44,8 +45,8 @@ pub(super) struct Draws {
     identity: Option<u64>,
 }
 
-/// Checks that an epoch of `streams`, each with its samples in the epoch, needs a reasonable number of units: memory that
-/// no data set needs is an error before any of it is taken.
+/// Checks that an epoch of `streams`, each with its samples in the epoch, needs a reasonable number of units: memory
+/// that no data set needs is an error before any of it is taken.
 ///
 /// # Errors
 /// Huge weights of tiny shards.
@@ -64,8 +65,8 @@ pub(super) fn check_units(shape: &DataSetShape, streams: &[(StreamId, u64)]) -> 
 }
 
 impl Draws {
-    /// Makes the list for `streams` of `shape`, `choose[i]` samples of the i-th, all from one generator. `weights` has those of
-    /// each stream's samples; a stream after its end has none.
+    /// Makes the list for `streams` of `shape`, `choose[i]` samples of the i-th, all from one generator. `weights` has
+    /// those of each stream's samples; a stream after its end has none.
     pub(super) fn new(
         shape: &DataSetShape,
         streams: &[(StreamId, u64)],

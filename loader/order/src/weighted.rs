@@ -1,9 +1,9 @@
 //! Draws in proportion to weights, with replacement.
 //!
-//! The number of draws of each shard comes first: the draws of the stream are counted by shard. Then each shard's draws are
-//! counted by sample, in units of at most as many draws as the shard has samples. So all draws are independent, as those of
-//! torch's `WeightedRandomSampler`, and a shard is used about as often as its weight makes necessary. Only the basic operations
-//! of IEEE doubles are used: all machines draw the same.
+//! The number of draws of each shard comes first: the draws of the stream are counted by shard. Then each shard's draws
+//! are counted by sample, in units of at most as many draws as the shard has samples. So all draws are independent, as
+//! those of torch's `WeightedRandomSampler`, and a shard is used about as often as its weight makes necessary. Only the
+//! basic operations of IEEE doubles are used: all machines draw the same.
 
 use super::rng::Generator;
 

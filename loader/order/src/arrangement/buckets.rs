@@ -1,9 +1,9 @@
 //! Buckets by length: batches of samples of similar length.
 //!
-//! Each window of some global batches is sorted by length and cut into as many global batches again, which are then put into a
-//! random order. Each canonical node's part of the window is sorted by itself: it keeps its samples, hence its shards, and
-//! gives each batch the same share of its lengths, such as the shortest tenth. So global batches do not depend on the
-//! physical nodes, and a use of a shard extends to whole windows.
+//! Each window of some global batches is sorted by length and cut into as many global batches again, which are then put
+//! into a random order. Each canonical node's part of the window is sorted by itself: it keeps its samples, hence its
+//! shards, and gives each batch the same share of its lengths, such as the shortest tenth. So global batches do not
+//! depend on the physical nodes, and a use of a shard extends to whole windows.
 
 use std::ops::Range;
 use std::sync::Arc;

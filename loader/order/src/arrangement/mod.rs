@@ -1,8 +1,8 @@
 //! Arrangement: the rows of an epoch in place of its draws.
 //!
-//! The shuffle has a draw for each position. An arrangement is a cursor around the shuffle's: it permutes and repeats draws
-//! within the part of a canonical node, so that partition, ranks and resumption do not depend on it. Its results are
-//! *rows*: row `draw * repeats + n` is occurrence `n` of a draw, and equals the draw where nothing is repeated.
+//! The shuffle has a draw for each position. An arrangement is a cursor around the shuffle's: it permutes and repeats
+//! draws within the part of a canonical node, so that partition, ranks and resumption do not depend on it. Its results
+//! are *rows*: row `draw * repeats + n` is occurrence `n` of a draw, and equals the draw where nothing is repeated.
 //!
 //! * `repeats`: each draw several times in succession;
 //! * `buckets`: batches of samples of similar length.
@@ -79,8 +79,8 @@ impl Arrangement {
         if self.repeats > 1 { row / self.repeats } else { row }
     }
 
-    /// First and last place, in the part of a canonical node with `len` places, of the draws that the shuffle puts at `first`
-    /// to `last` of it; `None` if the epoch has none of them.
+    /// First and last place, in the part of a canonical node with `len` places, of the draws that the shuffle puts at
+    /// `first` to `last` of it; `None` if the epoch has none of them.
     pub(super) fn places(&self, canonical: u32, (first, last): (u64, u64), len: u64) -> Option<(u64, u64)> {
         let first = first.saturating_mul(self.repeats);
         let last = last.saturating_mul(self.repeats).saturating_add(self.repeats - 1);

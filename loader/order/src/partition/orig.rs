@@ -160,8 +160,8 @@ impl Deal {
     }
 }
 
-/// The reference copies as many columns as are `missing`, which end `nodes_per_row - 1` before the padding; where the row
-/// does not reach that far back, a single column is broadcast and anything else fails.
+/// The reference copies as many columns as are `missing`, which end `nodes_per_row - 1` before the padding; where the
+/// row does not reach that far back, a single column is broadcast and anything else fails.
 fn padding(row: u64, missing: u64, nodes_per_row: u64) -> Option<Range<u64>> {
     let stop = (row + 1).saturating_sub(missing + nodes_per_row);
     let from = (row + 1).saturating_sub(2 * missing + nodes_per_row);
