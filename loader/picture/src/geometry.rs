@@ -1,7 +1,7 @@
 //! Sizes, boxes, and steps from picture to picture.
 //!
-//! A [`Stage`] is one such step: *crop* an integer box, *resize* it, keep a *window* of the result, and mirror it if needed.
-//! It limits the work: pixels outside the box are not decoded, and pixels outside the window are not resized.
+//! A [`Stage`] is one such step: *crop* an integer box, *resize* it, keep a *window* of the result, and mirror it if
+//! needed. It limits the work: pixels outside the box are not decoded, and pixels outside the window are not resized.
 
 use super::border::Border;
 use super::interpolation::Interpolation;
@@ -23,7 +23,8 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Returns the smallest scale at which `stage` enlarges neither side. The nearest pixel must be one of the picture's.
+    /// Returns the smallest scale at which `stage` enlarges neither side. The nearest pixel must be one of the
+    /// picture's.
     pub fn of(stage: &Stage) -> Self {
         let Stage { crop, resized, interpolation, .. } = *stage;
         if interpolation == Interpolation::Nearest {

@@ -14,8 +14,9 @@
 //! * [`picture_ops`]: colours, blur, sharpness, affine and perspective transforms;
 //! * [`vectors`]: the vector instructions that all of them use.
 //!
-//! A decoder or resizer belongs to one thread and keeps its memory from picture to picture. Bytes are not trusted: damage
-//! ends in an [`Error`], and memory is bounded by [`geometry::PIXELS_MAX`]. The pixels are the same on every machine.
+//! A decoder or resizer belongs to one thread and keeps its memory from picture to picture. Bytes are not trusted:
+//! damage ends in an [`Error`], and memory is bounded by [`geometry::PIXELS_MAX`]. The pixels are the same on every
+//! machine.
 //!
 //! ```
 //! use forebay_picture::geometry::{Region, Size, Stage};

@@ -27,8 +27,8 @@ pub fn size(bytes: &[u8]) -> Result<Size> {
     }
 }
 
-/// Decodes `region` of the picture. Rows below it are not decoded, unless the file is interlaced. Labels and deep pictures are
-/// the stored values of one channel, each as [`deep_pixel`] of it. The opacity is written if it is wanted.
+/// Decodes `region` of the picture. Rows below it are not decoded, unless the file is interlaced. Labels and deep
+/// pictures are the stored values of one channel, each as [`deep_pixel`] of it. The opacity is written if it is wanted.
 pub fn decode(
     bytes: &[u8],
     region: Region,

@@ -55,8 +55,8 @@ pub(super) struct BandRun<'a, 'b> {
 }
 
 impl BandRun<'_, '_> {
-    /// Reads the blocks. `deposit` distributes a number's bits over the bits of a mask, the lowest first: the instruction
-    /// PDEP.
+    /// Reads the blocks. `deposit` distributes a number's bits over the bits of a mask, the lowest first: the
+    /// instruction PDEP.
     #[inline(always)]
     pub(super) fn read(self, deposit: impl Fn(u64, u64) -> u64) -> Result<(), Fallback> {
         match (self.is_refining, self.blocks.is_some()) {

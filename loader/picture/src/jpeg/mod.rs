@@ -14,10 +14,10 @@
 //! ```
 //!
 //! [`native`] reads the headers. [`sequential`] runs the steps above. [`progressive`] first reads all scans ([`band`])
-//! into the region's coefficients and then continues in the same way; [`progression`] has the bits that the scans bring.
-//! If a file has a row index
-//! ([`row_index`]), each row of MCUs that the region needs is read from its start to the region's last column, and
-//! nothing else of the scan is decoded. To measure single stages, decoding can stop early ([`stages`]).
+//! into the region's coefficients and then continues in the same way; [`progression`] has the bits that the scans
+//! bring. If a file has a row index ([`row_index`]), each row of MCUs that the region needs is read from its start to
+//! the region's last column, and nothing else of the scan is decoded. To measure single stages, decoding can stop early
+//! ([`stages`]).
 //!
 //! Only `kernel` uses vector instructions, and only `kernel` and `turbo` contain `unsafe`: entropy-coded data, headers
 //! and geometry are handled by safe code.

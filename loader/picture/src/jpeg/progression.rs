@@ -27,8 +27,8 @@ impl Default for Coverage {
 }
 
 impl Coverage {
-    /// Returns an error if the scans in `file` do not bring all bits, by their headers, or have too few restart markers.
-    /// Their data is skipped.
+    /// Returns an error if the scans in `file` do not bring all bits, by their headers, or have too few restart
+    /// markers. Their data is skipped.
     pub(super) fn check_headers(file: &[u8]) -> Result<(), Fallback> {
         let mut headers = Headers::new(file)?;
         let (mut coverage, mut components) = (Self::default(), 0);

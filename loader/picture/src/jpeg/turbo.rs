@@ -30,8 +30,8 @@ const MARGIN: u32 = 2;
 /// Smallest width of a region; the library upsamples narrower ones differently from the whole picture.
 const WIDTH_MIN: u32 = 16;
 
-/// Warning that leaves the pixels right and that no other can follow, unless restart markers are missing: too many bytes
-/// before the end. The library keeps only the first warning, so any other one may hide damage.
+/// Warning that leaves the pixels right and that no other can follow, unless restart markers are missing: too many
+/// bytes before the end. The library keeps only the first warning, so any other one may hide damage.
 const HARMLESS_WARNING: &str = "extraneous bytes before marker 0xd9";
 
 /// Warning of a file without its end marker, the only one if nothing else is missing.
@@ -298,8 +298,8 @@ impl Turbo {
         Ok(warning.filter(|warning| !is_harmless(warning)))
     }
 
-    /// Returns the damage of a picture whose first `warning` may be about an odd header or a missing end marker only. The
-    /// library handles these in a known way; a repaired copy of the file shows later warnings.
+    /// Returns the damage of a picture whose first `warning` may be about an odd header or a missing end marker only.
+    /// The library handles these in a known way; a repaired copy of the file shows later warnings.
     fn hidden_damage(
         &mut self,
         bytes: &[u8],

@@ -29,7 +29,8 @@ pub(super) struct Workspace {
     pub scratch: [Vec<u8>; 3],
 }
 
-/// Sets the offsets of a row's blocks to those of `places`, which count blocks, filled up to whole groups with the last.
+/// Sets the offsets of a row's blocks to those of `places`, which count blocks, filled up to whole groups with the
+/// last.
 pub(super) fn set_offsets(offsets: &mut Vec<u32>, places: impl Iterator<Item = u32>) {
     offsets.clear();
     offsets.extend(places.map(|place| place * BLOCK as u32));

@@ -10,8 +10,8 @@ const WEIGHT_MIN: f64 = 1e-8;
 /// Blurs as torchvision's `gaussian_blur`: with a kernel of `size` (columns and rows, odd) and deviations `sigma`, the
 /// picture reflected at its borders.
 ///
-/// torchvision adds up the products of a two-dimensional kernel in single precision. Here the rows are blurred first and
-/// then the columns, so a value in the middle between two grey levels may become the other one.
+/// torchvision adds up the products of a two-dimensional kernel in single precision. Here the rows are blurred first
+/// and then the columns, so a value in the middle between two grey levels may become the other one.
 pub fn gaussian_blur(shape: Shape, pixels: &mut [u8], size: [usize; 2], sigma: [f64; 2], scratch: &mut Scratch) {
     let kernels = Kernels::default();
     let Shape { height, channels, .. } = shape;
@@ -46,8 +46,8 @@ pub fn gaussian_blur(shape: Shape, pixels: &mut [u8], size: [usize; 2], sigma: [
     }
 }
 
-/// Sets `weights` to the middle of a Gaussian kernel and those after it, without the ones that have no effect. A deviation
-/// that is not above 0 gives the middle alone.
+/// Sets `weights` to the middle of a Gaussian kernel and those after it, without the ones that have no effect. A
+/// deviation that is not above 0 gives the middle alone.
 fn half_gaussian(size: usize, sigma: f64, weights: &mut Vec<f32>) {
     let reach = if sigma > 0.0 { size / 2 } else { 0 };
     let weight = |i: usize| (-0.5 * (i as f64 / sigma).powi(2)).exp();

@@ -3,8 +3,8 @@
 use super::Shape;
 
 /// Returns the matrix of [`affine`](super::affine) for a rotation by `angle`, a translation, a scale and shears, around
-/// `center`; angles in degrees. It is torchvision's `_get_inverse_affine_matrix`. The default center there is the half of
-/// both sides.
+/// `center`; angles in degrees. It is torchvision's `_get_inverse_affine_matrix`. The default center there is the half
+/// of both sides.
 pub fn affine_matrix(center: [f64; 2], angle: f64, translate: [f64; 2], scale: f64, shear: [f64; 2]) -> [f64; 6] {
     let (rotation, [shear_x, shear_y]) = (angle.to_radians(), shear.map(f64::to_radians));
     let [cx, cy] = center;

@@ -1,7 +1,8 @@
 //! Operations on decoded pictures, as torchvision's transforms do them to a PIL image.
 //!
 //! ```text
-//! points     look-up tables: brightness, contrast, posterize, solarize, invert, equalize, autocontrast; a run is one pass
+//! points     look-up tables: brightness, contrast, posterize, solarize, invert, equalize, autocontrast;
+//!            a run of them is one pass
 //! colour     saturation, grayscale, hue, order of the channels
 //! blur       the Gaussian blur
 //! sharpness  a blend with a smoothed copy
@@ -64,7 +65,8 @@ impl Shape {
     }
 }
 
-/// Memory of one thread for operations that need more than the picture. It grows to the largest picture until it is released.
+/// Memory of one thread for operations that need more than the picture. It grows to the largest picture until it is
+/// released.
 #[derive(Debug, Default)]
 pub struct Scratch {
     bytes: Vec<u8>,

@@ -1,8 +1,8 @@
 //! Point operations: each value becomes another, by a table for each channel.
 //!
-//! Tables compose, and so do histograms: an operation that needs the histogram of the picture before it takes the one of
-//! the source through the tables so far. So a run of operations reads and writes the pixels once. Contrast alone needs
-//! the pixels themselves in between, for the mean of their luma.
+//! Tables compose, and so do histograms: an operation that needs the histogram of the picture before it takes the one
+//! of the source through the tables so far. So a run of operations reads and writes the pixels once. Contrast alone
+//! needs the pixels themselves in between, for the mean of their luma.
 //!
 //! The arithmetic is that of Pillow's `ImageEnhance` and `ImageOps`.
 

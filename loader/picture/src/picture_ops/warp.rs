@@ -1,9 +1,9 @@
 //! Affine and perspective transforms, as Pillow's `Image.transform` does them: each pixel of the result is taken from
 //! the place of the source that a matrix gives for its centre. Places outside of the source get the fill colour.
 //!
-//! Bilinear and bicubic samples are computed in double precision, as in Pillow, and are equal to its own. Nearest samples
-//! of an affine transform have three ways there, with different roundings: a table of columns if there is neither
-//! rotation nor shear, 16 bits of fraction, and floating point for places far outside.
+//! Bilinear and bicubic samples are computed in double precision, as in Pillow, and are equal to its own. Nearest
+//! samples of an affine transform have three ways there, with different roundings: a table of columns if there is
+//! neither rotation nor shear, 16 bits of fraction, and floating point for places far outside.
 
 use super::kernel::{Kernels, Map};
 use super::matrices::{Rotation, Turn};

@@ -5,8 +5,8 @@ use super::planes::three_rows;
 use super::weights::ONE;
 use crate::aligned::AlignedVec;
 
-/// Number of rows from which on none is kept for the next output row with fine weights, because as many would be needed as the
-/// picture is high. Up to a reduction of 31 times, all that an output row needs are kept.
+/// Number of rows from which on none is kept for the next output row with fine weights, because as many would be needed
+/// as the picture is high. Up to a reduction of 31 times, all that an output row needs are kept.
 const MANY_FINE_ROWS: usize = 128;
 
 /// The last source rows that were blended along x; as many as an output row can need.
@@ -24,8 +24,8 @@ pub(super) struct BlendedRows {
 }
 
 impl BlendedRows {
-    /// Drops all rows, and makes room for as many as an output row of `taps` weights needs, of three planes of `plane` values
-    /// each.
+    /// Drops all rows, and makes room for as many as an output row of `taps` weights needs, of three planes of `plane`
+    /// values each.
     pub(super) fn start(&mut self, taps: usize, is_fine: bool, plane: usize) {
         let count = taps.min(if is_fine { MANY_FINE_ROWS } else { MANY_ROWS });
         self.plane = plane;

@@ -6,8 +6,8 @@
 //! are Pillow's. Pillow rounds to 8 bits in between, so some results of the bilinear filter differ by a grey level.
 //!
 //! The bicubic filter has weights below 0, so values between the passes may be outside of the grey levels, where Pillow
-//! clips them. It has Pillow's arithmetic: grey levels in between, weights of 22 bits, and rows first where Pillow 13 does
-//! so. Its results are equal.
+//! clips them. It has Pillow's arithmetic: grey levels in between, weights of 22 bits, and rows first where Pillow 13
+//! does so. Its results are equal.
 //!
 //! All arithmetic is integer: every machine computes the same pixels with every kernel.
 
@@ -85,7 +85,8 @@ impl Inside {
     }
 }
 
-/// Returns each column of the window that shows a pixel in another place of the picture, and the computed column that has it.
+/// Returns each column of the window that shows a pixel in another place of the picture, and the computed column that
+/// has it.
 fn outside(stage: &Stage, shown: (u32, u32)) -> impl Iterator<Item = [usize; 2]> {
     let Stage { window: Window { x, size, .. }, resized, border, flip, .. } = *stage;
     let columns = if border.mode == PaddingMode::Constant { 0 } else { size.w };

@@ -90,7 +90,8 @@ impl Axis {
         self.weights.resize(self.first.len(), ONE as i16);
     }
 
-    /// Computes the weights of Pillow's antialiased filter for a `kernel` that is 0 from `reach` on, in both directions.
+    /// Computes the weights of Pillow's antialiased filter for a `kernel` that is 0 from `reach` on, in both
+    /// directions.
     fn antialiased<const IS_FINE: bool>(
         &mut self,
         kernel: impl Fn(f64) -> f64,
@@ -175,8 +176,8 @@ impl<K: Fn(f64) -> f64> Filter<K> {
         Self { kernel, input, scale, support: reach * unit, slope: 1.0 / unit }
     }
 
-    /// Computes the weights of output sample `o`, not scaled to a sum. Returns the first source sample, and the number of weights
-    /// before its own.
+    /// Computes the weights of output sample `o`, not scaled to a sum. Returns the first source sample, and the number
+    /// of weights before its own.
     fn weights(&self, o: u32, out: &mut Vec<f64>) -> (u32, usize) {
         let Self { kernel, input, scale, support, slope } = self;
         let center = input.start + (f64::from(o) + 0.5) * scale;
@@ -196,8 +197,8 @@ impl<K: Fn(f64) -> f64> Filter<K> {
 /// First source sample and weights of each output sample. The sum of the weights is 1.
 pub type ExactWeights = Vec<(usize, Vec<f64>)>;
 
-/// Returns Pillow's weights in double precision for the output samples `shown` of an axis. `filter` blends: it is not the nearest
-/// neighbour.
+/// Returns Pillow's weights in double precision for the output samples `shown` of an axis. `filter` blends: it is not
+/// the nearest neighbour.
 pub fn exact_weights(filter: Interpolation, input: u32, output: u32, shown: Range<u32>) -> ExactWeights {
     let input = Span::new(0, input, 1);
     let (kernel, reach): (fn(f64) -> f64, _) = match filter {

@@ -116,7 +116,8 @@ impl AcTable {
 
     fn pair(windows: &[(u8, u8); ENTRIES], window: u32) -> PairEntry {
         let nothing = Symbols { first_bits: 0, bits: 0, first_run: 63, advance: UNDECIDED, first_addend: 0, addend: 0 };
-        // Symbol from bit `start` on: zeros before its value, end of its bits, addend. `None` if code and sign do not fit.
+        // Symbol from bit `start` on: zeros before its value, end of its bits, addend. `None` if code and sign do not
+        // fit.
         let symbol_at = |start: u32| {
             // The zeros shifted in are not used.
             let (symbol, length) = windows[(window << start) as usize & (ENTRIES - 1)];

@@ -88,8 +88,8 @@ impl Code {
     }
 }
 
-/// Calls `fill` with each symbol whose code fits into lookups of `window` bits: the lookups that start with the code, the
-/// symbol, and the code's length. Codes count up, so their lookups follow each other. Returns the end of the last.
+/// Calls `fill` with each symbol whose code fits into lookups of `window` bits: the lookups that start with the code,
+/// the symbol, and the code's length. Codes count up, so their lookups follow each other. Returns the end of the last.
 fn each_code(segment: HuffmanSegment<'_>, window: u32, mut fill: impl FnMut(Range<usize>, u8, u32)) -> usize {
     let mut symbols = segment.values.iter();
     let mut start = 0;

@@ -1,5 +1,5 @@
-//! Colour conversion on vectors of any width. As with [`islow`](super::islow), the module that uses this macro names its
-//! instructions, and has `widen` and `narrow` for bytes.
+//! Colour conversion on vectors of any width. As with [`islow`](super::islow), the module that uses this macro names
+//! its instructions, and has `widen` and `narrow` for bytes.
 
 /// Defines `ycbcr` for vectors of `$values` 16-bit values, over the module's `write_pixels`.
 macro_rules! ycbcr {

@@ -206,10 +206,12 @@ pub(super) fn smooth_both(near: &[u8], far: &[u8], out: &mut [u8]) {
     double_columns([near, far], [8, 7], out);
 }
 
-/// Doubles the columns of one row, or of three parts of a row and one of the next, with a bias for even and odd columns.
+/// Doubles the columns of one row, or of three parts of a row and one of the next, with a bias for even and odd
+/// columns.
 ///
-/// Whole chunks of pairs, each stored as one number, let the compiler use vectors as well as a kernel by hand could. The
-/// loop is no closure, because the compiler leaves closures with many callers out of the kernel, without its vectors.
+/// Whole chunks of pairs, each stored as one number, let the compiler use vectors as well as a kernel by hand could.
+/// The loop is no closure, because the compiler leaves closures with many callers out of the kernel, without its
+/// vectors.
 #[inline(always)]
 fn double_columns<const ROWS: usize>(rows: [&[u8]; ROWS], [even, odd]: [u16; 2], out: &mut [u8]) {
     const PAIRS: usize = 32;

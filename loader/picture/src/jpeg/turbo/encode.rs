@@ -32,8 +32,8 @@ pub fn encode(rgb: &[u8], size: Size, quality: u8, subsampling: Subsampling, pro
     instance.set(tj::TJPARAM_TJPARAM_SUBSAMP, subsampling as c_int)?;
     instance.set(tj::TJPARAM_TJPARAM_PROGRESSIVE, c_int::from(progressive))?;
     let file = library_output(|buffer, length| {
-        // SAFETY: the handle is live; `rgb` holds width * height * 3 bytes, checked above; with a null buffer the library
-        // allocates and stores pointer and length.
+        // SAFETY: the handle is live; `rgb` holds width * height * 3 bytes, checked above; with a null buffer the
+        // library allocates and stores pointer and length.
         unsafe {
             tj::tj3Compress8(
                 instance.handle.as_ptr(),

@@ -8,8 +8,8 @@ use super::super::progression::Coverage;
 
 /// Returns `bytes` without the harmless causes of libjpeg's warnings: bytes between markers, unknown revisions of JFIF,
 /// unknown colour transforms of Adobe, and a sequential scan whose header is that of a progressive one, all before the
-/// first scan's data; and, if it `may_lack_end`, with an end marker if no scan is missing. Returns `None` if there is no
-/// such cause, or no header at all.
+/// first scan's data; and, if it `may_lack_end`, with an end marker if no scan is missing. Returns `None` if there is
+/// no such cause, or no header at all.
 pub(super) fn repaired(bytes: &[u8], may_lack_end: bool) -> Option<Vec<u8>> {
     let mut rest = bytes.strip_prefix(&[0xff, 0xd8])?;
     let mut out = vec![0xff, 0xd8];

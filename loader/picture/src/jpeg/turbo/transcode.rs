@@ -59,8 +59,8 @@ fn transform(bytes: &[u8], size: Size) -> Result<Option<Vec<u8>>> {
         customFilter: None,
     };
     let file = library_output(|buffer, length| {
-        // SAFETY: the handle is live (invariant of `Instance`), `bytes` is one slice, and there is one transform, one buffer and
-        // one length; with a null buffer the library allocates and stores pointer and length.
+        // SAFETY: the handle is live (invariant of `Instance`), `bytes` is one slice, and there is one transform, one
+        // buffer and one length; with a null buffer the library allocates and stores pointer and length.
         unsafe {
             tj::tj3Transform(
                 instance.handle.as_ptr(),

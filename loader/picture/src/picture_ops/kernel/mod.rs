@@ -84,8 +84,8 @@ impl Kernels {
         dispatch!(self.0.level(), blend(degenerate, pixels, factor));
     }
 
-    /// Means of 3 x 3 pixels around each of the middle row, which itself counts five times. The first and the last pixel
-    /// of `out` are not written. All rows have the length of `out`.
+    /// Means of 3 x 3 pixels around each of the middle row, which itself counts five times. The first and the last
+    /// pixel of `out` are not written. All rows have the length of `out`.
     pub(super) fn smooth(self, rows: [&[u8]; 3], channels: usize, out: &mut [u8]) {
         dispatch!(self.0.level(), smooth(rows, channels, out));
     }

@@ -1,7 +1,7 @@
 //! Portable kernels that take the pixels of a row from other places of a picture.
 //!
-//! Blocks of pixels go through three loops: the places, in vectors; the loads of the pixels there, one by one; the sums,
-//! in vectors. In between are rows of values in the first-level cache.
+//! Blocks of pixels go through three loops: the places, in vectors; the loads of the pixels there, one by one; the
+//! sums, in vectors. In between are rows of values in the first-level cache.
 
 #![allow(clippy::needless_range_loop, reason = "a place of a block is a place in several rows")]
 

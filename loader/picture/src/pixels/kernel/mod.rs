@@ -1,5 +1,5 @@
-//! Inner loops over rows of levels. [`portable`] has them all, written so that the compiler finds vectors in them; the other
-//! levels are the same code, compiled for more instructions.
+//! Inner loops over rows of levels. [`portable`] has them all, written so that the compiler finds vectors in them; the
+//! other levels are the same code, compiled for more instructions.
 
 /// Defines the kernels that are the portable ones, compiled with `$features`.
 macro_rules! portable_kernels {

@@ -4,8 +4,8 @@
 //! RGB row --split--> a row of bytes per channel --blend_columns--> rows of 16-bit values --blend_rows--> bytes
 //! ```
 //!
-//! A filter with fine weights has its own kernels, `..._finely`: sums of products with 22 bits of fraction, rounded to bytes
-//! after each direction. They are Pillow's, and its results have the same bits.
+//! A filter with fine weights has its own kernels, `..._finely`: sums of products with 22 bits of fraction, rounded to
+//! bytes after each direction. They are Pillow's, and its results have the same bits.
 //!
 //! [`Kernels`] selects those of this machine once; its methods document the kernels of the same names. [`portable`]
 //! defines what every kernel computes.
@@ -64,8 +64,8 @@ impl Kernels {
         dispatch!(self.0.level(), split(rgb, width, planes.padded_rows_mut()));
     }
 
-    /// Output value i of every plane = sum over its taps of weight * byte: with 7 bits of fraction, or with fine weights
-    /// rounded to a byte.
+    /// Output value i of every plane = sum over its taps of weight * byte: with 7 bits of fraction, or with fine
+    /// weights rounded to a byte.
     pub(super) fn blend_columns(self, planes: &Planes<u8>, columns: &Columns, out: [&mut [i16]; 3]) {
         let len = columns.len.next_multiple_of(CHUNK);
         assert!(planes.stride >= columns.reach, "the row continues after its last pixel");
