@@ -87,8 +87,8 @@ pub struct OpDraws {
 }
 
 impl OpDraws {
-    /// Returns the draws of the `occurrence`-th operation of the kind `number` in the list of a field. Other kinds do not
-    /// count, so that an operation that is added does not change the draws of the others.
+    /// Returns the draws of the `occurrence`-th operation of the kind `number` in the list of a field. Other kinds do
+    /// not count, so that an operation that is added does not change the draws of the others.
     pub fn new(field: FieldDraws, key: DrawKey, number: u32, occurrence: u32) -> Self {
         Self { field: field.part(number).part(occurrence), key }
     }

@@ -1,8 +1,9 @@
 //! Operations on a whole batch: rows that are mixed with those before them, and their labels with them.
 //!
 //! As in torchvision, a row's partner is the row before it, and the last one is that of the first row. If samples are
-//! repeated, it is the row as many places before it, since neighbours may be the same sample. So the result depends on the rows
-//! of the batch, and with them on the number of ranks. The numbers are drawn once per batch, from the key of its first sample.
+//! repeated, it is the row as many places before it, since neighbours may be the same sample. So the result depends on
+//! the rows of the batch, and with them on the number of ranks. The numbers are drawn once per batch, from the key of
+//! its first sample.
 
 use half::{bf16, f16};
 
@@ -56,8 +57,8 @@ impl Mix {
     /// Mixes `members` by one of `ops`, with probability `p` per batch.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Config`]: no operation, arguments outside of their range, pictures of different sizes, a blend of
-    /// grey levels.
+    /// [`crate::ErrorKind::Config`]: no operation, arguments outside of their range, pictures of different sizes, a
+    /// blend of grey levels.
     pub fn new(ops: &[BatchOp], p: f64, draws: FieldDraws, members: Vec<Member>) -> Result<Self> {
         if ops.is_empty() {
             return Err(Error::config("Mix needs MixUp, CutMix or a list of them, and the list is empty"));
@@ -112,8 +113,8 @@ impl Mix {
         }
     }
 
-    /// Mixes the rows `kept` of a batch, ascending, in its memory, each with the one `repeats` places before it: the repeats of a
-    /// sample. `place` returns the rows of an output.
+    /// Mixes the rows `kept` of a batch, ascending, in its memory, each with the one `repeats` places before it: the
+    /// repeats of a sample. `place` returns the rows of an output.
     pub fn run(
         &self,
         key: DrawKey,
@@ -165,7 +166,8 @@ impl Member {
         row: &mut [u8],
         partner: &[u8],
     ) {
-        // A picture is planes of lines of elements: one of one value per pixel for each channel, or one of all channels.
+        // A picture is planes of lines of elements: one of one value per pixel for each channel, or one of all
+        // channels.
         let (planes, values) = match layout {
             PixelLayout::Nchw => (channels, 1),
             PixelLayout::Nhwc => (1, channels),

@@ -1,4 +1,5 @@
-//! Output of pixels of 8 bits, and of values of 16 bits: element type, normalisation and layout, written directly into the caller's row.
+//! Output of pixels of 8 bits, and of values of 16 bits: element type, normalisation and layout, written directly into
+//! the caller's row.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt as _;
@@ -27,8 +28,8 @@ pub struct PictureWriter {
     kernels: RowKernels,
 }
 
-/// Levels that are converted at a time if they are kept in between: whole pixels of one, three and four channels, and periods of
-/// [`Factors`].
+/// Levels that are converted at a time if they are kept in between: whole pixels of one, three and four channels, and
+/// periods of [`Factors`].
 const BLOCK: usize = 192;
 
 impl PictureWriter {
@@ -59,8 +60,8 @@ impl PictureWriter {
         }
         let (mean, std) = normalise.unwrap_or((&[0.0; 4][..channels], &[1.0; 4][..channels]));
         if mean.len() != channels || std.len() != channels {
-            let message = "Normalize needs a mean and a standard deviation for each channel: three, one for an Image of mode L or I;16, \
-                           and four for one of mode RGBA";
+            let message = "Normalize needs a mean and a standard deviation for each channel: three, one for an Image \
+                           of mode L or I;16, and four for one of mode RGBA";
             return Err(Error::config(message)
                 .with("mean", format!("{mean:?}"))
                 .with("std", format!("{std:?}"))
@@ -70,7 +71,8 @@ impl PictureWriter {
             return Err(Error::config("Normalize needs finite means and standard deviations above 0"));
         }
         if mean.iter().chain(std).any(|value| *value > 1.0) {
-            let message = "Normalize is for pixels from 0 to 1: divide means and standard deviations of grey levels by 255, of mode I;16 by 65535";
+            let message = "Normalize is for pixels from 0 to 1: divide means and standard deviations of grey levels by \
+                           255, of mode I;16 by 65535";
             return Err(Error::config(message).with("mean", format!("{mean:?}")).with("std", format!("{std:?}")));
         }
         // In double precision, so that only the last product and sum round.
@@ -86,7 +88,8 @@ impl PictureWriter {
         Ok(Self { dtype, layout: Some(layout), channels, is_deep: false, scale, offset, factors, kernels })
     }
 
-    /// Makes a writer of values of 16 bits, one channel. Floats are values / 65535, then normalised with `mean` and `std`.
+    /// Makes a writer of values of 16 bits, one channel. Floats are values / 65535, then normalised with `mean` and
+    /// `std`.
     ///
     /// # Errors
     /// As [`new`](Self::new), with other element types.
@@ -172,8 +175,8 @@ impl PictureWriter {
         size.pixels() as usize * self.channels * self.dtype.size()
     }
 
-    /// Writes row `y` of a picture of `size`, given as its red, green and blue, into `out`, which is the whole picture. A
-    /// writer of one channel writes the first, and one of labels or values of 16 bits these.
+    /// Writes row `y` of a picture of `size`, given as its red, green and blue, into `out`, which is the whole picture.
+    /// A writer of one channel writes the first, and one of labels or values of 16 bits these.
     pub fn write(&self, out: &mut [u8], size: Size, y: u32, row: [&[u8]; 3]) {
         let Some(layout) = self.layout else {
             let item = self.dtype.size();
@@ -257,8 +260,8 @@ impl PictureWriter {
         }
     }
 
-    /// Replaces `region` of a picture of `size` by `value`, which returns the next value of a channel: all of one channel
-    /// by rows, then those of the next. They are written as they are, not normalised. Labels stay.
+    /// Replaces `region` of a picture of `size` by `value`, which returns the next value of a channel: all of one
+    /// channel by rows, then those of the next. They are written as they are, not normalised. Labels stay.
     pub(super) fn replace(&self, out: &mut [u8], size: Size, region: Region, mut value: impl FnMut(usize) -> f32) {
         let Some(layout) = self.layout else { return };
         let form = (layout, self.channels);

@@ -21,8 +21,9 @@ pub(super) fn size(bytes: &[u8]) -> Result<Size> {
     Ok(parse(bytes)?.0)
 }
 
-/// Converts `region` to RGB as Pillow's `convert("RGB")` does; alpha is dropped. Labels and deep pictures are the stored values,
-/// each as [`deep_pixel`] of it. Modes whose pixels are not bytes, or whose palette the encoding does not store, are errors. The opacity is written if it is wanted.
+/// Converts `region` to RGB as Pillow's `convert("RGB")` does; alpha is dropped. Labels and deep pictures are the
+/// stored values, each as [`deep_pixel`] of it. Modes whose pixels are not bytes, or whose palette the encoding does
+/// not store, are errors. The opacity is written if it is wanted.
 pub(super) fn decode(
     bytes: &[u8],
     region: Region,

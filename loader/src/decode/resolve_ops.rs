@@ -1,6 +1,7 @@
 //! Geometric operations of a field, resolved for one picture.
 //!
-//! A list of operations becomes as few [`Stage`]s as possible, nearly always one. Parameters are drawn as in torchvision.
+//! A list of operations becomes as few [`Stage`]s as possible, nearly always one. Parameters are drawn as in
+//! torchvision.
 
 use super::draw::{DrawKey, Draws, FieldDraws, RandomOp};
 use super::field::{Op, ResizeTo};
@@ -27,7 +28,8 @@ pub(super) struct Fold<'a> {
 }
 
 impl<'a> Fold<'a> {
-    /// Starts with a picture of `size`, of which the parts are those that `first` shows. `stages` and `scene` are empty.
+    /// Starts with a picture of `size`, of which the parts are those that `first` shows. `stages` and `scene` are
+    /// empty.
     pub(super) fn new(
         size: Size,
         (draws, key): (FieldDraws, DrawKey),
@@ -255,9 +257,9 @@ pub(super) fn padded(size: Size, [left, top, right, bottom]: [u32; 4]) -> Window
     Window { x: -i64::from(left), y: -i64::from(top), size: Size { w, h } }
 }
 
-/// Returns the windows of torchvision's `RandomCrop` of a picture with borders, which is the window `padded`: the borders, and
-/// the crop in them. Every place is equally probable. A side that is too small gets more of both borders, as much as it lacks,
-/// if `pads`.
+/// Returns the windows of torchvision's `RandomCrop` of a picture with borders, which is the window `padded`: the
+/// borders, and the crop in them. Every place is equally probable. A side that is too small gets more of both borders,
+/// as much as it lacks, if `pads`.
 fn random_window(padded: Window, to: Size, pads: bool, mut draws: Draws) -> Result<[Window; 2]> {
     let Window { mut x, mut y, size: Size { mut w, mut h } } = padded;
     if !pads && (w < to.w || h < to.h) {

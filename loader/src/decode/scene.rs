@@ -1,5 +1,5 @@
-//! Parts of a scene that a picture shows. The pictures of a Joint show the same parts: the first one draws them, and the
-//! others are cut alike.
+//! Parts of a scene that a picture shows. The pictures of a Joint show the same parts: the first one draws them, and
+//! the others are cut alike.
 
 use crate::error::{Error, Result};
 use forebay_picture::geometry::{Region, Size, Window};
@@ -39,7 +39,8 @@ impl Scene {
         self.kept.clone_from(&other.kept);
     }
 
-    /// Adds a box of a picture of `size`: that which `first`, the scene of another picture, has there, or else a drawn one.
+    /// Adds a box of a picture of `size`: that which `first`, the scene of another picture, has there, or else a drawn
+    /// one.
     pub fn add_crop(&mut self, size: Size, first: Option<&Self>, draw: impl FnOnce() -> Region) -> Region {
         let crop = match self.same_place(first) {
             Some(Place { size: other, crop: Some(crop) }) if *other != size => same_part(*crop, *other, size),
@@ -55,8 +56,9 @@ impl Scene {
     /// `first`, the scene of another picture, has another size there, so that the same pixels are other parts of it.
     pub fn add_pixels(&mut self, size: Size, first: Option<&Self>) -> Result<()> {
         if let Some(other) = self.same_place(first).map(|place| place.size).filter(|other| *other != size) {
-            let message = "the pictures of a Joint have different sizes before an operation that counts pixels, such as RandomCrop or \
-                           RandAugment: put a Resize to one (height, width) before it, in each of them";
+            let message = "the pictures of a Joint have different sizes before an operation that counts pixels, such \
+                           as RandomCrop or RandAugment: put a Resize to one (height, width) before it, in each of \
+                           them";
             return Err(Error::decode(message).with("sizes", format!("{other} and {size}")));
         }
         self.places.push(Place { size, crop: None });
@@ -81,8 +83,9 @@ impl Scene {
         // Lists that differ cut different parts on purpose.
         let pairs = first.kept.iter().zip(&self.kept).filter(|_| first.kept.len() == self.kept.len());
         let Some((first, own)) = pairs.into_iter().find(|(first, own)| counts_alike(first, own)) else { return Ok(()) };
-        let message = "the same CenterCrop or Pad of pictures of a Joint that have different sizes shows different parts: give each \
-                       field the number of pixels for its size, or put a Resize to one (height, width) before it";
+        let message = "the same CenterCrop or Pad of pictures of a Joint that have different sizes shows different \
+                       parts: give each field the number of pixels for its size, or put a Resize to one (height, \
+                       width) before it";
         Err(Error::decode(message).with("sizes", format!("{} and {}", first.size, own.size)))
     }
 
@@ -92,7 +95,8 @@ impl Scene {
     }
 }
 
-/// Returns true if the same number of pixels was cut off or added, or the same number kept, of pictures of different sizes.
+/// Returns true if the same number of pixels was cut off or added, or the same number kept, of pictures of different
+/// sizes.
 fn counts_alike(one: &Kept, other: &Kept) -> bool {
     let border = |Kept { size, window }: &Kept| {
         let [w, h] =

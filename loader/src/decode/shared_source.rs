@@ -2,8 +2,8 @@
 //!
 //! Each picture needs a region of the file. Decoding the smallest box around all of their regions once costs less than
 //! decoding each of them, if the regions overlap or if decoding starts at the top of the file each time. The first
-//! picture compares both ([`Cost`]), and those after it follow. The pixels are the same in either way, since a region of
-//! a file is decoded exactly; only the time differs.
+//! picture compares both ([`Cost`]), and those after it follow. The pixels are the same in either way, since a region
+//! of a file is decoded exactly; only the time differs.
 
 use forebay_picture::PaddingMode;
 use forebay_picture::geometry::{Grid, Region, Scale, Size, Stage};

@@ -30,16 +30,18 @@ impl Steps {
 
 /// Resolves `ops` for a picture of `size` into `steps`, which is cleared first.
 ///
-/// Operations that crop, resize and mirror are folded into stages. Those that follow an augmentation become another stage.
+/// Operations that crop, resize and mirror are folded into stages. Those that follow an augmentation become another
+/// stage.
 ///
 /// # Errors
-/// A picture that is too small for its crop, or a result of more than [`PIXELS_MAX`](forebay_picture::geometry::PIXELS_MAX) pixels.
+/// A picture that is too small for its crop, or a result of more than
+/// [`PIXELS_MAX`](forebay_picture::geometry::PIXELS_MAX) pixels.
 pub fn resolve(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey, steps: &mut Steps) -> Result<()> {
     resolve_like(None, ops, size, draws, key, steps)
 }
 
-/// Resolves `ops` as [`resolve`] does, for a picture of which the parts are those that another one shows: `first` is the scene of that
-/// one, with the same random operations and draws.
+/// Resolves `ops` as [`resolve`] does, for a picture of which the parts are those that another one shows: `first` is
+/// the scene of that one, with the same random operations and draws.
 ///
 /// A crop is drawn in the pixels of a picture, where a box may be too large by a rounding. It is therefore drawn once.
 ///
@@ -84,8 +86,8 @@ pub fn resolve_like(
 
 /// Number of the operations of the same kind before `augment`, twice, and one more if it moves pixels.
 ///
-/// A composition moves pixels or does not, by what it holds. A mask may leave out those that do not, which therefore count
-/// separately.
+/// A composition moves pixels or does not, by what it holds. A mask may leave out those that do not, which therefore
+/// count separately.
 fn occurrence(before: &[Op], augment: &Augment) -> u32 {
     let kind = |augment: &Augment| (augment.number(), augment.moves());
     let is_same = |op: &&Op| matches!(op, Op::Augment(other) if kind(other) == kind(augment));

@@ -15,12 +15,14 @@ fn tenth() -> f64 {
     0.1
 }
 
-/// Declares operations: documentation, name, default of the probability, further arguments with their bounds, the action,
-/// and if it moves pixels.
+/// Declares operations: documentation, name, default of the probability, further arguments with their bounds, the
+/// action, and if it moves pixels.
 macro_rules! by_chance {
     ($(
         $(#[doc = $doc:literal])+
-        $name:ident($p:literal) { $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty = $least:literal..$most:expr,)* }
+        $name:ident($p:literal) {
+            $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty = $least:literal..$most:expr,)*
+        }
         => |$op:ident| $action:expr, moves: $moves:literal;
     )*) => {$(
         $(#[doc = $doc])+

@@ -33,9 +33,11 @@ impl Operation for RandomRotation {
     fn check(&self) -> Result<()> {
         check_range("RandomRotation", "degrees", self.degrees, -ANGLE_MAX, ANGLE_MAX)?;
         if self.expand && self.center.is_some() {
-            // Pillow's result has other parts of the picture than its name promises, and torchvision's boxes are elsewhere.
+            // Pillow's result has other parts of the picture than its name promises, and torchvision's boxes are
+            // elsewhere.
             return Err(Error::config(
-                "RandomRotation with `expand` turns about the middle, so that the whole picture is in the result: leave out `center`",
+                "RandomRotation with `expand` turns about the middle, so that the whole picture is in the result: \
+                 leave out `center`",
             ));
         }
         check_center("RandomRotation", self.center)

@@ -7,10 +7,10 @@
 //!                                                                             '--> those of a mask: what moves
 //! ```
 //!
-//! An operation is a small value type. It checks its arguments, and draws the [`Action`]s for one picture: pure, from the
-//! key of the sample. Compositions and policies are operations, too, and add the actions of others. The
-//! [`Augmenter`] applies actions with the functions of [`picture_ops`](forebay_picture::picture_ops); it knows no operation. A new
-//! operation is a type in a file of its family and a line in the table below.
+//! An operation is a small value type. It checks its arguments, and draws the [`Action`]s for one picture: pure, from
+//! the key of the sample. Compositions and policies are operations, too, and add the actions of others. The
+//! [`Augmenter`] applies actions with the functions of [`picture_ops`](forebay_picture::picture_ops); it knows no
+//! operation. A new operation is a type in a file of its family and a line in the table below.
 //!
 //! [`RandomErasing`] is apart, since it changes the finished row, after `Normalize`.
 //!
@@ -48,7 +48,8 @@ pub(super) use operation::{ALPHA_MIN, check_within};
 pub use operation::{Operation, Script};
 pub use policy::{AugMix, AutoAugment, Policy, RandAugment, TrivialAugmentWide};
 
-/// Declares the operations: number, which is part of the key of the draws and never changes, name in documents, and type.
+/// Declares the operations: number, which is part of the key of the draws and never changes, name in documents, and
+/// type.
 macro_rules! operations {
     ($($number:literal $name:literal $kind:ident $(<$inner:ty>)?;)*) => {
         /// Operation on the pixels of a picture.

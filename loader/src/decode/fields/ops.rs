@@ -117,7 +117,8 @@ fn check_resize(size: Option<ResizeTo>, max_size: Option<u32>) -> Result<()> {
     let message = match (size, max_size) {
         (None, None) => "Resize needs a `size`, or a `max_size` for the long side",
         (Some(ResizeTo::Exact(_)), Some(_)) => {
-            "`max_size` of Resize is for a `size` that is one number: leave it out, since (height, width) sets both sides"
+            "`max_size` of Resize is for a `size` that is one number: leave it out, since (height, width) sets both \
+             sides"
         }
         (Some(ResizeTo::Short(short)), Some(max)) if max <= short => {
             "`max_size` of Resize must be above `size`, which is the short side"
@@ -149,8 +150,8 @@ pub(super) fn check_mode(ops: &[Op], mode: PictureMode) -> Result<()> {
         let document = || serde_json::to_value(op).unwrap_or_default();
         if !has_levels && matches!(op, Op::Augment(_) | Op::Grayscale) && !follows {
             return Err(Error::config(
-                "pictures of mode RGBA or I;16 can be cropped, resized, padded, mirrored, normalised and erased: other operations are \
-                 for modes RGB and L",
+                "pictures of mode RGBA or I;16 can be cropped, resized, padded, mirrored, normalised and erased: other \
+                 operations are for modes RGB and L",
             )
             .with("operation", document()));
         }
@@ -160,7 +161,8 @@ pub(super) fn check_mode(ops: &[Op], mode: PictureMode) -> Result<()> {
         }
         if has_colour(&document()) {
             return Err(Error::config(
-                "pictures of mode L, RGBA or I;16 have one number for all channels: pass one grey level, not (red, green, blue)",
+                "pictures of mode L, RGBA or I;16 have one number for all channels: pass one grey level, not (red, \
+                 green, blue)",
             )
             .with("operation", document()));
         }

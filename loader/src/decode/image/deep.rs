@@ -1,4 +1,5 @@
-//! Pictures of mode I;16: values of 16 bits, each as a pixel of three bytes that stages move as a whole. Filters work on the values.
+//! Pictures of mode I;16: values of 16 bits, each as a pixel of three bytes that stages move as a whole. Filters work
+//! on the values.
 
 use super::opacity::flip_vertically;
 use crate::decode::augment::Action;
@@ -21,8 +22,8 @@ pub(super) struct Deep {
 }
 
 impl Deep {
-    /// Runs `stage`, which is planned, and the `actions` after it on `source`, which has the whole box of the stage. `between` is memory
-    /// for results.
+    /// Runs `stage`, which is planned, and the `actions` after it on `source`, which has the whole box of the stage.
+    /// `between` is memory for results.
     pub(super) fn run(
         &mut self,
         resizer: &mut Resizer,
@@ -43,8 +44,8 @@ impl Deep {
         flip_vertically(actions, source);
     }
 
-    /// Computes `part` of the resized box of `stage` as Pillow does: in double precision, in the same order of rows and columns, rounded
-    /// after each.
+    /// Computes `part` of the resized box of `stage` as Pillow does: in double precision, in the same order of rows and
+    /// columns, rounded after each.
     fn resize(&mut self, stage: &Stage, part: Region, source: &Pixels, to: &mut Pixels) {
         let Stage { crop, resized, interpolation, .. } = *stage;
         let Self { values, between, .. } = self;

@@ -27,8 +27,8 @@ pub(super) struct File<'a> {
 impl File<'_> {
     /// Returns the cost of decoding a part of it at `scale`.
     pub(super) fn cost(&self, scale: Scale) -> Cost {
-        // Of photographs, skipping a coefficient takes two thirds of the time of reading it. A pixel of a smaller scale has
-        // more coefficients, but is one pixel to write.
+        // Of photographs, skipping a coefficient takes two thirds of the time of reading it. A pixel of a smaller scale
+        // has more coefficients, but is one pixel to write.
         let read = f64::from(scale.divisor()).powi(2);
         match self.format {
             Format::Jpeg if self.index.is_empty() => {

@@ -1,7 +1,7 @@
 //! Pictures of mode RGBA: colours and opacity go through the same stages, each as a picture of three channels.
 //!
-//! As in Pillow, colours are multiplied by their opacity before a resize and divided by that of the result after it, so that the
-//! colours of transparent pixels do not show.
+//! As in Pillow, colours are multiplied by their opacity before a resize and divided by that of the result after it, so
+//! that the colours of transparent pixels do not show.
 
 use crate::decode::augment::Action;
 use crate::decode::normalise::PictureWriter;
@@ -31,7 +31,8 @@ impl Opacity {
         self.source.start(region, 3).fill(255);
     }
 
-    /// Runs `stage`, which is planned, and the `actions` after it on the colours `source`. `between` is memory for results.
+    /// Runs `stage`, which is planned, and the `actions` after it on the colours `source`. `between` is memory for
+    /// results.
     pub(super) fn run(
         &mut self,
         resizer: &mut Resizer,

@@ -8,8 +8,8 @@ use crate::decode::steps::resolve_like;
 use forebay_picture::geometry::{Region, Scale, Stage};
 
 impl ImageDecoder {
-    /// Plans the first stage, and returns the shared part of the file that it needs. The first picture of a group decodes
-    /// that part if this takes less time than decoding for each picture alone.
+    /// Plans the first stage, and returns the shared part of the file that it needs. The first picture of a group
+    /// decodes that part if this takes less time than decoding for each picture alone.
     pub(super) fn share<'f>(
         &mut self,
         file: &File<'_>,

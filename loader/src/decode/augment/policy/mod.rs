@@ -1,7 +1,8 @@
 //! Policies: they draw operations and their strength from tables.
 //!
 //! `space` has the operations with the ranges of their strengths, and `tables` the pairs of AutoAugment. Both are
-//! torchvision's, and so are the strengths: single precision, where a rounding decides between two whole numbers of pixels.
+//! torchvision's, and so are the strengths: single precision, where a rounding decides between two whole numbers of
+//! pixels.
 
 mod mix;
 mod space;

@@ -172,8 +172,8 @@ impl Strengths {
     }
 }
 
-/// Returns number `bin` of `bins` evenly spaced numbers, as torch's `linspace` computes them: in single precision from the
-/// nearer end, with one rounding for product and sum.
+/// Returns number `bin` of `bins` evenly spaced numbers, as torch's `linspace` computes them: in single precision from
+/// the nearer end, with one rounding for product and sum.
 fn spaced(from: f64, to: f64, bin: u32, bins: u32) -> f64 {
     let (from, to) = (from as f32, to as f32);
     let step = (to - from) / (bins - 1) as f32;

@@ -1,4 +1,5 @@
-//! Pairs of AutoAugment's learned policies: operation, probability, and the number of its strength, 0 where it has none.
+//! Pairs of AutoAugment's learned policies: operation, probability, and the number of its strength, 0 where it has
+//! none.
 
 use serde::{Deserialize, Serialize};
 
