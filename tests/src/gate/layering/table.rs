@@ -122,8 +122,8 @@ const STORE: &[Layer] = &[
     // What all schemes share knows none of them.
     layer(
         &[
-            "context", "credentials", "destination", "external", "fetcher", "file", "flight", "http", "outside", "remote",
-            "retry", "source", "threads", "ticket", "transfer",
+            "context", "credentials", "destination", "external", "fetcher", "file", "flight", "http", "outside",
+            "remote", "retry", "source", "threads", "ticket", "transfer",
         ],
         &[
             "buffer", "hedge", "trials", "address", "failure", "key", "queue", "config", "context", "destination",
@@ -132,7 +132,10 @@ const STORE: &[Layer] = &[
     ),
     layer(
         &["azure", "dbfs", "hf", "oci", "s3"],
-        &["context", "credentials", "destination", "failure", "http", "key", "source", "threads", "url", "forebay_core"],
+        &[
+            "context", "credentials", "destination", "failure", "http", "key", "source", "threads", "url",
+            "forebay_core",
+        ],
     ),
     // Its XML interface is the one of S3.
     layer(
@@ -150,8 +153,8 @@ const STORE: &[Layer] = &[
     layer(
         &["objects"],
         &[
-            "address", "buffer", "config", "destination", "key", "remote", "s3", "source", "stores", "ticket", "transfer",
-            "url", "forebay_core",
+            "address", "buffer", "config", "destination", "key", "remote", "s3", "source", "stores", "ticket",
+            "transfer", "url", "forebay_core",
         ],
     ),
 ];
