@@ -1,5 +1,5 @@
 //! Comparison of the units of times in tables: a number of milliseconds in one file and of nanoseconds in another file
-//! would be different times with nothing in the batch to tell them apart.
+//! would be different times, and a batch of both would not show it.
 
 use super::column_uses::columns_of;
 use super::stream::Stream;

@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_with_backslashes_are_an_error_that_says_so() {
+    fn a_path_with_backslashes_is_an_error_that_names_them() {
         let manifest = Manifest::parse("m.csv", b"path,a\na\\0.jpg,1\n").unwrap();
         let e = manifest.find(&list(&["a/0.jpg"]), "", "").unwrap_err();
         assert!(e.to_string().contains("backslashes"), "{e}");
