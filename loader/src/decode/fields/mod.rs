@@ -12,9 +12,8 @@
 //! text, bytes                copied
 //! ```
 //!
-//! To add a kind, add its file with an implementation of [`FieldKind`](kind::FieldKind) and of
-//! [`Decode`](super::step::Decode), and its lines here. No other file of this crate names the kinds; a field of a Joint
-//! has a [`ScenePart`].
+//! To add a kind, add its file with implementations of `FieldKind` and of `step::Decode`, and its lines here. No other
+//! file names the kinds; a field of a Joint has a `ScenePart`.
 
 mod array;
 mod array_source;
