@@ -1,6 +1,6 @@
 # Targets. `make help` lists them; the scripts are in python/scripts.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-stores soak gate docs build wheel install gpu-report
+.PHONY: help run test test-fast test-stores soak gate docs build wheel install gpu-report
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -10,6 +10,9 @@ run: ## see it work: data set, object server, epochs, training, report (RUN_ARGS
 
 test: ## everything that must pass: gate, Rust, C, Python
 	@python/scripts/test.sh
+
+test-fast: ## the same in minutes, for daily work: no trainers, no other processes of Python, no models, no documentation
+	@python/scripts/test.sh fast
 
 soak: ## many epochs through a faulty network (SOAK=1000 seeds, from 0)
 	@python/scripts/system.sh && FOREBAY_CHAOS_SEEDS=$${SOAK:-1000} \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the loader in other libraries: python/tests/trainers and python/tests/frameworks, with their released versions in an
-# environment over the shared one. `frameworks.sh --prepare` only makes that environment. Arguments go to pytest; paths among
-# them replace the two folders.
+# environment over the shared one. `frameworks.sh --prepare` only makes that environment, and `--built` takes the extension as
+# it is. Other arguments go to pytest; paths among them replace the two folders.
 . "$(dirname "$0")/lib.sh"
 
 packages=(
@@ -27,8 +27,11 @@ fi
 # The resolver's warning about the bench's mosaicml-streaming, which these tests do not use, is expected.
 # torchtitan's checkpoints and data loader need these alone of its dependencies, which include datasets and wandb.
 environment_over_shared frameworks "${packages[@]}" -- mosaicml==0.32.1 torchtitan==0.3.0 tyro==1.0.17 docstring-parser==0.18.0
-[ "${1:-}" != --prepare ] || exit 0
-python/scripts/extension.sh dev
+case ${1:-} in
+    --prepare) exit 0 ;;
+    --built) shift ;;
+    *) python/scripts/extension.sh dev ;;
+esac
 folders=()
 for folder in python/tests/trainers python/tests/frameworks; do [ ! -d "$folder" ] || folders+=("$folder"); done
 for argument in "$@"; do [ ! -e "${argument%%::*}" ] || folders=(); done
