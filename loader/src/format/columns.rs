@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::encoding::Encoding;
 use crate::error::{Error, Result};
 
-/// Column with the names of the fields that a sample has, one a line. A tar file has it for every sample; MDS where it is
-/// stored, and then the columns that it does not name are absent from the sample.
+/// Column with the names of the fields that a sample has, one a line. A tar file has it for every sample; MDS where it
+/// is stored, and then the columns that it does not name are absent from the sample.
 pub const FIELDS: &str = "__fields__";
 
 /// A column of a data set.

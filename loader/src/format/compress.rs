@@ -1,5 +1,5 @@
-//! Whole-file compression: br, bz2, gz, snappy and zstd, each with its levels, named as in the index (`zstd:3`), and those of
-//! other programs, which are only read.
+//! Whole-file compression: br, bz2, gz, snappy and zstd, each with its levels, named as in the index (`zstd:3`), and
+//! those of other programs, which are only read.
 //!
 //! Unpacking never trusts a size: the caller passes the raw size from the index, and gets exactly that many bytes or an
 //! error. Memory grows with the bytes that come out. So a decompression bomb costs no more memory than the index

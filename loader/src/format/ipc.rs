@@ -127,7 +127,8 @@ fn check_unpacked(message: &[u8], body: usize, prefix: usize) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Format`] for another file, with the place; [`ErrorKind::Unsupported`] for dictionaries; errors of its storage.
+/// [`ErrorKind::Format`] for another file, with the place; [`ErrorKind::Unsupported`] for dictionaries; errors of its
+/// storage.
 pub fn batches<R: ReadAt + ?Sized>(file: &R) -> Result<Batches> {
     let end = file.bytes();
     let mut front = [0; MAGIC.len()];
@@ -192,7 +193,8 @@ impl Message {
         })
     }
 
-    /// Rejects a batch with more rows than its bytes can have, since a shard reserves memory for them before it reads them.
+    /// Rejects a batch with more rows than its bytes can have, since a shard reserves memory for them before it reads
+    /// them.
     fn check_rows(&self, head: &TableHead) -> Result<()> {
         // Of all columns the widest, and not their sum: buffers may share bytes.
         let bits = head.fields().iter().map(|field| row_bits(field.data_type())).max().unwrap_or(0);
@@ -232,7 +234,8 @@ fn lengths(message: &[u8]) -> Option<(u64, u64)> {
     Some((prefix, u64::try_from(i32::from_le_bytes(*len)).ok()?))
 }
 
-/// Returns the result of `read`. A panic of the library is an error: the file is damaged in a way that it does not expect.
+/// Returns the result of `read`. A panic of the library is an error: the file is damaged in a way that it does not
+/// expect.
 fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(damaged()))
 }

@@ -149,8 +149,8 @@ pub enum PathPart {
     Place(usize),
 }
 
-/// Returns the range of the value at `path` inside `document`, `None` if there is none. The last of two equal keys counts,
-/// as in Python.
+/// Returns the range of the value at `path` inside `document`, `None` if there is none. The last of two equal keys
+/// counts, as in Python.
 ///
 /// # Errors
 ///

@@ -63,15 +63,15 @@ impl Layout {
         is_optional || self.column(name).is_none() || self.column(FIELDS).is_some()
     }
 
-    /// Returns true if no sample has the column `name`, and its name does not show an encoding either, as with some files in tars:
-    /// the type of its values is given only by a field's default.
+    /// Returns true if no sample has the column `name`, and its name does not show an encoding either, as with some
+    /// files in tars: the type of its values is given only by a field's default.
     pub fn is_unknown(&self, name: &str) -> bool {
         self.format.is_unknown(&self.columns, name)
     }
 
-    /// Returns the layout with the columns that a loader of the columns `wanted` reads, or of all without that; `None` if
-    /// it is this one. Tar and TFRecord files have columns that some samples lack, and tar files names for one of several
-    /// columns.
+    /// Returns the layout with the columns that a loader of the columns `wanted` reads, or of all without that; `None`
+    /// if it is this one. Tar and TFRecord files have columns that some samples lack, and tar files names for one of
+    /// several columns.
     pub fn projected(&self, wanted: Option<&[ColumnUse<'_>]>) -> Option<Self> {
         let (format, columns) = self.format.projected(&self.columns, wanted)?;
         Some(Self { format, columns })

@@ -1,5 +1,6 @@
-//! The file formats: index, shards, encodings, compression, hashes. Those of MosaicML `streaming` are the same byte for byte;
-//! [`tar`] has WebDataset's, [`litdata`] LitData's, [`tfrecord`] TensorFlow's, [`array_record`] Grain's, [`tokens`] Megatron's.
+//! The file formats: index, shards, encodings, compression, hashes. Those of MosaicML `streaming` are the same byte for
+//! byte; [`tar`] has WebDataset's, [`litdata`] LitData's, [`tfrecord`] TensorFlow's, [`array_record`] Grain's,
+//! [`tokens`] Megatron's.
 //!
 //! ```text
 //!   index.json --Index::parse--> Index { shards: [Shard { layout: Arc<Layout>, files, samples, .. }] }
@@ -14,11 +15,11 @@
 //! ```
 //!
 //! Every format goes through these four steps, so that the pipeline handles all in the same way: MDS keeps its offsets
-//! at the front of the shard, JSONL and XSV in a separate `.meta` file; those of tar and TFRecord files are found by their
-//! headers, and LitData's chunks have MDS's table.
+//! at the front of the shard, JSONL and XSV in a separate `.meta` file; those of tar and TFRecord files are found by
+//! their headers, and LitData's chunks have MDS's table.
 //!
-//! A shard with a [`recipe`] has no file in the store: it becomes a file, usually MDS, when it enters the cache. A shard with a
-//! [`Slice`](index::Slice) is a range of a file that is read in place.
+//! A shard with a [`recipe`] has no file in the store: it becomes a file, usually MDS, when it enters the cache. A
+//! shard with a [`Slice`](index::Slice) is a range of a file that is read in place.
 //!
 //! After the last sample of an MDS shard there may be a [`trailer`] with an index of its values.
 //!

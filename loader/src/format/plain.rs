@@ -1,5 +1,5 @@
-//! Samples that are the bytes of one column, without sizes, such as token ids. No other file has their offsets: they are
-//! [ranges](super::index::Slice) of a file, or follow from a [recipe](super::recipe).
+//! Samples that are the bytes of one column, without sizes, such as token ids. No other file has their offsets: they
+//! are [ranges](super::index::Slice) of a file, or follow from a [recipe](super::recipe).
 
 use super::columns::{Column, OmittedColumn, Scratch, Span};
 use super::encoding::Encoding;

@@ -57,8 +57,8 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
         u32::MAX.into()
     }
 
-    /// Reads the places of the samples of `file`, of which the index declares `samples`; `None` if the file begins with an
-    /// [`OffsetTable`] that needs no checks of this format.
+    /// Reads the places of the samples of `file`, of which the index declares `samples`; `None` if the file begins with
+    /// an [`OffsetTable`] that needs no checks of this format.
     ///
     /// # Errors
     ///
@@ -99,8 +99,8 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the range of the value of column number `column` in a sample of `sample_bytes` bytes, if it does not depend
-    /// on the sample's bytes.
+    /// Returns the range of the value of column number `column` in a sample of `sample_bytes` bytes, if it does not
+    /// depend on the sample's bytes.
     fn fixed_place(&self, _columns: &[Column], _column: usize, _sample_bytes: usize) -> Option<Range<usize>> {
         None
     }
@@ -125,8 +125,8 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns true if each sample has the columns that its own bytes name, so that other shards of the data set may have
-    /// other columns, and all may lack any.
+    /// Returns true if each sample has the columns that its own bytes name, so that other shards of the data set may
+    /// have other columns, and all may lack any.
     fn has_free_columns(&self) -> bool {
         false
     }
@@ -151,14 +151,14 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns true if no sample has the column `name`, and its name does not show an encoding either: the type of its values is
-    /// given only by a field's default.
+    /// Returns true if no sample has the column `name`, and its name does not show an encoding either: the type of its
+    /// values is given only by a field's default.
     fn is_unknown(&self, _columns: &[Column], _name: &str) -> bool {
         false
     }
 
-    /// Returns the format and columns for a loader that reads the columns `wanted`, or all without that; `None` if they are
-    /// the same.
+    /// Returns the format and columns for a loader that reads the columns `wanted`, or all without that; `None` if they
+    /// are the same.
     fn projected(&self, _columns: &[Column], _wanted: Option<&[ColumnUse<'_>]>) -> Option<Projection> {
         None
     }
@@ -177,13 +177,13 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
         false
     }
 
-    /// Appends the bytes of a sample with `values`, one for each column. `scratch` is overwritten. After an error `out` may
-    /// have more bytes than before.
+    /// Appends the bytes of a sample with `values`, one for each column. `scratch` is overwritten. After an error `out`
+    /// may have more bytes than before.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] with the column, for a value that its column does not accept, and for formats that are
-    /// read only.
+    /// [`crate::ErrorKind::Config`] with the column, for a value that its column does not accept, and for formats that
+    /// are read only.
     fn encode(
         &self,
         _columns: &[Column],

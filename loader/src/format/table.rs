@@ -146,8 +146,8 @@ impl OffsetTable {
         Self { base: self.base.saturating_add(base), data_bytes, ..self }
     }
 
-    /// Makes a table of samples at `ranges`, in blocks of `block` bytes of a data file of `data_bytes` bytes. The ranges are in
-    /// the file, and each begins at or after the end of the one before.
+    /// Makes a table of samples at `ranges`, in blocks of `block` bytes of a data file of `data_bytes` bytes. The
+    /// ranges are in the file, and each begins at or after the end of the one before.
     ///
     /// # Errors
     ///

@@ -118,7 +118,8 @@ impl<'a> Blocks<'a> {
         if hash(&data) != head.data_hash {
             return Err(Error::format("the data of a chunk do not match their hash: the file is damaged"));
         }
-        // Padding: a chunk has at least as many bytes as records, and ends neither in the head of a block nor right after it.
+        // Padding: a chunk has at least as many bytes as records, and ends neither in the head of a block nor right
+        // after it.
         let padded = start.saturating_add(head.records);
         let in_block = padded % BLOCK_BYTES;
         let padded = if (1..=BLOCK_HEAD_BYTES).contains(&in_block) {
@@ -132,13 +133,13 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// Calls `each` with each record of the chunks in `bytes`, which are at byte `start` of the file. Returns after the record for which
-/// it returns false.
+/// Calls `each` with each record of the chunks in `bytes`, which are at byte `start` of the file. Returns after the
+/// record for which it returns false.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Format`] for damaged chunks, with their place; [`ErrorKind::Unsupported`] for transposed ones, and for those of more
-/// than 4 GiB; errors of `each`.
+/// [`ErrorKind::Format`] for damaged chunks, with their place; [`ErrorKind::Unsupported`] for transposed ones, and for
+/// those of more than 4 GiB; errors of `each`.
 pub fn each_record(bytes: &[u8], start: u64, mut each: impl FnMut(&[u8]) -> Result<bool>) -> Result<()> {
     let mut blocks = Blocks { bytes, start, at: 0 };
     loop {

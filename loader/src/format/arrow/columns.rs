@@ -19,19 +19,19 @@ pub struct TableColumn {
     pub encoding: Encoding,
 }
 
-/// Returns the columns `wanted` of a table with `fields`, each once; all fields of the root without that. The table may lack
-/// those that are `optional`.
+/// Returns the columns `wanted` of a table with `fields`, each once; all fields of the root without that. The table may
+/// lack those that are `optional`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] for a column that the table does not have; [`ErrorKind::Unsupported`] for one whose values cannot be
-/// delivered. Both have its name.
+/// [`ErrorKind::Config`] for a column that the table does not have; [`ErrorKind::Unsupported`] for one whose values
+/// cannot be delivered. Both have its name.
 pub fn columns(fields: &Fields, wanted: Option<&[String]>, optional: &[String]) -> Result<Vec<TableColumn>> {
     let named = |name: &str| {
         let found = find(fields, name).ok_or_else(|| absent(fields, name))?;
         if name == FIELDS {
-            let message = "the column has the name of the one in which forebay keeps the names of a sample's fields: leave it out \
-                           of `fields`, or write the files with another name for it";
+            let message = "the column has the name of the one in which forebay keeps the names of a sample's fields: \
+                           leave it out of `fields`, or write the files with another name for it";
             return Err(Error::new(ErrorKind::Unsupported, message).with("column", name));
         }
         column(name, found).map_err(|e| e.with("column", name))
@@ -105,8 +105,8 @@ pub(super) fn value_type(kind: &DataType) -> &DataType {
     }
 }
 
-/// Returns the type of a number; `None` for other values. A truth value is 0 or 1; points in time and durations are whole
-/// numbers of their unit.
+/// Returns the type of a number; `None` for other values. A truth value is 0 or 1; points in time and durations are
+/// whole numbers of their unit.
 pub(super) fn number(kind: &DataType) -> Option<DType> {
     Some(match kind {
         DataType::Boolean | DataType::UInt8 => DType::UInt8,

@@ -58,6 +58,11 @@ dtypes! {
     Float64, "float64", 8, Some(66);
 }
 
+/// Bytes of the values of an array, unless they overflow.
+pub(super) fn values_bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(dtype.size(), |bytes, &d| bytes.checked_mul(d))
+}
+
 impl DType {
     /// Returns the types that a data set can store: all but `bfloat16`, which has no code.
     pub fn stored() -> impl Iterator<Item = Self> {

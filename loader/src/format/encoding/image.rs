@@ -94,8 +94,8 @@ pub(super) fn encode_list<T>(
     Ok(())
 }
 
-/// Calls `element` for each element of such a list, after the `reserved` bytes of newer lists, whose value is ignored as
-/// in the reference. The table of sizes is checked against the number of bytes before anything is allocated.
+/// Calls `element` for each element of such a list, after the `reserved` bytes of newer lists, whose value is ignored
+/// as in the reference. The table of sizes is checked against the number of bytes before anything is allocated.
 pub(super) fn decode_list<'a, T>(
     bytes: &'a [u8],
     reserved: &[u8],

@@ -302,11 +302,6 @@ impl fmt::Display for Encoding {
     }
 }
 
-/// Bytes of an array's values, unless they overflow.
-fn values_bytes(dtype: DType, shape: &[usize]) -> Option<usize> {
-    shape.iter().try_fold(dtype.size(), |bytes, &d| bytes.checked_mul(d))
-}
-
 fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|e| Error::format("the text is not UTF-8").caused_by(e))
 }

@@ -17,9 +17,8 @@
 
 use std::fmt;
 
-use super::dtype::DType;
+use super::dtype::{DType, values_bytes};
 use super::value::Array;
-use super::values_bytes;
 use crate::error::{Error, Result};
 
 /// Upper bound of the axes, which the header counts in six bits.
@@ -83,7 +82,8 @@ impl ArrayType {
         Some(Self { dtype: Some(dtype), shape: Some(shape), form: Form::Mds })
     }
 
-    /// Makes the type of arrays with a header of words of 32 bits, the first of which is the number of the type in `types`.
+    /// Makes the type of arrays with a header of words of 32 bits, the first of which is the number of the type in
+    /// `types`.
     pub(in crate::format) fn with_types(types: &'static [Option<DType>], is_big_endian: bool) -> Self {
         Self { dtype: None, shape: None, form: Form::Words { types, is_big_endian } }
     }

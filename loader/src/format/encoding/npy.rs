@@ -4,9 +4,8 @@
 //! 0x93 "NUMPY" | u8 major | u8 minor | u16, from version 2 u32: length | header, a dict of Python | values
 //! ```
 
-use super::dtype::DType;
+use super::dtype::{DType, values_bytes};
 use super::scalar::Scalar;
-use super::values_bytes;
 use crate::error::{Error, ErrorKind, Result};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
@@ -41,7 +40,8 @@ impl<'a> NpyArray<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for bytes that are no such file; [`ErrorKind::Unsupported`] for values that are not numbers.
+    /// [`ErrorKind::Format`] for bytes that are no such file; [`ErrorKind::Unsupported`] for values that are not
+    /// numbers.
     pub fn read(bytes: &'a [u8], shape: &mut Vec<usize>) -> Result<Self> {
         let broken = || Error::format("the file is cut off, or no array of numpy's `save`");
         let rest = bytes.strip_prefix(MAGIC).ok_or_else(broken)?;
@@ -99,8 +99,8 @@ impl<'a> NpyArray<'a> {
         })
     }
 
-    /// Returns the elements of an array of this `shape` in C order, little-endian. `side` is used where they are stored in
-    /// another order.
+    /// Returns the elements of an array of this `shape` in C order, little-endian. `side` is used where they are stored
+    /// in another order.
     pub fn into_values(self, shape: &[usize], side: &'a mut Vec<u8>) -> &'a [u8] {
         let is_one_column = shape.iter().filter(|d| **d != 1).count() <= 1;
         let (is_turned, is_swapped) = (self.is_fortran && !is_one_column, self.is_big_endian && self.dtype.size() > 1);
@@ -149,8 +149,8 @@ fn turn(data: &[u8], size: usize, shape: &[usize], out: &mut Vec<u8>) {
 /// Type of an array's elements by its name in a header, such as `<f4`; true if they are big-endian.
 fn element_type(descr: &str) -> Result<(DType, bool)> {
     let unsupported = || {
-        let message = "the values of the array are not numbers that a batch can have: save them as numbers, or take the file as a \
-                       Bytes field";
+        let message = "the values of the array are not numbers that a batch can have: save them as numbers, or take \
+                       the file as a Bytes field";
         Error::new(ErrorKind::Unsupported, message).with("type", descr.chars().take(40).collect::<String>())
     };
     let order = descr.chars().next().filter(char::is_ascii).ok_or_else(unsupported)?;

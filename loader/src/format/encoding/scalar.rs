@@ -58,7 +58,9 @@ macro_rules! scalars {
             pub(super) fn range(dtype: DType) -> String {
                 match dtype {
                     $(DType::$int_dtype => format!("whole numbers from {} to {}", <$int_type>::MIN, <$int_type>::MAX),)*
-                    $(DType::$float_dtype => format!("numbers from {:e} to {:e}", <$float_type>::MIN, <$float_type>::MAX),)*
+                    $(DType::$float_dtype => {
+                        format!("numbers from {:e} to {:e}", <$float_type>::MIN, <$float_type>::MAX)
+                    })*
                     DType::BFloat16 => "no numbers".into(),
                 }
             }
@@ -92,8 +94,8 @@ scalars! {
 }
 
 impl Scalar {
-    /// Returns `float` as `dtype`, rounded if that is a float; `None` for a fraction in an integer type, and for a number
-    /// out of range.
+    /// Returns `float` as `dtype`, rounded if that is a float; `None` for a fraction in an integer type, and for a
+    /// number out of range.
     pub fn of_float(dtype: DType, float: f64) -> Option<Self> {
         let in_range = |rounded: f64| rounded.is_finite() || !float.is_finite();
         match dtype {

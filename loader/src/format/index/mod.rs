@@ -1,8 +1,8 @@
 //! `index.json`: the shards of a data set, their files and columns.
 //!
 //! * [`Index`], [`Shard`], [`FileInfo`], [`Digests`] — the index as values, with the place of a shard's offset table;
-//! * `parse` — from bytes, checked, entry by entry; `emit` — to the bytes of the reference's writer; `indexed_format` — the part
-//!   of an entry that belongs to a format; `object` — the JSON of an entry;
+//! * `parse` — from bytes, checked, entry by entry; `emit` — to the bytes of the reference's writer; `indexed_format` —
+//!   the part of an entry that belongs to a format; `object` — the JSON of an entry;
 //! * [`describe_folder`] — for errors about a missing index.
 
 mod digests;

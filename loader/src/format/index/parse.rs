@@ -177,8 +177,8 @@ fn check_files(shard: &Shard) -> Result<()> {
     Ok(())
 }
 
-/// Most bytes of a compressed file. No compression adds more than a sixth and some bytes to data that it cannot compress,
-/// so a larger file does not exist, and no memory is taken for it.
+/// Most bytes of a compressed file. No compression adds more than a sixth and some bytes to data that it cannot
+/// compress, so a larger file does not exist, and no memory is taken for it.
 fn zip_bytes_max(raw_bytes: u64) -> u64 {
     raw_bytes.saturating_mul(2).saturating_add(1 << 20)
 }

@@ -69,7 +69,8 @@ pub struct Slice {
 /// File of a shard. Small, because an index may list a hundred thousand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileInfo {
-    /// Path relative to the index: a name, in a merged index with directories before it. Checked to stay below the index.
+    /// Path relative to the index: a name, in a merged index with directories before it. Checked to stay below the
+    /// index.
     pub basename: Arc<str>,
     /// Size in bytes.
     pub bytes: u64,
@@ -118,8 +119,8 @@ impl Shard {
         }
     }
 
-    /// Returns the size that `file`, which is one of the shard's files, has on disk: the index has that of the shard's range
-    /// of it.
+    /// Returns the size that `file`, which is one of the shard's files, has on disk: the index has that of the shard's
+    /// range of it.
     pub fn disk_bytes(&self, file: &FileInfo) -> u64 {
         match &self.slice {
             None => file.bytes,
@@ -179,8 +180,8 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] with file and field, if the file is truncated or contradicts the index; errors of its
-    /// storage.
+    /// [`crate::ErrorKind::Format`] with file and field, if the file is truncated or contradicts the index; errors of
+    /// its storage.
     pub fn offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {
         let assembled = self.recipe.as_ref().and_then(|recipe| recipe.places_assembled());
         let found = || self.layout.format.offsets(&self.layout.columns, &ByRef(file), self.samples);

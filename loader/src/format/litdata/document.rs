@@ -85,8 +85,8 @@ impl DataSet {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for a document that is damaged; [`ErrorKind::Unsupported`] for encrypted chunks and the like, with
-    /// the field.
+    /// [`ErrorKind::Format`] for a document that is damaged; [`ErrorKind::Unsupported`] for encrypted chunks and the
+    /// like, with the field.
     pub fn parse(bytes: &[u8]) -> Result<Option<Self>> {
         match places(bytes) {
             Ok(Some((config, chunks))) => Self::of_parts(&bytes[config], &bytes[chunks]).map(Some),
@@ -166,8 +166,8 @@ impl DataSet {
         }
     }
 
-    /// Returns the bytes of each chunk. All are of one version of LitData, unless several have added to the data set: then the
-    /// length of each is requested.
+    /// Returns the bytes of each chunk. All are of one version of LitData, unless several have added to the data set:
+    /// then the length of each is requested.
     fn plain_sizes(&self, files: &dyn Fronts) -> Result<Vec<u64>> {
         let ends: Vec<&Chunk> = [self.chunks.first(), self.chunks.last()].into_iter().flatten().collect();
         let found = files.fronts(&ends.iter().map(|chunk| &*chunk.name).collect::<Vec<_>>(), 1)?;

@@ -84,8 +84,8 @@ pub(super) fn offsets<R: ReadAt + ?Sized>(
     chunk.read_at(&mut front, 0)?;
     let table = OffsetTable::parse(&front, samples, table_bytes, bytes, true)?;
     if table.sample_bytes_max() == 0 && !table.is_empty() && ends_with_arrow(chunk)? {
-        let message = "the rows of this chunk are an Arrow file, as LitData writes rows of texts and lists where pyarrow is \
-                       installed: write them without it, or as Parquet";
+        let message = "the rows of this chunk are an Arrow file, as LitData writes rows of texts and lists where \
+                       pyarrow is installed: write them without it, or as Parquet";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     Ok(table)

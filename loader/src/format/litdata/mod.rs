@@ -2,20 +2,20 @@
 //!
 //! ```text
 //!   chunk:  u32 n | u32 offset[0..=n] | item | item ...
-//!   item:   u32 size of each leaf | leaf | leaf ...         a chunk of trees
-//!           token | token ...                               a chunk of tokens, where a sample may also be a window of them,
-//!                                                           whatever item they are of
+//!   item:   u32 size of each leaf | leaf | leaf ...     a chunk of trees
+//!           token | token ...                           a chunk of tokens, where a sample may also be a window of
+//!                                                       them, whatever item they are of
 //! ```
 //!
 //! * `document` — LitData's `index.json`: the chunks, and the tree of an item; `places` — its parts;
 //! * `tree` — names of the leaves, which become columns; `leaf` — their serialisers, which become encodings;
-//! * `items` — the places of the items and windows of a chunk; one item's bytes to its columns; `windows` — samples of as many
-//!   tokens each;
+//! * `items` — the places of the items and windows of a chunk; one item's bytes to its columns; `windows` — samples of
+//!   as many tokens each;
 //! * `litdata_format` — the format, and its entry in an index.
 //!
-//! LitData's index does not have all that ours has: the lengths of the files follow from it by a rule that depends on the
-//! version that wrote them, and those of compressed chunks do not. So a data set becomes an index, in the form of ours, once the
-//! first bytes of some files are known.
+//! LitData's index does not have all that ours has: the lengths of the files follow from it by a rule that depends on
+//! the version that wrote them, and those of compressed chunks do not. So a data set becomes an index, in the form of
+//! ours, once the first bytes of some files are known.
 
 mod document;
 mod items;

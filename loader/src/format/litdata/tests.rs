@@ -58,7 +58,10 @@ fn spec(keys: &[&str]) -> String {
 fn document(columns: &[(&str, &str)], chunks: &[(&str, &[u8], u32)]) -> serde_json::Value {
     let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
     let formats: Vec<_> = columns.iter().map(|(_, format)| *format).collect();
-    let chunk = |(name, bytes, items): &(&str, &[u8], u32)| json!({"chunk_bytes": bytes.len(), "chunk_size": items, "dim": null, "filename": name});
+    let chunk = |(name, bytes, items): &(&str, &[u8], u32)| {
+        let bytes = bytes.len();
+        json!({"chunk_bytes": bytes, "chunk_size": items, "dim": null, "filename": name})
+    };
     json!({
         "chunks": chunks.iter().map(chunk).collect::<Vec<_>>(),
         "config": {"chunk_bytes": null, "chunk_size": 2, "compression": null, "data_format": formats,
@@ -120,7 +123,10 @@ fn the_lengths_of_chunks_are_those_of_their_version_or_are_requested() {
 #[test]
 fn the_leaves_of_nested_trees_have_the_paths_to_them() {
     let list = |children: Vec<_>| json!({"type": "builtins.list", "context": "null", "children_spec": children});
-    let dict = |keys: &[&str], children: Vec<_>| json!({"type": "builtins.dict", "context": json!(keys).to_string(), "children_spec": children});
+    let dict = |keys: &[&str], children: Vec<_>| {
+        let context = json!(keys).to_string();
+        json!({"type": "builtins.dict", "context": context, "children_spec": children})
+    };
     let defaults = json!({"type": "collections.defaultdict", "children_spec": [leaf()],
         "context": {"default_factory_module": "builtins", "default_factory_name": "list", "dict_context": ["k"]}});
     for (tree, names) in [

@@ -8,8 +8,8 @@ use crate::format::json;
 /// Most levels of a tree: far more than data sets have, and few enough for the stack.
 const LEVELS_MAX: usize = 64;
 
-/// Returns the path of each leaf, in their order: the keys of dictionaries and the numbers of lists, joined by dots. A tree that
-/// is a leaf has the name `root`.
+/// Returns the path of each leaf, in their order: the keys of dictionaries and the numbers of lists, joined by dots. A
+/// tree that is a leaf has the name `root`.
 ///
 /// # Errors
 ///

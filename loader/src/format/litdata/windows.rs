@@ -18,8 +18,8 @@ impl Index {
         self.shards.first().is_some_and(|shard| tokens_of(&shard.layout).is_some())
     }
 
-    /// Returns the index of the same chunks of tokens, with windows as samples. The tokens of a chunk after its last whole window
-    /// are left out, as in LitData.
+    /// Returns the index of the same chunks of tokens, with windows as samples. The tokens of a chunk after its last
+    /// whole window are left out, as in LitData.
     ///
     /// # Errors
     ///

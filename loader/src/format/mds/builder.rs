@@ -45,8 +45,8 @@ impl<'a> MdsBuilder<'a> {
         })
     }
 
-    /// Adds a sample whose values `append` appends, given the number of the column in the layout. After an error the file
-    /// cannot be used.
+    /// Adds a sample whose values `append` appends, given the number of the column in the layout. After an error the
+    /// file cannot be used.
     ///
     /// # Errors
     ///

@@ -5,8 +5,8 @@
 //!   sample:  u32 size of each column of variable size | bytes of each column
 //! ```
 //!
-//! * `mds_format` — the format, its entry in an index, and the bytes of new samples; `split` — one sample's bytes to its
-//!   columns;
+//! * `mds_format` — the format, its entry in an index, and the bytes of new samples; `split` — one sample's bytes to
+//!   its columns;
 //! * [`MdsBuilder`] — a file in memory.
 
 mod builder;

@@ -1,7 +1,7 @@
 //! Least and largest values of a column in a group of rows, by which a filter skips groups.
 //!
-//! Those of whole numbers, floats, truth values and text in UTF-8 are kept. Of other types the order in the file may be another than
-//! that of the values, and old writers compared text as signed bytes, which the footer shows.
+//! Those of whole numbers, floats, truth values and text in UTF-8 are kept. Of other types the order in the file may be
+//! another than that of the values, and old writers compared text as signed bytes, which the footer shows.
 
 use parquet::basic::{ColumnOrder, ConvertedType, LogicalType, SortOrder, Type};
 use parquet::file::metadata::ColumnChunkMetaData;

@@ -68,7 +68,8 @@ impl From<Chunk> for (u64, u64, u64, u8, u64) {
     }
 }
 
-/// Returns the bytes of a footer, with its length and the magic number, from the last bytes of a file of `file_bytes` bytes.
+/// Returns the bytes of a footer, with its length and the magic number, from the last bytes of a file of `file_bytes`
+/// bytes.
 ///
 /// # Errors
 ///
@@ -99,8 +100,8 @@ impl Footer {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for a damaged footer, with the number of the row group; [`ErrorKind::Unsupported`] for columns in
-    /// other files.
+    /// [`ErrorKind::Format`] for a damaged footer, with the number of the row group; [`ErrorKind::Unsupported`] for
+    /// columns in other files.
     pub fn parse(tail: &[u8], file_bytes: u64) -> Result<Self> {
         let bytes = footer_bytes(tail, file_bytes)?;
         let start = usize::try_from(bytes).ok().and_then(|bytes| tail.len().checked_sub(bytes));

@@ -12,8 +12,8 @@
 //! * `parts`: bytes that were fetched of a file, from which the [recipe](super::recipe) of a shard reads rows;
 //! * `thrift`: bounds of a footer that the library does not check.
 //!
-//! The crate `parquet` decodes. Files are not trusted: an error or a panic of the crate becomes one of the engine, with the
-//! file's name.
+//! The crate `parquet` decodes. Files are not trusted: an error or a panic of the crate becomes one of the engine, with
+//! the file's name.
 
 mod bounds;
 mod footer;
@@ -31,7 +31,8 @@ use crate::error::{Error, Result};
 use parquet::errors::ParquetError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Returns the result of `read`. A panic of the library is an error: the file is damaged in a way that it does not expect.
+/// Returns the result of `read`. A panic of the library is an error: the file is damaged in a way that it does not
+/// expect.
 pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     let panicked = |_| Err(Error::format("the file is damaged: its library cannot continue"));
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked)

@@ -83,8 +83,9 @@ impl TableSchema {
         (0..self.columns.num_columns()).filter(is_below).collect()
     }
 
-    /// Returns the number of the column that has the values of `path`, one for each row; `None` if a value is made of others. Such
-    /// a value is not null because theirs are: an empty list has a null in the file, and so has a struct of nulls.
+    /// Returns the number of the column that has the values of `path`, one for each row; `None` if a value is made of
+    /// others. Such a value is not null because theirs are: an empty list has a null in the file, and so has a struct
+    /// of nulls.
     pub fn column_of_rows(&self, path: &[String]) -> Option<usize> {
         let is_it = |number: &usize| self.columns.column(*number).path().parts() == path;
         (0..self.columns.num_columns()).find(is_it).filter(|number| self.has_value_of_each_row(*number))
@@ -122,7 +123,8 @@ impl fmt::Debug for TableSchema {
     }
 }
 
-/// Returns `fields` with views in place of texts and binary values, which are then not copied, and without dictionaries.
+/// Returns `fields` with views in place of texts and binary values, which are then not copied, and without
+/// dictionaries.
 fn as_views(fields: &Fields) -> Fields {
     fields.iter().map(|field| Arc::new(as_view(field))).collect()
 }

@@ -1,8 +1,8 @@
 //! Shard of files that are samples, such as the pictures of a folder.
 //!
-//! A sample has the content of its files, and values that the list of files has: the path, its first folder and the number
-//! of that folder, and the columns of a manifest. [`FileGroup::pieces`] puts a sample together. The recipe of a shard and the
-//! readers of files that are read where they are both go by it, so the bytes of a sample are the same.
+//! A sample has the content of its files, and values that the list of files has: the path, its first folder and the
+//! number of that folder, and the columns of a manifest. [`FileGroup::pieces`] puts a sample together. The recipe of a
+//! shard and the readers of files that are read where they are both go by it, so the bytes of a sample are the same.
 
 use super::texts::Texts;
 use crate::error::{Error, Result};
@@ -48,7 +48,8 @@ impl FileColumns {
     /// Name of the column with its number.
     pub const LABEL: &'static str = "label";
 
-    /// Columns `files` and `values`, each with its name and encoding, and those of the path that `values` does not have.
+    /// Columns `files` and `values`, each with its name and encoding, and those of the path that `values` does not
+    /// have.
     ///
     /// # Errors
     ///
@@ -185,7 +186,8 @@ impl FileGroup {
         self.columns.origins.iter().try_for_each(|origin| each(self.piece(i, *origin, &mut numbers)))
     }
 
-    /// Returns the value of sample `i` of column number `column` of the layout; `number` has its bytes if it is computed.
+    /// Returns the value of sample `i` of column number `column` of the layout; `number` has its bytes if it is
+    /// computed.
     pub fn value<'a>(&'a self, i: usize, column: usize, number: &'a mut [u8; 8]) -> Piece<'a> {
         self.piece(i, self.columns.origins[column], number)
     }

@@ -4,10 +4,11 @@
 //!   Recipe::ranges --> one GET for each --> Recipe::assemble --> MDS file --> cache
 //! ```
 //!
-//! The files of some data sets cannot be read as they are, because a sample is not in one place (a row group of Parquet),
-//! is alone in its object (a folder of pictures), or is in a file that is too large for a shard. A source cuts them into
-//! shards, each with a recipe. The file that a recipe makes is MDS, or another format that is read as it is, so every reader takes
-//! it as any other shard: this folder has all that is particular to a source, next to the source's own index.
+//! The files of some data sets cannot be read as they are, because a sample is not in one place (a row group of
+//! Parquet), is alone in its object (a folder of pictures), or is in a file that is too large for a shard. A source
+//! cuts them into shards, each with a recipe. The file that a recipe makes is MDS, or another format that is read as it
+//! is, so every reader takes it as any other shard: this folder has all that is particular to a source, next to the
+//! source's own index.
 //!
 //! [`Recipe`] is implemented once for each origin:
 //!
@@ -73,8 +74,8 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for bytes that are not what the index declares; [`crate::ErrorKind::Config`] for a file
-    /// of more than 4 GiB.
+    /// [`crate::ErrorKind::Format`] for bytes that are not what the index declares; [`crate::ErrorKind::Config`] for a
+    /// file of more than 4 GiB.
     fn assemble(&self, layout: &Layout, samples: u64, parts: Vec<Bytes>) -> Result<Vec<u8>>;
 
     /// Returns true if the index has the exact size of the data file. Otherwise it has an estimate, by which room is

@@ -29,14 +29,14 @@ pub trait TableRows {
     /// Returns the place of sample `index` of the shard in its file.
     fn place_of(&self, index: u64) -> RowPlace;
 
-    /// Returns the bounds of the values of column number `column` of the layout in the rows of the shard; `None` for a column
-    /// that is not one of the file's with a value for each row, such as a list, and where they are not known.
+    /// Returns the bounds of the values of column number `column` of the layout in the rows of the shard; `None` for a
+    /// column that is not one of the file's with a value for each row, such as a list, and where they are not known.
     fn bounds(&self, _column: usize) -> Option<Bounds> {
         None
     }
 
-    /// Calls `each` with each row, whose columns are in the order of the layout. `parts` are the bytes of the ranges of the
-    /// recipe.
+    /// Calls `each` with each row, whose columns are in the order of the layout. `parts` are the bytes of the ranges of
+    /// the recipe.
     ///
     /// # Errors
     ///
@@ -74,8 +74,8 @@ impl TableRow<'_> {
         self.values[column].as_ref().is_none_or(|values| values.is_null(self.row))
     }
 
-    /// Appends the value of the column `column`, in its encoding, to `out`. If the columns have a list of a row's columns, those
-    /// with a null are not in it, and are empty or zero.
+    /// Appends the value of the column `column`, in its encoding, to `out`. If the columns have a list of a row's
+    /// columns, those with a null are not in it, and are empty or zero.
     ///
     /// # Errors
     ///

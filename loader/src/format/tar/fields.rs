@@ -23,8 +23,8 @@ pub(super) fn alternatives(name: &str) -> impl Iterator<Item = &str> {
     name.split(';')
 }
 
-/// Returns the encoding of the column `name`, whose value is any of its fields. Pictures of several formats are read as bytes, by their
-/// own headers.
+/// Returns the encoding of the column `name`, whose value is any of its fields. Pictures of several formats are read as
+/// bytes, by their own headers.
 pub(super) fn encoding_of_any(name: &str) -> Encoding {
     let mut encodings = alternatives(name).map(encoding_of);
     let first = encodings.next().unwrap_or(Encoding::Bytes);

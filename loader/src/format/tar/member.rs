@@ -123,7 +123,8 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
         }
         if left == 0 {
             return Err(Error::format(
-                "the archive is cut off: it has no empty block at its end; if its writer left that out, append 1,024 zeros",
+                "the archive is cut off: it has no empty block at its end; if its writer left that out, append 1,024 \
+                 zeros",
             ));
         }
         let mut block = [0; BLOCK as usize];
@@ -150,8 +151,8 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
         match padding.iter().position(|byte| *byte != 0) {
             None => Ok(()),
             Some(place) => Err(Error::format(format!(
-                "data follow the end of the archive, at byte {}: it is damaged, or several archives were joined, of which \
-                 other readers see the first alone; write them as separate files",
+                "data follow the end of the archive, at byte {}: it is damaged, or several archives were joined, of \
+                 which other readers see the first alone; write them as separate files",
                 self.at + BLOCK + place as u64
             ))),
         }

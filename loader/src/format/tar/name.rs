@@ -3,8 +3,8 @@
 /// Column with the sample's key.
 pub const KEY: &str = "__key__";
 
-/// Key and field of the file `name`: "train/0007" and "seg.png" of "train/0007.seg.PNG". `None` for files that belong to no
-/// sample: those without a field, hidden ones, and those that describe the data set, such as `__meta__/...`.
+/// Key and field of the file `name`: "train/0007" and "seg.png" of "train/0007.seg.PNG". `None` for files that belong
+/// to no sample: those without a field, hidden ones, and those that describe the data set, such as `__meta__/...`.
 pub(super) fn key_and_field(name: &[u8]) -> Option<(&[u8], String)> {
     if is_about_data_set(name) {
         return None;

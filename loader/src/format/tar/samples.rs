@@ -55,7 +55,8 @@ impl FieldCounts {
         Ok(())
     }
 
-    /// Returns the counts of `samples` samples that have the same fields: those that all samples have here, and optional ones.
+    /// Returns the counts of `samples` samples that have the same fields: those that all samples have here, and
+    /// optional ones.
     pub fn of_samples(&self, samples: u64) -> Self {
         let count = |n: u64| if n == self.samples { samples } else { n.min(samples.saturating_sub(1)) };
         let fields = self.fields.iter().map(|(field, n)| (field.clone(), count(*n))).collect();
@@ -178,8 +179,8 @@ fn for_each<R: ReadAt + ?Sized>(
 fn too_many_fields<'a>(fields: impl Iterator<Item = &'a String>) -> Error {
     let some = fields.take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
     Error::format(format!(
-        "more than {FIELDS_MAX} fields, such as {some}: a field is the part of a file's name after the first dot, so the keys of \
-         the samples may not contain dots"
+        "more than {FIELDS_MAX} fields, such as {some}: a field is the part of a file's name after the first dot, so \
+         the keys of the samples may not contain dots"
     ))
 }
 

@@ -23,7 +23,8 @@ pub(crate) struct SparseMap {
 }
 
 impl SparseMap {
-    /// Reads the map in `header` and the blocks after it, which begin at `at`. Returns it with the offset of the content.
+    /// Reads the map in `header` and the blocks after it, which begin at `at`. Returns it with the offset of the
+    /// content.
     pub(super) fn from_header<R: ReadAt + ?Sized>(archive: &R, header: &Header, mut at: u64) -> Result<(Self, u64)> {
         let header = header.as_gnu().ok_or_else(|| Error::format("a sparse file without a header of GNU tar"))?;
         let mut map = Self { bytes: header.real_size().map_err(damaged)?, pieces: Vec::new() };
@@ -141,8 +142,8 @@ impl Records {
         self.name.as_deref()
     }
 
-    /// Returns the map, and its bytes at the start of the file's content of `stored` bytes at `at`; `None` for a file that
-    /// is not sparse.
+    /// Returns the map, and its bytes at the start of the file's content of `stored` bytes at `at`; `None` for a file
+    /// that is not sparse.
     pub(super) fn map<R: ReadAt + ?Sized>(
         &self,
         archive: &R,
@@ -166,7 +167,8 @@ impl Records {
     }
 }
 
-/// Reads the numbers at the start of a file's content: their pairs' count, then the pairs, a line each, in whole blocks.
+/// Reads the numbers at the start of a file's content: their pairs' count, then the pairs, a line each, in whole
+/// blocks.
 fn numbers_in_content<R: ReadAt + ?Sized>(archive: &R, at: u64, stored: u64) -> Result<(Vec<u64>, u64)> {
     let mut numbers = Vec::new();
     let (mut text, mut line) = ([0; BLOCK as usize], Vec::new());

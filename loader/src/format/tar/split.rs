@@ -53,8 +53,8 @@ pub(super) fn split(columns: &[Column], optional: &[String], sample: &[u8], scra
             side.extend_from_slice(fields.join("\n").as_bytes());
             spans[i] = Span::Side(start..side.len());
         } else if ranks[i] == usize::MAX && !optional.contains(&column.name) {
-            let message = "the sample has no file of this field: give the field a `default`, if it takes one, or leave such \
-                           samples out with on_missing=\"skip\" or on_error=\"skip\"";
+            let message = "the sample has no file of this field: give the field a `default`, if it takes one, or \
+                           leave such samples out with on_missing=\"skip\" or on_error=\"skip\"";
             return Err(about(Error::format(message).with("column", &column.name), &side[key]));
         }
     }

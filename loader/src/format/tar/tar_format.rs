@@ -123,9 +123,9 @@ impl ShardFormat for Tar {
 }
 
 impl Tar {
-    /// Returns the columns `wanted` alone, and the names of those with a default, which are optional; without `wanted`, the columns
-    /// that every sample has. A name may be several, as in "jpg;png". `None` if one without a default is lacking: the layout then
-    /// stays as it is, so that an error can name its columns.
+    /// Returns the columns `wanted` alone, and the names of those with a default, which are optional; without `wanted`,
+    /// the columns that every sample has. A name may be several, as in "jpg;png". `None` if one without a default is
+    /// lacking: the layout then stays as it is, so that an error can name its columns.
     fn projected_columns(
         &self,
         columns: &[Column],

@@ -169,8 +169,8 @@ impl Xsv {
         Ok(cells)
     }
 
-    /// With separators of several characters, the end of a value and the separator after it can look like a separator that
-    /// starts earlier. Such a row would be read as other cells, so it is rejected.
+    /// With separators of several characters, the end of a value and the separator after it can look like a separator
+    /// that starts earlier. Such a row would be read as other cells, so it is rejected.
     fn check_reads_back(
         &self,
         columns: &[Column],

@@ -47,8 +47,8 @@ pub(super) struct Feature<'a> {
     pub(super) list: Range<usize>,
 }
 
-/// Calls `use_feature` for each feature of the Example in `data`, in their order. Of two with one name the last counts, as in
-/// TensorFlow.
+/// Calls `use_feature` for each feature of the Example in `data`, in their order. Of two with one name the last counts,
+/// as in TensorFlow.
 pub(super) fn features<'a>(
     bytes: &'a [u8],
     data: Range<usize>,

@@ -110,8 +110,8 @@ impl FeatureCounts {
         Ok(())
     }
 
-    /// Returns true if a layout does not show all that counts of other records change: a feature has only empty lists, or there are
-    /// no features.
+    /// Returns true if a layout does not show all that counts of other records change: a feature has only empty lists,
+    /// or there are no features.
     pub fn is_partial(&self) -> bool {
         self.features.as_ref().is_some_and(|all| all.is_empty() || all.values().any(|feature| feature.values.1 == 0))
     }
@@ -134,8 +134,8 @@ fn merge(known: &mut BTreeMap<String, Counts>, name: &str, counts: Counts) -> Re
     let is_full = known.len() == FEATURES_MAX;
     match known.get_mut(name) {
         None if name == FIELDS => {
-            let message = "a feature has the name of the column in which forebay keeps the names of a sample's fields: write the files \
-                           with another name for it";
+            let message = "a feature has the name of the column in which forebay keeps the names of a sample's \
+                           fields: write the files with another name for it";
             Err(Error::new(ErrorKind::Unsupported, message).with("feature", name))
         }
         None if is_full => Err(Error::format(format!("the records have more than {FEATURES_MAX} features"))),

@@ -1,4 +1,5 @@
-//! TensorFlow's record files, whose records are `tf.train.Example`s: features by name, each a list of numbers or of texts.
+//! TensorFlow's record files, whose records are `tf.train.Example`s: features by name, each a list of numbers or of
+//! texts.
 //!
 //! ```text
 //!   record:   u64 length | u32 CRC of the length | data | u32 CRC of the data
@@ -10,8 +11,9 @@
 //! * `features` — the features that the records of a file have, which become columns; `parts` — the encodings of these;
 //! * `split` — one record's bytes to its columns; `tfrecord_format` — the format, with the columns by the features.
 //!
-//! The bytes of a sample are those of its whole record, so that its CRC is compared whenever it is read. Every file has the
-//! column `record` with the bytes of a record, which is the only one where records are no Examples, such as SequenceExamples.
+//! The bytes of a sample are those of its whole record, so that its CRC is compared whenever it is read. Every file has
+//! the column `record` with the bytes of a record, which is the only one where records are no Examples, such as
+//! SequenceExamples.
 
 mod example;
 mod features;

@@ -19,8 +19,8 @@ pub(in crate::format) const FRAME_BYTES: u64 = (HEAD_BYTES + TAIL_BYTES) as u64;
 const WINDOW_BYTES: u64 = 64 << 10;
 
 /// Advice for a file with other records than its index declares.
-const RECOUNT: &str = "The file was written again after its records were counted: remove the .idx file next to it, or make it again, or pass \
-                       Stream(ignore_counts=True)";
+const RECOUNT: &str = "The file was written again after its records were counted: remove the .idx file next to it, or \
+                       make it again, or pass Stream(ignore_counts=True)";
 
 /// Most bytes of a record.
 const RECORD_BYTES_MAX: u64 = u32::MAX as u64 - FRAME_BYTES;
@@ -159,7 +159,8 @@ pub(super) fn offsets<R: ReadAt + ?Sized>(file: &R, samples: u64) -> Result<Offs
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Format`] for a file that is no TFRecord file or is damaged, with the place; errors of its storage.
+/// [`crate::ErrorKind::Format`] for a file that is no TFRecord file or is damaged, with the place; errors of its
+/// storage.
 pub fn count_features<R: ReadAt + ?Sized>(file: &R) -> Result<FeatureCounts> {
     let (mut records, mut counts) = (Records::new(file), FeatureCounts::default());
     let mut record = Vec::new();

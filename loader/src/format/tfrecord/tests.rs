@@ -129,7 +129,8 @@ fn features_are_the_columns_of_records() {
     let floats = |a: f32, b: f32| format!("{:?}", [a.to_le_bytes(), b.to_le_bytes()].concat());
     let row = |boxes: String, float: &str, int: i32, text: &str| {
         format!(
-            "box Array(Array {{ dtype: Float32, shape: [2], data: {boxes} }}), float Scalar(F32({float})), int Int({int}), text Str({text:?})"
+            "box Array(Array {{ dtype: Float32, shape: [2], data: {boxes} }}), float Scalar(F32({float})), int \
+             Int({int}), text Str({text:?})"
         )
     };
     assert_eq!(

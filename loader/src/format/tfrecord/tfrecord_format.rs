@@ -34,8 +34,9 @@ pub(in crate::format) struct TfRecord {
 }
 
 impl FeatureCounts {
-    /// Returns counts of `samples` records for which [`Layout::tfrecord`] makes `layout`, and that give the same layout as the
-    /// original ones when others are merged, unless those [are partial](Self::is_partial); `None` for a layout of another format.
+    /// Returns counts of `samples` records for which [`Layout::tfrecord`] makes `layout`, and that give the same layout
+    /// as the original ones when others are merged, unless those [are partial](Self::is_partial); `None` for a layout
+    /// of another format.
     pub fn of_layout(layout: &Layout, samples: u64) -> Option<Self> {
         let TfRecord { optional, parts, is_sampled } = layout.format_as()?;
         if parts.contains(&RecordPart::Whole) {
@@ -145,9 +146,9 @@ impl TfRecord {
         columns.iter().zip(&self.parts).map(|(column, part)| name_of(&column.encoding, *part)).collect()
     }
 
-    /// Returns the columns `wanted` alone, their parts, and the names of those with a default, which are optional; without `wanted`,
-    /// the columns that every record has. Each record has its bytes, too. `None` if a column is lacking: the layout then stays as it
-    /// is, so that an error can name the columns that it has.
+    /// Returns the columns `wanted` alone, their parts, and the names of those with a default, which are optional;
+    /// without `wanted`, the columns that every record has. Each record has its bytes, too. `None` if a column is
+    /// lacking: the layout then stays as it is, so that an error can name the columns that it has.
     fn projected_columns(
         &self,
         columns: &[Column],

@@ -39,8 +39,8 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for a file of another kind, or with other tables than it announces; [`ErrorKind::Unsupported`] for
-    /// ids that are not integers; errors of the file's storage.
+    /// [`ErrorKind::Format`] for a file of another kind, or with other tables than it announces;
+    /// [`ErrorKind::Unsupported`] for ids that are not integers; errors of the file's storage.
     pub fn read<R: ReadAt + ?Sized>(file: &R) -> Result<Self> {
         let bytes = file.bytes();
         let mut front = [0; LONG_BYTES as usize];
@@ -120,7 +120,8 @@ impl Header {
         self.dtype.size() as u64
     }
 
-    /// Number of tokens, by the place and the length of the last sequence alone: a writer puts each after the one before.
+    /// Number of tokens, by the place and the length of the last sequence alone: a writer puts each after the one
+    /// before.
     ///
     /// # Errors
     ///

@@ -5,9 +5,9 @@
 //!                              \------- Window --------------------> TokenPart --places--> OffsetTable
 //! ```
 //!
-//! A `.bin` file has the ids of all documents, one after the other, and may have hundreds of GB. Its shards are ranges of
-//! it, cut between documents or windows. A range needs no conversion: a sample is the bytes of its ids. So a file on this
-//! machine is read where it is, and a range of a remote one is stored as it is.
+//! A `.bin` file has the ids of all documents, one after the other, and may have hundreds of GB. Its shards are ranges
+//! of it, cut between documents or windows. A range needs no conversion: a sample is the bytes of its ids. So a file on
+//! this machine is read where it is, and a range of a remote one is stored as it is.
 //!
 //! * `window` — samples of as many tokens each, over the concatenation of all documents;
 //! * `header` — the fields of an `.idx` and the places of its tables; `survey` — a pass over them;

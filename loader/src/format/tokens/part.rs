@@ -81,8 +81,8 @@ impl TokenPart {
         [lengths].into_iter().chain(bounds).collect()
     }
 
-    /// Returns the places of the samples in the whole file of `file_bytes` bytes. `idx` is the `.idx` file; for windows it is
-    /// not read.
+    /// Returns the places of the samples in the whole file of `file_bytes` bytes. `idx` is the `.idx` file; for windows
+    /// it is not read.
     ///
     /// # Errors
     ///
@@ -101,7 +101,8 @@ impl TokenPart {
         Ok(self.windows(window)?.shifted(self.start, file_bytes))
     }
 
-    /// Returns the places of the samples in a file that [`assembled`](Self::assembled) has made, if it does not have them.
+    /// Returns the places of the samples in a file that [`assembled`](Self::assembled) has made, if it does not have
+    /// them.
     pub fn places_assembled(&self) -> Option<Result<OffsetTable>> {
         match self.samples {
             Samples::Windows(window) => Some(self.windows(window)),
@@ -127,8 +128,8 @@ impl TokenPart {
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for an `.idx` that has changed; [`crate::ErrorKind::Config`] for documents of more than
-    /// 4 GiB; [`crate::ErrorKind::Full`] without memory.
+    /// [`crate::ErrorKind::Format`] for an `.idx` that has changed; [`crate::ErrorKind::Config`] for documents of more
+    /// than 4 GiB; [`crate::ErrorKind::Full`] without memory.
     pub fn assembled(&self, tables: &[impl AsRef<[u8]>], ids: &[u8]) -> Result<Vec<u8>> {
         let mut file = match self.samples {
             Samples::Windows(_) => Vec::new(),

@@ -67,13 +67,13 @@ impl Header {
         self.bounds.filter(|bounds| *bounds > 1)
     }
 
-    /// Returns the cuts between shards of about `shard_bytes` bytes: the start of each shard, and the end of the last. All
-    /// tables of `idx` are read and checked. `bin_bytes` are those of the `.bin` file.
+    /// Returns the cuts between shards of about `shard_bytes` bytes: the start of each shard, and the end of the last.
+    /// All tables of `idx` are read and checked. `bin_bytes` are those of the `.bin` file.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Format`] for lengths, places and bounds that cannot be, with their number; errors of the file's
-    /// storage.
+    /// [`crate::ErrorKind::Format`] for lengths, places and bounds that cannot be, with their number; errors of the
+    /// file's storage.
     pub fn cuts<R: ReadAt + ?Sized>(&self, idx: &R, bin_bytes: u64, shard_bytes: u64) -> Result<Vec<Cut>> {
         let token_bytes = self.token_bytes();
         let mut lengths = Table::new(idx, self.lengths_at(), 4 * self.sequences);

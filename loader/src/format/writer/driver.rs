@@ -36,8 +36,8 @@ pub struct Options {
     pub size_limit: Option<u64>,
     /// Threads that hash, compress and store; 0 means as many as there are CPUs.
     ///
-    /// Up to `threads + 2` shards are in memory at once: one per thread, one queued, one under construction. Compression
-    /// needs a second copy of a thread's shard, and the compressed one.
+    /// Up to `threads + 2` shards are in memory at once: one per thread, one queued, one under construction.
+    /// Compression needs a second copy of a thread's shard, and the compressed one.
     pub threads: usize,
     /// Index of values after the samples of MDS shards. It does not count against the size limit, so that the shards
     /// hold the same samples with and without it.
@@ -173,8 +173,8 @@ impl Writer {
         self.count_sample(start)
     }
 
-    /// Counts the sample that was added from `start` to the end of the samples' bytes, and completes the shard before it
-    /// if it is full.
+    /// Counts the sample that was added from `start` to the end of the samples' bytes, and completes the shard before
+    /// it if it is full.
     fn count_sample(&mut self, start: usize) -> Result<()> {
         let bytes = (self.samples.bytes.len() - start) as u64;
         let counted = bytes + self.context.frame.limit_bytes_per_sample();
@@ -216,7 +216,8 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// The failure of a thread, after which nothing more can be written. [`crate::ErrorKind::Closed`] in a forked child.
+    /// The failure of a thread, after which nothing more can be written. [`crate::ErrorKind::Closed`] in a forked
+    /// child.
     pub fn drain(&mut self, limit: Duration) -> Result<bool> {
         self.check_process()?;
         let Some(full) = self.full.take() else { return Ok(true) };
@@ -288,8 +289,8 @@ impl Drop for Writer {
             self.context.cancel();
             drop(workers.map(Workers::join));
         } else {
-            // Locks of the channels and the sink may be held by threads that do not exist here, and a sink waits for its
-            // own threads.
+            // Locks of the channels and the sink may be held by threads that do not exist here, and a sink waits for
+            // its own threads.
             std::mem::forget((workers, Arc::clone(&self.context)));
         }
     }

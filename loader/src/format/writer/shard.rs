@@ -47,8 +47,8 @@ pub(super) struct Samples {
     pub(super) sizes: Vec<u32>,
 }
 
-/// Raw files of a shard: the data file, and the one with the offsets if the format keeps it separately. The data file is
-/// in pieces, so that the samples need not be copied after their header: the header, the samples, and the trailer.
+/// Raw files of a shard: the data file, and the one with the offsets if the format keeps it separately. The data file
+/// is in pieces, so that the samples need not be copied after their header: the header, the samples, and the trailer.
 pub(super) type RawFiles = ([Vec<u8>; 3], Option<Vec<u8>>);
 
 impl Samples {

@@ -12,8 +12,8 @@ use crate::sync::Mutex;
 
 /// Destination of whole files. Several workers call it at the same time.
 pub trait Sink: Send + Sync {
-    /// Stores the concatenated `pieces` as the file `basename`: completely, or not under this name. It may return before
-    /// they are stored.
+    /// Stores the concatenated `pieces` as the file `basename`: completely, or not under this name. It may return
+    /// before they are stored.
     ///
     /// # Errors
     ///
