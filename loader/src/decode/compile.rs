@@ -1,5 +1,6 @@
-//! Compilation of the user's fields to a [`FieldPlan`]. Everything is checked here, before any thread starts: a field by its
-//! kind (`decode::fields`), fields that belong together in `joint`. `drawn` describes what a field does to one sample.
+//! Compilation of the user's fields to a [`FieldPlan`]. Everything is checked here, before any thread starts: a field
+//! by its kind (`decode::fields`), fields that belong together in `joint`. `drawn` describes what a field does to one
+//! sample.
 
 mod drawn;
 mod joint;
@@ -18,8 +19,8 @@ use crate::format::Column;
 pub use drawn::drawn;
 
 impl FieldPlan {
-    /// Compiles `fields` for a data set with `columns`. Without fields every column becomes an output with its own name:
-    /// numbers as scalars, arrays as arrays, strings as text, everything else as bytes.
+    /// Compiles `fields` for a data set with `columns`. Without fields every column becomes an output with its own
+    /// name: numbers as scalars, arrays as arrays, strings as text, everything else as bytes.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Config`]: a column that does not exist or whose encoding does not fit the field, arguments

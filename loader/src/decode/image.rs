@@ -366,7 +366,8 @@ impl ImageDecoder {
         Ok(())
     }
 
-    /// Runs the stage `number` and what follows it as a whole, into `source`. Returns false for contents whose stages run row by row.
+    /// Runs the stage `number` and what follows it as a whole, into `source`. Returns false for contents whose stages
+    /// run row by row.
     fn run_whole(&mut self, content: Content, number: usize) -> bool {
         let Self { opacity, deep, resizer, steps, source, between, .. } = self;
         let (stage, actions) = (&steps.stages[number], steps.after(number));
@@ -463,7 +464,8 @@ impl ImageDecoder {
         PictureCounts { row_indexes, ..std::mem::take(&mut self.counts) }
     }
 
-    /// Resolves the operations of a picture. It is the first one with its draws, or shows the parts that the first one shows.
+    /// Resolves the operations of a picture. It is the first one with its draws, or shows the parts that the first one
+    /// shows.
     fn resolve(&mut self, ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey) -> Result<()> {
         let Some(first) = self.first.filter(|first| first.draws == draws) else {
             resolve(ops, size, draws, key, &mut self.steps)?;
@@ -472,16 +474,16 @@ impl ImageDecoder {
             return Ok(());
         };
         if !have_same_ratio(first.size, size) {
-            let message = "the pictures of a Joint do not show the same scene: their sides have different ratios. A picture that EXIF \
-                           data rotates needs a mask that is rotated as well";
+            let message = "the pictures of a Joint do not show the same scene: their sides have different ratios. A \
+                           picture that EXIF data rotates needs a mask that is rotated as well";
             return Err(Error::decode(message).with("sizes", format!("{} and {size}", first.size)));
         }
         resolve_like(Some(&self.first_scene), ops, size, draws, key, &mut self.steps)?;
         self.steps.scene.check_windows(&self.first_scene)
     }
 
-    /// Returns the steps of `field` for the file `bytes`, and the size that the picture has before them. `first` are the file and the
-    /// field of the first picture of its Joint, if it is another one.
+    /// Returns the steps of `field` for the file `bytes`, and the size that the picture has before them. `first` are
+    /// the file and the field of the first picture of its Joint, if it is another one.
     ///
     /// # Errors
     /// As [`decode`](Self::decode), except for damage after the header.
@@ -545,8 +547,8 @@ fn luma<'a>([red, green, blue]: [&[u8]; 3], out: &'a mut Vec<u8>) -> &'a [u8] {
     out
 }
 
-/// Returns what the erasings of `ops` draw for a row of `size`, if that is nothing or one box with a constant value. `None` for
-/// more.
+/// Returns what the erasings of `ops` draw for a row of `size`, if that is nothing or one box with a constant value.
+/// `None` for more.
 fn constant_erasure(ops: &[Op], size: Size, draws: FieldDraws, key: DrawKey) -> Option<Option<ErasedBox>> {
     let mut drawn = erasures(ops, size, draws, key);
     match (drawn.next(), drawn.next()) {

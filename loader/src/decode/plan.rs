@@ -84,8 +84,8 @@ impl FieldPlan {
         self.steps.iter().any(|step| step.picture().is_some())
     }
 
-    /// Returns the form of each output's pictures, if all are colours of one size, cropped, resized and erased but not changed
-    /// otherwise. A batch that is mixed is complete on the host first, so it has none.
+    /// Returns the form of each output's pictures, if all are colours of one size, cropped, resized and erased but not
+    /// changed otherwise. A batch that is mixed is complete on the host first, so it has none.
     pub fn picture_forms(&self) -> impl Iterator<Item = Option<PictureForm>> + '_ {
         self.steps.iter().map(|step| match step.picture() {
             _ if !self.mixes.is_empty() => None,

@@ -24,9 +24,9 @@ impl FieldPlan {
 }
 
 impl SampleDecoder {
-    /// Decodes one sample. `column` returns a column's stored bytes by its number in the index, `None` if the sample lacks
-    /// it, and is called for the plan's columns; `rows` are in the order of [`FieldPlan::outputs`]. After a failure the rows' contents are
-    /// unspecified.
+    /// Decodes one sample. `column` returns a column's stored bytes by its number in the index, `None` if the sample
+    /// lacks it, and is called for the plan's columns; `rows` are in the order of [`FieldPlan::outputs`]. After a
+    /// failure the rows' contents are unspecified.
     ///
     /// `index` returns the entry of a column in the shard's value index; it may be empty. For a JPEG it is the row
     /// index, which saves decoding above and to the right of the region. The result is the same.

@@ -69,7 +69,8 @@ pub(super) struct Step {
     pub(super) work: Work,
     /// Row of samples that lack the value.
     pub(super) default: Option<Vec<u8>>,
-    /// Number that pictures of one file, decoded alike, have in common; `None` for a picture alone and for other values.
+    /// Number that pictures of one file, decoded alike, have in common; `None` for a picture alone and for other
+    /// values.
     pub(super) group: Option<usize>,
 }
 
@@ -90,7 +91,8 @@ impl Step {
     pub(super) fn write_default(&self, row: &mut Row<'_>) -> Result<()> {
         let default = self.default.as_deref().ok_or_else(|| {
             Error::decode(
-                "the sample does not have the value: give the field a `default`, or leave such samples out with on_error=\"skip\"",
+                "the sample does not have the value: give the field a `default`, or leave such samples out with \
+                 on_error=\"skip\"",
             )
         })?;
         match row {

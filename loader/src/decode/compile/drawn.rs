@@ -10,9 +10,10 @@ use crate::error::{Error, Result};
 use forebay_picture::geometry::{Region, Size, Stage, Window};
 
 /// Returns the steps of the field `spec` for a picture of `size`, with the numbers that are drawn for `key`: an object
-/// for each crop with its resize, for each action (of a Mask: that moves pixels) and for each erased box. `size` is that of
-/// the picture as it is delivered without operations, turned by its EXIF data if the field does so. `name` is that of the field, or of its Joint;
-/// `view` the number of one of its views, or of a crop of FiveCrop or TenCrop; 0 without these.
+/// for each crop with its resize, for each action (of a Mask: that moves pixels) and for each erased box. `size` is
+/// that of the picture as it is delivered without operations, turned by its EXIF data if the field does so. `name` is
+/// that of the field, or of its Joint; `view` the number of one of its views, or of a crop of FiveCrop or TenCrop; 0
+/// without these.
 ///
 /// # Errors
 /// [`crate::ErrorKind::Config`]: a field without operations, arguments outside of their range.

@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use forebay_picture::PaddingMode;
 use forebay_picture::geometry::Size;
 
-/// Rejects fields of a Joint with different random operations. Sizes and deterministic operations may differ, and so may those
-/// that only change colours. Before an operation that counts pixels the sizes must be equal; those that depend on the pictures are
-/// compared in each sample.
+/// Rejects fields of a Joint with different random operations. Sizes and deterministic operations may differ, and so
+/// may those that only change colours. Before an operation that counts pixels the sizes must be equal; those that
+/// depend on the pictures are compared in each sample.
 pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
     let has = |is_meant: fn(ScenePart<'_>) -> bool| fields.iter().any(|(_, spec)| is_meant(spec.scene_part()));
     let has_labels = has(|part| matches!(part, ScenePart::Labels(_) | ScenePart::Boxes));
@@ -36,12 +36,13 @@ pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
         }
         let (first_drawn, first_sizes) = first.get_or_insert_with(|| (drawn.clone(), sizes.clone()));
         if *first_drawn != drawn {
-            let message = "the fields of a Joint need the same random operations in the same order, or their crops and flips differ";
+            let message = "the fields of a Joint need the same random operations in the same order, or their crops and \
+                           flips differ";
             return Err(Error::config(message).with("field", name));
         }
         if *first_sizes != sizes {
-            let message = "the fields of a Joint need pictures of the same size before an operation that counts pixels, such as RandomCrop \
-                           or RandAugment: resize the smaller ones after it";
+            let message = "the fields of a Joint need pictures of the same size before an operation that counts \
+                           pixels, such as RandomCrop or RandAugment: resize the smaller ones after it";
             return Err(Error::config(message).with("field", name));
         }
     }
@@ -52,7 +53,8 @@ pub(super) fn check(fields: &[(String, FieldSpec)]) -> Result<()> {
 pub(super) fn check_without_views(name: &str, spec: &FieldSpec) -> Result<()> {
     match spec.views()? {
         Some(views) => Err(Error::config(
-            "an Image in a Joint or a Mix has no `views`, nor FiveCrop or TenCrop: a mask or a label belongs to one picture",
+            "an Image in a Joint or a Mix has no `views`, nor FiveCrop or TenCrop: a mask or a label belongs to one \
+             picture",
         )
         .with("field", name)
         .with("views", views)),

@@ -15,8 +15,8 @@ use crate::decode::step::{Decode, Memory, Stored};
 use crate::error::{Error, Result};
 use crate::format::encoding::{DType, Encoding};
 
-/// An `ndarray`, or numpy's file of one (`.npy`): a tensor per batch when the encoding or `shape` fixes the shape, else a
-/// list of arrays.
+/// An `ndarray`, or numpy's file of one (`.npy`): a tensor per batch when the encoding or `shape` fixes the shape, else
+/// a list of arrays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Array {

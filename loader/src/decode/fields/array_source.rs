@@ -25,7 +25,8 @@ impl ArraySource {
         }
     }
 
-    /// Returns true if the stored bytes are the elements of type `to`, in the machine's byte order and with nothing else.
+    /// Returns true if the stored bytes are the elements of type `to`, in the machine's byte order and with nothing
+    /// else.
     pub(super) fn is_copy(&self, to: Option<DType>) -> bool {
         let stored = match self {
             Self::Array(kind) => kind.dtype().filter(|_| kind.shape().is_some()),

@@ -25,8 +25,8 @@ pub struct Image {
     /// Operations in order; `Normalize` last, or before `RandomErasing`.
     #[serde(default)]
     pub ops: Vec<Op>,
-    /// `uint8`: grey levels. A float type: grey levels / 255, then `Normalize`. Mode I;16 has `uint16` or `int32` in place of `uint8`,
-    /// and values / 65535.
+    /// `uint8`: grey levels. A float type: grey levels / 255, then `Normalize`. Mode I;16 has `uint16` or `int32` in
+    /// place of `uint8`, and values / 65535.
     #[serde(default = "uint8")]
     pub dtype: DType,
     /// Order of the dimensions.

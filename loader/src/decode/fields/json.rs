@@ -23,7 +23,8 @@ use crate::format::encoding::{DType, Encoding};
 pub struct Json {
     /// The column: `json`, text or `bytes`.
     pub column: String,
-    /// Path to the value, such as `"meta.boxes[0].label"`, or a list of keys and places in lists. Default: the document.
+    /// Path to the value, such as `"meta.boxes[0].label"`, or a list of keys and places in lists. Default: the
+    /// document.
     #[serde(default)]
     pub path: Option<JsonPath>,
     /// Type of the value. Default: the whole document as JSON, a value inside it as text.
@@ -98,7 +99,8 @@ impl Json {
             None => Vec::new(),
             Some(path) => path.parts().ok_or_else(|| {
                 Error::config(
-                    "`path` of Json has an empty part or a broken place in a list: write it as in meta.boxes[0].label, or as a list",
+                    "`path` of Json has an empty part or a broken place in a list: write it as in meta.boxes[0].label, \
+                     or as a list",
                 )
                 .with("path", serde_json::to_string(path).unwrap_or_default())
             })?,

@@ -8,7 +8,8 @@ use crate::format::json::PathPart;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a path is text such as \"meta.boxes[0].label\", or a list of keys and places in lists")]
 pub enum JsonPath {
-    /// Keys with dots between them, and in brackets places in lists, and keys in double quotes, which may have dots in them.
+    /// Keys with dots between them, and in brackets places in lists, and keys in double quotes, which may have dots in
+    /// them.
     Text(String),
     /// Keys, which may have dots in them, and places in lists.
     Parts(Vec<JsonPart>),

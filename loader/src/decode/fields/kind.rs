@@ -103,8 +103,8 @@ pub(in crate::decode) struct JointParts<'a> {
 }
 
 impl JointParts<'_> {
-    /// Returns the number of the step of the field `of`, by default of the first one, among those that `is_meant` is true
-    /// for. `noun` names these in the error.
+    /// Returns the number of the step of the field `of`, by default of the first one, among those that `is_meant` is
+    /// true for. `noun` names these in the error.
     pub(in crate::decode) fn find_step(
         &self,
         of: Option<&str>,

@@ -1,6 +1,6 @@
 //! Kinds of fields. A kind has a file: its arguments as the JSON document of the bindings has them (`{"kind": "image",
-//! "column": "image", "ops": [...]}`), how they are checked and compiled for the columns of a data set, the decoder of a
-//! sample's value, and the row of samples without it.
+//! "column": "image", "ops": [...]}`), how they are checked and compiled for the columns of a data set, the decoder of
+//! a sample's value, and the row of samples without it.
 //!
 //! ```text
 //! kind      FieldKind: arguments --compile--> Compiled: column, decoder, type and shape of the rows

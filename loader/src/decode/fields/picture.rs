@@ -21,8 +21,8 @@ pub(super) struct PictureArgs<'a> {
 }
 
 impl PictureArgs<'_> {
-    /// Returns the number of the column, the field and the kind of its rows. `writer` returns the writer of its rows, for a
-    /// normalisation that the operations may have.
+    /// Returns the number of the column, the field and the kind of its rows. `writer` returns the writer of its rows,
+    /// for a normalisation that the operations may have.
     pub(super) fn compile(
         self,
         columns: Columns<'_>,
@@ -48,8 +48,8 @@ impl PictureArgs<'_> {
             _ => {
                 return Err(unsuitable(
                     column,
-                    "Image and Mask need a column of pictures: jpeg, png, pil, lists of these, or bytes that are JPEG, PNG or \
-                     WebP files",
+                    "Image and Mask need a column of pictures: jpeg, png, pil, lists of these, or bytes that are JPEG, \
+                     PNG or WebP files",
                 ));
             }
         };
@@ -60,8 +60,8 @@ impl PictureArgs<'_> {
         if content == Content::Labels && is_jpeg {
             return Err(unsuitable(
                 column,
-                "a JPEG cannot hold labels, because its compression changes them: read the column as Image, or write the \
-                 masks as PNG of one channel (encoding png, pil or bytes)",
+                "a JPEG cannot hold labels, because its compression changes them: read the column as Image, or write \
+                 the masks as PNG of one channel (encoding png, pil or bytes)",
             ));
         }
         let shape = size.map_or(RowShape::RaggedArray, |size| RowShape::Fixed(writer.shape(size)));
@@ -87,8 +87,8 @@ pub(in crate::decode) fn check_labels(ops: &[Op]) -> Result<()> {
     })
 }
 
-/// Returns the operations, and true if the luma is computed while the row is written. Otherwise `Grayscale` is an augmentation
-/// in its place.
+/// Returns the operations, and true if the luma is computed while the row is written. Otherwise `Grayscale` is an
+/// augmentation in its place.
 pub(in crate::decode) fn grey_last(ops: &[Op], is_grey: bool) -> (Vec<Op>, bool) {
     let grayscale = ops.iter().position(|op| *op == Op::Grayscale);
     let has_augment = ops.iter().any(|op| matches!(op, Op::Augment(_)));

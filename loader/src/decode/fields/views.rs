@@ -29,8 +29,8 @@ pub(super) fn count(views: Option<u32>, ops: &[Op]) -> Result<Option<u32>> {
 pub(super) fn add(views: u32, field: &mut ImageField, shape: &mut RowShape) -> Result<()> {
     let RowShape::Fixed(shape) = shape else {
         return Err(Error::config(
-            "the views of an Image need one size: end its operations at a fixed size, and read a column with one picture per \
-             sample",
+            "the views of an Image need one size: end its operations at a fixed size, and read a column with one \
+             picture per sample",
         )
         .with("views", views));
     };
