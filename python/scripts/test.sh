@@ -80,7 +80,7 @@ fi
 
 if [ -z "$is_fast" ]; then
     phase models "locks and waits in many thread orders, by shuttle"
-    cargo test --locked -p forebay-loader -p forebay-store --features forebay-loader/shuttle,forebay-store/shuttle --lib --quiet models::
+    cargo test --locked -p forebay-core -p forebay-store --features shuttle --lib --quiet models::
 fi
 
 # Prints the output of a job until it ends, and notes it if it fails: `finish NAME JOB`.

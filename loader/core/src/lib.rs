@@ -2,6 +2,7 @@
 //!
 //! * [`error`]: the error type of the engine, which has a kind, facts and a hint;
 //! * [`sync`]: locks, conditions and threads, which model tests run in many orders;
+//! * [`flow`]: queues and pools with an order and a bound, and the end of a run of threads;
 //! * [`clock`]: the system's time, or a test's;
 //! * [`stats`]: time, items and bytes of every stage, and the stage that limits the rate;
 //! * [`topology`]: CPUs, NUMA nodes and memory that this process may use.
@@ -35,6 +36,7 @@
 
 pub mod clock;
 pub mod error;
+pub mod flow;
 pub mod stats;
 pub mod sync;
 pub mod topology;

@@ -1,8 +1,8 @@
 //! Locks and threads.
 //!
 //! All locks, conditions and threads of the engine come from this module. A panic while a lock is held does not poison
-//! it: the panicking stage reports its failure (see the loader's `pipeline::run`), and the other stages must still be
-//! able to stop.
+//! it: the panicking stage reports its failure (see [`Run`](crate::flow::Run)), and the other stages must still be able
+//! to stop.
 //!
 //! With the feature `shuttle` they are shuttle's, which runs one thread at a time and chooses the next one. Tests in
 //! modules called `models` use `model`: it runs them once with real threads in the ordinary suite, and in many orders

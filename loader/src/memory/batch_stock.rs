@@ -1,10 +1,10 @@
 //! Memory of a batch pool, and the rules by which it is granted.
 
-use super::fair_queue::{Closed, FairPool};
 use super::map::MapOptions;
 use super::slab::{Backing, FreeRuns, Grant, Slab, in_blocks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicBool, Ordering};
+use forebay_core::flow::{Closed, FairPool};
 use std::ptr::NonNull;
 
 /// Batches outside the pool that a program holds although it drops each batch after its step. JAX's CPU devices queue

@@ -1,7 +1,6 @@
-//! Sizes of the pools, and a budget for bytes that are not slots.
+//! Sizes of the pools.
 
-use super::fair_queue::{Closed, FairPool};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// Upper bound of the default of `memory`: 2 GiB hold 3 batches of 256 images as float32 and 1 GiB of encoded images.
 const DEFAULT_BYTES_MAX: u64 = 2 << 30;
@@ -17,7 +16,7 @@ const READ_BYTES_MIN: u64 = 32 << 20;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] when three batches are a quarter of the share or more, with the figures.
+/// [`Config`](crate::error::ErrorKind::Config) when three batches are a quarter of the share or more, with the figures.
 pub fn default_bytes(limit_bytes: u64, local_world_size: usize, batch_bytes: u64) -> Result<u64> {
     let share = limit_bytes / (local_world_size.max(1) as u64);
     let default = (share / 8).min(DEFAULT_BYTES_MAX);
@@ -49,7 +48,7 @@ pub struct Split {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] when three batches do not fit, with the size that is needed.
+/// [`Config`](crate::error::ErrorKind::Config) when three batches do not fit, with the size that is needed.
 pub fn split(memory_bytes: u64, batch_bytes: u64, batches: u64) -> Result<Split> {
     let slot = batch_bytes.max(1).checked_next_multiple_of(super::BLOCK_BYTES as u64).unwrap_or(u64::MAX);
     let least = slot.saturating_mul(BATCHES_MIN);
@@ -68,77 +67,13 @@ pub fn split(memory_bytes: u64, batch_bytes: u64, batches: u64) -> Result<Split>
     Ok(Split { read_bytes, batch_bytes })
 }
 
-/// Bound on the bytes that several threads reserve, granted in order of arrival.
-#[derive(Debug)]
-pub struct Budget {
-    /// Reserved bytes.
-    taken_bytes: FairPool<u64>,
-    limit_bytes: u64,
-}
-
-impl Budget {
-    /// Makes a budget of `limit_bytes`.
-    pub fn new(limit_bytes: u64) -> Self {
-        Self { taken_bytes: FairPool::new(0), limit_bytes }
-    }
-
-    /// Waits until `bytes` are free, after earlier requests. A request above the whole budget is granted when nothing
-    /// else is reserved, so that a shard larger than the budget can be fetched.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Closed`] after [`close`](Self::close).
-    pub fn reserve(&self, bytes: u64) -> Result<Reservation<'_>> {
-        let granted = self.taken_bytes.take(|taken| self.take(taken, bytes));
-        granted.map_err(|Closed| {
-            Error::new(ErrorKind::Closed, "the loader was closed while a download waited for memory")
-        })?;
-        Ok(Reservation { budget: self, bytes })
-    }
-
-    /// Rejects all waiting and later requests.
-    pub fn close(&self) {
-        self.taken_bytes.close(|_| {});
-    }
-
-    fn take(&self, taken: &mut u64, bytes: u64) -> Option<()> {
-        *taken = taken.checked_add(bytes).filter(|sum| *taken == 0 || *sum <= self.limit_bytes)?;
-        Some(())
-    }
-}
-
-/// Reserved bytes of a [`Budget`]; released when dropped.
-#[derive(Debug)]
-pub struct Reservation<'a> {
-    budget: &'a Budget,
-    bytes: u64,
-}
-
-impl Drop for Reservation<'_> {
-    fn drop(&mut self) {
-        self.budget.taken_bytes.release(|taken, _| *taken -= self.bytes);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     const GIB: u64 = 1 << 30;
     const MIB: u64 = 1 << 20;
-
-    impl Budget {
-        /// Reserved bytes.
-        pub(super) fn taken_bytes(&self) -> u64 {
-            self.taken_bytes.inspect(|taken| *taken)
-        }
-
-        /// Reserves `bytes` if that needs no wait.
-        pub(super) fn try_reserve(&self, bytes: u64) -> Option<Reservation<'_>> {
-            self.taken_bytes.try_take(|taken| self.take(taken, bytes)).ok()??;
-            Some(Reservation { budget: self, bytes })
-        }
-    }
 
     #[test]
     fn the_default_is_an_eighth_of_the_share_and_at_most_2_gib() {
@@ -164,81 +99,5 @@ mod tests {
         assert_eq!(split(GIB, 340 * MIB, 5).unwrap(), Split { read_bytes: 32 * MIB, batch_bytes: 1020 * MIB });
         assert!(split(GIB, 400 * MIB, 3).unwrap_err().to_string().contains("needed_bytes"));
         assert!(split(GIB, u64::MAX, 3).is_err());
-    }
-
-    #[test]
-    fn a_request_above_the_budget_is_granted_alone() {
-        let budget = Budget::new(100);
-        let large = budget.reserve(1000).unwrap();
-        assert!(budget.try_reserve(0).is_none());
-        drop(large);
-        let (first, second) = (budget.reserve(60).unwrap(), budget.try_reserve(40).unwrap());
-        assert_eq!(budget.taken_bytes(), 100);
-        assert!(budget.try_reserve(u64::MAX).is_none());
-        drop((first, second));
-        assert!(budget.try_reserve(u64::MAX).is_some());
-    }
-}
-
-#[cfg(test)]
-mod models {
-    use super::*;
-    use crate::sync::{Arc, model, spawn, yield_now};
-
-    /// Reserves `bytes` on another thread, and returns once that thread waits.
-    fn waiter(budget: &Arc<Budget>, bytes: u64) -> crate::sync::JoinHandle<Result<u64>> {
-        let waiting = budget.clone();
-        let thread = spawn("waiter", move || waiting.reserve(bytes).map(|r| r.bytes)).unwrap();
-        while !budget.taken_bytes.has_waiters() {
-            yield_now();
-        }
-        thread
-    }
-
-    #[test]
-    fn a_budget_grants_in_order_of_arrival() {
-        model(|| {
-            let budget = Arc::new(Budget::new(100));
-            let first = budget.reserve(80).unwrap();
-            let large = waiter(&budget, 90);
-            assert!(budget.try_reserve(1).is_none(), "a small request does not overtake");
-            let later = budget.clone();
-            let small = spawn("small", move || later.reserve(20).map(|r| r.bytes)).unwrap();
-            drop(first);
-            assert_eq!(large.join().unwrap().unwrap(), 90);
-            assert_eq!(small.join().unwrap().unwrap(), 20);
-            assert_eq!(budget.taken_bytes(), 0);
-        });
-    }
-
-    #[test]
-    fn every_request_is_granted_and_the_budget_is_never_exceeded() {
-        model(|| {
-            let budget = Arc::new(Budget::new(10));
-            let threads = [3, 10, 7, 4].map(|bytes| {
-                let budget = budget.clone();
-                let body = move || {
-                    for _ in 0..3 {
-                        let _held = budget.reserve(bytes).unwrap();
-                        assert!(budget.taken_bytes() <= 10);
-                    }
-                };
-                spawn("reserve", body).unwrap()
-            });
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-            assert_eq!(budget.taken_bytes(), 0);
-        });
-    }
-
-    #[test]
-    fn closing_a_budget_rejects_waiting_requests() {
-        model(|| {
-            let budget = Arc::new(Budget::new(10));
-            let _held = budget.reserve(10).unwrap();
-            let waiter = waiter(&budget, 1);
-            budget.close();
-            assert_eq!(waiter.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
-            assert!(budget.try_reserve(0).is_none());
-        });
     }
 }

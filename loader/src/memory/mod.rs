@@ -21,15 +21,15 @@
 //! * Each NUMA node with decode threads has its own read pool. There is a single batch pool, whose slab has a part on
 //!   each of these nodes: one queue grants its slots in plan order, from the nodes in turn. A device's batches are on
 //!   the device's node.
-//! * Requests for batch slots wait in order of arrival (`fair_queue`). This is plan order, because a single thread
-//!   makes them. A read thread does not wait for slots, since it returns those in flight itself.
+//! * Requests for batch slots wait in order of arrival ([`FairPool`](forebay_core::flow::FairPool)). This is plan order,
+//!   because a single thread makes them. A read thread does not wait for slots, since it returns those in flight itself.
 //! * A request that no slot can hold gets a separate mapping, counted; read slots one at a time.
 //! * Files are mapped for two purposes: to find out which of their pages are in the page cache ([`page_cache`]), and to
 //!   copy small samples, if configured, under a file lease that keeps other processes from changing the file
 //!   (`leased`).
 //! * Large memory of others, such as objects of Python, asks for huge pages (`huge_pages`). The pools do not: their
 //!   pages are populated once.
-//! * [`Budget`] bounds bytes that are not slots: the shard plane's downloads.
+//! * A [`Budget`](forebay_core::flow::Budget) bounds bytes that are not slots: the shard plane's downloads.
 //!
 //! Ownership: a lease keeps its pool's slab alive, so a pool may be dropped while tensors live. Memory that is not
 //! leased returns to the system at once, the rest when its lease is dropped. In a forked child the drop of a lease does
@@ -38,7 +38,6 @@
 mod batch;
 mod batch_stock;
 mod budget;
-mod fair_queue;
 mod file_map;
 mod huge_pages;
 pub(crate) mod leased;
@@ -55,7 +54,7 @@ mod slot;
 mod tests;
 
 pub use batch::{BatchPool, BatchPoolConfig};
-pub use budget::{Budget, Reservation, Split, default_bytes, split};
+pub use budget::{Split, default_bytes, split};
 pub use huge_pages::prefer_huge_pages;
 pub use piece::Piece;
 pub use read::{ReadLease, ReadPool, ReadPoolConfig};

@@ -1,7 +1,5 @@
 //! The consumer's side of an epoch: it takes batches, detects that nothing moves while it waits, and ends the stages.
 
-use super::reorder::TakeOutcome;
-use super::run::Run;
 use super::sample::consumer_memory::ConsumerMemory;
 use super::sample::place::PlaceStage;
 use super::shard::source::ShardSource;
@@ -9,6 +7,8 @@ use crate::batch::Batch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::BatchPool;
 use crate::sync::{Arc, Mutex};
+use forebay_core::flow::Run;
+use forebay_core::flow::TakeOutcome;
 use std::time::{Duration, Instant};
 
 /// Wait without progress after which the device is asked if it still takes work.

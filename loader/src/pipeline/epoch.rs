@@ -3,8 +3,6 @@
 use super::consumer::Consumer;
 use super::device::offload::{DeviceFeatures, DeviceOffload};
 use super::refill::{MakePlan, Refills};
-use super::reorder::ReorderQueue;
-use super::run::Run;
 use super::sample::batch_layout::BatchLayout;
 use super::sample::consumer_memory::ConsumerMemory;
 use super::sample::decode::DecodeStage;
@@ -12,7 +10,7 @@ use super::sample::offload::Offload;
 use super::sample::place::PlaceStage;
 use super::schedule::{Dispatcher, LeftOut, Pace, Scheduler, StageSender};
 use super::shard::open_shards::OpenShards;
-use super::shard::places::ShardPlane;
+use super::shard::plane::ShardPlane;
 use super::shard::residency::Residency;
 use super::shard::source::ShardSource;
 use super::shard::stage::ShardStage;
@@ -29,6 +27,8 @@ use crate::order::{EpochPlan, Rank};
 use crate::stats::Stats;
 use crate::sync::{Arc, Mutex};
 use crossbeam::channel::unbounded;
+use forebay_core::flow::ReorderQueue;
+use forebay_core::flow::Run;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -193,7 +193,7 @@ impl Epoch {
     }
 
     /// Stops and joins every thread, except those that wait for a device which does not answer. A wait in
-    /// [`Consumer::take`] returns [`TakeOutcome::Stopped`](super::reorder::TakeOutcome::Stopped).
+    /// [`Consumer::take`] returns [`TakeOutcome::Stopped`](forebay_core::flow::TakeOutcome::Stopped).
     pub(crate) fn end(&self) {
         if self.pid != std::process::id() {
             // A forked child has no threads to join, and a lock may be held by a thread that does not exist here.

@@ -24,15 +24,15 @@
 //! 7. `io/file.rs`: the read;
 //! 8. `pipeline/sample/decoder.rs`: the sample's columns, and a sink for each output's row;
 //! 9. `decode/sample.rs`: each column to its output;
-//! 10. `decode/image.rs`: the picture, in the folders `decode/jpeg` and `decode/resize`;
+//! 10. `decode/image.rs`: the picture, in the folders `jpeg` and `resize` of the crate `picture`;
 //! 11. `pipeline/sample/place.rs`: the filled slot becomes a batch, when its last row is there;
 //! 12. `pipeline/sample/batch_builder.rs`: the count of rows and chunks;
 //! 13. `delivery/mod.rs`: its memory, in host memory the slot itself;
-//! 14. `pipeline/reorder.rs`: the batch waits until it is next in plan order;
+//! 14. `core/src/flow/reorder.rs`: the batch waits until it is next in plan order;
 //! 15. `pipeline/consumer.rs`: `Loader::next` takes it, or learns that the epoch makes no progress.
 //!
 //! The other files are `shard` (the shard plane), `sample/read` (samples that are not in the page cache), `refill`
-//! (batches that lost every sample), `skip` (bad samples), `run` (stop and failure), `threads`, `workers` (the
+//! (batches that lost every sample), `skip` (bad samples), `threads`, `workers` (the
 //! threads of one NUMA node), and `epoch`, which makes the stages and connects them. Stages never use it. A device
 //! takes work over through `sample/offload`, which [`device`] implements; only `epoch` uses [`device`].
 //!
@@ -48,8 +48,6 @@ mod consumer;
 mod device;
 mod epoch;
 mod refill;
-mod reorder;
-mod run;
 mod sample;
 mod schedule;
 mod shard;
@@ -61,9 +59,8 @@ pub(crate) use device::direct_rows::{COPIED_BYTES_MIN, DirectColumns, SlotCopies
 pub(crate) use device::direct_storage::{ROW_BYTES_MIN, StorageReader};
 pub(crate) use device::offload::DeviceFeatures;
 pub(crate) use epoch::{Epoch, EpochSetup};
+pub(crate) use forebay_core::flow::{Run, TakeOutcome};
 pub(crate) use refill::MakePlan;
-pub(crate) use reorder::TakeOutcome;
-pub(crate) use run::Run;
 pub(crate) use sample::batch_layout::BatchLayout;
 pub(crate) use sample::row_marks::MarkOutput;
 pub(crate) use schedule::Pace;
@@ -72,7 +69,7 @@ pub(crate) use shard::fetch_event::FetchEvent;
 pub(crate) use shard::loose_files::LooseFiles;
 pub(crate) use shard::open_shard::read_offsets;
 pub(crate) use shard::open_shards::OpenShards;
-pub(crate) use shard::places::ShardPlane;
+pub(crate) use shard::plane::ShardPlane;
 pub(crate) use shard::ranges::RangeFetch;
 pub(crate) use shard::shard_table::{ShardCost, ShardTable};
 pub(crate) use workers::NumaWorkers;

@@ -5,8 +5,6 @@
 //! memory in the batch's slot. Only this thread takes batch slots, so they are granted in plan order. The dispatcher
 //! sends a chunk to the decode threads when its shards are resident.
 
-use super::reorder::ReorderQueue;
-use super::run::Run;
 use super::sample::batch_builder::{BatchBuilder, MakeExtension};
 use super::sample::batch_layout::BatchLayout;
 use super::sample::row_marks::RowMark;
@@ -21,6 +19,8 @@ use crate::order::{PlannedSample, RankOrder, ShardId};
 use crate::stats::{Counter, Stage, TimeKind};
 use crate::sync::{Arc, Mutex};
 use crossbeam::channel::Sender;
+use forebay_core::flow::ReorderQueue;
+use forebay_core::flow::Run;
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 

@@ -1,9 +1,9 @@
 //! Threads of one epoch: started by name, joined at its end.
 
-use super::run::Run;
 use crate::error::{Error, Result};
 use crate::sync::{Arc, JoinHandle, Mutex, spawn};
 use crossbeam::channel::{Receiver, RecvTimeoutError, bounded};
+use forebay_core::flow::Run;
 use std::time::{Duration, Instant};
 
 /// Time after which a thread that waits for a device is abandoned, counted from the end of all other threads.

@@ -5,11 +5,11 @@ use crate::catalog::Stream;
 use crate::config::LoaderConfig;
 use crate::error::Result;
 use crate::format::Shard;
-use crate::memory::{Budget, Reservation};
 use crate::pipeline::Run;
 use crate::stats::Stats;
 use crate::subsets::question::Question;
 use crate::sync::Arc;
+use forebay_core::flow::{Budget, Reservation};
 use std::time::Duration;
 
 /// Bytes of shards in memory: a few of the usual 64 MiB. A larger one is alone.

@@ -15,13 +15,13 @@ use super::part::DevicePart;
 use crate::catalog::Catalog;
 use crate::delivery::{Delivery, DirectBatch, DirectFile, DirectStorage};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::run::Run;
 use crate::pipeline::sample::miss::{LoadedSample, Miss};
 use crate::pipeline::sample::read::ReadQueues;
 use crate::pipeline::shard::open_shard::OpenShard;
 use crate::stats::{Counter, Stage, Stats, TimeKind};
 use crate::sync::{Arc, AtomicBool, AtomicU32, OnceLock, Ordering};
 use crossbeam::channel::Receiver;
+use forebay_core::flow::Run;
 
 /// Shorter rows are read by the host: files are read in blocks of this size, and a call for less costs more than a
 /// copy.

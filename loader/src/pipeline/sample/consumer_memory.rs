@@ -14,10 +14,10 @@
 use crate::batch::Batch;
 use crate::delivery::Delivery;
 use crate::error::Result;
-use crate::pipeline::reorder::ReorderQueue;
-use crate::pipeline::run::Run;
 use crate::pipeline::schedule::{Chunk, Dispatcher};
 use crate::sync::{Arc, Mutex};
+use forebay_core::flow::ReorderQueue;
+use forebay_core::flow::Run;
 
 /// Chunks that wait for the consumer's memory.
 pub(crate) struct ConsumerMemory {

@@ -16,7 +16,6 @@ use crate::decode::FieldPlan;
 use crate::error::{Error, Result};
 use crate::memory::ReadLease;
 use crate::order::ShardId;
-use crate::pipeline::run::Run;
 use crate::pipeline::schedule::{Chunk, SampleRow, Task};
 use crate::pipeline::shard::open_shard::OpenShard;
 use crate::pipeline::shard::source::ShardSource;
@@ -24,6 +23,7 @@ use crate::pipeline::skip::SkipBudget;
 use crate::stats::{Stage, Stats, TimeKind};
 use crate::sync::Arc;
 use crossbeam::channel::Receiver;
+use forebay_core::flow::Run;
 use std::time::{Duration, Instant};
 
 /// Decode stage.

@@ -6,10 +6,10 @@
 use super::miss::{LoadedSample, Miss};
 use crate::error::{Error, Result};
 use crate::memory::ReadLease;
-use crate::pipeline::run::Run;
 use crate::stats::{Stage, Stats};
 use crate::sync::{self, Arc, JoinHandle};
 use crossbeam::channel::{Receiver, Sender, unbounded};
+use forebay_core::flow::Run;
 
 /// Threads of a NUMA node. A file server takes a millisecond or two for a name and its file.
 const THREADS: usize = 32;

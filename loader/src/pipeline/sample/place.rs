@@ -9,10 +9,10 @@ use crate::decode::RowShape;
 use crate::delivery::{Delivery, DeviceRows, PartialBatch, TensorMemory};
 use crate::error::{Error, Result};
 use crate::pipeline::refill::Refills;
-use crate::pipeline::reorder::ReorderQueue;
 use crate::pipeline::schedule::{Chunk, Dispatcher, Task};
 use crate::stats::{Counter, Stage, TimeKind};
 use crate::sync::Arc;
+use forebay_core::flow::ReorderQueue;
 
 /// Place stage. Any thread that finishes a batch places it.
 pub(crate) struct PlaceStage {

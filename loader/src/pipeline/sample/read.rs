@@ -8,10 +8,10 @@ use super::miss::{LoadedSample, Miss};
 use crate::error::Result;
 use crate::io::{Completion, IoConfig, ReadRequest, Reader, reader};
 use crate::memory::ReadPool;
-use crate::pipeline::run::Run;
 use crate::stats::{Counter, Stage, Stats, TimeKind};
 use crate::sync::{Arc, sleep};
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender};
+use forebay_core::flow::Run;
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -10,9 +10,9 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::recipe::ObjectRange;
 use crate::format::{FileInfo, FilePair, HashAlgo, Recipe, Shard, hash};
 use crate::io::read_regular;
-use crate::pipeline::run::Run;
 use crate::stats::{Stats, TimeKind};
 use crate::store::{FetchBuffer, Fetcher, Length, Remote, fetch_whole};
+use forebay_core::flow::Run;
 use std::borrow::Cow;
 use std::path::PathBuf;
 

@@ -5,7 +5,8 @@
 //! planes cannot wait for each other.
 //!
 //! * `residency`: the shards that are on disk, and the work that waits for the others;
-//! * `stage`: the threads; `places` limits how many shards are in flight, and how many of them occupy a CPU;
+//! * `stage`: the threads; `plane`: their number, and the number of shards in flight, which
+//!   [`Places`](forebay_core::flow::Places) limit;
 //! * `source`: cache directories in front of stores: claim, room and publication;
 //! * `fetch`: a shard's files, from the store or from their compressed form on disk, to bytes that can be published;
 //! * `fetch_event`: its progress;
@@ -23,7 +24,7 @@ pub(crate) mod loose_files;
 mod next_use;
 pub(crate) mod open_shard;
 pub(crate) mod open_shards;
-pub(crate) mod places;
+pub(crate) mod plane;
 pub(crate) mod ranges;
 pub(crate) mod residency;
 pub(crate) mod shard_table;

@@ -4,8 +4,8 @@ use super::fetch_event::FetchEvent;
 use crate::error::Result;
 use crate::format::FileInfo;
 use crate::format::recipe::ObjectRange;
-use crate::pipeline::run::Run;
 use crate::store::{FetchBuffer, FetchRequest, FetchTicket, Progress, Remote};
+use forebay_core::flow::Run;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
-//! Stop flag, failure and progress of one epoch.
+//! Stop flag, failure and progress of one run of threads, such as an epoch.
 //!
-//! Every thread of an epoch holds the same [`Run`]. Stopping it sets a flag and then calls every registered waker, so
-//! that a thread that sleeps on any condition wakes up and sees the flag. A panic in a stage is a failure of the epoch,
+//! Every thread of a run holds the same [`Run`]. Stopping it sets a flag and then calls every registered waker, so
+//! that a thread that sleeps on any condition wakes up and sees the flag. A panic in a stage is a failure of the run,
 //! never of the process.
 
 use crate::error::{Error, ErrorKind, Result};
@@ -10,9 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 type Waker = Box<dyn Fn() + Send + Sync>;
 
-/// Stop flag, first failure and progress of one epoch.
+/// Stop flag, first failure and progress of one run.
 #[derive(Default)]
-pub(crate) struct Run {
+pub struct Run {
     stopped: AtomicBool,
     failure: Mutex<Option<Error>>,
     wakers: Mutex<Vec<Waker>>,
@@ -30,12 +30,13 @@ impl std::fmt::Debug for Run {
 
 impl Run {
     /// A run that has not stopped.
-    pub(crate) fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
     /// True if threads must return.
-    pub(crate) fn is_stopped(&self) -> bool {
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
@@ -44,12 +45,13 @@ impl Run {
     /// # Errors
     ///
     /// `Closed` after the run has stopped.
-    pub(crate) fn check(&self) -> Result<()> {
+    #[inline]
+    pub fn check(&self) -> Result<()> {
         if self.is_stopped() { Err(Error::new(ErrorKind::Closed, "the epoch was stopped")) } else { Ok(()) }
     }
 
     /// Ends the run and wakes all its threads.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         for wake in self.wakers.lock().iter() {
             wake();
@@ -58,7 +60,7 @@ impl Run {
 
     /// Ends the run with `error`. Only the first failure is kept; `Closed` after a stop is an echo of it, not a
     /// failure.
-    pub(crate) fn fail(&self, error: Error) {
+    pub fn fail(&self, error: Error) {
         if error.kind() != ErrorKind::Closed || !self.is_stopped() {
             let mut failure = self.failure.lock();
             if failure.is_none() {
@@ -69,12 +71,12 @@ impl Run {
     }
 
     /// Returns the error that ended the run, if one did.
-    pub(crate) fn failure(&self) -> Option<Error> {
+    pub fn failure(&self) -> Option<Error> {
         self.failure.lock().as_ref().map(Error::duplicate)
     }
 
     /// Calls `wake` when the run stops; immediately if it has stopped.
-    pub(crate) fn on_stop(&self, wake: impl Fn() + Send + Sync + 'static) {
+    pub fn on_stop(&self, wake: impl Fn() + Send + Sync + 'static) {
         // The flag is read under the lock that `stop` takes after it has set the flag: either `stop` calls this waker,
         // or the flag is seen here.
         let mut wakers = self.wakers.lock();
@@ -85,27 +87,31 @@ impl Run {
     }
 
     /// Records progress.
-    pub(crate) fn advance(&self) {
+    #[inline]
+    pub fn advance(&self) {
         self.progress.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns a number that grows with progress.
-    pub(crate) fn progress(&self) -> u64 {
+    #[inline]
+    pub fn progress(&self) -> u64 {
         self.progress.load(Ordering::Relaxed)
     }
 
     /// Records that the consumer waits for a batch, or no longer does.
-    pub(crate) fn set_awaited(&self, is_awaited: bool) {
+    #[inline]
+    pub fn set_awaited(&self, is_awaited: bool) {
         self.is_awaited.store(is_awaited, Ordering::Relaxed);
     }
 
     /// True if the consumer waits for a batch.
-    pub(crate) fn is_awaited(&self) -> bool {
+    #[inline]
+    pub fn is_awaited(&self) -> bool {
         self.is_awaited.load(Ordering::Relaxed)
     }
 
     /// Runs a stage's body; an error or a panic in it ends the run.
-    pub(crate) fn guard(&self, stage: &'static str, body: impl FnOnce() -> Result<()>) {
+    pub fn guard(&self, stage: &'static str, body: impl FnOnce() -> Result<()>) {
         match catch_unwind(AssertUnwindSafe(body)) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => self.fail(error.with("stage", stage)),
@@ -166,7 +172,7 @@ mod tests {
 #[cfg(test)]
 mod models {
     use super::*;
-    use crate::pipeline::reorder::{ReorderQueue, TakeOutcome};
+    use crate::flow::{ReorderQueue, TakeOutcome};
     use crate::sync::{model, spawn};
     use std::time::Duration;
 

@@ -14,7 +14,7 @@ const WAKE_AT: u64 = 4;
 
 /// Queue that delivers items in the order of their numbers, which start at 0.
 #[derive(Debug)]
-pub(crate) struct ReorderQueue<T> {
+pub struct ReorderQueue<T> {
     state: Mutex<ReorderState<T>>,
     /// Notified when the consumer's next item is there.
     filled: Condvar,
@@ -43,7 +43,7 @@ struct ReorderState<T> {
 
 /// Result of taking an item.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum TakeOutcome<T> {
+pub enum TakeOutcome<T> {
     /// The next item.
     Item(T),
     /// All items have been taken.
@@ -56,7 +56,7 @@ pub(crate) enum TakeOutcome<T> {
 
 impl<T> ReorderQueue<T> {
     /// An empty queue in which `ahead` items may be in flight.
-    pub(crate) fn new(ahead: u64) -> Self {
+    pub fn new(ahead: u64) -> Self {
         let state = ReorderState {
             waiting: BTreeMap::new(),
             next: 0,
@@ -71,7 +71,7 @@ impl<T> ReorderQueue<T> {
     }
 
     /// Waits until item `number` may begin; returns false if the run was stopped.
-    pub(crate) fn wait_turn(&self, number: u64) -> bool {
+    pub fn wait_turn(&self, number: u64) -> bool {
         let mut state = self.state.lock();
         while !state.stopped && number >= state.next + self.ahead {
             state.turn_awaited = if state.producers == 0 { number } else { state.turn_awaited.min(number) };
@@ -83,7 +83,7 @@ impl<T> ReorderQueue<T> {
     }
 
     /// Adds item `number`.
-    pub(crate) fn put(&self, number: u64, item: T) {
+    pub fn put(&self, number: u64, item: T) {
         let mut state = self.state.lock();
         if state.stopped {
             return;
@@ -106,7 +106,7 @@ impl<T> ReorderQueue<T> {
     }
 
     /// Sets the total number of items.
-    pub(crate) fn end(&self, count: u64) {
+    pub fn end(&self, count: u64) {
         let mut state = self.state.lock();
         state.end = Some(count);
         self.wake_consumers(state);
@@ -114,14 +114,14 @@ impl<T> ReorderQueue<T> {
 
     /// Makes the current call of [`take`](Self::take), or else the next one, return [`TakeOutcome::Pending`] unless it
     /// has an item.
-    pub(crate) fn interrupt(&self) {
+    pub fn interrupt(&self) {
         let mut state = self.state.lock();
         state.interrupted = true;
         self.wake_consumers(state);
     }
 
     /// Ends all waits, now and later, and drops the items.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         let mut state = self.state.lock();
         state.stopped = true;
         let waiting = std::mem::take(&mut state.waiting);
@@ -132,7 +132,7 @@ impl<T> ReorderQueue<T> {
     }
 
     /// Takes the next item, waiting at most `limit`.
-    pub(crate) fn take(&self, limit: Duration) -> TakeOutcome<T> {
+    pub fn take(&self, limit: Duration) -> TakeOutcome<T> {
         let mut state = self.state.lock();
         loop {
             let next = state.next;
@@ -170,7 +170,7 @@ impl<T> ReorderQueue<T> {
     }
 
     /// Number of the item the consumer takes next.
-    pub(crate) fn next(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         self.state.lock().next
     }
 }

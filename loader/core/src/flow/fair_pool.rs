@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 /// Progress rule 1 (slots are granted in plan order) depends on this order: if small requests could overtake a large
 /// one, the large one could wait forever.
 #[derive(Debug)]
-pub(super) struct FairPool<T> {
+pub struct FairPool<T> {
     state: Mutex<FairPoolState<T>>,
     /// Signalled when something has returned to the stock, when the pool is closed, and by `wake`.
     returned: Condvar,
@@ -25,23 +25,32 @@ struct FairPoolState<T> {
 
 /// Error of a closed pool, which grants nothing.
 #[derive(Debug)]
-pub(super) struct Closed;
+pub struct Closed;
 
 impl<T> FairPool<T> {
-    pub(super) fn new(stock: T) -> Self {
+    /// Makes a pool of `stock`.
+    pub fn new(stock: T) -> Self {
         let state = FairPoolState { stock, next_ticket: 0, waiting: VecDeque::new(), closed: false };
         Self { state: Mutex::new(state), returned: Condvar::new() }
     }
 
     /// Returns what `grant` takes from the stock. Waits for earlier requests, and until `grant` finds enough; `grant`
     /// is called again whenever something has returned to the stock.
-    pub(super) fn take<G>(&self, grant: impl FnMut(&mut T) -> Option<G>) -> Result<G, Closed> {
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`] after [`close`](Self::close).
+    pub fn take<G>(&self, grant: impl FnMut(&mut T) -> Option<G>) -> Result<G, Closed> {
         self.take_unless(grant, || false).and_then(|granted| granted.ok_or(Closed))
     }
 
     /// Like [`take`](Self::take), but returns `None` once `is_over`. A change of `is_over` must be followed by a call
     /// of [`wake`](Self::wake).
-    pub(super) fn take_unless<G>(
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`] after [`close`](Self::close).
+    pub fn take_unless<G>(
         &self,
         mut grant: impl FnMut(&mut T) -> Option<G>,
         is_over: impl Fn() -> bool,
@@ -69,8 +78,26 @@ impl<T> FairPool<T> {
         }
     }
 
+    /// Returns what `grant` takes from the stock without waiting; `None` while other requests wait.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`] after [`close`](Self::close).
+    pub fn try_take<G>(&self, grant: impl FnOnce(&mut T) -> Option<G>) -> Result<Option<G>, Closed> {
+        let mut state = self.state.lock();
+        match (state.closed, state.waiting.is_empty()) {
+            (true, _) => Err(Closed),
+            (false, is_free) => Ok(if is_free { grant(&mut state.stock) } else { None }),
+        }
+    }
+
+    /// True while a request waits.
+    pub fn has_waiters(&self) -> bool {
+        !self.state.lock().waiting.is_empty()
+    }
+
     /// Makes all waiting requests check `is_over` again.
-    pub(super) fn wake(&self) {
+    pub fn wake(&self) {
         // A thread that has checked `is_over` before is waiting by the time this thread has the lock.
         drop(self.state.lock());
         self.returned.notify_all();
@@ -78,7 +105,7 @@ impl<T> FairPool<T> {
 
     /// Returns something to the stock by calling `add`, and wakes the waiting requests. The second argument of `add` is
     /// true if the pool is closed.
-    pub(super) fn release(&self, add: impl FnOnce(&mut T, bool)) {
+    pub fn release(&self, add: impl FnOnce(&mut T, bool)) {
         let mut state = self.state.lock();
         let closed = state.closed;
         add(&mut state.stock, closed);
@@ -90,7 +117,7 @@ impl<T> FairPool<T> {
     }
 
     /// Rejects all waiting and later requests; `last` runs on the stock.
-    pub(super) fn close(&self, last: impl FnOnce(&mut T)) {
+    pub fn close(&self, last: impl FnOnce(&mut T)) {
         let mut state = self.state.lock();
         state.closed = true;
         last(&mut state.stock);
@@ -99,7 +126,7 @@ impl<T> FairPool<T> {
     }
 
     /// Runs `read` on the stock.
-    pub(super) fn inspect<R>(&self, read: impl FnOnce(&T) -> R) -> R {
+    pub fn inspect<R>(&self, read: impl FnOnce(&T) -> R) -> R {
         read(&self.state.lock().stock)
     }
 }
@@ -108,25 +135,6 @@ impl<T> FairPool<T> {
 mod models {
     use super::*;
     use crate::sync::{Arc, AtomicBool, Ordering, model, spawn};
-
-    impl<T> FairPool<T> {
-        /// Returns what `grant` takes from the stock without waiting; `None` while other requests wait.
-        pub(in crate::memory) fn try_take<G>(
-            &self,
-            grant: impl FnOnce(&mut T) -> Option<G>,
-        ) -> Result<Option<G>, Closed> {
-            let mut state = self.state.lock();
-            match (state.closed, state.waiting.is_empty()) {
-                (true, _) => Err(Closed),
-                (false, is_free) => Ok(if is_free { grant(&mut state.stock) } else { None }),
-            }
-        }
-
-        /// True while a request waits.
-        pub(in crate::memory) fn has_waiters(&self) -> bool {
-            !self.state.lock().waiting.is_empty()
-        }
-    }
 
     #[test]
     fn returned_stock_is_granted_again_and_never_twice() {

@@ -6,19 +6,9 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
 
-/// Size of the shard plane.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ShardPlane {
-    pub(crate) threads: usize,
-    /// Shards in flight.
-    pub(crate) places: usize,
-    /// Shards that are unpacked or written at the same time.
-    pub(crate) work: usize,
-}
-
 /// Number of shards that may be in flight at the same time.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub struct Places {
     state: Mutex<State>,
     freed: Condvar,
 }
@@ -32,7 +22,7 @@ struct State {
 
 impl Places {
     /// Creates `count` free places.
-    pub(crate) fn new(count: usize) -> Self {
+    pub fn new(count: usize) -> Self {
         let state = State { free: count as isize, is_closed: false };
         Self { state: Mutex::new(state), freed: Condvar::new() }
     }
@@ -42,7 +32,7 @@ impl Places {
     /// # Errors
     ///
     /// `Closed` after [`close`](Self::close).
-    pub(crate) fn take(&self) -> Result<Place<'_>> {
+    pub fn take(&self) -> Result<Place<'_>> {
         let mut state = self.state.lock();
         while state.free <= 0 && !state.is_closed {
             state = self.freed.wait(state);
@@ -55,7 +45,7 @@ impl Places {
     }
 
     /// Rejects all waiting and later requests.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.state.lock().is_closed = true;
         self.freed.notify_all();
     }
@@ -68,7 +58,7 @@ impl Places {
 
 /// Place of one shard; free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub struct Place<'a> {
     places: &'a Places,
     is_held: AtomicBool,
 }
@@ -76,7 +66,7 @@ pub(crate) struct Place<'a> {
 impl Place<'_> {
     /// Gives the place up, or takes one again. That does not wait: the shard may hold memory which others with a place
     /// wait for.
-    pub(crate) fn hold(&self, is_held: bool) {
+    pub fn hold(&self, is_held: bool) {
         // Relaxed: one thread has the place.
         if self.is_held.swap(is_held, Ordering::Relaxed) != is_held {
             self.places.add(if is_held { -1 } else { 1 });
