@@ -106,7 +106,7 @@ impl ObjectStores {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         enter::enter(py, || objects.peek(&url, bytes.max(1), move |peek| drop(sender.send(peek))))?;
         let receiver = Mutex::new(receiver);
-        let Peek { front, len, version } =
+        let Peek { front, len, version, .. } =
             enter::wait(py, || match receiver.lock().recv_timeout(enter::SIGNALS_EVERY) {
                 Ok(peek) => peek.map(Some),
                 Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Ok(None),

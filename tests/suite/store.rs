@@ -6,6 +6,8 @@ mod azure;
 mod conditional;
 #[path = "store/dbfs.rs"]
 mod dbfs;
+#[path = "store/encoding.rs"]
+mod encoding;
 #[path = "store/file.rs"]
 mod file;
 #[path = "store/gcs.rs"]

@@ -146,7 +146,12 @@ mod tests {
         for (tag, bytes, is_same) in
             [(Some("one"), 4096, true), (None, 4096, true), (Some("two"), 4096, false), (None, 4095, false)]
         {
-            let found = Peek { front: Vec::new(), len: bytes, version: tag.map(|tag| Version::ETag(tag.into())) };
+            let found = Peek {
+                front: Vec::new(),
+                len: bytes,
+                version: tag.map(|tag| Version::ETag(tag.into())),
+                encoding: None,
+            };
             assert_eq!(third.get("b.tar").expect("kept").is_of(&found), is_same, "{tag:?} {bytes}");
         }
         assert!(open("/others").get("a.tar").is_none());

@@ -35,7 +35,7 @@ impl<'a> RemoteFile<'a> {
     ///
     /// Errors of the store.
     pub(super) fn open(remote: &'a Remote, key: &'a str, progress: &'a dyn Fn()) -> Result<Self> {
-        let Peek { front, len, version } = peek(remote, key, FRONT_BYTES)?;
+        let Peek { front, len, version, .. } = peek(remote, key, FRONT_BYTES)?;
         let window = RefCell::new(Window { start: 0, content: front });
         Ok(Self { remote, key, bytes: len, version, window, progress })
     }

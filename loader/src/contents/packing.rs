@@ -17,6 +17,10 @@ const EXTENSIONS: [(&str, &str); 10] = [
     ("br", "br"),
 ];
 
+/// Encodings of objects that can be read.
+const ENCODINGS: [(&str, &str); 6] =
+    [("gzip", "gz"), ("x-gzip", "gz"), ("zstd", "zstd"), ("br", "br"), ("bzip2", "bz2"), ("x-bzip2", "bz2")];
+
 /// Extensions of compressed files that cannot be read.
 const UNREADABLE: [&str; 9] = ["xz", "txz", "lzma", "lz4", "lz", "z", "zip", "7z", "snappy"];
 
@@ -55,5 +59,25 @@ impl Packing {
         }
         let found = EXTENSIONS.iter().find(|(known, _)| *known == extension);
         found.map(|(_, name)| Compression::parse(name)).transpose()
+    }
+
+    /// Returns the compression of an object that has `named` by its name, and is stored with the `encoding` in place of it.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for an encoding that cannot be read, or one more than the name has.
+    pub(super) fn compression_of_encoding(
+        self,
+        named: Option<Compression>,
+        encoding: Option<&str>,
+    ) -> Result<Option<Compression>> {
+        let (Some(encoding), Self::ByName) = (encoding, self) else { return Ok(named) };
+        let name = ENCODINGS.iter().find(|(known, _)| *known == encoding).filter(|_| named.is_none());
+        name.map(|(_, name)| Compression::parse(name)).transpose()?.map(Some).ok_or_else(|| {
+            let why = format!("the object is sent with Content-Encoding: {encoding}, which cannot be unpacked here");
+            Error::new(ErrorKind::Unsupported, why).hinting(
+                "Store it without that, or pass `compression` with that of the stored bytes, \"none\" to read them as they are",
+            )
+        })
     }
 }

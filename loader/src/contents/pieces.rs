@@ -9,7 +9,7 @@ use super::blocks::Blocks;
 use super::packing::Packing;
 use crate::format::Compression;
 use crate::objects::Objects;
-use crate::store::{FetchRequest, FetchTicket, Peek, Version};
+use crate::store::{Encoded, FetchRequest, FetchTicket, Peek, Version};
 use crate::sync::{Arc, AtomicBool, Ordering};
 use crate::{Error, ErrorKind, Result};
 use bytes::{Bytes, BytesMut};
@@ -286,7 +286,14 @@ impl Object {
         }
         self.state = match peek {
             Err(error) => State::Failed(Some(error)),
-            Ok(Peek { front, len, version }) => {
+            Ok(Peek { front, len, version, encoding }) => {
+                match self.wanted.packing.compression_of_encoding(self.compression, encoding.as_deref()) {
+                    Ok(compression) => self.compression = compression,
+                    Err(error) => {
+                        self.state = State::Failed(Some(error));
+                        return;
+                    }
+                }
                 let first = self.first_byte();
                 let next = first.max(front.len() as u64);
                 let mut front = Bytes::from(front);
@@ -314,13 +321,16 @@ impl Object {
                 let (sender, receiver) = bounded(1);
                 let start = Instant::now();
                 let ended = move |peek| drop(sender.send((peek, start.elapsed())));
-                objects.peek(&self.wanted.url, FRONT_BYTES, ended).map(|()| self.state = State::Peeking(receiver))
+                objects
+                    .peek_as_stored(&self.wanted.url, FRONT_BYTES, ended)
+                    .map(|()| self.state = State::Peeking(receiver))
             }
             State::Open(open) => {
                 let request = blocks.take(bytes).map(|memory| FetchRequest {
                     start: open.next,
                     object_len: Some(open.len),
                     version: open.version.clone(),
+                    encoded: Encoded::AsStored,
                     ..FetchRequest::with_memory(String::new(), memory)
                 });
                 request.and_then(|request| objects.fetch(&self.wanted.url, request)).map(|ticket| {

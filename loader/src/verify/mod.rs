@@ -19,7 +19,7 @@ use crate::io::read_regular;
 use crate::pipeline::{Origin, Run, ShardFetch};
 use crate::sources::shard_names;
 use crate::stats::Stats;
-use crate::store::{FetchRequest, Outside, Remote, Simulation, StoreConfig, Stores, local_folder, redact};
+use crate::store::{Encoded, FetchRequest, Outside, Remote, Simulation, StoreConfig, Stores, local_folder, redact};
 use crate::sync::Arc;
 use crate::topology::Topology;
 pub use check::{DamagedFile, ShardState};
@@ -153,7 +153,7 @@ impl Verification {
             if !shard.files().any(|pair| std::ptr::eq(pair.stored(), file)) {
                 return FoundFile::Absent;
             }
-            let fetch = |request| remote.fetch(request)?.wait();
+            let fetch = |request| remote.fetch(FetchRequest { encoded: Encoded::OfFile, ..request })?.wait();
             match FetchRequest::try_new(&*file.basename, file.bytes).and_then(fetch) {
                 Ok(bytes) => FoundFile::Bytes(Vec::from(bytes)),
                 Err(e) if e.kind() == ErrorKind::NotFound => FoundFile::Absent,

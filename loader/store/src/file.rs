@@ -51,7 +51,8 @@ impl Source for FileSource {
         }
         // A replaced file has a different inode, a modified one a different time or length.
         let version = Version::ETag(format!("{}-{}-{}-{total}", meta.ino(), meta.mtime(), meta.mtime_nsec()));
-        let head = Head { start, promised: Some(end - start), total: Some(total), version: Some(version) };
+        let head =
+            Head { start, promised: Some(end - start), total: Some(total), version: Some(version), encoding: None };
         Ok(GetResponse { head, body: Box::new(FileBody { file, at: start, end, path }) })
     }
 

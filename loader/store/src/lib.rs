@@ -102,7 +102,7 @@ pub use oci::OciSettings;
 pub use outside::{Exchange, Outside, OutsideQueue};
 pub use remote::Remote;
 pub use s3::S3Settings;
-pub use source::Version;
+pub use source::{Encoded, Version};
 pub use stores::Stores;
 pub use ticket::{FetchRequest, FetchTicket, Progress};
 pub use transfer::Peek;

@@ -4,7 +4,7 @@ use super::address::redact;
 use super::buffer::FetchMemory;
 use super::key::KeyForm;
 use super::queue::closed_error;
-use super::source::{Source, Version};
+use super::source::{Encoded, Source, Version};
 use super::threads::FetchThreads;
 use super::ticket::{FetchRequest, FetchTicket, Job};
 use super::transfer::{self, Part, Peek};
@@ -78,11 +78,25 @@ impl Remote {
     /// `Config` for a key that is not a relative path, `Closed` after the stores were closed, `Full` when far too many
     /// requests are queued. The outcome has later errors, and `Unsupported` where a server does not report the length.
     pub fn peek(&self, key: &str, bytes: usize, ended: impl FnOnce(Result<Peek>) + Send + 'static) -> Result<()> {
+        self.peek_encoded((key, Encoded::Refused), bytes, ended)
+    }
+
+    /// Starts to fetch like [`peek`](Self::peek), with another treatment of an object that is sent with an encoding.
+    ///
+    /// # Errors
+    ///
+    /// As [`peek`](Self::peek).
+    pub fn peek_encoded(
+        &self,
+        (key, encoded): (&str, Encoded),
+        bytes: usize,
+        ended: impl FnOnce(Result<Peek>) + Send + 'static,
+    ) -> Result<()> {
         self.keys.check(key).context("remote", || &self.name)?;
         let (source, remote, key) = (self.source.clone(), self.name.clone(), key.to_owned());
         let ended = Ended(Some(ended));
         let started = self.threads.queues.call(async move |context| {
-            let outcome = transfer::peek(&context, &*source, &key, bytes).await;
+            let outcome = transfer::peek(&context, &*source, (&key, encoded), bytes).await;
             ended.call(outcome.context("key", || &key).context("remote", || &remote));
             Ok(())
         });

@@ -72,6 +72,39 @@ pub(crate) struct Head {
     /// Size of the whole object, if the response contains it.
     pub(crate) total: Option<u64>,
     pub(crate) version: Option<Version>,
+    /// Encoding of the body, whose bytes are not those of the file then. It was not asked for.
+    pub(crate) encoding: Option<String>,
+}
+
+/// Treatment of an object that is sent with an encoding, such as `Content-Encoding: gzip`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoded {
+    /// It is an error.
+    #[default]
+    Refused,
+    /// It is an error unless it has the length of the request, which is that of the file: then the header is wrong.
+    OfFile,
+    /// Its bytes are returned as they are stored, for a caller that unpacks them.
+    AsStored,
+}
+
+impl Encoded {
+    /// Returns an error for the response `head` to a request for an object of `len` bytes, if that is known.
+    pub(super) fn check(self, head: &Head, len: Option<u64>) -> Result<(), Failure> {
+        let Some(encoding) = &head.encoding else { return Ok(()) };
+        // Another length is an error in any case.
+        let may_be_file = len.is_some() && head.total.is_some();
+        if self == Self::AsStored || self == Self::OfFile && may_be_file {
+            return Ok(());
+        }
+        let why =
+            format!("the object is sent with Content-Encoding: {encoding}, so the bytes are not those of the file");
+        Err(Failure::permanent(Error::new(ErrorKind::Unsupported, why).hinting(
+            "Store it without that (not with `gsutil cp -z`, `gcloud storage cp --gzip-local` or `aws s3 cp --content-encoding`), \
+             or under a name with the extension of its compression, or turn the server's compression off; load_lines and \
+             load_tars unpack it",
+        )))
+    }
 }
 
 pub(crate) struct GetResponse {
@@ -161,7 +194,7 @@ pub(crate) trait Source: Send + Sync {
     }
 
     /// Returns a reason for objects that differ from the index, if responses have shown one.
-    fn advice(&self) -> Option<&'static str> {
+    fn advice(&self) -> Option<String> {
         None
     }
 

@@ -5,7 +5,7 @@
 //! [`Job::fail`], so no caller waits for a part that no longer exists.
 
 use super::buffer::FetchMemory;
-use super::source::{Source, Version};
+use super::source::{Encoded, Source, Version};
 use crate::{Error, ErrorKind, Result};
 use bytes::BytesMut;
 use forebay_core::sync::{Arc, Condvar, Mutex};
@@ -30,6 +30,8 @@ pub struct FetchRequest<M = BytesMut> {
     /// Entity tag of the object in the list that its length is from, without quotation marks. An object with another tag is
     /// fetched if it has this length; otherwise it has changed, and no further attempt is made.
     pub listed_tag: Option<String>,
+    /// Treatment of an object that is sent with an encoding.
+    pub encoded: Encoded,
     /// Called on a fetch thread when the outcome is there.
     pub ended: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -38,7 +40,8 @@ impl<M: FetchMemory> FetchRequest<M> {
     /// Creates a request for the object `key` of exactly as many bytes as `into` has.
     pub fn with_memory(key: impl Into<String>, mut into: M) -> Self {
         let object_len = Some(into.bytes_mut().len() as u64);
-        Self { key: key.into(), into, start: 0, object_len, version: None, listed_tag: None, ended: None }
+        let (version, listed_tag, encoded, ended) = (None, None, Encoded::default(), None);
+        Self { key: key.into(), into, start: 0, object_len, version, listed_tag, encoded, ended }
     }
 }
 
@@ -92,6 +95,7 @@ pub(crate) struct Job {
     pub(crate) len: Option<u64>,
     /// Entity tag of the object in a list, if it was listed.
     listed_tag: Option<String>,
+    pub(crate) encoded: Encoded,
     /// Bytes of the request.
     wanted: u64,
     started: Instant,
@@ -134,6 +138,7 @@ impl Job {
             key: request.key.clone(),
             len: request.object_len,
             listed_tag: request.listed_tag.clone(),
+            encoded: request.encoded,
             wanted,
             started: Instant::now(),
             ended: request.ended.clone(),

@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::flight::{HeadPlace, PartPlace};
 use super::queue::closed_error;
 use super::retry;
-use super::source::{CHUNK_BYTES, GetRequest, GetResponse, Head, PROGRESS_BYTES, Source, TimedBody, Version};
+use super::source::{CHUNK_BYTES, Encoded, GetRequest, GetResponse, Head, PROGRESS_BYTES, Source, TimedBody, Version};
 use super::ticket::Job;
 use crate::{Error, ErrorKind};
 use bytes::BytesMut;
@@ -306,6 +306,7 @@ async fn receive(
 
 /// Checks that a response belongs to the object that is being fetched, and that the object has the bytes up to `end`.
 fn check_head(job: &Job, head: &Head, end: u64) -> Result<(), Failure> {
+    job.encoded.check(head, job.len)?;
     if let Some(total) = head.total
         && (total < end || job.len.is_some_and(|len| total != len))
     {
@@ -364,6 +365,7 @@ pub(crate) async fn small(
     let request = GetRequest { key: key.to_owned(), range: None, version: None };
     let once = async |attempt| {
         let GetResponse { head, mut body } = source.get(context, &request).await?;
+        Encoded::Refused.check(&head, None)?;
         let mut bytes = Vec::new();
         let mut body = TimedBody::new(context, &mut *body, config.download_timeout);
         if head.promised.is_some_and(|n| n > limit_bytes as u64) || !body.read_whole(limit_bytes, &mut bytes).await? {
@@ -393,10 +395,17 @@ pub struct Peek {
     pub len: u64,
     /// Version, for further requests.
     pub version: Option<Version>,
+    /// Encoding with which the object is stored, where that is accepted.
+    pub encoding: Option<String>,
 }
 
 /// Fetches the first `bytes` of an object of unknown length, with the configured number of attempts.
-pub(crate) async fn peek(context: &ThreadContext, source: &dyn Source, key: &str, bytes: usize) -> Result<Peek, Error> {
+pub(crate) async fn peek(
+    context: &ThreadContext,
+    source: &dyn Source,
+    (key, encoded): (&str, Encoded),
+    bytes: usize,
+) -> Result<Peek, Error> {
     let config = &context.shared.config;
     // An empty object has no range, which a server rejects. It is requested whole then.
     let mut is_whole = !source.has_ranges();
@@ -415,8 +424,13 @@ pub(crate) async fn peek(context: &ThreadContext, source: &dyn Source, key: &str
         let unknown = || {
             let why =
                 "the server does not report the length of this object: only stores and servers that do are supported";
-            Failure::permanent(Error::new(ErrorKind::Unsupported, why))
+            let error = Error::new(ErrorKind::Unsupported, why);
+            Failure::permanent(match source.advice() {
+                Some(advice) => error.with("hint", advice),
+                None => error,
+            })
         };
+        encoded.check(&head, None)?;
         let len = head.total.ok_or_else(unknown)?;
         let wanted = usize::try_from(len).unwrap_or(usize::MAX).min(bytes);
         let mut front = Vec::new();
@@ -427,7 +441,7 @@ pub(crate) async fn peek(context: &ThreadContext, source: &dyn Source, key: &str
             return Err(ended_early());
         }
         context.shared.counters.bytes.add(front.len() as u64);
-        Ok(Peek { front, len, version: head.version })
+        Ok(Peek { front, len, version: head.version, encoding: head.encoding })
     };
     attempts(context, format_args!("{key}"), once, async |time| context.pause(time).await).await
 }

@@ -12,6 +12,7 @@ import sys
 import tarfile
 
 import pytest
+from range_server import RangeHandler, Served
 
 import forebay as fb
 from forebay import _forebay
@@ -42,6 +43,33 @@ def texts(tmp_path):
     for name, text in TEXTS.items():
         (folder / name).write_bytes(text)
     return folder
+
+
+class EncodedHandler(RangeHandler):
+    def answer(self, status, body, **headers):
+        super().answer(status, body, content_encoding="gzip", **headers)
+
+
+@pytest.mark.parametrize("sizes", [True, False])
+def test_texts_and_tars_that_are_sent_with_an_encoding_are_unpacked_and_files_are_refused(tmp_path, sizes):
+    members = tar_of(tarfile.PAX_FORMAT, 1)
+    for name, data in {"a.txt": b"line 1\nline 2\n", "a.tar": members[0], "b.txt.gz": b"line 3\n"}.items():
+        (tmp_path / name).write_bytes(gzip.compress(data))
+    server = Served(tmp_path, EncodedHandler)
+    try:
+        def found(name):
+            url = f"{server.url}/{name}"
+            return fb.File(url, (tmp_path / name).stat().st_size) if sizes else url
+
+        assert list(fb.load_lines([found("a.txt"), found("b.txt.gz")])) == [b"line 1", b"line 2", b"line 3"]
+        assert [(name, data) for _, name, data in fb.load_tars([found("a.tar")])] == members[1]
+        assert list(fb.load_lines([found("a.txt")], compression="none"))[0].startswith(b"\x1f\x8b")
+        for read in (lambda: list(fb.load_files([found("a.txt")])), lambda: fb.open(f"{server.url}/a.txt").read()):
+            with pytest.raises(fb.UnsupportedError, match=r"Content-Encoding: gzip.*key a\.txt"):
+                read()
+        assert list(fb.load_files([found("b.txt.gz")]))[0][1] == (tmp_path / "b.txt.gz").read_bytes()
+    finally:
+        server.close()
 
 
 def every_line():

@@ -2,7 +2,7 @@
 
 use super::*;
 use forebay_loader::clock::Clock;
-use forebay_loader::format::HashAlgo;
+use forebay_loader::format::{Compression, HashAlgo};
 use forebay_loader::store::Simulation;
 use forebay_tests::server::{Fault, ObjectServer, Options as ServerOptions, Root, Rule};
 
@@ -30,6 +30,42 @@ fn shards_are_fetched_once_and_the_second_epoch_makes_no_request() {
         assert_eq!(names, all, "nothing but shards and the index");
     }
 }
+
+#[test]
+fn an_index_or_a_shard_that_is_sent_packed_is_an_error_that_names_the_encoding() {
+    let data = tempfile::tempdir().unwrap();
+    let counts = tokens(data.path(), 1000, None);
+    for (file, name) in [("index.json", "index.json"), ("shard.00001", "shard.00001.mds")] {
+        let (packed, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for entry in std::fs::read_dir(data.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let is_packed = path.ends_with(name);
+            let mut bytes = std::fs::read(&path).unwrap();
+            if is_packed {
+                bytes = Compression::parse("gz").unwrap().compress(&bytes).unwrap();
+            }
+            std::fs::write(packed.path().join(path.file_name().unwrap()), bytes).unwrap();
+        }
+        let server = serve(packed.path());
+        server.script(Rule::always(file, Fault::Encoded("gzip")));
+        let config = config(stream(Some(cache.path()), Some(&server.url())));
+        let epoch = || {
+            let loader = Loader::new(config.clone())?;
+            loader.start_epoch()?;
+            while let Next::Batch(_) = loader.next()? {}
+            Ok::<_, forebay_loader::Error>(())
+        };
+        let error = epoch().unwrap_err().to_string();
+        assert!(error.contains("Content-Encoding") && error.contains("gzip") && error.contains(name), "{error}");
+    }
+    // A header that is wrong changes nothing: the index has the length of each shard.
+    let (server, cache) = (serve(data.path()), tempfile::tempdir().unwrap());
+    server.script(Rule::always("shard", Fault::Encoded("gzip")));
+    let config = config(stream(Some(cache.path()), Some(&server.url())));
+    let loader = Loader::new(config.clone()).unwrap();
+    assert_eq!(rows(&epoch(&loader)), expected(&planned(&counts, &config, 0)));
+}
+
 #[test]
 fn an_epoch_under_a_cache_limit_has_every_sample_and_keeps_the_limit() {
     let (data, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -186,7 +186,7 @@ fn an_index_that_the_store_sends_packed_is_an_error_that_names_the_cause() {
     rig.server.put("some folder/ü/index.json", content(10)).expect("memory");
     rig.server.script(Rule::always("index", Fault::Encoded("gzip")));
     let error = remote.get_whole("index.json", 10, |bytes| bytes.starts_with(b"{")).expect_err("packed");
-    assert!(error.to_string().contains("stored with a Content-Encoding"), "{error}");
+    assert!(error.to_string().contains("sent with Content-Encoding: gzip"), "{error}");
 }
 
 #[test]

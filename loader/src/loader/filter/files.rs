@@ -9,6 +9,7 @@ use crate::format::Shard;
 use crate::format::recipe::{FileGroup, ObjectRange, Piece};
 use crate::io::read_regular;
 use crate::pipeline::RangeFetch;
+use crate::store::Encoded;
 use crate::subsets::filter::Cell;
 use std::path::Path;
 
@@ -62,7 +63,8 @@ impl<'a> Files<'a> {
             (Some(folder), _) => ranges.iter().map(|range| read(folder, range).inspect(|_| progress())).collect(),
             (None, Some(remote)) => {
                 let file = &self.of.shard(number).raw_data;
-                let fetch = RangeFetch { remote, run: &self.of.run, file, watch: &|_| progress() };
+                let (run, encoded) = (&self.of.run, Encoded::Refused);
+                let fetch = RangeFetch { remote, run, file, encoded, watch: &|_| progress() };
                 Ok(fetch.all(&ranges)?.into_iter().map(Vec::from).collect())
             }
             (None, None) => Err(Error::internal("files without a folder and a remote")),

@@ -14,7 +14,7 @@ use crate::format::recipe::TableRow;
 use crate::format::{Encoding, Shard};
 use crate::pipeline::RangeFetch;
 use crate::stats::TimeKind;
-use crate::store::FetchBuffer;
+use crate::store::{Encoded, FetchBuffer};
 use crate::subsets::filter::{Cell, Range};
 use crate::subsets::question::Reply;
 
@@ -83,7 +83,8 @@ impl Answer for Tables<'_> {
         }
         let mut row_reader = RowReader::new(numbered);
         let _memory = self.of.reserve(shard.fetch_bytes())?;
-        let fetch = RangeFetch { remote, run: &self.of.run, file: &shard.raw_data, watch: &|_| progress() };
+        let (file, encoded) = (&shard.raw_data, Encoded::Refused);
+        let fetch = RangeFetch { remote, run: &self.of.run, file, encoded, watch: &|_| progress() };
         let stage = self.of.stats.stage("fetch");
         let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
         stage.done(1, parts.iter().map(|part| part.len() as u64).sum());

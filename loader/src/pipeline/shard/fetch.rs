@@ -11,7 +11,7 @@ use crate::format::recipe::ObjectRange;
 use crate::format::{FileInfo, FilePair, HashAlgo, Recipe, Shard, hash};
 use crate::io::read_regular;
 use crate::stats::{Stats, TimeKind};
-use crate::store::{FetchBuffer, Fetcher, Length, Remote, fetch_whole};
+use crate::store::{Encoded, FetchBuffer, Fetcher, Length, Remote, fetch_whole};
 use forebay_core::flow::Run;
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -99,7 +99,8 @@ impl ShardFetch<'_> {
             return Err(Error::new(ErrorKind::Unsupported, "a shard of several objects needs a store of the engine"));
         };
         let (stage, unpack) = (self.stats.stage("fetch"), self.stats.stage("unpack"));
-        let fetch = RangeFetch { remote, run: self.run, file: &shard.raw_data, watch: self.watch };
+        let (encoded, watch) = (Encoded::Refused, self.watch);
+        let fetch = RangeFetch { remote, run: self.run, file: &shard.raw_data, encoded, watch };
         let assembled = self.repeated(
             |attempt| {
                 let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
@@ -154,7 +155,8 @@ impl ShardFetch<'_> {
     fn fetch_from_store(&self, remote: &Remote, file: &FileInfo) -> Result<Vec<u8>> {
         let bytes = Some(file.bytes);
         let whole = ObjectRange { key: file.basename.clone(), start: 0, bytes: file.bytes, object_bytes: bytes };
-        let fetched = RangeFetch { remote, run: self.run, file, watch: self.watch }.all(&[whole])?;
+        let fetch = RangeFetch { remote, run: self.run, file, encoded: Encoded::OfFile, watch: self.watch };
+        let fetched = fetch.all(&[whole])?;
         // No copy: the buffer is whole and has one owner.
         fetched.into_iter().next().map(Vec::from).ok_or_else(|| Error::internal("a fetch without a result"))
     }

@@ -4,7 +4,7 @@ use super::fetch_event::FetchEvent;
 use crate::error::Result;
 use crate::format::FileInfo;
 use crate::format::recipe::ObjectRange;
-use crate::store::{FetchBuffer, FetchRequest, FetchTicket, Progress, Remote};
+use crate::store::{Encoded, FetchBuffer, FetchRequest, FetchTicket, Progress, Remote};
 use forebay_core::flow::Run;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -23,6 +23,8 @@ pub(crate) struct RangeFetch<'a> {
     /// A stop of this run aborts the fetch.
     pub(crate) run: &'a Run,
     pub(crate) file: &'a FileInfo,
+    /// Treatment of objects that are sent with an encoding.
+    pub(crate) encoded: Encoded,
     /// Called with the progress of all ranges.
     pub(crate) watch: &'a dyn Fn(FetchEvent<'_>),
 }
@@ -63,7 +65,8 @@ impl RangeFetch<'_> {
 
     fn request(&self, range: &ObjectRange) -> Result<FetchTicket> {
         let request = FetchRequest::try_new(&*range.key, range.bytes)?;
-        self.remote.fetch(FetchRequest { start: range.start, object_len: range.object_bytes, ..request })
+        let (start, object_len) = (range.start, range.object_bytes);
+        self.remote.fetch(FetchRequest { start, object_len, encoded: self.encoded, ..request })
     }
 
     /// Reports the progress of all ranges, of which `tickets` are in flight.

@@ -22,10 +22,10 @@ const CODE_BYTES_MAX: usize = 60;
 pub(super) fn read_head<B>(response: &Response<B>, request: &GetRequest) -> Result<Head, Failure> {
     let headers = response.headers();
     let length = number(headers, &header::CONTENT_LENGTH)?;
-    let version = version(headers);
+    let (version, encoding) = (version(headers), encoding(headers, &request.key));
     if response.status() == StatusCode::OK {
         // The whole object, requested or not.
-        return Ok(Head { start: 0, promised: length, total: length, version });
+        return Ok(Head { start: 0, promised: length, total: length, version, encoding });
     }
     let requested = request.range.as_ref().ok_or_else(|| Failure::network("206 without a requested range"))?;
     let header = text(headers, &header::CONTENT_RANGE).ok_or_else(|| Failure::network("206 without Content-Range"))?;
@@ -44,7 +44,7 @@ pub(super) fn read_head<B>(response: &Response<B>, request: &GetRequest) -> Resu
         let why = format!("Content-Range is {header:.80} and Content-Length {}", length.unwrap_or_default());
         return Err(Failure::network(why));
     }
-    Ok(Head { start: range.start, promised: Some(promised), total, version })
+    Ok(Head { start: range.start, promised: Some(promised), total, version, encoding })
 }
 
 /// Parses `bytes 0-99/1000` or `bytes 0-99/*` into the range, its end exclusive, and the object's size.
@@ -78,12 +78,50 @@ fn version(headers: &HeaderMap) -> Option<Version> {
         .or_else(|| text(headers, &header::LAST_MODIFIED).map(|time| Version::LastModified(time.to_owned())))
 }
 
-/// Returns true if an object is stored with a `Content-Encoding`. Google unpacks it on the way, and names it in another
-/// header. `aws-chunked` is a mistake of some stores: it is of the upload, not of the object.
-pub(super) fn has_encoding(headers: &HeaderMap) -> bool {
-    let google = header::HeaderName::from_static("x-goog-stored-content-encoding");
-    let names = |name| text(headers, name).is_some_and(|value| !matches!(value, "" | "identity" | "aws-chunked"));
-    names(&header::CONTENT_ENCODING) || names(&google)
+/// Encodings of content, each with the extensions of files that are compressed with it.
+const ENCODINGS: [(&str, &[&str]); 17] = [
+    ("gzip", &["gz", "gzip", "tgz", "svgz"]),
+    ("x-gzip", &["gz", "gzip", "tgz", "svgz"]),
+    ("br", &["br"]),
+    ("zstd", &["zst", "zstd", "tzst"]),
+    ("deflate", &["zz", "zlib", "deflate"]),
+    ("compress", &["z"]),
+    ("x-compress", &["z"]),
+    ("bzip2", &["bz2", "tbz", "tbz2"]),
+    ("x-bzip2", &["bz2", "tbz", "tbz2"]),
+    ("xz", &["xz", "txz"]),
+    ("lzma", &["lzma"]),
+    ("lz4", &["lz4"]),
+    ("snappy", &["snappy", "sz"]),
+    ("dcb", &[]),
+    ("dcz", &[]),
+    ("pack200-gzip", &[]),
+    ("aes128gcm", &[]),
+];
+
+/// Returns the encodings that an object is sent with, which are those of an upload or of the server.
+///
+/// A compressed file is often stored with the encoding that its name has as well: its bytes are those of the file. Other
+/// texts than encodings, such as `utf-8`, are mistakes of the upload. `aws-chunked` is one of some stores: it is of the upload,
+/// not of the object.
+pub(super) fn encoding(headers: &HeaderMap, key: &str) -> Option<String> {
+    let values = headers.get_all(header::CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    let names = values.flat_map(|value| value.split(',')).map(|name| name.trim().to_ascii_lowercase());
+    let found: Vec<_> = names.filter_map(|name| ENCODINGS.iter().find(|(known, _)| *known == name)).collect();
+    let extension = || key.rsplit('/').next()?.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    if let [(_, extensions)] = found[..]
+        && extension().is_some_and(|extension| extensions.contains(&&*extension))
+    {
+        return None;
+    }
+    let names: Vec<_> = found.iter().map(|(name, _)| *name).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// Returns the encoding that Google has unpacked on the way, if there is one.
+pub(super) fn unpacked_encoding(headers: &HeaderMap) -> Option<&str> {
+    let stored = text(headers, &header::HeaderName::from_static("x-goog-stored-content-encoding"))?;
+    Some(stored).filter(|stored| !matches!(*stored, "" | "identity"))
 }
 
 /// Returns true for a redirect that names the new address. 300 has several targets, and 304 is no redirect.
@@ -191,7 +229,7 @@ mod tests {
         let good = response(206, &[("content-range", "bytes 10-19/100"), ("content-length", "10"), ("etag", "\"a\"")]);
         let head = read_head(&good, &request(10..20)).expect("good");
         let version = Some(Version::ETag("\"a\"".into()));
-        assert_eq!(head, Head { start: 10, promised: Some(10), total: Some(100), version });
+        assert_eq!(head, Head { start: 10, promised: Some(10), total: Some(100), version, encoding: None });
         let shorter = response(206, &[("content-range", "bytes 10-14/*")]);
         assert_eq!(read_head(&shorter, &request(10..20)).expect("shorter is fine").promised, Some(5));
         for (headers, hint) in [
@@ -207,6 +245,34 @@ mod tests {
         ] {
             let failure = read_head(&response(206, &headers), &request(10..20)).expect_err(hint);
             assert!(failure.error.to_string().contains(hint), "{:?}", failure.error);
+        }
+    }
+
+    #[test]
+    fn an_encoding_counts_unless_the_name_has_it_as_well() {
+        let of = |values: &[&str], key: &str| {
+            let headers: Vec<_> = values.iter().map(|value| ("content-encoding", *value)).collect();
+            encoding(response(200, &headers).headers(), key)
+        };
+        for (values, key, expected) in [
+            (&["gzip"][..], "a.txt", Some("gzip")),
+            (&["GZIP"], "a", Some("gzip")),
+            (&["gzip"], "gz/a", Some("gzip")),
+            (&["gzip"], "a.gz", None),
+            (&["x-gzip"], "folder/a.tar.GZ", None),
+            (&["gzip"], "a.tgz", None),
+            (&["gzip"], "a.zst", Some("gzip")),
+            (&["zstd"], "shard.00000.mds.zstd", None),
+            (&["gzip, gzip"], "a.gz", Some("gzip, gzip")),
+            (&["br", "gzip"], "a.br", Some("br, gzip")),
+            (&["identity"], "a", None),
+            (&["aws-chunked"], "a", None),
+            (&["aws-chunked,gzip"], "a", Some("gzip")),
+            (&["utf-8"], "a", None),
+            (&[""], "a", None),
+            (&[], "a", None),
+        ] {
+            assert_eq!(of(values, key).as_deref(), expected, "{values:?} {key}");
         }
     }
 

@@ -11,7 +11,7 @@ use crate::source::{GetRequest, GetResponse, Source, Version};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
-use forebay_core::sync::{Arc, AtomicBool, Ordering};
+use forebay_core::sync::{Arc, AtomicBool, OnceLock, Ordering};
 use http::header::{self, HeaderValue};
 use http::{Request, StatusCode, Uri};
 
@@ -25,15 +25,15 @@ pub(crate) struct HttpSource {
     user_agent: HeaderValue,
     /// The server responded to a range with the whole object. From then on objects are fetched in one piece.
     has_no_ranges: AtomicBool,
-    /// An object is stored with a `Content-Encoding`, so its bytes in a response may not be those that were written.
-    has_encoding: AtomicBool,
+    /// `Content-Encoding` of an object that was seen, whose bytes in a response may not be those that were written.
+    encoding: OnceLock<String>,
 }
 
 impl HttpSource {
     pub(crate) fn new(protocol: Arc<dyn Protocol>, user_agent: &str) -> Result<Self, Error> {
         let user_agent = HeaderValue::from_str(user_agent)
             .map_err(|e| Error::config("user_agent must be printable ASCII").caused_by(e))?;
-        Ok(Self { protocol, user_agent, has_no_ranges: AtomicBool::new(false), has_encoding: AtomicBool::new(false) })
+        Ok(Self { protocol, user_agent, has_no_ranges: AtomicBool::new(false), encoding: OnceLock::new() })
     }
 
     async fn rejection(&self, context: &ThreadContext, exchange: Exchange) -> Failure {
@@ -150,18 +150,20 @@ impl Source for HttpSource {
         if status == StatusCode::OK && request.range.as_ref().is_some_and(|r| r.start > 0) {
             self.has_no_ranges.store(true, Ordering::Relaxed);
         }
-        if response::has_encoding(exchange.response.headers()) {
-            self.has_encoding.store(true, Ordering::Relaxed);
+        let unpacked = || response::unpacked_encoding(exchange.response.headers()).map(str::to_owned);
+        if let Some(encoding) = head.encoding.clone().or_else(unpacked) {
+            self.encoding.get_or_init(|| encoding);
         }
         head.version = version.or(head.version);
         Ok(GetResponse { head, body: Box::new(HttpBody::new(context, exchange)) })
     }
 
-    fn advice(&self) -> Option<&'static str> {
-        self.has_encoding.load(Ordering::Relaxed).then_some(
-            "objects are stored with a Content-Encoding, for which a store may send other bytes than it has: upload them \
-             without it (not with `gsutil cp -z` or `gcloud storage cp --gzip-local`), or remove it from their metadata",
-        )
+    fn advice(&self) -> Option<String> {
+        let encoding = self.encoding.get()?;
+        Some(format!(
+            "objects are stored with a Content-Encoding ({encoding}), for which a store may send other bytes than it has: upload \
+             them without it (not with `gsutil cp -z` or `gcloud storage cp --gzip-local`), or remove it from their metadata"
+        ))
     }
 
     fn has_ranges(&self) -> bool {

@@ -154,6 +154,7 @@ impl<P: Protocol> Signer<P> {
             let mut request = self.request(&next, &address)?;
             self.protocol.sign(context, &mut request).await?;
             request.headers_mut().insert(header::USER_AGENT, self.user_agent.clone());
+            request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
             let exchange = send(context, &request, next.body).await?;
             let (status, received) = (exchange.response.status(), exchange.response.headers());
             if status.is_success() {
@@ -270,6 +271,12 @@ async fn read(context: &ThreadContext, exchange: Exchange, is_patient: bool) -> 
     let headers = exchange.response.headers().clone();
     let (mut incoming, mut body) = (HttpBody::new(context, exchange), Vec::new());
     let start = if is_patient { TimedBody::patient } else { TimedBody::new };
+    if let Some(encoding) = response::encoding(&headers, "") {
+        let why = format!("the response has Content-Encoding: {encoding}, which was not asked for");
+        return Err(Failure::permanent(
+            Error::new(ErrorKind::Unsupported, why).hinting("Turn the server's compression off"),
+        ));
+    }
     if !start(context, &mut incoming, limit).read_whole(RESPONSE_BYTES_MAX, &mut body).await? {
         return Err(Failure::permanent(Error::format("the response is larger than 64 MiB")));
     }

@@ -2,8 +2,8 @@
 
 use super::listing::ObjectListing;
 use crate::{
-    Destination, Expected, FetchMemory, FetchRequest, FetchTicket, KeyForm, Peek, Place, Remote, StoreConfig, Stores,
-    Upload, Version, redact, split_object,
+    Destination, Encoded, Expected, FetchMemory, FetchRequest, FetchTicket, KeyForm, Peek, Place, Remote, StoreConfig,
+    Stores, Upload, Version, redact, split_object,
 };
 use bytes::{Bytes, BytesMut};
 use forebay_core::clock::Clock;
@@ -143,6 +143,21 @@ impl Objects {
     pub fn peek(&self, url: &str, bytes: usize, ended: impl FnOnce(Result<Peek>) + Send + 'static) -> Result<()> {
         let object = self.remote(url)?;
         object.root.peek(&object.key, bytes, ended)
+    }
+
+    /// Starts to fetch like [`peek`](Self::peek), an object that may be stored with an encoding, which the caller unpacks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Remote::peek`].
+    pub fn peek_as_stored(
+        &self,
+        url: &str,
+        bytes: usize,
+        ended: impl FnOnce(Result<Peek>) + Send + 'static,
+    ) -> Result<()> {
+        let object = self.remote(url)?;
+        object.root.peek_encoded((&object.key, Encoded::AsStored), bytes, ended)
     }
 
     /// Fetches a range of an object, which may be of a `version` alone, and waits for it.

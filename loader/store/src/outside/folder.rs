@@ -94,7 +94,13 @@ impl Source for OutsideFolder {
             let why = format!("the object has {total} bytes, and byte {start} was requested");
             return Err(Failure::permanent(Error::new(ErrorKind::Checksum, why)));
         };
-        let head = Head { start, promised: Some(promised), total: Some(total), version: version.map(Version::ETag) };
+        let head = Head {
+            start,
+            promised: Some(promised),
+            total: Some(total),
+            version: version.map(Version::ETag),
+            encoding: None,
+        };
         Ok(GetResponse { head, body: Box::new(OutsideBody { answer, rest: Bytes::new(), is_over: false }) })
     }
 
