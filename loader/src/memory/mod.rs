@@ -21,8 +21,9 @@
 //! * Each NUMA node with decode threads has its own read pool. There is a single batch pool, whose slab has a part on
 //!   each of these nodes: one queue grants its slots in plan order, from the nodes in turn. A device's batches are on
 //!   the device's node.
-//! * Requests for batch slots wait in order of arrival ([`FairPool`](forebay_core::flow::FairPool)). This is plan order,
-//!   because a single thread makes them. A read thread does not wait for slots, since it returns those in flight itself.
+//! * Requests for batch slots wait in order of arrival ([`FairPool`](forebay_core::flow::FairPool)). This is plan
+//!   order, because a single thread makes them. A read thread does not wait for slots, since it returns those in flight
+//!   itself.
 //! * A request that no slot can hold gets a separate mapping, counted; read slots one at a time.
 //! * Files are mapped for two purposes: to find out which of their pages are in the page cache ([`page_cache`]), and to
 //!   copy small samples, if configured, under a file lease that keeps other processes from changing the file
