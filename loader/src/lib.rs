@@ -62,6 +62,10 @@
 //!   they take values and return values. Time, files and the network come in through [`clock`], `io` and [`store`].
 //! * `pipeline`: the stages of an epoch, `cache`: shards on local disk, [`memory`]: pools, [`topology`]: CPUs and NUMA
 //!   nodes, [`sync`]: locks and threads.
+//! * Some of these names are crates below the loader, or modules of them, which compile and can be used by themselves:
+//!   [`order`] is [`forebay_order`], [`store`] is [`forebay_store`], [`objects`] a module of it, and [`clock`],
+//!   [`error`], [`stats`], [`sync`] and [`topology`] belong to [`forebay_core`]. [`decode`] offers the modules of
+//!   [`forebay_picture`].
 //! * [`worker`]: a small engine for processes that another program starts, such as a DataLoader's workers. It reads on
 //!   the calling thread and fetches shards ahead with one thread.
 //! * [`indexing`]: indexes after the samples of a shard, which let a crop skip the rest of a picture.
