@@ -61,7 +61,8 @@ impl Packing {
         found.map(|(_, name)| Compression::parse(name)).transpose()
     }
 
-    /// Returns the compression of an object that has `named` by its name, and is stored with the `encoding` in place of it.
+    /// Returns the compression of an object that has `named` by its name, and is stored with the `encoding` in place of
+    /// it.
     ///
     /// # Errors
     ///
@@ -76,7 +77,8 @@ impl Packing {
         name.map(|(_, name)| Compression::parse(name)).transpose()?.map(Some).ok_or_else(|| {
             let why = format!("the object is sent with Content-Encoding: {encoding}, which cannot be unpacked here");
             Error::new(ErrorKind::Unsupported, why).hinting(
-                "Store it without that, or pass `compression` with that of the stored bytes, \"none\" to read them as they are",
+                "Store it without that, or pass `compression` with that of the stored bytes, \"none\" to read them as \
+                 they are",
             )
         })
     }
