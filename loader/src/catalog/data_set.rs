@@ -63,11 +63,6 @@ impl IndexOrigin for Document {
         CachedIndex::Compared
     }
 
-    fn reads_in_place(&self) -> bool {
-        // The folder is opened as the cache itself, unless shards must be unpacked.
-        false
-    }
-
     fn fetch(&self, remote: &Remote, _: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
         let (bytes, _) = remote.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document)?;
         let Some(chunks) = DataSet::parse(&bytes).context("file", || INDEX_BASENAME)? else { return Ok(bytes) };

@@ -1,5 +1,7 @@
 //! Origin of a stream's index: a document that the data set has, or the survey of its files.
 
+use super::file_versions;
+use super::found_files::FoundFile;
 use crate::cache::CachedIndex;
 use crate::error::Result;
 use crate::format::Index;
@@ -8,11 +10,16 @@ use std::borrow::Cow;
 
 /// Origin of a stream's index.
 pub(super) trait IndexOrigin {
-    /// Condition for the use of a cached index.
-    fn cached(&self) -> CachedIndex;
+    /// Condition for the use of a cached index. Unless its bytes are compared with the remote ones, [`parse`](Self::parse) compares
+    /// names, versions and lengths of the files, and a fetch the length of each.
+    fn cached(&self) -> CachedIndex {
+        CachedIndex::OfRemote
+    }
 
     /// True if the shards of a remote on this machine are read where they are.
-    fn reads_in_place(&self) -> bool;
+    fn reads_in_place(&self) -> bool {
+        false
+    }
 
     /// Fetches the index from `remote`, or makes it. A fetch of many parts calls `progress` after each, on any thread.
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>>;
@@ -20,10 +27,15 @@ pub(super) trait IndexOrigin {
     /// Parses the index of the remote `name`.
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index>;
 
+    /// Files of a list, as far as they were listed.
+    fn files(&self) -> &[FoundFile] {
+        &[]
+    }
+
     /// Returns a text that differs for other contents of the files, as far as their versions are known; `None` if none is. Answers to
     /// filters are kept by it.
     fn version(&self) -> Option<String> {
-        None
+        file_versions::digest(self.files())
     }
 
     /// Returns the part of an index that is the same for every copy of the data set, by which a checkpoint knows it. The index was

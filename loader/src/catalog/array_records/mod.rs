@@ -5,14 +5,13 @@
 //!   some chunks, spread over all files --> the features of their records
 //! ```
 
-use super::file_versions;
-use super::found_files::{self, FoundFile, sized};
+use super::file_ends::{End, FileEnds};
+use super::found_files::{self, FoundFile};
 use super::index_origin::IndexOrigin;
 use super::opening::{Files, OpenFiles, Opening};
 use super::parallel::in_threads;
 use super::requests::{FileRange, fetch_ranges};
 use super::stream::IndexedStream;
-use crate::cache::CachedIndex;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::array_record::{BLOCK_BYTES, ChunkPlace, chunk_places, each_record, footer_start};
 use crate::format::recipe::RecordChunks;
@@ -28,10 +27,14 @@ const SHARD_BYTES: u64 = 64 << 20;
 /// Most bytes of the records of a shard, whose offsets have 32 bits. The rest is for the frames of records.
 const SHARD_BYTES_MAX: u64 = u32::MAX as u64;
 
-/// Bytes at the end of a file that are fetched at first: the footers of most files are smaller.
-const TAIL_BYTES: u64 = 4 * BLOCK_BYTES;
+/// Ends of ArrayRecord files.
+const ENDS: FileEnds = FileEnds {
+    bytes: 4 * BLOCK_BYTES,
+    file_bytes_min: BLOCK_BYTES,
+    too_short: "the file is too short for an ArrayRecord file: it is cut off, or another file",
+};
 
-/// Most bytes of a footer: that of some 50 million chunks.
+/// Most bytes of a footer with its last block: some 50 million chunks.
 const FOOTER_BYTES_MAX: u64 = 1 << 30;
 
 /// Chunks whose records show the features, and most bytes of them, if they are more than one.
@@ -95,17 +98,8 @@ struct Group {
 }
 
 impl IndexOrigin for ArrayRecords {
-    fn cached(&self) -> CachedIndex {
-        // Names and known sizes are compared instead, and each file's size when it is fetched.
-        CachedIndex::OfRemote
-    }
-
-    fn reads_in_place(&self) -> bool {
-        false
-    }
-
-    fn version(&self) -> Option<String> {
-        file_versions::digest(&self.files)
+    fn files(&self) -> &[FoundFile] {
+        &self.files
     }
 
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
@@ -156,48 +150,19 @@ impl IndexOrigin for ArrayRecords {
 impl ArrayRecords {
     /// Returns the bytes of each file and the places of its chunks.
     fn footers(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<(u64, Vec<ChunkPlace>)>> {
-        let names: Vec<&str> = self.files.iter().map(|file| &*file.name).collect();
-        let bytes = sized(remote, &self.files)?;
-        if let Some(short) = bytes.iter().position(|bytes| *bytes < BLOCK_BYTES) {
-            let message = "the file is too short for an ArrayRecord file: it is cut off, or another file";
-            return Err(Error::format(message).with("file", names[short]));
-        }
-        let range = |number: usize, start: u64, end: u64| FileRange {
-            name: names[number],
-            start,
-            bytes: end - start,
-            file_bytes: bytes[number],
-        };
-        let tail_start = |number: usize| bytes[number].saturating_sub(TAIL_BYTES);
-        let mut found: Vec<Option<Vec<ChunkPlace>>> = names.iter().map(|_| None).collect();
-        let mut longer = Vec::new();
-        let tails: Vec<_> = (0..names.len()).map(|number| range(number, tail_start(number), bytes[number])).collect();
-        fetch_ranges(remote, &tails, |number, tail| {
-            progress();
-            let (footer, end) = tail.split_at(tail.len() - BLOCK_BYTES as usize);
-            let mut read = || {
-                let start = footer_start(end, bytes[number])?;
-                let footer_end = bytes[number] - BLOCK_BYTES;
-                if let Some(before) = start.checked_sub(tail_start(number)) {
-                    found[number] = Some(chunk_places(&footer[before as usize..], start)?);
-                } else if footer_end - start > FOOTER_BYTES_MAX {
-                    return Err(Error::format("the footer of the file is larger than 1 GiB"));
-                } else {
-                    longer.push((number, start, footer_end));
-                }
-                Ok(())
-            };
-            read().context("file", || names[number])
-        })?;
-        let footers: Vec<_> = longer.iter().map(|(number, start, end)| range(*number, *start, *end)).collect();
-        fetch_ranges(remote, &footers, |at, footer| {
-            progress();
-            let (number, start, _) = longer[at];
-            found[number] = Some(chunk_places(footer, start).context("file", || names[number])?);
-            Ok(())
-        })?;
-        let found = found.into_iter().collect::<Option<Vec<_>>>();
-        Ok(bytes.into_iter().zip(found.ok_or_else(|| Error::internal("a footer was not read"))?).collect())
+        let files: Vec<&FoundFile> = self.files.iter().collect();
+        ENDS.read(remote, &files, progress, |_, tail, file_bytes| {
+            let (footer, last) = tail.split_at(tail.len() - BLOCK_BYTES as usize);
+            let start = footer_start(last, file_bytes)?;
+            let bytes = file_bytes - start;
+            if bytes > FOOTER_BYTES_MAX {
+                return Err(Error::format("the footer of the file is larger than 1 GiB"));
+            }
+            match (tail.len() as u64).checked_sub(bytes) {
+                Some(before) => Ok(End::Read((file_bytes, chunk_places(&footer[before as usize..], start)?))),
+                None => Ok(End::Longer(bytes)),
+            }
+        })
     }
 
     /// Returns the features of the records, by some of them.

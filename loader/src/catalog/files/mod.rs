@@ -14,7 +14,6 @@ mod walk;
 use super::index_origin::IndexOrigin;
 use super::opening::{FileListing, Files, OpenFiles, Opening};
 use super::stream::IndexedStream;
-use crate::cache::CachedIndex;
 use crate::config::FilesAre;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::Index;
@@ -84,10 +83,6 @@ struct SampleFiles<'a> {
 }
 
 impl IndexOrigin for SampleFiles<'_> {
-    fn cached(&self) -> CachedIndex {
-        CachedIndex::OfRemote
-    }
-
     fn reads_in_place(&self) -> bool {
         true
     }

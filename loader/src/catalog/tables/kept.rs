@@ -132,7 +132,7 @@ impl<'a> Maker<'a> {
         self.entry(name, bytes, table, groups).context("file", || name)
     }
 
-    fn entry(&mut self, name: &str, bytes: u64, table: Table, groups: Vec<Group>) -> Result<KeptFile> {
+    pub(super) fn entry(&mut self, name: &str, bytes: u64, table: Table, groups: Vec<Group>) -> Result<KeptFile> {
         let (number, projection) = match self.known.get(table.bytes()) {
             Some(known) => known.clone(),
             None => {

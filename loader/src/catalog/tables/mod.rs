@@ -16,12 +16,10 @@ mod scans;
 mod shards;
 mod table;
 
-use super::file_versions;
 use super::found_files::{self, FoundFile};
 use super::index_origin::IndexOrigin;
 use super::opening::{FileListing, Files, OpenFiles, Opening};
 use super::stream::IndexedStream;
-use crate::cache::CachedIndex;
 use crate::config::OnError;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::Index;
@@ -134,17 +132,8 @@ impl TableFiles {
 }
 
 impl IndexOrigin for TableFiles {
-    fn cached(&self) -> CachedIndex {
-        // Names and sizes are compared instead, and each file's size when it is read.
-        CachedIndex::OfRemote
-    }
-
-    fn reads_in_place(&self) -> bool {
-        false
-    }
-
-    fn version(&self) -> Option<String> {
-        file_versions::digest(&self.files)
+    fn files(&self) -> &[FoundFile] {
+        &self.files
     }
 
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {

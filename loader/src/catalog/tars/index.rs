@@ -1,41 +1,30 @@
 //! Index of tars without one: from what other files have about them, or by a pass over all of them.
 
 use super::known::{SizedCount, fields_of, known_counts};
+use super::survey::{TarSurvey, raw_name};
 use crate::catalog::cache_folder::unfinished;
 use crate::catalog::found_files::{self, FoundFile, names_of};
-use crate::catalog::kept::Kept;
-use crate::catalog::parallel::in_parallel;
-use crate::catalog::remote_file::RemoteFile;
+use crate::catalog::pass::{Pass, Surveyed};
+use crate::catalog::pass_journal::PassJournal;
 use crate::catalog::requests::peek;
 use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::tar::{FieldCounts, count_fields};
-use crate::format::{Compression, Digests, FileInfo, HashAlgo, Index, Layout, ReadAt, Shard};
+use crate::format::{Index, Shard};
 use crate::sources::tables::folder::has_tables;
 use crate::sources::tars::{Packing, TAR};
 use crate::sources::{ShardNames, kind_of_folder, names_of_kind, shard_names};
 use crate::stats::Stats;
 use crate::store::{Remote, StoreConfig, Stores, Version, local_folder, redact};
-use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use crate::sync::Arc;
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Most bytes of a compressed tar, and of the same tar when it is unpacked.
-const PACKED_BYTES_MAX: usize = 4 << 30;
-const RAW_BYTES_MAX: u64 = 8 << 30;
-
 /// Tars of a remote folder, to make an index of them.
 pub struct TarSet {
-    remote: Remote,
     root: String,
-    names: Vec<String>,
-    /// Tars whose samples other files count.
-    known: Vec<Option<CountedTar>>,
-    /// Tars that were read before.
-    kept: Kept,
-    hashes: Arc<[HashAlgo]>,
-    /// Locked while a compressed tar is in memory, which is read as a whole: one at a time.
-    unpacking: Mutex<()>,
+    pass: Pass<TarSurvey>,
+    /// Entries of tars that other files have the samples of.
+    known: Vec<Option<Shard>>,
 }
 
 impl TarSet {
@@ -64,8 +53,8 @@ impl TarSet {
         let are_counted = are_plain && !ignore_counts;
         let known = if are_counted { known_counts(remote, root, files)? } else { vec![None; names.len()] };
         let known = by_known(remote, &names, &known)?;
-        let (kept, root) = (Kept::open(unfinished, root, &names), root.to_owned());
-        Ok(Self { remote: remote.clone(), root, names, known, kept, hashes: Arc::new([]), unpacking: Mutex::new(()) })
+        let journal = PassJournal::open(unfinished, root, &names);
+        Ok(Self { root: root.to_owned(), pass: Pass::new(TarSurvey, remote.clone(), names, journal), known })
     }
 
     /// Opens the tars of `list`, such as `s3://bucket/train-{000..146}.tar`, or all of a folder, with separate fetch threads.
@@ -129,12 +118,12 @@ impl TarSet {
 
     /// Paths of the tars below their folder.
     pub fn names(&self) -> &[String] {
-        &self.names
+        self.pass.names()
     }
 
     /// Returns true if the entry of tar `number` is made without reading it, if the tar did not change.
     pub fn is_known(&self, number: usize) -> bool {
-        self.known[number].is_some() || self.kept.get(&self.names[number]).is_some()
+        self.known[number].is_some() || self.pass.is_known(number)
     }
 
     /// Returns the entry of tar `number` in the index, and the version of the tar, if the store has one. The tar is read, unless
@@ -145,47 +134,25 @@ impl TarSet {
     ///
     /// [`crate::ErrorKind::Format`] for a file that is no tar file, with its name; errors of the store.
     pub fn entry(&self, number: usize) -> Result<(Shard, Option<String>)> {
-        let (entry, version) = self.entry_with(number, &|| ())?;
-        if version.is_some() || self.known[number].is_none() {
+        let Some(known) = &self.known[number] else {
+            let Surveyed { entry, version, .. } = self.pass.file(number, &|| ())?;
             return Ok((entry, version));
-        }
-        let name = &self.names[number];
-        match peek(&self.remote, name, 1) {
-            Ok(found) => Ok((entry, found.version.as_ref().map(Version::to_string))),
+        };
+        let name = &self.names()[number];
+        match peek(self.pass.remote(), name, 1) {
+            Ok(found) => Ok((known.clone(), found.version.as_ref().map(Version::to_string))),
             Err(e) if e.kind() == ErrorKind::NotFound => Err(e).context("tar", || name),
             Err(e) => {
                 // The entry is complete without it.
                 log::warn!("the index has no version of the tar {name}: {e}");
-                Ok((entry, None))
+                Ok((known.clone(), None))
             }
         }
     }
 
-    /// Returns [`entry`](Self::entry), without the version of a tar that is not read, and calls `progress` for each part that is read.
-    fn entry_with(&self, number: usize, progress: &dyn Fn()) -> Result<(Shard, Option<String>)> {
-        let name = &self.names[number];
-        let entry =
-            |counted: &CountedTar| counted.entry(name, Layout::tar(&counted.counts).into(), self.hashes.clone());
-        let made = || {
-            if let Some(known) = &self.known[number] {
-                return Ok((entry(known), None));
-            }
-            if let Some(kept) = self.kept.get(name)
-                && kept.is_of(&peek(&self.remote, name, 1)?)
-            {
-                return Ok((kept.shard.clone(), kept.version.clone()));
-            }
-            let (read, version) = CountedTar::read(&self.remote, name, &self.unpacking, progress)?;
-            let read = entry(&read);
-            self.kept.add(name, &read, version.as_ref());
-            Ok((read, version.as_ref().map(Version::to_string)))
-        };
-        made().context("tar", || name)
-    }
-
     /// Removes the entries that are kept, since the index is complete.
     pub fn end(&self) {
-        self.kept.end();
+        self.pass.end();
     }
 
     /// Returns an index of all tars. `done` is called after each that has been read, with their number, and `progress` after
@@ -195,16 +162,10 @@ impl TarSet {
     ///
     /// As [`entry`](Self::entry).
     pub(super) fn index(&self, done: &(dyn Fn(usize) + Sync), progress: &(dyn Fn() + Sync)) -> Result<Index> {
-        let read = AtomicUsize::new(0);
-        let numbers: Vec<usize> = (0..self.names.len()).collect();
-        let mut shards = in_parallel(&numbers, |number| {
-            let (entry, _) = self.entry_with(*number, progress)?;
-            progress();
-            if !self.is_known(*number) {
-                done(read.fetch_add(1, Ordering::Relaxed) + 1);
-            }
-            Ok(entry)
-        })?;
+        let unknown: Vec<usize> = (0..self.known.len()).filter(|number| self.known[*number].is_none()).collect();
+        let mut read = self.pass.files(&unknown, done, progress)?.into_iter();
+        let entry = |known: &Option<Shard>| known.clone().or_else(|| Some(read.next()?.entry));
+        let mut shards = self.known.iter().filter_map(entry).collect::<Vec<_>>();
         for number in 1..shards.len() {
             if shards[number].layout == shards[number - 1].layout {
                 shards[number].layout = shards[number - 1].layout.clone();
@@ -215,84 +176,23 @@ impl TarSet {
     }
 }
 
-/// Returns the tars of `known` numbers of samples, with the fields of the first of them.
-fn by_known(remote: &Remote, names: &[String], known: &[Option<SizedCount>]) -> Result<Vec<Option<CountedTar>>> {
+/// Returns the entries of the tars of `known` numbers of samples, with the fields of the first of them.
+fn by_known(remote: &Remote, names: &[String], known: &[Option<SizedCount>]) -> Result<Vec<Option<Shard>>> {
     let with_samples = known.iter().zip(names).find_map(|(known, name)| Some((known.filter(|k| k.samples > 0)?, name)));
     let Some((first, name)) = with_samples else { return Ok(vec![None; names.len()]) };
     let fields = fields_of(remote, name, first.samples).context("tar", || name)?;
-    let tar = |known: &Option<SizedCount>| {
+    let entry = |(known, name): (&Option<SizedCount>, &String)| {
         let SizedCount { samples, bytes } = (*known)?;
-        Some(CountedTar { counts: fields.of_samples(samples), raw_bytes: bytes, packed: None })
+        Some(Surveyed::known(&TarSurvey, name, bytes, fields.of_samples(samples)).entry)
     };
-    Ok(known.iter().map(tar).collect())
-}
-
-/// Tar with its samples.
-#[derive(Clone)]
-struct CountedTar {
-    counts: FieldCounts,
-    raw_bytes: u64,
-    /// Compression and bytes of a compressed tar.
-    packed: Option<(Compression, u64)>,
-}
-
-impl CountedTar {
-    /// Reads a whole tar. Returns it with the version of its content.
-    fn read(
-        remote: &Remote,
-        name: &str,
-        unpacking: &Mutex<()>,
-        progress: &dyn Fn(),
-    ) -> Result<(Self, Option<Version>)> {
-        match Packing::of(name)? {
-            Some(Packing::Compressed(compression)) => {
-                let _alone = unpacking.lock();
-                let (packed, version) = remote.get_small(name, PACKED_BYTES_MAX)?;
-                let raw = compression.decompress_all(&packed, RAW_BYTES_MAX)?;
-                progress();
-                let packed = Some((compression, packed.len() as u64));
-                Ok((Self { counts: count_fields(&*raw)?, raw_bytes: raw.len() as u64, packed }, version))
-            }
-            _ => {
-                let file = RemoteFile::open(remote, name, progress)?;
-                let version = file.version().cloned();
-                Ok((Self { counts: count_fields(&file)?, raw_bytes: file.bytes(), packed: None }, version))
-            }
-        }
-    }
-
-    fn entry(&self, name: &str, layout: Arc<Layout>, hashes: Arc<[HashAlgo]>) -> Shard {
-        let info = |basename: &str, bytes| FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };
-        let raw_data = info(&raw_name(name), self.raw_bytes);
-        Shard {
-            compression: self.packed.map(|(compression, _)| compression),
-            hashes,
-            zip_data: self.packed.map(|(_, bytes)| info(name, bytes)),
-            ..Shard::new(layout, self.counts.samples, raw_data)
-        }
-    }
-}
-
-/// Name of a tar in the cache: "a.tar" for "a.tar", "a.tar.gz" and "a.tgz".
-fn raw_name(name: &str) -> String {
-    if Packing::is_plain(name) {
-        return name.to_owned();
-    }
-    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    if stem.to_ascii_lowercase().ends_with(".tar") { stem.to_owned() } else { format!("{stem}.tar") }
+    Ok(known.iter().zip(names).map(entry).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sources::Names;
-
-    #[test]
-    fn a_compressed_tar_is_unpacked_under_the_name_without_its_compression() {
-        for (name, raw) in [("a/0.tar.gz", "a/0.tar"), ("0.tar", "0.tar"), ("0.tgz", "0.tar"), ("0.TAR.zst", "0.TAR")] {
-            assert_eq!(raw_name(name), raw);
-        }
-    }
+    use crate::sync::{AtomicUsize, Ordering};
 
     /// Folder of two tars, and of entries that are kept.
     fn two_tars() -> tempfile::TempDir {

@@ -2,11 +2,11 @@
 //!
 //! Their index is a part of the folder's `index.json`, where `python -m forebay.index` has made one. Otherwise `index` makes it,
 //! and it stays in the stream's folder on local disk: `known` has the samples that files of other programs count, and the
-//! other tars are read once, as [`RemoteFile`](super::remote_file::RemoteFile)s. [`kept`](super::kept) has those that a stopped run
-//! has read.
+//! other tars are read once, in a [`pass`](super::pass) with their `survey`.
 
 mod index;
 mod known;
+mod survey;
 
 use super::cache_folder::unfinished;
 use super::data_set::Document;
@@ -15,7 +15,6 @@ use super::found_files::FoundFile;
 use super::index_origin::IndexOrigin;
 use super::opening::{Files, OpenFiles, Opening};
 use super::stream::IndexedStream;
-use crate::cache::CachedIndex;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::sources::folder_names::{check_splits, is_hidden};
@@ -83,9 +82,8 @@ struct Checked {
 }
 
 impl IndexOrigin for Tars<'_> {
-    fn cached(&self) -> CachedIndex {
-        // Names and versions are compared instead, and each file's size when it is fetched.
-        CachedIndex::OfRemote
+    fn files(&self) -> &[FoundFile] {
+        &self.files
     }
 
     fn reads_in_place(&self) -> bool {

@@ -1,46 +1,33 @@
 //! TensorFlow's record files as the shards of a stream.
 //!
-//! Their index is made of the indexes that other programs left next to them, or of one pass over the files, and stays in the
-//! stream's folder on local disk. [`kept`](super::kept) has the files that a stopped pass has read.
+//! Their index is made of the indexes that other programs left next to them, by `indexed`, or of one [`pass`](super::pass) over the
+//! files with their `survey`. It stays in the stream's folder on local disk.
+
+mod indexed;
+mod survey;
 
 use super::cache_folder::unfinished;
-use super::file_versions::{self, Condition, check, remove_outdated, with_versions};
-use super::found_files::{FoundFile, names_of, sized};
+use super::file_versions::{Condition, check, remove_outdated, with_versions};
+use super::found_files::{FoundFile, names_of};
 use super::index_origin::IndexOrigin;
-use super::kept::Kept;
 use super::opening::{Files, OpenFiles, Opening};
-use super::parallel::{in_parallel, in_threads};
-use super::remote_file::RemoteFile;
-use super::requests::{DOCUMENTS_AT_ONCE, FileRange, document, fetch_ranges, peek};
+use super::pass::{FRONT_BYTES, Pass, Surveyed};
+use super::pass_journal::PassJournal;
 use super::stream::IndexedStream;
-use crate::cache::CachedIndex;
-use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::tfrecord::{FeatureCounts, compression_of, count_features, front_features, is_record};
-use crate::format::{Compression, Digests, FileInfo, INDEX_BASENAME, Index, Layout, ReadAt, Shard};
+use crate::error::{Context, Error, Result};
+use crate::format::tfrecord::{FeatureCounts, compression_of};
+use crate::format::{INDEX_BASENAME, Index, Layout, Shard};
 use crate::io::read_up_to_at;
-use crate::sources::tfrecords::{RecordIndex, index_names, raw_name};
-use crate::store::{Remote, Version};
-use crate::sync::{Arc, Mutex};
+use crate::sources::tfrecords::raw_name;
+use crate::store::Remote;
+use crate::sync::Arc;
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::ops::Range;
 use std::path::PathBuf;
+use survey::RecordSurvey;
 
-/// Most bytes of a compressed file, and of the same file when it is unpacked: offsets are of 32 bits.
-const BYTES_MAX: u64 = u32::MAX as u64;
-
-/// Bytes of a file whose first records show the features: at first, and at most.
-const FRONT_BYTES: usize = 256 << 10;
-const FRONT_BYTES_MAX: usize = 256 << 20;
-
-/// Bytes of the head of a record, which shows a file's compression, too.
-const HEAD_BYTES: usize = 12;
-
-/// End of the name of an unpacked file, if that of the compressed one has none for its compression.
-const UNPACKED: &str = ".unpacked";
-
-/// Bytes of a record that show if an index is of its file: its head.
-const PROBE_BYTES: u64 = HEAD_BYTES as u64;
+/// File with the features of its records.
+type RecordFile = Surveyed<FeatureCounts>;
 
 /// Opener of TensorFlow's record files.
 pub(super) struct Opener;
@@ -68,9 +55,8 @@ struct TfRecords {
 }
 
 impl IndexOrigin for TfRecords {
-    fn cached(&self) -> CachedIndex {
-        // Names and versions are compared instead, and each file's size when it is fetched.
-        CachedIndex::OfRemote
+    fn files(&self) -> &[FoundFile] {
+        &self.files
     }
 
     fn reads_in_place(&self) -> bool {
@@ -79,9 +65,13 @@ impl IndexOrigin for TfRecords {
 
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
         remove_outdated(&self.cache, &self.files, self.folder.as_deref());
-        let indexed = if self.condition.ignore_counts { None } else { self.indexed(remote)? };
-        let kept = Kept::open(unfinished().ok().as_deref(), &self.root, &names_of(&self.files));
-        let files = self.counted(remote, indexed.unwrap_or_default(), kept, progress)?;
+        let indexed = if self.condition.ignore_counts || !self.reads_in_place() {
+            None
+        } else {
+            indexed::files(remote, &self.files)?
+        };
+        let journal = PassJournal::open(unfinished().ok().as_deref(), &self.root, &names_of(&self.files));
+        let files = self.counted(remote, indexed.unwrap_or_default(), journal, progress)?;
         Ok(with_versions(&self.index(files)?, &self.files, self.condition.ignore_counts, None))
     }
 
@@ -89,10 +79,6 @@ impl IndexOrigin for TfRecords {
         let index = Index::parse(bytes, &format!("{name}/{INDEX_BASENAME}"))?;
         check(&index, bytes, &self.files, self.condition)?;
         Ok(index)
-    }
-
-    fn version(&self) -> Option<String> {
-        file_versions::digest(&self.files)
     }
 
     fn identity<'a>(&self, index: &Index, _: &'a [u8]) -> Cow<'a, [u8]> {
@@ -105,7 +91,7 @@ impl TfRecords {
     /// Returns true if the first of the files on this machine is compressed, whatever its name: others are then, too.
     fn is_first_compressed(&self) -> bool {
         let (Some(folder), Some(file)) = (&self.folder, self.files.first()) else { return false };
-        let mut front = [0; HEAD_BYTES];
+        let mut front = [0; FRONT_BYTES];
         // A file that cannot be read is an error when it is counted.
         let path = folder.join(&file.name);
         let opened = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file);
@@ -115,226 +101,49 @@ impl TfRecords {
         read.is_some_and(|bytes| compression_of(&front[..bytes]).is_some())
     }
 
-    /// Returns the files by the indexes next to them; `None` for those without one, and for those that are other files than their
-    /// index is of.
-    fn indexed(&self, remote: &Remote) -> Result<Option<Vec<Option<RecordFile>>>> {
-        let Some(first) = self.files.first().filter(|_| self.reads_in_place()) else { return Ok(None) };
-        // The first file shows which program was used.
-        let forms = index_names(&first.name).into_iter().enumerate();
-        let mut form = None;
-        for (number, name) in forms {
-            if document(remote, &name)?.is_some_and(|bytes| usable(&bytes).is_some()) {
-                form = Some(number);
-                break;
-            }
-        }
-        let Some(form) = form else { return Ok(None) };
-        let mut found = in_threads(DOCUMENTS_AT_ONCE, &self.files, |file| {
-            let Some(index) = index_names(&file.name).into_iter().nth(form) else { return Ok(None) };
-            Ok(document(remote, &index)?.and_then(|bytes| usable(&bytes)))
-        })?;
-        self.drop_misfits(remote, &mut found)?;
-        let with_records = found.iter().position(|index| index.as_ref().is_some_and(|index| index.records > 0));
-        let features = match with_records.map(|number| &self.files[number].name) {
-            Some(name) => front_of(remote, name).context("file", || name)?,
-            None => return Ok(None),
-        };
-        let file = |index: Option<RecordIndex>| {
-            let RecordIndex { records, bytes, .. } = index?;
-            Some(RecordFile { counts: features.of_samples(records), raw_bytes: bytes, packed: None })
-        };
-        Ok(Some(found.into_iter().map(file).collect()))
-    }
-
-    /// Removes indexes that do not fit their files, which were written again: by the lengths of the files, and the heads of a few
-    /// records.
-    fn drop_misfits(&self, remote: &Remote, indexes: &mut [Option<RecordIndex>]) -> Result<()> {
-        let lengths = sized(remote, &self.files)?;
-        let misfits = |number: usize| {
-            log::warn!("the index of {} is of another file and is not used", self.files[number].name);
-        };
-        for (number, (index, bytes)) in indexes.iter_mut().zip(&lengths).enumerate() {
-            if index.as_ref().is_some_and(|index| index.bytes != *bytes) {
-                misfits(number);
-                *index = None;
-            }
-        }
-        let probes = indexes.iter().enumerate().flat_map(|(number, index)| {
-            index.iter().flat_map(move |index| index.probes.iter().map(move |probe| (number, probe.clone())))
-        });
-        let probes: Vec<(usize, Range<u64>)> = probes.collect();
-        let range = |(number, probe): &(usize, Range<u64>)| FileRange {
-            name: &self.files[*number].name,
-            start: probe.start,
-            bytes: PROBE_BYTES.min(lengths[*number] - probe.start),
-            file_bytes: lengths[*number],
-        };
-        fetch_ranges(remote, &probes.iter().map(range).collect::<Vec<_>>(), |at, head| {
-            let (number, probe) = &probes[at];
-            if indexes[*number].is_some() && !is_record(head, probe.end - probe.start) {
-                misfits(*number);
-                indexes[*number] = None;
-            }
-            Ok(())
-        })
-    }
-
-    /// Reads the files once that are not in `indexed`, but for those in `kept`.
+    /// Reads the files once that are not in `indexed`, but for those in `journal`.
     fn counted(
         &self,
         remote: &Remote,
         mut indexed: Vec<Option<RecordFile>>,
-        kept: Kept,
+        journal: PassJournal,
         progress: &(dyn Fn() + Sync),
     ) -> Result<Vec<RecordFile>> {
         indexed.resize_with(self.files.len(), || None);
+        let survey = RecordSurvey { is_in_place: self.folder.is_some() && self.reads_in_place() };
+        let pass = Pass::new(survey, remote.clone(), names_of(&self.files), journal);
         let numbers: Vec<usize> = (0..self.files.len()).filter(|number| indexed[*number].is_none()).collect();
-        let all = numbers.iter().filter(|number| kept.get(&self.files[**number].name).is_none()).count();
+        let all = numbers.iter().filter(|number| !pass.is_known(**number)).count();
         if all > 0 {
             let why =
                 if self.condition.ignore_counts { "ignore_counts" } else { "they have no index next to them (.idx)" };
             log::warn!("{all} TFRecord files are read once to count their records: {why}");
         }
-        let is_in_place = self.folder.is_some() && self.reads_in_place();
-        // Locked while a compressed file is in memory, which is read as a whole: one at a time.
-        let unpacking = Mutex::new(());
-        let file = |name: &str| {
-            if let Some((file, entry)) =
-                kept.get(name).and_then(|entry| Some((RecordFile::of_entry(&entry.shard)?, entry)))
-                && entry.is_of(&peek(remote, name, 1)?)
-            {
-                return Ok(file);
-            }
-            let (file, version) = RecordFile::read(remote, name, &unpacking, progress)?;
-            if is_in_place && file.packed.is_some() {
-                let message = "the file is compressed, and the first one is not: read them as two streams";
-                return Err(Error::new(ErrorKind::Unsupported, message));
-            }
-            if !file.counts.is_partial() {
-                kept.add(name, &file.entry(name, Arc::new(Layout::tfrecord(&file.counts))), version.as_ref());
-            }
-            Ok(file)
-        };
-        let found = in_parallel(&numbers, |number| {
-            let name = &self.files[*number].name;
-            file(name).context("file", || name)
-        })?;
-        for (number, file) in numbers.into_iter().zip(found) {
-            indexed[number] = Some(file);
-        }
-        kept.end();
-        indexed.into_iter().map(|file| file.ok_or_else(|| Error::internal("a file was not counted"))).collect()
+        let mut read = pass.files(&numbers, &|_| (), progress)?.into_iter();
+        let files = indexed.into_iter().filter_map(|file| file.or_else(|| read.next())).collect();
+        pass.end();
+        Ok(files)
     }
 
-    /// Returns the index of `files`, which are those of the names.
+    /// Returns the index of `files`, which have the names in their order.
     fn index(&self, files: Vec<RecordFile>) -> Result<Index> {
         let mut all = FeatureCounts::default();
         let mut raw_names = HashSet::new();
-        for (file, FoundFile { name, .. }) in files.iter().zip(&self.files) {
-            all.merge(&file.counts).context("file", || name)?;
-            if !raw_names.insert(file.raw_name(name)) {
+        for (RecordFile { entry, counts, .. }, FoundFile { name, .. }) in files.iter().zip(&self.files) {
+            let kept = if counts.is_none() { FeatureCounts::of_layout(&entry.layout, entry.samples) } else { None };
+            let counts = counts.as_ref().or(kept.as_ref());
+            let counts = counts.ok_or_else(|| Error::internal("an entry of another format was kept"))?;
+            all.merge(counts).context("file", || name)?;
+            if !raw_names.insert(entry.raw_data.basename.clone()) {
                 let message = "a file is in the list as it is and compressed: leave one of them out";
                 return Err(Error::config(message).with("file", name));
             }
         }
         // All shards have one layout: a feature is optional if any record of any file lacks it.
         let layout = Arc::new(Layout::tfrecord(&all));
-        let entry = |(file, found): (&RecordFile, &FoundFile)| file.entry(&found.name, layout.clone());
-        Ok(Index { shards: files.iter().zip(&self.files).map(entry).collect() })
+        let shards = files.into_iter().map(|file| Shard { layout: layout.clone(), ..file.entry }).collect();
+        Ok(Index { shards })
     }
-}
-
-/// Returns the features of the first records of the file `name`.
-fn front_of(remote: &Remote, name: &str) -> Result<FeatureCounts> {
-    let mut bytes = FRONT_BYTES;
-    loop {
-        let peek = peek(remote, name, bytes)?;
-        let counts = front_features(&peek.front)?;
-        if counts.samples > 0 || peek.front.len() as u64 == peek.len || bytes >= FRONT_BYTES_MAX {
-            return Ok(counts);
-        }
-        bytes *= 8;
-    }
-}
-
-/// Returns the records and bytes of a file by its index, and logs the reason why that is not used.
-fn usable(index: &[u8]) -> Option<RecordIndex> {
-    RecordIndex::parse(index).inspect_err(|e| log::warn!("an index is not used: {e}")).ok()
-}
-
-/// File with its records.
-struct RecordFile {
-    counts: FeatureCounts,
-    raw_bytes: u64,
-    /// Compression and bytes of a compressed file.
-    packed: Option<(Compression, u64)>,
-}
-
-impl RecordFile {
-    /// Reads a whole file. Returns it with the version of its content.
-    fn read(
-        remote: &Remote,
-        name: &str,
-        unpacking: &Mutex<()>,
-        progress: &dyn Fn(),
-    ) -> Result<(Self, Option<Version>)> {
-        let file = RemoteFile::open(remote, name, progress)?;
-        let mut front = [0; HEAD_BYTES];
-        let front = &mut front[..HEAD_BYTES.min(usize::try_from(file.bytes()).unwrap_or(HEAD_BYTES))];
-        file.read_at(front, 0)?;
-        let found = match compression_of(front) {
-            Some(compression) => {
-                let _alone = unpacking.lock();
-                let packed = remote.get_small(name, BYTES_MAX as usize)?.0;
-                let raw = compression.decompress_all(&packed, BYTES_MAX)?;
-                progress();
-                let packed = Some((compression, packed.len() as u64));
-                Self { counts: count_features(&*raw)?, raw_bytes: raw.len() as u64, packed }
-            }
-            None => {
-                check_size(file.bytes())?;
-                Self { counts: count_features(&file)?, raw_bytes: file.bytes(), packed: None }
-            }
-        };
-        progress();
-        let version = file.version().cloned();
-        Ok((found, version))
-    }
-
-    /// Returns the file of an entry that [`entry`](Self::entry) has made of it.
-    fn of_entry(entry: &Shard) -> Option<Self> {
-        let packed = entry.compression.zip(entry.zip_data.as_ref()).map(|(of, info)| (of, info.bytes));
-        let counts = FeatureCounts::of_layout(&entry.layout, entry.samples)?;
-        Some(Self { counts, raw_bytes: entry.raw_data.bytes, packed })
-    }
-
-    /// Name of the file in the cache, where it is unpacked.
-    fn raw_name(&self, name: &str) -> String {
-        match &self.packed {
-            Some(_) if raw_name(name) == name => format!("{name}{UNPACKED}"),
-            Some(_) => raw_name(name).to_owned(),
-            None => name.to_owned(),
-        }
-    }
-
-    fn entry(&self, name: &str, layout: Arc<Layout>) -> Shard {
-        let info = |basename: &str, bytes| FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };
-        Shard {
-            compression: self.packed.map(|(compression, _)| compression),
-            zip_data: self.packed.map(|(_, bytes)| info(name, bytes)),
-            ..Shard::new(layout, self.counts.samples, info(&self.raw_name(name), self.raw_bytes))
-        }
-    }
-}
-
-/// Rejects files that are too large.
-fn check_size(bytes: u64) -> Result<()> {
-    if bytes <= BYTES_MAX {
-        return Ok(());
-    }
-    let message =
-        format!("a TFRecord file of {bytes} bytes; those of more than 4 GiB are not read: write smaller ones");
-    Err(Error::new(ErrorKind::Unsupported, message))
 }
 
 #[cfg(test)]
@@ -376,21 +185,21 @@ mod tests {
         std::fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
     }
 
-    fn kept(files: &TfRecords, folder: &Path) -> Kept {
-        Kept::open(Some(&folder.join("unfinished")), &files.root, &names_of(&files.files))
+    fn kept(files: &TfRecords, folder: &Path) -> PassJournal {
+        PassJournal::open(Some(&folder.join("unfinished")), &files.root, &names_of(&files.files))
     }
 
     #[test]
     fn a_pass_that_was_stopped_continues_with_files_that_are_the_same() {
         let folder = folder();
         let (files, remote) = files(folder.path());
-        let none = || Kept::open(None, &files.root, &names_of(&files.files));
+        let none = || PassJournal::open(None, &files.root, &names_of(&files.files));
         let whole = files.index(files.counted(&remote, Vec::new(), none(), &|| ()).unwrap()).unwrap();
         assert_eq!(whole.samples(), 18);
         let of_stopped_pass = |number: usize| {
-            let (read, version) = RecordFile::read(&remote, NAMES[number], &Mutex::new(()), &|| ()).unwrap();
-            let entry = read.entry(NAMES[number], Arc::new(Layout::tfrecord(&read.counts)));
-            kept(&files, folder.path()).add(NAMES[number], &entry, version.as_ref());
+            let journal = kept(&files, folder.path());
+            let pass = Pass::new(RecordSurvey { is_in_place: true }, remote.clone(), names_of(&files.files), journal);
+            pass.file(number, &|| ()).unwrap();
         };
         of_stopped_pass(0);
         of_stopped_pass(2);
@@ -409,7 +218,6 @@ mod tests {
             .expect("the pass is complete");
         assert!(e.to_string().contains("does not match its CRC"), "{e}");
         // A file that was written again is read, and one of another size.
-
         let bytes = std::fs::read(folder.path().join(NAMES[1])).unwrap();
         std::fs::write(folder.path().join(NAMES[0]), &bytes).unwrap();
         std::fs::write(folder.path().join(NAMES[2]), &bytes).unwrap();
@@ -434,7 +242,9 @@ mod tests {
         let count = || {
             parts.fetch_add(1, crate::sync::Ordering::Relaxed);
         };
-        files.counted(&remote, Vec::new(), Kept::open(None, &files.root, &names_of(&files.files)), &count).unwrap();
+        files
+            .counted(&remote, Vec::new(), PassJournal::open(None, &files.root, &names_of(&files.files)), &count)
+            .unwrap();
         assert_eq!(parts.into_inner(), 3);
     }
 }

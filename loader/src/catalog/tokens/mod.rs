@@ -13,7 +13,6 @@ use super::parallel::in_parallel;
 use super::remote_file::RemoteFile;
 use super::requests::peek;
 use super::stream::IndexedStream;
-use crate::cache::CachedIndex;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::Slice;
 use crate::format::recipe::TokenRange;
@@ -81,10 +80,6 @@ struct TokenFile {
 }
 
 impl IndexOrigin for TokenFiles {
-    fn cached(&self) -> CachedIndex {
-        CachedIndex::OfRemote
-    }
-
     fn reads_in_place(&self) -> bool {
         self.is_in_place
     }

@@ -1,4 +1,5 @@
-//! Entries of files that have been read by a run that was stopped, such as by `kill -9`: a line of a file for each.
+//! Journal of a pass: a line of a file for each file that has been read, for a run that continues one that was stopped, such as by
+//! `kill -9`.
 
 use crate::format::{HashAlgo, Index, Shard};
 use crate::store::{Peek, Version, is_url};
@@ -12,20 +13,20 @@ use std::path::{Path, PathBuf};
 const BYTES_MAX: u64 = 1 << 30;
 
 /// Entries that are kept until the index of all files is complete.
-pub(super) struct Kept {
-    known: HashMap<String, KeptEntry>,
+pub(super) struct PassJournal {
+    known: HashMap<String, JournalEntry>,
     path: Option<PathBuf>,
-    file: Mutex<KeptFile>,
+    file: Mutex<JournalFile>,
 }
 
 /// Entry of a file, and the version of its content, if that was known.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct KeptEntry {
+pub(super) struct JournalEntry {
     pub(super) shard: Shard,
     pub(super) version: Option<String>,
 }
 
-impl KeptEntry {
+impl JournalEntry {
     /// Returns true if the entry is of the file that `found` is the front of.
     pub(super) fn is_of(&self, found: &Peek) -> bool {
         let bytes = self.shard.zip_data.as_ref().unwrap_or(&self.shard.raw_data).bytes;
@@ -34,7 +35,7 @@ impl KeptEntry {
     }
 }
 
-enum KeptFile {
+enum JournalFile {
     /// Opened with the first entry.
     Closed,
     Open(File),
@@ -42,17 +43,17 @@ enum KeptFile {
     Failed,
 }
 
-impl Kept {
+impl PassJournal {
     /// Opens the entries of the files `names` below `root`, in a file of `folder`. Where it cannot be written, a run that is
     /// stopped starts again.
     pub(super) fn open(folder: Option<&Path>, root: &str, names: &[String]) -> Self {
         let path = folder.map(|folder| folder.join(basename(root, names)));
         let known = path.as_ref().and_then(|path| read(path).ok()).unwrap_or_default();
-        Self { known, path, file: Mutex::new(KeptFile::Closed) }
+        Self { known, path, file: Mutex::new(JournalFile::Closed) }
     }
 
     /// Returns the entry of the file `name` of an earlier run.
-    pub(super) fn get(&self, name: &str) -> Option<&KeptEntry> {
+    pub(super) fn get(&self, name: &str) -> Option<&JournalEntry> {
         self.known.get(name)
     }
 
@@ -65,23 +66,23 @@ impl Kept {
         let line = format!("\n{}", serde_json::json!([name, index, version]));
         let mut state = self.file.lock();
         let written = match (&mut *state, &self.path) {
-            (KeptFile::Failed, _) | (_, None) => return,
-            (KeptFile::Open(file), _) => file.write_all(line.as_bytes()),
-            (KeptFile::Closed, Some(path)) => open(path).and_then(|mut file| {
+            (JournalFile::Failed, _) | (_, None) => return,
+            (JournalFile::Open(file), _) => file.write_all(line.as_bytes()),
+            (JournalFile::Closed, Some(path)) => open(path).and_then(|mut file| {
                 file.write_all(line.as_bytes())?;
-                *state = KeptFile::Open(file);
+                *state = JournalFile::Open(file);
                 Ok(())
             }),
         };
         if let Err(e) = written {
             log::warn!("a run that is stopped cannot be continued: {e}");
-            *state = KeptFile::Failed;
+            *state = JournalFile::Failed;
         }
     }
 
     /// Removes the file, since the index is complete.
     pub(super) fn end(&self) {
-        *self.file.lock() = KeptFile::Closed;
+        *self.file.lock() = JournalFile::Closed;
         // If it stays, its entries are compared with the files before they are used.
         let _ = self.path.as_ref().map(std::fs::remove_file);
     }
@@ -100,7 +101,7 @@ fn open(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-fn read(path: &Path) -> std::io::Result<HashMap<String, KeptEntry>> {
+fn read(path: &Path) -> std::io::Result<HashMap<String, JournalEntry>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
     // The last line may be cut off.
@@ -108,10 +109,10 @@ fn read(path: &Path) -> std::io::Result<HashMap<String, KeptEntry>> {
 }
 
 /// File and entry of a line; `None` for a line that is cut off.
-fn entry(line: &[u8]) -> Option<(String, KeptEntry)> {
+fn entry(line: &[u8]) -> Option<(String, JournalEntry)> {
     let (name, index, version): (String, String, Option<String>) = serde_json::from_slice(line).ok()?;
     let mut shards = Index::parse(index.as_bytes(), "an index").ok()?.shards;
-    (shards.len() == 1).then(|| Some((name, KeptEntry { shard: shards.pop()?, version })))?
+    (shards.len() == 1).then(|| Some((name, JournalEntry { shard: shards.pop()?, version })))?
 }
 
 #[cfg(test)]
@@ -130,7 +131,7 @@ mod tests {
     fn entries_are_kept_up_to_a_line_that_is_cut_off_and_from_there() {
         let folder = tempfile::tempdir().expect("a folder");
         let names = ["a.tar".to_owned(), "b.tar".to_owned()];
-        let open = |root: &str| Kept::open(Some(&folder.path().join("new")), root, &names);
+        let open = |root: &str| PassJournal::open(Some(&folder.path().join("new")), root, &names);
         let first = open("/tars");
         first.add("a.tar", &shard("a.tar", 1024), None);
         first.add("b.tar", &shard("b.tar", 2048), Some(&Version::ETag("one".into())));
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_written_keeps_nothing() {
-        let kept = Kept::open(Some(Path::new("/proc/none")), "/tars", &[]);
+        let kept = PassJournal::open(Some(Path::new("/proc/none")), "/tars", &[]);
         kept.add("a.tar", &shard("a.tar", 1024), None);
         kept.end();
         assert!(kept.get("a.tar").is_none());
