@@ -22,6 +22,7 @@ mod cache_folder;
 mod column_units;
 mod column_uses;
 mod data_set;
+mod documents;
 mod facts;
 mod file_ends;
 mod file_versions;
@@ -50,6 +51,7 @@ mod tables;
 mod tars;
 mod tfrecords;
 mod tokens;
+mod whole_files;
 mod windows;
 
 use crate::cache::{CacheGroup, check_limit, disk_bytes};
@@ -69,10 +71,11 @@ pub(crate) use cache_folder::default_local;
 use column_units::check_units;
 pub(crate) use column_uses::columns_of;
 pub use known_columns::KnownColumn;
+pub(crate) use open::open_streams;
 pub use opening::FileListing;
 pub(crate) use select::Selections;
 pub(crate) use selection::shortened;
-use session::Session;
+pub(crate) use session::Session;
 pub(crate) use store_set::StoreSet;
 pub(crate) use stream::{IndexedStream, Stream};
 pub use tars::TarSet;
@@ -106,7 +109,7 @@ impl Catalog {
         network: &Simulation,
         outside: Option<Outside>,
     ) -> Result<Self> {
-        let opened = open_streams(config, stats, topology, network, outside)?;
+        let opened = open_streams(&Session::new(config, stats, topology, network, outside))?;
         check_cache_limit(config.cache_limit, &opened)?;
         let mut catalog = Self::assemble(opened, config.cache_limit, config.allow_unsafe_types, stats)?;
         catalog.project(config.fields.as_deref(), config.sample_keys, config.on_missing)?;
@@ -326,36 +329,6 @@ impl Catalog {
         let shards = self.streams.iter().flat_map(|s| &s.index.shards);
         shards.map(Shard::fetch_bytes).max().unwrap_or(0)
     }
-}
-
-/// Opens the streams of `config`, whatever their source: reads their indexes, and fetches or makes those that are not there.
-///
-/// # Errors
-///
-/// As [`Catalog::open`].
-pub(crate) fn open_streams(
-    config: &LoaderConfig,
-    stats: &Arc<Stats>,
-    topology: &Topology,
-    network: &Simulation,
-    outside: Option<Outside>,
-) -> Result<Vec<IndexedStream>> {
-    open::open_all(&Session::new(config, stats, topology, network, outside))
-}
-
-/// As [`open_streams`], for a comparison of lists of files with the indexes that were made of them, however the files have changed.
-///
-/// # Errors
-///
-/// As [`Catalog::open`].
-pub(crate) fn open_to_verify(
-    config: &LoaderConfig,
-    stats: &Arc<Stats>,
-    topology: &Topology,
-    network: &Simulation,
-    outside: Option<Outside>,
-) -> Result<Vec<IndexedStream>> {
-    open::open_all(&Session::new(config, stats, topology, network, outside).to_verify())
 }
 
 /// Returns the numbers of kept samples, and true if all are kept.

@@ -28,7 +28,8 @@ use std::path::PathBuf;
 pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> Result<IndexedStream> {
     let opened = |folder: PathBuf, remote: Option<Remote>| {
         let window = session.config.window_of(stream);
-        let document = Document { folder: folder.clone(), is_in_place: remote.is_none(), window };
+        let (is_in_place, reads_in_place) = (remote.is_none(), false);
+        let document = Document { folder: folder.clone(), is_in_place, reads_in_place, window };
         session.install(stream, Place { name, folder, files: None, remote }, &document)
     };
     let Some(_) = stream.remote else { return opened(cache_folder(stream, name)?, None) };
@@ -52,8 +53,10 @@ pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> 
 pub(super) struct Document {
     /// Folder of the index on local disk.
     pub(super) folder: PathBuf,
-    /// True if the shards are read there, too.
+    /// True if the shards are read there, too: the folder is opened as the cache itself.
     pub(super) is_in_place: bool,
+    /// True if the shards of a remote on this machine are read where they are, and the index alone is copied.
+    pub(super) reads_in_place: bool,
     /// Windows that are the samples of chunks of tokens, in place of documents.
     pub(super) window: Option<Window>,
 }
@@ -63,8 +66,15 @@ impl IndexOrigin for Document {
         CachedIndex::Compared
     }
 
+    fn reads_in_place(&self) -> bool {
+        self.reads_in_place
+    }
+
     fn fetch(&self, remote: &Remote, _: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
         let (bytes, _) = remote.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document)?;
+        if FileSet::is_start(&bytes) {
+            return Ok(bytes);
+        }
         let Some(chunks) = DataSet::parse(&bytes).context("file", || INDEX_BASENAME)? else { return Ok(bytes) };
         let head = format!("{{\"litdata\": \"{}\", ", HashAlgo::Xxh3_128.hex(&bytes));
         // The lengths of the chunks need not be requested again.

@@ -5,7 +5,7 @@ use super::facts::{NAMES_SEEN, StreamFacts};
 use super::files::first_names;
 use super::openers::opener_of;
 use super::opening::{FileListing, Opening};
-use super::rules::{self, Known, Source};
+use super::rules::{FOLDER, Known, LISTING, NAMING, Source, resolve};
 use super::session::Session;
 use super::stream::IndexedStream;
 use super::stream_folders::{absolute, check_folders, name_of};
@@ -21,12 +21,13 @@ use crate::topology::Topology;
 /// Streams that are opened at the same time: enough to hide a store's latency with hundreds of streams.
 const STREAMS_AT_ONCE: usize = 16;
 
-/// Opens all streams of `session`, in their order.
+/// Opens the streams of `session` in their order, whatever their source: reads their indexes, and fetches or makes those that are not
+/// there.
 ///
 /// # Errors
 ///
 /// Errors of the index, the folder on local disk or the store, with the stream's name.
-pub(super) fn open_all(session: &Session<'_>) -> Result<Vec<IndexedStream>> {
+pub(crate) fn open_streams(session: &Session<'_>) -> Result<Vec<IndexedStream>> {
     check_folders(&session.config.streams)?;
     let mut all = Vec::new();
     for group in session.config.streams.chunks(STREAMS_AT_ONCE) {
@@ -47,7 +48,7 @@ pub(super) fn open_all(session: &Session<'_>) -> Result<Vec<IndexedStream>> {
 fn open(session: &Session<'_>, stream: &StreamConfig) -> Result<IndexedStream> {
     let named = || {
         let facts = StreamFacts::new(session, stream);
-        let source = rules::named(&Known { stream, has_no_index: false, facts: &facts })?;
+        let source = resolve(NAMING, &Known { stream, has_no_index: false, facts: &facts })?;
         source.map(|source| open_source(session, &absolute(stream), source)).transpose()
     };
     let text = stream.remote.as_deref().unwrap_or("local");
@@ -62,7 +63,7 @@ fn open(session: &Session<'_>, stream: &StreamConfig) -> Result<IndexedStream> {
 /// Opens the folder `name`, which `stream` names.
 fn open_folder(session: &Session<'_>, stream: &StreamConfig, name: &str) -> Result<IndexedStream> {
     let facts = StreamFacts::new(session, stream);
-    let resolved = |has_no_index: bool| rules::of_folder(&Known { stream, has_no_index, facts: &facts });
+    let resolved = |has_no_index: bool| resolve(FOLDER, &Known { stream, has_no_index, facts: &facts });
     let source = resolved(false)?.unwrap_or(Source::DataSet);
     let may_be_other = source == Source::DataSet && stream.remote.is_some() && local_folder(name).is_none();
     match open_source(session, stream, source) {
@@ -112,7 +113,7 @@ impl FileListing {
         let stream = config.streams.first().map(absolute);
         let stream = &stream.ok_or_else(|| Error::config("a list is of the files of one stream"))?;
         let facts = StreamFacts::new(session, stream);
-        let source = rules::to_list(&Known { stream, has_no_index: false, facts: &facts })?;
+        let source = resolve(LISTING, &Known { stream, has_no_index: false, facts: &facts })?;
         let Some(Source::Files { kind, root, files }) = source else {
             return Err(Error::new(ErrorKind::NotFound, "the folder has no files that are samples"));
         };

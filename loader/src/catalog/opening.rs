@@ -37,17 +37,9 @@ pub(super) enum Files {
 /// Opener of the files of one kind.
 pub(super) trait OpenFiles: Sync {
     /// Opens `files` as a stream.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the files, the store and the folder on local disk.
     fn open(&self, at: &Opening<'_>, files: Files) -> Result<IndexedStream>;
 
     /// Makes the list of `files` to be kept next to them; `None` for a kind that has none.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
     fn listing(&self, _: &Opening<'_>, _: Files) -> Result<Option<FileListing>> {
         Ok(None)
     }
@@ -68,10 +60,6 @@ pub struct FileListing {
 
 impl Files {
     /// Returns the names of files that are named or listed.
-    ///
-    /// # Errors
-    ///
-    /// `Internal` for other files: rules give them to the kinds that know them.
     pub(super) fn into_names(self) -> Result<Names> {
         match self {
             Self::Named(names) => Ok(names),
@@ -117,10 +105,6 @@ impl Opening<'_> {
     }
 
     /// Returns the files that are named, as far as they are known without a request for each.
-    ///
-    /// # Errors
-    ///
-    /// As [`found_files::find`] and [`Files::into_names`].
     pub(super) fn find(&self, files: Files) -> Result<Vec<FoundFile>> {
         let folder = self.folder();
         match files {
@@ -151,10 +135,6 @@ impl Opening<'_> {
     }
 
     /// Opens the stream by the index of `origin`, which is kept in `folder`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Session::install`].
     pub(super) fn install(&self, folder: PathBuf, origin: &dyn IndexOrigin) -> Result<IndexedStream> {
         let remote = Some(self.remote()?);
         let files = self.folder().filter(|_| self.local().is_none() && origin.reads_in_place());

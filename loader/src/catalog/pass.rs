@@ -1,76 +1,69 @@
-//! Pass over files that have no index: each is read once, in several threads, and a pass that was stopped is continued.
+//! Pass over files that have no index: each is read once, in several threads, and a pass that was stopped is continued. A kind of
+//! files has a [`Survey`] of one file.
 
+use super::found_files::{FoundFile, names_of};
 use super::parallel::in_parallel;
 use super::pass_journal::PassJournal;
 use super::remote_file::RemoteFile;
 use super::requests::peek;
 use crate::error::{Context, Result};
-use crate::format::{Compression, Digests, FileInfo, Layout, ReadAt, Shard};
+use crate::format::{Compression, Digests, FileInfo, Index, Layout, ReadAt, Shard};
 use crate::store::{Remote, Version};
 use crate::sync::{AtomicUsize, Mutex, Ordering};
+use std::path::Path;
 
 /// Bytes at the front of a file that show its compression.
 pub(super) const FRONT_BYTES: usize = 12;
 
-/// Survey of a kind of files, each of which is a shard: the rest of a pass is the same for all kinds.
+/// Survey of a kind of files, each of which is a shard.
 pub(super) trait Survey: Sync {
     /// Samples of a file, with their fields.
-    type Counts: Send;
+    type Counts: Clone + Send + Sync;
 
-    /// Name of a file in the context of errors.
+    /// Noun for a file, also in the context of errors.
     const NOUN: &'static str;
+
+    /// True if the index next to the files may have their entries.
+    const HAS_INDEX: bool;
 
     /// Most bytes of a compressed file, and of the same file when it is unpacked.
     const PACKED_BYTES_MAX: u64;
     const RAW_BYTES_MAX: u64;
 
-    /// Returns the compression that the name of a file declares. Such a file is read as a whole.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` for a compression that is not read.
-    fn compression_by_name(&self, _: &str) -> Result<Option<Compression>> {
-        Ok(None)
-    }
+    /// Checks the names of `files` in `remote`, whose address is `root`. Returns the files that are known by counts of other programs,
+    /// or an empty list for none.
+    fn known(
+        &self,
+        remote: &Remote,
+        root: &str,
+        files: &[FoundFile],
+        ignore_counts: bool,
+    ) -> Result<Vec<Option<Surveyed<Self::Counts>>>>;
 
-    /// Returns the compression that the first [`FRONT_BYTES`] of a file show, or fewer if it has fewer.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` for a compressed file that is not read in this data set.
-    fn compression_by_front(&self, _: &[u8]) -> Result<Option<Compression>> {
-        Ok(None)
-    }
+    /// Message before `count` files are read.
+    fn announced(count: usize, ignore_counts: bool) -> String;
+
+    /// Returns the compression of a file: by its name, for one that is read as a whole, or by its first [`FRONT_BYTES`].
+    fn compression(&self, name: &str, front: Option<&[u8]>) -> Result<Option<Compression>>;
 
     /// Name of a compressed file in the cache, where it is unpacked.
     fn raw_name(&self, name: &str) -> String;
 
-    /// Checks the bytes of a file that is not compressed.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported` for a file that is too large.
-    fn check_bytes(&self, _: u64) -> Result<()> {
-        Ok(())
-    }
-
     /// Counts the samples of a file.
-    ///
-    /// # Errors
-    ///
-    /// `Format` for a file of another format; errors of the store.
     fn count(&self, file: &dyn ReadAt) -> Result<Self::Counts>;
 
-    /// Returns the number of samples and their layout.
-    fn layout(&self, counts: &Self::Counts) -> (u64, Layout);
+    /// Returns the number of samples and their layout, and true if these show all that is known of the samples.
+    fn layout(&self, counts: &Self::Counts) -> (u64, Layout, bool);
 
-    /// Returns true if the layout shows all that is known of the samples, so that an entry is as good as the counts.
-    fn is_complete(&self, _: &Self::Counts) -> bool {
-        true
-    }
+    /// Returns true for the layout of such files.
+    fn is_of(&self, layout: &Layout) -> bool;
+
+    /// Returns the index of all files, in their order.
+    fn index(&self, files: Vec<Surveyed<Self::Counts>>) -> Result<Index>;
 }
 
 /// File that was surveyed, or is known without a survey.
+#[derive(Clone)]
 pub(super) struct Surveyed<C> {
     /// Entry of an index of this file alone.
     pub(super) entry: Shard,
@@ -80,38 +73,43 @@ pub(super) struct Surveyed<C> {
     pub(super) version: Option<String>,
 }
 
-impl<C> Surveyed<C> {
+impl<C: Clone + Send + Sync> Surveyed<C> {
     /// Returns the plain file `name` of `bytes` bytes, by the counts that other programs have made of it.
     pub(super) fn known(survey: &impl Survey<Counts = C>, name: &str, bytes: u64, counts: C) -> Self {
-        Self { entry: entry(survey, name, bytes, None, &counts), counts: Some(counts), version: None }
+        let (samples, layout, _) = survey.layout(&counts);
+        let entry = Shard::new(layout.into(), samples, info(name, bytes));
+        Self { entry, counts: Some(counts), version: None }
     }
 }
 
-/// File that was read.
-struct ReadFile<C> {
-    counts: C,
-    /// Bytes of the unpacked file.
-    bytes: u64,
-    /// Compression and bytes of a compressed file.
-    packed: Option<(Compression, u64)>,
-    version: Option<Version>,
-}
-
 /// Pass over the files of a folder.
-pub(super) struct Pass<S> {
-    survey: S,
+pub(super) struct Pass<S: Survey> {
+    pub(super) survey: S,
     remote: Remote,
     names: Vec<String>,
-    /// Entries of an earlier run that was stopped.
+    /// Files that need no survey.
+    known: Vec<Option<Surveyed<S::Counts>>>,
     journal: PassJournal,
     /// Locked while a compressed file is in memory, which is read as a whole: one at a time.
     unpacking: Mutex<()>,
 }
 
 impl<S: Survey> Pass<S> {
-    /// Returns a pass over the files `names` of `remote`.
-    pub(super) fn new(survey: S, remote: Remote, names: Vec<String>, journal: PassJournal) -> Self {
-        Self { survey, remote, names, journal, unpacking: Mutex::new(()) }
+    /// Returns a pass over the files `files` of `remote`, whose address is `root`. Counts of other programs are read unless
+    /// `ignore_counts`. Entries are kept in the folder `unfinished`, if there is one, until the index is complete.
+    pub(super) fn new(
+        survey: S,
+        remote: &Remote,
+        root: &str,
+        files: &[FoundFile],
+        unfinished: Option<&Path>,
+        ignore_counts: bool,
+    ) -> Result<Self> {
+        let mut known = survey.known(remote, root, files, ignore_counts)?;
+        known.resize_with(files.len(), || None);
+        let names = names_of(files);
+        let journal = PassJournal::open(unfinished, root, &names);
+        Ok(Self { survey, remote: remote.clone(), names, known, journal, unpacking: Mutex::new(()) })
     }
 
     pub(super) fn names(&self) -> &[String] {
@@ -122,36 +120,47 @@ impl<S: Survey> Pass<S> {
         &self.remote
     }
 
-    /// Returns true if file `number` is known by an earlier run, unless it was written again.
-    pub(super) fn is_known(&self, number: usize) -> bool {
-        self.journal.get(&self.names[number]).is_some()
+    /// Returns true if other programs have counted file `number`.
+    pub(super) fn is_counted(&self, number: usize) -> bool {
+        self.known[number].is_some()
     }
 
-    /// Surveys file `number`, unless an earlier run has. `progress` is called for each part that is read.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the survey and of the store, with the name of the file.
+    /// Returns true if file `number` is not read, if it did not change.
+    pub(super) fn is_known(&self, number: usize) -> bool {
+        self.is_counted(number) || self.journal.get(&self.names[number]).is_some()
+    }
+
+    /// Returns file `number`, which is read unless it is known. `progress` is called for each part that is read.
     pub(super) fn file(&self, number: usize, progress: &dyn Fn()) -> Result<Surveyed<S::Counts>> {
         let name = &self.names[number];
-        self.known_or_read(name, progress).context(S::NOUN, || name)
+        let found = self.known[number].clone().map_or_else(|| self.kept_or_read(name, progress), Ok);
+        found.context(S::NOUN, || name)
     }
 
-    fn known_or_read(&self, name: &str, progress: &dyn Fn()) -> Result<Surveyed<S::Counts>> {
-        if let Some(kept) = self.journal.get(name)
+    fn kept_or_read(&self, name: &str, progress: &dyn Fn()) -> Result<Surveyed<S::Counts>> {
+        if let Some(kept) = self.journal.get(name).filter(|kept| self.survey.is_of(&kept.shard.layout))
             && kept.is_of(&peek(&self.remote, name, 1)?)
         {
             return Ok(Surveyed { entry: kept.shard.clone(), counts: None, version: kept.version.clone() });
         }
-        let ReadFile { counts, bytes, packed, version } = match self.survey.compression_by_name(name)? {
+        let read = match self.survey.compression(name, None)? {
             Some(compression) => self.unpacked(name, compression, progress)?,
             None => self.read(name, progress)?,
         };
-        let entry = entry(&self.survey, name, bytes, packed, &counts);
-        if self.survey.is_complete(&counts) {
-            self.journal.add(name, &entry, version.as_ref());
+        let (samples, layout, is_complete) = self.survey.layout(&read.counts);
+        let entry = match read.packed {
+            Some((compression, packed)) => Shard {
+                compression: Some(compression),
+                zip_data: Some(info(name, packed)),
+                ..Shard::new(layout.into(), samples, info(&self.survey.raw_name(name), read.bytes))
+            },
+            None => Shard::new(layout.into(), samples, info(name, read.bytes)),
+        };
+        if is_complete {
+            self.journal.add(name, &entry, read.version.as_ref());
         }
-        Ok(Surveyed { entry, counts: Some(counts), version: version.as_ref().map(Version::to_string) })
+        let version = read.version.as_ref().map(Version::to_string);
+        Ok(Surveyed { entry, counts: Some(read.counts), version })
     }
 
     fn read(&self, name: &str, progress: &dyn Fn()) -> Result<ReadFile<S::Counts>> {
@@ -159,10 +168,9 @@ impl<S: Survey> Pass<S> {
         let mut front = [0; FRONT_BYTES];
         let front = &mut front[..FRONT_BYTES.min(usize::try_from(file.bytes()).unwrap_or(FRONT_BYTES))];
         file.read_at(front, 0)?;
-        if let Some(compression) = self.survey.compression_by_front(front)? {
+        if let Some(compression) = self.survey.compression(name, Some(front))? {
             return self.unpacked(name, compression, progress);
         }
-        self.survey.check_bytes(file.bytes())?;
         let counts = self.survey.count(&file)?;
         Ok(ReadFile { counts, bytes: file.bytes(), packed: None, version: file.version().cloned() })
     }
@@ -177,27 +185,22 @@ impl<S: Survey> Pass<S> {
         Ok(ReadFile { counts, bytes, packed: Some((compression, packed.len() as u64)), version })
     }
 
-    /// Surveys the files `numbers` in several threads. `done` is called with the number of files that were read so far, and
-    /// `progress` after each file and each part of one.
-    ///
-    /// # Errors
-    ///
-    /// As [`file`](Self::file).
-    pub(super) fn files(
-        &self,
-        numbers: &[usize],
-        done: &(dyn Fn(usize) + Sync),
-        progress: &(dyn Fn() + Sync),
-    ) -> Result<Vec<Surveyed<S::Counts>>> {
+    /// Returns an index of all files, which are read in several threads. `done` is called with the number of files that were read so
+    /// far, and `progress` after each file and each part of one.
+    pub(super) fn index(&self, done: &(dyn Fn(usize) + Sync), progress: &(dyn Fn() + Sync)) -> Result<Index> {
         let read = AtomicUsize::new(0);
-        in_parallel(numbers, |number| {
-            let surveyed = self.file(*number, progress)?;
+        let numbers: Vec<usize> = (0..self.names.len()).collect();
+        let files = in_parallel(&numbers, |number| {
+            let found = self.file(*number, progress)?;
             progress();
-            if surveyed.counts.is_some() {
+            if !self.is_known(*number) {
                 done(read.fetch_add(1, Ordering::Relaxed) + 1);
             }
-            Ok(surveyed)
-        })
+            Ok(found)
+        })?;
+        let index = self.survey.index(files)?;
+        self.end();
+        Ok(index)
     }
 
     /// Removes the entries for a run that continues this one, since the index is complete.
@@ -206,19 +209,16 @@ impl<S: Survey> Pass<S> {
     }
 }
 
-fn entry<S: Survey>(
-    survey: &S,
-    name: &str,
+/// File that was read.
+struct ReadFile<C> {
+    counts: C,
+    /// Bytes of the unpacked file.
     bytes: u64,
+    /// Compression and bytes of a compressed file.
     packed: Option<(Compression, u64)>,
-    counts: &S::Counts,
-) -> Shard {
-    let info = |basename: &str, bytes| FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };
-    let raw_name = if packed.is_some() { survey.raw_name(name) } else { name.to_owned() };
-    let (samples, layout) = survey.layout(counts);
-    Shard {
-        compression: packed.map(|(compression, _)| compression),
-        zip_data: packed.map(|(_, bytes)| info(name, bytes)),
-        ..Shard::new(layout.into(), samples, info(&raw_name, bytes))
-    }
+    version: Option<Version>,
+}
+
+fn info(basename: &str, bytes: u64) -> FileInfo {
+    FileInfo { basename: basename.into(), bytes, hashes: Digests::default() }
 }

@@ -10,7 +10,7 @@ use crate::topology::{CpuSet, Topology, affinity};
 use std::time::Duration;
 
 /// Opening of a loader's streams.
-pub(super) struct Session<'a> {
+pub(crate) struct Session<'a> {
     pub(super) config: &'a LoaderConfig,
     pub(super) stats: &'a Arc<Stats>,
     topology: &'a Topology,
@@ -23,7 +23,7 @@ pub(super) struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Returns the session for the streams of `config`; `outside` has the remotes of other schemes than the engine's.
-    pub(super) fn new(
+    pub(crate) fn new(
         config: &'a LoaderConfig,
         stats: &'a Arc<Stats>,
         topology: &'a Topology,
@@ -34,7 +34,7 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the session for a comparison of files with their kept indexes, which are used however the files have changed.
-    pub(super) fn to_verify(self) -> Self {
+    pub(crate) fn to_verify(self) -> Self {
         Self { is_verified: true, ..self }
     }
 

@@ -46,6 +46,21 @@ pub struct Pair {
     pub(super) second: &'static str,
 }
 
+impl FileKind {
+    /// Kind of files in the cache by the names of lists, to be completed.
+    pub(super) const LISTED: Self = Self {
+        name: "",
+        noun: "",
+        extensions: "",
+        hints: &[],
+        is_of: |_| Ok(false),
+        check_name,
+        in_folder: InFolder::Named,
+        pair: None,
+        is_sampled: false,
+    };
+}
+
 impl Pair {
     /// Returns the names of both files with the common start `prefix`.
     pub fn of_prefix(&self, prefix: &str) -> [String; 2] {

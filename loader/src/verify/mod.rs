@@ -10,7 +10,7 @@ mod check;
 mod tests;
 
 use crate::cache::{ClaimOutcome, WaitPolicy};
-use crate::catalog::{Catalog, Stream, open_to_verify};
+use crate::catalog::{Catalog, Session, Stream, open_streams};
 use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::index::INDEX_BYTES_MAX;
@@ -97,7 +97,8 @@ impl Verification {
     fn open_listed(list: &str, root: &str, stats: Arc<Stats>, outside: Option<Outside>) -> Result<Self> {
         let stream = StreamConfig { remote: Some(list.to_owned()), ..StreamConfig::default() };
         let config = LoaderConfig { streams: vec![stream], ..LoaderConfig::default() };
-        let opened = open_to_verify(&config, &stats, &Topology::detect()?, &Simulation::default(), outside)?;
+        let (topology, network) = (Topology::detect()?, Simulation::default());
+        let opened = open_streams(&Session::new(&config, &stats, &topology, &network, outside).to_verify())?;
         let stream = opened.into_iter().next().ok_or_else(|| Error::internal("there is no stream"))?;
         let index = stream.cache.shards.index().clone();
         if index.shards.iter().any(|shard| shard.recipe.is_some()) {

@@ -1,7 +1,7 @@
 //! Data set of a worker process, as plain memory.
 
 use crate::cache::{CachedIndex, IndexSource, ShardSet, StreamCacheConfig, WaitPolicy, with_advice_on_remote};
-use crate::catalog::{IndexedStream, open_streams};
+use crate::catalog::{IndexedStream, Session, open_streams};
 use crate::clock::Clock;
 use crate::config::{LoaderConfig, OnError, read};
 use crate::error::{Error, Result};
@@ -110,7 +110,8 @@ impl DataSet {
         let stats = Arc::new(Stats::new(false));
         // A null belongs to its row: the other rows of the shard can be read.
         let config = &LoaderConfig { on_error: OnError::Skip, ..config.clone() };
-        let opened = open_streams(config, &stats, &Topology::detect()?, &Simulation::default(), outside)?;
+        let (topology, network) = (Topology::detect()?, Simulation::default());
+        let opened = open_streams(&Session::new(config, &stats, &topology, &network, outside))?;
         let samples = |stream: &IndexedStream| stream.cache.shards.iter().map(|shard| shard.samples).collect();
         let counts: Vec<Vec<u64>> = opened.iter().map(samples).collect();
         let (mut streams, mut shards, mut files, mut hashes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -5,6 +5,7 @@
 //!   some chunks, spread over all files --> the features of their records
 //! ```
 
+use super::documents::{check_files, parse, to_bytes};
 use super::file_ends::{End, FileEnds};
 use super::found_files::{self, FoundFile};
 use super::index_origin::IndexOrigin;
@@ -121,19 +122,12 @@ impl IndexOrigin for ArrayRecords {
         let files = files.iter().map(|(bytes, _)| *bytes).zip(&self.files).zip(shards).map(file).collect();
         let (optional, is_sampled) = (layout.format.optional().to_vec(), layout.is_sampled());
         let index = RecordIndex { columns, optional, is_sampled, files };
-        serde_json::to_vec(&index).map_err(|e| Error::internal("an index cannot be written").caused_by(e))
+        to_bytes(&index)
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
-        let index: RecordIndex = serde_json::from_slice(bytes).map_err(|e| {
-            Error::format("the file is no index of ArrayRecord files").with("remote", name).caused_by(e)
-        })?;
-        let is_same = |(kept, found): (&RecordFile, &FoundFile)| {
-            kept.name == found.name && found.bytes.is_none_or(|bytes| bytes == kept.bytes)
-        };
-        if index.files.len() != self.files.len() || !index.files.iter().zip(&self.files).all(is_same) {
-            return Err(Error::format("the index is that of other files").with("remote", name));
-        }
+        let index: RecordIndex = parse(bytes, "ArrayRecord files").context("remote", || name)?;
+        check_files(index.files.iter().map(|file| (&*file.name, file.bytes)), &self.files)?;
         let (names, encodings): (Vec<&str>, Vec<&str>) =
             index.columns.iter().map(|(name, encoding)| (name.as_str(), encoding.as_str())).unzip();
         let layout = Arc::new(layout_of(&names, &encodings, index.optional.clone(), index.is_sampled)?);

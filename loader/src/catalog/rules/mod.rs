@@ -74,13 +74,13 @@ pub(super) struct Known<'a> {
 }
 
 /// Rule: the way to open a stream, or `None` if it does not apply.
-type Rule = fn(&Known<'_>) -> Result<Option<Source>>;
+pub(super) type Rule = fn(&Known<'_>) -> Result<Option<Source>>;
 
 /// Rules for streams that name files.
-const NAMING: &[Rule] = &[list_of_files, files_in_folder];
+pub(super) const NAMING: &[Rule] = &[list_of_files, files_in_folder];
 
 /// Rules for streams that name folders, with absolute paths.
-const FOLDER: &[Rule] = &[
+pub(super) const FOLDER: &[Rule] = &[
     path_like_an_address,
     index_on_this_machine,
     kept_list,
@@ -92,36 +92,14 @@ const FOLDER: &[Rule] = &[
 ];
 
 /// Rules for the list of a folder's files.
-const LISTING: &[Rule] = &[list_of_files, files_in_folder, all_tables, files_of_one_kind];
+pub(super) const LISTING: &[Rule] = &[list_of_files, files_in_folder, all_tables, files_of_one_kind];
 
-/// Returns the files that a stream names; `None` for a stream that names a folder.
+/// Returns the way to open a stream by the first of `rules` that applies.
 ///
 /// # Errors
 ///
-/// `Config` for a list with a mistake, or with options of folders.
-pub(super) fn named(known: &Known<'_>) -> Result<Option<Source>> {
-    first(NAMING, known)
-}
-
-/// Returns the way to open a folder; `None` if it has no index and no files of a known kind.
-///
-/// # Errors
-///
-/// `Config` for a folder with files of several kinds, and for splits that do not exist; errors of the store.
-pub(super) fn of_folder(known: &Known<'_>) -> Result<Option<Source>> {
-    first(FOLDER, known)
-}
-
-/// Returns the files that a list to be kept next to them is made of.
-///
-/// # Errors
-///
-/// As [`named`] and [`of_folder`].
-pub(super) fn to_list(known: &Known<'_>) -> Result<Option<Source>> {
-    first(LISTING, known)
-}
-
-fn first(rules: &[Rule], known: &Known<'_>) -> Result<Option<Source>> {
+/// `Config` for lists with a mistake, for folders with files of several kinds and for splits that do not exist; errors of the store.
+pub(super) fn resolve(rules: &[Rule], known: &Known<'_>) -> Result<Option<Source>> {
     rules.iter().find_map(|rule| rule(known).transpose()).transpose()
 }
 

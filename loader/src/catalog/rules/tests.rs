@@ -103,10 +103,10 @@ fn local(local: &str) -> StreamConfig {
 /// Returns the way to open `stream`, and to open it without the index of a store.
 fn resolved(store: &Store, stream: &StreamConfig) -> Result<(Option<Source>, Option<Source>)> {
     let known = |has_no_index| Known { stream, has_no_index, facts: store };
-    if let Some(source) = named(&known(false))? {
+    if let Some(source) = resolve(NAMING, &known(false))? {
         return Ok((Some(source), None));
     }
-    Ok((of_folder(&known(false))?, of_folder(&known(true))?))
+    Ok((resolve(FOLDER, &known(false))?, resolve(FOLDER, &known(true))?))
 }
 
 fn files(kind: &'static FileKind, root: &str, files: Files) -> Option<Source> {
@@ -202,7 +202,7 @@ fn a_folder_of_a_store_is_a_data_set_before_it_is_listed() {
     ] {
         assert_eq!(resolved(&store, &remote(folder)).unwrap(), (first, then), "{folder}");
     }
-    let before = |folder: &str| of_folder(&Known { stream: &remote(folder), has_no_index: false, facts: &store });
+    let before = |folder: &str| resolve(FOLDER, &Known { stream: &remote(folder), has_no_index: false, facts: &store });
     store.requests.borrow_mut().clear();
     before("s3://b/tars").unwrap();
     assert!(store.requests.borrow().is_empty(), "the request for the index shows it");
@@ -261,7 +261,8 @@ fn a_folder_of_two_kinds_is_an_error_that_names_both() {
 #[test]
 fn a_list_to_be_kept_is_made_of_all_files_whatever_the_folder_has() {
     let store = Store::of(&["/t/index.json", "/t/train/0.parquet", "/t/test/0.parquet", "/p/index.json", "/p/0.png"]);
-    let to_list = |stream: &StreamConfig| to_list(&Known { stream, has_no_index: false, facts: &store }).unwrap();
+    let to_list =
+        |stream: &StreamConfig| resolve(LISTING, &Known { stream, has_no_index: false, facts: &store }).unwrap();
     let tables = named_files(&PARQUET, "/t", &["test/0.parquet", "train/0.parquet"]);
     assert_eq!(to_list(&remote("/t")), tables);
     assert_eq!(to_list(&remote("/p")), files(&FILE, "/p", Files::OfKind));

@@ -1,6 +1,6 @@
 //! Places of the rows of Parquet files, by their footers.
 
-use super::kept::{KeptFile, Maker};
+use super::index::{Maker, TableFile};
 use super::table::Table;
 use crate::catalog::file_ends::{End, FileEnds};
 use crate::catalog::found_files::FoundFile;
@@ -23,13 +23,13 @@ pub(super) fn fetch(
     files: &[&FoundFile],
     maker: &mut Maker<'_>,
     progress: &(dyn Fn() + Sync),
-) -> Result<Vec<KeptFile>> {
+) -> Result<Vec<TableFile>> {
     ENDS.read(remote, files, progress, |number, tail, file_bytes| {
         let footer = footer_bytes(tail, file_bytes)?;
         if footer > tail.len() as u64 {
             return Ok(End::Longer(footer));
         }
         let Footer { schema, groups } = Footer::parse(tail, file_bytes)?;
-        maker.entry(&files[number].name, file_bytes, Table::Parquet(Arc::new(schema)), groups).map(End::Read)
+        maker.file(&files[number].name, file_bytes, Table::Parquet(Arc::new(schema)), groups).map(End::Read)
     })
 }

@@ -1,17 +1,16 @@
 //! Files with tables as a source of shards: some groups of rows of a Parquet or Arrow file are a shard.
 //!
 //! ```text
-//!   names --find--> files: bytes, version --Kept::fetch--> places of the rows --shards--> Index of recipes
-//!                                               | index.json in the stream's folder
+//!   files: bytes, version --footers or scans--> TableIndex: places of the rows --shards--> Index of recipes
+//!                                               | index.json in the stream's folder, or next to the files
 //! ```
 //!
-//! * `index_file`: an index next to the files, which saves reading their ends;
-//! * `kept`: the index of a stream; `footers` makes it of Parquet files, `scans` of Arrow files; `table` has the columns of a file;
+//! * `index`: the index of a stream, or next to the files, which saves reading their ends; `footers` makes it of Parquet files,
+//!   `scans` of Arrow files; `table` has the columns of a file;
 //! * `shards`: the division of files into shards, which is the same for all columns.
 
 mod footers;
-mod index_file;
-mod kept;
+mod index;
 mod scans;
 mod shards;
 mod table;
@@ -26,8 +25,7 @@ use crate::format::Index;
 use crate::format::index::INDEX_BYTES_MAX;
 use crate::store::Remote;
 use crate::sync::Mutex;
-use index_file::{TABLES_INDEX, TableIndex};
-use kept::{Kept, KeptFile, Maker};
+use index::{Maker, TABLES_INDEX, TableFile, TableIndex};
 use std::borrow::Cow;
 pub(super) use table::TableKind;
 use table::Wanted;
@@ -85,7 +83,7 @@ impl TableFiles {
     }
 
     /// Returns the entries of the files in the index that is kept next to them, if there is one.
-    fn indexed(&self, remote: &Remote, maker: &mut Maker<'_>) -> Result<Vec<Option<KeptFile>>> {
+    fn indexed(&self, remote: &Remote, maker: &mut Maker<'_>) -> Result<Vec<Option<TableFile>>> {
         if remote.name().starts_with(HUB) {
             // Data sets of the hub have none.
             return Ok(Vec::new());
@@ -95,7 +93,7 @@ impl TableFiles {
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) => return Ok(Vec::new()),
             Err(e) => return Err(e),
         };
-        match TableIndex::parse(&bytes) {
+        match TableIndex::parse_whole(&bytes) {
             Ok(index) => index.entries(self.kind, &self.files, maker).context("index", || TABLES_INDEX),
             Err(e) => {
                 log::warn!("{TABLES_INDEX} is not used: {e}");
@@ -111,7 +109,7 @@ impl TableFiles {
         files: &[&FoundFile],
         maker: &mut Maker<'_>,
         progress: &(dyn Fn() + Sync),
-    ) -> Result<Vec<KeptFile>> {
+    ) -> Result<Vec<TableFile>> {
         match self.kind {
             TableKind::Parquet => footers::fetch(remote, files, maker, progress),
             TableKind::Arrow => scans::fetch(remote, files, maker, progress),
@@ -125,8 +123,8 @@ impl TableFiles {
     /// Errors of the store, and of the files.
     fn index_file(&self, remote: &Remote) -> Result<(Vec<u8>, u64)> {
         let mut maker = Maker::new(None);
-        let kept = self.read(remote, &self.files.iter().collect::<Vec<_>>(), &mut maker, &|| ())?;
-        let index = TableIndex::new(self.kind, &self.files, maker, kept);
+        let files = self.read(remote, &self.files.iter().collect::<Vec<_>>(), &mut maker, &|| ())?;
+        let index = maker.finish(self.kind, &self.files, files);
         Ok((index.to_bytes()?, index.rows()))
     }
 }
@@ -144,15 +142,15 @@ impl IndexOrigin for TableFiles {
         let without: Vec<&FoundFile> = without.map(|(file, _)| file).collect();
         let mut read = self.read(remote, &without, &mut maker, progress)?.into_iter();
         let files = entries.into_iter().map(|entry| entry.or_else(|| read.next())).collect::<Option<Vec<_>>>();
-        maker.finish(self.kind, files.ok_or_else(|| Error::internal("a file was not read"))?).to_bytes()
+        let files = files.ok_or_else(|| Error::internal("a file was not read"))?;
+        maker.finish(self.kind, &self.files, files).to_bytes()
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
-        let kept = Kept::parse(bytes, name)?;
+        let kept = TableIndex::parse(bytes).context("remote", || name)?;
         kept.check(self.kind, &self.files, &self.wanted)?;
-        let index = shards::index(&kept)?;
         *self.identity.lock() = kept.identity();
-        Ok(index)
+        shards::index(&kept)
     }
 
     fn identity<'a>(&self, _: &Index, _: &'a [u8]) -> Cow<'a, [u8]> {

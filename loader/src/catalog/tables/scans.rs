@@ -1,6 +1,6 @@
 //! Places of the rows of Arrow files, by a pass over the descriptions of their batches.
 
-use super::kept::{KeptFile, Maker};
+use super::index::{Maker, TableFile};
 use super::table::Table;
 use crate::catalog::found_files::FoundFile;
 use crate::catalog::parallel::in_parallel;
@@ -22,7 +22,7 @@ pub(super) fn fetch(
     files: &[&FoundFile],
     maker: &mut Maker<'_>,
     progress: &(dyn Fn() + Sync),
-) -> Result<Vec<KeptFile>> {
+) -> Result<Vec<TableFile>> {
     let scanned = in_parallel(files, |file| {
         let opened = RemoteFile::open(remote, &file.name, progress)?;
         Ok((opened.bytes(), batches(&opened).context("file", || &file.name)?))
@@ -34,7 +34,8 @@ pub(super) fn fetch(
             Group { rows: batch.rows, bytes, chunks: vec![chunk], bounds: Vec::new() }
         };
         let groups = found.batches.into_iter().map(group).collect();
-        maker.file(&file.name, bytes, Table::Arrow(Arc::new(found.schema)), groups)
+        let entry = maker.file(&file.name, bytes, Table::Arrow(Arc::new(found.schema)), groups);
+        entry.context("file", || &file.name)
     };
     files.iter().zip(scanned).map(entry).collect()
 }

@@ -1,7 +1,7 @@
 //! Division of files into shards. It depends on all columns of the files, not on those that are read, so that the
 //! order of samples and checkpoints stay the same when a loader reads other columns.
 
-use super::kept::{Kept, KeptFile};
+use super::index::{TableFile, TableIndex};
 use super::table::Table;
 use crate::error::{Context, Error, Result};
 use crate::format::arrow::TableColumn;
@@ -27,8 +27,8 @@ const PARTS_MAX: u64 = 1 << 12;
 /// # Errors
 ///
 /// [`crate::ErrorKind::Format`] for a document whose parts do not fit together.
-pub(super) fn index(kept: &Kept) -> Result<Index> {
-    let mut readers: Vec<Reader> = Vec::new();
+pub(super) fn index(kept: &TableIndex) -> Result<Index> {
+    let mut readers: Vec<Reader<'_>> = Vec::new();
     for (table, projection) in kept.projections()? {
         let (layout, columns) = RowGroups::layout(projection.columns)?;
         let known = readers.iter().find(|known| *known.layout == layout).map(|known| known.layout.clone());
@@ -48,8 +48,8 @@ pub(super) fn index(kept: &Kept) -> Result<Index> {
 }
 
 /// Columns that are read of the files of a schema.
-struct Reader {
-    table: Table,
+struct Reader<'a> {
+    table: &'a Table,
     layout: Arc<Layout>,
     columns: Arc<[TableColumn]>,
     parts: Arc<[usize]>,
@@ -61,11 +61,11 @@ enum Opened {
     Arrow(Arc<BatchFile>),
 }
 
-impl Reader {
-    fn open(&self, file: &KeptFile) -> Opened {
+impl Reader<'_> {
+    fn open(&self, file: &TableFile) -> Opened {
         let (key, bytes) = (Arc::from(&*file.name), file.bytes);
         let (columns, parts) = (self.columns.clone(), self.parts.clone());
-        match &self.table {
+        match self.table {
             Table::Parquet(schema) => {
                 Opened::Parquet(Arc::new(RowFile { key, bytes, schema: schema.clone(), columns, leaves: parts }))
             }
@@ -145,7 +145,7 @@ fn parts(groups: &[Group]) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-fn shard(file: &KeptFile, opened: &Opened, layout: &Arc<Layout>, part: Part, number: usize) -> Result<Shard> {
+fn shard(file: &TableFile, opened: &Opened, layout: &Arc<Layout>, part: Part, number: usize) -> Result<Shard> {
     let Part { groups, rows } = part;
     let samples = rows.end - rows.start;
     // Names of other rows differ: a shard of a file that was replaced is never taken for one of the new file.

@@ -106,8 +106,8 @@ impl Table {
 }
 
 /// Columns that a loader reads.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::catalog) struct Wanted {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Wanted {
     /// Names; `None` for all.
     pub(super) columns: Option<Vec<String>>,
     /// Those with a default, which a file may lack.
@@ -119,11 +119,7 @@ pub(in crate::catalog) struct Wanted {
 impl Wanted {
     /// Returns the columns that a loader of `fields` reads, each once. Those with a default may be absent, and all of them if it
     /// `may_lack_all`. Values may be null if columns may be absent, or if they `may_be_null`.
-    pub(in crate::catalog) fn of(
-        fields: Option<&[(String, FieldSpec)]>,
-        may_lack_all: bool,
-        may_be_null: bool,
-    ) -> Self {
+    pub(super) fn of(fields: Option<&[(String, FieldSpec)]>, may_lack_all: bool, may_be_null: bool) -> Self {
         let may_be_null = may_be_null || may_lack_all;
         let Some(fields) = fields else { return Self { may_be_null, ..Self::default() } };
         let uses = columns_of(fields);

@@ -1,22 +1,67 @@
-//! Survey of a tar: it is read once, and unpacked before if it is compressed.
+//! Survey of tars: by the counts of other programs, or each is read once, and unpacked before if it is compressed.
 
-use crate::catalog::pass::Survey;
-use crate::error::Result;
+use super::known::{SizedCount, fields_of, known_counts};
+use crate::catalog::found_files::{FoundFile, names_of};
+use crate::catalog::pass::{Survey, Surveyed};
+use crate::error::{Context, Error, Result};
 use crate::format::tar::{FieldCounts, count_fields};
-use crate::format::{Compression, Layout, ReadAt};
+use crate::format::{Compression, Index, Layout, ReadAt};
 use crate::sources::tars::Packing;
+use crate::store::Remote;
+use std::collections::HashSet;
 
 /// Survey of tars.
+#[derive(Clone, Copy)]
 pub(super) struct TarSurvey;
 
 impl Survey for TarSurvey {
     type Counts = FieldCounts;
 
     const NOUN: &'static str = "tar";
+    const HAS_INDEX: bool = true;
     const PACKED_BYTES_MAX: u64 = 4 << 30;
     const RAW_BYTES_MAX: u64 = 8 << 30;
 
-    fn compression_by_name(&self, name: &str) -> Result<Option<Compression>> {
+    fn known(
+        &self,
+        remote: &Remote,
+        root: &str,
+        files: &[FoundFile],
+        ignore_counts: bool,
+    ) -> Result<Vec<Option<Surveyed<FieldCounts>>>> {
+        let (names, mut raw_names) = (names_of(files), HashSet::new());
+        if let Some(name) = names.iter().map(|name| raw_name(name)).find(|name| !raw_names.insert(name.clone())) {
+            let message =
+                "a tar is in the list as it is and compressed, or compressed in two ways: leave one of them out";
+            return Err(Error::config(message).with("tar", name));
+        }
+        // The bytes of an unpacked tar are known only when it has been read.
+        if ignore_counts || !names.iter().all(|name| Packing::is_plain(name)) {
+            return Ok(Vec::new());
+        }
+        let known = known_counts(remote, root, files)?;
+        let with_samples = known.iter().zip(&names).find(|(known, _)| known.is_some_and(|known| known.samples > 0));
+        let Some((Some(first), name)) = with_samples else { return Ok(Vec::new()) };
+        // All have the fields of this one.
+        let fields = fields_of(remote, name, first.samples).context("tar", || name)?;
+        let tar = |(known, name): (&Option<SizedCount>, &String)| {
+            let SizedCount { samples, bytes } = (*known)?;
+            Some(Surveyed::known(self, name, bytes, fields.of_samples(samples)))
+        };
+        Ok(known.iter().zip(&names).map(tar).collect())
+    }
+
+    fn announced(count: usize, ignore_counts: bool) -> String {
+        if ignore_counts {
+            return format!("{count} tars are read once to find all their fields: ignore_counts");
+        }
+        format!(
+            "{count} tars have no index and are read once to count their samples; `python -m forebay.index` makes one that \
+             is kept next to them"
+        )
+    }
+
+    fn compression(&self, name: &str, _: Option<&[u8]>) -> Result<Option<Compression>> {
         Ok(match Packing::of(name)? {
             Some(Packing::Compressed(compression)) => Some(compression),
             Some(Packing::Plain) | None => None,
@@ -31,13 +76,27 @@ impl Survey for TarSurvey {
         count_fields(file)
     }
 
-    fn layout(&self, counts: &FieldCounts) -> (u64, Layout) {
-        (counts.samples, Layout::tar(counts))
+    fn layout(&self, counts: &FieldCounts) -> (u64, Layout, bool) {
+        (counts.samples, Layout::tar(counts), true)
+    }
+
+    fn is_of(&self, layout: &Layout) -> bool {
+        layout.is_tar()
+    }
+
+    fn index(&self, files: Vec<Surveyed<FieldCounts>>) -> Result<Index> {
+        let mut shards: Vec<_> = files.into_iter().map(|file| file.entry).collect();
+        for number in 1..shards.len() {
+            if shards[number].layout == shards[number - 1].layout {
+                shards[number].layout = shards[number - 1].layout.clone();
+            }
+        }
+        Ok(Index { shards })
     }
 }
 
 /// Name of a tar in the cache: "a.tar" for "a.tar", "a.tar.gz" and "a.tgz".
-pub(super) fn raw_name(name: &str) -> String {
+fn raw_name(name: &str) -> String {
     if Packing::is_plain(name) {
         return name.to_owned();
     }

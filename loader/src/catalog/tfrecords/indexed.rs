@@ -1,7 +1,5 @@
 //! Records by the indexes that other programs left next to the files.
 
-use super::RecordFile;
-use super::survey::RecordSurvey;
 use crate::catalog::found_files::{FoundFile, sized};
 use crate::catalog::parallel::in_threads;
 use crate::catalog::pass;
@@ -19,10 +17,15 @@ const FRONT_BYTES_MAX: usize = 256 << 20;
 /// Bytes of a record that show if an index is of its file: its head.
 const PROBE_BYTES: u64 = pass::FRONT_BYTES as u64;
 
-/// Returns the files by the indexes next to them; `None` for those without one, and for those that are other files than their
-/// index is of.
-pub(super) fn files(remote: &Remote, files: &[FoundFile]) -> Result<Option<Vec<Option<RecordFile>>>> {
-    let Some(first) = files.first() else { return Ok(None) };
+/// Returns the indexes next to `files`, with the features of the first records; `None` for files without one, and for files that are
+/// others than their index is of. Without any index the list is empty.
+///
+/// # Errors
+///
+/// Errors of the store; those of the first records.
+pub(super) fn find(remote: &Remote, files: &[FoundFile]) -> Result<(Vec<Option<RecordIndex>>, FeatureCounts)> {
+    let none = || (Vec::new(), FeatureCounts::default());
+    let Some(first) = files.first() else { return Ok(none()) };
     // The first file shows which program was used.
     let forms = index_names(&first.name).into_iter().enumerate();
     let mut form = None;
@@ -32,23 +35,16 @@ pub(super) fn files(remote: &Remote, files: &[FoundFile]) -> Result<Option<Vec<O
             break;
         }
     }
-    let Some(form) = form else { return Ok(None) };
+    let Some(form) = form else { return Ok(none()) };
     let mut found = in_threads(DOCUMENTS_AT_ONCE, files, |file| {
         let Some(index) = index_names(&file.name).into_iter().nth(form) else { return Ok(None) };
         Ok(document(remote, &index)?.and_then(|bytes| usable(&bytes)))
     })?;
     drop_misfits(remote, files, &mut found)?;
-    let with_records = found.iter().position(|index| index.as_ref().is_some_and(|index| index.records > 0));
-    let features = match with_records.map(|number| &files[number].name) {
-        Some(name) => front_of(remote, name).context("file", || name)?,
-        None => return Ok(None),
-    };
-    let survey = RecordSurvey { is_in_place: true };
-    let file = |(index, file): (Option<RecordIndex>, &FoundFile)| {
-        let RecordIndex { records, bytes, .. } = index?;
-        Some(RecordFile::known(&survey, &file.name, bytes, features.of_samples(records)))
-    };
-    Ok(Some(found.into_iter().zip(files).map(file).collect()))
+    let mut with_records = found.iter().zip(files).filter(|(index, _)| index.as_ref().is_some_and(|i| i.records > 0));
+    let Some((_, FoundFile { name, .. })) = with_records.next() else { return Ok(none()) };
+    let features = front_of(remote, name).context("file", || name)?;
+    Ok((found, features))
 }
 
 /// Removes indexes that do not fit their files, which were written again: by the lengths of the files, and the heads of a few

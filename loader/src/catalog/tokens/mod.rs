@@ -7,6 +7,7 @@
 //! Files on this machine are read in place. Of the files of a store each shard's range is fetched, with the part of the
 //! `.idx` that has its documents.
 
+use super::documents::{parse, to_bytes};
 use super::index_origin::IndexOrigin;
 use super::opening::{Files, OpenFiles, Opening};
 use super::parallel::in_parallel;
@@ -87,16 +88,15 @@ impl IndexOrigin for TokenFiles {
     fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
         let files = in_parallel(&self.names, |name| self.survey(remote, name, progress).context("file", || name))?;
         let index = TokenIndex { window: self.window, files };
-        serde_json::to_vec(&index).map_err(|e| Error::internal("an index cannot be written").caused_by(e))
+        to_bytes(&index)
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
-        let index: TokenIndex = serde_json::from_slice(bytes)
-            .map_err(|e| Error::format("the file is no index of token files").with("remote", name).caused_by(e))?;
+        let index: TokenIndex = parse(bytes, "token files").context("remote", || name)?;
         if index.window != self.window
             || !index.files.iter().map(|file| file.bin.as_str()).eq(self.names.iter().map(String::as_str))
         {
-            return Err(Error::format("the index is that of other files or windows").with("remote", name));
+            return Err(Error::format("the index is of other files or windows").with("remote", name));
         }
         let shards = index.files.iter().map(|file| self.shards(file).context("file", || &file.bin));
         Ok(Index { shards: shards.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect() })

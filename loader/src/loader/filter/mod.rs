@@ -30,7 +30,9 @@ mod pass;
 mod samples;
 mod tables;
 
-use crate::catalog::{Catalog, IndexedStream, Stream, StreamColumns, columns_of, default_local, open_streams};
+use crate::catalog::{
+    Catalog, IndexedStream, Session, Stream, StreamColumns, columns_of, default_local, open_streams,
+};
 use crate::config::{LoaderConfig, OnError, StreamConfig};
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
@@ -185,7 +187,8 @@ impl Filters<'_> {
         let fields = Some(columns.iter().map(field).collect());
         let (on_error, on_missing) = (OnError::Raise, OnError::Raise);
         let config = LoaderConfig { streams: vec![stream], fields, on_error, on_missing, ..self.config.clone() };
-        let opened = open_streams(&config, self.stats, self.topology, self.network, self.outside.clone())?;
+        let outside = self.outside.clone();
+        let opened = open_streams(&Session::new(&config, self.stats, self.topology, self.network, outside))?;
         opened.into_iter().next().ok_or_else(|| Error::internal("no stream was opened"))
     }
 }

@@ -1,7 +1,7 @@
 //! ArrayRecord files, as Grain and TensorFlow Datasets use them.
 
 use super::extension::has_extension;
-use super::kind::{FileKind, InFolder, check_name};
+use super::kind::FileKind;
 use super::parts::stem_of_part;
 
 /// Extensions.
@@ -14,10 +14,8 @@ pub static ARRAY_RECORD: FileKind = FileKind {
     extensions: ".array_record, .array_record-00000-of-00128",
     hints: &[".array"],
     is_of: |name| Ok(is_array_record(name)),
-    check_name,
-    in_folder: InFolder::Named,
-    pair: None,
     is_sampled: true,
+    ..FileKind::LISTED
 };
 
 /// Returns true if `name` is that of an ArrayRecord file: `x.array_record`, or `x.array_record-00000-of-00128` as TensorFlow Datasets

@@ -35,8 +35,7 @@ pub static FILE: FileKind = FileKind {
     is_of: |name| Ok(is_picture(name)),
     check_name,
     in_folder: InFolder::All,
-    pair: None,
-    is_sampled: false,
+    ..FileKind::LISTED
 };
 
 /// Applies the rules for the paths of samples, which are read where they are or fetched by their keys.

@@ -9,7 +9,7 @@ pub mod folder;
 pub(in crate::sources) mod splits;
 
 use super::extension::has_extension;
-use super::kind::{FileKind, InFolder, check_name};
+use super::kind::{FileKind, InFolder};
 
 /// Parquet files.
 pub static PARQUET: FileKind = FileKind {
@@ -18,10 +18,8 @@ pub static PARQUET: FileKind = FileKind {
     extensions: ".parquet",
     hints: &PARQUET_EXTENSIONS,
     is_of: |name| Ok(has_extension(name, &PARQUET_EXTENSIONS)),
-    check_name,
     in_folder: InFolder::Tables,
-    pair: None,
-    is_sampled: false,
+    ..FileKind::LISTED
 };
 const PARQUET_EXTENSIONS: [&str; 3] = [".parquet", ".parq", ".pq"];
 
@@ -32,9 +30,7 @@ pub static ARROW: FileKind = FileKind {
     extensions: ".arrow",
     hints: &ARROW_EXTENSIONS,
     is_of: |name| Ok(has_extension(name, &ARROW_EXTENSIONS)),
-    check_name,
     in_folder: InFolder::Tables,
-    pair: None,
-    is_sampled: false,
+    ..FileKind::LISTED
 };
 const ARROW_EXTENSIONS: [&str; 1] = [".arrow"];

@@ -8,7 +8,7 @@ pub mod counts;
 pub mod energon;
 mod packing;
 
-use super::kind::{FileKind, InFolder, check_name};
+use super::kind::{FileKind, InFolder};
 pub use packing::Packing;
 
 /// Tars, plain or compressed: a shard each.
@@ -18,8 +18,6 @@ pub static TAR: FileKind = FileKind {
     extensions: ".tar, .tar.gz or the like",
     hints: &["tar", "tgz"],
     is_of: |name| Packing::of(name).map(|packing| packing.is_some()),
-    check_name,
     in_folder: InFolder::All,
-    pair: None,
-    is_sampled: false,
+    ..FileKind::LISTED
 };

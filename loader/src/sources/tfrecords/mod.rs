@@ -3,7 +3,7 @@
 mod index;
 
 use super::extension::{ends_with, has_extension};
-use super::kind::{FileKind, InFolder, check_name};
+use super::kind::FileKind;
 use super::parts::stem_of_part;
 pub use index::{RecordIndex, index_names};
 
@@ -20,10 +20,8 @@ pub static TF_RECORD: FileKind = FileKind {
     extensions: ".tfrecord, -00000-of-00128 or the like",
     hints: &[".tfr", "-of-"],
     is_of: |name| Ok(is_tfrecord(name)),
-    check_name,
-    in_folder: InFolder::Named,
-    pair: None,
     is_sampled: true,
+    ..FileKind::LISTED
 };
 
 /// Returns true if `name` is that of a file of TensorFlow's records: `x.tfrecord`, `x.tfrecord.gz`, `x.tfrecord-00000-of-00128` as

@@ -1,7 +1,7 @@
 //! Megatron's files of token ids.
 
 use super::extension::ends_with;
-use super::kind::{FileKind, InFolder, Pair, check_name};
+use super::kind::{FileKind, Pair};
 
 /// Extension of a file of token ids.
 const BIN: &str = ".bin";
@@ -16,10 +16,8 @@ pub static TOKENS: FileKind = FileKind {
     extensions: BIN,
     hints: &[BIN],
     is_of: |name| Ok(ends_with(name, BIN)),
-    check_name,
-    in_folder: InFolder::Named,
     pair: Some(Pair { first: BIN, second: IDX }),
-    is_sampled: false,
+    ..FileKind::LISTED
 };
 
 /// Returns the name of the `.idx` file of the `.bin` file `name`.

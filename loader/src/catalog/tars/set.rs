@@ -1,62 +1,27 @@
-//! Index of tars without one: from what other files have about them, or by a pass over all of them.
+//! Tars of a list or a folder, for a program that makes their index.
 
-use super::known::{SizedCount, fields_of, known_counts};
-use super::survey::{TarSurvey, raw_name};
+use super::survey::TarSurvey;
 use crate::catalog::cache_folder::unfinished;
-use crate::catalog::found_files::{self, FoundFile, names_of};
+use crate::catalog::found_files;
 use crate::catalog::pass::{Pass, Surveyed};
-use crate::catalog::pass_journal::PassJournal;
 use crate::catalog::requests::peek;
 use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::{Index, Shard};
+use crate::format::Shard;
 use crate::sources::tables::folder::has_tables;
-use crate::sources::tars::{Packing, TAR};
+use crate::sources::tars::TAR;
 use crate::sources::{ShardNames, kind_of_folder, names_of_kind, shard_names};
 use crate::stats::Stats;
-use crate::store::{Remote, StoreConfig, Stores, Version, local_folder, redact};
+use crate::store::{StoreConfig, Stores, Version, local_folder, redact};
 use crate::sync::Arc;
-use std::collections::HashSet;
-use std::path::Path;
 
 /// Tars of a remote folder, to make an index of them.
 pub struct TarSet {
     root: String,
     pass: Pass<TarSurvey>,
-    /// Entries of tars that other files have the samples of.
-    known: Vec<Option<Shard>>,
 }
 
 impl TarSet {
-    /// Opens the tars `files` of `remote`, whose address is `root`, and reads what other files have about them, unless
-    /// `ignore_counts`. Entries of tars are kept in the folder `unfinished`, if there is one, until the index is complete.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::ErrorKind::Format`] for a file that is no tar file, with its name; errors of the store.
-    pub(in crate::catalog) fn open(
-        remote: &Remote,
-        root: &str,
-        files: &[FoundFile],
-        unfinished: Option<&Path>,
-        ignore_counts: bool,
-    ) -> Result<Self> {
-        let (names, mut raw_names) = (names_of(files), HashSet::new());
-        let twice = names.iter().map(|name| raw_name(name)).find(|name| !raw_names.insert(name.clone()));
-        if let Some(name) = twice {
-            let message =
-                "a tar is in the list as it is and compressed, or compressed in two ways: leave one of them out";
-            return Err(Error::config(message).with("tar", name));
-        }
-        let are_plain = names.iter().all(|name| Packing::is_plain(name));
-        // The bytes of an unpacked tar are known only when it has been read.
-        let are_counted = are_plain && !ignore_counts;
-        let known = if are_counted { known_counts(remote, root, files)? } else { vec![None; names.len()] };
-        let known = by_known(remote, &names, &known)?;
-        let journal = PassJournal::open(unfinished, root, &names);
-        Ok(Self { root: root.to_owned(), pass: Pass::new(TarSurvey, remote.clone(), names, journal), known })
-    }
-
     /// Opens the tars of `list`, such as `s3://bucket/train-{000..146}.tar`, or all of a folder, with separate fetch threads.
     ///
     /// # Errors
@@ -87,7 +52,9 @@ impl TarSet {
                 (list.to_owned(), files)
             }
         };
-        Self::open(&stores.open(&root)?, &root, &files, unfinished().ok().as_deref(), false)
+        let remote = stores.open(&root)?;
+        let pass = Pass::new(TarSurvey, &remote, &root, &files, unfinished().ok().as_deref(), false)?;
+        Ok(Self { root, pass })
     }
 
     /// Returns true if `list` names tars, or has a mistake.
@@ -121,11 +88,6 @@ impl TarSet {
         self.pass.names()
     }
 
-    /// Returns true if the entry of tar `number` is made without reading it, if the tar did not change.
-    pub fn is_known(&self, number: usize) -> bool {
-        self.known[number].is_some() || self.pass.is_known(number)
-    }
-
     /// Returns the entry of tar `number` in the index, and the version of the tar, if the store has one. The tar is read, unless
     /// other files have its number of samples or an earlier run, which was stopped, has read it. Of a tar that is not read the version
     /// may be absent, with a warning. Entries are kept until [`end`](Self::end).
@@ -134,18 +96,18 @@ impl TarSet {
     ///
     /// [`crate::ErrorKind::Format`] for a file that is no tar file, with its name; errors of the store.
     pub fn entry(&self, number: usize) -> Result<(Shard, Option<String>)> {
-        let Some(known) = &self.known[number] else {
-            let Surveyed { entry, version, .. } = self.pass.file(number, &|| ())?;
+        let Surveyed { entry, version, .. } = self.pass.file(number, &|| ())?;
+        if !self.pass.is_counted(number) {
             return Ok((entry, version));
-        };
+        }
         let name = &self.names()[number];
         match peek(self.pass.remote(), name, 1) {
-            Ok(found) => Ok((known.clone(), found.version.as_ref().map(Version::to_string))),
+            Ok(found) => Ok((entry, found.version.as_ref().map(Version::to_string))),
             Err(e) if e.kind() == ErrorKind::NotFound => Err(e).context("tar", || name),
             Err(e) => {
                 // The entry is complete without it.
                 log::warn!("the index has no version of the tar {name}: {e}");
-                Ok((known.clone(), None))
+                Ok((entry, None))
             }
         }
     }
@@ -154,38 +116,6 @@ impl TarSet {
     pub fn end(&self) {
         self.pass.end();
     }
-
-    /// Returns an index of all tars. `done` is called after each that has been read, with their number, and `progress` after
-    /// each part of one.
-    ///
-    /// # Errors
-    ///
-    /// As [`entry`](Self::entry).
-    pub(super) fn index(&self, done: &(dyn Fn(usize) + Sync), progress: &(dyn Fn() + Sync)) -> Result<Index> {
-        let unknown: Vec<usize> = (0..self.known.len()).filter(|number| self.known[*number].is_none()).collect();
-        let mut read = self.pass.files(&unknown, done, progress)?.into_iter();
-        let entry = |known: &Option<Shard>| known.clone().or_else(|| Some(read.next()?.entry));
-        let mut shards = self.known.iter().filter_map(entry).collect::<Vec<_>>();
-        for number in 1..shards.len() {
-            if shards[number].layout == shards[number - 1].layout {
-                shards[number].layout = shards[number - 1].layout.clone();
-            }
-        }
-        self.end();
-        Ok(Index { shards })
-    }
-}
-
-/// Returns the entries of the tars of `known` numbers of samples, with the fields of the first of them.
-fn by_known(remote: &Remote, names: &[String], known: &[Option<SizedCount>]) -> Result<Vec<Option<Shard>>> {
-    let with_samples = known.iter().zip(names).find_map(|(known, name)| Some((known.filter(|k| k.samples > 0)?, name)));
-    let Some((first, name)) = with_samples else { return Ok(vec![None; names.len()]) };
-    let fields = fields_of(remote, name, first.samples).context("tar", || name)?;
-    let entry = |(known, name): (&Option<SizedCount>, &String)| {
-        let SizedCount { samples, bytes } = (*known)?;
-        Some(Surveyed::known(&TarSurvey, name, bytes, fields.of_samples(samples)).entry)
-    };
-    Ok(known.iter().zip(names).map(entry).collect())
 }
 
 #[cfg(test)]
@@ -193,6 +123,7 @@ mod tests {
     use super::*;
     use crate::sources::Names;
     use crate::sync::{AtomicUsize, Ordering};
+    use std::path::Path;
 
     /// Folder of two tars, and of entries that are kept.
     fn two_tars() -> tempfile::TempDir {
@@ -213,7 +144,9 @@ mod tests {
         let root = folder.display().to_string();
         let names = Names::Listed(["0.tar", "1.tar"].map(str::to_owned).to_vec());
         let files = found_files::find(names, Some(folder), || Ok(Vec::new())).unwrap();
-        TarSet::open(&stores.open(&root).unwrap(), &root, &files, Some(&folder.join("unfinished")), false).unwrap()
+        let (remote, unfinished) = (stores.open(&root).unwrap(), folder.join("unfinished"));
+        let pass = Pass::new(TarSurvey, &remote, &root, &files, Some(&unfinished), false).unwrap();
+        TarSet { root, pass }
     }
 
     /// Returns the number of parts that are read for the index.
@@ -222,7 +155,7 @@ mod tests {
         let count = || {
             parts.fetch_add(1, Ordering::Relaxed);
         };
-        let index = set.index(&|_| (), &count).unwrap();
+        let index = set.pass.index(&|_| (), &count).unwrap();
         assert_eq!(index.samples(), 2);
         parts.load(Ordering::Relaxed)
     }
@@ -238,7 +171,7 @@ mod tests {
         let folder = two_tars();
         std::fs::write(folder.path().join("sizes.json"), r#"{"0.tar": 1, "1.tar": 1}"#).unwrap();
         let set = opened(folder.path());
-        assert!(set.is_known(0) && set.is_known(1));
+        assert!(set.pass.is_known(0) && set.pass.is_known(1));
         assert!(set.entry(1).unwrap().1.is_some());
         let tar = folder.path().join("1.tar");
         std::fs::remove_file(&tar).unwrap();
@@ -254,9 +187,9 @@ mod tests {
         let folder = two_tars();
         opened(folder.path()).entry(1).unwrap();
         let continued = opened(folder.path());
-        assert_eq!([0, 1].map(|number| continued.is_known(number)), [false, true]);
+        assert_eq!([0, 1].map(|number| continued.pass.is_known(number)), [false, true]);
         assert_eq!(parts(&continued), 3);
-        assert!(!opened(folder.path()).is_known(1), "the index is complete");
+        assert!(!opened(folder.path()).pass.is_known(1), "the index is complete");
         opened(folder.path()).entry(1).unwrap();
         let tar = folder.path().join("1.tar");
         let whole = std::fs::read(&tar).unwrap();

@@ -1,0 +1,248 @@
+//! Index of files with tables: of each file the groups of rows and the places of their columns. A stream keeps one with the columns
+//! that are read. One with all columns can be next to the files, so that a loader does not read the end of each file when it is
+//! opened.
+
+use super::table::{Projection, Table, TableKind, Wanted};
+use crate::catalog::documents::{check_files, parse, to_bytes};
+use crate::catalog::found_files::FoundFile;
+use crate::error::{Context, Error, Result};
+use crate::format::parquet::{Chunk, Group};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+/// Name of the index next to the files. Programs that read folders of tables skip names with an underscore in front.
+pub(super) const TABLES_INDEX: &str = "_forebay_tables.json";
+
+/// Version of the document.
+const VERSION: u32 = 1;
+
+/// Index of files with tables.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TableIndex {
+    forebay_tables: u32,
+    kind: TableKind,
+    /// Columns that are read; `None` for the places of all columns, whatever their types.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wanted: Option<Wanted>,
+    /// Versions of the files as their listing has them; empty where it has none.
+    versions: Vec<String>,
+    /// Columns of the files, each as base64 of [`Table::bytes`].
+    schemas: Vec<String>,
+    pub(super) files: Vec<TableFile>,
+    /// The schemas, parsed.
+    #[serde(skip)]
+    tables: Vec<Table>,
+}
+
+/// File with its groups of rows.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TableFile {
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    /// Its number in the list of schemas.
+    pub(super) schema: usize,
+    /// Groups, with the chunks of the columns that are read.
+    pub(super) groups: Vec<Group>,
+}
+
+impl TableIndex {
+    /// Parses the document.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for other bytes.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self> {
+        let mut index: Self = parse(bytes, "files with tables")?;
+        if index.forebay_tables != VERSION || index.versions.len() != index.files.len() {
+            return Err(Error::format("the index has another version").with("version", index.forebay_tables));
+        }
+        let table = |text: &String| {
+            let bytes = BASE64_STANDARD.decode(text);
+            let bytes = bytes.map_err(|e| Error::format("a schema in the index is damaged").caused_by(e))?;
+            Table::parse(index.kind, &bytes)
+        };
+        index.tables = index.schemas.iter().map(table).collect::<Result<_>>()?;
+        Ok(index)
+    }
+
+    /// Parses the document next to the files. A store may have damaged it, so it is checked as the ends of the files are.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse), and for a document whose parts do not fit together, with the file.
+    pub(super) fn parse_whole(bytes: &[u8]) -> Result<Self> {
+        let index = Self::parse(bytes)?;
+        index.files.iter().try_for_each(|file| index.check_groups(file).context("file", || &file.name))?;
+        Ok(index)
+    }
+
+    fn check_groups(&self, file: &TableFile) -> Result<()> {
+        let table = self.table(file)?;
+        for (number, group) in file.groups.iter().enumerate() {
+            table.check(group, file.bytes).context("row_group", || number)?;
+        }
+        let chunks = file.groups.iter().flat_map(|group| &group.chunks).filter(|chunk| chunk.bytes > 0);
+        let mut chunks: Vec<&Chunk> = chunks.collect();
+        chunks.sort_by_key(|chunk| (chunk.start, chunk.bytes));
+        if chunks.windows(2).any(|pair| pair[0].start + pair[0].bytes > pair[1].start) {
+            return Err(Error::format("two columns have bytes of the file in common"));
+        }
+        let rows = file.groups.iter().map(|group| group.rows).fold(0, u64::saturating_add);
+        if i64::try_from(rows).is_err() {
+            return Err(Error::format(format!("the index declares {rows} rows")));
+        }
+        Ok(())
+    }
+
+    fn table(&self, file: &TableFile) -> Result<&Table> {
+        self.tables.get(file.schema).ok_or_else(|| Error::format("the index has a file without a schema"))
+    }
+
+    /// Checks that the document is of `files` and of the columns `wanted`.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for a document of others.
+    pub(super) fn check(&self, kind: TableKind, files: &[FoundFile], wanted: &Wanted) -> Result<()> {
+        if self.kind != kind || self.wanted.as_ref() != Some(wanted) {
+            return Err(Error::format("the index is of other columns"));
+        }
+        check_files(self.files.iter().map(|file| (&*file.name, file.bytes)), files)
+    }
+
+    /// Returns the schemas, and the columns that are read of each.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the columns.
+    pub(super) fn projections(&self) -> Result<Vec<(&Table, Projection)>> {
+        let all = Wanted::default();
+        let wanted = self.wanted.as_ref().unwrap_or(&all);
+        self.tables.iter().map(|table| Ok((table, Projection::new(table, wanted)?))).collect()
+    }
+
+    /// Text that is the same for all columns: the groups of rows of each file.
+    pub(super) fn identity(&self) -> String {
+        let mut text = String::new();
+        for file in &self.files {
+            // Writing to a text never fails.
+            let _ = write!(text, "{} {}:", file.name, file.bytes);
+            file.groups.iter().for_each(|group| {
+                let _ = write!(text, " {} {}", group.rows, group.bytes);
+            });
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Number of rows of all files.
+    pub(super) fn rows(&self) -> u64 {
+        self.files.iter().flat_map(|file| &file.groups).map(|group| group.rows).fold(0, u64::saturating_add)
+    }
+
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>> {
+        to_bytes(self)
+    }
+
+    /// Returns the entries of `files` with the columns that `maker` reads; `None` for those that the index does not have, and for
+    /// those that were written again since.
+    ///
+    /// # Errors
+    ///
+    /// Those of the columns.
+    pub(super) fn entries(
+        self,
+        kind: TableKind,
+        files: &[FoundFile],
+        maker: &mut Maker<'_>,
+    ) -> Result<Vec<Option<TableFile>>> {
+        if self.kind != kind {
+            return Ok(Vec::new());
+        }
+        let tables = self.tables;
+        let with_versions = self.files.into_iter().zip(self.versions);
+        let mut known: HashMap<String, (TableFile, String)> =
+            with_versions.map(|(file, version)| (file.name.clone(), (file, version))).collect();
+        let mut others = 0;
+        let entry = |found: &FoundFile| {
+            let Some((file, version)) = known.remove(&found.name) else { return Ok(None) };
+            let is_same = found.bytes.is_none_or(|bytes| bytes == file.bytes)
+                && (found.version.is_empty() || version.is_empty() || version == found.stamp());
+            if !is_same {
+                others += 1;
+                return Ok(None);
+            }
+            let table = tables.get(file.schema).ok_or_else(|| Error::internal("a file without a schema"))?.clone();
+            maker.file(&file.name, file.bytes, table, file.groups).context("file", || &file.name).map(Some)
+        };
+        let entries = files.iter().map(entry).collect::<Result<Vec<_>>>()?;
+        if others > 0 {
+            log::warn!(
+                "{others} files were written again after {TABLES_INDEX}, and their ends are read: replace it with --overwrite"
+            );
+        }
+        Ok(entries)
+    }
+}
+
+/// Maker of the entries of files.
+pub(super) struct Maker<'a> {
+    /// Columns that are read; `None` for the places of all columns, whatever their types.
+    wanted: Option<&'a Wanted>,
+    schemas: Vec<String>,
+    /// Schemas by their bytes, each with its number, and the numbers of the columns that are kept.
+    known: HashMap<Vec<u8>, (usize, Option<Projection>)>,
+}
+
+impl<'a> Maker<'a> {
+    pub(super) fn new(wanted: Option<&'a Wanted>) -> Self {
+        Self { wanted, schemas: Vec::new(), known: HashMap::new() }
+    }
+
+    /// Returns the entry of a file.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the columns.
+    pub(super) fn file(&mut self, name: &str, bytes: u64, table: Table, groups: Vec<Group>) -> Result<TableFile> {
+        let (number, projection) = match self.known.get(table.bytes()) {
+            Some(known) => known.clone(),
+            None => {
+                let projection = self.wanted.map(|wanted| Projection::new(&table, wanted)).transpose()?;
+                let made = (self.schemas.len(), projection);
+                self.schemas.push(BASE64_STANDARD.encode(table.bytes()));
+                self.known.insert(table.bytes().to_vec(), made.clone());
+                made
+            }
+        };
+        let group = |group: Group| {
+            // A batch of an Arrow file has one part with all columns.
+            let (Table::Parquet(_), Some(projection)) = (&table, &projection) else { return Ok(group) };
+            let chunks = projection.parts.iter().map(|part| group.chunks.get(*part).copied());
+            let chunks = chunks.collect::<Option<_>>();
+            let chunks = chunks.ok_or_else(|| Error::format("a row group has fewer columns than the file"))?;
+            let bounds = projection.parts.iter().map(|part| group.bounds.get(*part).cloned());
+            Ok(Group { chunks, bounds: bounds.collect::<Option<_>>().unwrap_or_default(), ..group })
+        };
+        let groups = groups.into_iter().map(group).collect::<Result<_>>()?;
+        Ok(TableFile { name: name.to_owned(), bytes, schema: number, groups })
+    }
+
+    /// Returns the index of `files`, of which this maker has made the entries `made`.
+    pub(super) fn finish(self, kind: TableKind, files: &[FoundFile], made: Vec<TableFile>) -> TableIndex {
+        TableIndex {
+            forebay_tables: VERSION,
+            kind,
+            wanted: self.wanted.cloned(),
+            versions: files.iter().map(FoundFile::stamp).collect(),
+            schemas: self.schemas,
+            files: made,
+            tables: Vec::new(),
+        }
+    }
+}
