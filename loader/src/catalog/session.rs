@@ -34,7 +34,7 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the session for a comparison of files with their kept indexes, which are used however the files have changed.
-    pub(crate) fn to_verify(self) -> Self {
+    pub(crate) fn verifying(self) -> Self {
         Self { is_verified: true, ..self }
     }
 

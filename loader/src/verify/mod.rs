@@ -98,7 +98,7 @@ impl Verification {
         let stream = StreamConfig { remote: Some(list.to_owned()), ..StreamConfig::default() };
         let config = LoaderConfig { streams: vec![stream], ..LoaderConfig::default() };
         let (topology, network) = (Topology::detect()?, Simulation::default());
-        let opened = open_streams(&Session::new(&config, &stats, &topology, &network, outside).to_verify())?;
+        let opened = open_streams(&Session::new(&config, &stats, &topology, &network, outside).verifying())?;
         let stream = opened.into_iter().next().ok_or_else(|| Error::internal("there is no stream"))?;
         let index = stream.cache.shards.index().clone();
         if index.shards.iter().any(|shard| shard.recipe.is_some()) {

@@ -30,9 +30,7 @@ mod pass;
 mod samples;
 mod tables;
 
-use crate::catalog::{
-    Catalog, IndexedStream, Session, Stream, StreamColumns, columns_of, default_local, open_streams,
-};
+use crate::catalog::{Catalog, IndexedStream, Session, Stream, StreamColumns, columns_of, default_local, open_streams};
 use crate::config::{LoaderConfig, OnError, StreamConfig};
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};

@@ -90,12 +90,12 @@ fn check_class<'a>(mut paths: impl Iterator<Item = &'a str>) -> Result<()> {
         let Some(rest) = path.strip_prefix(class).and_then(|path| path.strip_prefix('/')) else { return Ok(()) };
         has_classes |= !rest.starts_with(&format!("{inner}/"));
     }
-    match has_classes {
-        true => Err(Error::config(format!(
+    if has_classes {
+        return Err(Error::config(format!(
             "all pictures are in the folder {class}, which would be their only class: choose it, as in split=\"{class}\""
-        ))),
-        false => Ok(()),
+        )));
     }
+    Ok(())
 }
 
 fn any(list: &FileList) -> Result<Vec<usize>> {
