@@ -5,7 +5,8 @@ use super::archive::ForwardArchive;
 use super::content::Content;
 use super::pieces::Window;
 use crate::Result;
-use crate::format::{TarMembers, ended};
+use crate::format::ended;
+use crate::format::tar::Members;
 use crate::objects::Objects;
 use crate::sync::Arc;
 use bytes::Bytes;
@@ -56,7 +57,7 @@ pub(super) fn divide(content: Content<'_>, start: u64, len: Option<u64>, out: &O
 }
 
 fn add_files(archive: &ForwardArchive<'_>, start: u64, parts: &mut Parts<'_>) -> Result<()> {
-    let mut members = TarMembers::of_rest(archive, start);
+    let mut members = Members::of_rest(archive, start);
     while let Some(member) = members.next()? {
         if member.is_file {
             let (name, end, (offset, bytes)) = (member.name.clone(), member.end, member.content);

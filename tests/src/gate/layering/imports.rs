@@ -3,7 +3,7 @@
 use super::super::Violation;
 use super::super::rust_files::RustFile;
 use super::names::{Item, Names, is_under};
-use super::table::{Crate, Layer, TABLE};
+use super::table::{Crate, Layer, OTHERS, TABLE};
 use std::collections::BTreeSet;
 
 /// Files of production in a crate with rows. The crate's root is the map and may name every module.
@@ -18,13 +18,23 @@ fn checked_files<'a>(
     })
 }
 
-/// Returns the row of a module.
+/// Returns the row of a module, or else the row of the others.
 fn row_of<'a>(krate: &'a Crate, module: &str) -> Option<&'a Layer> {
     let longest = |row: &&Layer| {
         let fitting = row.modules.iter().filter(|name| is_under(module, name));
         fitting.map(|name| name.len()).max()
     };
-    krate.layers.iter().filter(|row| longest(row).is_some()).max_by_key(longest)
+    let own = krate.layers.iter().filter(|row| longest(row).is_some()).max_by_key(longest);
+    own.or_else(|| krate.layers.iter().find(|row| row.modules == [OTHERS]))
+}
+
+/// Returns true if `entry` of a row of `krate` covers `item`.
+fn covers(krate: &Crate, names: &Names<'_>, entry: &str, item: &Item) -> bool {
+    if entry != OTHERS {
+        return item.is_under(&names.of_entry(krate, entry));
+    }
+    let is_other = |row: &Layer| row.modules == [OTHERS];
+    item.folder == krate.folder && row_of(krate, &item.path.join("::")).is_some_and(is_other)
 }
 
 /// Returns the items that `file` uses outside its own module of the top level.
@@ -47,10 +57,9 @@ pub(super) fn forbidden(crates: &[Crate], files: &[RustFile<'_>]) -> Vec<Violati
             });
             continue;
         };
-        let allowed: Vec<Item> = row.may_use.iter().map(|entry| names.of_entry(krate, entry)).collect();
         for (item, line) in used_items(&names, krate, file) {
-            if !allowed.iter().any(|entry| item.is_under(entry)) {
-                let list = if allowed.is_empty() { "nothing".to_owned() } else { row.may_use.join(", ") };
+            if !row.may_use.iter().any(|entry| covers(krate, &names, entry, &item)) {
+                let list = if row.may_use.is_empty() { "nothing".to_owned() } else { row.may_use.join(", ") };
                 violations.push(Violation {
                     place: format!("{}:{line}", file.path),
                     problem: format!("`{from}` may not use `{}`", item.text(crates, krate.folder)),
@@ -73,7 +82,8 @@ pub(super) fn unused(crates: &[Crate], files: &[RustFile<'_>]) -> Vec<Violation>
             };
             let own: Vec<_> =
                 checked_files(crates, files).filter(|(of, file)| of.folder == krate.folder && fits(file)).collect();
-            let is_file = |name: &str| own.iter().any(|(_, file)| is_under(&file.module.join("::"), name));
+            let is_file =
+                |name: &str| own.iter().any(|(_, file)| name == OTHERS || is_under(&file.module.join("::"), name));
             violations.extend(row.modules.iter().filter(|name| !is_file(name)).map(|name| Violation {
                 place: TABLE.to_owned(),
                 problem: format!("{} has no module `{name}`", krate.name),
@@ -81,10 +91,7 @@ pub(super) fn unused(crates: &[Crate], files: &[RustFile<'_>]) -> Vec<Violation>
             }));
             let used: BTreeSet<Item> =
                 own.iter().flat_map(|(_, file)| used_items(&names, krate, file)).map(|(item, _)| item).collect();
-            let is_used = |entry: &str| {
-                let entry = names.of_entry(krate, entry);
-                used.iter().any(|item| item.is_under(&entry))
-            };
+            let is_used = |entry: &str| used.iter().any(|item| covers(krate, &names, entry, item));
             violations.extend(row.may_use.iter().filter(|entry| !is_used(entry)).map(|entry| Violation {
                 place: TABLE.to_owned(),
                 problem: format!("`{}` of {} may use `{entry}`, and does not", row.modules.join(", "), krate.name),

@@ -256,3 +256,35 @@ fn a_crate_for_other_projects_depends_on_the_listed_crates_alone() {
     assert_eq!(problems(manifests::check), ["forebay-core may not depend on tokio"]);
     assert_eq!(problems(manifests::unused), ["forebay-core may depend on libc, and does not"]);
 }
+
+#[test]
+fn modules_without_a_row_share_the_row_of_the_others() {
+    let crates = [Crate {
+        layers: &[
+            Layer { modules: &["config"], may_use: &["*"] },
+            Layer { modules: &["http"], may_use: &["config"] },
+            Layer { modules: &["*"], may_use: &["http"] },
+        ],
+        ..CRATES[0]
+    }];
+    let found = |check: Check, texts: &[(&str, &str)]| -> Vec<String> {
+        let source = |(path, text): &(&str, &str)| Source { path: (*path).to_owned(), text: (*text).to_owned() };
+        let sources: Vec<Source> = texts.iter().map(source).collect();
+        check(&crates, &read(&sources).0).into_iter().map(|c| format!("{}: {}", c.place, c.problem)).collect()
+    };
+    let config = ("loader/core/src/config.rs", "use crate::{s3::Settings, http::Client};");
+    let http = ("loader/core/src/http.rs", "use crate::config::Config; use crate::gcs::Bucket;");
+    let (s3, gcs) = ("loader/core/src/s3.rs", "loader/core/src/gcs/mod.rs");
+    let texts = [config, http, (s3, "use crate::http::Client;"), (gcs, "use crate::s3::Settings;")];
+    assert_eq!(
+        found(imports::forbidden, &texts),
+        [
+            "loader/core/src/config.rs:1: `config` may not use `http::Client`",
+            "loader/core/src/http.rs:1: `http` may not use `gcs::Bucket`",
+            "loader/core/src/gcs/mod.rs:1: `gcs` may not use `s3::Settings`",
+        ]
+    );
+    assert!(found(imports::unused, &texts).is_empty());
+    let unused = "`config` of forebay-core may use `*`, and does not";
+    assert!(found(imports::unused, &texts[1..]).iter().any(|found| found.ends_with(unused)));
+}

@@ -1,0 +1,135 @@
+//! Lists of numbers as arrays: one axis for each level of lists.
+
+use super::arrays::number_bytes;
+use super::columns::{element, number};
+use crate::encoding::{ArrayType, write_shape};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::{Buffer, OffsetBuffer};
+use arrow_schema::DataType;
+use forebay_core::error::{Error, Result};
+use std::ops::Range;
+
+/// Lists of numbers.
+pub(super) struct Lists {
+    levels: Vec<Level>,
+    /// The numbers, if some are null.
+    nullable: Option<ArrayRef>,
+    /// Bytes of all numbers.
+    bytes: Buffer,
+    width: usize,
+    /// True if the column's encoding has the shape.
+    is_shaped: bool,
+}
+
+/// Lists whose elements are next to each other in the level below, or in the numbers.
+struct Level {
+    ends: Ends,
+    /// The lists, if some are null.
+    nullable: Option<ArrayRef>,
+}
+
+enum Ends {
+    Small(OffsetBuffer<i32>),
+    Large(OffsetBuffer<i64>),
+    Fixed(usize),
+}
+
+impl Lists {
+    /// Returns the lists of `array`; `None` if they are not of numbers of the type `kind`.
+    pub(super) fn new(array: &ArrayRef, kind: &ArrayType) -> Option<Self> {
+        let (mut levels, mut array) = (Vec::new(), array.clone());
+        while element(array.data_type()).is_some() {
+            let (ends, inner) = match array.data_type() {
+                DataType::List(_) => {
+                    let list = array.as_list_opt::<i32>()?;
+                    (Ends::Small(list.offsets().clone()), list.values().clone())
+                }
+                DataType::LargeList(_) => {
+                    let list = array.as_list_opt::<i64>()?;
+                    (Ends::Large(list.offsets().clone()), list.values().clone())
+                }
+                _ => {
+                    let list = array.as_fixed_size_list_opt()?;
+                    (Ends::Fixed(usize::try_from(list.value_length()).ok()?), list.values().clone())
+                }
+            };
+            levels.push(Level { ends, nullable: nullable(&array) });
+            array = inner;
+        }
+        let dtype = number(array.data_type()).filter(|dtype| kind.dtype() == Some(*dtype))?;
+        let bytes = match array.as_boolean_opt() {
+            Some(truths) => Buffer::from_iter(truths.values().iter().map(u8::from)),
+            None => number_bytes(&array, dtype.size()),
+        };
+        let is_shaped = kind.shape().is_some();
+        Some(Self { levels, nullable: nullable(&array), bytes, width: dtype.size(), is_shaped })
+    }
+
+    /// Appends the list of `row`, with its shape if the encoding does not have it.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for a null, and for lists of lists of different lengths.
+    pub(super) fn append(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
+        let mut range = row..row + 1;
+        let mut shape = Vec::with_capacity(self.levels.len());
+        for level in &self.levels {
+            check_nulls(level.nullable.as_ref(), &range)?;
+            let (len, inner) = level.ends.elements(&range)?;
+            shape.push(len);
+            range = inner;
+        }
+        check_nulls(self.nullable.as_ref(), &range)?;
+        let bytes = range.start.checked_mul(self.width).zip(range.end.checked_mul(self.width));
+        let bytes = bytes.and_then(|(start, end)| self.bytes.get(start..end)).ok_or_else(damaged)?;
+        if !self.is_shaped {
+            write_shape(&shape, out);
+        }
+        out.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl Ends {
+    /// Returns the length of each of the lists `lists`, and the range of their elements.
+    fn elements(&self, lists: &Range<usize>) -> Result<(usize, Range<usize>)> {
+        let (start, end) = (self.end(lists.start)?, self.end(lists.end)?);
+        let len = if lists.is_empty() { 0 } else { self.end(lists.start + 1)?.saturating_sub(start) };
+        let mut ends = (lists.start..=lists.end).map(|at| self.end(at));
+        let is_regular =
+            ends.try_fold(start, |expected, end| (end? == expected).then_some(expected + len).ok_or_else(ragged));
+        is_regular?;
+        Ok((len, start..end))
+    }
+
+    /// Returns the place of the first element of list `list`.
+    fn end(&self, list: usize) -> Result<usize> {
+        let end = match self {
+            Self::Small(ends) => ends.get(list).and_then(|end| usize::try_from(*end).ok()),
+            Self::Large(ends) => ends.get(list).and_then(|end| usize::try_from(*end).ok()),
+            Self::Fixed(len) => list.checked_mul(*len),
+        };
+        end.ok_or_else(damaged)
+    }
+}
+
+fn nullable(array: &ArrayRef) -> Option<ArrayRef> {
+    (array.null_count() > 0).then(|| array.clone())
+}
+
+fn check_nulls(array: Option<&ArrayRef>, range: &Range<usize>) -> Result<()> {
+    let Some(array) = array else { return Ok(()) };
+    if range.clone().any(|row| array.is_null(row)) {
+        return Err(Error::format("a value is null, or an element of its list"));
+    }
+    Ok(())
+}
+
+fn ragged() -> Error {
+    Error::format("lists inside of a list have different lengths")
+}
+
+fn damaged() -> Error {
+    Error::format("a list is damaged")
+}

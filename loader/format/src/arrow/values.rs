@@ -1,0 +1,160 @@
+//! Values of a column of a table, row by row.
+
+use super::arrays::{decimal, flat, number_bytes};
+use super::columns::{TableColumn, element, is_decimal, number};
+use super::json::write_json;
+use super::lists::Lists;
+use crate::encoding::Encoding;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    BinaryViewType, ByteArrayType, ByteViewType, GenericBinaryType, GenericStringType, StringViewType,
+};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, GenericByteArray, GenericByteViewArray, RecordBatch,
+};
+use arrow_buffer::Buffer;
+use arrow_schema::DataType;
+use forebay_core::error::{Error, Result};
+
+/// Values of a column in a batch of rows.
+pub struct Values {
+    /// The values, and the structs that they are in.
+    nullable: Vec<ArrayRef>,
+    kind: Kind,
+}
+
+enum Kind {
+    Bytes(Bytes),
+    /// Little-endian numbers.
+    Numbers {
+        bytes: Buffer,
+        width: usize,
+    },
+    Truths(BooleanArray),
+    Lists(Lists),
+    Decimals(ArrayRef),
+    Documents(ArrayRef),
+}
+
+enum Bytes {
+    Text(GenericByteArray<GenericStringType<i32>>),
+    LargeText(GenericByteArray<GenericStringType<i64>>),
+    TextView(GenericByteViewArray<StringViewType>),
+    Binary(GenericByteArray<GenericBinaryType<i32>>),
+    LargeBinary(GenericByteArray<GenericBinaryType<i64>>),
+    BinaryView(GenericByteViewArray<BinaryViewType>),
+    Fixed(FixedSizeBinaryArray),
+}
+
+impl Values {
+    /// Returns the values of `column` in `batch`.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for a batch that is not of the table whose column this is.
+    pub fn new(batch: &RecordBatch, column: &TableColumn) -> Result<Self> {
+        let other =
+            || Error::format("the rows are of another table than the index declares").with("column", &column.name);
+        let mut nullable: Vec<ArrayRef> = Vec::new();
+        for name in &column.path {
+            let found = match nullable.last() {
+                None => batch.column_by_name(name),
+                Some(parent) => parent.as_struct_opt().and_then(|parent| parent.column_by_name(name)),
+            };
+            nullable.push(found.ok_or_else(other)?.clone());
+        }
+        let array = nullable.last().ok_or_else(other)?;
+        let array = match array.as_any_dictionary_opt() {
+            Some(dictionary) => flat(dictionary.values(), dictionary.keys())?,
+            None => array.clone(),
+        };
+        let kind = Kind::of(&array, &column.encoding).ok_or_else(other)?;
+        nullable.pop();
+        nullable.push(array);
+        nullable.retain(|array| array.null_count() > 0 || *array.data_type() == DataType::Null);
+        Ok(Self { nullable, kind })
+    }
+
+    /// Returns true if `row` has no value.
+    pub fn is_null(&self, row: usize) -> bool {
+        self.nullable.iter().any(|array| array.is_null(row))
+    }
+
+    /// Appends the value of `row` to `out`, in the column's encoding.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for a null, and for lists of lists of different lengths.
+    pub fn append(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
+        if self.is_null(row) {
+            return Err(Error::format("a value is null: give the field a `default`, if it takes one"));
+        }
+        match &self.kind {
+            Kind::Bytes(bytes) => out.extend_from_slice(bytes.value(row)),
+            Kind::Numbers { bytes, width } => out.extend_from_slice(&bytes[row * width..][..*width]),
+            Kind::Truths(truths) => out.push(truths.value(row).into()),
+            Kind::Lists(lists) => lists.append(row, out)?,
+            Kind::Decimals(array) => out.extend_from_slice(decimal(array, row).unwrap_or_default().as_bytes()),
+            Kind::Documents(array) => write_json(array, row, out)?,
+        }
+        Ok(())
+    }
+}
+
+impl Kind {
+    /// Returns the values of `array` for `encoding`; `None` if the column was of another type.
+    fn of(array: &ArrayRef, encoding: &Encoding) -> Option<Self> {
+        let kind = array.data_type();
+        if let Some(bytes) = Bytes::of(array) {
+            return matches!(encoding, Encoding::Str | Encoding::Bytes).then_some(Self::Bytes(bytes));
+        }
+        if let Some(truths) = array.as_boolean_opt() {
+            return (*encoding == Encoding::Scalar(number(kind)?)).then(|| Self::Truths(truths.clone()));
+        }
+        if let Some(dtype) = number(kind) {
+            let of_type = *encoding == Encoding::Scalar(dtype);
+            return of_type.then(|| Self::Numbers { bytes: number_bytes(array, dtype.size()), width: dtype.size() });
+        }
+        if is_decimal(kind) {
+            return (*encoding == Encoding::StrDecimal).then(|| Self::Decimals(array.clone()));
+        }
+        match encoding {
+            Encoding::Array(kind) if element(array.data_type()).is_some() => Lists::new(array, kind).map(Self::Lists),
+            Encoding::Json => Some(Self::Documents(array.clone())),
+            _ => None,
+        }
+    }
+}
+
+impl Bytes {
+    fn of(array: &ArrayRef) -> Option<Self> {
+        fn bytes<T: ByteArrayType>(array: &ArrayRef) -> Option<GenericByteArray<T>> {
+            array.as_bytes_opt::<T>().cloned()
+        }
+        fn views<T: ByteViewType>(array: &ArrayRef) -> Option<GenericByteViewArray<T>> {
+            array.as_byte_view_opt::<T>().cloned()
+        }
+        match array.data_type() {
+            DataType::Utf8 => bytes(array).map(Self::Text),
+            DataType::LargeUtf8 => bytes(array).map(Self::LargeText),
+            DataType::Utf8View => views(array).map(Self::TextView),
+            DataType::Binary => bytes(array).map(Self::Binary),
+            DataType::LargeBinary => bytes(array).map(Self::LargeBinary),
+            DataType::BinaryView => views(array).map(Self::BinaryView),
+            DataType::FixedSizeBinary(_) => array.as_fixed_size_binary_opt().cloned().map(Self::Fixed),
+            _ => None,
+        }
+    }
+
+    fn value(&self, row: usize) -> &[u8] {
+        match self {
+            Self::Text(array) => array.value(row).as_bytes(),
+            Self::LargeText(array) => array.value(row).as_bytes(),
+            Self::TextView(array) => array.value(row).as_bytes(),
+            Self::Binary(array) => array.value(row),
+            Self::LargeBinary(array) => array.value(row),
+            Self::BinaryView(array) => array.value(row),
+            Self::Fixed(array) => array.value(row),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! LitData's chunks whose items are compressed in groups. Unpacked, such a chunk is one that was never compressed.
+//!
+//! ```text
+//!   "LDFZ01\0\0" | u16 version | u16 flags | u32 n | u32 items of a frame | u32 frames
+//!       | u32 offset[0..=n] in the content of all frames
+//!       | for each frame: u32 first item | u32 items | u64 place | u32 bytes | u32 bytes of the content
+//!       | frames of zstd
+//! ```
+
+use std::io::Read;
+
+use forebay_core::error::{Error, ErrorKind, Result};
+
+const MAGIC: &[u8; 8] = b"LDFZ01\0\0";
+const VERSION: u16 = 1;
+
+/// Bytes before the offsets.
+const HEAD_BYTES: usize = 24;
+/// Bytes of a frame in the table.
+const ENTRY_BYTES: usize = 24;
+
+/// Bytes at the front of a chunk of `items` items from which [`raw_bytes`] follow.
+pub(super) fn front_bytes(items: u64) -> u64 {
+    items.saturating_add(1).saturating_mul(4).saturating_add(HEAD_BYTES as u64)
+}
+
+/// Returns the bytes of the unpacked chunk, of which `front` is the front.
+///
+/// # Errors
+///
+/// [`ErrorKind::Format`] for a chunk that is not one of `items` items; [`ErrorKind::Unsupported`] for another version.
+pub(super) fn raw_bytes(front: &[u8], items: u64) -> Result<u64> {
+    let head = Head::read(front)?;
+    if u64::from(head.items) != items {
+        let found = head.items;
+        return Err(Error::format(format!("the chunk has {found} items where the index declares {items}")));
+    }
+    Ok(head.table_bytes() + u64::from(head.offsets.last().copied().map_or(0, u32::from_le_bytes)))
+}
+
+/// Unpacks a chunk into the empty `out`, up to `raw_bytes_max`.
+///
+/// # Errors
+///
+/// [`ErrorKind::Format`] for a damaged chunk; [`ErrorKind::Full`] without memory.
+pub(super) fn unpack(packed: &[u8], raw_bytes_max: u64, out: &mut Vec<u8>) -> Result<()> {
+    let head = Head::read(packed)?;
+    let table_bytes = head.table_bytes();
+    if table_bytes > raw_bytes_max {
+        return Err(Error::format(format!("a chunk of {} items has more than {raw_bytes_max} bytes", head.items)));
+    }
+    let full = |_| Error::new(ErrorKind::Full, "no memory for an unpacked chunk");
+    out.try_reserve_exact(table_bytes as usize).map_err(full)?;
+    out.extend(head.items.to_le_bytes());
+    for offset in head.offsets {
+        let offset = u32::try_from(u64::from(u32::from_le_bytes(*offset)) + table_bytes);
+        out.extend(offset.map_err(|_| Error::format("a chunk of more than 4 GiB"))?.to_le_bytes());
+    }
+    let mut items = 0_u64;
+    for entry in head.frames.chunks_exact(ENTRY_BYTES) {
+        let word = |at: usize| entry[at..at + 4].iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
+        let (first, count, place, bytes, content) = (word(0), word(4), word(8) | word(12) << 32, word(16), word(20));
+        if first != items {
+            return Err(damaged().with("frame_of_item", first));
+        }
+        items += count;
+        let frame = usize::try_from(place).ok().and_then(|place| packed.get(place..)?.get(..bytes as usize));
+        let frame = frame.ok_or_else(|| damaged().with("frame_of_item", first))?;
+        // A block of 128 KiB takes at least four bytes.
+        if content > raw_bytes_max - (out.len() as u64).min(raw_bytes_max) || content > (frame.len() as u64) << 15 {
+            return Err(damaged().with("frame_of_item", first).with("content_bytes", content));
+        }
+        let start = out.len();
+        let failed = |e| damaged().with("frame_of_item", first).caused_by(e);
+        let mut reader = zstd::stream::read::Decoder::with_buffer(frame).map_err(failed)?;
+        out.try_reserve_exact(content as usize).map_err(full)?;
+        out.resize(start + content as usize, 0);
+        reader.read_exact(&mut out[start..]).map_err(failed)?;
+        // The read after the last byte checks the end of the frame, too.
+        if reader.read(&mut [0]).map_err(failed)? != 0 {
+            return Err(damaged().with("frame_of_item", first));
+        }
+    }
+    if items == u64::from(head.items) { Ok(()) } else { Err(damaged().with("items", items)) }
+}
+
+/// Tables at the front of a chunk.
+struct Head<'a> {
+    items: u32,
+    /// As many as there are of the items, and one more, as far as the front has them.
+    offsets: &'a [[u8; 4]],
+    /// Table of the frames, as far as the front has it.
+    frames: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    fn read(front: &'a [u8]) -> Result<Self> {
+        let (head, rest) = front.split_first_chunk::<HEAD_BYTES>().ok_or_else(damaged)?;
+        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        if !head.starts_with(MAGIC) {
+            return Err(damaged());
+        }
+        let version = u16::from_le_bytes([head[8], head[9]]);
+        if version != VERSION {
+            let message = format!("version {version} of compressed chunks is not known, only {VERSION}");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let (items, frames) = (word(12), word(20));
+        let offsets = rest.get(..(items as usize + 1) * 4).ok_or_else(damaged)?;
+        let rest = &rest[offsets.len()..];
+        let frames = rest.get(..frames as usize * ENTRY_BYTES).unwrap_or(rest);
+        Ok(Self { items, offsets: offsets.as_chunks().0, frames })
+    }
+
+    /// Bytes of the table of the unpacked chunk.
+    fn table_bytes(&self) -> u64 {
+        4 * (u64::from(self.items) + 2)
+    }
+}
+
+fn damaged() -> Error {
+    Error::format("the chunk is damaged, or its items are not compressed in groups")
+}

@@ -1,0 +1,70 @@
+//! Hashes that an index lists for a file.
+
+use crate::HashAlgo;
+
+/// Hashes of one file by algorithm, in the order of the index.
+///
+/// One allocation, or none without hashes: for each hash the place of its algorithm in [`HashAlgo::ALL`], then the
+/// digest's bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Digests(Box<[u8]>);
+
+impl Digests {
+    /// Makes a list of algorithms and digests, which are lowercase hexadecimal digits.
+    ///
+    /// # Panics
+    ///
+    /// If a digest has the wrong length or other characters. The parser of the index checks both.
+    pub fn new<S: AsRef<str>>(hashes: impl IntoIterator<Item = (HashAlgo, S)>) -> Self {
+        let mut bytes = Vec::new();
+        for (algo, hex) in hashes {
+            let hex = hex.as_ref();
+            assert_eq!(hex.len(), algo.hex_len(), "a {} digest of another length", algo.name());
+            bytes.push(HashAlgo::ALL.iter().position(|known| *known == algo).expect("all are listed") as u8);
+            bytes.extend(hex::decode(hex).expect("hexadecimal digits"));
+        }
+        Self(bytes.into())
+    }
+
+    /// Iterates over algorithms and digests, which are lowercase hexadecimal digits.
+    pub fn iter(&self) -> impl Iterator<Item = (HashAlgo, String)> {
+        self.raw().map(|(algo, digest)| (algo, hex::encode(digest)))
+    }
+
+    /// Iterates over the algorithms.
+    pub fn algos(&self) -> impl Iterator<Item = HashAlgo> {
+        self.raw().map(|(algo, _)| algo)
+    }
+
+    /// Returns the digest under `algo` as lowercase hexadecimal digits.
+    pub fn get(&self, algo: HashAlgo) -> Option<String> {
+        self.raw().find(|(known, _)| *known == algo).map(|(_, digest)| hex::encode(digest))
+    }
+
+    fn raw(&self) -> impl Iterator<Item = (HashAlgo, &[u8])> {
+        let mut rest = &*self.0;
+        std::iter::from_fn(move || {
+            let (place, digests) = rest.split_first()?;
+            let algo = HashAlgo::ALL[usize::from(*place)];
+            let (digest, more) = digests.split_at(algo.hex_len() / 2);
+            rest = more;
+            Some((algo, digest))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_of_all_algorithms_keep_their_order() {
+        let hashes: Vec<_> = HashAlgo::ALL.into_iter().rev().map(|algo| (algo, algo.hex(b"content"))).collect();
+        let digests = Digests::new(hashes.clone());
+        assert_eq!(digests.iter().collect::<Vec<_>>(), hashes);
+        assert!(digests.algos().eq(HashAlgo::ALL.into_iter().rev()));
+        assert_eq!(digests.get(HashAlgo::Sha1), Some(HashAlgo::Sha1.hex(b"content")));
+        assert_eq!(Digests::new([hashes[0].clone()]).get(HashAlgo::Sha1), None);
+        assert_eq!(Digests::default().iter().count(), 0);
+    }
+}

@@ -1,0 +1,206 @@
+//! The index as values.
+
+use std::sync::Arc;
+
+use super::digests::Digests;
+use crate::compress::Compression;
+use crate::hash::HashAlgo;
+use crate::layout::Layout;
+use crate::read_at::{ByRef, ReadAt};
+use crate::recipe::Recipe;
+use crate::table::OffsetTable;
+use crate::tokens::TokenPart;
+use forebay_core::error::{Context, Result};
+
+/// The index's file name.
+pub const INDEX_BASENAME: &str = "index.json";
+
+/// Largest index that is read, in bytes: some three million shards.
+pub const INDEX_BYTES_MAX: u64 = 1 << 30;
+
+/// Version of the formats; there is only one.
+pub const VERSION: u64 = 2;
+
+/// Index of a data set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Index {
+    /// Shards in their order.
+    pub shards: Vec<Shard>,
+}
+
+/// Entry of a shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Format and columns; equal ones are shared between shards.
+    pub layout: Arc<Layout>,
+    /// Number of samples.
+    pub samples: u64,
+    /// Compression of the zip files, if there are any.
+    pub compression: Option<Compression>,
+    /// Hash algorithms in the writer's settings; equal lists are shared between shards.
+    pub hashes: Arc<[HashAlgo]>,
+    /// The writer's limit on a shard's raw size in bytes, if it had one.
+    pub size_limit: Option<u64>,
+    /// Uncompressed data file.
+    pub raw_data: FileInfo,
+    /// Compressed data file, if the shard is compressed.
+    pub zip_data: Option<FileInfo>,
+    /// Uncompressed file with the offsets, in formats that keep them separately.
+    pub raw_meta: Option<Box<FileInfo>>,
+    /// Compressed file with the offsets, if the shard is compressed.
+    pub zip_meta: Option<Box<FileInfo>>,
+    /// Origin of the data file, if it is not in the store.
+    pub recipe: Option<Arc<dyn Recipe>>,
+    /// Range of larger files that the shard is, if those are read where they are.
+    pub slice: Option<Box<Slice>>,
+}
+
+/// Range of files that several shards share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The range, and the places of the samples in it.
+    pub part: TokenPart,
+    /// Bytes of the whole data file.
+    pub data_bytes: u64,
+    /// Bytes of the whole file that has the places, if another one has.
+    pub meta_bytes: u64,
+}
+
+/// File of a shard. Small, because an index may list a hundred thousand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileInfo {
+    /// Path relative to the index: a name, in a merged index with directories before it. Checked to stay below the
+    /// index.
+    pub basename: Arc<str>,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Hashes of the whole file, in the order of the index.
+    pub hashes: Digests,
+}
+
+/// File of a shard, raw and compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePair<'a> {
+    /// Uncompressed.
+    pub raw: &'a FileInfo,
+    /// Compressed, if the shard is.
+    pub zip: Option<&'a FileInfo>,
+}
+
+impl<'a> FilePair<'a> {
+    /// Returns the file in the store: the compressed one if there is one.
+    pub fn stored(self) -> &'a FileInfo {
+        self.zip.unwrap_or(self.raw)
+    }
+}
+
+impl Index {
+    /// Number of samples in all shards.
+    pub fn samples(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.samples).sum()
+    }
+}
+
+impl Shard {
+    /// Returns the entry of a shard of one uncompressed file without hashes.
+    pub fn new(layout: Arc<Layout>, samples: u64, raw_data: FileInfo) -> Self {
+        Self {
+            layout,
+            samples,
+            compression: None,
+            hashes: Arc::new([]),
+            size_limit: None,
+            raw_data,
+            zip_data: None,
+            raw_meta: None,
+            zip_meta: None,
+            recipe: None,
+            slice: None,
+        }
+    }
+
+    /// Returns the size that `file`, which is one of the shard's files, has on disk: the index has that of the shard's
+    /// range of it.
+    pub fn disk_bytes(&self, file: &FileInfo) -> u64 {
+        match &self.slice {
+            None => file.bytes,
+            Some(slice) if std::ptr::eq(file, &raw const self.raw_data) => slice.data_bytes,
+            Some(slice) => slice.meta_bytes,
+        }
+    }
+
+    /// Returns true if the sizes of its files in the index are estimates.
+    pub fn is_estimated(&self) -> bool {
+        self.recipe.as_ref().is_some_and(|recipe| !recipe.has_exact_size())
+    }
+
+    /// Returns true if a file of `bytes` bytes can be `file`, which is one of its files.
+    pub fn accepts(&self, file: &FileInfo, bytes: u64) -> bool {
+        bytes == self.disk_bytes(file) || self.is_estimated()
+    }
+
+    /// Returns the files of the shard: the separate file with the offsets, if there is one, then the data.
+    pub fn files(&self) -> impl Iterator<Item = FilePair<'_>> {
+        let meta = self.raw_meta.as_deref().map(|raw| FilePair { raw, zip: self.zip_meta.as_deref() });
+        meta.into_iter().chain([FilePair { raw: &self.raw_data, zip: self.zip_data.as_ref() }])
+    }
+
+    /// Size of the raw files in bytes.
+    pub fn raw_bytes(&self) -> u64 {
+        self.files().map(|pair| pair.raw.bytes).sum()
+    }
+
+    /// Size of the compressed files in bytes, if there are any.
+    pub fn zip_bytes(&self) -> Option<u64> {
+        self.files().map(|pair| pair.zip.map(|zip| zip.bytes)).sum()
+    }
+
+    /// Bytes of memory for a fetch: of the raw files, and of the stored bytes that they are made of.
+    pub fn fetch_bytes(&self) -> u64 {
+        let stored = self.recipe.as_ref().map(|recipe| recipe.stored_bytes()).or_else(|| self.zip_bytes());
+        self.raw_bytes().saturating_add(stored.unwrap_or(0))
+    }
+
+    /// Size of the files in the store, in bytes.
+    pub fn stored_bytes(&self) -> u64 {
+        self.files().map(|pair| pair.stored().bytes).sum()
+    }
+
+    /// Returns the raw file that starts with the offset table.
+    pub fn table_file(&self) -> &FileInfo {
+        self.raw_meta.as_deref().unwrap_or(&self.raw_data)
+    }
+
+    /// Bytes of the offset table at the front of [`table_file`](Self::table_file), in formats that have one.
+    pub fn table_bytes(&self) -> u64 {
+        OffsetTable::bytes(self.samples)
+    }
+
+    /// Reads the places of the samples from `file`, which is the shard's [`table_file`](Self::table_file).
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] with file and field, if the file is truncated or contradicts the index; errors of
+    /// its storage.
+    pub fn offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {
+        let assembled = self.recipe.as_ref().and_then(|recipe| recipe.places_assembled());
+        let found = || self.layout.format.offsets(&self.layout.columns, &ByRef(file), self.samples);
+        let offsets = match &self.slice {
+            Some(slice) => slice.part.places_in_file(file, slice.data_bytes),
+            None => assembled.or_else(found).unwrap_or_else(|| self.parse_offsets(file)),
+        };
+        offsets.context("file", || &self.table_file().basename)
+    }
+
+    fn parse_offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {
+        let mut front = vec![0; usize::try_from(self.table_bytes().min(file.bytes())).unwrap_or(usize::MAX)];
+        file.read_at(&mut front, 0)?;
+        // In a split format the samples are in the other file, which has no table before them.
+        let (first_min, data_bytes, may_have_trailer) = match self.raw_meta {
+            Some(_) => (0, self.raw_data.bytes, false),
+            // Of other files the front may be there alone.
+            None => (self.table_bytes(), if self.is_estimated() { file.bytes() } else { self.raw_data.bytes }, true),
+        };
+        OffsetTable::parse(&front, self.samples, first_min, data_bytes, may_have_trailer)
+    }
+}

@@ -1,0 +1,47 @@
+//! Reads of parts of a file, wherever it is.
+
+use forebay_core::error::{Error, Result};
+
+/// File that can be read at any place.
+pub trait ReadAt {
+    /// Bytes of the file.
+    fn bytes(&self) -> u64;
+
+    /// Fills `into` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] if the file ends before; errors of its storage.
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()>;
+}
+
+impl<T: AsRef<[u8]> + ?Sized> ReadAt for T {
+    fn bytes(&self) -> u64 {
+        self.as_ref().len() as u64
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let found = self.as_ref().get(start..).and_then(|rest| rest.get(..into.len()));
+        into.copy_from_slice(found.ok_or_else(|| ended(self.bytes()))?);
+        Ok(())
+    }
+}
+
+/// File of any type, also one without a known size, as `&dyn ReadAt`.
+pub(crate) struct ByRef<'a, R: ?Sized>(pub(crate) &'a R);
+
+impl<R: ReadAt + ?Sized> ReadAt for ByRef<'_, R> {
+    fn bytes(&self) -> u64 {
+        self.0.bytes()
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        self.0.read_at(into, offset)
+    }
+}
+
+/// Error for a file that ends too early.
+pub fn ended(bytes: u64) -> Error {
+    Error::format(format!("the file ends at byte {bytes}, before the end of what it announces"))
+}

@@ -1,0 +1,113 @@
+//! Recipe of a shard of rows of an Arrow file.
+
+use super::table::{RowPlace, TableRow, TableRows, append_row, for_each_row, place_in};
+use super::{MdsBuilder, ObjectRange, Recipe};
+use crate::arrow::TableColumn;
+use crate::ipc::{Batch, TableHead};
+use crate::layout::Layout;
+use arrow_schema::Fields;
+use bytes::Bytes;
+use forebay_core::error::{Error, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// File whose rows are read, with the columns that are wanted of it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BatchFile {
+    /// Key relative to the remote.
+    pub key: Arc<str>,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Columns of the file.
+    pub head: Arc<TableHead>,
+    /// Columns of the shards, in the order of their layout.
+    pub columns: Arc<[TableColumn]>,
+    /// Numbers of the columns at the root that these need.
+    pub roots: Arc<[usize]>,
+}
+
+/// Rows of neighbouring batches of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowBatches {
+    /// The file.
+    pub file: Arc<BatchFile>,
+    /// The batches.
+    pub batches: Arc<[Batch]>,
+    /// Number of the first batch in the file.
+    pub first: usize,
+    /// The rows, counted from the first of the first batch.
+    pub rows: Range<u64>,
+}
+
+impl RowBatches {
+    /// Estimate of the shard's bytes.
+    pub fn file_bytes(&self, layout: &Layout) -> u64 {
+        MdsBuilder::file_bytes(layout, self.rows.end - self.rows.start, self.stored_bytes())
+    }
+
+    fn visit(&self, contents: Vec<Bytes>, mut each: impl FnMut(&TableRow<'_>) -> Result<()>) -> Result<()> {
+        self.read(contents, &mut each).map_err(|e| e.with("file", &self.file.key))
+    }
+
+    fn read(&self, contents: Vec<Bytes>, each: &mut impl FnMut(&TableRow<'_>) -> Result<()>) -> Result<()> {
+        let BatchFile { head, columns, roots, .. } = &*self.file;
+        let mut first = 0;
+        for ((batch, content), number) in self.batches.iter().zip(contents).zip(self.first..) {
+            let rows = head.read(content, roots).map_err(|e| e.with("batch", number))?;
+            if rows.num_rows() as u64 != batch.rows {
+                return Err(Error::format("a batch has another number of rows than the index declares"));
+            }
+            let own = self.rows.start.saturating_sub(first)..(self.rows.end - first).min(batch.rows);
+            let place = |e: Error, row: u64| e.with("batch", number).with("row", row);
+            for_each_row(columns, &rows, own, place, each)?;
+            first += batch.rows;
+        }
+        Ok(())
+    }
+}
+
+impl Recipe for RowBatches {
+    fn ranges(&self) -> Vec<ObjectRange> {
+        let range = |batch: &Batch| ObjectRange {
+            key: self.file.key.clone(),
+            start: batch.start,
+            bytes: batch.bytes,
+            object_bytes: Some(self.file.bytes),
+        };
+        self.batches.iter().map(range).collect()
+    }
+
+    fn stored_bytes(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.bytes).fold(0, u64::saturating_add)
+    }
+
+    fn assemble(&self, layout: &Layout, samples: u64, parts: Vec<Bytes>) -> Result<Vec<u8>> {
+        let bytes = usize::try_from(self.file_bytes(layout)).unwrap_or(usize::MAX);
+        let mut file = MdsBuilder::new(layout, bytes).map_err(|e| e.with("file", &self.file.key))?;
+        self.visit(parts, |row| append_row(&mut file, row))?;
+        file.finish(samples)
+    }
+
+    fn has_exact_size(&self) -> bool {
+        false
+    }
+
+    fn as_table(&self) -> Option<&dyn TableRows> {
+        Some(self)
+    }
+}
+
+impl TableRows for RowBatches {
+    fn fields(&self) -> &Fields {
+        self.file.head.fields()
+    }
+
+    fn place_of(&self, index: u64) -> RowPlace {
+        let (number, row) = place_in(self.rows.start + index, self.batches.iter().map(|batch| batch.rows));
+        RowPlace { file: self.file.key.clone(), group: self.first + number, row }
+    }
+
+    fn for_each_row(&self, parts: Vec<Bytes>, each: &mut dyn FnMut(&TableRow<'_>) -> Result<()>) -> Result<()> {
+        self.visit(parts, each)
+    }
+}

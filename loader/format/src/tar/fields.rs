@@ -1,0 +1,32 @@
+//! Fields of samples, by their names.
+
+use super::name::KEY;
+use crate::columns::FIELDS;
+use crate::encoding::Encoding;
+
+/// Returns the encoding of the files of `field`: by the last part of the name, as WebDataset decodes them.
+pub fn encoding_of(field: &str) -> Encoding {
+    match field.rsplit('.').next().unwrap_or(field) {
+        KEY | FIELDS => Encoding::Str,
+        "jpg" | "jpeg" => Encoding::Jpeg,
+        "png" => Encoding::Png,
+        "txt" | "text" | "transcript" => Encoding::Str,
+        "cls" | "cls2" | "class" | "count" | "index" | "inx" | "id" => Encoding::StrInt,
+        "json" | "jsn" => Encoding::Json,
+        "npy" => Encoding::Npy,
+        _ => Encoding::Bytes,
+    }
+}
+
+/// Fields of a column, as in "jpg;png": its value is the first of them that a sample has.
+pub(super) fn alternatives(name: &str) -> impl Iterator<Item = &str> {
+    name.split(';')
+}
+
+/// Returns the encoding of the column `name`, whose value is any of its fields. Pictures of several formats are read as
+/// bytes, by their own headers.
+pub(super) fn encoding_of_any(name: &str) -> Encoding {
+    let mut encodings = alternatives(name).map(encoding_of);
+    let first = encodings.next().unwrap_or(Encoding::Bytes);
+    if encodings.all(|other| other == first) { first } else { Encoding::Bytes }
+}

@@ -1,0 +1,62 @@
+//! Bytes of a sample to its columns.
+
+use super::fields::alternatives;
+use super::member::Members;
+use super::name::{KEY, key_and_field};
+use super::samples::about;
+use crate::columns::{Column, FIELDS, Scratch, Span};
+use forebay_core::error::{Error, Result};
+
+/// Splits `sample` into `columns`, of which those in `optional` may be absent.
+pub(super) fn split(columns: &[Column], optional: &[String], sample: &[u8], scratch: &mut Scratch) -> Result<()> {
+    let Scratch { spans, side, ranks } = scratch;
+    spans.resize(columns.len(), Span::Absent);
+    // Place among its column's names of the file that was found; the first one has priority.
+    ranks.clear();
+    ranks.resize(columns.len(), usize::MAX);
+    let mut members = Members::of_part(sample);
+    let mut key = 0..0;
+    let has_fields = columns.iter().any(|column| column.name == FIELDS);
+    let mut fields = Vec::new();
+    while let Some(member) = members.next()? {
+        let Some((name, field)) = key_and_field(&member.name).filter(|_| member.is_file) else { continue };
+        if key.is_empty() {
+            let start = side.len();
+            side.extend_from_slice(name);
+            key = start..side.len();
+        }
+        if has_fields {
+            fields.push(field.clone());
+        }
+        for (i, column) in columns.iter().enumerate() {
+            let rank = alternatives(&column.name).position(|name| name == field);
+            let Some(rank) = rank.filter(|rank| *rank < ranks[i]) else { continue };
+            ranks[i] = rank;
+            let start = member.content.0 as usize;
+            let stored = start..start + member.content.1 as usize;
+            spans[i] = match &member.sparse {
+                None => Span::Sample(stored),
+                Some(map) => {
+                    let start = side.len();
+                    map.check_room(start).map_err(|e| about(e, name))?;
+                    map.expand(&sample[stored], side);
+                    Span::Side(start..side.len())
+                }
+            };
+        }
+    }
+    for (i, column) in columns.iter().enumerate() {
+        if column.name == KEY {
+            spans[i] = Span::Side(key.clone());
+        } else if column.name == FIELDS {
+            let start = side.len();
+            side.extend_from_slice(fields.join("\n").as_bytes());
+            spans[i] = Span::Side(start..side.len());
+        } else if ranks[i] == usize::MAX && !optional.contains(&column.name) {
+            let message = "the sample has no file of this field: give the field a `default`, if it takes one, or \
+                           leave such samples out with on_missing=\"skip\" or on_error=\"skip\"";
+            return Err(about(Error::format(message).with("column", &column.name), &side[key]));
+        }
+    }
+    Ok(())
+}

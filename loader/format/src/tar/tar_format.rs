@@ -1,0 +1,149 @@
+//! The format, with its columns: one for each field of an archive, and one for the key.
+
+use super::BLOCK;
+use super::fields::{alternatives, encoding_of, encoding_of_any};
+use super::name::KEY;
+use super::samples::{FieldCounts, offsets};
+use super::split::split;
+use crate::columns::{Column, ColumnUse, FIELDS, Scratch};
+use crate::encoding::Encoding;
+use crate::index::{IndexedFormat, JsonObject, is_sampled, names_of};
+use crate::layout::Layout;
+use crate::read_at::ReadAt;
+use crate::shard_format::{Projection, ShardFormat};
+use crate::table::OffsetTable;
+use forebay_core::error::Result;
+use serde_json::Value as Json;
+use std::sync::Arc;
+
+/// Entry of a shard in an index.
+pub(crate) const INDEXED: IndexedFormat =
+    IndexedFormat { name: "tar", keys: &["column_names", "column_optional", "column_sampled"], layout, foreign: None };
+
+/// Files in a tar archive, several per sample; offsets by its headers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tar {
+    /// Columns that some samples lack.
+    optional: Vec<String>,
+    /// The columns are those of some samples: others may lack any of them.
+    is_sampled: bool,
+}
+
+impl Layout {
+    /// Makes the layout of archives whose samples have the fields `counts`. Fields that some of the samples lack are
+    /// optional.
+    pub fn tar(counts: &FieldCounts) -> Self {
+        let names = [KEY].into_iter().chain(counts.fields.keys().map(String::as_str));
+        let columns = names.map(|name| Column::new(name, encoding_of(name))).collect();
+        let optional = counts.fields.iter().filter(|(_, samples)| **samples < counts.samples);
+        let optional = optional.map(|(field, _)| field.clone()).collect();
+        Self::new(Tar { optional, is_sampled: counts.is_sampled }, columns)
+    }
+
+    /// Returns true if the shards are tar files.
+    pub fn is_tar(&self) -> bool {
+        self.format_as::<Tar>().is_some()
+    }
+}
+
+fn layout(entry: &JsonObject<'_>) -> Result<Layout> {
+    // The encodings follow from the names.
+    let columns = entry.texts("column_names")?.into_iter().map(|name| Column::new(name, encoding_of(name)));
+    let optional = entry.owned_texts("column_optional")?;
+    Ok(Layout::new(Tar { optional, is_sampled: is_sampled(entry)? }, columns.collect()))
+}
+
+impl ShardFormat for Tar {
+    fn name(&self) -> &'static str {
+        INDEXED.name
+    }
+
+    fn describe(&self, columns: &[Column], put: &mut dyn FnMut(&str, Json)) {
+        put("column_names", names_of(columns));
+        put("column_optional", self.optional.clone().into());
+    }
+
+    fn has_table(&self) -> bool {
+        false
+    }
+
+    fn file_bytes_min(&self, samples: u64) -> u64 {
+        // Each sample has a header.
+        samples.saturating_mul(BLOCK)
+    }
+
+    fn file_bytes_max(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn offsets(&self, _: &[Column], file: &dyn ReadAt, samples: u64) -> Option<Result<OffsetTable>> {
+        Some(offsets(file, samples))
+    }
+
+    fn split(&self, columns: &[Column], sample: &[u8], scratch: &mut Scratch) -> Result<()> {
+        split(columns, &self.optional, sample, scratch)
+    }
+
+    fn optional(&self) -> &[String] {
+        &self.optional
+    }
+
+    fn is_sampled(&self) -> bool {
+        self.is_sampled
+    }
+
+    fn has_free_columns(&self) -> bool {
+        true
+    }
+
+    fn lists_fields(&self) -> bool {
+        true
+    }
+
+    fn key_column(&self) -> Option<&'static str> {
+        Some(KEY)
+    }
+
+    fn has_column(&self, columns: &[Column], name: &str) -> bool {
+        alternatives(name).any(|name| columns.iter().any(|column| column.name == name))
+    }
+
+    fn may_have_others(&self) -> bool {
+        self.is_sampled
+    }
+
+    fn is_unknown(&self, columns: &[Column], name: &str) -> bool {
+        !self.is_sampled && !self.has_column(columns, name) && encoding_of_any(name) == Encoding::Bytes
+    }
+
+    fn projected(&self, columns: &[Column], wanted: Option<&[ColumnUse<'_>]>) -> Option<Projection> {
+        let (optional, columns) = self.projected_columns(columns, wanted)?;
+        Some((Arc::new(Self { optional, is_sampled: false }), columns))
+    }
+}
+
+impl Tar {
+    /// Returns the columns `wanted` alone, and the names of those with a default, which are optional; without `wanted`,
+    /// the columns that every sample has. A name may be several, as in "jpg;png". `None` if one without a default is
+    /// lacking: the layout then stays as it is, so that an error can name its columns.
+    fn projected_columns(
+        &self,
+        columns: &[Column],
+        wanted: Option<&[ColumnUse<'_>]>,
+    ) -> Option<(Vec<String>, Vec<Column>)> {
+        let Some(wanted) = wanted else {
+            let of_all = columns.iter().filter(|column| !self.optional.contains(&column.name));
+            return Some((Vec::new(), of_all.cloned().collect()));
+        };
+        let found = |column: &ColumnUse<'_>| {
+            // The index may be made of some samples. Others can have the field.
+            if !column.has_default && column.name != FIELDS && !self.has_column(columns, column.name) {
+                return None;
+            }
+            Some(Column::new(column.name, encoding_of_any(column.name)))
+        };
+        let with_default = wanted.iter().filter(|column| column.has_default);
+        let optional = with_default.map(|column| column.name.to_owned()).collect();
+        Some((optional, wanted.iter().map(found).collect::<Option<_>>()?))
+    }
+}

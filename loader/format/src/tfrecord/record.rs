@@ -1,0 +1,190 @@
+//! Records of a file.
+
+use std::ops::Range;
+
+use super::features::FeatureCounts;
+use crate::Compression;
+use crate::read_at::ReadAt;
+use crate::table::OffsetTable;
+use forebay_core::error::{Error, Result};
+
+/// Bytes before the data of a record: its length, and the CRC of that.
+pub(super) const HEAD_BYTES: usize = 12;
+/// Bytes after the data: their CRC.
+pub(super) const TAIL_BYTES: usize = 4;
+/// Bytes of a record around its data.
+pub(crate) const FRAME_BYTES: u64 = (HEAD_BYTES + TAIL_BYTES) as u64;
+
+/// Bytes that are read at once, so that the heads of short records take few reads.
+const WINDOW_BYTES: u64 = 64 << 10;
+
+/// Advice for a file with other records than its index declares.
+const RECOUNT: &str = "The file was written again after its records were counted: remove the .idx file next to it, or \
+                       make it again, or pass Stream(ignore_counts=True)";
+
+/// Most bytes of a record.
+const RECORD_BYTES_MAX: u64 = u32::MAX as u64 - FRAME_BYTES;
+
+/// CRC of `bytes` in the form that the files have: a CRC of bytes that contain CRCs would be weak.
+pub(super) fn masked_crc(bytes: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+/// Appends a record with this data.
+pub fn append(data: &[u8], out: &mut Vec<u8>) {
+    let length = (data.len() as u64).to_le_bytes();
+    out.extend(length);
+    out.extend(masked_crc(&length).to_le_bytes());
+    out.extend_from_slice(data);
+    out.extend(masked_crc(data).to_le_bytes());
+}
+
+/// Returns the length of the record that begins with `head`.
+pub(super) fn length(head: &[u8; HEAD_BYTES]) -> Result<u64> {
+    let [l0, l1, l2, l3, l4, l5, l6, l7, crc @ ..] = *head;
+    let length = [l0, l1, l2, l3, l4, l5, l6, l7];
+    if masked_crc(&length) != u32::from_le_bytes(crc) {
+        return Err(Error::format(
+            "the length of a record does not match its CRC: the file is damaged, or no TFRecord file",
+        ));
+    }
+    match u64::from_le_bytes(length) {
+        length if length <= RECORD_BYTES_MAX => Ok(length),
+        length => Err(Error::format(format!("a record of {length} bytes is larger than 4 GiB"))),
+    }
+}
+
+/// Returns true if `head` begins a record of `bytes` in all.
+pub fn is_record(head: &[u8], bytes: u64) -> bool {
+    head.first_chunk().is_some_and(|head| length(head).is_ok_and(|length| length + FRAME_BYTES == bytes))
+}
+
+/// Returns the data of the record that `sample` is.
+pub(super) fn data(sample: &[u8]) -> Result<Range<usize>> {
+    let whole = sample.split_first_chunk::<HEAD_BYTES>().and_then(|(head, rest)| {
+        let (data, crc) = rest.split_last_chunk::<TAIL_BYTES>()?;
+        Some((head, data, u32::from_le_bytes(*crc)))
+    });
+    let (head, data, crc) = whole.ok_or_else(|| Error::format("a record ends before its data"))?;
+    if length(head)? != data.len() as u64 {
+        return Err(Error::format(format!("a record declares another length than {}", data.len())));
+    }
+    if masked_crc(data) != crc {
+        return Err(Error::format("the data of a record do not match their CRC: the file is damaged"));
+    }
+    Ok(HEAD_BYTES..HEAD_BYTES + data.len())
+}
+
+/// Returns the compression of a file that begins with `front`. TensorFlow has none in the names of files.
+pub fn compression_of(front: &[u8]) -> Option<Compression> {
+    match front {
+        // The length of a first record may have any bytes.
+        _ if front.first_chunk().is_some_and(|head| length(head).is_ok()) => None,
+        [0x1f, 0x8b, ..] => Some(Compression::GZIP),
+        [method, flags, ..] if method & 15 == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0 => {
+            Some(Compression::ZLIB)
+        }
+        _ => None,
+    }
+}
+
+/// Records of a file, from front to back.
+struct Records<'a, R: ?Sized> {
+    file: &'a R,
+    bytes: u64,
+    at: u64,
+    window: Vec<u8>,
+    window_start: u64,
+}
+
+impl<'a, R: ReadAt + ?Sized> Records<'a, R> {
+    fn new(file: &'a R) -> Self {
+        Self { file, bytes: file.bytes(), at: 0, window: Vec::new(), window_start: 0 }
+    }
+
+    /// Returns the place of the next record.
+    fn next(&mut self) -> Result<Option<Range<u64>>> {
+        if self.at == self.bytes {
+            return Ok(None);
+        }
+        let (start, left) = (self.at, self.bytes - self.at);
+        let located = |e: Error| e.with("byte", start);
+        let ended = || located(Error::format("the file ends inside a record"));
+        if left < FRAME_BYTES {
+            return Err(ended());
+        }
+        let length = length(self.head()?).map_err(located)?;
+        if length > left - FRAME_BYTES {
+            return Err(ended());
+        }
+        self.at += length + FRAME_BYTES;
+        Ok(Some(start..self.at))
+    }
+
+    /// Returns the head of the record at the current place, which the file has.
+    fn head(&mut self) -> Result<&[u8; HEAD_BYTES]> {
+        let in_window = |this: &Self| {
+            let start = usize::try_from(this.at.checked_sub(this.window_start)?).ok()?;
+            Some(start).filter(|start| start + HEAD_BYTES <= this.window.len())
+        };
+        if in_window(self).is_none() {
+            self.window.resize(WINDOW_BYTES.min(self.bytes - self.at) as usize, 0);
+            self.window_start = self.at;
+            self.file.read_at(&mut self.window, self.at)?;
+        }
+        let head = in_window(self).and_then(|start| self.window[start..].first_chunk());
+        head.ok_or_else(|| Error::internal("the head of a record was not read"))
+    }
+}
+
+/// Reads the places of the records of `file`, which the index declares to be `samples`.
+pub(super) fn offsets<R: ReadAt + ?Sized>(file: &R, samples: u64) -> Result<OffsetTable> {
+    let mut records = Records::new(file);
+    let mut ranges = Vec::new();
+    while let Some(place) = records.next()? {
+        if ranges.len() as u64 == samples {
+            let message = format!("the file has more records than the {samples} that the index declares");
+            return Err(Error::format(message).with("field", "samples").hinting(RECOUNT));
+        }
+        ranges.push((place.start, place.end));
+    }
+    if ranges.len() as u64 != samples {
+        let message = format!("the file has {} records where the index declares {samples}", ranges.len());
+        return Err(Error::format(message).with("field", "samples").hinting(RECOUNT));
+    }
+    OffsetTable::of_blocks(&ranges, 1, file.bytes())
+}
+
+/// Counts the records of `file`, and those with each feature.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] for a file that is no TFRecord file or is damaged, with the place; errors of its
+/// storage.
+pub fn count_features<R: ReadAt + ?Sized>(file: &R) -> Result<FeatureCounts> {
+    let (mut records, mut counts) = (Records::new(file), FeatureCounts::default());
+    let mut record = Vec::new();
+    while let Some(place) = records.next()? {
+        // The file has as many bytes.
+        record.resize((place.end - place.start) as usize, 0);
+        file.read_at(&mut record, place.start)?;
+        data(&record).and_then(|data| counts.add(&record[data])).map_err(|e| e.with("byte", place.start))?;
+    }
+    Ok(counts)
+}
+
+/// Counts the whole records at the `front` of a file that is cut off there.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] for a front that is not one of a TFRecord file.
+pub fn front_features(front: &[u8]) -> Result<FeatureCounts> {
+    let (mut counts, mut rest) = (FeatureCounts::default(), front);
+    while let Some(head) = rest.first_chunk() {
+        let whole = usize::try_from(length(head)? + FRAME_BYTES).unwrap_or(usize::MAX);
+        let Some((record, more)) = rest.split_at_checked(whole) else { break };
+        counts.add(&record[data(record)?])?;
+        rest = more;
+    }
+    Ok(counts)
+}

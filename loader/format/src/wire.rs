@@ -1,0 +1,97 @@
+//! Protocol buffers: the fields of a message, in place.
+
+use std::ops::Range;
+
+use forebay_core::error::{Error, Result};
+
+/// Field of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    /// Number of the field.
+    pub(super) number: u64,
+    pub(super) content: Content,
+}
+
+/// Content of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// A whole number.
+    Varint(u64),
+    /// Place of a text, a message or packed numbers.
+    Bytes(Range<usize>),
+    /// Place of four bytes.
+    Word(Range<usize>),
+    /// Eight bytes, or the bounds of a group: no field that is read here has them.
+    Other,
+}
+
+/// Fields of the message at a place of `bytes`.
+#[derive(Clone, Debug)]
+pub(super) struct Fields<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Fields<'a> {
+    /// `place` is inside `bytes`.
+    pub(super) fn new(bytes: &'a [u8], place: Range<usize>) -> Self {
+        Self { bytes, at: place.start, end: place.end.min(bytes.len()) }
+    }
+
+    /// Returns the next field.
+    pub(super) fn next(&mut self) -> Result<Option<Field>> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let tag = self.varint()?;
+        let content = match tag & 7 {
+            0 => Content::Varint(self.varint()?),
+            1 => self.take(8).map(|_| Content::Other)?,
+            2 => {
+                let len = self.varint()?;
+                Content::Bytes(self.take(usize::try_from(len).unwrap_or(usize::MAX))?)
+            }
+            3 | 4 => Content::Other,
+            5 => Content::Word(self.take(4)?),
+            kind => return Err(damaged().with("wire_type", kind)),
+        };
+        Ok(Some(Field { number: tag >> 3, content }))
+    }
+
+    /// Reads a number of 7 bits per byte, the lowest first.
+    pub(super) fn varint(&mut self) -> Result<u64> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let place = self.take(1)?;
+            let byte = self.bytes[place.start];
+            // Of the tenth byte only the lowest bit has a place, as in other parsers.
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(damaged())
+    }
+
+    fn take(&mut self, len: usize) -> Result<Range<usize>> {
+        let end = self.at.checked_add(len).filter(|end| *end <= self.end).ok_or_else(damaged)?;
+        let place = self.at..end;
+        self.at = end;
+        Ok(place)
+    }
+
+    /// Place of what has not been read.
+    pub(super) fn rest(&self) -> Range<usize> {
+        self.at..self.end
+    }
+
+    /// True at the end of the message.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at >= self.end
+    }
+}
+
+fn damaged() -> Error {
+    Error::format("the bytes are no protocol buffer, or a damaged one")
+}
