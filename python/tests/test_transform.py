@@ -17,6 +17,20 @@ class Fault(Exception):
     """Failure of a transform."""
 
 
+def test_a_transform_without_return_is_an_error_that_names_it_and_the_remedy(pictures):
+    calls = []
+
+    def forgets(batch):
+        calls.append(batch["number"].tolist())
+        return batch if len(calls) > 1 else None
+
+    with ordered(pictures, transform=forgets) as loader:
+        with pytest.raises(fb.ConfigError, match=r"forgets returned None: end it with `return batch`.*filter=.*`continue`"):
+            next(iter(loader))
+        assert sum(len(batch["number"]) for batch in loader) == SAMPLES
+        assert calls[0] == calls[1], "the batch is delivered again"
+
+
 @pytest.mark.parametrize("error", [Fault, StopIteration, KeyboardInterrupt])
 def test_a_batch_whose_transform_raises_is_delivered_again(pictures, error):
     with ordered(pictures) as loader:

@@ -22,6 +22,21 @@ def stored(folder, encoding, value):
     return fb.ShardReader(folder)[0]["a"]
 
 
+def test_a_key_that_is_no_column_is_an_error_and_not_left_out(tmp_path):
+    with fb.MDSWriter(out=tmp_path / "set", columns={"image": "bytes", "label": "int"}) as writer:
+        for sample, message in [
+            ({"image": b"", "label": 1, "caption": "x"}, r"not every key of the sample is a column: it has 'caption'; name each in"),
+            ({"image": b"", "label": 1, "labels": 2}, r"it has 'labels' \(did you mean 'label'\?\); .*leave it out"),
+            ({"image": b"", "lable": 1}, r"no column 'label': it has 'lable' \(did you mean 'label'\?\)"),
+            ({"image": b""}, r"the sample has no column 'label'$"),
+            ({"image": b"", "label": 1, **dict.fromkeys(range(30), 0)}, r"it has 0, 1, .*19, \.\.\.; name"),
+        ]:
+            with pytest.raises(fb.ConfigError, match=message):
+                writer.write(sample)
+        writer.write({"label": 3, "image": b"kept"})
+    assert [dict(sample) for sample in fb.ShardReader(tmp_path / "set")] == [{"image": b"kept", "label": 3}]
+
+
 @pytest.mark.parametrize("encoding", ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"])
 @pytest.mark.parametrize("value", [3.7, np.float32(0.5), np.float64(-0.5), float("nan"), float("inf"), 2**70, -(2**63) - 1])
 def test_a_number_that_an_integer_type_cannot_hold_is_rejected_with_its_range(tmp_path, encoding, value):

@@ -87,7 +87,7 @@ class ConvertedColumns:
         Raises:
             FormatError: A sample has a field that is not among the columns.
         """
-        names = list(self.fields())
+        names, written = list(self.fields()), self.written()
         for row in zip(*(batch[name][:most] for name in names), strict=True):
             values = dict(zip(names, row, strict=True))
             if self.are_all:
@@ -100,7 +100,8 @@ class ConvertedColumns:
                     elif _array(name) in values:
                         values[name] = values[_array(name)]
                 values[_FIELDS] = "\n".join(present)
-            yield values
+            # Others are what the check and the optional columns need.
+            yield {name: values[name] for name in written}
 
     def _check(self, values: Mapping[str, Any]) -> None:
         found = bytes(values[_FIELDS]).decode().split("\n")

@@ -31,13 +31,25 @@ class Transform:
         self._first = threading.Lock()
 
     def __call__(self, batch: Any) -> Any:
-        """Returns the function's result. It may not end an epoch, so its StopIteration is a RuntimeError."""
+        """Returns the function's result. It may not end an epoch, so its StopIteration is a RuntimeError.
+
+        Raises:
+            ConfigError: The result is None.
+        """
         try:
             if "torchvision.transforms" not in sys.modules or not self._first.acquire(blocking=False):
-                return self._function(batch)
-            return self._watched(batch)
+                result = self._function(batch)
+            else:
+                result = self._watched(batch)
         except StopIteration as error:
             raise RuntimeError("transform raised StopIteration") from error
+        if result is None:
+            name = getattr(self._function, "__qualname__", None) or type(self._function).__name__
+            raise ConfigError(
+                f"transform has to return a batch, but {name} returned None: end it with `return batch`. To leave out samples, pass "
+                "filter= to Loader; to leave out a batch, write `continue` in the loop"
+            )
+        return result
 
     def _watched(self, batch: Any) -> Any:
         from torch.nn.modules.module import register_module_forward_pre_hook

@@ -16,6 +16,9 @@ from .values import plain
 
 __all__ = ["MDSWriter"]
 
+_NAMES_MAX = 20
+"""Most keys of a sample that an error names."""
+
 
 @by_name('out="folder", columns={"image": "jpeg", "class": "int"}')
 class MDSWriter:
@@ -94,12 +97,12 @@ class MDSWriter:
         """Adds a sample.
 
         Args:
-            sample: A value for every column; other keys are ignored. Bytes are stored unchanged with every encoding.
+            sample: A value for every column, and no others. Bytes are stored unchanged with every encoding.
                 Otherwise "jpeg", "png" and "pil" accept Pillow images, "ndarray" numpy arrays, "json" any value for
                 `json.dumps`. Floats may round a number.
 
         Raises:
-            ConfigError: A column is missing, or its value does not fit its encoding: it has another type, a fraction
+            ConfigError: A column is missing, a key is no column, or a value does not fit its encoding: it has another type, a fraction
                 in an integer type, or it is out of range.
         """
         if not isinstance(sample, Mapping):
@@ -107,13 +110,27 @@ class MDSWriter:
         values = []
         for name, encoding in self._columns.items():
             if name not in sample:
-                raise ConfigError(f"the sample has no column {name!r}")
+                raise self._other_columns(sample, f"the sample has no column {name!r}")
             kind, value = plain(encoding, sample[name], name)
             if self._transcode and encoding == "jpeg":
                 value = _forebay.jpeg_to_baseline(value)
             values.append((kind, value))
+        if len(sample) != len(values):
+            raise self._other_columns(sample, "not every key of the sample is a column")
         self._writer.write(values)
         self._watch.samples += 1
+
+    def _other_columns(self, sample: Mapping[str, Any], why: str) -> ConfigError:
+        """Returns the error for a sample with other keys than columns, which it names."""
+        import difflib  # Imported late, because it is needed for errors only.
+
+        others = [name for name in sample if name not in self._columns]
+        if not others:
+            return ConfigError(why)
+        near = next((near for name in others for near in difflib.get_close_matches(str(name), self._columns, 1)), None)
+        hint = "" if near is None else f" (did you mean {near!r}?)"
+        shown_names = ", ".join(map(repr, others[:_NAMES_MAX])) + (", ..." if len(others) > _NAMES_MAX else "")
+        return ConfigError(f"{why}: it has {shown_names}{hint}; name each in `columns`, or leave it out of the sample")
 
     def finish(self) -> None:
         """Writes the last shard and the index. No sample can be written after it."""

@@ -202,7 +202,8 @@ def test_shards_of_mds_with_other_columns_are_joined(tmp_path):
     for part, names in enumerate((["n", "text"], list(kinds))):
         with fb.MDSWriter(out=tmp_path / f"in/{part}", columns={name: kinds[name] for name in names}) as writer:
             for n in range(10):
-                writer.write({"n": n, "more": n, "ids": as_array([n] * (1 + n), "int16"), "text": "x" * n})
+                sample = {"n": n, "more": n, "ids": as_array([n] * (1 + n), "int16"), "text": "x" * n}
+                writer.write({name: sample[name] for name in names})
     merge_parts(str(tmp_path / "in"), ["0", "1"])
     convert(tmp_path / "in", tmp_path / "out", processes=1)
 
