@@ -58,7 +58,7 @@ pub(super) fn divide(content: Content<'_>, start: u64, len: Option<u64>, out: &O
 
 fn add_files(archive: &ForwardArchive<'_>, start: u64, parts: &mut Parts<'_>) -> Result<()> {
     let mut members = Members::of_rest(archive, start);
-    while let Some(member) = members.next()? {
+    while let Some(member) = members.next_member()? {
         if member.is_file {
             let (name, end, (offset, bytes)) = (member.name.clone(), member.end, member.content);
             archive.move_to(offset)?;

@@ -83,7 +83,7 @@ impl<'a, R: ReadAt + ?Sized> Members<'a, R> {
     /// # Errors
     ///
     /// [`crate::ErrorKind::Format`] for anything that is no tar file, with the offset.
-    pub fn next(&mut self) -> Result<Option<&Member>> {
+    pub fn next_member(&mut self) -> Result<Option<&Member>> {
         let start = self.at;
         let found = self.advance().map_err(|e| e.with("offset", self.at))?;
         self.member.start = start;

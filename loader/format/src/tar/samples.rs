@@ -149,7 +149,7 @@ fn for_each<R: ReadAt + ?Sized>(
         }
         use_sample(sample)
     };
-    while let Some(member) = members.next()? {
+    while let Some(member) = members.next_member()? {
         let Some((key, field)) = key_and_field(&member.name).filter(|_| member.is_file) else { continue };
         if sample.fields.is_empty() || sample.key != key {
             if !sample.fields.is_empty() && end(&mut sample)?.is_break() {

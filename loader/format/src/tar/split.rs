@@ -18,7 +18,7 @@ pub(super) fn split(columns: &[Column], optional: &[String], sample: &[u8], scra
     let mut key = 0..0;
     let has_fields = columns.iter().any(|column| column.name == FIELDS);
     let mut fields = Vec::new();
-    while let Some(member) = members.next()? {
+    while let Some(member) = members.next_member()? {
         let Some((name, field)) = key_and_field(&member.name).filter(|_| member.is_file) else { continue };
         if key.is_empty() {
             let start = side.len();
