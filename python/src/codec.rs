@@ -1,7 +1,7 @@
 //! Compression, hashes and offset tables for Python: bytes in, bytes out, without the interpreter's lock.
 
 use crate::enter;
-use forebay_loader::format::compress::CompressionAlgo;
+use forebay_loader::format::compression::Levels;
 use forebay_loader::format::{self, Compression, HashAlgo};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -10,13 +10,10 @@ use pyo3::types::PyBytes;
 /// size.
 const RAW_BYTES_MAX: u64 = 1 << 40;
 
-/// Lowest, highest and default level.
-type Levels = (u8, u8, u8);
-
 /// Returns the compression families: name, which is also the file extension, and levels if it has any.
 #[pyfunction]
 pub(crate) fn compressions() -> Vec<(&'static str, Option<Levels>)> {
-    CompressionAlgo::ALL.into_iter().map(|algo| (algo.name(), algo.levels())).collect()
+    Compression::written().collect()
 }
 
 /// Compresses `data` with the algorithm and level in `name`, such as "zstd:3".

@@ -29,8 +29,7 @@ fn wanted((url, len, start, version): Request, compression: &str) -> Result<Want
     let packing = match compression {
         "auto" => Packing::ByName,
         "none" => Packing::Plain,
-        "zst" => Packing::Of(Compression::parse("zstd")?),
-        name => Packing::Of(Compression::parse(name)?),
+        name => Packing::Of(Compression::of_extension(name)?.map_or_else(|| Compression::parse(name), Ok)?),
     };
     Ok(Wanted { url, len, packing, start, version })
 }

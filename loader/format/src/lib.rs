@@ -54,9 +54,8 @@
 pub mod array_record;
 pub mod arrow;
 mod columns;
-pub mod compress;
+pub mod compression;
 pub mod encoding;
-mod frames;
 pub mod hash;
 mod identity;
 pub mod index;
@@ -81,7 +80,7 @@ mod wire;
 pub mod writer;
 
 pub use columns::{Column, ColumnUse, FIELDS, OmittedColumn, SampleColumns, Scratch};
-pub use compress::Compression;
+pub use compression::Compression;
 pub use encoding::{Encoding, Value};
 pub use forebay_core::{Error, ErrorKind, Result};
 pub use hash::HashAlgo;

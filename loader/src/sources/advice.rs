@@ -4,15 +4,13 @@ use super::extension::ends_with;
 use super::place::without_query;
 use super::wildcards::is_pattern;
 use crate::format::INDEX_BASENAME;
+use crate::format::compression::without_extension;
 
 /// Extensions of files of rows as text, and the formats by which the library `datasets` reads them.
 const ROWS: [(&str, &str); 4] = [(".jsonl", "json"), (".ndjson", "json"), (".csv", "csv"), (".tsv", "csv")];
 
 /// Extensions of files that may be rows as text, or a sample each.
 const TEXTS: [(&str, &str); 2] = [(".json", "json"), (".txt", "text")];
-
-/// Extensions of compressed files.
-const PACKED: [&str; 5] = [".gz", ".zst", ".zstd", ".bz2", ".xz"];
 
 /// Extensions of archives that are not read.
 const ARCHIVES: [&str; 3] = [".zip", ".7z", ".rar"];
@@ -30,7 +28,7 @@ pub fn advice_for(address: &str) -> Option<String> {
     if let Some(format) = format_of(name, &TEXTS) {
         return Some(format!("{}; files=\"each\" of a Stream makes each file a sample", for_rows(format)));
     }
-    if ends_with(raw(name), ".mds") {
+    if ends_with(without_extension(name), ".mds") {
         return Some("a shard is a part of a data set: name its folder, which has the index.json".to_owned());
     }
     if ARCHIVES.iter().any(|extension| ends_with(name, extension)) {
@@ -56,13 +54,7 @@ fn for_rows(format: &str) -> String {
 }
 
 fn format_of(name: &str, known: &[(&str, &'static str)]) -> Option<&'static str> {
-    known.iter().find(|(extension, _)| ends_with(raw(name), extension)).map(|(_, format)| *format)
-}
-
-/// Name without the extension of a compressed file.
-fn raw(name: &str) -> &str {
-    let packed = PACKED.iter().find(|extension| ends_with(name, extension));
-    packed.map_or(name, |extension| &name[..name.len() - extension.len()])
+    known.iter().find(|(extension, _)| ends_with(without_extension(name), extension)).map(|(_, format)| *format)
 }
 
 #[cfg(test)]

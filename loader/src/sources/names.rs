@@ -405,7 +405,7 @@ mod tests {
             ("s3://b/x.tar?versionId=secret", ErrorKind::Unsupported, "(tar s3://b/x.tar)"),
             ("https://h/*.tar", ErrorKind::Unsupported, "no listing"),
             ("https://h/a%2Fb.tar", ErrorKind::Unsupported, "%2F"),
-            ("/data/x.tar.xz", ErrorKind::Unsupported, ".tar.gz, .tar.zst"),
+            ("/data/x.tar.xz", ErrorKind::Unsupported, ".tar.gz or .tar.zst"),
             ("file:data/x.tar", ErrorKind::Config, "three slashes"),
             ("s3://x.tar", ErrorKind::Config, "whole bucket"),
             ("s3://b//x.tar", ErrorKind::Config, "no two in a row"),

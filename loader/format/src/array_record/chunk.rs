@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use highway::{HighwayHash, HighwayHasher, Key};
 
 use crate::Compression;
-use crate::compress::CompressionAlgo;
 use crate::wire::Fields;
 use forebay_core::error::{Error, ErrorKind, Result};
 
@@ -216,11 +215,11 @@ impl<'a> Records<'a> {
 
 /// Unpacks `packed` to at most `bytes_max` bytes.
 fn unpack(compression: u8, packed: &[u8], bytes_max: u64) -> Result<Cow<'_, [u8]>> {
-    let algo = match compression {
+    let compression = match compression {
         0 => return Ok(Cow::Borrowed(packed)),
-        b'b' => CompressionAlgo::Brotli,
-        b's' => CompressionAlgo::Snappy,
-        b'z' => CompressionAlgo::Zstd,
+        b'b' => Compression::BROTLI,
+        b's' => Compression::SNAPPY,
+        b'z' => Compression::ZSTD,
         other => {
             let message = format!("a chunk has the unknown compression {other:#x}");
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -232,6 +231,6 @@ fn unpack(compression: u8, packed: &[u8], bytes_max: u64) -> Result<Cow<'_, [u8]
         return Err(Error::format(format!("a chunk declares {bytes} bytes where {bytes_max} are possible")));
     }
     let mut unpacked = Vec::new();
-    Compression::of(algo).decompress(&packed[fields.rest()], bytes, &mut unpacked)?;
+    compression.decompress(&packed[fields.rest()], bytes, &mut unpacked)?;
     Ok(Cow::Owned(unpacked))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::digests::Digests;
-use crate::compress::Compression;
+use crate::compression::Compression;
 use crate::hash::HashAlgo;
 use crate::layout::Layout;
 use crate::read_at::{ByRef, ReadAt};

@@ -9,8 +9,7 @@ use super::litdata_format::layout;
 use super::places::places;
 use super::table_bytes;
 use super::tree::leaf_names;
-use crate::compress::{Compression, CompressionAlgo};
-use crate::frames;
+use crate::compression::{Compression, chunk_frames};
 use crate::index::{Digests, FileInfo, Index, Shard, check_basename};
 use crate::json;
 use crate::layout::Layout;
@@ -137,8 +136,8 @@ impl DataSet {
             })?,
             Packing::Frames => {
                 let most = self.chunks.iter().map(|chunk| chunk.items).max().unwrap_or(0);
-                let front = usize::try_from(frames::front_bytes(most)).unwrap_or(usize::MAX);
-                self.packed_sizes(files, front, |chunk, front| frames::raw_bytes(front, chunk.items))?
+                let front = usize::try_from(chunk_frames::front_bytes(most)).unwrap_or(usize::MAX);
+                self.packed_sizes(files, front, |chunk, front| chunk_frames::raw_bytes(front, chunk.items))?
             }
         };
         let compression = match self.packing {
@@ -240,7 +239,7 @@ impl Config {
         let Some(name) = self.compression.as_deref().filter(|name| !name.is_empty()) else {
             return Ok((Packing::Plain, ItemForm::Leaves));
         };
-        if name.split(':').next() != Some(CompressionAlgo::Zstd.name()) {
+        if name.split(':').next() != Some(Compression::ZSTD.name()) {
             let message = format!("the compression {name} is not one of LitData's, which is zstd");
             return Err(Error::new(ErrorKind::Unsupported, message).with("field", "compression"));
         }

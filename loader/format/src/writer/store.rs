@@ -26,7 +26,7 @@ pub fn store_file(
         return Ok((raw, None));
     };
     let packed = [Bytes::from(compression.compress(&pieces.concat())?)];
-    let zip = describe(hashes, &format!("{basename}.{}", compression.extension()), &packed);
+    let zip = describe(hashes, &format!("{basename}.{}", compression.name()), &packed);
     sink.put(&zip.basename, &packed)?;
     Ok((raw, Some(zip)))
 }

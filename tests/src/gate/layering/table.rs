@@ -172,8 +172,8 @@ const STORE: &[Layer] = &[
 
 #[rustfmt::skip]
 const FORMAT: &[Layer] = &[
-    layer(&["frames", "hash", "identity", "json", "read_at", "table", "trailer", "wire"], &["forebay_core::error"]),
-    layer(&["compress", "encoding", "ipc"], &["frames", "json", "read_at", "forebay_core::error"]),
+    layer(&["hash", "identity", "json", "read_at", "table", "trailer", "wire"], &["forebay_core::error"]),
+    layer(&["compression", "encoding", "ipc"], &["json", "read_at", "forebay_core::error"]),
     layer(&["columns"], &["encoding", "forebay_core::error"]),
     layer(
         &["arrow", "layout", "shard_format"],
@@ -183,7 +183,7 @@ const FORMAT: &[Layer] = &[
     layer(
         &["*"],
         &[
-            "arrow", "columns", "compress", "encoding", "frames", "hash", "identity", "ipc", "json", "layout",
+            "arrow", "columns", "compression", "encoding", "hash", "identity", "ipc", "json", "layout",
             "read_at", "shard_format", "table", "wire", "*", "forebay_core::error",
         ],
     ),
@@ -191,7 +191,7 @@ const FORMAT: &[Layer] = &[
     layer(
         &["writer"],
         &[
-            "columns", "compress", "encoding", "hash", "*", "layout", "table", "trailer", "forebay_core::error",
+            "columns", "compression", "encoding", "hash", "*", "layout", "table", "trailer", "forebay_core::error",
             "forebay_core::sync", "forebay_core::topology",
         ],
     ),

@@ -1,4 +1,5 @@
-//! LitData's chunks whose items are compressed in groups. Unpacked, such a chunk is one that was never compressed.
+//! LitData's chunks with items that are compressed in groups. Unpacked, such a chunk is like one that was never
+//! compressed.
 //!
 //! ```text
 //!   "LDFZ01\0\0" | u16 version | u16 flags | u32 n | u32 items of a frame | u32 frames
@@ -7,9 +8,10 @@
 //!       | frames of zstd
 //! ```
 
-use std::io::Read;
-
+use super::codec::{Codec, Names};
+use super::zstd::RATIO_MAX;
 use forebay_core::error::{Error, ErrorKind, Result};
+use std::io::{self, BufRead, Read};
 
 const MAGIC: &[u8; 8] = b"LDFZ01\0\0";
 const VERSION: u16 = 1;
@@ -19,8 +21,32 @@ const HEAD_BYTES: usize = 24;
 /// Bytes of a frame in the table.
 const ENTRY_BYTES: usize = 24;
 
+pub(super) struct ChunkFrames;
+
+impl Codec for ChunkFrames {
+    fn names(&self) -> &'static Names {
+        &Names { name: "litdata", extensions: &[], tar_extensions: &[], encodings: &[] }
+    }
+
+    fn ratio_max(&self) -> u64 {
+        RATIO_MAX
+    }
+
+    fn compress(&self, _raw: &[u8], _level: u32) -> Option<io::Result<Vec<u8>>> {
+        None
+    }
+
+    fn reader<'a>(&self, _packed: Box<dyn BufRead + 'a>) -> Option<io::Result<Box<dyn Read + 'a>>> {
+        None
+    }
+
+    fn unpack(&self, packed: &[u8], raw_bytes_max: u64, out: &mut Vec<u8>) -> Result<()> {
+        unpack(packed, raw_bytes_max, out)
+    }
+}
+
 /// Bytes at the front of a chunk of `items` items from which [`raw_bytes`] follow.
-pub(super) fn front_bytes(items: u64) -> u64 {
+pub(crate) fn front_bytes(items: u64) -> u64 {
     items.saturating_add(1).saturating_mul(4).saturating_add(HEAD_BYTES as u64)
 }
 
@@ -29,7 +55,7 @@ pub(super) fn front_bytes(items: u64) -> u64 {
 /// # Errors
 ///
 /// [`ErrorKind::Format`] for a chunk that is not one of `items` items; [`ErrorKind::Unsupported`] for another version.
-pub(super) fn raw_bytes(front: &[u8], items: u64) -> Result<u64> {
+pub(crate) fn raw_bytes(front: &[u8], items: u64) -> Result<u64> {
     let head = Head::read(front)?;
     if u64::from(head.items) != items {
         let found = head.items;
@@ -43,7 +69,7 @@ pub(super) fn raw_bytes(front: &[u8], items: u64) -> Result<u64> {
 /// # Errors
 ///
 /// [`ErrorKind::Format`] for a damaged chunk; [`ErrorKind::Full`] without memory.
-pub(super) fn unpack(packed: &[u8], raw_bytes_max: u64, out: &mut Vec<u8>) -> Result<()> {
+fn unpack(packed: &[u8], raw_bytes_max: u64, out: &mut Vec<u8>) -> Result<()> {
     let head = Head::read(packed)?;
     let table_bytes = head.table_bytes();
     if table_bytes > raw_bytes_max {
@@ -66,8 +92,8 @@ pub(super) fn unpack(packed: &[u8], raw_bytes_max: u64, out: &mut Vec<u8>) -> Re
         items += count;
         let frame = usize::try_from(place).ok().and_then(|place| packed.get(place..)?.get(..bytes as usize));
         let frame = frame.ok_or_else(|| damaged().with("frame_of_item", first))?;
-        // A block of 128 KiB takes at least four bytes.
-        if content > raw_bytes_max - (out.len() as u64).min(raw_bytes_max) || content > (frame.len() as u64) << 15 {
+        let free = raw_bytes_max.saturating_sub(out.len() as u64);
+        if content > free.min((frame.len() as u64).saturating_mul(RATIO_MAX)) {
             return Err(damaged().with("frame_of_item", first).with("content_bytes", content));
         }
         let start = out.len();
