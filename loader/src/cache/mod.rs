@@ -66,4 +66,4 @@ pub(crate) use turn::{Turn, show_progress, take_turn};
 pub(crate) use wait_policy::WaitPolicy;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

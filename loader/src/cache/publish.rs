@@ -10,8 +10,9 @@ use super::stream_cache::StreamCache;
 use super::wait_policy::WaitPolicy;
 use super::write::{WriteMode, WriteOutcome, moment, remove_quietly, tmp_path, write_file};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::index::Shard;
+use crate::format::index::{FileInfo, Shard};
 use crate::sync::{Arc, Mutex, Ordering};
+use rustix::io::Errno;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -94,7 +95,12 @@ impl StreamCache {
         if !self.has_remote() && present & ZIP == 0 {
             return Err(self.unusable_error(shard));
         }
-        rustix::fs::access(&self.dir.path, rustix::fs::Access::WRITE_OK).map_err(|errno| {
+        let access = match rustix::fs::access(&self.dir.path, rustix::fs::Access::WRITE_OK) {
+            // Removed since the data set was opened: it is made again with the shard's file.
+            Err(Errno::NOENT) => Ok(()),
+            other => other,
+        };
+        access.map_err(|errno| {
             Error::from_io(
                 errno.into(),
                 "the cache directory lacks a shard and cannot be written: choose another `local`, or complete it",
@@ -254,7 +260,7 @@ impl Admission {
     ///
     /// `files` must have all raw files that are not on disk yet; compressed ones are written if `keep_zip` is set and
     /// ignored otherwise. Sizes are checked before anything is written, and the shard is visible only when it is
-    /// complete.
+    /// complete. Another program may remove it at any time, also before this returns: a reader then finds no file.
     ///
     /// # Errors
     ///
@@ -288,10 +294,15 @@ impl Admission {
             }
         }
         let present = dir.refresh_present(shard);
+        let is_given = |expected: &FileInfo| files.iter().any(|file| *file.name == *expected.basename);
         if !stream.is_complete(shard, present) {
-            return Err(Error::internal("a shard was published without all of its files")
-                .with("shard", shard)
-                .with("directory", dir.path.display()));
+            if !raw_files(all).all(is_given) {
+                return Err(Error::internal("a shard was published without all of its files")
+                    .with("shard", shard)
+                    .with("directory", dir.path.display()));
+            }
+            // Its reader finds no file and fetches it again, as it does for a shard that is removed a moment later.
+            log::info!("{} was removed as soon as it was published", stream.name(shard));
         }
         if present == RAW | ZIP
             && !stream.config.keep_zip

@@ -221,3 +221,50 @@ fn the_rest_of_an_epoch_has_batches_of_this_size_whatever_the_size_before() {
     let loader = loader(dir.path());
     assert_eq!([0, 1, 2, 3, 7, 8].map(|sample| loader.batches_from(sample).expect("batches")), [4, 4, 3, 3, 1, 0]);
 }
+
+/// A loader that fetches the data set of [`loader`] from one folder into the other.
+fn fetching(root: &Path, change: impl FnOnce(&mut LoaderConfig)) -> Loader {
+    drop(loader(&root.join("remote")));
+    let stream = StreamConfig {
+        remote: Some(root.join("remote").display().to_string()),
+        local: Some(root.join("local")),
+        ..StreamConfig::default()
+    };
+    let mut config = LoaderConfig { streams: vec![stream], batch_size: 2, threads: Some(1), ..LoaderConfig::default() };
+    change(&mut config);
+    Loader::new(config).expect("a loader")
+}
+
+#[test]
+fn a_shard_that_another_program_removes_as_soon_as_it_is_there_is_fetched_again() {
+    let dir = tempfile::tempdir().expect("a folder");
+    crate::cache::tests::remove_when_named(&dir.path().join("local/shard.00000.mds"), 3);
+    let loader = fetching(dir.path(), |_| ());
+    assert_eq!(epoch(&loader).len(), 4);
+    assert_eq!(counter(&loader, "cache_published"), 4);
+}
+
+#[test]
+fn a_filter_reads_a_shard_that_was_removed_again_when_it_is_back() {
+    let dir = tempfile::tempdir().expect("a folder");
+    crate::cache::tests::remove_when_named(&dir.path().join("local/shard.00000.mds"), 3);
+    let loader = fetching(dir.path(), |config| config.streams[0].filter = Some("column > 3".to_owned()));
+    assert_eq!(epoch(&loader).len(), 2);
+}
+
+#[test]
+fn a_filter_that_finds_its_shard_removed_each_time_says_so() {
+    let dir = tempfile::tempdir().expect("a folder");
+    crate::cache::tests::remove_when_named(&dir.path().join("local/shard.00000.mds"), u32::MAX);
+    drop(loader(&dir.path().join("remote")));
+    let stream = StreamConfig {
+        remote: Some(dir.path().join("remote").display().to_string()),
+        local: Some(dir.path().join("local")),
+        filter: Some("column > 3".to_owned()),
+        ..StreamConfig::default()
+    };
+    let error = Loader::new(LoaderConfig { streams: vec![stream], batch_size: 2, ..LoaderConfig::default() })
+        .expect_err("removed");
+    assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    assert!(error.to_string().contains("find out what deletes it"), "{error}");
+}

@@ -6,6 +6,7 @@ mod index;
 mod processes;
 
 pub(super) use processes::moment;
+pub(crate) use processes::remove_when_named;
 
 use super::shards::files_of;
 use super::write::{WriteMode, write_file};
@@ -170,6 +171,40 @@ fn wrong_sizes_and_names_leave_the_shard_absent() {
     assert_eq!(e.kind(), ErrorKind::Internal);
     assert_eq!(listing(folder.path()), [INDEX_BASENAME]);
     assert!(!dir.is_resident(0));
+}
+
+#[test]
+fn a_shard_that_is_removed_as_soon_as_it_has_its_name_is_fetched_again() {
+    for zip in [false, true] {
+        let folder = folder();
+        let dir = open(folder.path(), shards(1, 10, zip));
+        remove_when_named(&folder.path().join(raw_name(0)), 1);
+        let admitted = claimed(&dir, 0).admit(&unplanned, no_wait()).unwrap();
+        drop(publish(&dir, admitted).unwrap());
+        assert!(!dir.is_resident(0));
+        assert!(dir.open_shard(0).unwrap().is_none());
+        put(&dir, 0, &unplanned);
+        assert!(dir.open_shard(0).unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_folder_that_is_removed_is_made_again_with_the_next_shard() {
+    let folder = folder();
+    let dir = open(folder.path(), shards(2, 10, false));
+    put(&dir, 0, &unplanned);
+    std::fs::remove_dir_all(folder.path()).unwrap();
+    put(&dir, 1, &unplanned);
+    put(&dir, 0, &unplanned);
+    assert_eq!(listing(folder.path()), [raw_name(0), raw_name(1)]);
+}
+
+#[test]
+fn a_shard_that_is_published_without_one_of_its_files_is_an_error_of_the_engine() {
+    let folder = folder();
+    let dir = open(folder.path(), shards(1, 10, false));
+    let admitted = claimed(&dir, 0).admit(&unplanned, no_wait()).unwrap();
+    assert_eq!(admitted.publish(&[]).unwrap_err().kind(), ErrorKind::Internal);
 }
 
 #[test]

@@ -11,8 +11,23 @@ const CHILD: &str = "FOREBAY_CACHE_TEST_CHILD";
 /// Point at which this process kills itself, and the number of times that it is passed before.
 static KILL_AT: crate::sync::Mutex<Option<(String, u32)>> = crate::sync::Mutex::new(None);
 
+/// Files that are removed as soon as they are named, as often as the number says.
+static REMOVED: crate::sync::Mutex<Vec<(std::path::PathBuf, u32)>> = crate::sync::Mutex::new(Vec::new());
+
+/// Removes the file `path` each of the next `times` times that it gets its name.
+pub(crate) fn remove_when_named(path: &Path, times: u32) {
+    REMOVED.lock().push((path.to_owned(), times));
+}
+
 /// Ends the process without any clean-up, if this is the configured point.
 pub(in crate::cache) fn moment(name: &str) {
+    if name == "named" {
+        for (path, times) in &mut *REMOVED.lock() {
+            if *times > 0 && std::fs::remove_file(path).is_ok() {
+                *times -= 1;
+            }
+        }
+    }
     if let Some((at, passes)) = &mut *KILL_AT.lock()
         && at == name
     {

@@ -22,6 +22,9 @@ const READ_BYTES: u64 = 4 << 20;
 /// Samples of at least this size are read at the places of their columns alone: smaller ones are faster in one piece.
 const LARGE_BYTES: u32 = 32 << 10;
 
+/// Attempts to read a shard that another program removes each time before it can be opened.
+const ATTEMPTS: u32 = 8;
+
 /// Shards whose samples are read.
 pub(super) struct Samples<'a> {
     of: &'a FilteredStream<'a>,
@@ -119,13 +122,16 @@ impl<'a> Samples<'a> {
 
 impl Answer for Samples<'_> {
     fn of_shard(&self, number: u32, progress: &dyn Fn()) -> Result<Bits> {
-        let guard = self.make_resident(number, progress)?;
-        let open = self.of.stream.dir.open_shard(number)?.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "the shard is not in its folder, and there is no remote to fetch it from")
-        })?;
-        let bits = self.read(number, &open, progress);
-        drop(guard);
-        bits
+        for _ in 0..ATTEMPTS {
+            let guard = self.make_resident(number, progress)?;
+            if let Some(open) = self.of.stream.dir.open_shard(number)? {
+                let bits = self.read(number, &open, progress);
+                drop(guard);
+                return bits;
+            }
+        }
+        let message = "a shard was removed again each time before it could be read: find out what deletes it";
+        Err(Error::new(ErrorKind::Full, message).with("attempts", ATTEMPTS))
     }
 }
 
