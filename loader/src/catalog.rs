@@ -67,7 +67,7 @@ use crate::store::{Outside, Simulation};
 use crate::sync::Arc;
 use crate::topology::Topology;
 pub(crate) use absent_columns::StreamColumns;
-pub(crate) use cache_folder::default_local;
+pub(crate) use cache_folder::writable_local;
 use column_units::check_units;
 pub(crate) use column_uses::columns_of;
 pub use known_columns::KnownColumn;

@@ -172,11 +172,18 @@ impl Stats {
 
     /// Keeps a sentence for the reader of the statistics, once: "reads go through pread: ...".
     pub fn note(&self, text: impl Into<String>) {
+        self.note_new(text);
+    }
+
+    /// As [`note`](Self::note). Returns true if the sentence is new.
+    pub fn note_new(&self, text: impl Into<String>) -> bool {
         let text = text.into();
         let mut notes = self.notes.lock();
-        if !notes.contains(&text) {
+        let is_new = !notes.contains(&text);
+        if is_new {
             notes.push(text);
         }
+        is_new
     }
 
     /// Returns the current figures.

@@ -16,7 +16,8 @@ const COPIES_IN_ROW_MAX: u64 = 1 << 16;
 /// Locks of one process on a directory's `index.json`, and its bookkeeping that goes with them.
 #[derive(Debug)]
 pub(super) struct DirLocks {
-    index: PathBuf,
+    /// `None` for a directory that needs no locks.
+    index: Option<PathBuf>,
     /// `None` until `index.json` can be opened.
     file: Option<LockFile>,
     /// The reason why locks do not work here, logged once.
@@ -28,20 +29,23 @@ pub(super) struct DirLocks {
 }
 
 impl DirLocks {
+    /// Locks on the index of `dir`, in which shards are.
     pub(super) fn new(dir: &Path) -> Self {
-        Self {
-            index: dir.join(INDEX_BASENAME),
-            file: None,
-            unavailable: None,
-            exclusive: BTreeSet::new(),
-            shared: BTreeMap::new(),
-        }
+        Self { index: Some(dir.join(INDEX_BASENAME)), ..Self::within_process() }
+    }
+
+    /// Locks within this process alone, for shards that are read in another place.
+    pub(super) fn within_process() -> Self {
+        Self { index: None, file: None, unavailable: None, exclusive: BTreeSet::new(), shared: BTreeMap::new() }
     }
 
     /// Returns the lock file, which is opened as soon as there is an index.
     fn file(&mut self) -> Option<&LockFile> {
-        if self.file.is_none() && self.unavailable.is_none() {
-            match LockFile::open(&self.index) {
+        if let Some(index) = &self.index
+            && self.file.is_none()
+            && self.unavailable.is_none()
+        {
+            match LockFile::open(index) {
                 Ok(file) => {
                     // Users that came before there was an index to lock.
                     for position in self.shared.keys() {
@@ -58,7 +62,8 @@ impl DirLocks {
 
     fn set_unavailable(&mut self, errno: Errno) {
         if self.unavailable.replace(errno).is_none() {
-            log::warn!("no locks on {} ({errno}): several processes may fetch the same shard", self.index.display());
+            let index = self.index.as_deref().unwrap_or(Path::new(INDEX_BASENAME));
+            log::warn!("no locks on {} ({errno}): several processes may fetch the same shard", index.display());
         }
     }
 

@@ -28,6 +28,8 @@ pub(crate) struct InstalledIndex<T> {
     /// Remote that the directory belongs to, if that is another one with the same index. The caller has to compare the
     /// data.
     pub(crate) other_remote: Option<String>,
+    /// Error that prevented the index from being kept in the directory.
+    pub(crate) unkept: Option<Error>,
 }
 
 /// Condition for the use of a cached index where there is a remote.
@@ -52,6 +54,8 @@ pub(crate) struct IndexSource<'a, 'f, T> {
     pub(crate) parse: &'a dyn Fn(&[u8]) -> Result<T>,
     /// Returns the remote index and is called at most once; `None` for streams without a remote.
     pub(crate) fetch: Option<&'f mut dyn FnMut() -> Result<Vec<u8>>>,
+    /// True if the directory is for the index alone: a full disk is then no error either.
+    pub(crate) is_optional: bool,
 }
 
 impl<T> IndexSource<'_, '_, T> {
@@ -92,7 +96,7 @@ impl<T> IndexSource<'_, '_, T> {
             // If there is a file, it is no index.
             remove_quietly(&path);
         }
-        let mut other_remote = None;
+        let (mut other_remote, mut unkept) = (None, None);
         // Before the file has its name: another process takes an index without a record for its own remote's.
         let label =
             |file: &File| note(&path, fsetxattr(file, REMOTE_ATTRIBUTE, self.remote.as_bytes(), XattrFlags::empty()));
@@ -102,10 +106,10 @@ impl<T> IndexSource<'_, '_, T> {
                 compare(&path, &read(&path)?.unwrap_or_default(), self.remote, &bytes)?;
                 other_remote = other_than(&path, self.remote);
             }
-            Err(e) if is_created && e.kind() != ErrorKind::Permission => return Err(e),
-            Err(e) => log::warn!("the index is not kept: {e}"),
+            Err(e) if is_created && e.kind() != ErrorKind::Permission && !self.is_optional => return Err(e),
+            Err(e) => unkept = Some(e),
         }
-        Ok(InstalledIndex { index, bytes, unchecked: None, other_remote })
+        Ok(InstalledIndex { index, bytes, unchecked: None, other_remote, unkept })
     }
 
     fn path(&self) -> PathBuf {
@@ -116,7 +120,13 @@ impl<T> IndexSource<'_, '_, T> {
     /// replaced.
     fn cached(&mut self) -> Result<Option<InstalledIndex<T>>> {
         let path = self.path();
-        let Some(bytes) = read(&path)? else { return Ok(None) };
+        let is_closed = || std::fs::metadata(self.dir).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);
+        let bytes = match read(&path) {
+            // A home of another user, such as /root after a change of the user.
+            Err(e) if e.kind() == ErrorKind::Permission && self.is_optional && is_closed() => return Ok(None),
+            other => other?,
+        };
+        let Some(bytes) = bytes else { return Ok(None) };
         // Also for an index of other shards: those of the other remote may have the same names.
         if self.cached == CachedIndex::OfRemote && other_than(&path, self.remote).is_some() {
             return Err(stale(&path, self.remote));
@@ -153,7 +163,7 @@ impl<T> IndexSource<'_, '_, T> {
                 other_remote = other_than(&path, self.remote);
             }
         }
-        Ok(Some(InstalledIndex { index, bytes, unchecked, other_remote }))
+        Ok(Some(InstalledIndex { index, bytes, unchecked, other_remote, unkept: None }))
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn list(dir: &SharedDir) -> Result<Listing> {
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = match rustix::fs::open(folder, flags, Mode::empty()) {
-            Err(Errno::NOENT) => continue,
+            Err(Errno::NOENT | Errno::NOTDIR) => continue,
             other => other.map_err(failed)?,
         };
         let mut entries = RawDir::new(fd, buffer.spare_capacity_mut());

@@ -113,11 +113,19 @@ impl Drop for OpenFiles {
     }
 }
 
+/// Identity of a directory.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum DirKey {
+    /// Device and inode, so that two paths to one directory share their state.
+    Inode(u64, u64),
+    /// Absolute path, of a directory that does not exist.
+    Path(PathBuf),
+}
+
 /// Directories of one process.
 struct KnownDirs {
     process: u32,
-    /// By device and inode, so that two paths to one directory share their state.
-    dirs: HashMap<(u64, u64), Weak<SharedDir>>,
+    dirs: HashMap<DirKey, Weak<SharedDir>>,
     /// One for all of them, so that a thread can wait for a change in any.
     watch: Arc<Watch>,
 }
@@ -143,11 +151,16 @@ impl SharedDir {
     /// system.
     pub(super) fn join(path: &Path, files: Option<&Path>, shards: Arc<ShardSet>) -> Result<Arc<Self>> {
         let failed = |e| Error::from_io(e, "the cache directory cannot be used").with("directory", path.display());
-        let meta = std::fs::metadata(path).map_err(failed)?;
-        if !meta.is_dir() {
-            return Err(Error::config("the cache directory is a file: choose another `local`")
-                .with("directory", path.display()));
-        }
+        // Where the shards are in another place, the directory may be one that cannot be made.
+        let key = match std::fs::metadata(path) {
+            Ok(meta) if meta.is_dir() => DirKey::Inode(meta.dev(), meta.ino()),
+            Ok(_) | Err(_) if files.is_some() => DirKey::Path(std::path::absolute(path).map_err(failed)?),
+            Ok(_) => {
+                return Err(Error::config("the cache directory is a file: choose another `local`")
+                    .with("directory", path.display()));
+            }
+            Err(e) => return Err(failed(e)),
+        };
         let generation = claim::fork_generation();
         let mut known = KNOWN[generation as usize % KNOWN.len()].lock();
         let process = std::process::id();
@@ -156,7 +169,7 @@ impl SharedDir {
             slot => slot.insert(KnownDirs { process, dirs: HashMap::new(), watch: Arc::new(Watch::new()) }),
         };
         dirs.retain(|_, dir| dir.strong_count() > 0);
-        if let Some(dir) = dirs.get(&(meta.dev(), meta.ino())).and_then(Weak::upgrade) {
+        if let Some(dir) = dirs.get(&key).and_then(Weak::upgrade) {
             if !Arc::ptr_eq(dir.shards.index(), shards.index()) && dir.shards.index() != shards.index() {
                 return Err(Error::new(
                     ErrorKind::Stale,
@@ -168,7 +181,7 @@ impl SharedDir {
             return Ok(dir);
         }
         let dir = Arc::new(Self::new(std::path::absolute(path).map_err(failed)?, files, shards, watch.clone()));
-        dirs.insert((meta.dev(), meta.ino()), Arc::downgrade(&dir));
+        dirs.insert(key, Arc::downgrade(&dir));
         Ok(dir)
     }
 
@@ -181,7 +194,7 @@ impl SharedDir {
             present: shards.iter().map(|_| AtomicU8::new(UNKNOWN)).collect(),
             open: Mutex::new(HashMap::new()),
             shards,
-            locks: Mutex::new(DirLocks::new(&path)),
+            locks: Mutex::new(files.map_or_else(|| DirLocks::new(&path), |_| DirLocks::within_process())),
             files: files.map_or_else(|| path.clone(), Path::to_owned),
             path,
             admission: Mutex::new(()),

@@ -102,8 +102,11 @@ impl StreamCache {
     pub(crate) fn open(config: StreamCacheConfig, stats: &Stats) -> Result<Arc<Self>> {
         if config.has_remote {
             std::fs::create_dir_all(&config.dir).map_err(|e| {
-                Error::from_io(e, "the cache directory cannot be made: choose another `local`")
-                    .with("directory", config.dir.display())
+                let why = "the cache directory cannot be made: set `local`, or XDG_CACHE_HOME, to a folder that can be \
+                           written";
+                let e = Error::from_io(e, why).with("directory", config.dir.display());
+                // File systems such as /sys and /proc answer that their folder does not exist.
+                if e.kind() == ErrorKind::NotFound { e.of_kind(ErrorKind::Permission) } else { e }
             })?;
         }
         let dir = SharedDir::join(&config.dir, config.files.as_deref(), config.shards.clone())?;

@@ -32,7 +32,7 @@ pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> 
         let document = Document { folder: folder.clone(), is_in_place, reads_in_place, window };
         session.install(stream, Place { name, folder, files: None, remote }, &document)
     };
-    let Some(_) = stream.remote else { return opened(cache_folder(stream, name)?, None) };
+    let Some(_) = stream.remote else { return opened(cache_folder(stream, name), None) };
     let remote = session.remote(stream, name)?;
     if let (None, Some(folder)) = (&stream.local, local_folder(name)) {
         // A folder on this machine is read in place, unless its shards must be unpacked.
@@ -44,7 +44,7 @@ pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> 
             return Ok(in_place);
         }
     }
-    opened(cache_folder(stream, name)?, Some(remote))
+    opened(cache_folder(stream, name), Some(remote))
 }
 
 /// `index.json` of a data set: ours, LitData's, or a list of files. That of LitData is kept in the form of ours, after a digest

@@ -60,7 +60,7 @@ impl Facts for StreamFacts<'_> {
         path.is_file()
     }
 
-    fn has_kept_list(&self, name: &str) -> Result<bool> {
+    fn has_kept_list(&self, name: &str) -> bool {
         has_kept_list(&Opening { session: self.session, stream: self.stream, root: name })
     }
 

@@ -1,5 +1,6 @@
 //! Installation of a stream's index in its folder: it is fetched or made, or read from the cache and compared.
 
+use super::cache_folder::{check_home, cost_of_no_cache};
 use super::index_origin::IndexOrigin;
 use super::session::Session;
 use super::stream::IndexedStream;
@@ -38,6 +39,9 @@ impl Session<'_> {
         origin: &dyn IndexOrigin,
     ) -> Result<IndexedStream> {
         let Place { name, folder, files, remote } = place;
+        if files.is_none() {
+            check_home(&folder)?;
+        }
         let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
         let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
         let mut fetch = || match &remote {
@@ -59,9 +63,15 @@ impl Session<'_> {
             cached: origin.cached(),
             parse: &|bytes| origin.parse(bytes, &shown),
             fetch: if remote.is_some() { Some(&mut fetch) } else { None },
+            is_optional: files.is_some(),
         };
         let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
         let installed = source.install(&self.network.clock, WaitPolicy::new(&|| false, stall_timeout))?;
+        match &installed.unkept {
+            Some(why) if files.is_some() => self.warn_once(cost_of_no_cache(&folder, why)),
+            Some(why) => log::warn!("the index is not kept: {why}"),
+            None => {}
+        }
         let address = remote.as_ref().map(|_| name.to_owned());
         let remote = remote.filter(|_| files.is_none());
         let is_hashed = |shard: &Shard| shard.files().all(|pair| pair.stored().hashes.algos().next().is_some());
@@ -97,6 +107,15 @@ impl Session<'_> {
             download_retry: stream.download_retry.unwrap_or(self.config.download_retry),
             selection: None,
         })
+    }
+}
+
+impl Session<'_> {
+    /// Logs `sentence` and keeps it for the reader of the statistics, once for all streams.
+    fn warn_once(&self, sentence: String) {
+        if self.stats.note_new(&sentence) {
+            log::warn!("{sentence}");
+        }
     }
 }
 

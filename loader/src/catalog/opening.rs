@@ -119,18 +119,18 @@ impl Opening<'_> {
     }
 
     /// Returns the folder for the index of a list. Each list has its own: the numbers of its shards follow from its index.
-    pub(super) fn list_cache(&self, described: &str) -> Result<PathBuf> {
-        self.local().map_or_else(|| self.default_cache(described), |local| Ok(local.to_owned()))
+    pub(super) fn list_cache(&self, described: &str) -> PathBuf {
+        self.local().map_or_else(|| self.default_cache(described), Path::to_owned)
     }
 
     /// Returns the folder for shards that differ with `variant`: other columns of a file, or other files of its name.
-    pub(super) fn variant_cache(&self, variant: &str) -> Result<PathBuf> {
+    pub(super) fn variant_cache(&self, variant: &str) -> PathBuf {
         let name = || HashAlgo::Xxh3_64.hex(variant.as_bytes());
-        self.local().map_or_else(|| self.default_cache(variant), |local| Ok(local.join(name())))
+        self.local().map_or_else(|| self.default_cache(variant), |local| local.join(name()))
     }
 
     /// Returns the default folder for what `described` describes.
-    pub(super) fn default_cache(&self, described: &str) -> Result<PathBuf> {
+    pub(super) fn default_cache(&self, described: &str) -> PathBuf {
         default_local(&format!("{}\n{described}", self.root))
     }
 

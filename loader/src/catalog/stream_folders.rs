@@ -29,7 +29,7 @@ pub(super) fn absolute_address(address: String) -> String {
 pub(super) fn check_folders(streams: &[StreamConfig]) -> Result<()> {
     let mut known: HashMap<PathBuf, usize> = HashMap::new();
     for (number, stream) in streams.iter().enumerate().filter(|(_, stream)| stream.local.is_some()) {
-        let folder = resolve(&cache_folder(stream, "")?);
+        let folder = resolve(&cache_folder(stream, ""));
         let Some(other) = known.insert(folder.clone(), number) else { continue };
         if stream.remote.is_none() && streams[other].remote.is_none() {
             continue;
@@ -70,12 +70,9 @@ pub(super) fn name_of(stream: &StreamConfig) -> String {
 }
 
 /// Returns the folder for the index and shards of `stream`, whose remote with its split is called `name`.
-pub(super) fn cache_folder(stream: &StreamConfig, name: &str) -> Result<PathBuf> {
-    let root = match &stream.local {
-        Some(local) => local.clone(),
-        None => default_local(name)?,
-    };
-    Ok(root.join(stream.split.as_deref().unwrap_or("").trim_matches('/')))
+pub(super) fn cache_folder(stream: &StreamConfig, name: &str) -> PathBuf {
+    let root = stream.local.clone().unwrap_or_else(|| default_local(name));
+    root.join(stream.split.as_deref().unwrap_or("").trim_matches('/'))
 }
 
 /// Joins `root` and `split` to one URL or path, without trailing or repeated slashes.

@@ -148,7 +148,7 @@ impl<S: Survey + Copy> WholeFiles<'_, S> {
     }
 
     fn counted(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Index> {
-        let (unfinished, ignore_counts) = (unfinished().ok(), self.at.stream.ignore_counts);
+        let (unfinished, ignore_counts) = (unfinished(), self.at.stream.ignore_counts);
         let pass = Pass::new(self.survey, remote, self.at.root, &self.files, unfinished.as_deref(), ignore_counts)?;
         let all = (0..self.files.len()).filter(|number| !pass.is_known(*number)).count();
         if all > 0 {

@@ -253,7 +253,7 @@ fn a_filter_reads_a_shard_that_was_removed_again_when_it_is_back() {
 }
 
 #[test]
-fn a_filter_that_finds_its_shard_removed_each_time_says_so() {
+fn a_filter_that_finds_its_shard_removed_each_time_fails_with_the_reason() {
     let dir = tempfile::tempdir().expect("a folder");
     crate::cache::tests::remove_when_named(&dir.path().join("local/shard.00000.mds"), u32::MAX);
     drop(loader(&dir.path().join("remote")));

@@ -218,8 +218,10 @@ impl StreamLocation {
             cached: CachedIndex::Trusted,
             parse: &parse,
             fetch: if self.has_remote() { Some(&mut fetch) } else { None },
+            is_optional: false,
         };
-        source.install(&Clock::system(), WaitPolicy::new(&|| false, STALL_TIMEOUT))?;
+        let installed = source.install(&Clock::system(), WaitPolicy::new(&|| false, STALL_TIMEOUT))?;
+        installed.unkept.iter().for_each(|why| log::warn!("the index is not kept: {why}"));
         Ok(())
     }
 

@@ -12,7 +12,7 @@ pub(super) fn install(
     policy: WaitPolicy<'_>,
 ) -> Result<(Vec<u8>, Option<ErrorKind>)> {
     let parse = |bytes: &[u8]| Index::parse(bytes, "index.json");
-    let source = IndexSource { dir, remote, cached: CachedIndex::Compared, parse: &parse, fetch };
+    let source = IndexSource { dir, remote, cached: CachedIndex::Compared, parse: &parse, fetch, is_optional: false };
     let installed = source.install(&Clock::system(), policy)?;
     assert!(installed.index.shards.is_empty());
     Ok((installed.bytes, installed.unchecked.map(|e| e.kind())))
@@ -72,7 +72,14 @@ fn a_wait_for_the_index_lasts_as_long_as_its_fetch_makes_progress() {
         };
         let mut fetch = || Ok(EMPTY.to_vec());
         let fetch: Option<&mut dyn FnMut() -> Result<Vec<u8>>> = Some(&mut fetch);
-        let source = IndexSource { dir, remote: "s3://b", cached: CachedIndex::OfRemote, parse: &parse, fetch };
+        let source = IndexSource {
+            dir,
+            remote: "s3://b",
+            cached: CachedIndex::OfRemote,
+            parse: &parse,
+            fetch,
+            is_optional: false,
+        };
         let installed = source.install(&clock, WaitPolicy::new(&step, Duration::from_secs(10)));
         if makes_progress {
             assert_eq!(installed.unwrap().bytes, EMPTY);

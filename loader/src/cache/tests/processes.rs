@@ -11,7 +11,7 @@ const CHILD: &str = "FOREBAY_CACHE_TEST_CHILD";
 /// Point at which this process kills itself, and the number of times that it is passed before.
 static KILL_AT: crate::sync::Mutex<Option<(String, u32)>> = crate::sync::Mutex::new(None);
 
-/// Files that are removed as soon as they are named, as often as the number says.
+/// Files that are removed as soon as they are named, with the number of times.
 static REMOVED: crate::sync::Mutex<Vec<(std::path::PathBuf, u32)>> = crate::sync::Mutex::new(Vec::new());
 
 /// Removes the file `path` each of the next `times` times that it gets its name.

@@ -2,7 +2,6 @@
 
 use crate::catalog::opening::Opening;
 use crate::catalog::stream_folders::cache_folder;
-use crate::error::Result;
 use crate::format::INDEX_BASENAME;
 use crate::sources::files::{FileSet, Selection};
 use std::fs::File;
@@ -10,7 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Returns the folder for the list of samples that `described` describes, and for their shards.
-pub(super) fn cache(at: &Opening<'_>, described: &str) -> Result<PathBuf> {
+pub(super) fn cache(at: &Opening<'_>, described: &str) -> PathBuf {
     match at.local() {
         Some(_) => cache_folder(at.stream, at.root),
         None => at.default_cache(described),
@@ -18,8 +17,8 @@ pub(super) fn cache(at: &Opening<'_>, described: &str) -> Result<PathBuf> {
 }
 
 /// Returns true if a list of the pictures in a folder is kept on local disk.
-pub(in crate::catalog) fn has_kept_list(at: &Opening<'_>) -> Result<bool> {
-    Ok(has_list(&cache(at, &Selection::Pictures.describe())?))
+pub(in crate::catalog) fn has_kept_list(at: &Opening<'_>) -> bool {
+    has_list(&cache(at, &Selection::Pictures.describe()))
 }
 
 /// Returns true if the cache in `folder` has a list of files.

@@ -64,7 +64,7 @@ fn open_selected(at: &Opening<'_>, selection: Selection) -> Result<IndexedStream
     }
     let open = || at.destination();
     let files = SampleFiles { selection, by_stem, manifest, root: at.root, folder: at.folder(), open: &open };
-    at.install(cache(at, &described)?, &files)
+    at.install(cache(at, &described), &files)
 }
 
 /// Files by a selection.

@@ -44,7 +44,7 @@ pub(super) trait Facts {
     fn is_file(&self, path: &Path) -> bool;
 
     /// Returns true if a list of the pictures in the folder `name` of a store is kept on local disk.
-    fn has_kept_list(&self, name: &str) -> Result<bool>;
+    fn has_kept_list(&self, name: &str) -> bool;
 
     /// Returns the names by which the kind of a folder is known; `None` for one that does not exist, or cannot be listed.
     fn first_names(&self, folder: &str) -> Result<Option<Vec<String>>>;
@@ -183,7 +183,7 @@ fn index_on_this_machine(known: &Known<'_>) -> Result<Option<Source>> {
 /// Folder of a store with pictures that were listed before.
 fn kept_list(known: &Known<'_>) -> Result<Option<Source>> {
     let root = known.folder();
-    if local_folder(&root).is_some() || known.has_no_index || !known.facts.has_kept_list(&root)? {
+    if local_folder(&root).is_some() || known.has_no_index || !known.facts.has_kept_list(&root) {
         return Ok(None);
     }
     Ok(Some(Source::Files { kind: &FILE, root, files: Files::OfKind }))

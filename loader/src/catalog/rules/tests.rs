@@ -57,8 +57,8 @@ impl Facts for Store {
         path.to_str().is_some_and(|path| self.files.contains_key(path))
     }
 
-    fn has_kept_list(&self, name: &str) -> Result<bool> {
-        Ok(name == self.kept)
+    fn has_kept_list(&self, name: &str) -> bool {
+        name == self.kept
     }
 
     fn first_names(&self, folder: &str) -> Result<Option<Vec<String>>> {

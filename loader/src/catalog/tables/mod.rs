@@ -45,7 +45,7 @@ impl OpenFiles for Opener {
         let may_be_null = config.on_error == OnError::Skip;
         let wanted = Wanted::of(config.fields.as_deref(), may_lack_all, may_be_null);
         let tables = TableFiles::new(self.0, at.find(files)?, wanted);
-        at.install(at.variant_cache(&tables.variant())?, &tables)
+        at.install(at.variant_cache(&tables.variant()), &tables)
     }
 
     fn listing(&self, at: &Opening<'_>, files: Files) -> Result<Option<FileListing>> {

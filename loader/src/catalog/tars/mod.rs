@@ -39,6 +39,6 @@ impl OpenFiles for Opener {
         };
         let files = at.find(files)?;
         let are_plain = files.iter().all(|file| Packing::is_plain(&file.name));
-        whole_files::open(at, TarSurvey, files, at.list_cache(&described)?, are_plain)
+        whole_files::open(at, TarSurvey, files, at.list_cache(&described), are_plain)
     }
 }

@@ -53,7 +53,7 @@ impl TarSet {
             }
         };
         let remote = stores.open(&root)?;
-        let pass = Pass::new(TarSurvey, &remote, &root, &files, unfinished().ok().as_deref(), false)?;
+        let pass = Pass::new(TarSurvey, &remote, &root, &files, unfinished().as_deref(), false)?;
         Ok(Self { root, pass })
     }
 

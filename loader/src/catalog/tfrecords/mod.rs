@@ -22,7 +22,7 @@ pub(super) struct Opener;
 impl OpenFiles for Opener {
     fn open(&self, at: &Opening<'_>, files: Files) -> Result<IndexedStream> {
         let names = files.into_names()?;
-        let cache = at.list_cache(&names.listed().join("\n"))?;
+        let cache = at.list_cache(&names.listed().join("\n"));
         let (files, folder) = (at.find(Files::Named(names))?, at.folder());
         let are_plain = files.iter().all(|file| raw_name(&file.name) == file.name)
             && !is_first_compressed(folder.as_deref(), &files);

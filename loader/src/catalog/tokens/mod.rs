@@ -45,7 +45,7 @@ impl OpenFiles for Opener {
         // Files that are written again, and other windows, have another folder.
         let described = format!("{described}\n{window:?}\n{}", stamp(folder.as_deref(), &names));
         let tokens = TokenFiles { names, window, is_in_place: folder.is_some() };
-        at.install(at.list_cache(&described)?, &tokens)
+        at.install(at.list_cache(&described), &tokens)
     }
 }
 

@@ -30,7 +30,9 @@ mod pass;
 mod samples;
 mod tables;
 
-use crate::catalog::{Catalog, IndexedStream, Session, Stream, StreamColumns, columns_of, default_local, open_streams};
+use crate::catalog::{
+    Catalog, IndexedStream, Session, Stream, StreamColumns, columns_of, open_streams, writable_local,
+};
 use crate::config::{LoaderConfig, OnError, StreamConfig};
 use crate::decode::FieldSpec;
 use crate::error::{Context, Error, Result};
@@ -223,7 +225,7 @@ fn folder_of(stream: &Stream, question: &Question) -> Option<PathBuf> {
             let found = std::fs::metadata(&path).ok()?;
             hasher.update(format!("\n{} {} {}", found.len(), found.mtime(), found.mtime_nsec()).as_bytes());
         }
-        default_local(&stream.name).ok()?
+        writable_local(&stream.name)?
     };
     Some(folder.join(format!("filter-{}", hasher.finish_hex())))
 }
