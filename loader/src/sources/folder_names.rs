@@ -12,6 +12,12 @@ pub fn is_hidden(path: &str) -> bool {
     path.split('/').any(|part| part.starts_with('.') || OF_PROGRAMS.contains(&part))
 }
 
+/// Returns true for the path of a table that is hidden. Programs that write tables also start the names of files that are no
+/// data with an underscore, such as `_delta_log/0.parquet`.
+pub fn is_hidden_table(path: &str) -> bool {
+    is_hidden(path) || path.split('/').any(|part| part.starts_with('_'))
+}
+
 /// Checks that the files `paths` below a folder, all of one kind, are not the files of several splits.
 ///
 /// # Errors
@@ -55,5 +61,9 @@ mod tests {
             assert!(is_hidden(path), "{path}");
         }
         assert!(!is_hidden("a.b/_c/0.jpg"));
+        for path in ["_temporary/0.parquet", "a/_metadata.parquet", "lost+found/0.parquet", ".0.parquet.crc"] {
+            assert!(is_hidden_table(path), "{path}");
+        }
+        assert!(!is_hidden_table("a_b/0_.parquet"));
     }
 }

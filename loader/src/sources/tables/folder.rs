@@ -9,7 +9,7 @@ use super::splits;
 use crate::error::{Error, Result};
 use crate::format::INDEX_BASENAME;
 use crate::sources::choice::{chosen, or_train};
-use crate::sources::folder_names::is_hidden;
+use crate::sources::folder_names::{is_hidden, is_hidden_table};
 use crate::sources::kind::{FileKind, InFolder};
 use crate::sources::kinds::kind_of;
 use crate::sources::tars::TAR;
@@ -145,8 +145,8 @@ pub fn converted(root: &str) -> Option<String> {
     (!name.contains(['/', '@'])).then(|| format!("{root}@refs/convert/parquet"))
 }
 
-/// Returns the tables among `paths`. Names that start with a dot or an underscore are those of programs, and a table with the name
-/// of a tar describes its samples, as those of img2dataset do.
+/// Returns the tables among `paths` that are not hidden. A table with the name of a tar describes its samples, as the tables
+/// of img2dataset do.
 fn data_files(paths: &[String]) -> Vec<&str> {
     let tars: HashSet<&str> = paths.iter().filter_map(|path| path.strip_suffix(".tar")).collect();
     let is_of_tar = |path: &str| path.rsplit_once('.').is_some_and(|(name, _)| tars.contains(name));
@@ -173,8 +173,7 @@ pub fn tables_of(paths: &[String], kind: &FileKind) -> Vec<String> {
 
 fn is_table(path: &&str) -> bool {
     let is_of_kind = |kind: &FileKind| kind.in_folder == InFolder::Tables;
-    matches!(kind_of(path), Ok(Some(kind)) if is_of_kind(kind))
-        && !path.split('/').any(|part| part.starts_with(['.', '_']))
+    matches!(kind_of(path), Ok(Some(kind)) if is_of_kind(kind)) && !is_hidden_table(path)
 }
 
 /// Returns the files of `split` by their paths.
