@@ -88,6 +88,11 @@ pub struct ShardFile {
     mapped: OnceLock<Option<LeasedMap>>,
 }
 
+/// Returns the limit of the process's open files.
+pub(crate) fn descriptors_max() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20)
+}
+
 /// Opens a shard in a folder of which nothing is known. A set of shards should share one [`DirFeatures`], with
 /// [`ShardFile::open`].
 ///
@@ -141,6 +146,7 @@ impl ShardFile {
                 ErrorKind::Full,
                 "too many files are open: raise the limit (ulimit -n), each resident shard takes two",
             )
+            .with("limit", descriptors_max())
             .caused_by(std::io::Error::from(errno)),
             _ => Error::from_io(errno.into(), "a shard cannot be opened"),
         };

@@ -8,8 +8,9 @@ use super::open_shard::{OpenShard, ShardOpener};
 use super::shard_table::{ShardCost, ShardTable};
 use crate::catalog::Catalog;
 use crate::config::LoaderConfig;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::format::Layout;
+use crate::io::descriptors_max;
 use crate::order::ShardId;
 use crate::stats::Stats;
 use crate::sync::Arc;
@@ -32,11 +33,12 @@ pub(crate) struct OpenShards {
 }
 
 impl OpenShards {
-    /// A table for `catalog`; see [`ShardOpener::new`] for `use_indexes`. It takes at most half of the process's
-    /// descriptors: a shard has one to three.
+    /// A table for `catalog`; see [`ShardOpener::new`] for `use_indexes`. It takes at most half of the descriptors that
+    /// the process has left: a shard has one to three.
     pub(crate) fn new(catalog: Arc<Catalog>, use_indexes: Vec<bool>, config: &LoaderConfig, stats: &Stats) -> Self {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20);
-        let cost_max = ShardCost { table_bytes: TABLE_BYTES_MAX, descriptors: (limit / 2).clamp(32, 1 << 17) as usize };
+        let used = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
+        let descriptors = (descriptors_max().saturating_sub(used) / 2).clamp(8, 1 << 17) as usize;
+        let cost_max = ShardCost { table_bytes: TABLE_BYTES_MAX, descriptors };
         Self {
             table: ShardTable::new(catalog.shape().num_shards(), cost_max, usize::MAX),
             has_direct_storage: config.gpu_direct_storage,
@@ -62,12 +64,19 @@ impl OpenShards {
     ///
     /// `Format` when its table contradicts the index; errors of the file system.
     pub(crate) fn get(&self, id: ShardId) -> Result<Option<Arc<OpenShard>>> {
-        self.table.get(id, || {
+        let open = || {
             let Some(open) = self.opener.open(id)? else { return Ok(None) };
             let descriptors = open.descriptors() + usize::from(self.has_direct_storage);
             let cost = ShardCost { table_bytes: open.table_bytes(), descriptors };
             Ok(Some((open, cost)))
-        })
+        };
+        match self.table.get(id, open) {
+            // Other parts of the process have taken the descriptors, or the memory.
+            Err(e) if e.kind() == ErrorKind::Full && self.table.close(usize::MAX, |_, _| true) => {
+                self.table.get(id, open)
+            }
+            got => got,
+        }
     }
 
     /// Returns the number of times that shards were closed: a thread's own handles are then dropped.
