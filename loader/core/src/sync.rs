@@ -12,6 +12,8 @@
 
 #[cfg(feature = "shuttle")]
 use shuttle::{sync as base, thread};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 pub use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 #[cfg(not(feature = "shuttle"))]
@@ -19,7 +21,7 @@ use std::{sync as base, thread};
 
 pub use base::MutexGuard;
 pub use base::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-pub use thread::{JoinHandle, current, scope, sleep, yield_now};
+pub use thread::{JoinHandle, current, sleep, yield_now};
 
 /// A mutual exclusion lock that ignores poisoning.
 #[derive(Debug, Default)]
@@ -93,13 +95,53 @@ impl Condvar {
 pub fn spawn<T: Send + 'static>(
     name: impl Into<String>,
     body: impl FnOnce() -> T + Send + 'static,
-) -> std::io::Result<JoinHandle<T>> {
-    thread::Builder::new().name(name.into()).spawn(|| {
-        if let Some(prepare) = PREPARE.get() {
-            prepare();
-        }
-        body()
+) -> io::Result<JoinHandle<T>> {
+    let started = thread::Builder::new().name(name.into()).spawn(|| prepared(body));
+    let remedy = "raise the limit of threads (ulimit -u, or pids of the container)";
+    started.map_err(|e| io::Error::new(e.kind(), format!("{e}: {remedy}")))
+}
+
+/// Calls `body` in up to `threads` threads at once, of which this thread is one, and returns the results. Where the
+/// system refuses threads there are fewer. A call that panics has an error.
+pub fn in_threads<T: Send>(threads: usize, body: impl Fn() -> T + Sync) -> Vec<thread::Result<T>> {
+    // Unwind safety: the caller learns of a panic by the result, as of a panic in a thread that it joins.
+    let called = || catch_unwind(AssertUnwindSafe(&body));
+    thread::scope(|scope| {
+        let start = |number| start_scoped(scope, number, || prepared(called));
+        let started: Vec<_> = (1..threads).map_while(start).collect();
+        let joined = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(Err);
+        std::iter::once(called()).chain(started.into_iter().map(joined)).collect()
     })
+}
+
+/// Starts the thread `number` of a scope; `None` if the system refuses it.
+#[cfg(not(feature = "shuttle"))]
+fn start_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    number: usize,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> Option<thread::ScopedJoinHandle<'scope, T>> {
+    #[cfg(test)]
+    if number >= tests::THREADS_MAX.get() {
+        return None;
+    }
+    thread::Builder::new().name(format!("fb-work-{number}")).spawn_scoped(scope, body).ok()
+}
+
+#[cfg(feature = "shuttle")]
+fn start_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    _: usize,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> Option<thread::ScopedJoinHandle<'scope, T>> {
+    Some(scope.spawn(body))
+}
+
+fn prepared<T>(body: impl FnOnce() -> T) -> T {
+    if let Some(prepare) = PREPARE.get() {
+        prepare();
+    }
+    body()
 }
 
 static PREPARE: OnceLock<fn()> = OnceLock::new();
@@ -121,3 +163,45 @@ pub fn model(body: impl Fn() + Send + Sync + 'static) {
 /// Orders that shuttle tries per model; all models together take seconds.
 #[cfg(feature = "shuttle")]
 const ORDERS: usize = 2000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Threads of a scope that the system allows, the thread of the test included.
+        pub(super) static THREADS_MAX: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+
+    /// Returns the number of threads that took part, and the sum of 0..100 that they have computed together.
+    fn shared_sum(threads: usize) -> (usize, u64) {
+        let next = AtomicU64::new(0);
+        let sum = || {
+            let numbers = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+            numbers.take_while(|number| *number < 100).sum::<u64>()
+        };
+        let sums = in_threads(threads, sum);
+        (sums.len(), sums.into_iter().map(|sum| sum.expect("no panic")).sum())
+    }
+
+    #[test]
+    #[cfg(not(feature = "shuttle"))]
+    fn work_needs_no_more_threads_than_the_system_allows() {
+        for (allowed, threads) in [(usize::MAX, 4), (3, 3), (1, 1), (0, 1)] {
+            THREADS_MAX.set(allowed);
+            assert_eq!(shared_sum(4), (threads, 4950));
+        }
+        assert_eq!(shared_sum(0), (1, 4950), "this thread alone");
+    }
+
+    #[test]
+    #[cfg(not(feature = "shuttle"))]
+    fn a_panic_in_any_of_the_threads_is_an_error() {
+        for allowed in [usize::MAX, 1] {
+            THREADS_MAX.set(allowed);
+            let results = in_threads(2, || panic!("on purpose"));
+            assert!(results.into_iter().all(|result: std::thread::Result<()>| result.is_err()));
+        }
+    }
+}

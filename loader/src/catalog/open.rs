@@ -5,6 +5,7 @@ use super::facts::{NAMES_SEEN, StreamFacts};
 use super::files::first_names;
 use super::openers::opener_of;
 use super::opening::{FileListing, Opening};
+use super::parallel::in_threads;
 use super::rules::{FOLDER, Known, LISTING, NAMING, Source, resolve};
 use super::session::Session;
 use super::stream::IndexedStream;
@@ -15,7 +16,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::sources::advice::{advice_for, advice_for_files};
 use crate::stats::Stats;
 use crate::store::{Outside, Simulation, local_folder, redact};
-use crate::sync::{Arc, scope};
+use crate::sync::Arc;
 use crate::topology::Topology;
 
 /// Streams that are opened at the same time: enough to hide a store's latency with hundreds of streams.
@@ -29,18 +30,8 @@ const STREAMS_AT_ONCE: usize = 16;
 /// Errors of the index, the folder on local disk or the store, with the stream's name.
 pub(crate) fn open_streams(session: &Session<'_>) -> Result<Vec<IndexedStream>> {
     check_folders(&session.config.streams)?;
-    let mut all = Vec::new();
-    for group in session.config.streams.chunks(STREAMS_AT_ONCE) {
-        let opened = scope(|scope| {
-            let open = |stream| scope.spawn(move || open(session, stream)?.selected(stream));
-            let threads: Vec<_> = group.iter().map(open).collect();
-            threads
-                .into_iter()
-                .map(|t| t.join().unwrap_or_else(|_| Err(Error::internal("opening a stream panicked"))))
-                .collect::<Result<Vec<_>>>()
-        })?;
-        all.extend(opened);
-    }
+    let open = |stream: &StreamConfig| open(session, stream)?.selected(stream);
+    let all = in_threads(STREAMS_AT_ONCE, &session.config.streams, open)?;
     check_windows(session.config, &all)?;
     Ok(all)
 }

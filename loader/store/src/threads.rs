@@ -9,7 +9,7 @@ use super::context::{StoreContext, ThreadContext};
 use super::flight::{PartEnd, PartPlace};
 use super::queue::Queue;
 use super::transfer::{self, Part};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 use crossbeam::channel::{Sender, unbounded};
 use forebay_core::clock::Clock;
 use forebay_core::stats::Stats;
@@ -81,12 +81,16 @@ impl FetchThreads {
         let (ready, all_ready) = unbounded();
         for index in 0..count {
             let (queues, ready) = (started.queues.clone(), ready.clone());
-            let handle = spawn(format!("fb-fetch-{index}"), move || run(queues, index, &ready))
-                .map_err(|e| Error::new(ErrorKind::Io, "cannot start a fetch thread").caused_by(e))?;
-            started.threads.lock().push(handle);
+            match spawn(format!("fb-fetch-{index}"), move || run(queues, index, &ready)) {
+                Ok(handle) => started.threads.lock().push(handle),
+                // Fewer threads do the same work.
+                Err(_) if index > 0 => break,
+                Err(e) => return Err(Error::from_io(e, "a fetch thread cannot be started")),
+            }
         }
         // A thread that panics sends nothing and drops its sender.
         drop(ready);
+        let count = started.threads.lock().len();
         all_ready.iter().take(count).collect::<Result<()>>()?;
         Ok(started)
     }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sources::files::{FileList, Folder};
-use crate::sync::{Condvar, Mutex, scope};
+use crate::sync::{Condvar, Mutex, in_threads};
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
@@ -60,11 +60,8 @@ pub(super) fn walk(root: &Path, progress: &(dyn Fn() + Sync)) -> Result<Walked> 
             changed.notify_all();
         }
     };
-    scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
-        let panicked = |_| Err(Error::internal("the listing of a folder panicked"));
-        threads.into_iter().try_for_each(|thread| thread.join().map_or_else(panicked, Ok))
-    })?;
+    let ended = in_threads(THREADS, work).into_iter().collect::<std::thread::Result<Vec<()>>>();
+    ended.map_err(|_| Error::internal("the listing of a folder panicked"))?;
     let State { walked, error, .. } = state.get_mut();
     match error.take() {
         Some(error) => Err(error),

@@ -8,7 +8,7 @@ use crate::error::{Context, Error, Result};
 use crate::format::Shard;
 use crate::pipeline::Run;
 use crate::stats::Counter;
-use crate::sync::{AtomicUsize, Ordering, scope};
+use crate::sync::{AtomicUsize, Ordering, in_threads};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -91,16 +91,13 @@ impl Pass<'_> {
             Ok(())
         };
         let threads = self.threads.clamp(1, SHARDS_AT_ONCE).min(missing.len());
-        scope(|scope| {
-            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
-            let panicked = |_| Err(Error::internal("reading the columns of a question panicked"));
-            // All of them, so that the first error is that of a shard and not of the stop.
-            let ended: Vec<Result<()>> = threads.into_iter().map(|t| t.join().unwrap_or_else(panicked)).collect();
-            let is_echo = |e: &Error| e.kind() == crate::error::ErrorKind::Closed;
-            let mut failed: Vec<Error> = ended.into_iter().filter_map(Result::err).collect();
-            failed.sort_by_key(is_echo);
-            failed.into_iter().next().map_or(Ok(()), Err)
-        })
+        let panicked = |_| Err(Error::internal("reading the columns of a question panicked"));
+        // All of them, so that the first error is that of a shard and not of the stop.
+        let ended = in_threads(threads, read).into_iter().map(|ended| ended.unwrap_or_else(panicked));
+        let is_echo = |e: &Error| e.kind() == crate::error::ErrorKind::Closed;
+        let mut failed: Vec<Error> = ended.filter_map(Result::err).collect();
+        failed.sort_by_key(is_echo);
+        failed.into_iter().next().map_or(Ok(()), Err)
     }
 
     fn read(&self, number: u32) -> Result<()> {

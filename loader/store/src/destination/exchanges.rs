@@ -5,7 +5,7 @@ use super::payload::Payload;
 use super::target::{ObjectTag, PartAt, StoredPart};
 use crate::context::ThreadContext;
 use crate::{Error, ErrorKind, Result};
-use forebay_core::sync::Arc;
+use forebay_core::sync::{Arc, spawn};
 use std::rc::Rc;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
@@ -162,8 +162,16 @@ async fn prepare(job: &Arc<Job>, payload: &Payload) {
     // Never closed.
     let _place = job.digests.acquire().await;
     let (job, payload) = (job.clone(), payload.clone());
-    // A digest that is missing is computed where it is needed.
-    let _ = tokio::task::spawn_blocking(move || job.target.prepare(&payload)).await;
+    let (send, receive) = tokio::sync::oneshot::channel();
+    let digest = move || {
+        job.target.prepare(&payload);
+        // Fails if the upload was given up.
+        let _ = send.send(());
+    };
+    // A digest that is missing, such as where the system allows no thread, is computed where it is needed.
+    if spawn("fb-digest", digest).is_ok() {
+        let _ = receive.await;
+    }
 }
 
 async fn send_part(
