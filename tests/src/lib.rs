@@ -2,7 +2,6 @@
 
 pub mod chaos;
 pub mod data;
-pub mod gate;
 pub mod hostile;
 pub mod order_cases;
 pub mod server;

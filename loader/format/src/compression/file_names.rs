@@ -12,8 +12,8 @@ const UNREADABLE: [&str; 8] = ["xz", "txz", "lzma", "lz4", "lz", "z", "zip", "7z
 const UNREADABLE_TARS: [&str; 1] = ["txz"];
 
 impl Compression {
-    /// Returns the compression that `extension` of a file name declares; `None` if it is not the extension of a compressed
-    /// file. It has no dot, and case has no meaning.
+    /// Returns the compression that the extension of a file name declares, without the dot and in any case; `None` if
+    /// it is not the extension of a compressed file.
     ///
     /// ```
     /// use forebay_format::Compression;

@@ -1,8 +1,8 @@
 //! Whole-file compression: br, bz2, gz, snappy and zstd, each with its levels, named as in the index (`zstd:3`), and
 //! compressions of other programs, which are only read.
 //!
-//! A family of algorithms is a file with an implementation of `Codec` (`codec`) and an entry in `registry`. Nothing else
-//! in the engine lists its extensions or encodings (`file_names`).
+//! A family of algorithms is a file with an implementation of `Codec` (`codec`) and an entry in `registry`. Nothing
+//! else in the engine lists its extensions or encodings (`file_names`).
 //!
 //! Unpacking never trusts a size: the caller passes the raw size from the index, and gets exactly that many bytes or an
 //! error. Memory grows with the bytes that come out. So a decompression bomb costs no more memory than the index

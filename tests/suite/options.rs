@@ -9,10 +9,9 @@
 //!
 //! Each check renders the text that it expects and looks for it.
 
-use super::Violation;
-use super::sources::Source;
 use forebay_loader::config::{LoaderConfig, OptionInfo, StreamConfig, WriterConfig};
 use serde_json::Value;
+use std::path::Path;
 
 const C: &str = "ffi/src/loader.rs";
 const C_WRITER: &str = "ffi/src/writer.rs";
@@ -22,12 +21,45 @@ const STREAM: &str = "python/py_src/forebay/streams.py";
 /// Options whose values Python and C describe in their own words.
 const COMPOSITE: &[&str] = &["streams", "fields", "world"];
 
-/// Returns one violation per option and text that differs from the declaration.
-pub fn check(sources: &[Source]) -> Vec<Violation> {
+/// A file that repeats options, and its text.
+type Text = (&'static str, String);
+
+#[test]
+fn the_repository_repeats_every_option_as_declared() {
+    assert_eq!(missing(&repository()), Vec::<Text>::new(), "texts that differ from loader/src/config.rs");
+}
+
+#[test]
+fn a_changed_default_sentence_or_annotation_is_found() {
+    for (path, from, to) in [
+        (LOADER, "download_retry: Count = 2", "download_retry: Count = 3"),
+        (LOADER, "keep_zip: Keep", "keep_zip: Also keep"),
+        (STREAM, "choose: int", "choose: Count"),
+        (STREAM, "keep_zip: Keep", "keep_zip: Also keep"),
+        (C, "* `drop_last` (false)", "* `drop_last` (true)"),
+        (C_WRITER, "* `exist_ok` (false)", "* `exist_ok` (true)"),
+    ] {
+        let mut texts = repository();
+        let (_, text) = texts.iter_mut().find(|(known, _)| *known == path).expect(path);
+        assert!(text.contains(from), "{from}");
+        *text = text.replacen(from, to, 1);
+        let found = missing(&texts);
+        assert_eq!(found.iter().map(|(path, _)| *path).collect::<Vec<_>>(), [path], "{found:?}");
+    }
+}
+
+fn repository() -> Vec<Text> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is a folder of the workspace");
+    let read = |path| (path, std::fs::read_to_string(root.join(path)).expect(path));
+    [C, C_WRITER, LOADER, STREAM].map(read).to_vec()
+}
+
+/// Returns the texts that must be written, each with its file.
+fn missing(texts: &[Text]) -> Vec<Text> {
     let defaults = serde_json::to_value(LoaderConfig::default()).expect("a config is JSON");
     let scalar = LoaderConfig::OPTIONS.iter().filter(|option| !COMPOSITE.contains(&option.name));
     let of_loader = scalar.map(|option| (option, default_of(option, &defaults)));
-    let mut expected: Vec<(&str, String)> = Vec::new();
+    let mut expected: Vec<Text> = Vec::new();
     for (option, default) in of_loader {
         let doc = sentence(option);
         expected.push((LOADER, format!("\n        {}: {doc}\n", option.name)));
@@ -45,19 +77,14 @@ pub fn check(sources: &[Source]) -> Vec<Violation> {
         expected.push((STREAM, format!("\n    {}{}\n", parameter(option), python_default(&default))));
         expected.push((C, format!("`{}` ({default})", option.name)));
     }
-    let text_of = |path: &str| sources.iter().find(|source| source.path == path).map(|source| source.text.as_str());
-    let missing = |(path, text): (&str, String)| {
-        let found = text_of(path).is_some_and(|found| match path {
-            C | C_WRITER => unwrapped(found).contains(&text),
-            _ => found.contains(&text),
-        });
-        (!found).then(|| Violation {
-            place: path.to_owned(),
-            problem: "an option differs from its declaration in loader/src/config.rs".to_owned(),
-            fix: format!("write `{}`", text.trim()),
-        })
-    };
-    expected.into_iter().filter_map(missing).collect()
+    expected.retain(|(path, wanted)| {
+        let (_, text) = texts.iter().find(|(known, _)| known == path).expect(path);
+        match *path {
+            C | C_WRITER => !unwrapped(text).contains(wanted),
+            _ => !text.contains(wanted),
+        }
+    });
+    expected
 }
 
 /// Sentence of an option, on one line.
@@ -113,38 +140,4 @@ fn python_default(default: &str) -> String {
 /// A doc comment's text on one line.
 fn unwrapped(text: &str) -> String {
     text.lines().map(|line| line.trim_start_matches("///").trim()).collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::gate::sources;
-
-    fn repository() -> Vec<Source> {
-        sources::read(&sources::root()).expect("a repository")
-    }
-
-    #[test]
-    fn the_repository_repeats_every_option_as_declared() {
-        assert_eq!(check(&repository()), []);
-    }
-
-    #[test]
-    fn a_changed_default_sentence_or_annotation_is_found() {
-        for (path, from, to) in [
-            (LOADER, "download_retry: Count = 2", "download_retry: Count = 3"),
-            (LOADER, "keep_zip: Keep", "keep_zip: Also keep"),
-            (STREAM, "choose: int", "choose: Count"),
-            (STREAM, "keep_zip: Keep", "keep_zip: Also keep"),
-            (C, "* `drop_last` (false)", "* `drop_last` (true)"),
-            (C_WRITER, "* `exist_ok` (false)", "* `exist_ok` (true)"),
-        ] {
-            let mut sources = repository();
-            let source = sources.iter_mut().find(|source| source.path == path).expect(path);
-            assert!(source.text.contains(from), "{from}");
-            source.text = source.text.replacen(from, to, 1);
-            let found = check(&sources);
-            assert_eq!(found.iter().map(|v| v.place.as_str()).collect::<Vec<_>>(), [path], "{found:?}");
-        }
-    }
 }

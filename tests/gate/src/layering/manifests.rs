@@ -1,7 +1,7 @@
 //! Arrows between crates, in their Cargo.toml files.
 
-use super::super::Violation;
 use super::table::{Crate, NOT_IN_LOADER, TABLE};
+use crate::violation::Violation;
 use std::collections::BTreeSet;
 
 /// Start of the names of the workspace's crates.

@@ -3,10 +3,9 @@
 //!
 //! Runs all checks, or those that the arguments name. Exits with 1 if a check finds a violation.
 
-use forebay_tests::gate::generated::Verdict;
-use forebay_tests::gate::{
-    Violation, cycles, functions, generated, layering, options, paths, rust_files, sources, stubs, tools, width, words,
-};
+use forebay_gate::generated::Verdict;
+use forebay_gate::violation::Violation;
+use forebay_gate::{cycles, functions, generated, layering, paths, rust_files, sources, stubs, tools, width, words};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -56,9 +55,6 @@ fn run(root: &Path, wanted: &[String]) -> std::io::Result<usize> {
     }
     if wants("stubs") {
         report.add("stubs", stubs::check(&texts));
-    }
-    if wants("options") {
-        report.add("options", options::check(&texts));
     }
     for tool in tools::TOOLS.iter().filter(|t| wants(t.name)) {
         report.add(tool.name, tool.run(root)?);

@@ -13,9 +13,9 @@ pub struct Source {
     pub text: String,
 }
 
-/// Returns the repository's root, the folder above this crate.
+/// Returns the repository's root, two folders above this crate.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is a folder of the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate is below the workspace").to_owned()
 }
 
 /// Reads every text file that is tracked, or new and not ignored. Skips files that are not UTF-8.

@@ -4,8 +4,8 @@
 //! a plain string can be broken (`\` at the end of a line of a string). The text of a raw string cannot, so it does not
 //! count; nor does a comment of one word, such as a link.
 
-use super::Violation;
 use super::sources::Source;
+use crate::violation::Violation;
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Modules that may use `unsafe`.
 
-use super::super::Violation;
 use super::super::rust_files::RustFile;
 use super::table::{Crate, TABLE};
+use crate::violation::Violation;
 
 /// Checks that `unsafe` is used in the listed modules alone, and in each of them.
 pub(super) fn check(crates: &[Crate], files: &[RustFile<'_>]) -> Vec<Violation> {

@@ -1,10 +1,10 @@
 //! Parts of a module that only some of its other parts may use.
 
-use super::super::Violation;
 use super::super::rust_files::RustFile;
 use super::super::syntax::Mention;
 use super::names::is_under;
 use super::table::{Crate, TABLE};
+use crate::violation::Violation;
 
 /// Paths that production code of one file uses or re-exports.
 struct Used<'a> {

@@ -18,8 +18,8 @@ mod part_users;
 pub mod table;
 mod unsafe_code;
 
-use super::Violation;
 use super::rust_files::RustFile;
+use crate::violation::Violation;
 use table::CRATES;
 
 /// Checks every Rust file.

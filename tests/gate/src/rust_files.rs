@@ -1,8 +1,8 @@
 //! Rust files of the workspace's crates, with the module that each is and the paths that it mentions.
 
-use super::Violation;
 use super::sources::Source;
 use super::syntax::{Mention, Mentions, mentions, module_of};
+use crate::violation::Violation;
 use std::collections::BTreeSet;
 use std::slice;
 

@@ -3,7 +3,7 @@
 //! A generator is a binary of its crate that prints the file. A generator that needs files which this machine does not
 //! have is reported and not an error.
 
-use super::Violation;
+use crate::violation::Violation;
 use std::io;
 use std::path::Path;
 use std::process::Command;

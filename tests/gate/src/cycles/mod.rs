@@ -7,8 +7,8 @@
 
 mod definitions;
 
-use super::Violation;
 use super::rust_files::{Module, RustFile};
+use crate::violation::Violation;
 use definitions::Definitions;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,9 @@
 //! Imports that the rows of the table do not allow, and entries of the rows that no import uses.
 
-use super::super::Violation;
 use super::super::rust_files::RustFile;
 use super::names::{Item, Names, is_under};
 use super::table::{Crate, Layer, OTHERS, TABLE};
+use crate::violation::Violation;
 use std::collections::BTreeSet;
 
 /// Files of production in a crate with rows. The crate's root is the map and may name every module.

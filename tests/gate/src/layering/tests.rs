@@ -148,9 +148,9 @@ fn an_entry_that_no_module_of_its_row_uses_is_caught() {
     assert_eq!(
         found(imports::unused, &texts),
         [
-            "tests/src/gate/layering/table.rs: `cache` of forebay-loader may use `order::ids`, and does not",
-            "tests/src/gate/layering/table.rs: forebay-loader has no module `loader`",
-            "tests/src/gate/layering/table.rs: `loader` of forebay-loader may use `pipeline`, and does not",
+            "tests/gate/src/layering/table.rs: `cache` of forebay-loader may use `order::ids`, and does not",
+            "tests/gate/src/layering/table.rs: forebay-loader has no module `loader`",
+            "tests/gate/src/layering/table.rs: `loader` of forebay-loader may use `pipeline`, and does not",
         ]
     );
 }
@@ -172,7 +172,7 @@ fn the_host_path_uses_no_device_not_even_by_a_name_of_the_root() {
     assert!(with("loader/src/loader.rs", "use crate::pipeline::Share;").is_empty());
     assert_eq!(
         found(part_users::check, &[root]),
-        ["tests/src/gate/layering/table.rs: `pipeline::epoch` of forebay-loader may use `pipeline::device`, and \
+        ["tests/gate/src/layering/table.rs: `pipeline::epoch` of forebay-loader may use `pipeline::device`, and \
              does not"]
     );
 }
@@ -205,7 +205,7 @@ fn a_module_that_is_listed_for_unsafe_and_has_none_is_caught() {
     ];
     assert_eq!(
         found(unsafe_code::unused, &texts),
-        ["tests/src/gate/layering/table.rs: `pipeline::device` of forebay-loader may use unsafe, and does not"]
+        ["tests/gate/src/layering/table.rs: `pipeline::device` of forebay-loader may use unsafe, and does not"]
     );
 }
 

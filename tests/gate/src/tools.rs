@@ -1,6 +1,6 @@
 //! cargo's own checks.
 
-use super::Violation;
+use crate::violation::Violation;
 use std::io;
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Absolute paths of one machine, which do not exist on another.
 
-use super::Violation;
 use super::sources::Source;
+use crate::violation::Violation;
 
 /// Starts of absolute paths of one machine, in two halves, so that this file does not contain them.
 fn starts() -> [String; 4] {

@@ -3,10 +3,10 @@
 //! A function that does not fit a screen does several things, or is a list: the former is split, the latter has an
 //! entry with its reason. Lines count from `fn` to the closing brace, comments and blank lines included.
 
-use super::Violation;
 use super::rust_files::RustFile;
 use super::sources::Source;
 use super::syntax::is_cfg_test;
+use crate::violation::Violation;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -64,13 +64,13 @@ fn check_with(exceptions: &[Exception], sources: &[Source], files: &[RustFile<'_
         violations.push(Violation {
             place: format!("{path}:{}", function.line),
             problem: format!("`{}` has {} lines, more than {}", function.name, function.lines, max_of(function)),
-            fix: "split it by what its parts do, or list it with its reason in tests/src/gate/functions.rs".to_owned(),
+            fix: "split it by what its parts do, or list it with its reason in tests/gate/src/functions.rs".to_owned(),
         });
     }
     let is_needed =
         |entry: &&Exception| long.iter().any(|(path, function)| *path == entry.path && function.name == entry.function);
     violations.extend(exceptions.iter().filter(|entry| !is_needed(entry)).map(|entry| Violation {
-        place: "tests/src/gate/functions.rs".to_owned(),
+        place: "tests/gate/src/functions.rs".to_owned(),
         problem: format!("`{}` of {} is short, or not there ({})", entry.function, entry.path, entry.reason),
         fix: "remove it from the exceptions".to_owned(),
     }));
@@ -188,7 +188,7 @@ mod tests {
         let exceptions = [Exception { path: "gpu/src/copy.rs", function: "long", reason: "a table" }];
         assert!(problems(&exceptions, &[("gpu/src/copy.rs", function("long", 81))]).is_empty());
         let found = problems(&exceptions, &[("gpu/src/copy.rs", function("long", 80))]);
-        assert_eq!(found, ["tests/src/gate/functions.rs: `long` of gpu/src/copy.rs is short, or not there (a table)"]);
+        assert_eq!(found, ["tests/gate/src/functions.rs: `long` of gpu/src/copy.rs is short, or not there (a table)"]);
         assert_eq!(problems(&exceptions, &[("gpu/src/copy.rs", function("other", 81))]).len(), 2);
     }
 }

@@ -3,8 +3,8 @@
 //! Both sides become a list of lines such as `Engine.next(timeout)`, and the lists must be equal. Types in the stub are
 //! written by hand, since PyO3's signatures do not contain them.
 
-use super::Violation;
 use super::sources::Source;
+use crate::violation::Violation;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::BTreeSet;
 use std::str::FromStr;
