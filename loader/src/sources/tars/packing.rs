@@ -19,7 +19,7 @@ impl Packing {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] for a tar of another compression.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for a tar with a compression that cannot be read.
     pub fn of(name: &str) -> Result<Option<Self>> {
         let Some((stem, extension)) = name.rsplit_once('.') else { return Ok(None) };
         if extension.eq_ignore_ascii_case("tar") {
