@@ -58,6 +58,104 @@ def test_slurm_counts_the_tasks_of_this_node():
     assert place(environ=environ) == (9, 11, 1, 3, "SLURM")
 
 
+TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+SLURM = {
+    "SLURM_JOB_ID": "1",
+    "SLURM_STEP_ID": "0",
+    "SLURM_NTASKS": "8",
+    "SLURM_STEP_NUM_TASKS": "8",
+    "SLURM_PROCID": "5",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "1",
+    "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
+}
+# A step that mpiexec starts by srun: one task for each node.
+SLURM_NODES = SLURM | {
+    "SLURM_NTASKS": "2",
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_PROCID": "1",
+    "SLURM_LOCALID": "0",
+    "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+}
+SLURM_BATCH = {"SLURM_JOB_ID": "1", "SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_TASKS_PER_NODE": "4(x2)", "SLURM_LOCALID": "0"}
+PMI = {"PMI_RANK": "5", "PMI_SIZE": "8", "PMI_FD": "7"}
+HYDRA = PMI | {"MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4"}
+CRAY = PMI | {"PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "4", "PALS_RANKID": "5"}
+PMIX = {"PMIX_RANK": "5", "PMIX_NAMESPACE": "slurm.pmix.1.0"}
+OPEN_MPI = dict(zip((f"OMPI_COMM_WORLD_{n}" for n in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")), "5814"))
+MVAPICH = dict(zip((f"MV2_COMM_WORLD_{n}" for n in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")), "5814"))
+HOROVOD = dict(zip((f"HOROVOD_{n}" for n in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")), "5814"))
+JSRUN = dict(zip((f"JSM_NAMESPACE_{n}" for n in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")), "5814"))
+FLUX = {"FLUX_TASK_RANK": "5", "FLUX_JOB_SIZE": "8", "FLUX_TASK_LOCAL_ID": "1", "FLUX_JOB_NNODES": "2"}
+POD = {"MASTER_ADDR": "job-master-0", "WORLD_SIZE": "2", "RANK": "1", "PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "m"}
+SAGEMAKER = {"SM_HOSTS": '["algo-1", "algo-2"]', "SM_CURRENT_HOST": "algo-2", "SM_NUM_GPUS": "4"}
+DEEPSPEED = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_SIZE": "4", "CROSS_RANK": "1"}
+SET_BY_HAND = {"MASTER_ADDR": "node-0", "RANK": "5", "WORLD_SIZE": "8"}
+RANK_5 = (5, 8, 1, 4)
+
+LAUNCHED = {
+    "torchrun": (TORCHRUN, RANK_5, "torchrun"),
+    "torchrun in a step of SLURM": (TORCHRUN | SLURM_NODES, RANK_5, "torchrun"),
+    "torchrun in a step of SLURM with pmi2": (TORCHRUN | SLURM_NODES | {"PMI_RANK": "1", "PMI_SIZE": "2"}, RANK_5, "torchrun"),
+    "torchrun in mpirun": (TORCHRUN | OPEN_MPI | {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}, RANK_5, "torchrun"),
+    "torchrun in Kubeflow": (POD | TORCHRUN, RANK_5, "torchrun"),
+    "torchrun of SageMaker": (SAGEMAKER | TORCHRUN, RANK_5, "torchrun"),
+    "Ray Train": ({"RAY_ADDRESS": "auto", "NODE_RANK": "1"} | TORCHRUN, RANK_5, "torchrun"),
+    "DeepSpeed": (DEEPSPEED, RANK_5, "DeepSpeed"),
+    "srun": (SLURM, RANK_5, "SLURM"),
+    "srun --mpi=pmi2": (SLURM | PMI, RANK_5, "SLURM"),
+    "srun --mpi=pmix": (SLURM | PMIX, RANK_5, "SLURM"),
+    "srun --mpi=cray_shasta": (SLURM | CRAY, RANK_5, "Cray MPICH"),
+    "srun with RANK and WORLD_SIZE set by hand": (SLURM | SET_BY_HAND, RANK_5, "SLURM"),
+    "srun with LOCAL_RANK set by hand": (SLURM | SET_BY_HAND | {"LOCAL_RANK": "1"}, RANK_5, "SLURM"),
+    "srun with a world size set by hand": (SLURM | {"WORLD_SIZE": "8"}, RANK_5, "SLURM"),
+    "a batch script of SLURM": (SLURM_BATCH, (0, 1, 0, 1), "a single process"),
+    "mpirun in a batch script of SLURM": (SLURM_BATCH | OPEN_MPI, RANK_5, "Open MPI"),
+    "mpirun of Open MPI in SLURM": (SLURM_NODES | OPEN_MPI | PMIX, RANK_5, "Open MPI"),
+    "mpiexec of MPICH in SLURM": (SLURM_NODES | HYDRA, RANK_5, "MPICH"),
+    "MPICH": (HYDRA, RANK_5, "MPICH"),
+    "MVAPICH in SLURM": (SLURM_NODES | MVAPICH, RANK_5, "MVAPICH"),
+    "mpirun of SageMaker": (SAGEMAKER | OPEN_MPI, RANK_5, "Open MPI"),
+    "a host of SageMaker": (SAGEMAKER, (0, 1, 0, 1), "a single process"),
+    "MPIJob of Kubeflow": ({"K_MPI_JOB_ROLE": "worker"} | OPEN_MPI, RANK_5, "Open MPI"),
+    "PyTorchJob of Kubeflow without torchrun": (POD, (1, 2, 0, 1), "Kubeflow"),
+    "mpirun in a PyTorchJob": (POD | OPEN_MPI, RANK_5, "Open MPI"),
+    "Horovod": (HOROVOD, RANK_5, "Horovod"),
+    "horovodrun with MPI": (HOROVOD | OPEN_MPI, RANK_5, "Open MPI"),
+    "jsrun of LSF": ({"LSB_JOBID": "1"} | JSRUN | PMIX, RANK_5, "LSF's jsrun"),
+    "jsrun of LSF with Spectrum MPI": ({"LSB_JOBID": "1"} | JSRUN | OPEN_MPI | PMIX, RANK_5, "Open MPI"),
+    "Flux": (FLUX, RANK_5, "Flux"),
+    "Flux with its PMI": (FLUX | PMI, RANK_5, "Flux"),
+    "Flux on one node": (FLUX | {"FLUX_JOB_NNODES": "1", "FLUX_TASK_LOCAL_ID": "5"}, (5, 8, 5, 8), "Flux"),
+    "a worker of Ray": ({"RAY_ADDRESS": "auto"}, (0, 1, 0, 1), "a single process"),
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHED)
+def test_the_innermost_launcher_with_all_numbers_counts(name):
+    environ, numbers, source = LAUNCHED[name]
+    assert place(environ=environ) == (*numbers, source)
+
+
+def test_numbers_that_contradict_each_other_are_an_error_with_both_launchers():
+    # mpiexec of an old MPICH, which srun has started once for each node.
+    with pytest.raises(fb.ConfigError, match="MPICH has rank 5 of 8 .* but no local rank, and SLURM has rank 1 of 2"):
+        detect(environ=SLURM_NODES | PMI)
+    with pytest.raises(fb.ConfigError, match="torchrun has rank 5 of 8 .* and Open MPI has rank 1 of 8"):
+        detect(environ=SET_BY_HAND | OPEN_MPI | {"OMPI_COMM_WORLD_RANK": "1"})
+    # Flux has no variable with the tasks of a node.
+    with pytest.raises(fb.ConfigError, match="Flux has rank 5 of 8 for this process, but not its local rank"):
+        detect(environ=FLUX | {"FLUX_JOB_NNODES": "3"})
+    with pytest.raises(fb.ConfigError, match="but not its local rank: pass local_rank"):
+        detect(environ=PMI)
+
+
+def test_a_group_gets_its_local_rank_from_the_launcher_of_the_same_process(monkeypatch):
+    monkeypatch.setattr(world, "_torch", lambda: ((5, 8, None, None), "torch.distributed"))
+    for environ in (TORCHRUN, SLURM, SLURM | PMI, FLUX | PMI, SLURM_NODES | HYDRA, SLURM | {"RANK": "1", "WORLD_SIZE": "2"}):
+        assert place(environ=environ) == (*RANK_5, "torch.distributed")
+
+
 def test_a_plain_process_in_a_slurm_batch_script_is_alone():
     assert place(environ={"SLURM_PROCID": "0", "SLURM_NTASKS": "16"})[:2] == (0, 1)
 

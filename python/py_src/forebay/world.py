@@ -1,9 +1,10 @@
 """Detection of this process's rank.
 
 Sources in this order: the loader's arguments, `torch.distributed` or `jax.distributed` if it is initialised, the
-launcher's environment (torchrun, SLURM, Open MPI, MPICH and Intel MPI, MVAPICH, Horovod), else a single process. With a
-wrong world every rank would silently read the wrong samples. So an incomplete environment is an error, and
-`check_group` compares a loader with a process group that was initialised after the loader was made.
+launcher's environment, else a single process. Launchers are nested, as mpirun in SLURM and torchrun in Kubeflow, so that a
+process has the variables of several: the innermost one with all four numbers counts. With a wrong world every rank would
+silently read the wrong samples. So an incomplete environment is an error, and `check_group` compares a loader with a
+process group that was initialised after the loader was made.
 """
 
 from __future__ import annotations
@@ -48,9 +49,11 @@ class World:
         return f"rank {self.rank} of {self.world_size} ({self.source})"
 
 
-# Launchers with plain variables: rank, world size, local rank, local world size.
+# Launchers with plain variables: rank, world size, local rank, local world size. One that starts processes inside the
+# processes of another comes before it, and so does the set with more numbers of two with the same rank.
 _LAUNCHERS = (
     ("torchrun", ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")),
+    ("DeepSpeed", ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
     (
         "Open MPI",
         (
@@ -65,7 +68,12 @@ _LAUNCHERS = (
         ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
     ),
     ("MPICH", ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")),
+    ("Cray MPICH", ("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE")),
     ("Horovod", ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE")),
+    (
+        "LSF's jsrun",
+        ("JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE"),
+    ),
 )
 
 
@@ -114,8 +122,7 @@ def detect(
         merged[2:] = [value if value is not None else alone for value, alone in zip(merged[2:], (0, 1))]
     if None in merged[2:]:
         # Launchers often set the local rank only in the environment.
-        local, _ = _launcher(environ) or ((None,) * 4, "")
-        merged[2:] = [mine if mine is not None else theirs for mine, theirs in zip(merged[2:], local[2:])]
+        merged[2:] = _local(environ, merged)
     if None in merged[2:] and _is_one_node(source, environ):
         # All processes found each other on this node.
         merged[2:] = [mine if mine is not None else all_ for mine, all_ in zip(merged[2:], merged[:2])]
@@ -206,16 +213,82 @@ def _alone(environ: Mapping[str, str]):
 
 def _launcher(environ: Mapping[str, str]):
     """Reads the environment; None if no launcher has set it."""
+    found = _sets(environ)
+    if not found:
+        _check_halves(environ)
+        return None
+    first, source = found[0]
+    complete = next(((numbers, name) for numbers, name in found if None not in numbers), None)
+    if complete is None:
+        return (*first[:2], *_local(environ, first)), source
+    (rank, size, *_), name = complete
+    if (rank, size) != first[:2]:
+        raise ConfigError(
+            f"{source} has rank {first[0]} of {first[1]} for this process, but no local rank, and {name} has rank {rank} of {size}, "
+            f"so the rank is unknown: unset the variables of {source}, set its local rank, or pass rank and world_size"
+        )
+    return complete
+
+
+def _sets(environ: Mapping[str, str]):
+    """Returns the numbers that each launcher has set, the innermost one first: at least rank and world size."""
+    found = []
+    for source, names in _LAUNCHERS:
+        numbers = tuple(_number(environ, name, source) for name in names)
+        if None not in numbers[:2] and not (names[0] == "RANK" and _is_pod(environ, numbers)):
+            found.append((numbers, source))
+    found += [numbers for numbers in (_kubeflow(environ), _flux(environ)) if numbers is not None]
+    # In a batch script SLURM sets the tasks of the whole job, although this is a single process: only a step counts.
+    if "SLURM_STEP_ID" in environ and "SLURM_PROCID" in environ:
+        try:
+            found.append((_slurm(environ), "SLURM"))
+        except ConfigError:
+            # Another launcher may have all that is needed.
+            if not any(None not in numbers for numbers, _ in found):
+                raise
+    return found
+
+
+def _local(environ: Mapping[str, str], known):
+    """Returns local rank and local world size of the process `known`, as far as they are known or a launcher has set them."""
+    found = [numbers for numbers, _ in _sets(environ)]
+    same = [numbers for numbers in found if numbers[:2] == tuple(known[:2])]
+    local = known[2:]
+    for numbers in same or found[:1]:
+        local = [mine if mine is not None else theirs for mine, theirs in zip(local, numbers[2:])]
+    return local
+
+
+def _check_halves(environ: Mapping[str, str]) -> None:
+    """Rejects an empty rank with a world size, or the other way round."""
     for source, names in _LAUNCHERS:
         set_, empty = [name for name in names[:2] if environ.get(name)], [name for name in names[:2] if environ.get(name) == ""]
         if set_ and empty:
             raise ConfigError(f"{source}'s {empty[0]} is empty, but {set_[0]} is {environ[set_[0]]}: set both, or neither")
-        if len(set_) == 2:
-            return tuple(_number(environ, name, source) for name in names), source
-    # In a batch script SLURM sets the tasks of the whole job, although this is a single process: only a step counts.
-    if "SLURM_STEP_ID" in environ and "SLURM_PROCID" in environ:
-        return _slurm(environ), "SLURM"
-    return None
+
+
+def _kubeflow(environ: Mapping[str, str]):
+    """Reads the variables of a pod of a PyTorchJob whose program is started without torchrun: one process for each pod."""
+    numbers = tuple(_number(environ, name, "Kubeflow") for name in ("RANK", "WORLD_SIZE"))
+    return ((*numbers, 0, 1), "Kubeflow") if _is_pod(environ, (*numbers, _number(environ, "LOCAL_RANK", "Kubeflow"))) else None
+
+
+def _is_pod(environ: Mapping[str, str], numbers) -> bool:
+    """Returns true if `RANK` and `WORLD_SIZE` count pods, as Kubeflow sets them for torchrun, which has not been started."""
+    rank, size, local_rank, *_ = numbers
+    pods = (environ.get("PET_NODE_RANK"), environ.get("PET_NNODES"))
+    return None not in (rank, size) and local_rank is None and pods == (str(rank), str(size))
+
+
+def _flux(environ: Mapping[str, str]):
+    rank, size, local_rank, nodes = (
+        _number(environ, f"FLUX_{name}", "Flux") for name in ("TASK_RANK", "JOB_SIZE", "TASK_LOCAL_ID", "JOB_NNODES")
+    )
+    if rank is None or size is None:
+        return None
+    # Flux spreads tasks evenly, so the number is known unless a node has one more than another.
+    local_size = size // nodes if nodes and size % nodes == 0 else None
+    return (rank, size, local_rank, local_size), "Flux"
 
 
 def _slurm(environ: Mapping[str, str]):
