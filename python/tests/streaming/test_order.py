@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from forebay.streaming.base import distributed
 from forebay.streaming.base.batching import batching_methods, generate_work
 from forebay.streaming.base.partition import get_partitions
 from forebay.streaming.base.sampling import get_sampling
@@ -188,6 +189,41 @@ def test_an_incomplete_world_in_the_environment_equals_the_reference_s(reference
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     assert World.detect().to_json() == reference("base.world").World.detect().to_json()
+
+
+OWN_RANKS = {"get_rank": 5, "get_world_size": 6, "get_local_rank": 1, "get_local_world_size": 2}
+
+
+@pytest.mark.parametrize("environ", [{}, {"RANK": "7", "WORLD_SIZE": "8", "LOCAL_RANK": "7", "LOCAL_WORLD_SIZE": "8"}])
+@pytest.mark.parametrize("names", [list(OWN_RANKS), ["get_rank", "get_world_size", "get_local_world_size"]])
+def test_functions_that_the_program_replaces_give_the_world(either, monkeypatch, environ, names):
+    """Loaders with tensor parallelism replace them by the ranks of data parallelism."""
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    for name in names:
+        monkeypatch.setattr(either("base.distributed"), name, lambda value=OWN_RANKS[name]: value)
+    world = either("base.world").World.detect()
+    assert (world.rank, world.num_ranks, world.num_nodes, world.ranks_per_node, world.node) == (5, 6, 3, 2, 2)
+
+
+@pytest.mark.parametrize("name, value", [("get_rank", 1), ("get_world_size", 4), ("get_local_world_size", 1)])
+def test_one_replaced_function_is_combined_with_the_variables(reference, monkeypatch, name, value):
+    for variable, number in {"RANK": 0, "WORLD_SIZE": 2, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 2}.items():
+        monkeypatch.setenv(variable, str(number))
+    for home in (reference("base.distributed"), distributed):
+        monkeypatch.setattr(home, name, lambda: value)
+    found = [World.detect().to_json(), reference("base.world").World.detect().to_json()]
+    assert found[0] == found[1]
+
+
+def test_replaced_functions_that_contradict_the_variables_are_named(monkeypatch):
+    """Two ranks of data parallelism in the eight processes of a node."""
+    for variable, number in {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_RANK": 5, "LOCAL_WORLD_SIZE": 8}.items():
+        monkeypatch.setenv(variable, str(number))
+    monkeypatch.setattr(distributed, "get_rank", lambda: 1)
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+    with pytest.raises(ValueError, match="replace get_rank, get_world_size, get_local_rank, get_local_world_size together"):
+        World.detect()
 
 
 def test_variables_set_by_the_program_override_its_process_group(reference, monkeypatch, tmp_path):

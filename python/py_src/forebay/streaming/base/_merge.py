@@ -16,7 +16,8 @@ from ._scratch import scratch_folder
 from .format.index import get_index_basename
 from .storage import download, upload
 
-logger = logging.getLogger(__name__)
+# The module by which programs know the functions.
+logger = logging.getLogger(f"{__package__}.util")
 
 _FILES = ("raw_data", "zip_data", "raw_meta", "zip_meta")
 

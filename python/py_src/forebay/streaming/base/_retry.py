@@ -11,7 +11,8 @@ from typing import Any
 
 __all__ = ["retry"]
 
-logger = logging.getLogger(__name__)
+# The module by which programs know the function.
+logger = logging.getLogger(f"{__package__}.util")
 
 
 def retry(

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._originals import Originals
+
 __all__ = ["Array"]
 
 
@@ -64,3 +66,6 @@ class Array:
         if isinstance(at, (list, np.ndarray)):
             return [self[item] for item in at]
         raise ValueError(f"Unsupported argument type passed to __getitem__: {type(at)}.")
+
+
+INDEXING = Originals(Array, "__getitem__")

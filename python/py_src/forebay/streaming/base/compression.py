@@ -74,17 +74,26 @@ class Brotli(LevelledCompression):
 
     extension = "br"
 
+    def __init__(self, level: int = 11) -> None:
+        super().__init__(level)
+
 
 class Bzip2(LevelledCompression):
     """Bzip2; default level 9."""
 
     extension = "bz2"
 
+    def __init__(self, level: int = 9) -> None:
+        super().__init__(level)
+
 
 class Gzip(LevelledCompression):
     """Gzip; default level 9. Files contain no time stamp, so hashes can be reproduced."""
 
     extension = "gz"
+
+    def __init__(self, level: int = 9) -> None:
+        super().__init__(level)
 
 
 class Snappy(Compression):
@@ -97,6 +106,9 @@ class Zstandard(LevelledCompression):
     """Zstandard; default level 3."""
 
     extension = "zstd"
+
+    def __init__(self, level: int = 3) -> None:
+        super().__init__(level)
 
 
 _families: dict[str, type[Compression]] = {

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from .dataset import StreamingDataset
+from .world import World as World
 
 __all__ = ["StreamingDataLoader"]
 

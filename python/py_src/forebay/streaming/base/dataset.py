@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from math import ceil
@@ -21,22 +21,25 @@ from ._checks import alive, check_arguments, check_cache_limit, check_folders, c
 from ._division import Division
 from ._iterator import Epoch, IteratesInPython
 from ._iterator import _Iterator as _Iterator
+from ._originals import Originals
 from ._own_shards import OwnShards, folder
 from ._shards import GivenShards, StreamShards
 from ._sizes import bytes_to_int, number_abbrev_to_int
 from ._states import _ShardState as _ShardState
-from .array import Array
+from .array import INDEXING, Array
 from .batching import generate_work, orders_in_python
 from .batching._ids import plan_arguments
 from .batching._in_python import of_engine
 from .format import Reader, get_index_basename
 from .registry_utils import construct_from_registry
 from .shared.state import SharedState
-from .spanner import Spanner
+from .spanner import LOOKUP, Spanner
 from .stream import Stream, is_of_reference, streams_registry
 from .world import World, found_world
 
 __all__ = ["StreamingDataset", "dist"]
+
+logger = logging.getLogger(__name__)
 
 # Names of the reference's module that programs import from it, most of them to iterate in another way.
 __getattr__, __dir__ = lazy(
@@ -271,7 +274,8 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
             self._division.is_engines
             and not self._division.shards.replaced
             and self.spanner is self._in_engine["spanner"]
-            and type(self).prepare_shard is StreamingDataset.prepare_shard
+            and not LOOKUP.are_replaced(type(self.spanner))
+            and not _PREPARES.are_replaced(self)
         )
 
     @property
@@ -448,9 +452,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
 
     def _iterates_in_own_way(self) -> bool:
         """Returns true if the program orders or delivers samples with its own functions."""
-        own = (getattr(getattr(self, name), "__func__", None) for name in _PARTS_OF_ITERATION)
-        theirs = (getattr(StreamingDataset, name) for name in _PARTS_OF_ITERATION)
-        return any(map(operator.is_not, own, theirs)) or self._orders_in_python()
+        return _PARTS_OF_ITERATION.are_replaced(self) or self._orders_in_python()
 
     def _orders_in_python(self) -> bool:
         """Returns true if functions or attributes of the program determine the order."""
@@ -482,8 +484,7 @@ class StreamingDataset(IteratesInPython, Array, IterableDataset):
         worker = self._parallel_worker_world.worker_of_rank
         samples = _forebay.Samples(self._division.reader, plan, worker, max(int(self.predownload or 0), 0))
         self._samples_here = samples
-        cls = type(self)
-        if cls.__getitem__ is Array.__getitem__ and cls.get_item is StreamingDataset.get_item:
+        if not INDEXING.are_replaced(type(self)) and not _READS.are_replaced(self):
             return samples, samples
         return samples, map(self.__getitem__, iter(samples.next_id, None))
 
@@ -558,8 +559,10 @@ def _stream_of(name: str, arguments: dict[str, Any]) -> Stream:
     return construct_from_registry(name, streams_registry, partial_function=False, kwargs=arguments)
 
 
-# Functions that programs override one by one; an iteration then calls them.
-_PARTS_OF_ITERATION = ("_get_work", "_each_sample_id", "_prepare_thread")
+# Functions that programs override or replace one by one; an iteration then calls them.
+_PARTS_OF_ITERATION = Originals(StreamingDataset, "_get_work", "_each_sample_id", "_prepare_thread")
+_PREPARES = Originals(StreamingDataset, "prepare_shard")
+_READS = Originals(StreamingDataset, "get_item")
 
 # Attributes from which the engine's plan was made.
 _IN_ENGINE = ("samples_per_shard", "shard_offset_per_stream", "shards_per_stream", "spanner", "streams")

@@ -9,6 +9,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .._lazy import lazy
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -23,6 +25,8 @@ __all__ = [
     "get_world_size",
     "maybe_init_dist",
 ]
+
+__getattr__, __dir__ = lazy(__name__, {"_torch": ("Tensor", "dist")}, package=__package__)
 
 TObj = TypeVar("TObj")
 

@@ -15,7 +15,7 @@ from ._shards import AllShards, GivenShards, StreamShards, open_shards
 from .array import Array
 from .format import Reader
 from .format.mds._decoders import decoder_of
-from .spanner import Spanner
+from .spanner import LOOKUP, Spanner
 
 __all__ = ["LocalDataset"]
 
@@ -42,7 +42,7 @@ class LocalDataset(Array, Dataset):
         self.shards: Sequence[Reader] = AllShards([self._part])
         # Shards that the engine reads, unless the program has assigned readers.
         self._engine_shards = self.shards if isinstance(self._part, StreamShards) else None
-        self.spanner = Spanner(self._part.samples)
+        self.spanner = self._engine_spanner = Spanner(self._part.samples)
         self.num_samples = self.spanner.num_samples
         place = {"remote": None, "dir": os.path.join(local, self.split), "keep_zip": True, "validate_hash": None}
         self._config = {**place, "download_retry": 1, "download_timeout": 60.0}
@@ -77,7 +77,8 @@ class LocalDataset(Array, Dataset):
     def get_item(self, sample_id: int) -> dict[str, Any]:
         """Returns a sample as a dict of its columns."""
         shards = self._engine_shards
-        if shards is self.shards and not shards.replaced and 0 <= sample_id < self.num_samples:
+        is_engines = shards is self.shards and not shards.replaced and not LOOKUP.are_replaced(type(self.spanner))
+        if is_engines and self.spanner is self._engine_spanner and 0 <= sample_id < self.num_samples:
             try:
                 sample = self._reader.sample_here(int(sample_id))
             except Error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ._originals import Originals
+
 __all__ = ["Spanner"]
 
 
@@ -33,3 +35,7 @@ class Spanner:
         # An empty shard has the same start as the next one; the last shard with that start has the sample.
         shard = int(self.shard_bounds.searchsorted(index, "right")) - 1
         return shard, int(index - self.shard_bounds[shard])
+
+
+LOOKUP = Originals(Spanner, "__getitem__")
+"""The lookup that the engine repeats."""

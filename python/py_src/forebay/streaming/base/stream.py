@@ -18,8 +18,9 @@ from ... import _forebay
 from ...errors import ChecksumError, FormatError, UnsupportedError
 from .._lazy import lazy
 from . import distributed
-from ._outside import making_reader, outside
 from ._locks import locked
+from ._originals import Originals
+from ._outside import making_reader, outside
 from ._retry import retry
 from ._shards import GivenShards, StreamShards, open_shards
 from .compression import decompress
@@ -41,9 +42,6 @@ __getattr__, __dir__ = lazy(
     },
     package=__package__,
 )
-
-# Functions by which a class prepares shards in place of the engine.
-_PREPARATION = ("prepare_shard", "_prepare_shard_part", "_decompress_shard_part")
 
 _WEIGHTS = ("proportion", "repeat", "choose")
 
@@ -171,7 +169,7 @@ class Stream:
     @property
     def _has_own_download(self) -> bool:
         """True if the program fetches files in its own `_download_file`."""
-        return type(self)._download_file is not Stream._download_file
+        return _DOWNLOADS.are_replaced(self)
 
     @property
     def _has_given_downloader(self) -> bool:
@@ -414,7 +412,7 @@ class Stream:
         Returns:
             Bytes by which the local folder has grown.
         """
-        if type(self)._decompress_shard_part is not Stream._decompress_shard_part:
+        if _UNPACKS.are_replaced(self):
             return self._prepare_in_python(raw_info, zip_info, compression)
         reader, numbers = self._engine()
         if reader is None or raw_info.basename not in numbers:
@@ -488,10 +486,9 @@ class Stream:
         if get_hash(algo, data) != info.hashes[algo]:
             raise ValueError(f"Checksum failure: {path}")
 
-    @classmethod
-    def _prepares_itself(cls) -> bool:
-        """Returns true if the program prepares shards of streams of this class, at least in part."""
-        return any(getattr(cls, name) is not getattr(Stream, name) for name in _PREPARATION)
+    def _prepares_itself(self) -> bool:
+        """Returns true if the program prepares shards of this stream, at least in part."""
+        return _PREPARES.are_replaced(self)
 
     def _engine(self) -> tuple[_forebay.Reader | None, dict[str, int]]:
         """Engine's reader of this stream alone, and the number of each shard by the name of its raw files."""
@@ -539,6 +536,11 @@ class Stream:
         """Bytes of the index on local disk."""
         return os.stat(self._index_file).st_size
 
+
+# Functions by which a program prepares shards, or a part of them, in place of the engine.
+_PREPARES = Originals(Stream, "prepare_shard", "_prepare_shard_part", "_decompress_shard_part")
+_UNPACKS = Originals(Stream, "_decompress_shard_part")
+_DOWNLOADS = Originals(Stream, "_download_file")
 
 streams_registry = create_registry(
     "streaming",

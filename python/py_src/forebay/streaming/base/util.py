@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from multiprocessing.shared_memory import SharedMemory
@@ -35,10 +36,13 @@ __all__ = [
     "wait_for_file_to_exist",
 ]
 
+logger = logging.getLogger(__name__)
+
 # Names of the reference's module that programs may import from it.
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "_torch": ("dist",),
         "distributed": ("get_local_rank", "maybe_init_dist"),
         "format.index": ("get_index_basename",),
         "shared.prefix": ("_get_path",),
@@ -82,10 +86,10 @@ def clean_stale_shared_memory() -> None:
         # The reference uses the first free prefix, so there is none after a free one.
         while any([_unlink(f"{prefix:06}_{name}") for name in SHM_TO_CLEAN]):
             prefix += 1
-    import torch.distributed
+    from ._torch import dist
 
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        torch.distributed.barrier()
+    if dist.is_available() and dist.is_initialized():
+        dist.barrier()
 
 
 def _unlink(name: str) -> bool:

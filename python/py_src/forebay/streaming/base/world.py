@@ -8,9 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from ... import world
+from ...errors import ConfigError
 from . import distributed as dist
+from ._originals import Originals
 
 __all__ = ["World", "found_world"]
+
+_RANKS = ("get_rank", "get_world_size", "get_local_rank", "get_local_world_size")
+
+_FROM_ENVIRONMENT = {name: Originals(dist, name) for name in _RANKS}
+"""Functions that read variables. A program may replace any of them with its own, as for the ranks of data parallelism."""
 
 
 class World:
@@ -65,8 +72,9 @@ class World:
         local_rank: int | None = None,
         local_world_size: int | None = None,
     ) -> World:
-        """Detects the rank: from the arguments, else RANK and WORLD_SIZE, else `torch.distributed`, else the variables
-        of other launchers, else a single process.
+        """Detects the rank: from the arguments, else functions of `streaming.base.distributed` that the program has
+        replaced, else RANK and WORLD_SIZE, else `torch.distributed`, else the variables of other launchers, else a single
+        process.
 
         RANK and WORLD_SIZE precede `torch.distributed`, because the reference reads only them: programs with tensor or
         pipeline parallelism set them to the data-parallel rank. Without LOCAL_WORLD_SIZE each process is a node, as in
@@ -137,6 +145,8 @@ def found_world(
     local_world_size: int | None = None,
 ) -> world.World:
     """Returns the rank of this process, as `World.detect` does, with the source of the numbers."""
+    if rank is None and world_size is None and any(_is_replaced(name) for name in _RANKS):
+        return _world_of_functions(local_rank, local_world_size)
     if rank is None and world_size is None and (size := os.environ.get("WORLD_SIZE")):
         is_whole = bool(os.environ.get("RANK"))
         if is_whole or world.surroundings(os.environ) is None:
@@ -148,3 +158,25 @@ def found_world(
             # process group's.
             return found if is_whole else replace(found, source=f"WORLD_SIZE is {size}, and RANK is not set")
     return world.detect(rank, world_size, local_rank, local_world_size)
+
+
+def _is_replaced(name: str) -> bool:
+    return _FROM_ENVIRONMENT[name].are_replaced(dist)
+
+
+def _world_of_functions(local_rank: int | None, local_world_size: int | None) -> world.World:
+    """Returns the rank of this process as the functions of `distributed` give it, of which the program has replaced at
+    least one. The others read their variables, as in the reference."""
+    rank, ranks = int(dist.get_rank()), int(dist.get_world_size())
+    if local_world_size is None:
+        local_world_size = int(dist.get_local_world_size())
+    if local_rank is None:
+        local_rank = int(dist.get_local_rank()) if _is_replaced("get_local_rank") else rank % max(local_world_size, 1)
+    if not (0 <= rank < ranks and 0 <= local_rank < local_world_size <= ranks):
+        # LOCAL_WORLD_SIZE counts processes, of which the program's ranks may be a part.
+        raise ConfigError(
+            f"functions of streaming.base.distributed that the program has replaced give rank {rank} of {ranks}, and "
+            f"{local_rank} of {local_world_size} on this node, but a rank is below the number of ranks and a node has no more "
+            f"than all: replace {', '.join(_RANKS)} together"
+        )
+    return world.detect(rank, ranks, local_rank, local_world_size)

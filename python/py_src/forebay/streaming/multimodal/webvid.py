@@ -16,6 +16,10 @@ class StreamingInsideWebVid(StreamingDataset):
     """WebVid as written by `multimodal.convert.webvid.crawl_webvid`, with the videos in the column `content`; arguments
     as for `StreamingDataset`."""
 
+    def get_item(self, idx: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Returns the sample."""
+        return super().get_item(idx, *args, **kwargs)
+
 
 class StreamingOutsideGIWebVid(ReadyMadeDataset):
     """WebVid as written by `multimodal.convert.webvid.extract_webvid_videos`: the videos are separate files. They are
@@ -34,9 +38,9 @@ class StreamingOutsideGIWebVid(ReadyMadeDataset):
         self.extra_remote = extra_remote
         self._extra_downloader = CloudDownloader.get(extra_remote)
 
-    def get_item(self, sample_id: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def get_item(self, idx: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Returns the sample, with the bytes of its video in `content`."""
-        sample = super().get_item(sample_id, *args, **kwargs)
+        sample = super().get_item(idx, *args, **kwargs)
         if self.extra_local and self.extra_remote:
             local = os.path.join(self.extra_local, sample["content_path"])
             remote = os.path.join(self.extra_remote, sample["content_path"])

@@ -36,7 +36,7 @@ class TokenisedDataset(ReadyMadeDataset):
             # GPT-2's tokenizer has no padding token, and a batch needs one length.
             self.tokenizer.pad_token = self.tokenizer.eos_token
 
-    def get_item(self, sample_id: int, *args: Any, **kwargs: Any) -> Any:
+    def get_item(self, idx: int, *args: Any, **kwargs: Any) -> Any:
         """Returns the tokenizer's output for a text."""
-        sample = super().get_item(sample_id, *args, **kwargs)
+        sample = super().get_item(idx, *args, **kwargs)
         return self.tokenizer(sample["text"], truncation=True, padding="max_length", max_length=self.max_seq_len)

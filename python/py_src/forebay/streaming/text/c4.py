@@ -1,5 +1,6 @@
 """The Colossal Clean Crawled Corpus."""
 
+from ..base.dataset import StreamingDataset as StreamingDataset
 from ._tokenised import TokenisedDataset
 
 __all__ = ["StreamingC4"]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._ready_made import ReadyMadeDataset
+from ..base.dataset import StreamingDataset as StreamingDataset
 
 __all__ = ["StreamingEnWiki"]
 
@@ -26,10 +27,10 @@ class StreamingEnWiki(ReadyMadeDataset):
         names += ("masked_lm_ids", "next_sentence_labels", "labels")
         self.field_dtypes = {**dict.fromkeys(names, np.int32), "masked_lm_weights": np.float32}
 
-    def get_item(self, sample_id: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def get_item(self, idx: int, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Returns arrays of one length: `input_ids`, `token_type_ids`, `attention_mask` (int32) and `labels`
         (int64)."""
-        sample = super().get_item(sample_id, *args, **kwargs)
+        sample = super().get_item(idx, *args, **kwargs)
         fields = {name: np.frombuffer(value, self.field_dtypes[name]) for name, value in sample.items()}
         labels = np.full(len(fields["input_ids"]), _IGNORED)
         labels[fields["masked_lm_positions"]] = fields["masked_lm_ids"]

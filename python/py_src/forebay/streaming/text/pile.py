@@ -1,5 +1,6 @@
 """The Pile."""
 
+from ..base.dataset import StreamingDataset as StreamingDataset
 from ._tokenised import TokenisedDataset
 
 __all__ = ["StreamingPile"]

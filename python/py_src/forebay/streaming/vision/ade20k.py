@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._ready_made import ReadyMadeDataset
+from ..base.dataset import StreamingDataset as StreamingDataset
 
 __all__ = ["StreamingADE20K"]
 
@@ -33,9 +34,9 @@ class StreamingADE20K(ReadyMadeDataset):
         self.transform = transform
         self.target_transform = target_transform
 
-    def get_item(self, sample_id: int, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def get_item(self, idx: int, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Returns the transformed pair."""
-        sample = super().get_item(sample_id, *args, **kwargs)
+        sample = super().get_item(idx, *args, **kwargs)
         x, y = sample["x"], sample["y"]
         if self.joint_transform:
             x, y = self.joint_transform((x, y))

@@ -9,6 +9,7 @@ from torchvision.datasets import VisionDataset
 from torchvision.transforms.functional import to_tensor
 
 from .._ready_made import ReadyMadeDataset
+from ..base.dataset import StreamingDataset as StreamingDataset
 
 __all__ = ["StandardTransform", "StreamingVisionDataset"]
 
@@ -62,7 +63,7 @@ class StreamingVisionDataset(ReadyMadeDataset, VisionDataset):
         self.target_transform = target_transform
         self.transforms = transforms or StandardTransform(transform, target_transform)
 
-    def get_item(self, sample_id: int, *args: Any, **kwargs: Any) -> Any:
+    def get_item(self, idx: int, *args: Any, **kwargs: Any) -> Any:
         """Returns the transformed pair."""
-        sample = super().get_item(sample_id, *args, **kwargs)
+        sample = super().get_item(idx, *args, **kwargs)
         return self.transforms(sample["x"], sample["y"])

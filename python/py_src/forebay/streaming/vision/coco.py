@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._ready_made import ReadyMadeDataset
+from ..base.dataset import StreamingDataset as StreamingDataset
 
 __all__ = ["StreamingCOCO"]
 
@@ -25,9 +26,9 @@ class StreamingCOCO(ReadyMadeDataset):
         super().__init__(**kwargs)
         self.transform = transform
 
-    def get_item(self, sample_id: int, *args: Any, **kwargs: Any) -> Any:
+    def get_item(self, idx: int, *args: Any, **kwargs: Any) -> Any:
         """Returns picture, id, (height, width), boxes, labels."""
-        sample = super().get_item(sample_id, *args, **kwargs)
+        sample = super().get_item(idx, *args, **kwargs)
         image = sample["img"].convert("RGB")
         size = (sample["htot"], sample["wtot"])
         boxes, labels = sample["bbox_sizes"], sample["bbox_labels"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,8 @@ from ._ids import epoch_ids
 from ._ordered import OrderedDataset
 
 __all__ = ["generate_work_device_per_stream_batching"]
+
+logger = logging.getLogger(__name__)
 
 
 def generate_work_device_per_stream_batching(

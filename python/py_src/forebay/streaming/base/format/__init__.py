@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._originals import Originals
 from .base import FileInfo, Reader
 from .index import get_index_basename
 from .json import JSONReader, JSONWriter
@@ -34,18 +35,22 @@ _readers: dict[str, type[Reader]] = {
 
 _OF_ENGINE = dict(_readers)
 
+_FUNCTIONS = {cls: Originals(cls, "__getitem__", "get_item", "decode_sample", "get_sample_data") for cls in _readers.values()}
+"""Functions by which a sample is read. Programs may replace them in a class."""
+
 ENGINE_READERS = frozenset(_readers.values())
 """Classes of which the engine can read every shard."""
 
 
 def has_python_readers() -> bool:
-    """Returns true if the program has replaced or added a class."""
-    return _readers != _OF_ENGINE
+    """Returns true if the program has replaced or added a class, or a function of one."""
+    return any(map(reads_in_python, _readers))
 
 
 def reads_in_python(format: str) -> bool:
     """Returns true if a class of the program reads shards of `format`."""
-    return format in _readers and _readers[format] is not _OF_ENGINE.get(format)
+    cls = _readers.get(format)
+    return cls is not None and (cls is not _OF_ENGINE.get(format) or _FUNCTIONS[cls].are_replaced(cls))
 
 
 def reader_from_json(dirname: str, split: str | None, obj: dict[str, Any]) -> Reader:

@@ -6,6 +6,7 @@ canonical nodes, if the run started with such a number.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import numpy as np
@@ -15,6 +16,8 @@ from .orig import get_partitions_orig
 from .relaxed import get_partitions_relaxed
 
 __all__ = ["algos", "get_partitions"]
+
+logger = logging.getLogger(__name__)
 
 algos: dict[str, Callable[..., NDArray[np.int64]]] = {
     "orig": get_partitions_orig,

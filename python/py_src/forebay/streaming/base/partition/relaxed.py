@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,8 @@ from .... import _forebay
 from .._arrays import int64s
 
 __all__ = ["get_partitions_relaxed"]
+
+logger = logging.getLogger(__name__)
 
 
 def get_partitions_relaxed(

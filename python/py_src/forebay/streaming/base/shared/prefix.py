@@ -12,12 +12,16 @@ from collections import Counter
 from collections.abc import Iterator
 from tempfile import gettempdir
 
+from ..._lazy import lazy
 from .. import distributed
 from ..constant import BARRIER_FILELOCK, CACHE_FILELOCK, LOCALS, SHM_TO_CLEAN, TICK
 from ..world import World
 from .memory import SharedMemory
 
 __all__ = ["get_shm_prefix"]
+
+# A name of the reference's module.
+__getattr__, __dir__ = lazy(__name__, {"_torch": ("dist",)}, package=f"{__package__}".rpartition(".")[0])
 
 
 def get_shm_prefix(

@@ -22,6 +22,7 @@ class SFTPDownloader(CloudDownloader):
     def __init__(self) -> None:
         self._ssh_client: Any = None
         self._server: Server | None = None
+        self._timeout: float = DEFAULT_TIMEOUT
 
     @staticmethod
     def _client_identifier() -> str:
@@ -47,13 +48,14 @@ class SFTPDownloader(CloudDownloader):
         if server != self._server:
             raise ValueError(f"{redact(remote)} is on another server, or another user's, than the files before it")
 
-    def _create_ssh_client(self, url: urllib.parse.SplitResult, timeout: float = DEFAULT_TIMEOUT) -> None:
+    def _create_ssh_client(self, url: urllib.parse.SplitResult) -> None:
         server = Server(url.hostname or "", url.port or _PORT, url.username, url.password)
-        self._ssh_client = connect(server, timeout)
+        self._ssh_client = connect(server, self._timeout)
 
     def _download_file_impl(self, remote: str, local: str, timeout: float) -> None:
         url = urllib.parse.urlsplit(remote)
         if self._ssh_client is None:
-            self._create_ssh_client(url, timeout)
+            self._timeout = timeout
+            self._create_ssh_client(url)
         with whole_file(local) as path, self._ssh_client.open_sftp() as sftp:
             sftp.get(remotepath=url.path, localpath=path)

@@ -17,7 +17,8 @@ from ._secrets import without_secrets
 
 __all__ = ["UPLOADERS", "CloudUploader", "LocalUploader"]
 
-logger = logging.getLogger(__name__)
+# The module by which programs know the classes.
+logger = logging.getLogger(f"{__package__}.upload")
 
 UPLOADERS = {
     "s3": "S3Uploader",
@@ -89,7 +90,7 @@ class CloudUploader:
         exist_ok: bool = False,
     ) -> CloudUploader:
         """Returns the uploader for `out`; arguments and errors are those of the class."""
-        cls._validate(out)
+        cls._validate(cls, out)
         remote = out if isinstance(out, str) else out[1]
         scheme = urllib.parse.urlparse(remote).scheme
         name = UPLOADERS["dbfs:/Volumes" if remote.startswith("dbfs:/Volumes") else scheme]
@@ -97,8 +98,7 @@ class CloudUploader:
         cls = getattr(importlib.import_module(f"{__package__}.upload"), name)
         return cls(out, keep_local, progress_bar, retry, exist_ok)
 
-    @staticmethod
-    def _validate(out: str | tuple[str, str]) -> None:
+    def _validate(self: CloudUploader | type[CloudUploader], out: str | tuple[str, str]) -> None:
         if not isinstance(out, str) and len(out) != 2:
             raise ValueError(
                 "Invalid `out` argument. It is either a string of local/remote directory or a list of two strings with "

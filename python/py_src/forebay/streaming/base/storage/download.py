@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from ..._lazy import lazy
@@ -32,6 +33,8 @@ __all__ = [
     "S3Downloader",
     "SFTPDownloader",
 ]
+
+logger = logging.getLogger(__name__)
 
 __getattr__, __dir__ = lazy(
     __name__,

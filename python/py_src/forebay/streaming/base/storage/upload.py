@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from ..._lazy import lazy
@@ -33,6 +34,8 @@ __all__ = [
     "OCIUploader",
     "S3Uploader",
 ]
+
+logger = logging.getLogger(__name__)
 
 __getattr__, __dir__ = lazy(
     __name__,

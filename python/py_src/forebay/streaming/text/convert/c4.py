@@ -45,12 +45,12 @@ def each(in_root: str | None, split: str) -> Iterator[dict[str, Any]]:
             yield from map(json.loads, lines)
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes both splits."""
     for there, here, count in _SPLITS:
-        samples = each(arguments.in_root, there)
-        with make_writer(arguments, here, _COLUMNS) as writer:
-            for sample in show_progress(arguments, samples, count):
+        samples = each(args.in_root, there)
+        with make_writer(args, here, _COLUMNS) as writer:
+            for sample in show_progress(args, samples, count):
                 writer.write({name: _text(sample[name]) for name in _COLUMNS})
 
 

@@ -26,11 +26,11 @@ def process_split(arguments: Namespace, filenames: list[str], split: str) -> Non
                     writer.write({"text": text})
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes both splits."""
-    parts = sorted(glob(os.path.join(arguments.in_root, "part-*-of-*")))
-    process_split(arguments, parts, "train")
-    process_split(arguments, [os.path.join(arguments.in_root, "eval.txt")], "val")
+    parts = sorted(glob(os.path.join(args.in_root, "part-*-of-*")))
+    process_split(args, parts, "train")
+    process_split(args, [os.path.join(args.in_root, "eval.txt")], "val")
 
 
 if __name__ == "__main__":

@@ -47,14 +47,14 @@ def file_to_dir(arguments: Namespace, filename: str) -> dict[str, int]:
     return dict(counts)
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes all files, each in a process, and merges the training files to one data set."""
-    files = sorted(glob(os.path.join(arguments.in_root, "train", "*.jsonl")))
-    files += [os.path.join(arguments.in_root, f"{split}.jsonl") for split in ("val", "test")]
+    files = sorted(glob(os.path.join(args.in_root, "train", "*.jsonl")))
+    files += [os.path.join(args.in_root, f"{split}.jsonl") for split in ("val", "test")]
     with ProcessPoolExecutor() as pool:
-        for filename, counts in zip(files, pool.map(file_to_dir, [arguments] * len(files), files)):
+        for filename, counts in zip(files, pool.map(file_to_dir, [args] * len(files), files)):
             print(json.dumps({"file": filename, "counts": counts}, sort_keys=True))
-    train = os.path.join(arguments.out_root, "train")
+    train = os.path.join(args.out_root, "train")
     merge_shard_groups(train, train)
 
 

@@ -52,17 +52,17 @@ def get(in_root: str, split: str, shuffle: bool) -> list[tuple[str, str, str]]:
     return samples
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes the splits, the training split in a random order."""
-    for split in get_list_arg(arguments.splits):
-        samples = get(arguments.in_root, split, shuffle=split == "train")
-        if arguments.whole and len(samples) != _COUNTS[split]:
+    for split in get_list_arg(args.splits):
+        samples = get(args.in_root, split, shuffle=split == "train")
+        if args.whole and len(samples) != _COUNTS[split]:
             raise ValueError(
                 f"Number of samples in a dataset doesn't match. Expected {_COUNTS[split]}, but got {len(samples)}; "
                 "--whole 0 accepts an incomplete release"
             )
-        with make_writer(arguments, split, {"uid": "bytes", "x": "jpeg", "y": "png"}) as writer:
-            for number, image, annotation in show_progress(arguments, samples):
+        with make_writer(args, split, {"uid": "bytes", "x": "jpeg", "y": "png"}) as writer:
+            for number, image, annotation in show_progress(args, samples):
                 with open(image, "rb") as x, open(annotation, "rb") as y:
                     writer.write({"uid": number.encode(), "x": x.read(), "y": y.read()})
 

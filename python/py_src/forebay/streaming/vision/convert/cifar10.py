@@ -20,18 +20,18 @@ def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
     return parser.parse_args(arguments)
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes the splits."""
-    for split in get_list_arg(arguments.splits):
+    for split in get_list_arg(args.splits):
         convert_image_class_dataset(
-            CIFAR10(arguments.in_root, train=split == "train", download=True),
-            arguments.out_root,
+            CIFAR10(args.in_root, train=split == "train", download=True),
+            args.out_root,
             split,
-            arguments.compression,
-            get_list_arg(arguments.hashes),
-            arguments.size_limit,
-            bool(arguments.progress_bar),
-            bool(arguments.leave),
+            args.compression,
+            get_list_arg(args.hashes),
+            args.size_limit,
+            bool(args.progress_bar),
+            bool(args.leave),
         )
 
 

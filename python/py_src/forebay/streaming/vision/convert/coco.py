@@ -68,23 +68,23 @@ def each(folder: str, pictures: list[dict[str, Any]], shuffle: bool) -> Iterator
         yield picture
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes both splits, the training split in a random order."""
     for split, expected in _COUNTS.items():
-        folder = os.path.join(arguments.in_root, f"{split}2017")
-        annotations = os.path.join(arguments.in_root, "annotations", f"instances_{split}2017.json")
+        folder = os.path.join(args.in_root, f"{split}2017")
+        annotations = os.path.join(args.in_root, "annotations", f"instances_{split}2017.json")
         for what, path in (("Images path", folder), ("Annotations file", annotations)):
             if not os.path.exists(path):
                 raise FileNotFoundError(f"{what} does not exist: {path}")
         pictures = read_annotations(annotations)
-        if arguments.whole and len(pictures) != expected:
+        if args.whole and len(pictures) != expected:
             raise ValueError(
                 f"Number of samples in a dataset doesn't match. Expected {expected}, but got {len(pictures)}; "
                 "--whole 0 accepts an incomplete release"
             )
         samples = each(folder, pictures, shuffle=split == "train")
-        with make_writer(arguments, split, _COLUMNS) as writer:
-            for sample in show_progress(arguments, samples, len(pictures)):
+        with make_writer(args, split, _COLUMNS) as writer:
+            for sample in show_progress(args, samples, len(pictures)):
                 writer.write(sample)
 
 

@@ -38,10 +38,10 @@ class _Noise:
         return Image.fromarray(pixels), int(np.random.randint(_CLASSES))
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes both splits."""
-    for split, count in (("train", arguments.num_train), ("val", arguments.num_val)):
-        convert_image_class_dataset(_Noise(count), arguments.out, split)
+    for split, count in (("train", args.num_train), ("val", args.num_val)):
+        convert_image_class_dataset(_Noise(count), args.out, split)
 
 
 if __name__ == "__main__":

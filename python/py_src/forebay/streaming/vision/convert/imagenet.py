@@ -43,17 +43,17 @@ def get_classes(filenames: list[str], class_names: list[str] | None = None) -> t
     return [numbers[folder] for folder in folders], found
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes the splits, each in a random order."""
     class_names = None
-    for split in get_list_arg(arguments.splits):
-        filenames = sorted(glob(os.path.join(arguments.in_root, split, "*", "*")))
-        check_extensions(filenames, set(get_list_arg(arguments.extensions)))
+    for split in get_list_arg(args.splits):
+        filenames = sorted(glob(os.path.join(args.in_root, split, "*", "*")))
+        check_extensions(filenames, set(get_list_arg(args.extensions)))
         classes, class_names = get_classes(filenames, class_names)
         order = np.random.permutation(len(filenames)).tolist()
-        with make_writer(arguments, split, {"i": "int", "x": "jpeg", "y": "int"}) as writer:
-            for i in show_progress(arguments, order):
-                if arguments.validate:
+        with make_writer(args, split, {"i": "int", "x": "jpeg", "y": "int"}) as writer:
+            for i in show_progress(args, order):
+                if args.validate:
                     _check_picture(filenames[i])
                 with open(filenames[i], "rb") as file:
                     writer.write({"i": i, "x": file.read(), "y": classes[i]})

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 from ..... import _forebay
 from .....errors import Error, FormatError
-from ...array import Array
+from ..._originals import Originals
 from ..._sizes import bytes_to_int
+from ...array import Array
 
 __all__ = ["FileInfo", "JointReader", "Reader", "SplitReader"]
 
@@ -56,6 +57,9 @@ class Reader(Array, ABC):
     _by_engine: bool = False
     """True if the engine reads and decodes samples."""
 
+    _decoding: ClassVar[Originals]
+    """Functions in whose place the engine does so."""
+
     @staticmethod
     def _decoder_of(encoding: str, is_built_in: bool) -> Callable[[bytes], Any] | None:
         """Returns the function that decodes a column of a binary format, or None for the engine's."""
@@ -68,6 +72,7 @@ class Reader(Array, ABC):
         super().__init_subclass__(**more)
         if by_engine:
             cls._by_engine = True
+            cls._decoding = Originals(cls, "get_sample_data", "decode_sample")
         elif not vars(cls).keys().isdisjoint(("get_sample_data", "decode_sample")):
             # Not for a class with its own function for either.
             cls._by_engine = False
@@ -237,7 +242,7 @@ class Reader(Array, ABC):
 
     def get_item(self, idx: int) -> dict[str, Any]:
         """Returns the sample at `idx` as a dict of its columns."""
-        if self._by_engine and 0 <= idx < self.samples:
+        if self._by_engine and 0 <= idx < self.samples and not self._decoding.are_replaced(self):
             if self._engine is None:
                 self._engine = self._open_engine()
             if self._engine is not None:

@@ -29,11 +29,11 @@ def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
     return parser.parse_args(arguments)
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes the data set."""
-    rows = each_row(getattr(arguments, "in"), arguments.limit)
-    with MDSWriter(out=arguments.out_root, columns=COLUMNS) as writer:
-        for sample in fetch_all(rows, arguments.num_procs):
+    rows = each_row(getattr(args, "in"), args.limit)
+    with MDSWriter(out=args.out_root, columns=COLUMNS) as writer:
+        for sample in fetch_all(rows, args.num_procs):
             writer.write(sample)
 
 

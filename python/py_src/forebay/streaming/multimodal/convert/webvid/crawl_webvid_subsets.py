@@ -32,18 +32,18 @@ def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
     return parser.parse_args(arguments)
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes a data set for each word; a video with several words is in several data sets."""
-    words = get_list_arg(arguments.filters)
-    rows = (row for row in each_row(arguments.csv) if any(word in row["name"].lower().split() for word in words))
-    if arguments.limit >= 0:
-        rows = (row for row, _ in zip(rows, range(arguments.limit)))
+    words = get_list_arg(args.filters)
+    rows = (row for row in each_row(args.csv) if any(word in row["name"].lower().split() for word in words))
+    if args.limit >= 0:
+        rows = (row for row, _ in zip(rows, range(args.limit)))
     with ExitStack() as stack:
         writers = {
-            word: stack.enter_context(MDSWriter(out=os.path.join(arguments.mds_root, word), columns=COLUMNS))
+            word: stack.enter_context(MDSWriter(out=os.path.join(args.mds_root, word), columns=COLUMNS))
             for word in words
         }
-        for sample in fetch_all(rows, arguments.num_procs):
+        for sample in fetch_all(rows, args.num_procs):
             for word in words:
                 if word in sample["name"].lower().split():
                     writers[word].write(sample)

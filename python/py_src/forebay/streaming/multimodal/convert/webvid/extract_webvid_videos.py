@@ -36,19 +36,19 @@ def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
     return parser.parse_args(arguments)
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes the videos and the data set."""
-    dataset = ShardReader(getattr(arguments, "in"))
+    dataset = ShardReader(getattr(args, "in"))
     with MDSWriter(
-        out=arguments.out_mds,
+        out=args.out_mds,
         columns=COLUMNS,
-        compression=arguments.compression,
-        hashes=get_list_arg(arguments.hashes),
-        size_limit=arguments.size_limit,
+        compression=args.compression,
+        hashes=get_list_arg(args.hashes),
+        size_limit=args.size_limit,
     ) as writer:
         for i, sample in enumerate(dataset):
             sample["content_path"] = f"{i // _FOLDER:03}/{i % _FOLDER:03}.mp4"
-            filename = os.path.join(arguments.out_mp4, sample["content_path"])
+            filename = os.path.join(args.out_mp4, sample["content_path"])
             os.makedirs(os.path.dirname(filename), exist_ok=True)
             with open(filename, "wb") as file:
                 file.write(sample.pop("content"))

@@ -119,11 +119,11 @@ def _upload(arguments: Namespace, folder: str, name: str, keep_local: bool) -> N
     CloudUploader.get((folder, arguments.remote), keep_local=keep_local, exist_ok=True).upload_file(name)
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes and uploads all files, and waits for files that are not complete yet."""
-    while not convert_and_upload_shards(arguments):
-        time.sleep(arguments.poll_interval)
-    collect_and_upload_index(arguments)
+    while not convert_and_upload_shards(args):
+        time.sleep(args.poll_interval)
+    collect_and_upload_index(args)
 
 
 if __name__ == "__main__":

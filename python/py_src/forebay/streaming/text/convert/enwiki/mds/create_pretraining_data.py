@@ -84,30 +84,30 @@ def to_sample(instance: Instance, tokenizer: Any, settings: Settings) -> dict[st
     }
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes the data set."""
     from transformers import BertTokenizer
 
-    tokenizer = BertTokenizer(arguments.vocab_file, do_lower_case=bool(arguments.do_lower_case))
+    tokenizer = BertTokenizer(args.vocab_file, do_lower_case=bool(args.do_lower_case))
     settings = Settings(
-        arguments.max_seq_length,
-        arguments.max_predictions_per_seq,
-        arguments.masked_lm_prob,
-        arguments.short_seq_prob,
-        arguments.dupe_factor,
+        args.max_seq_length,
+        args.max_predictions_per_seq,
+        args.masked_lm_prob,
+        args.short_seq_prob,
+        args.dupe_factor,
     )
-    filenames = [name for pattern in get_list_arg(arguments.input_file) for name in sorted(glob(pattern))]
+    filenames = [name for pattern in get_list_arg(args.input_file) for name in sorted(glob(pattern))]
     if not filenames:
-        raise FileNotFoundError(f"there is no file {arguments.input_file}")
+        raise FileNotFoundError(f"there is no file {args.input_file}")
     documents = list(read_documents(filenames, tokenizer))
     words = [word for word in tokenizer.vocab if word not in tokenizer.all_special_tokens]
-    instances = make_instances(documents, words, settings, Random(arguments.random_seed))
+    instances = make_instances(documents, words, settings, Random(args.random_seed))
     with MDSWriter(
-        out=arguments.output_dir,
+        out=args.output_dir,
         columns=COLUMNS,
-        compression=arguments.compression,
-        hashes=get_list_arg(arguments.hashes),
-        size_limit=arguments.size_limit,
+        compression=args.compression,
+        hashes=get_list_arg(args.hashes),
+        size_limit=args.size_limit,
     ) as writer:
         for instance in instances:
             writer.write(to_sample(instance, tokenizer, settings))

@@ -34,11 +34,11 @@ def groups(arguments: Namespace, count: int) -> Iterator[Namespace]:
             yield Namespace(**{**vars(arguments), "input_file": ",".join(part), "output_dir": folder})
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes the data sets."""
     cpus = _forebay.cpu_count()
     with ProcessPoolExecutor(cpus) as pool:
-        list(pool.map(create_pretraining_data.main, groups(arguments, cpus)))
+        list(pool.map(create_pretraining_data.main, groups(args, cpus)))
 
 
 if __name__ == "__main__":

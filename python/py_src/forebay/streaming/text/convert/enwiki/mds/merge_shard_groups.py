@@ -16,9 +16,9 @@ def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
     return parser.parse_args(arguments)
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Moves the shards and writes their index."""
-    merge_shard_groups(arguments.in_root, arguments.out_root)
+    merge_shard_groups(args.in_root, args.out_root)
 
 
 if __name__ == "__main__":

@@ -23,16 +23,16 @@ def parse_args(arguments: Sequence[str] | None = None) -> Namespace:
     return parser.parse_args(arguments)
 
 
-def main(arguments: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Writes the samples."""
-    dataset = ShardReader(arguments.in_root)
-    count = arguments.num_examples_to_pick
+    dataset = ShardReader(args.in_root)
+    count = args.num_examples_to_pick
     with MDSWriter(
-        out=arguments.out_root,
+        out=args.out_root,
         columns=COLUMNS,
-        compression=arguments.compression,
-        hashes=get_list_arg(arguments.hashes),
-        size_limit=arguments.size_limit,
+        compression=args.compression,
+        hashes=get_list_arg(args.hashes),
+        size_limit=args.size_limit,
     ) as writer:
         for i in range(count):
             writer.write(dataset[i * len(dataset) // count])
