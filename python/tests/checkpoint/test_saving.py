@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 
+import numpy as np
 import pytest
 
 import forebay as fb
@@ -132,11 +133,71 @@ def test_damage_is_found_before_torch_sees_it(place):
     write(part, bytes(content[:-1]))
     with pytest.raises(fb.ChecksumError, match=f"has {len(content) - 1} bytes and has to have {len(content)}"):
         saved.load()
-    assert checkpoint.latest(place) is None
     fb.remove_files([part])
     with pytest.raises(fb.NotFoundError, match="is missing, which the checkpoint's commit has: load another step"):
         saved.load()
+
+
+@pytest.mark.parametrize("damage", ["commit", "part", "length"])
+def test_a_run_of_which_every_checkpoint_is_damaged_does_not_begin_again(place, damage):
+    for step in (1, 2):
+        checkpoint.save(state(step), f"{place}/step-{step}", step=step)
+
+    def spoil(step):
+        part = f"{place}/step-{step}/rank-00000.pt"
+        if damage == "part":
+            fb.remove_files([part])
+        elif damage == "length":
+            write(part, read(part)[:-1])
+        else:
+            write(f"{place}/step-{step}/commit.json", b"{}")
+
+    spoil(2)
+    assert checkpoint.latest(place).step == 1
+    spoil(1)
+    with pytest.raises(fb.ChecksumError, match='none of the 2 checkpoints .* is whole, .*damaged="skip"'):
+        checkpoint.latest(place)
+    assert checkpoint.latest(place, damaged="skip") is None and checkpoint.steps(place) == []
+    with pytest.raises(fb.ConfigError, match="damaged"):
+        checkpoint.latest(place, damaged="ignore")
+
+
+def test_a_folder_in_which_no_save_was_finished_has_no_latest_checkpoint(place):
+    checkpoint.save(state(1), f"{place}/step-1", step=1)
+    fb.remove_files([f"{place}/step-1/commit.json"])
     assert checkpoint.latest(place) is None
+
+
+def test_metadata_comes_back_as_it_was_and_the_commit_is_json(place):
+    facts = {
+        "loss": float("nan"),
+        "best": [float("inf"), (1, (2.5, -float("inf")), {"a": ()})],
+        "shape": (3, 4),
+        "numbers": [np.float32(0.5), np.int64(7), np.float64("nan"), torch.tensor(2)],
+    }
+    saved = checkpoint.save(state(), f"{place}/1", step=1, metadata=facts, data={"pair": (1, 2)})
+
+    def refuse(name):
+        raise AssertionError(f"{name} is not JSON")
+
+    json.loads(read(f"{place}/1/commit.json"), parse_constant=refuse)
+    expected = {**facts, "numbers": [0.5, 7, float("nan"), 2]}
+    for found in (saved, checkpoint.latest(place)):
+        assert repr(found.metadata) == repr(expected) and found.data == {"pair": (1, 2)}
+    top = checkpoint.save(state(), f"{place}/2", metadata=(1, float("nan")))
+    assert repr(top.metadata) == repr(checkpoint.latest(place).metadata) == "(1, nan)"
+
+
+def test_metadata_that_is_no_json_names_its_place(tmp_path):
+    cycle = []
+    cycle.append(cycle)
+    for metadata, message in [
+        ({"a": [1, {2}]}, r"metadata\['a'\]\[1\] has to be JSON, and set is not"),
+        ({"a": {3: 1}}, r"metadata\['a'\] has to be JSON, where keys are text, and it has the key 3"),
+        (cycle, "at most 100 levels"),
+    ]:
+        with pytest.raises(fb.ConfigError, match=message):
+            checkpoint.save(state(), tmp_path / "x", metadata=metadata)
 
 
 def test_a_damaged_commit_is_an_error(place):
@@ -269,7 +330,7 @@ def test_what_a_save_leaves_that_was_killed_at_its_start_is_removed(place):
 
 @pytest.mark.parametrize(
     "change",
-    [{"time": "2026-01-01T00:00:00"}, {"time": "now"}, {"step": "1"}, {"parts": [{"name": "../a"}]}, {"block_bytes": 0}],
+    [{"notes": {"metadata": [[["a"], "nan"]]}}, {"notes": [1]}, {"time": "2026-01-01T00:00:00"}, {"time": "now"}, {"step": "1"}, {"parts": [{"name": "../a"}]}, {"block_bytes": 0}],
 )
 def test_a_commit_that_another_program_has_changed_is_an_error(place, change):
     from forebay.checkpoint import commit
@@ -280,7 +341,6 @@ def test_a_commit_that_another_program_has_changed_is_an_error(place, change):
     write(f"{place}/1/commit.json", json.dumps(body).encode())
     with pytest.raises(fb.FormatError, match="is not a commit of a checkpoint"):
         checkpoint.load(f"{place}/1")
-    assert checkpoint.latest(place) is None
 
 
 def test_a_commit_that_was_written_although_the_answer_was_lost_is_no_other_one(place, monkeypatch):

@@ -16,6 +16,7 @@ from ..errors import AccessError, ChecksumError, ConfigError, Error, FormatError
 from ..files import StoreOptions
 from ..files import open as open_file
 from ..files.stores import opened, url_of
+from .plain import packed, unpacked
 
 __all__ = [
     "BLOCK",
@@ -29,7 +30,6 @@ __all__ = [
     "later",
     "parse",
     "parts_of",
-    "plain",
     "read",
     "replace",
     "text_of",
@@ -96,40 +96,10 @@ def folder_of(name: str, url: Any) -> str:
     return url if is_url(url) else os.path.abspath(url)
 
 
-def plain(name: str, value: Any) -> Any:
-    """Returns a copy of `value`, as JSON returns it.
-
-    Raises:
-        ConfigError: It is not made of lists, dicts with text as keys, text, numbers, bools and None.
-    """
-    try:
-        text = json.dumps(value, default=_number)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{name} has to be JSON ({error}): save other objects in obj") from None
-    if (key := _other_key(value)) is not None:
-        raise ConfigError(f"{name} has to be JSON, where keys are text, and it has the key {key}: save it in obj")
-    return json.loads(text)
-
-
-def _number(value: Any) -> Any:
-    # Numbers of numpy and torch.
-    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        return value.item()
-    raise TypeError(f"{type(value).__name__} is not")
-
-
-def _other_key(value: Any) -> str | None:
-    """Returns a key that JSON would make text of, as text."""
-    if isinstance(value, dict):
-        other = next((repr(key) for key in value if not isinstance(key, str)), None)
-        return other or _other_key(list(value.values()))
-    if isinstance(value, (list, tuple)):
-        return next(filter(None, map(_other_key, value)), None)
-    return None
-
-
 def text_of(commit: Commit) -> bytes:
     """Returns the content of the file."""
+    data, of_data = packed(commit.data)
+    metadata, of_metadata = packed(commit.metadata)
     body = {
         "format": FORMAT,
         "version": VERSION,
@@ -140,9 +110,12 @@ def text_of(commit: Commit) -> bytes:
         "parts": [
             {"name": part.name, "size": part.size, "digests": list(part.digests)} for part in commit.parts.values()
         ],
-        "data": commit.data,
-        "metadata": commit.metadata,
+        "data": data,
+        "metadata": metadata,
     }
+    if of_data or of_metadata:
+        # Earlier releases ignore it.
+        body["notes"] = {"data": of_data, "metadata": of_metadata}
     return json.dumps(body | {"digest": _digest(body)}, indent=1).encode()
 
 
@@ -240,10 +213,12 @@ def parse(file: str, text: bytes) -> Commit:
         if time.tzinfo is None or not (step is None or isinstance(step, int)):
             raise ValueError(f"the time is {body['time']!r} and the step {step!r}")
         _see(file.rpartition("/")[0], time)
-        return Commit(step, time, {part.name: part for part in parts}, body["data"], body["metadata"])
+        notes = body.get("notes", {})
+        data, metadata = (unpacked(body[name], notes.get(name, [])) for name in ("data", "metadata"))
+        return Commit(step, time, {part.name: part for part in parts}, data, metadata)
     except (ChecksumError, UnsupportedError):
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise FormatError(f"{file} is not a commit of a checkpoint: {error!r}") from None
 
 

@@ -15,6 +15,7 @@ from ..files import StoreOptions
 from ..files.order import is_of_one_rank
 from . import commit, leftovers, marks, retention
 from .commit import Commit, Part
+from .plain import plain
 
 __all__ = ["Folder", "state_of"]
 
@@ -52,7 +53,7 @@ class Folder:
         self.parent = self.url.rpartition("/")[0]
         self.step = None if step is None else whole("step", step)
         self.data = plain_state(data)
-        self.metadata = commit.plain("metadata", metadata)
+        self.metadata = plain("metadata", metadata)
         self.overwrite, self.store = flag("overwrite", overwrite), store
         self.keep = None if keep is None else whole("keep", keep, least=1)
         self._is_first, self._token = False, ""
@@ -194,4 +195,4 @@ def state_of(data: Any) -> Any:
 
 def plain_state(data: Any) -> Any:
     """Returns the states of loaders as JSON."""
-    return commit.plain("data", state_of(data))
+    return plain("data", state_of(data))

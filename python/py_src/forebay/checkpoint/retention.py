@@ -9,10 +9,10 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from .._forebay import is_url
-from ..arguments import seconds, whole
+from ..arguments import one_of, seconds, whole
 from ..errors import ChecksumError, FormatError, NotFoundError, UnsupportedError
 from ..files import File, StoreOptions, list_files, load_files, remove_files
 from . import commit, leftovers
@@ -149,7 +149,8 @@ def _read_commits(found: list[Found], store: StoreOptions | None) -> None:
                 _examine(left.pop(0), url, text)
         except NotFoundError:
             # It was removed after the list was made. The next turn reads those after it.
-            left.pop(0).problem = f"{COMMIT} was removed"
+            gone = left.pop(0)
+            gone.has_commit, gone.problem = False, f"{COMMIT} was removed"
 
 
 def _examine(found: Found, url: str, text: bytes) -> None:
@@ -188,8 +189,12 @@ def steps(prefix: Any, *, store: StoreOptions | None = None) -> list[Checkpoint]
         UnsupportedError: A newer version has written one of them.
         Error: The store fails; see `forebay.errors`.
     """
+    return _whole_ones(survey(prefix, store), store)
+
+
+def _whole_ones(all_found: Iterable[Found], store: StoreOptions | None) -> list[Checkpoint]:
     whole_ones = []
-    for found in survey(prefix, store):
+    for found in all_found:
         if found.unsupported is not None:
             # An older step in its place would be a step back that nothing shows.
             raise found.unsupported
@@ -200,9 +205,33 @@ def steps(prefix: Any, *, store: StoreOptions | None = None) -> list[Checkpoint]
     return whole_ones
 
 
-def latest(prefix: Any, *, store: StoreOptions | None = None) -> Checkpoint | None:
-    """Returns the newest checkpoint under a folder that is whole, or None. The arguments are those of `steps`."""
-    return next(reversed(steps(prefix, store=store)), None)
+def latest(
+    prefix: Any, *, damaged: Literal["raise", "skip"] = "raise", store: StoreOptions | None = None
+) -> Checkpoint | None:
+    """Returns the newest checkpoint under a folder that is whole, or None if no save was ever finished there.
+
+    A damaged one is left out with a warning in the log, as long as there is an older one that is whole.
+
+    Args:
+        prefix: URL or path of the folder.
+        damaged: "raise" raises an error if all checkpoints are damaged: a job that nobody watches would begin with the first step.
+            "skip" returns None then.
+        store: Settings that differ from the environment's.
+
+    Raises:
+        ChecksumError: There are checkpoints, and none of them is whole.
+        UnsupportedError: A newer version has written one of them.
+        Error: The store fails; see `forebay.errors`.
+    """
+    one_of("damaged", damaged, ("raise", "skip"))
+    found = survey(prefix, store)
+    whole_ones = _whole_ones(found, store)
+    if not whole_ones and damaged == "raise" and (lost := [each for each in found if each.has_commit]):
+        raise ChecksumError(
+            f"none of the {len(lost)} checkpoints under {prefix} is whole, the newest one is {lost[-1].url}: {lost[-1].problem}. "
+            'Restore one of them, or pass damaged="skip" to begin without a checkpoint'
+        )
+    return whole_ones[-1] if whole_ones else None
 
 
 def retain(prefix: Any, keep: int, *, store: StoreOptions | None = None) -> list[str]:
