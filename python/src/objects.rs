@@ -59,8 +59,13 @@ impl ObjectStores {
         })
     }
 
-    fn list(&self, py: Python<'_>, prefix: &str, recursive: bool) -> PyResult<ObjectPages> {
-        enter::enter(py, || Ok(ObjectPages(own(Arc::new(Mutex::new(self.get()?.list(prefix, recursive)?))))))
+    /// Pages of a listing; with `markers`, also of the empty objects that mark folders.
+    fn list(&self, py: Python<'_>, prefix: &str, recursive: bool, markers: bool) -> PyResult<ObjectPages> {
+        enter::enter(py, || {
+            let listing = self.get()?.list(prefix, recursive)?;
+            let listing = if markers { listing.with_markers() } else { listing };
+            Ok(ObjectPages(own(Arc::new(Mutex::new(listing)))))
+        })
     }
 
     /// Window of reads of at most `objects` objects and `bytes` bytes, each of at most `object_bytes`.

@@ -26,6 +26,7 @@ from torch.utils.data.datapipes.utils.common import StreamWrapper
 
 from .errors import ConfigError
 from .files import StoreOptions, list_files, load_files
+from .files.listing import check_prefix
 
 __all__ = ["S3FileLister", "S3FileLoader"]
 
@@ -72,7 +73,8 @@ class S3FileLister(IterDataPipe):
 
     def __iter__(self) -> Iterator[str]:
         for prefix in self.source_datapipe:
-            yield from (file.url for file in list_files(prefix, masks=self.masks or None, store=self._store))
+            files = list_files(check_prefix(prefix), masks=self.masks or None, store=self._store)
+            yield from (file.url for file in files)
 
     def __len__(self) -> int:
         if self.length == -1:

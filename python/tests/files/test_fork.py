@@ -33,14 +33,14 @@ def test_everything_that_was_opened_before_a_fork_is_an_error_and_dropped_at_onc
     path = f"{tmp_path}/a"
     opened = stores.opened(None)
     reads, upload = opened.reads(2, 1 << 20, None), opened.upload(f"{path}2", None)
-    held = [opened, opened.list(f"{tmp_path}/", True), reads, opened.open(path, 10), upload]
+    held = [opened, opened.list(f"{tmp_path}/", True, False), reads, opened.open(path, 10), upload]
     held.append(held[3].fetch(5 << 20, 6 << 20))
     held[2].push(path, None)
 
     def check():
         stores_, pages, reads, ranges, upload, part = held
         uses = [
-            lambda: stores_.list(f"{tmp_path}/", True),
+            lambda: stores_.list(f"{tmp_path}/", True, False),
             lambda: stores_.reads(1, 1, None),
             lambda: stores_.remove([path]),
             lambda: stores_.open(path, 1),

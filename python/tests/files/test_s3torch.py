@@ -3,8 +3,10 @@
 import io
 import json
 import pickle
+import warnings
 
 import pytest
+from bucket_server import bucket_server
 
 import forebay as fb
 
@@ -153,3 +155,81 @@ def test_datapipes_refuse_what_would_be_unsafe(folder, monkeypatch):
     monkeypatch.setenv("S3_VERIFY_SSL", "0")
     with pytest.raises(fb.ConfigError, match="SSL_CERT_FILE"):
         S3FileLister([f"{folder}/"])
+
+
+@pytest.mark.parametrize("prefix", ["a-bucket/train", "a-bucket/", "a-bucket", "/a-bucket/train/"])
+def test_a_prefix_without_its_scheme_is_an_error_and_no_empty_list(tmp_path, monkeypatch, prefix):
+    from forebay.datapipes import S3FileLister
+
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="s3://a-bucket"):
+        list(S3FileLister([prefix]))
+    for cls in (s3torch.S3MapDataset, s3torch.S3IterableDataset):
+        with pytest.raises(ValueError, match="s3://a-bucket"):
+            cls.from_prefix(prefix, region="x")
+
+
+def test_a_relative_prefix_of_files_that_are_here_needs_no_scheme(folder, monkeypatch):
+    from forebay.datapipes import S3FileLister
+
+    monkeypatch.chdir(folder)
+    assert [url.rpartition("/")[2] for url in S3FileLister(["1"])] == ["1.bin"]
+    monkeypatch.chdir(folder.parent)
+    assert len(list(S3FileLister([f"{folder.name}/"]))) == len(SIZES)
+    (folder / "empty").mkdir()
+    assert list(S3FileLister([f"{folder}/empty/"])) == []
+
+
+def divided_again(source):
+    from torch.utils.data.datapipes.iter import IterableWrapper
+
+    return IterableWrapper(source).map(str).sharding_filter()
+
+
+@pytest.mark.parametrize("kind", ["S3IterableDataset", "FileLoader"])
+def test_a_filter_that_divides_a_worker_s_share_again_is_named(folder, recwarn, kind):
+    def source(is_divided):
+        if kind == "FileLoader":
+            return fb.load_files(urls(folder), shard="auto" if is_divided else "none")
+        return s3torch.S3IterableDataset.from_objects(urls(folder), region="x", enable_sharding=is_divided)
+
+    def delivered(dataset):
+        return list(torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork"))
+
+    # Forked workers inherit the filter, and their exceptions are raised here.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        with pytest.raises(UserWarning, match=f"sharding_filter behind {kind} divides each worker's share again"):
+            delivered(divided_again(source(True)))
+        assert len(delivered(divided_again(source(False)))) == len(SIZES)
+        assert len(delivered(source(True))) == len(SIZES)
+
+
+def test_empty_objects_whose_keys_end_with_a_slash_are_samples_as_in_the_original(monkeypatch):
+    with bucket_server() as bucket:
+        for name, value in bucket.environment().items():
+            monkeypatch.setenv(name, value)
+        bucket.objects.update({"a/": b"", "a/1": b"one", "a/b/": b"", "a/b/2": b"two", "a/c/": b"", "a/d/": b"not empty"})
+        # Other lists do not have them.
+        assert [file.url.removeprefix("s3://bucket/") for file in fb.list_files("s3://bucket/a/")][:2] == ["a/1", "a/b/2"]
+        read = {"region": "us-east-1", "transform": lambda reader: (reader.key, reader.read())}
+        dataset = s3torch.S3MapDataset.from_prefix("s3://bucket/a/", **read)
+        expected = [("a/", b""), ("a/1", b"one"), ("a/b/", b""), ("a/b/2", b"two"), ("a/c/", b"")]
+        assert len(dataset) == 6 and [dataset[number] for number in range(5)] == expected
+        bucket.objects.pop("a/d/")
+        each = s3torch.S3IterableDataset.from_prefix("s3://bucket/a/", **read)
+        assert list(each) == expected
+        # A position within them.
+        first = iter(each)
+        assert [next(first) for _ in range(3)] == expected[:3]
+        again = s3torch.S3IterableDataset.from_prefix("s3://bucket/a/", **read)
+        again.load_state_dict(each.state_dict())
+        assert list(again) == expected[3:]
+        shuffled = s3torch.S3IterableDataset.from_prefix("s3://bucket/a/", shuffle=True, **read)
+        assert sorted(shuffled) == expected
+
+
+def test_a_number_of_attempts_that_is_too_small_is_named_where_it_is_given():
+    for attempts in (0, -1):
+        with pytest.raises(ValueError, match="max_attempts"):
+            s3torch.S3ClientConfig(max_attempts=attempts)

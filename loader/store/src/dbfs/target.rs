@@ -160,7 +160,8 @@ impl Target for DbfsTarget {
         let at = place.folders.len() - usize::from(place.page.is_some());
         place.folders.splice(at..at, inner);
         let has_more = !place.folders.is_empty();
-        Ok(Page { entries, next: has_more.then(|| serde_json::to_string(&place).unwrap_or_default()), has_moved })
+        let next = has_more.then(|| serde_json::to_string(&place).unwrap_or_default());
+        Ok(Page { entries, markers: Vec::new(), next, has_moved })
     }
 
     async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {

@@ -375,7 +375,7 @@ impl Target for FileTarget {
     }
 
     async fn list(&self, _: &ThreadContext, request: &ListRequest) -> Result<Page, Failure> {
-        Ok(Page { entries: Walk::new(&self.root, request).run()?, next: None, has_moved: true })
+        Ok(Page { entries: Walk::new(&self.root, request).run()?, markers: Vec::new(), next: None, has_moved: true })
     }
 
     async fn find(&self, _: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {

@@ -19,12 +19,28 @@ pub struct Listing {
     /// Number of the page that is in flight, from 1.
     number: u64,
     marks: PageMarks,
+    /// Includes the empty objects that mark folders.
+    has_markers: bool,
 }
 
 impl Listing {
     pub(super) fn start(calls: Calls, request: ListRequest) -> Result<Self> {
         let next = Some(calls.start_page(request.clone())?);
-        Ok(Self { calls, request, page: Vec::new().into_iter(), next, number: 1, marks: PageMarks::default() })
+        Ok(Self {
+            calls,
+            request,
+            page: Vec::new().into_iter(),
+            next,
+            number: 1,
+            marks: PageMarks::default(),
+            has_markers: false,
+        })
+    }
+
+    /// Includes the empty objects by which some tools mark a folder, whose keys end with a slash.
+    #[must_use]
+    pub fn with_markers(self) -> Self {
+        Self { has_markers: true, ..self }
     }
 
     /// Receives the page in flight, and requests the one after it.
@@ -38,7 +54,12 @@ impl Listing {
             self.next = Some(self.calls.start_page(self.request.clone())?);
             self.number += 1;
         }
-        self.page = page.entries.into_iter();
+        let mut entries = page.entries;
+        if self.has_markers && !page.markers.is_empty() {
+            entries.extend(page.markers);
+            entries.sort_by(|a, b| a.key.cmp(&b.key));
+        }
+        self.page = entries.into_iter();
         Ok(())
     }
 

@@ -119,7 +119,8 @@ mod tests {
     /// Returns a page of these keys, which names `next` as the next one.
     fn page(keys: &[&str], next: u64) -> Page {
         let entry = |key: &&str| Entry { key: (*key).to_owned(), size: 7, etag: None, modified: None };
-        Page { entries: keys.iter().map(entry).collect(), next: Some(next.to_string()), has_moved: !keys.is_empty() }
+        let entries = keys.iter().map(entry).collect();
+        Page { entries, markers: Vec::new(), next: Some(next.to_string()), has_moved: !keys.is_empty() }
     }
 
     const MINUTE: Duration = Duration::from_secs(60);

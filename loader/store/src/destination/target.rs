@@ -35,6 +35,8 @@ impl Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) entries: Vec<Entry>,
+    /// Empty objects by which some tools mark a folder: their keys end with a slash.
+    pub(crate) markers: Vec<Entry>,
     pub(crate) next: Option<String>,
     /// The store has sent an entry, also one that is left out here, or ends one of several folders.
     pub(crate) has_moved: bool,
@@ -42,7 +44,7 @@ pub(crate) struct Page {
 
 impl Page {
     /// Makes a page of objects and folders with the store's own keys, which begin with `root`, the destination's folder. It
-    /// is sorted, and has neither that folder itself nor the empty objects by which some tools mark a folder.
+    /// is sorted, and does not have that folder itself.
     pub(crate) fn below(
         root: &str,
         objects: impl Iterator<Item = Entry>,
@@ -55,10 +57,12 @@ impl Page {
             let key = entry.key.strip_prefix(root).filter(|key| !key.is_empty())?.to_owned();
             Some(Entry { key, ..entry })
         };
-        let objects = objects.filter(|object| !object.key.ends_with('/') || object.size > 0);
-        let mut entries: Vec<_> = objects.chain(folders.map(Entry::folder)).filter_map(relative).collect();
+        let (markers, objects): (Vec<_>, Vec<_>) =
+            objects.filter_map(relative).partition(|object| object.is_folder() && object.size == 0);
+        let mut entries = objects;
+        entries.extend(folders.map(Entry::folder).filter_map(relative));
         entries.sort_by(|a, b| a.key.cmp(&b.key));
-        Self { entries, next: next.filter(|next| !next.is_empty()), has_moved }
+        Self { entries, markers, next: next.filter(|next| !next.is_empty()), has_moved }
     }
 }
 

@@ -84,7 +84,7 @@ impl Target for HfTarget {
                 }
             }
         }
-        Ok(Page { entries, next, has_moved })
+        Ok(Page { entries, markers: Vec::new(), next, has_moved })
     }
 
     async fn find(&self, context: &ThreadContext, key: &str) -> Result<Option<Entry>, Failure> {

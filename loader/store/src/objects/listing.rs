@@ -30,6 +30,12 @@ impl ObjectListing {
         Self { root, listing }
     }
 
+    /// Includes the empty objects by which some tools mark a folder, whose addresses end with a slash.
+    #[must_use]
+    pub fn with_markers(self) -> Self {
+        Self { listing: self.listing.with_markers(), ..self }
+    }
+
     /// Returns the rest of the current page, or the next page; none at the end.
     ///
     /// # Errors

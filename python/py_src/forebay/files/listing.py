@@ -14,7 +14,7 @@ from ..arguments import flag, readable, several, text
 from ..errors import ConfigError
 from .stores import StoreOptions, opened, url_of
 
-__all__ = ["File", "FileList", "GrowingFiles", "files_of", "list_files"]
+__all__ = ["File", "FileList", "GrowingFiles", "check_prefix", "files_of", "list_files"]
 
 _LONG = 50_000
 """Files of a list that is long enough for its progress to be shown."""
@@ -81,12 +81,19 @@ class FileList(GrowingFiles):
         super().__init__()
         self._prefix, self._masks, self._recursive, self._store = prefix, masks, recursive, store
         self._is_whole = False
+        self._has_markers = False
         self._begin()
 
     @property
     def prefix(self) -> str:
         """Start of the addresses."""
         return self._prefix
+
+    def with_markers(self) -> FileList:
+        """Returns a list with the empty objects by which some tools mark a folder, whose keys end with a slash."""
+        found = FileList(self._prefix, self._masks, self._recursive, self._store)
+        found._has_markers = True
+        return found
 
     def _begin(self) -> None:
         """Starts the list in this process."""
@@ -100,7 +107,7 @@ class FileList(GrowingFiles):
             # A forked process cannot continue the requests of its parent.
             self._begin()
         if self._pages is None:
-            self._pages = opened(self._store).list(self._prefix, self._recursive)
+            self._pages = opened(self._store).list(self._prefix, self._recursive, self._has_markers)
         page = self._pages.next()
         if page is None:
             self._pages = None
@@ -141,6 +148,28 @@ class FileList(GrowingFiles):
     def __getstate__(self) -> dict[str, Any]:
         # Another process lists the rest itself, from the start unless this list is whole.
         return dict(self.__dict__, _pages=None, _pid=None, _files=self._files if self._is_whole else [])
+
+
+def check_prefix(prefix: Any) -> Any:
+    """Returns the prefix of a list of objects, which is a path only if its folder exists: a path without files is an empty list,
+    and so would be an address whose scheme was forgotten.
+
+    Raises:
+        ConfigError: It is neither.
+    """
+    start = url_of("prefix", prefix)
+    if _SCHEME.match(start):
+        return prefix
+    folder, name = os.path.split(start)
+    is_here = os.path.isdir(folder) if folder else any(entry.startswith(name) for entry in os.listdir("."))
+    if not is_here:
+        forgotten = f": for an object of S3, pass s3://{start.lstrip('/')}" if _BUCKET.match(start) else ""
+        raise ConfigError(f"prefix is {start!r}, which has no scheme and is no start of a path on this machine{forgotten}")
+    return prefix
+
+
+_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
+_BUCKET = re.compile(r"/?[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/|$)")
 
 
 def _check_wildcards(prefix: str) -> None:

@@ -14,7 +14,12 @@ from .listing import File, files_of
 from .order import FileOrder
 from .stores import StoreOptions, opened
 
-__all__ = ["FileLoader", "load_files"]
+__all__ = ["FileLoader", "is_marker", "load_files"]
+
+
+def is_marker(file: File) -> bool:
+    """Returns true for an empty object that marks a folder, in a list that has such objects."""
+    return file.url.endswith("/") and file.size == 0
 
 
 class FileLoader(FileOrder):
@@ -44,6 +49,8 @@ class FileLoader(FileOrder):
         super().__init__(files, ordered=ordered, shuffle=shuffle, seed=seed, epoch=epoch, shard=shard)
         self._buffer, self._concurrency, self._store = buffer, concurrency, store
         self._whole_max, self._cache, self._raises = whole_max, cache, failed == "raise"
+        # True for a list in which an address with a slash at its end is that of an empty object, and not of a folder.
+        self.has_markers = False
 
     def __len__(self) -> int:
         """Files of this rank in the rest of the epoch."""
@@ -63,6 +70,15 @@ class FileLoader(FileOrder):
                 if (is_end := following is None) or not reads.has_room(following[1].size):
                     break
                 place, file = following
+                if self.has_markers and is_marker(file):
+                    if in_flight:
+                        # The files before it are returned first.
+                        break
+                    following = None
+                    self._took(place)
+                    yield file.url, b""
+                    self._check_loop(loop)
+                    continue
                 is_left = self._whole_max is not None and (file.size or 0) > self._whole_max
                 copy = None if self._cache is None or is_left else self._cache.find(file)
                 reads.push(copy or file.url, file.size, None if copy else file.etag)

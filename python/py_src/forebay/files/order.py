@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ..arguments import whole
 from ..errors import StateError
 from ..world import World, detect, surroundings
+from .division import warn_of_second_division
 from .listing import File, GrowingFiles
 
 __all__ = ["FileOrder", "is_of_one_rank"]
@@ -114,6 +115,8 @@ class FileOrder:
     def _rest(self) -> Iterator[tuple[int, File]]:
         """Begins a loop, which is `_current` then. Returns the remaining files of the share, with their places in the order."""
         division = self._divided()
+        if self._shard != "none":
+            warn_of_second_division(self, 'shard="none"')
         if _worker_info() is not None:
             if self._loop is not None and self._loop[0] == os.getpid():
                 # A persistent worker. After a `break` workers are at different places, and files in flight were dropped.

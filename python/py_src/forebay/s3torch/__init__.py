@@ -26,9 +26,12 @@ from typing import Any
 
 import torch.utils.data
 
-from ..arguments import one_of
+from ..arguments import one_of, whole
 from ..errors import Error
 from ..files import File, FileList, FileReader, FileWriter, StoreOptions, list_files, load_files
+from ..files.division import warn_of_second_division
+from ..files.listing import check_prefix
+from ..files.loading import is_marker
 
 __all__ = [
     "S3Checkpoint",
@@ -82,6 +85,7 @@ class S3ClientConfig:
     def __post_init__(self) -> None:
         if not 5 << 20 <= self.part_size <= 5 << 30:
             raise ValueError(f"part_size must be from 5 MiB to 5 GiB, not {self.part_size} bytes")
+        whole("max_attempts", self.max_attempts, least=1, below=1 << 32)
         if self.unsigned and self.requester_pays:
             raise ValueError("requester_pays needs signed requests: leave out unsigned")
 
@@ -295,7 +299,8 @@ class _DataSet:
             more: Arguments of the class alone.
         """
         store = _store(region, endpoint, s3client_config)
-        return cls(list_files(s3_uri, store=store), region, endpoint, transform, store, **more)
+        files = list_files(check_prefix(s3_uri), store=store).with_markers()
+        return cls(files, region, endpoint, transform, store, **more)
 
     @classmethod
     def from_objects(
@@ -327,8 +332,8 @@ class S3MapDataset(_DataSet, torch.utils.data.Dataset):
 
     def __getitem__(self, at: int) -> Any:
         with _raising():
-            url = self._files[at].url
-        return self._sample(url)
+            file = self._files[at]
+        return self._sample(file.url, b"" if is_marker(file) else None)
 
 
 class S3IterableDataset(_DataSet, torch.utils.data.IterableDataset):
@@ -360,8 +365,12 @@ class S3IterableDataset(_DataSet, torch.utils.data.IterableDataset):
         self._loader = load_files(
             files, shuffle=shuffle, seed=seed, shard=shard, concurrency=concurrency, store=store, whole_max=_WHOLE_MAX
         )
+        self._loader.has_markers = True
+        self._is_divided = shard == "auto"
 
     def __iter__(self) -> Iterator[Any]:
+        if self._is_divided:
+            warn_of_second_division(self, "enable_sharding=False")
         loaded = iter(self._loader)
         while True:
             with _raising():
