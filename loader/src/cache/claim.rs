@@ -16,6 +16,8 @@
 //! | [`KEEP_ZIP`] | processes that keep compressed files | shared |
 //! | [`NEED`] | processes whose consumer waits for room | shared |
 //! | [`LOCAL_ONLY`] | processes that have no remote to fetch evicted shards from | shared |
+//! | [`GUEST`] | processes of users that may only read the index, so that they have shared locks alone | shared |
+//! | [`PROBE`] | for a moment, a process that finds out if it can lock exclusively | exclusive |
 //! | [`remote`] | processes that fetch from that remote, if the index has no hashes | shared |
 //! | [`LIMIT`] + limit in bytes | processes with a `cache_limit` | shared |
 //!
@@ -45,6 +47,8 @@ pub(super) const ADMISSION: u64 = 4 << 32;
 pub(super) const KEEP_ZIP: u64 = ADMISSION + 1;
 pub(super) const LOCAL_ONLY: u64 = ADMISSION + 2;
 pub(super) const NEED: u64 = ADMISSION + 3;
+pub(super) const GUEST: u64 = ADMISSION + 4;
+pub(super) const PROBE: u64 = ADMISSION + 5;
 pub(super) const PULSE: u64 = 5 << 32;
 /// First position of remotes, of 2^32.
 pub(super) const REMOTE: u64 = 1 << 59;
@@ -109,6 +113,9 @@ pub(super) fn fork_generation() -> u32 {
     FORK_GENERATION.load(Ordering::Relaxed)
 }
 
+/// Reason why an index that this user may only read has no exclusive locks. Its shared ones work.
+pub(super) const READ_ONLY: Errno = Errno::ACCESS;
+
 /// Result of an attempt to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LockOutcome {
@@ -129,6 +136,7 @@ pub(super) struct LockFile {
     fd: RawFd,
     process: u32,
     slot: Option<usize>,
+    is_writable: bool,
 }
 
 impl LockFile {
@@ -136,13 +144,13 @@ impl LockFile {
     pub(super) fn open(path: &Path) -> Result<Self, Errno> {
         fork_generation();
         let open = |access| rustix::fs::open(path, access | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty());
-        let fd: OwnedFd = match open(OFlags::RDWR) {
-            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY) => open(OFlags::RDONLY)?,
-            other => other?,
+        let (fd, is_writable): (OwnedFd, bool) = match open(OFlags::RDWR) {
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY) => (open(OFlags::RDONLY)?, false),
+            other => (other?, true),
         };
         let fd = fd.into_raw_fd();
         let free = |slot: &AtomicI32| slot.compare_exchange(-1, fd, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        Ok(Self { fd, process: std::process::id(), slot: FORK_FDS.iter().position(free) })
+        Ok(Self { fd, process: std::process::id(), slot: FORK_FDS.iter().position(free), is_writable })
     }
 
     /// Tries to lock the byte at `position` for this process alone.
@@ -156,11 +164,29 @@ impl LockFile {
     }
 
     /// Releases the byte at `position`.
-    pub(super) fn release(&self, position: u64) {
-        // Unlocking fails only if the kernel has no memory to split a range. The lock then stays until the process
-        // ends, and other processes cannot claim the shard for as long.
-        if let LockOutcome::Unavailable(errno) = self.set(libc::F_UNLCK, position) {
-            log::warn!("a lock on the cache's index was not released: {errno}");
+    ///
+    /// Unlocking fails if the kernel has no memory to split a range, or the server of a network file system has lost its
+    /// locks. The lock may then stay until the process ends, and other processes cannot claim the shard for as long.
+    pub(super) fn release(&self, position: u64) -> LockOutcome {
+        self.set(libc::F_UNLCK, position)
+    }
+
+    /// Tries to lock the whole file by `flock`, which some file systems and systems have that lack locks of bytes. A
+    /// shared lock becomes an exclusive one, if there is no other.
+    pub(super) fn try_whole(&self, exclusively: bool) -> LockOutcome {
+        if self.process != std::process::id() {
+            return LockOutcome::Unavailable(Errno::BADF);
+        }
+        let kind = if exclusively { libc::LOCK_EX } else { libc::LOCK_SH };
+        let lock = || {
+            // SAFETY: `fd` is open by the type's invariant; the process was compared above.
+            let done = unsafe { libc::flock(self.fd, kind | libc::LOCK_NB) } == 0;
+            if done { Ok(()) } else { Err(last_errno()) }
+        };
+        match rustix::io::retry_on_intr(lock) {
+            Ok(()) => LockOutcome::Taken,
+            Err(Errno::WOULDBLOCK) => LockOutcome::Busy,
+            Err(errno) => LockOutcome::Unavailable(errno),
         }
     }
 
@@ -207,11 +233,14 @@ impl LockFile {
     }
 
     fn set(&self, kind: i32, position: u64) -> LockOutcome {
+        if kind == libc::F_WRLCK && !self.is_writable {
+            return LockOutcome::Unavailable(READ_ONLY);
+        }
         match self.command(libc::F_OFD_SETLK, &mut request(kind, position..position + 1)) {
             Ok(()) => LockOutcome::Taken,
             Err(Errno::AGAIN | Errno::ACCESS) => LockOutcome::Busy,
-            // EBADF: opened for reading only. EINVAL: a kernel without such locks (gVisor). ENOLCK, EOPNOTSUPP,
-            // EIO: a network file system without a lock service.
+            // EINVAL: a kernel without such locks (gVisor). ENOLCK, EOPNOTSUPP, EIO: a network file system without a
+            // lock service.
             Err(errno) => LockOutcome::Unavailable(errno),
         }
     }
@@ -324,7 +353,7 @@ pub(super) mod tests {
         assert!(b.locked_by_other(LIMIT + LIMIT_MAX));
         assert_eq!(b.try_exclusive(OPEN + 3), LockOutcome::Busy);
         assert_eq!(b.try_shared(OPEN + 3), LockOutcome::Taken);
-        a.release(OPEN + 4);
+        assert_eq!(a.release(OPEN + 4), LockOutcome::Taken);
         assert_eq!(b.try_exclusive(OPEN + 4), LockOutcome::Taken);
         drop(a);
         assert!(b.others(OPEN..OPEN + 200).is_empty(), "locks end with their descriptor");

@@ -13,6 +13,18 @@ use std::path::{Path, PathBuf};
 /// Most locks in a row that can be open copies of shards: a longer run is a lock of another program.
 const COPIES_IN_ROW_MAX: u64 = 1 << 16;
 
+/// Reason why no limit can be kept in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LimitRefusal {
+    /// Its index belongs to another user than this process, or than another one that uses it: the user that may only
+    /// read it has no exclusive locks.
+    OtherUser,
+    /// Its file system has no locks on bytes, and another process uses it.
+    InUse(Errno),
+    /// Its file system has no locks.
+    NoLocks(Errno),
+}
+
 /// Locks of one process on a directory's `index.json`, and its bookkeeping that goes with them.
 #[derive(Debug)]
 pub(super) struct DirLocks {
@@ -20,8 +32,12 @@ pub(super) struct DirLocks {
     index: Option<PathBuf>,
     /// `None` until `index.json` can be opened.
     file: Option<LockFile>,
-    /// The reason why locks do not work here, logged once.
+    /// The reason why locks do not work here, logged once: [`claim::READ_ONLY`] if only exclusive ones do not.
     pub(super) unavailable: Option<Errno>,
+    /// A lock has worked, so that a failure is one of the moment.
+    has_worked: bool,
+    /// Lock on the whole index, where locks on bytes do not work: true for an exclusive one.
+    whole: Option<bool>,
     /// Positions that this process has locked exclusively, also where locks do not work.
     exclusive: BTreeSet<u64>,
     /// Users of each shared lock, by position. Shared locks are kept for the first user to the last.
@@ -36,10 +52,18 @@ impl DirLocks {
 
     /// Locks within this process alone, for shards that are read in another place.
     pub(super) fn within_process() -> Self {
-        Self { index: None, file: None, unavailable: None, exclusive: BTreeSet::new(), shared: BTreeMap::new() }
+        Self {
+            index: None,
+            file: None,
+            unavailable: None,
+            has_worked: false,
+            whole: None,
+            exclusive: BTreeSet::new(),
+            shared: BTreeMap::new(),
+        }
     }
 
-    /// Returns the lock file, which is opened as soon as there is an index.
+    /// Returns the lock file, which is opened as soon as there is an index; `None` where it has no locks.
     fn file(&mut self) -> Option<&LockFile> {
         if let Some(index) = &self.index
             && self.file.is_none()
@@ -57,7 +81,8 @@ impl DirLocks {
                 Err(errno) => self.set_unavailable(errno),
             }
         }
-        self.file.as_ref()
+        let has_locks = self.unavailable.is_none_or(|errno| errno == claim::READ_ONLY || self.has_worked);
+        self.file.as_ref().filter(|_| has_locks)
     }
 
     fn set_unavailable(&mut self, errno: Errno) {
@@ -67,37 +92,78 @@ impl DirLocks {
         }
     }
 
+    /// Notes whether locks work. Returns false for one that another process has.
+    fn note(&mut self, outcome: Option<LockOutcome>) -> bool {
+        match outcome {
+            Some(LockOutcome::Busy) => return false,
+            Some(LockOutcome::Unavailable(errno)) => self.set_unavailable(errno),
+            Some(LockOutcome::Taken) => self.has_worked = true,
+            None => {}
+        }
+        true
+    }
+
+    /// Returns the reason why no limit can be kept in the directory, if it has one: `limits` is true for a limit of the
+    /// calling data set. To be called after the limit was announced, as other processes announce theirs.
+    pub(super) fn limit_refusal(&mut self, limits: bool) -> Option<LimitRefusal> {
+        if self.try_exclusive(claim::PROBE) {
+            self.release(claim::PROBE);
+        }
+        let Some(errno) = self.unavailable.filter(|_| !self.has_worked || !self.is_writable()) else {
+            let has_guests = limits && self.is_locked_elsewhere(claim::GUEST);
+            return has_guests.then_some(LimitRefusal::OtherUser);
+        };
+        if errno == claim::READ_ONLY {
+            if self.users(claim::GUEST) == 0 {
+                self.share(claim::GUEST);
+            }
+            let is_limited = limits || self.strictest_limit().is_some();
+            return is_limited.then_some(LimitRefusal::OtherUser);
+        }
+        if self.whole.is_some_and(|exclusive| exclusive || !limits) {
+            return None;
+        }
+        match self.file.as_ref()?.try_whole(limits) {
+            LockOutcome::Taken => {
+                self.whole = Some(limits);
+                None
+            }
+            LockOutcome::Busy => Some(LimitRefusal::InUse(errno)),
+            LockOutcome::Unavailable(_) => limits.then_some(LimitRefusal::NoLocks(errno)),
+        }
+    }
+
+    fn is_writable(&self) -> bool {
+        self.unavailable != Some(claim::READ_ONLY)
+    }
+
     /// Locks a byte for one user in one process and returns false if it is locked, here or elsewhere. True also where
     /// locks do not work, if no other user in this process has it.
     pub(super) fn try_exclusive(&mut self, position: u64) -> bool {
         if self.exclusive.contains(&position) || self.shared.contains_key(&position) {
             return false;
         }
-        match self.file().map(|file| file.try_exclusive(position)) {
-            Some(LockOutcome::Busy) => return false,
-            Some(LockOutcome::Unavailable(errno)) => self.set_unavailable(errno),
-            Some(LockOutcome::Taken) | None => {}
-        }
-        self.exclusive.insert(position)
+        let outcome = self.file().map(|file| file.try_exclusive(position));
+        self.note(outcome) && self.exclusive.insert(position)
     }
 
     /// Releases a byte that this process has locked exclusively. Returns false if it has not.
     pub(super) fn release(&mut self, position: u64) -> bool {
         let is_locked = self.exclusive.remove(&position);
-        if is_locked && let Some(file) = self.file() {
-            file.release(position);
+        if is_locked {
+            let outcome = self.file().map(|file| file.release(position));
+            self.note(outcome);
         }
         is_locked
     }
 
     /// Adds a user of a shared lock and returns false, without adding one, if another process holds it exclusively.
     pub(super) fn try_share(&mut self, position: u64) -> bool {
-        // Shared locks also work on an index that may only be read, so a failure other than `Busy` means nothing for
-        // claims.
-        if !self.shared.contains_key(&position)
-            && self.file().is_some_and(|file| file.try_shared(position) == LockOutcome::Busy)
-        {
-            return false;
+        if !self.shared.contains_key(&position) {
+            let outcome = self.file().map(|file| file.try_shared(position));
+            if !self.note(outcome) {
+                return false;
+            }
         }
         *self.shared.entry(position).or_default() += 1;
         true
@@ -116,9 +182,8 @@ impl DirLocks {
             Some(users) if *users > 1 => *users -= 1,
             Some(_) => {
                 self.shared.remove(&position);
-                if let Some(file) = self.file() {
-                    file.release(position);
-                }
+                let outcome = self.file().map(|file| file.release(position));
+                self.note(outcome);
             }
             None => {}
         }
@@ -204,5 +269,45 @@ impl DirLocks {
     pub(super) fn is_pulse_up(&mut self, shard: u32) -> bool {
         let pulse = claim::PULSE + u64::from(shard);
         self.exclusive.contains(&pulse) || self.is_locked_elsewhere(pulse)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Locks on the index of `dir`, on a file system without those on bytes.
+    fn without_bytes(dir: &Path) -> DirLocks {
+        let mut locks = DirLocks::new(dir);
+        assert!(locks.is_available());
+        locks.unavailable = Some(Errno::NOLCK);
+        locks
+    }
+
+    #[test]
+    fn without_locks_on_bytes_a_limit_belongs_to_one_process_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(INDEX_BASENAME), b"{}").unwrap();
+        let (mut limited, mut other) = (without_bytes(folder.path()), without_bytes(folder.path()));
+        assert_eq!([true, false, true].map(|limits| limited.limit_refusal(limits)), [None; 3]);
+        let in_use = Some(LimitRefusal::InUse(Errno::NOLCK));
+        assert_eq!([true, false].map(|limits| other.limit_refusal(limits)), [in_use; 2]);
+        drop(limited);
+        assert_eq!(other.limit_refusal(false), None);
+        let mut third = without_bytes(folder.path());
+        assert_eq!([true, false].map(|limits| third.limit_refusal(limits)), [in_use, None]);
+    }
+
+    #[test]
+    fn where_locks_do_not_work_none_is_requested_again() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(INDEX_BASENAME), b"{}").unwrap();
+        let mut locks = without_bytes(folder.path());
+        assert!(locks.try_exclusive(7) && !locks.try_exclusive(7), "within the process they do");
+        locks.share(9);
+        let mut other = DirLocks::new(folder.path());
+        assert!(other.try_exclusive(7) && other.try_exclusive(9));
+        assert!(locks.release(7));
+        locks.unshare(9);
     }
 }

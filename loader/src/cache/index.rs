@@ -14,6 +14,7 @@ use crate::io::read_regular;
 use crate::sync::AtomicBool;
 use rustix::fs::{XattrFlags, fsetxattr, getxattr, setxattr};
 use std::fs::File;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Index of a directory.
@@ -98,8 +99,10 @@ impl<T> IndexSource<'_, '_, T> {
         }
         let (mut other_remote, mut unkept) = (None, None);
         // Before the file has its name: another process takes an index without a record for its own remote's.
-        let label =
-            |file: &File| note(&path, fsetxattr(file, REMOTE_ATTRIBUTE, self.remote.as_bytes(), XattrFlags::empty()));
+        let label = |file: &File| {
+            note(&path, fsetxattr(file, REMOTE_ATTRIBUTE, self.remote.as_bytes(), XattrFlags::empty()));
+            share_as(dir, file);
+        };
         match write_file(&path, &bytes, WriteMode { is_alone, unnamed_files: &AtomicBool::new(true), label: &label }) {
             Ok(WriteOutcome::New) => {}
             Ok(WriteOutcome::AlreadyThere) => {
@@ -174,6 +177,19 @@ const REMOTE_ATTRIBUTE: &str = "user.forebay.remote";
 pub(crate) fn record_remote(dir: &Path, remote: &str) {
     let path = dir.join(INDEX_BASENAME);
     note(&path, setxattr(&path, REMOTE_ATTRIBUTE, remote.as_bytes(), XattrFlags::empty()));
+}
+
+/// Lets the users that may write `dir`, and may replace any file in it, also write the index `file`: they need locks on
+/// it. With the sticky bit each user can replace their own files alone.
+fn share_as(dir: &Path, file: &File) {
+    let (Ok(folder), Ok(meta)) = (std::fs::metadata(dir), file.metadata()) else { return };
+    let (folder, mode) = (folder.mode(), meta.mode());
+    let readers_as_writers = (mode & 0o044) >> 1;
+    let shared = mode | folder & readers_as_writers;
+    if folder & 0o1000 == 0 && shared != mode {
+        // Without it the other users have no locks, which is an error where they need them.
+        let _ = file.set_permissions(std::fs::Permissions::from_mode(shared & 0o7777));
+    }
 }
 
 /// Logs that the remote of the index at `path` could not be recorded.

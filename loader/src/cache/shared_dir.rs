@@ -10,7 +10,7 @@ use crate::format::index::{FileInfo, Shard};
 use crate::io::{self, ShardFile};
 use crate::sync::{Arc, AtomicBool, AtomicU8, Mutex, Ordering, Weak};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +46,8 @@ pub(super) struct SharedDir {
     /// Free disk space as set by tests.
     #[cfg(test)]
     pub(super) disk_available: Mutex<Option<u64>>,
+    /// Shards that this user may not remove.
+    pub(super) unremovable: Mutex<HashSet<u32>>,
     /// False once the file system has rejected an unnamed file.
     pub(super) unnamed_files: AtomicBool,
     /// False once setting an access time has failed.
@@ -203,6 +205,7 @@ impl SharedDir {
             features: io::DirFeatures::new(),
             #[cfg(test)]
             disk_available: Mutex::default(),
+            unremovable: Mutex::default(),
             unnamed_files: AtomicBool::new(true),
             access_times: AtomicBool::new(true),
         }

@@ -2,13 +2,16 @@
 
 use super::access_time::accessed_ns;
 use super::claim;
+use super::dir_locks::LimitRefusal;
 use super::listing::{list, survey};
 use super::shards::{ShardSet, disk_bytes, raw_files};
 use super::shared_dir::{RAW, SharedDir, ZIP};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::index::INDEX_BASENAME;
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering, Weak};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -98,7 +101,9 @@ impl StreamCache {
     /// # Errors
     ///
     /// `Stale` when another data set of this process uses the directory with other shards, or another job fetches into
-    /// it from another remote; `NotFound` or `Permission` when there is no directory and none can be created.
+    /// it from another remote; `Config` for a limit without locks, and `Permission` for one among several users that
+    /// cannot lock or remove each other's files; `NotFound` or `Permission` when there is no directory and none can be
+    /// created.
     pub(crate) fn open(config: StreamCacheConfig, stats: &Stats) -> Result<Arc<Self>> {
         if config.has_remote {
             std::fs::create_dir_all(&config.dir).map_err(|e| {
@@ -132,7 +137,12 @@ impl StreamCache {
                 .with("directory", stream.dir.path.display())
                 .with("remote", remote));
         }
+        let refusal =
+            if stream.config.has_remote { locks.limit_refusal(stream.config.group.limit.is_some()) } else { None };
         drop(locks);
+        if let Some(refusal) = refusal {
+            return Err(stream.refused(refusal));
+        }
         if stream.config.has_remote {
             survey(&stream.dir, stream.config.keep_zip);
         }
@@ -151,6 +161,31 @@ impl StreamCache {
         let local_only = (!self.config.has_remote).then_some(claim::LOCAL_ONLY);
         let remote = self.config.remote.as_deref().map(claim::remote);
         limit.into_iter().chain(keep_zip).chain(local_only).chain(remote)
+    }
+
+    /// Returns the error of a directory that has a limit which cannot be kept.
+    fn refused(&self, refusal: LimitRefusal) -> Error {
+        let path = &self.dir.path;
+        let error = match refusal {
+            LimitRefusal::OtherUser => {
+                let message = "`cache_limit` needs locks and the right to remove shards, but several users share this \
+                               cache folder, and one of them may not write its index.json: give each user another \
+                               `local`";
+                let owner = std::fs::metadata(path.join(INDEX_BASENAME)).map_or(0, |meta| meta.uid());
+                Error::new(ErrorKind::Permission, message)
+                    .with("owner", owner)
+                    .with("user", rustix::process::geteuid().as_raw())
+            }
+            LimitRefusal::InUse(errno) => Error::config(format!(
+                "`cache_limit` needs locks, which the file system of the cache folder does not have ({errno}), and \
+                 another process uses the folder: give each process another `local`, or choose one on a local disk"
+            )),
+            LimitRefusal::NoLocks(errno) => Error::config(format!(
+                "`cache_limit` needs locks, which the file system of the cache folder does not have ({errno}): choose \
+                 a `local` on a local disk, or leave cache_limit out"
+            )),
+        };
+        error.with("directory", path.display())
     }
 
     /// Returns the bytes that `shard` occupies once it is published: raw, and compressed if that is kept.

@@ -97,6 +97,9 @@ pub(super) fn make_room(
     let candidates =
         evictable.flat_map(|(i, usage)| usage.candidates(i, is_own(&usage).then_some(shard), next_use)).collect();
     let Some(victims) = choose(candidates, next_use(own.config.first_shard + shard), to_evict) else {
+        if let Some(usage) = usages.iter().find(|usage| !usage.member.dir.unremovable.lock().is_empty()) {
+            return Err(remove::not_removable(&usage.member.dir));
+        }
         let is_empty = own_usage.is_none_or(|usage| usage.listing.files.iter().all(|files| *files == 0));
         return if is_empty && shortage.in_flight() == 0 && shortage.over_disk > 0 {
             Err(shortage.full(dir))

@@ -2,17 +2,18 @@
 
 use crate::cache::claim;
 use crate::cache::shards::files_of;
-use crate::cache::shared_dir::RAW;
+use crate::cache::shared_dir::{RAW, SharedDir};
 use crate::cache::stream_cache::StreamCache;
 use crate::cache::write::remove_quietly;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 impl StreamCache {
     /// Removes `shard` from the directory now, whatever the limit; false if it is held, being fetched, or not here.
     ///
     /// # Errors
     ///
-    /// `Config` when this or another data set on the directory has no remote: the files may be the only copy.
+    /// `Config` when this or another data set on the directory has no remote: the files may be the only copy;
+    /// `Permission` when they belong to another user.
     pub(crate) fn evict(&self, shard: u32) -> Result<bool> {
         let dir = &self.dir;
         dir.check_process()?;
@@ -27,8 +28,19 @@ impl StreamCache {
         let was_here = dir.refresh_present(shard) != 0;
         let bytes = self.disk_bytes(shard);
         evict(self, shard, bytes);
+        if dir.unremovable.lock().contains(&shard) {
+            return Err(not_removable(dir));
+        }
         Ok(was_here && dir.refresh_present(shard) == 0)
     }
+}
+
+/// Returns the error of a directory with shards that this user may not remove.
+pub(super) fn not_removable(dir: &SharedDir) -> Error {
+    let message = "shards in the cache folder belong to another user and cannot be removed to make room: give each \
+                   user another `local`";
+    let shards = dir.unremovable.lock().len();
+    Error::new(ErrorKind::Permission, message).with("directory", dir.path.display()).with("shards", shards)
 }
 
 /// Removes the files of `shard`, unless it has been claimed or held since it was chosen. Returns those of its `bytes`
@@ -48,7 +60,12 @@ pub(super) fn evict(stream: &StreamCache, shard: u32, bytes: u64) -> u64 {
         return 0;
     }
     // The data file first: without it the remaining files do not look like a shard.
-    files_of(&dir.shards[shard as usize]).for_each(|file| remove_quietly(&dir.path_of(file)));
+    if std::fs::remove_file(dir.data_path(shard)).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied) {
+        // Of another user, in a folder with the sticky bit. Others are chosen from now on.
+        dir.unremovable.lock().insert(shard);
+    } else {
+        files_of(&dir.shards[shard as usize]).for_each(|file| remove_quietly(&dir.path_of(file)));
+    }
     let is_gone = dir.refresh_present(shard) & RAW == 0;
     locks.release(hold);
     locks.release(claim);

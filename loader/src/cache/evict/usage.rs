@@ -68,6 +68,7 @@ impl DirUsage {
         let mut kept = locks.shards(claim::HOLD, dir.shards.len());
         kept.extend(locks.shards(claim::CLAIM, dir.shards.len()));
         kept.extend(fetched);
+        kept.extend(dir.unremovable.lock().iter());
         drop(locks);
         let present = (0u32..).zip(&self.listing.files).filter(|(s, files)| **files != 0 && !kept.contains(s));
         present

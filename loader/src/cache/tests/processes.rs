@@ -141,6 +141,11 @@ impl ChildState {
             self.dir = Some(StreamCache::open(config, &Stats::default())?);
             return answer("ok");
         }
+        if words[0] == "become" {
+            // This thread alone, which executes all commands.
+            rustix::thread::set_thread_uid(rustix::fs::Uid::from_raw(number(1) as u32)).unwrap();
+            return answer("ok");
+        }
         if words[0] == "fork" {
             let outlived = claim::tests::lock_outlives_its_process_in_a_child(Path::new(words[1]));
             return answer(if outlived { "outlived" } else { "gone" });
@@ -324,6 +329,95 @@ fn a_request_for_room_is_known_to_all_processes_and_ends_with_its_process() {
     assert!(second.is_room_requested());
     drop(two);
     assert!(!second.is_room_requested());
+}
+
+/// Number of a user that no file belongs to.
+const OTHER_USER: u32 = 65_534;
+
+/// Folder with an index and `mode` for several users; `None` where this process cannot become another user.
+fn folder_of_users(mode: u32) -> Option<tempfile::TempDir> {
+    use std::os::unix::fs::PermissionsExt;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can become another user");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+    index::install(folder.path(), "x", Some(&mut || Ok(index::EMPTY.to_vec())), long_wait()).unwrap();
+    Some(folder)
+}
+
+/// Child of another user, and its answer to the command to open `dir`.
+fn open_as_other_user(dir: &Path, limit: Option<u64>) -> (Child, String) {
+    let mut child = Child::start();
+    assert_eq!(child.ask(&format!("become {OTHER_USER}")), "ok");
+    let limit = limit.map_or("-".to_owned(), |l| l.to_string());
+    let answer = child.ask(&format!("open 4 100 {limit} {}", dir.display()));
+    (child, answer)
+}
+
+#[test]
+fn users_that_may_not_remove_each_other_s_shards_have_no_limit_together() {
+    let Some(folder) = folder_of_users(0o1777) else { return };
+    let limit = Some(1_000);
+    let guest = "one of them may not write its index.json: give each user another `local`";
+    let first = Child::open(folder.path(), 4, 100, limit);
+    for other in [limit, None] {
+        let answer = open_as_other_user(folder.path(), other).1;
+        assert!(answer.contains(guest) && answer.contains("[permission]"), "{answer}");
+    }
+    drop(first);
+    // Without a limit, both fetch, also the same shard at the same time.
+    let mut first = Child::open(folder.path(), 4, 100, None);
+    let (mut other, opened) = open_as_other_user(folder.path(), None);
+    assert_eq!(opened, "ok");
+    for child in [&mut first, &mut other] {
+        assert_eq!((child.ask("claim 0"), child.ask("admit 0")), ("claimed".to_owned(), "made".to_owned()));
+    }
+    assert_eq!((first.ask("publish 0"), other.ask("publish 0")), ("ok".to_owned(), "ok".to_owned()));
+    // The limit of a third one comes later.
+    let limited = StreamCache::open(
+        StreamCacheConfig { group: CacheGroup::new(limit), ..config(folder.path(), shards(4, 100, false)) },
+        &Stats::default(),
+    );
+    assert!(limited.unwrap_err().to_string().contains(guest));
+}
+
+#[test]
+fn users_that_may_remove_each_other_s_shards_keep_a_limit_together() {
+    let Some(folder) = folder_of_users(0o777) else { return };
+    let limit = 230 + index::EMPTY.len() as u64;
+    let mut first = Child::open(folder.path(), 4, 100, Some(limit));
+    let (mut other, opened) = open_as_other_user(folder.path(), Some(limit));
+    assert_eq!(opened, "ok");
+    for shard in [0, 1] {
+        assert_eq!(first.ask(&format!("claim {shard}")), "claimed");
+        assert_eq!(other.ask(&format!("claim {shard}")), "busy");
+        assert_eq!(first.ask(&format!("admit {shard}")), "made");
+        assert_eq!(first.ask(&format!("publish {shard}")), "ok");
+        assert_eq!(first.ask(&format!("read {shard}")), "ok");
+    }
+    assert_eq!((other.ask("claim 2"), other.ask("admit 2")), ("claimed".to_owned(), "made".to_owned()));
+    assert_eq!(other.ask("publish 2"), "ok");
+    assert_eq!(bytes_on_disk(folder.path()), limit - 30);
+}
+
+#[test]
+fn shards_of_another_user_that_fill_the_limit_are_an_error_at_once() {
+    let Some(folder) = folder_of_users(0o1777) else { return };
+    std::os::unix::fs::chown(folder.path().join(INDEX_BASENAME), Some(OTHER_USER), None).unwrap();
+    // As an earlier job has left them.
+    (0..2).for_each(|shard| std::fs::write(folder.path().join(raw_name(shard)), [shard as u8; 100]).unwrap());
+    let limit = 230 + index::EMPTY.len() as u64;
+    let (mut other, opened) = open_as_other_user(folder.path(), Some(limit));
+    assert_eq!(opened, "ok");
+    assert_eq!(other.ask("claim 2"), "claimed");
+    let mut answer = "wait".to_owned();
+    while answer == "wait" {
+        answer = other.ask("admit 2");
+    }
+    assert!(answer.contains("belong to another user") && answer.contains("[permission]"), "{answer}");
+    assert_eq!(listing(folder.path()), [INDEX_BASENAME, "shard.00000.mds", "shard.00001.mds"]);
 }
 
 #[test]

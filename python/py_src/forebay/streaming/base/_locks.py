@@ -7,6 +7,7 @@ does not keep it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -121,7 +122,7 @@ def locked(folder: str, name: str | None, blocking: bool) -> Iterator[bool]:
                 index = stack.enter_context(opened(os.path.join(folder, get_index_basename()), os.O_RDWR))
         if name is not None and index is not None:
             # A lock of all names waits for this lock.
-            if not whole.lock(fcntl.LOCK_SH, blocking):
+            if not _lock_if_possible(whole, fcntl.LOCK_SH, blocking):
                 yield False
                 return
             try:
@@ -132,7 +133,17 @@ def locked(folder: str, name: str | None, blocking: bool) -> Iterator[bool]:
             else:
                 yield is_ours
                 return
-        yield whole.lock(fcntl.LOCK_EX, blocking)
+        yield _lock_if_possible(whole, fcntl.LOCK_EX, blocking)
+
+
+def _lock_if_possible(file: LockableFile, operation: int, blocking: bool) -> bool:
+    """Locks a file as `LockableFile.lock`. Returns True, too, on a file system without locks (NFS with nolock, some FUSE)."""
+    try:
+        return file.lock(operation, blocking)
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        return True
 
 
 def _position(name: str) -> int:
