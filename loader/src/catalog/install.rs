@@ -67,6 +67,9 @@ impl Session<'_> {
         };
         let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
         let installed = source.install(&self.network.clock, WaitPolicy::new(&|| false, stall_timeout))?;
+        // Shards that are made of other files are not there.
+        let is_there = |shard: &Shard| shard.recipe.as_ref().is_none_or(|recipe| recipe.as_files().is_some());
+        let files = files.filter(|_| installed.index.shards.iter().all(is_there));
         match &installed.unkept {
             Some(why) if files.is_some() => self.warn_once(cost_of_no_cache(&folder, why)),
             Some(why) => log::warn!("the index is not kept: {why}"),

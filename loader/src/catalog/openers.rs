@@ -20,7 +20,7 @@ static OPENERS: [(&FileKind, &dyn OpenFiles); 7] = [
     (&ARROW, &tables::Opener(TableKind::Arrow)),
     (&TF_RECORD, &tfrecords::Opener),
     (&ARRAY_RECORD, &array_records::Opener),
-    (&FILE, &files::Opener),
+    (&FILE, &files::Opener(&FILE)),
 ];
 
 /// Returns the opener of `kind`.

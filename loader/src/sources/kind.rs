@@ -2,6 +2,7 @@
 
 use crate::error::{ErrorKind, Result};
 use crate::format::index::check_basename;
+use crate::format::{Encoding, SampleFormat};
 use std::fmt;
 
 /// Kind of the files of a list, which are all of one kind.
@@ -20,6 +21,8 @@ pub struct FileKind {
     pub(super) check_name: fn(&str) -> Result<()>,
     /// Use of a folder that has such files, and no index.
     pub in_folder: InFolder,
+    /// Form of the files, for kinds with a file for each sample.
+    pub samples: Option<SampleFiles>,
     /// Second file of each file, for kinds of pairs.
     pub pair: Option<Pair>,
     /// True if some of the records show the fields, unless `ignore_counts` is set: then all of them are read.
@@ -31,10 +34,34 @@ pub struct FileKind {
 pub enum InFolder {
     /// All such files in it are the data set.
     All,
+    /// All such files in it are the data set if it has no files of another kind that are one: usually they are next to others.
+    Alone,
     /// Its splits are found by the names of the files, and by the card of the data set.
     Tables,
     /// None: its files are named by a list.
     Named,
+}
+
+/// Form of files that are a sample each.
+#[derive(Debug)]
+pub struct SampleFiles {
+    /// Noun for one of them in a folder, in messages.
+    pub noun: &'static str,
+    /// Contents that are known by the extension of a file; the bytes of any other file are its column `file`.
+    pub contents: &'static [FileContent],
+}
+
+/// Content of files that are a sample each.
+#[derive(Debug)]
+pub struct FileContent {
+    /// Extensions in lower case, with the dot.
+    pub(super) extensions: &'static [&'static str],
+    /// Column with the content.
+    pub(super) column: &'static str,
+    /// Encoding of the content.
+    pub(super) encoding: Encoding,
+    /// Format of files with several columns, which replace that column.
+    pub(super) format: Option<&'static dyn SampleFormat>,
 }
 
 /// Extensions of two files that are read together. A list may have what their names have in common.
@@ -56,6 +83,7 @@ impl FileKind {
         is_of: |_| Ok(false),
         check_name,
         in_folder: InFolder::Named,
+        samples: None,
         pair: None,
         is_sampled: false,
     };
@@ -65,6 +93,19 @@ impl Pair {
     /// Returns the names of both files with the common start `prefix`.
     pub fn of_prefix(&self, prefix: &str) -> [String; 2] {
         [self.first, self.second].map(|extension| format!("{prefix}{extension}"))
+    }
+}
+
+impl FileKind {
+    /// Noun for one of its files in a folder, in messages.
+    pub fn sample_noun(&self) -> &'static str {
+        self.samples.as_ref().map_or(self.noun, |samples| samples.noun)
+    }
+
+    /// Extension of its files, for examples.
+    pub(super) fn sample_extension(&self) -> &'static str {
+        let first = self.samples.as_ref().and_then(|samples| samples.contents.first()?.extensions.first());
+        first.map_or("", |extension| extension)
     }
 }
 

@@ -1,14 +1,17 @@
 //! The kinds of files that a list can name, and the kind of a name.
 
 use super::array_records::ARRAY_RECORD;
+use super::extension::has_extension;
 use super::files::FILE;
 use super::folder_names::is_hidden;
-use super::kind::{FileKind, InFolder};
+use super::kind::{FileContent, FileKind, InFolder};
 use super::tables::{ARROW, PARQUET};
 use super::tars::TAR;
 use super::tfrecords::TF_RECORD;
 use super::tokens::TOKENS;
 use crate::error::{Error, Result};
+use crate::format::SampleFormat;
+use crate::format::recipe::Texts;
 
 /// All kinds. The first one that claims a name has it.
 pub static KINDS: [&FileKind; 7] = [&TAR, &TOKENS, &PARQUET, &ARROW, &TF_RECORD, &ARRAY_RECORD, &FILE];
@@ -34,13 +37,18 @@ pub(super) fn claiming(name: &str) -> Option<&'static FileKind> {
 ///
 /// [`crate::ErrorKind::Config`] for files of two kinds, of which the user has to name one.
 pub fn kind_of_folder(names: &[String]) -> Result<Option<&'static FileKind>> {
+    only_kind(names, InFolder::All)?.map_or_else(|| only_kind(names, InFolder::Alone), |kind| Ok(Some(kind)))
+}
+
+/// Returns the only kind of `names` with this use in folders.
+fn only_kind(names: &[String], in_folder: InFolder) -> Result<Option<&'static FileKind>> {
     let mut found: Option<(&FileKind, &String)> = None;
     for name in names {
         if is_hidden(name) {
             continue;
         }
         // Files in a form that cannot be read are not the folder's only hint, and many programs write `.bin`.
-        let Some(kind) = kind_of(name).ok().flatten().filter(|kind| kind.in_folder == InFolder::All) else { continue };
+        let Some(kind) = kind_of(name).ok().flatten().filter(|kind| kind.in_folder == in_folder) else { continue };
         match found {
             Some((first, other)) if first != kind => {
                 let message = "the folder has no index.json, and files of two kinds: name those to read, such as *.tar or \
@@ -51,6 +59,20 @@ pub fn kind_of_folder(names: &[String]) -> Result<Option<&'static FileKind>> {
         }
     }
     Ok(found.map(|(kind, _)| kind))
+}
+
+/// Returns the content of files that are samples, if all have the same.
+pub(super) fn content_of(paths: &Texts) -> Option<&'static FileContent> {
+    contents().find(|content| paths.iter().all(|path| has_extension(path, content.extensions)))
+}
+
+/// Returns the format with this name of files with several columns.
+pub(super) fn sample_format(name: &str) -> Option<&'static dyn SampleFormat> {
+    contents().filter_map(|content| content.format).find(|format| format.name() == name)
+}
+
+fn contents() -> impl Iterator<Item = &'static FileContent> {
+    KINDS.into_iter().filter_map(|kind| kind.samples.as_ref()).flat_map(|samples| samples.contents)
 }
 
 /// Returns true if `list` may be meant as a list of files, whatever its form.

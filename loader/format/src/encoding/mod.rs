@@ -61,7 +61,7 @@ pub enum Encoding {
     PngList,
     /// A JSON document.
     Json,
-    /// An array as numpy's `save` writes it. Only files of archives have this encoding.
+    /// An array as numpy's `save` writes it. Only files have this encoding, also those in archives.
     Npy,
     /// A Python pickle: never decoded here.
     Pickle,
@@ -97,6 +97,9 @@ const PLAIN: [(&str, Encoding); 15] = [
     ("json", Encoding::Json),
 ];
 
+/// Name of the encoding of numpy's files.
+const NPY: &str = "npy";
+
 impl Encoding {
     /// Parses the name of an encoding, from an index or from a user.
     ///
@@ -126,6 +129,15 @@ impl Encoding {
                 Err(Error::config(message))
             }
         }
+    }
+
+    /// Parses the name of an encoding of files, as it is printed: also one that the reference does not have.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse).
+    pub fn parse_of_file(name: &str) -> Result<Self> {
+        if name == NPY { Ok(Self::Npy) } else { Self::parse(name) }
     }
 
     /// Bytes of every value, if they are fixed.
@@ -295,7 +307,7 @@ impl fmt::Display for Encoding {
             Self::Scalar(dtype) => f.write_str(dtype.name()),
             Self::Array(kind) => kind.fmt(f),
             Self::Pickle => f.write_str("pkl"),
-            Self::Npy => f.write_str("npy"),
+            Self::Npy => f.write_str(NPY),
             Self::Custom(name) => f.write_str(name),
             plain => f.write_str(PLAIN.iter().find(|(_, e)| e == plain).map_or("", |(name, _)| name)),
         }
@@ -367,6 +379,8 @@ mod tests {
             let ok = name == "ndarray:";
             assert_eq!(Encoding::parse(name).is_ok(), ok, "{name}");
         }
+        assert_eq!(Encoding::parse_of_file(&Encoding::Npy.to_string()).unwrap(), Encoding::Npy);
+        assert!(Encoding::parse("npy").is_err(), "not of the reference");
     }
 
     #[test]

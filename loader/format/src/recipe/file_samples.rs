@@ -8,23 +8,35 @@ use bytes::Bytes;
 use forebay_core::error::{Error, Result};
 use std::sync::Arc;
 
-/// Files that are samples.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileSamples(pub Arc<FileGroup>);
-
-impl Recipe for FileSamples {
-    fn ranges(&self) -> Vec<ObjectRange> {
+impl FileGroup {
+    /// Ranges of the whole files.
+    pub(super) fn ranges(&self) -> Vec<ObjectRange> {
         let range = |(key, bytes): (&str, &u64)| ObjectRange {
             key: key.into(),
             start: 0,
             bytes: *bytes,
             object_bytes: Some(*bytes),
         };
-        self.0.paths.iter().zip(&self.0.bytes).map(range).collect()
+        self.paths.iter().zip(&self.bytes).map(range).collect()
+    }
+
+    /// Bytes of all files.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        self.bytes.iter().copied().fold(0, u64::saturating_add)
+    }
+}
+
+/// Files that are samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSamples(pub Arc<FileGroup>);
+
+impl Recipe for FileSamples {
+    fn ranges(&self) -> Vec<ObjectRange> {
+        self.0.ranges()
     }
 
     fn stored_bytes(&self) -> u64 {
-        self.0.bytes.iter().copied().fold(0, u64::saturating_add)
+        self.0.stored_bytes()
     }
 
     fn assemble(&self, layout: &Layout, samples: u64, parts: Vec<Bytes>) -> Result<Vec<u8>> {

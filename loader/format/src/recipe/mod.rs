@@ -13,6 +13,7 @@
 //! [`Recipe`] is implemented once for each origin:
 //!
 //! * `file_samples`: files that are samples; `files` is a group of them, and `texts` has their paths;
+//! * `unpacked_files`: files that are samples, each with several columns, by a [`SampleFormat`](super::SampleFormat);
 //! * `tokens`: a range of a file of token ids, which stays as it is;
 //! * `rows`: rows of a Parquet file, which [`parquet`](super::parquet) describes;
 //! * `batches`: rows of an Arrow file, which [`ipc`](super::ipc) describes; `table` has what the two have in common;
@@ -28,6 +29,7 @@ mod table;
 mod tests;
 mod texts;
 mod tokens;
+mod unpacked_files;
 
 pub use super::mds::MdsBuilder;
 pub use batches::{BatchFile, RowBatches};
@@ -38,6 +40,7 @@ pub use rows::{RowFile, RowGroups};
 pub use table::{RowPlace, TableRow, TableRows};
 pub use texts::Texts;
 pub use tokens::TokenRange;
+pub use unpacked_files::{UnpackedColumns, UnpackedFiles};
 
 use super::identity::Identity;
 use super::layout::Layout;

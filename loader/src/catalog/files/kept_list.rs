@@ -3,7 +3,7 @@
 use crate::catalog::opening::Opening;
 use crate::catalog::stream_folders::cache_folder;
 use crate::format::INDEX_BASENAME;
-use crate::sources::files::{FileSet, Selection};
+use crate::sources::files::{FILE, FileSet, Selection};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(super) fn cache(at: &Opening<'_>, described: &str) -> PathBuf {
 
 /// Returns true if a list of the pictures in a folder is kept on local disk.
 pub(in crate::catalog) fn has_kept_list(at: &Opening<'_>) -> bool {
-    has_list(&cache(at, &Selection::Pictures.describe()))
+    has_list(&cache(at, &Selection::OfKind(&FILE).describe()))
 }
 
 /// Returns true if the cache in `folder` has a list of files.

@@ -30,6 +30,7 @@ pub(super) fn listing(opened: &IndexedStream) -> Result<Option<FileListing>> {
     let mut set = FileSet::parse(&bytes)?;
     // Another machine has other times, and the list itself changes that of its folder.
     set.folders.clear();
+    set.stamp.clear();
     let samples = opened.cache.shards.index().samples();
     let root = opened.address.as_ref().unwrap_or(&opened.name).clone();
     Ok(Some(FileListing { root, basename: INDEX_BASENAME, document: set.to_bytes()?, samples }))

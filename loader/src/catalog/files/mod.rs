@@ -13,11 +13,14 @@ mod walk;
 
 use super::index_origin::IndexOrigin;
 use super::opening::{FileListing, Files, OpenFiles, Opening};
+use super::parallel::in_parallel;
+use super::remote_file::RemoteFile;
 use super::stream::IndexedStream;
 use crate::config::FilesAre;
 use crate::error::{Context, Error, ErrorKind, Result};
-use crate::format::Index;
 use crate::format::recipe::class_of;
+use crate::format::{HashAlgo, Index};
+use crate::sources::FileKind;
 use crate::sources::files::{FileList, FileSet, Folder, Selection};
 use crate::sources::folder_names::is_hidden;
 use crate::store::{Destination, Remote};
@@ -26,17 +29,18 @@ pub(super) use kept_list::{has_kept_list, has_list};
 use manifest::{Fetched, ManifestFile};
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 pub(super) use walk::first_names;
 use walk::{Walked, changed_ns, walk};
 
-/// Opener of files that are samples.
-pub(super) struct Opener;
+/// Opener of files that are samples, of a kind.
+pub(super) struct Opener(pub(super) &'static FileKind);
 
 impl OpenFiles for Opener {
     fn open(&self, at: &Opening<'_>, files: Files) -> Result<IndexedStream> {
         match files {
-            Files::OfKind => open_selected(at, Selection::Pictures),
+            Files::OfKind => open_selected(at, Selection::OfKind(self.0)),
             Files::All => open_selected(at, Selection::Any),
             Files::ByList => listed::open(at),
             files => open_selected(at, Selection::Named(files.into_names()?)),
@@ -98,18 +102,18 @@ impl IndexOrigin for SampleFiles<'_> {
         if let (Some(source), Some(Fetched { manifest, changed })) = (&self.manifest, manifest) {
             folders.extend(changed);
             let numbers = manifest.find(&files, source.folder_below(self.root), self.root)?;
-            return FileSet::of_files(&files, &numbers, manifest.columns, folders).to_bytes();
+            let set = FileSet::of_files(&files, &numbers, manifest.columns, folders);
+            return self.unpacked(set, remote, progress)?.to_bytes();
         }
         let numbers = self.selection.choose(&files)?;
-        if self.selection == Selection::Pictures {
-            check_classes(&files, &numbers, &folders)?;
+        if let Selection::OfKind(kind) = self.selection {
+            check_classes(kind, &files, &numbers, &folders)?;
         }
-        let set = if self.by_stem {
-            FileSet::of_stems(&files, &numbers, folders)?
-        } else {
-            FileSet::of_files(&files, &numbers, Vec::new(), folders)
-        };
-        set.to_bytes()
+        if self.by_stem {
+            return FileSet::of_stems(&files, &numbers, folders)?.to_bytes();
+        }
+        let set = FileSet::of_files(&files, &numbers, Vec::new(), folders);
+        self.unpacked(set, remote, progress)?.to_bytes()
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
@@ -122,6 +126,12 @@ impl IndexOrigin for SampleFiles<'_> {
             let message = "files were added, removed or renamed after the folder was listed";
             return Err(Error::format(message).with("folder", root.join(&folder.path).display()));
         }
+        if let Some(folder) = &self.folder
+            && !set.stamp.is_empty()
+            && set.stamp != stamp(folder, &set)?
+        {
+            return Err(Error::format("files were written again after the folder was listed").with("remote", name));
+        }
         set.index().context("remote", || name)
     }
 
@@ -130,12 +140,35 @@ impl IndexOrigin for SampleFiles<'_> {
     }
 }
 
-/// Rejects folders of the first level without a picture, which would have a number in torchvision's `ImageFolder` only if
+impl SampleFiles<'_> {
+    /// Returns `set` with the columns of its files, if they have several.
+    fn unpacked(&self, mut set: FileSet, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<FileSet> {
+        let Some((format, path)) = set.to_unpack() else { return Ok(set) };
+        let surveyed = RemoteFile::open(remote, path, progress).and_then(|file| format.survey(&file));
+        let surveyed = surveyed.context("file", || path)?;
+        let stamp = self.folder.as_ref().map(|folder| stamp(folder, &set)).transpose()?;
+        set.unpack(format, surveyed, stamp.unwrap_or_default());
+        Ok(set)
+    }
+}
+
+/// Returns a text that differs if one of the files of `set` is written again.
+fn stamp(folder: &Path, set: &FileSet) -> Result<String> {
+    let paths: Vec<&str> = set.paths().collect();
+    let stamps = in_parallel(&paths, |path| {
+        let found = std::fs::metadata(folder.join(path));
+        let found = found.map_err(|e| Error::from_io(e, "a file of the list cannot be read").with("file", path))?;
+        Ok((found.len(), found.mtime(), found.mtime_nsec()))
+    })?;
+    Ok(HashAlgo::Xxh3_64.hex(format!("{stamps:?}").as_bytes()))
+}
+
+/// Rejects folders of the first level without a file of `kind`, which would have a number in torchvision's `ImageFolder` only if
 /// it is asked to allow them.
-fn check_classes(files: &FileList, numbers: &[usize], folders: &[Folder]) -> Result<()> {
+fn check_classes(kind: &FileKind, files: &FileList, numbers: &[usize], folders: &[Folder]) -> Result<()> {
     let used: HashSet<&str> = numbers.iter().filter_map(|number| class_of(files.paths.get(*number))).collect();
     if used.is_empty() {
-        // All pictures are in the folder itself.
+        // All files are in the folder itself.
         return Ok(());
     }
     let classes = folders
@@ -143,8 +176,10 @@ fn check_classes(files: &FileList, numbers: &[usize], folders: &[Folder]) -> Res
         .filter_map(|folder| folder.path.strip_suffix('/'))
         .filter(|path| !path.contains('/') && !is_hidden(path));
     match classes.into_iter().find(|class| !used.contains(class)) {
-        Some(class) => Err(Error::new(ErrorKind::NotFound, "a folder of pictures has none: fill it or remove it")
-            .with("folder", class)),
+        Some(class) => {
+            let message = format!("a folder of {}s has none: fill it or remove it", kind.sample_noun());
+            Err(Error::new(ErrorKind::NotFound, message).with("folder", class))
+        }
         None => Ok(()),
     }
 }

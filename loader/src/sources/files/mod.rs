@@ -10,6 +10,7 @@
 //! * `manifest`: files by a CSV or JSON-lines file, with more columns;
 //! * `stems`: samples of several files that share the start of their names;
 //! * `set`: the list as it is kept, and the shards that it is divided into;
+//! * `unpacked`: columns of files that have several;
 //! * `deal`: the order of samples: files of one folder are spread over all shards.
 
 mod deal;
@@ -18,9 +19,12 @@ mod manifest;
 mod selection;
 mod set;
 mod stems;
+mod unpacked;
 
-use super::kind::{FileKind, InFolder};
+use super::kind::{FileContent, FileKind, InFolder, SampleFiles};
 use crate::error::{Error, Result};
+use crate::format::Encoding;
+use crate::format::recipe::FileColumns;
 pub use list::{FileList, PICTURES, is_picture};
 pub use manifest::Manifest;
 pub use selection::Selection;
@@ -35,11 +39,17 @@ pub static FILE: FileKind = FileKind {
     is_of: |name| Ok(is_picture(name)),
     check_name,
     in_folder: InFolder::All,
+    samples: Some(SampleFiles { noun: "picture", contents: &[JPEG, PNG] }),
     ..FileKind::LISTED
 };
 
+const JPEG: FileContent =
+    FileContent { extensions: &[".jpg", ".jpeg"], column: FileColumns::FILE, encoding: Encoding::Jpeg, format: None };
+const PNG: FileContent =
+    FileContent { extensions: &[".png"], column: FileColumns::FILE, encoding: Encoding::Png, format: None };
+
 /// Applies the rules for the paths of samples, which are read where they are or fetched by their keys.
-fn check_name(name: &str) -> Result<()> {
+pub(super) fn check_name(name: &str) -> Result<()> {
     if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return Err(Error::config("the path of a file has an empty part, . or ..: write it without").with("file", name));
     }

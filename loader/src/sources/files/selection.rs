@@ -1,9 +1,10 @@
 //! Files of a data set among those below its folder.
 
-use super::list::{FileList, is_picture};
+use super::list::FileList;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::INDEX_BASENAME;
 use crate::format::recipe::class_of;
+use crate::sources::FileKind;
 use crate::sources::folder_names::{check_splits, is_hidden};
 use crate::sources::names::{Names, PATTERNS_MAX};
 use crate::sources::tables::splits::is_word;
@@ -13,8 +14,8 @@ use std::collections::HashMap;
 /// Rule that selects files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// All pictures of a folder and of the folders in it, as torchvision's `ImageFolder` finds them.
-    Pictures,
+    /// All files of a kind in a folder and in the folders in it, as torchvision's `ImageFolder` finds pictures.
+    OfKind(&'static FileKind),
     /// All files, but for hidden ones and the list `index.json`.
     Any,
     /// Files by their names or patterns.
@@ -25,7 +26,7 @@ impl Selection {
     /// Text that differs for other rules.
     pub fn describe(&self) -> String {
         match self {
-            Self::Pictures => "pictures".to_owned(),
+            Self::OfKind(kind) => format!("{}s", kind.sample_noun()),
             Self::Any => "**".to_owned(),
             Self::Named(names) => names.listed().join("\n"),
         }
@@ -35,46 +36,54 @@ impl Selection {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] for a name or pattern without a file, and for a folder without a picture;
-    /// [`ErrorKind::Config`] for a file that is selected twice, for pictures both in the folder and in folders of it, and for
-    /// pictures of several splits.
+    /// [`ErrorKind::NotFound`] for a name or pattern without a file, and for a folder without a file of the kind;
+    /// [`ErrorKind::Config`] for a file that is selected twice, for files of the kind both in the folder and in folders of
+    /// it, and for files of several splits.
     pub fn choose(&self, list: &FileList) -> Result<Vec<usize>> {
         match self {
-            Self::Pictures => pictures(list),
+            Self::OfKind(kind) => of_kind(kind, list),
             Self::Any => any(list),
             Self::Named(names) => named(names.listed(), list),
         }
     }
 }
 
-fn pictures(list: &FileList) -> Result<Vec<usize>> {
-    let mut found: Vec<usize> = (0..list.len()).filter(|number| is_picture(list.paths.get(*number))).collect();
+fn of_kind(kind: &FileKind, list: &FileList) -> Result<Vec<usize>> {
+    let is_of = |number: &usize| matches!((kind.is_of)(list.paths.get(*number)), Ok(true));
+    let mut found: Vec<usize> = (0..list.len()).filter(is_of).collect();
     list.sort(&mut found);
-    check_hidden(found.iter().filter_map(|number| class_of(list.paths.get(*number))))?;
+    check_hidden(kind, found.iter().filter_map(|number| class_of(list.paths.get(*number))))?;
     check_splits(found.iter().map(|number| list.paths.get(*number)))?;
-    check_class(found.iter().map(|number| list.paths.get(*number)))?;
+    check_class(kind, found.iter().map(|number| list.paths.get(*number)))?;
     // Those of the folder itself are first.
     if let (Some(first), Some(last)) = (found.first(), found.last())
         && !list.paths.get(*first).contains('/')
         && list.paths.get(*last).contains('/')
     {
-        let message = "some pictures are in the folder itself and some in folders of it, which would be their classes: name \
-                       those to read with a pattern, such as */* or **/*.jpg";
+        let message = format!(
+            "some {}s are in the folder itself and some in folders of it, which would be their classes: name those to \
+             read with a pattern, such as */* or **/*{}",
+            kind.sample_noun(),
+            kind.sample_extension()
+        );
         return Err(Error::config(message).with("file", list.paths.get(*first)).with("file", list.paths.get(*last)));
     }
     if found.is_empty() {
-        return Err(Error::new(ErrorKind::NotFound, "there is no picture below the folder"));
+        return Err(Error::new(ErrorKind::NotFound, format!("there is no {} below the folder", kind.sample_noun())));
     }
     Ok(found)
 }
 
 /// Checks that no class is a hidden folder. It would move the labels of the classes after it; torchvision's `ImageFolder` counts
 /// it.
-fn check_hidden<'a>(mut classes: impl Iterator<Item = &'a str>) -> Result<()> {
+fn check_hidden<'a>(kind: &FileKind, mut classes: impl Iterator<Item = &'a str>) -> Result<()> {
     match classes.find(|class| is_hidden(class)) {
         Some(class) => {
-            let message = "a hidden folder, or one that a program made, has pictures and would be a class: remove it, or name the \
-                           pictures by a list such as folder/{cats,dogs}/*.jpg";
+            let (noun, extension) = (kind.sample_noun(), kind.sample_extension());
+            let message = format!(
+                "a hidden folder, or one that a program made, has {noun}s and would be a class: remove it, or name the \
+                 {noun}s by a list such as folder/{{cats,dogs}}/*{extension}"
+            );
             Err(Error::config(message).with("folder", class))
         }
         None => Ok(()),
@@ -82,7 +91,7 @@ fn check_hidden<'a>(mut classes: impl Iterator<Item = &'a str>) -> Result<()> {
 }
 
 /// Checks that the only class is not a split with the classes in it.
-fn check_class<'a>(mut paths: impl Iterator<Item = &'a str>) -> Result<()> {
+fn check_class<'a>(kind: &FileKind, mut paths: impl Iterator<Item = &'a str>) -> Result<()> {
     let Some((class, path)) = paths.next().and_then(|path| path.split_once('/')) else { return Ok(()) };
     let Some((inner, _)) = path.split_once('/').filter(|_| is_word(class)) else { return Ok(()) };
     let mut has_classes = false;
@@ -92,7 +101,8 @@ fn check_class<'a>(mut paths: impl Iterator<Item = &'a str>) -> Result<()> {
     }
     if has_classes {
         return Err(Error::config(format!(
-            "all pictures are in the folder {class}, which would be their only class: choose it, as in split=\"{class}\""
+            "all {}s are in the folder {class}, which would be their only class: choose it, as in split=\"{class}\"",
+            kind.sample_noun()
         )));
     }
     Ok(())
@@ -155,6 +165,7 @@ fn named(names: &[String], list: &FileList) -> Result<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::files::FILE;
 
     fn list(paths: &[&str]) -> FileList {
         let mut list = FileList::default();
@@ -173,24 +184,25 @@ mod tests {
 
     #[test]
     fn the_pictures_of_a_folder_are_sorted_and_other_files_left_out() {
-        let found = chosen(&Selection::Pictures, &list(&["b/1.JPG", "labels.csv", "b/0.png", "a/c/2.webp", "a/x.txt"]));
+        let found =
+            chosen(&Selection::OfKind(&FILE), &list(&["b/1.JPG", "labels.csv", "b/0.png", "a/c/2.webp", "a/x.txt"]));
         assert_eq!(found.unwrap(), ["a/c/2.webp", "b/0.png", "b/1.JPG"]);
-        assert_eq!(chosen(&Selection::Pictures, &list(&["1.jpg", "0.jpg"])).unwrap(), ["0.jpg", "1.jpg"]);
-        let e = chosen(&Selection::Pictures, &list(&["a/0.jpg", "0.jpg"])).unwrap_err();
+        assert_eq!(chosen(&Selection::OfKind(&FILE), &list(&["1.jpg", "0.jpg"])).unwrap(), ["0.jpg", "1.jpg"]);
+        let e = chosen(&Selection::OfKind(&FILE), &list(&["a/0.jpg", "0.jpg"])).unwrap_err();
         assert!(e.to_string().contains("a/0.jpg") && e.to_string().contains("*/*"), "{e}");
-        assert_eq!(chosen(&Selection::Pictures, &list(&["a.txt"])).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(chosen(&Selection::OfKind(&FILE), &list(&["a.txt"])).unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]
     fn splits_are_no_classes() {
         for paths in [&["train/a/0.jpg", "val/a/0.jpg"][..], &["train/a/0.jpg", "train/b/0.jpg"]] {
-            let e = chosen(&Selection::Pictures, &list(paths)).unwrap_err();
+            let e = chosen(&Selection::OfKind(&FILE), &list(paths)).unwrap_err();
             assert!(e.kind() == ErrorKind::Config && e.to_string().contains("split=\"train\""), "{e}");
         }
         for paths in
             [&["train/0.jpg", "train/1.jpg"][..], &["bus/0.jpg", "train/0.jpg"], &["train/a/0.jpg", "train/a/1.jpg"]]
         {
-            assert_eq!(chosen(&Selection::Pictures, &list(paths)).unwrap(), paths);
+            assert_eq!(chosen(&Selection::OfKind(&FILE), &list(paths)).unwrap(), paths);
         }
         let all = ["train/a/0.jpg", "val/a/0.jpg"];
         assert_eq!(chosen(&patterns(&["**/*.jpg"]), &list(&all)).unwrap(), all);
@@ -199,10 +211,10 @@ mod tests {
     #[test]
     fn a_hidden_folder_of_pictures_is_an_error() {
         for folder in [".ipynb_checkpoints", "__MACOSX"] {
-            let e = chosen(&Selection::Pictures, &list(&[&format!("{folder}/0.jpg"), "a/0.jpg"])).unwrap_err();
+            let e = chosen(&Selection::OfKind(&FILE), &list(&[&format!("{folder}/0.jpg"), "a/0.jpg"])).unwrap_err();
             assert!(e.kind() == ErrorKind::Config && e.to_string().contains(folder), "{e}");
         }
-        assert_eq!(chosen(&Selection::Pictures, &list(&["a/.b.jpg"])).unwrap(), ["a/.b.jpg"]);
+        assert_eq!(chosen(&Selection::OfKind(&FILE), &list(&["a/.b.jpg"])).unwrap(), ["a/.b.jpg"]);
     }
 
     #[test]

@@ -4,10 +4,11 @@ use super::deal::{dealt, hands, shards};
 use super::list::FileList;
 use super::manifest::ValueColumn;
 use super::stems::Stems;
+use super::unpacked::Unpacked;
 use crate::error::{Error, Result};
-use crate::format::recipe::{FileColumns, FileGroup, FileSamples, Texts, class_of};
-use crate::format::{Digests, Encoding, FileInfo, Index, Shard};
-use crate::sources::extension::has_extension;
+use crate::format::recipe::{FileColumns, FileGroup, FileSamples, Recipe, Texts, UnpackedColumns, class_of};
+use crate::format::{Digests, Encoding, FileInfo, HashAlgo, Index, Layout, SampleFormat, Shard, SurveyedFile};
+use crate::sources::kinds::content_of;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -36,10 +37,17 @@ pub struct FileSet {
     paths: Texts,
     /// Length of each file.
     bytes: Vec<u64>,
+    /// Columns of files that have several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unpacked: Option<Unpacked>,
     /// Values of each sample.
     values: Vec<ValueColumn>,
-    /// Folders that were listed, if they are on this machine. Last, see [`identity`](Self::identity).
+    /// Folders that were listed, if they are on this machine. Only [`stamp`](Self::stamp) may be after it, see
+    /// [`identity`](Self::identity).
     pub folders: Vec<Folder>,
+    /// Text that differs for files of this machine that were written again, if their content is copied.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stamp: String,
 }
 
 /// Folder, or file, by which a change is noticed.
@@ -55,7 +63,11 @@ impl FileSet {
     /// Set of samples of one file each, in their order, with their `values`.
     pub fn of_files(list: &FileList, numbers: &[usize], values: Vec<ValueColumn>, folders: Vec<Folder>) -> Self {
         let files = list.select(numbers);
-        let columns = vec![(FileColumns::FILE.to_owned(), encoding_of(&files.paths))];
+        let (column, encoding) = match content_of(&files.paths) {
+            Some(content) => (content.column, content.encoding.clone()),
+            None => (FileColumns::FILE, Encoding::Bytes),
+        };
+        let columns = vec![(column.to_owned(), encoding)];
         Self::new(files, columns, values, folders)
     }
 
@@ -75,7 +87,27 @@ impl FileSet {
         let (columns, encodings): (Vec<_>, Vec<_>) =
             columns.into_iter().map(|(name, encoding)| (name, encoding.to_string())).unzip();
         let hands = hands(bytes.len() / columns.len().max(1), all);
-        Self { version: VERSION, hands, columns, encodings, paths, bytes, values, folders }
+        let (unpacked, stamp) = (None, String::new());
+        Self { version: VERSION, hands, columns, encodings, paths, bytes, unpacked, values, folders, stamp }
+    }
+
+    /// Returns the format of the files, if they have several columns, and the path of the file by which they are known.
+    pub fn to_unpack(&self) -> Option<(&'static dyn SampleFormat, &str)> {
+        let format = content_of(&self.paths)?.format.filter(|_| self.columns.len() == 1 && !self.paths.is_empty())?;
+        Some((format, self.paths.get(0)))
+    }
+
+    /// Sets the columns of files of `format`, by the first file. `stamp` differs for files that were written again.
+    pub fn unpack(&mut self, format: &dyn SampleFormat, surveyed: SurveyedFile, stamp: String) {
+        let unpacked = Unpacked::new(format, self.bytes.first().copied().unwrap_or(0), surveyed);
+        let all = self.bytes.iter().copied().fold(0, u64::saturating_add);
+        self.hands = hands(self.bytes.len(), unpacked.values_of(all));
+        (self.unpacked, self.stamp) = (Some(unpacked), stamp);
+    }
+
+    /// Paths of all files.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.paths.iter()
     }
 
     /// Returns true if `bytes` begin as the document does.
@@ -111,6 +143,7 @@ impl FileSet {
         let is_whole = set.version == VERSION
             && columns > 0
             && columns == set.encodings.len()
+            && (columns == 1 || set.unpacked.is_none())
             && set.paths.len() == set.bytes.len()
             && set.paths.len().is_multiple_of(columns)
             && set.values.iter().all(|values| values.len() == set.paths.len() / columns)
@@ -126,16 +159,21 @@ impl FileSet {
     pub fn index(&self) -> Result<Index> {
         let files = self.columns.len();
         let samples = self.bytes.len() / files.max(1);
-        let encodings = self.encodings.iter().map(|name| Encoding::parse(name)).collect::<Result<Vec<_>>>()?;
+        let encodings = self.encodings.iter().map(|name| Encoding::parse_of_file(name)).collect::<Result<Vec<_>>>()?;
         let fields = self.columns.iter().cloned().zip(encodings);
         let values = self.values.iter().map(|column| (column.name.clone(), column.encoding()));
         let columns = FileColumns::new(fields, values, classes(&self.paths))
             .map_err(|e| e.hinting("rename the column of the manifest"))?;
         let columns = Arc::new(columns);
+        let unpacked = match &self.unpacked {
+            Some(unpacked) => Some((unpacked, unpacked.columns(&columns)?)),
+            None => None,
+        };
         let of_sample = |sample: usize| sample * files..(sample + 1) * files;
         let order = dealt(samples, self.hands);
         let sum = |bytes: &[u64]| bytes.iter().copied().fold(0, u64::saturating_add);
-        let bytes: Vec<u64> = order.iter().map(|sample| sum(&self.bytes[of_sample(*sample)])).collect();
+        let values_of = |stored| self.unpacked.as_ref().map_or(stored, |unpacked| unpacked.values_of(stored));
+        let bytes: Vec<u64> = order.iter().map(|sample| values_of(sum(&self.bytes[of_sample(*sample)]))).collect();
         let shard = |(number, range): (usize, std::ops::Range<usize>)| {
             let files = || order[range.clone()].iter().flat_map(|sample| of_sample(*sample));
             let group = FileGroup {
@@ -144,20 +182,46 @@ impl FileSet {
                 bytes: files().map(|file| self.bytes[file]).collect(),
                 values: self.values.iter().map(|values| values.select(&order[range.clone()])).collect(),
             };
-            let bytes = group.file_bytes();
-            if bytes > u64::from(u32::MAX) {
+            let shard = match &unpacked {
+                None => listed_shard(number, group),
+                Some((unpacked, columns)) => self.unpacked_shard(number, group, unpacked, columns),
+            };
+            if shard.raw_data.bytes > u64::from(u32::MAX) {
                 // Samples of this length are alone in their shards.
                 let message = "a sample has more than 4 GiB: leave the file out with a pattern, or store it in parts";
-                return Err(Error::config(message).with("file", group.paths.get(0)));
+                return Err(Error::config(message).with("file", self.paths.get(of_sample(order[range.start]).start)));
             }
-            let basename = format!("files.{number:05}.mds").into();
-            let raw_data = FileInfo { basename, bytes, hashes: Digests::default() };
-            let shard = Shard::new(columns.layout().clone(), range.len() as u64, raw_data);
-            Ok(Shard { recipe: Some(Arc::new(FileSamples(group.into()))), ..shard })
+            Ok(shard)
         };
         let shards = shards(&bytes, self.hands).into_iter().enumerate().map(shard).collect::<Result<_>>()?;
         Ok(Index { shards })
     }
+
+    fn unpacked_shard(
+        &self,
+        number: usize,
+        group: FileGroup,
+        unpacked: &Unpacked,
+        columns: &Arc<UnpackedColumns>,
+    ) -> Shard {
+        // Names of other files differ: a shard of files that were replaced is never taken for one of the new ones.
+        let described = format!("{:?} {:?} {:?} {}", group.paths, group.bytes, columns.layout().columns, self.stamp);
+        let hash = HashAlgo::Xxh3_64.hex(described.as_bytes());
+        let samples = group.samples();
+        let recipe = unpacked.recipe(group, columns);
+        let (basename, bytes) = (format!("files.{number:05}.{}.mds", &hash[..8]), recipe.file_bytes());
+        shard(&basename, bytes, samples, columns.layout(), Arc::new(recipe))
+    }
+}
+
+fn listed_shard(number: usize, group: FileGroup) -> Shard {
+    let (bytes, samples, layout) = (group.file_bytes(), group.samples(), group.columns.layout().clone());
+    shard(&format!("files.{number:05}.mds"), bytes, samples, &layout, Arc::new(FileSamples(group.into())))
+}
+
+fn shard(basename: &str, bytes: u64, samples: usize, layout: &Arc<Layout>, recipe: Arc<dyn Recipe>) -> Shard {
+    let raw_data = FileInfo { basename: basename.into(), bytes, hashes: Digests::default() };
+    Shard { recipe: Some(recipe), ..Shard::new(layout.clone(), samples as u64, raw_data) }
 }
 
 /// Returns the sorted first folders of `paths`, if all have one.
@@ -166,21 +230,6 @@ fn classes(paths: &Texts) -> Option<Texts> {
     classes.sort_unstable();
     classes.dedup();
     Some(classes.into_iter().collect())
-}
-
-/// Returns the encoding of a column of these files.
-fn encoding_of(paths: &Texts) -> Encoding {
-    let all = |extensions: &[&str]| {
-        let has = |path: &str| has_extension(path, extensions);
-        paths.iter().all(has)
-    };
-    if all(&[".jpg", ".jpeg"]) {
-        Encoding::Jpeg
-    } else if all(&[".png"]) {
-        Encoding::Png
-    } else {
-        Encoding::Bytes
-    }
 }
 
 #[cfg(test)]
