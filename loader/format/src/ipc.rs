@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// First bytes of the file format, whose messages begin at byte 8.
 const MAGIC: &[u8; 6] = b"ARROW1";
 
+/// First bytes of Feather's first version, which is another format. The second one is the file format.
+const FEATHER1: &[u8; 4] = b"FEA1";
+
 /// Longest description of a message.
 const HEAD_BYTES_MAX: u64 = 64 << 20;
 
@@ -127,13 +130,17 @@ fn check_unpacked(message: &[u8], body: usize, prefix: usize) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Format`] for another file, with the place; [`ErrorKind::Unsupported`] for dictionaries; errors of its
-/// storage.
+/// [`ErrorKind::Format`] for another file, with the place; [`ErrorKind::Unsupported`] for dictionaries and for
+/// version 1 of Feather; errors of its storage.
 pub fn batches<R: ReadAt + ?Sized>(file: &R) -> Result<Batches> {
     let end = file.bytes();
     let mut front = [0; MAGIC.len()];
     if end >= PREFIX_BYTES {
         file.read_at(&mut front, 0)?;
+    }
+    if front.starts_with(FEATHER1) {
+        let why = "the file is in version 1 of Feather, which is not Arrow's format: write it with version=2";
+        return Err(Error::new(ErrorKind::Unsupported, why));
     }
     let mut at = if front == *MAGIC { PREFIX_BYTES } else { 0 };
     let (mut schema, mut batches) = (None, Vec::new());

@@ -155,6 +155,24 @@ def null_rows(remote, ranks=1, **more):
     return [sorted(sum(step, [])) for step in zip(*parts, strict=True)]
 
 
+@pytest.mark.parametrize("name", ["0.feather", "0.ipc", "0.arrows"])
+@pytest.mark.parametrize("file", ["pyarrow-file-lz4.arrow", "pyarrow-file-zstd.arrow", "pyarrow-stream.arrow"])
+def test_other_names_of_arrow_files_are_known(file, name, tmp_path):
+    shutil.copy(DATA / file, tmp_path / name)
+    fields = {"id": fb.Scalar("id")}
+    with fb.Loader(remote=DATA / file, batch_size=40, fields=fields, framework="numpy") as loader:
+        expected = next(iter(loader))["id"].tolist()
+    for remote in (tmp_path / name, tmp_path):
+        with fb.Loader(remote=remote, batch_size=40, fields=fields, framework="numpy") as loader:
+            assert next(iter(loader))["id"].tolist() == expected
+
+
+def test_feather_files_of_version_1_are_an_error(tmp_path):
+    (tmp_path / "0.feather").write_bytes(b"FEA1" + bytes(100) + b"FEA1")
+    with pytest.raises(fb.UnsupportedError, match="version 1 of Feather.*version=2"):
+        fb.Loader(remote=tmp_path / "0.feather", batch_size=1)
+
+
 @pytest.mark.parametrize("suffix", ["parquet", "arrow"])
 def test_a_null_has_the_default_of_the_field_on_every_rank(suffix, tmp_path, bucket, bucket_environment):
     pa, pq, ipc = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow.ipc")

@@ -27,10 +27,11 @@ const PARQUET_EXTENSIONS: [&str; 3] = [".parquet", ".parq", ".pq"];
 pub static ARROW: FileKind = FileKind {
     name: "arrow",
     noun: "Arrow file",
-    extensions: ".arrow",
+    extensions: ".arrow, .feather or .ipc",
     hints: &ARROW_EXTENSIONS,
     is_of: |name| Ok(has_extension(name, &ARROW_EXTENSIONS)),
     in_folder: InFolder::Tables,
     ..FileKind::LISTED
 };
-const ARROW_EXTENSIONS: [&str; 1] = [".arrow"];
+// Feather is the file format, since its version 2. `.arrows` is what Arrow proposes for streams.
+const ARROW_EXTENSIONS: [&str; 4] = [".arrow", ".arrows", ".feather", ".ipc"];
