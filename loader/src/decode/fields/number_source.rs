@@ -1,7 +1,8 @@
 //! Stored numbers, one per sample.
 
+use super::array_source::ArraySource;
 use crate::decode::numeric;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::Column;
 use crate::format::encoding::{DType, Encoding};
 
@@ -12,6 +13,8 @@ pub(super) enum NumberSource {
     Binary(DType),
     /// Text of an int64 or a float64.
     Text(DType),
+    /// A file of numpy with one number.
+    Npy,
 }
 
 impl NumberSource {
@@ -22,14 +25,17 @@ impl NumberSource {
             Encoding::Scalar(dtype) => Some(Self::Binary(dtype)),
             Encoding::StrInt => Some(Self::Text(DType::Int64)),
             Encoding::StrFloat | Encoding::StrDecimal => Some(Self::Text(DType::Float64)),
+            Encoding::Npy => Some(Self::Npy),
             _ => None,
         }
     }
 
-    /// Type of the numbers.
-    pub(super) fn dtype(self) -> DType {
-        let (Self::Binary(dtype) | Self::Text(dtype)) = self;
-        dtype
+    /// Type of the numbers; `None` if each file has its own.
+    pub(super) fn dtype(self) -> Option<DType> {
+        match self {
+            Self::Binary(dtype) | Self::Text(dtype) => Some(dtype),
+            Self::Npy => None,
+        }
     }
 
     /// Reads a number into one element of `out`.
@@ -37,6 +43,15 @@ impl NumberSource {
         match self {
             Self::Binary(from) => numeric::convert(bytes, from, out, dtype),
             Self::Text(of) => numeric::parse(bytes, of, out, dtype),
+            Self::Npy => {
+                let (mut shape, mut side) = (Vec::new(), Vec::new());
+                let (from, values) = ArraySource::Npy.read(bytes, &mut shape, &mut side)?;
+                if values.len() != from.size() {
+                    let e = Error::decode("the array has not one number: take it as an Array field");
+                    return Err(e.with("shape", format!("{shape:?}")));
+                }
+                numeric::convert(values, from, out, dtype)
+            }
         }
     }
 }

@@ -41,7 +41,9 @@ impl FieldKind for Scalar {
         let (index, column) = columns.find(&self.column)?;
         let source =
             NumberSource::of(column).ok_or_else(|| unsuitable(column, "a Scalar field needs a column of numbers"))?;
-        let dtype = self.dtype.unwrap_or(source.dtype());
+        let dtype = self.dtype.or(source.dtype());
+        let dtype =
+            dtype.ok_or_else(|| unsuitable(column, "the arrays may have any type: name the `dtype` of the Scalar"))?;
         Ok(Compiled::new(index, ScalarDecoder { source, dtype }, dtype, RowShape::Fixed(Vec::new())))
     }
 

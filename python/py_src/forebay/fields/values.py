@@ -21,7 +21,7 @@ class Scalar(Field):
     """A number: a tensor of shape (N,).
 
     Args:
-        column: Column with the number.
+        column: Column with the number. An array of numpy's files may have one number; `dtype` names its type.
         dtype: Type of the result, such as "int64" or "float32"; a value out of its range is an error. None: the
             column's type.
         default: Number of samples without the column, such as tars without a file of this name. None: such a sample is an
