@@ -64,6 +64,7 @@ pub mod json;
 pub mod layout;
 pub mod litdata;
 mod mds;
+pub mod npz;
 pub mod parquet;
 mod plain;
 mod read_at;

@@ -6,6 +6,7 @@ use super::{array_records, files, tables, tars, tfrecords, tokens};
 use crate::error::{Error, Result};
 use crate::sources::FileKind;
 use crate::sources::array_records::ARRAY_RECORD;
+use crate::sources::arrays::{NPY, NPZ};
 use crate::sources::files::FILE;
 use crate::sources::tables::{ARROW, PARQUET};
 use crate::sources::tars::TAR;
@@ -13,7 +14,7 @@ use crate::sources::tfrecords::TF_RECORD;
 use crate::sources::tokens::TOKENS;
 
 /// Opener of each kind.
-static OPENERS: [(&FileKind, &dyn OpenFiles); 7] = [
+static OPENERS: [(&FileKind, &dyn OpenFiles); 9] = [
     (&TAR, &tars::Opener),
     (&TOKENS, &tokens::Opener),
     (&PARQUET, &tables::Opener(TableKind::Parquet)),
@@ -21,6 +22,8 @@ static OPENERS: [(&FileKind, &dyn OpenFiles); 7] = [
     (&TF_RECORD, &tfrecords::Opener),
     (&ARRAY_RECORD, &array_records::Opener),
     (&FILE, &files::Opener(&FILE)),
+    (&NPY, &files::Opener(&NPY)),
+    (&NPZ, &files::Opener(&NPZ)),
 ];
 
 /// Returns the opener of `kind`.

@@ -1,6 +1,7 @@
 //! The kinds of files that a list can name, and the kind of a name.
 
 use super::array_records::ARRAY_RECORD;
+use super::arrays::{NPY, NPZ};
 use super::extension::has_extension;
 use super::files::FILE;
 use super::folder_names::is_hidden;
@@ -14,7 +15,7 @@ use crate::format::SampleFormat;
 use crate::format::recipe::Texts;
 
 /// All kinds. The first one that claims a name has it.
-pub static KINDS: [&FileKind; 7] = [&TAR, &TOKENS, &PARQUET, &ARROW, &TF_RECORD, &ARRAY_RECORD, &FILE];
+pub static KINDS: [&FileKind; 9] = [&TAR, &TOKENS, &PARQUET, &ARROW, &TF_RECORD, &ARRAY_RECORD, &FILE, &NPY, &NPZ];
 
 /// Returns the kind that a file's name declares; `None` for another name, which may be a folder's. Case has no meaning.
 ///
@@ -93,10 +94,14 @@ mod tests {
             ("a.bin", Some(&TOKENS)),
             ("a.parq", Some(&PARQUET)),
             ("a.ARROW", Some(&ARROW)),
+            ("a.feather", Some(&ARROW)),
+            ("a.ipc", Some(&ARROW)),
             ("a.tfrecord.gz", Some(&TF_RECORD)),
             ("train-00000-of-01024", Some(&TF_RECORD)),
             ("a.array_record-00000-of-00002", Some(&ARRAY_RECORD)),
             ("a.JPEG", Some(&FILE)),
+            ("a.NPY", Some(&NPY)),
+            ("a/0.npz", Some(&NPZ)),
             ("a.idx", None),
             ("a", None),
             ("", None),
@@ -122,6 +127,10 @@ mod tests {
         assert_eq!(kind(&["0.tar", "1.tar.gz", "sizes.json"]).unwrap(), Some(&TAR));
         assert_eq!(kind(&["0.tar", ".thumbnails/0.png", "__MACOSX/._0.png"]).unwrap(), Some(&TAR));
         assert_eq!(kind(&["shard.00000.mds"]).unwrap(), None);
+        assert_eq!(kind(&["a/0.npz", "b/1.npz", "labels.csv"]).unwrap(), Some(&NPZ));
+        assert_eq!(kind(&["a/0.npy", "a/0.png", "a/1.png"]).unwrap(), Some(&FILE), "arrays may be next to pictures");
+        assert_eq!(kind(&["0.tar", "mean.npy"]).unwrap(), Some(&TAR));
+        assert!(kind(&["0.npy", "1.npz"]).unwrap_err().to_string().contains("two kinds"));
         for (name, other) in [("a.bin", "0.png"), ("a.parquet", "0.tar"), ("a.tfrecord", "0.tar.xz")] {
             assert_eq!(kind(&[name]).unwrap(), None, "{name} is not the only hint");
             assert!(kind(&[name, other]).is_ok(), "{name} with {other}");

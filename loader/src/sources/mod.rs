@@ -22,6 +22,7 @@
 
 pub mod advice;
 pub mod array_records;
+pub mod arrays;
 mod braces;
 mod choice;
 mod extension;

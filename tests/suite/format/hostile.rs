@@ -209,3 +209,8 @@ fn damaged_lists_of_tars_are_errors() {
 fn damaged_arrays_and_documents_are_errors() {
     run("values", targets::values, Vec::new());
 }
+
+#[test]
+fn damaged_archives_of_arrays_are_errors() {
+    run("npz", targets::npz, Vec::new());
+}

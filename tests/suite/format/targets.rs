@@ -8,14 +8,15 @@ use forebay_loader::format::array_record::{BLOCK_BYTES, chunk_places, each_recor
 use forebay_loader::format::arrow::columns;
 use forebay_loader::format::ipc::{self, Batches};
 use forebay_loader::format::litdata::{DataSet, Fronts};
+use forebay_loader::format::npz::Npz;
 use forebay_loader::format::parquet::{Footer, Group};
 use forebay_loader::format::recipe::{BatchFile, Recipe, RecordChunks, RowBatches, RowFile, RowGroups, TableRows};
 use forebay_loader::format::tar::{count_fields, first_fields, front_fields};
 use forebay_loader::format::tfrecord::{self, FeatureCounts, compression_of, count_features, front_features};
 use forebay_loader::format::tokens::{Header, Samples, TokenPart, Window};
 use forebay_loader::format::{
-    ColumnUse, Compression, Digests, Encoding, FileInfo, Index, Layout, OffsetTable, Scratch, Shard, Trailer, XsvKind,
-    json,
+    ColumnUse, Compression, Digests, Encoding, FileInfo, Index, Layout, OffsetTable, SampleFormat, Scratch, Shard,
+    Trailer, XsvKind, json,
 };
 use forebay_loader::sources::tars::counts::{set_files, tar_files};
 use forebay_loader::sources::{Names, shard_names};
@@ -346,6 +347,20 @@ pub(crate) fn counts(bytes: &[u8]) {
             assert!(read.is_err() || read.is_ok_and(|known| known.len() == names.len()));
         }
         number => drop(tars[number - sets.len()].read(text)),
+    }
+}
+
+/// A `.npz` file.
+pub(crate) fn npz(bytes: &[u8]) {
+    let Ok(found) = Npz.survey(&bytes) else { return };
+    let file = Npz.open(bytes).expect("surveyed");
+    let (mut left, mut out) = (found.bytes, Vec::new());
+    for (name, encoding) in found.columns {
+        out.clear();
+        // A damaged array does not hide the others.
+        let Ok(()) = file.append(&name, &mut out) else { continue };
+        left = left.checked_sub(out.len() as u64).expect("surveyed bytes");
+        let _ = encoding.decode(&out);
     }
 }
 
