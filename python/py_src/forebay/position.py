@@ -14,6 +14,7 @@ from . import _forebay
 from .arguments import whole
 from .epoch import Epoch
 from .errors import StateError
+from .lightning_epochs import Rest
 from .mapping.mapper import Mapper
 from .trainer_epochs import Place, TrainerEpochs, trainer_epoch_of
 from .world import World, check_group
@@ -27,6 +28,7 @@ class LoaderPosition:
     _engines: list[_forebay.Engine]
     _closed: bool
     _mapper: Mapper | None
+    _may_lack_batches: bool
     _pid: int
     _world: World
 
@@ -150,22 +152,40 @@ class LoaderPosition:
             self._trainer.name(None)
             self._name(epoch)
 
-    def _follow_trainer(self, epoch: int) -> None:
+    def _follow_trainer(self, epoch: int, repeats: bool = False) -> None:
         """Like `set_epoch`, for a trainer that may iterate this loader more or less than once in its epoch.
 
-        The place of a state is resumed in the epoch of the trainer in which it was saved, and in no other one.
+        The place of a state is resumed in the epoch of the trainer in which it was saved, and in no other one. With
+        `repeats` every epoch of the trainer is the first one of the loader.
         """
         self._check()
         epoch = whole("epoch", epoch)
         with self._turn:
-            place, target, ends_next = self._loaded, epoch, False
+            place, target, ends_next = self._loaded, 0 if repeats else epoch, False
             if place is not None and place.trainer_epoch == epoch:
                 target, ends_next = place.epoch, place.is_over
             elif place is not None and place.trainer_epoch is not None and place.trainer_epoch < epoch:
                 # Also of this epoch, as the engines may have been moved there.
-                self._loaded, self._starting = None, epoch
-            self._trainer.name(epoch, ends_next)
+                self._loaded, self._starting = None, target
+            self._trainer.name(epoch, ends_next, repeats)
             self._name(target)
+
+    def _rest_of_trainer_epoch(self, epoch: int) -> Rest | None:
+        """Returns the batches that this loader has in an epoch of the trainer from the loaded place on. None: no state was loaded."""
+        place, length = self._loaded, len(self)
+        if place is None:
+            return None
+        left = length
+        if place.epoch == self.epoch:
+            # An epoch of the trainer in which another one of the loader is running has had all batches of the first.
+            is_first = place.trainer_epoch != epoch or self._trainer.repeats
+            left = self._engines[0].batches_from(place.sample) if is_first and not place.is_over else 0
+        return Rest(length, left, self._may_lack_batches)
+
+    def _end_trainer_epoch(self) -> None:
+        """Makes the next `iter` deliver no batch, so that the trainer begins its next epoch."""
+        with self._turn:
+            self._trainer.end_next()
 
     def _name(self, epoch: int) -> None:
         """Names the epoch of the next `iter`; the caller holds `_turn`."""

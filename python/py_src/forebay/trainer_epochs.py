@@ -7,11 +7,13 @@ a loader is in another epoch than its trainer, or at an end that its trainer has
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from .arguments import whole
 from .errors import ConfigError, StateError
+from .lightning_epochs import correct_batches, loop_of, repeats_batches
 
 __all__ = ["EpochSetter", "Place", "TrainerEpochs", "trainer_epoch_of"]
 
@@ -28,8 +30,14 @@ class EpochSetter:
 
     def __init__(self, loader: Any) -> None:
         self.sampler = self
-        self.set_epoch = loader._follow_trainer
         self.batch_size = loader.batch_size
+        self._loader = loader
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next `iter` of the loader run an epoch of the trainer."""
+        loop = loop_of(sys._getframe())
+        self._loader._follow_trainer(epoch, repeats_batches(loop))
+        correct_batches(loop)
 
 
 class Place(NamedTuple):
@@ -70,14 +78,20 @@ class TrainerEpochs:
         self._has_ended = False
         # The next call of `next` ends the pass: the trainer's epoch had no more batches where the state was saved.
         self._ends_next = False
+        # Every epoch of the trainer is the same one of the loader.
+        self.repeats = False
 
     def load(self, place: Place) -> None:
         """Moves to a state that was loaded."""
         self._of_pass, self._has_ended, self._ends_next = place.trainer_epoch, place.is_over, False
 
-    def name(self, epoch: int | None, ends_next: bool = False) -> None:
+    def name(self, epoch: int | None, ends_next: bool = False, repeats: bool = False) -> None:
         """Names the trainer's epoch of the next pass."""
-        self._named, self._ends_next = epoch, ends_next
+        self._named, self._ends_next, self.repeats = epoch, ends_next, repeats
+
+    def end_next(self) -> None:
+        """Makes the next pass deliver no batch."""
+        self._ends_next = True
 
     def begin_pass(self, is_named: bool) -> None:
         """Begins a pass, of the epoch that was named or, without a name, of the same one."""

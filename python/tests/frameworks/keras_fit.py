@@ -150,6 +150,7 @@ def check(folder, backup):
             fit(Batches(train, "x", "y"), stop, backup=place)
         with loader(folder) as train:
             resumed(plain, fit(Batches(train, "x", "y"), backup=place)[0], after=stop // 2 * 2)
+    resized(folder, plain, backup)
     repeated(folder, plain, backup)
     interrupted(folder, plain, backup)
     failed(folder, plain)
@@ -247,6 +248,29 @@ def failed(folder, plain):
             assert [engine.started_epoch() for engine in train._engines] == [None]
             assert train.state_dict()["sample_in_epoch"] == 5 * number
             assert sum(fit(batches, epochs=1)[0].epochs.values(), []) in (plain[0], plain[1])
+
+
+def resized(folder, plain, backup):
+    """Checks that a backup within an epoch resumes with another batch size: the rest of the epoch is trained on once."""
+    for size, stop, repeats in [(12, 7, False), (2, 7, False), (48, 9, False), (12, 13, False), (12, 7, True)]:
+        place = f"{backup}-resized-{size}-{stop}-{repeats}"
+        with loader(folder) as train:
+            fit(Batches(train, "x", "y", repeat=repeats), stop, backup=place, **({"steps_per_epoch": 10} if repeats else {}))
+        done = stop // 2 * 2
+        epoch = done // 10
+        with loader(folder, batch_size=size) as train:
+            steps = {"steps_per_epoch": -(-ROWS // size) + 8} if repeats else {}
+            record, _ = fit(Batches(train, "x", "y", repeat=repeats), backup=place, **steps)
+        rest = sum(plain[epoch][done % 10 :], [])
+        if repeats:
+            # Steps end an epoch, and the data continues.
+            ids = sum(sum(record.epochs.values(), []), [])
+            assert sorted(ids[: len(rest)]) == sorted(rest), (size, stop)
+            continue
+        assert list(record.epochs) == list(range(epoch, EPOCHS)), (size, stop)
+        assert sorted(sum(record.epochs[epoch], [])) == sorted(rest), (size, stop, record.epochs)
+        for later in range(epoch + 1, EPOCHS):
+            assert sorted(sum(record.epochs[later], [])) == list(range(ROWS)), (size, stop)
 
 
 class EndsTraining(keras.callbacks.Callback):

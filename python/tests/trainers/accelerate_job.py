@@ -2,7 +2,7 @@
 
 import torch
 from accelerate import Accelerator
-from jobs import EPOCHS, SAVED, main
+from jobs import EPOCHS, OTHER_BATCHES, SAVED, main
 
 from forebay.integrations.accelerate import DataLoader
 
@@ -30,4 +30,4 @@ def train(rank):
 
 
 if __name__ == "__main__":
-    main(train)
+    main(train, OTHER_BATCHES)

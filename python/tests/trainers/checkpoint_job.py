@@ -2,7 +2,7 @@
 
 import torch
 import torch.distributed.checkpoint as dcp
-from jobs import EPOCHS, SAVED, STEPS, main
+from jobs import OTHER_BATCHES, SAVED, main
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from torch.nn.parallel import DistributedDataParallel
 
@@ -34,7 +34,7 @@ def train(rank):
     if rank.resumes:
         dcp.load(states, checkpoint_id=rank.saves / f"step-{SAVED}")
     batches = forever(loader)
-    while progress.step < EPOCHS * STEPS:
+    while progress.step < rank.steps:
         model(rank.step(next(batches))).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -44,4 +44,4 @@ def train(rank):
 
 
 if __name__ == "__main__":
-    main(train)
+    main(train, OTHER_BATCHES)

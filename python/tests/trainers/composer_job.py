@@ -2,7 +2,7 @@
 
 import torch
 from composer import ComposerModel, Trainer
-from jobs import EPOCHS, SAVED, main
+from jobs import EPOCHS, OTHER_BATCHES, SAVED, main
 
 from forebay.integrations.torch import DataLoader
 
@@ -37,4 +37,4 @@ def train(rank):
 
 
 if __name__ == "__main__":
-    main(train)
+    main(train, OTHER_BATCHES)

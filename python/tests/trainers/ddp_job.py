@@ -1,7 +1,7 @@
 """Plain DistributedDataParallel and `torch.save`."""
 
 import torch
-from jobs import EPOCHS, SAVED, main
+from jobs import EPOCHS, OTHER_BATCHES, SAVED, main
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -23,4 +23,4 @@ def train(rank):
 
 
 if __name__ == "__main__":
-    main(train)
+    main(train, OTHER_BATCHES)

@@ -2,12 +2,15 @@
 
 A job file imports its library once and calls `main` with a function that trains. `main` forks the processes of three jobs:
 one without an interruption, one that is killed after it has saved a checkpoint in mid-epoch, and one that resumes that
-checkpoint on another number of processes. Each process records the samples of each step.
+checkpoint on another number of processes. `OTHER_BATCHES` are jobs that resume it with another global batch. Each process
+records the samples of each step.
 """
 
 import argparse
 import json
+import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,8 +27,11 @@ STEPS = SAMPLES // GLOBAL_BATCH
 SAVED, KILLED = 4, 6
 """Steps after which a job saves its checkpoint and is killed, both in the first epoch."""
 
-RANKS = {"whole": 1, "killed": 2, "resumed": 3}
+RANKS = {"whole": 1, "killed": 2, "resumed": 3, "larger": 3, "smaller": 3}
 """Processes of each job."""
+
+OTHER_BATCHES = {"larger": 30, "smaller": 6}
+"""Global batches of the jobs that have another one. A larger one has fewer batches in an epoch than were trained on."""
 
 
 @dataclass
@@ -38,17 +44,28 @@ class Rank:
     folder: Path
 
     @property
+    def global_batch(self):
+        return OTHER_BATCHES.get(self.job, GLOBAL_BATCH)
+
+    @property
     def batch_size(self):
-        return GLOBAL_BATCH // self.ranks
+        return self.global_batch // self.ranks
 
     @property
     def resumes(self):
-        return self.job == "resumed"
+        return self.job not in ("whole", "killed")
+
+    @property
+    def steps(self):
+        """Steps after which the job ends, with those of the job that it resumes."""
+        if self.resumes:
+            return SAVED + rest_of_epoch(self.global_batch) + (EPOCHS - 1) * math.ceil(SAMPLES / self.global_batch)
+        return EPOCHS * STEPS
 
     @property
     def saves(self):
         """Folder of the checkpoints of this job, or of the one that it resumes."""
-        return self.folder / "saves" if self.job != "whole" else self.folder / "saves-whole"
+        return self.folder / ("saves" if self.job in ("killed", "resumed") else f"saves-{self.job}")
 
     def loader(self, **arguments):
         """The loader of this rank."""
@@ -63,6 +80,11 @@ class Rank:
             if self.job == "killed" and len(file.readlines()) == KILLED:
                 os.kill(os.getpid(), signal.SIGKILL)
         return batch["x"].float()[:, None] / SAMPLES
+
+
+def rest_of_epoch(global_batch):
+    """Steps of the epoch that a job with this global batch resumes."""
+    return math.ceil((SAMPLES - SAVED * GLOBAL_BATCH) / global_batch)
 
 
 def loader_of(folder, **arguments):
@@ -81,18 +103,23 @@ def write_data(folder):
             writer.write({"number": number})
 
 
-def main(train):
-    """Runs the jobs, whose processes call `train` with a `Rank`."""
+def main(train, others=()):
+    """Runs the jobs, whose processes call `train` with a `Rank`; `others` are jobs with another global batch."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     torch.set_num_threads(1)
-    for job, ranks in RANKS.items():
+    for job in ("whole", "killed", "resumed", *others):
+        ranks = RANKS[job]
         children = [fork(train, Rank(job, rank, ranks, folder)) for rank in range(ranks)]
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         if job == "killed":
             # A rank may have failed because another one was killed.
             assert -signal.SIGKILL in codes, codes
+            saves = Rank(job, 0, ranks, folder).saves
+            for other in others:
+                copy = shutil.copytree if saves.is_dir() else shutil.copyfile
+                copy(saves, Rank(other, 0, RANKS[other], folder).saves)
         elif any(codes):
             sys.exit(f"the job {job} failed: {codes}")
 
@@ -158,3 +185,8 @@ def check(jobs):
     assert jobs.get("whole", bare) == bare
     assert jobs["killed"][:SAVED] == bare[:SAVED]
     assert jobs["resumed"] == bare[SAVED:]
+    for job, global_batch in OTHER_BATCHES.items():
+        if job in jobs:
+            rest = rest_of_epoch(global_batch)
+            assert sorted(sum(jobs[job][:rest], [])) == sorted(sum(bare[SAVED:STEPS], [])), job
+            assert sorted(sum(jobs[job][rest:], [])) == list(range(SAMPLES)), job

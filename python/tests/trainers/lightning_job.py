@@ -4,7 +4,7 @@ import warnings
 
 import lightning
 import torch
-from jobs import EPOCHS, SAVED, main
+from jobs import EPOCHS, OTHER_BATCHES, SAVED, main
 from lightning.pytorch.callbacks import ModelCheckpoint
 
 warnings.filterwarnings("ignore", module="lightning")
@@ -46,4 +46,4 @@ def train(rank):
 
 
 if __name__ == "__main__":
-    main(train)
+    main(train, OTHER_BATCHES)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jobs import EPOCHS, SAVED, STEPS, main
+from jobs import OTHER_BATCHES, SAVED, main
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 from torch.nn.parallel import DistributedDataParallel
 from torchtitan.components.checkpoint import CheckpointManager
@@ -69,7 +69,7 @@ def train(rank):
     )
     assert checkpoints.load() == rank.resumes
     batches = iter(loader)
-    while trainer.step < EPOCHS * STEPS:
+    while trainer.step < rank.steps:
         trainer.step += 1
         inputs, labels = next(batches)
         (model(rank.step(inputs["input"])) - labels[:, None]).square().mean().backward()
@@ -81,4 +81,4 @@ def train(rank):
 
 
 if __name__ == "__main__":
-    main(train)
+    main(train, OTHER_BATCHES)

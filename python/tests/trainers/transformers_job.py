@@ -1,9 +1,11 @@
 """Hugging Face's Trainer, with its own checkpoints and gradient accumulation."""
 
+import pytest
 import torch
-from jobs import EPOCHS, SAVED, main
+from jobs import EPOCHS, OTHER_BATCHES, SAVED, main
 from transformers import TrainingArguments
 
+import forebay as fb
 from forebay.integrations.transformers import Trainer
 
 
@@ -29,8 +31,14 @@ def train(rank):
         ddp_backend="gloo",
     )
     trainer = Trainer(Model(rank), arguments, train_dataset=rank.loader())
-    trainer.train(resume_from_checkpoint=str(rank.saves / f"checkpoint-{SAVED // 2}") if rank.resumes else None)
+    saved = str(rank.saves / f"checkpoint-{SAVED // 2}") if rank.resumes else None
+    if rank.job in OTHER_BATCHES:
+        # Trainer counts the steps of the whole training in batches.
+        with pytest.raises(fb.ConfigError, match="resume with the global batch size"):
+            trainer.train(resume_from_checkpoint=saved)
+    else:
+        trainer.train(resume_from_checkpoint=saved)
 
 
 if __name__ == "__main__":
-    main(train)
+    main(train, OTHER_BATCHES)

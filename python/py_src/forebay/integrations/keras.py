@@ -310,11 +310,12 @@ class Batches(DataAdapter):
     def _state(self) -> dict[str, Any] | None:
         return self._loader.state_dict() if self.has_states else None
 
-    def _resume(self, state: dict[str, Any]) -> bool:
-        """Continues after `state`, and returns true if that is the end of an epoch."""
+    def _resume(self, state: dict[str, Any]) -> int | None:
+        """Continues after `state`, and returns the number of the next batch. None: `state` is the end of an epoch."""
         self._loader.load_state_dict(state)
+        first = self._loader.first_batch
         self._begun = self._start()
-        return self._begun is None
+        return None if self._begun is None else first
 
 
 class BackupAndRestore(keras.callbacks.BackupAndRestore):
@@ -364,11 +365,15 @@ class BackupAndRestore(keras.callbacks.BackupAndRestore):
             raise ConfigError(
                 f"{self._file} has no position for weights of {self._steps()} steps: it belongs to another backup, remove the folder"
             )
-        is_complete = self._batches._resume(found["state"])
+        first = self._batches._resume(found["state"])
+        is_complete = first is None
         self._current_epoch, done = found["epoch"], found.get("step", 0)
         if self._batches._repeat:
             # The steps decide in place of the loader's epochs. Without their number an epoch of Keras has no end.
             is_complete = steps is not None and done >= steps
+        elif first is not None and (first < done or not self._batches._loader._may_lack_batches):
+            # With another batch size as many samples are another number of batches.
+            done = first
         if is_complete:
             self._current_epoch, done = self._current_epoch + 1, 0
         self._steps_before = done if steps is not None else 0

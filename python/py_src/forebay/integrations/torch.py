@@ -8,6 +8,7 @@ set the epoch.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,9 @@ import torch.utils.data
 from torch.utils.data.distributed import DistributedSampler
 
 from ..errors import ClosedError, ConfigError
+from ..lightning_epochs import Rest, counts_iterations, loop_of
 from ..loader import Loader
+from ..trainer_epochs import EpochSetter
 from ._checks import one_device, refuse
 
 __all__ = ["DataLoader"]
@@ -78,6 +81,12 @@ class DataLoader(torch.utils.data.DataLoader):
         """Makes the next `iter` resume the position of a loader's state, on any legal number of ranks."""
         self.dataset.load_state_dict(state_dict)
 
+    def _rest_of_trainer_epoch(self, epoch: int) -> Rest | None:
+        return self.dataset.loader._rest_of_trainer_epoch(epoch)
+
+    def _end_trainer_epoch(self) -> None:
+        self.dataset.loader._end_trainer_epoch()
+
 
 class Batches(torch.utils.data.Dataset):
     """Batches of a loader, in the order of their numbers.
@@ -108,15 +117,15 @@ class Batches(torch.utils.data.Dataset):
         if self._has_failed:
             raise ClosedError("this pass over the DataLoader has ended with an error: start another one with iter")
         if self._batches is None:
-            first = self.loader.first_batch
+            first, is_placed = self.loader.first_batch, self.loader._loaded_sample(self.loader.epoch) > 0
             # A library counts the batches that it got, the loader also those that skipped samples have emptied.
             is_ahead = first > number and self.loader._may_lack_batches
-            if number and first and number != first and not is_ahead:
+            if number and is_placed and number != first and not is_ahead:
                 raise ConfigError(
                     f"the library resumes at batch {number} of the epoch, but the loaded state is at batch {first}: resume with the "
                     "global batch size and the on_error of the checkpoint"
                 )
-            if number and not first:
+            if number and not is_placed:
                 self.loader._seek(number)
             self._batches, self._next = iter(self.loader), number
         if number != self._next:
@@ -189,7 +198,11 @@ class _Numbers(DistributedSampler):
         return len(self._batches.loader) * self._batches.loader.batch_size
 
     def set_epoch(self, epoch: int) -> None:
-        self._batches.loader.set_epoch(epoch)
+        loader, frame = self._batches.loader, sys._getframe()
+        if loop_of(frame) is not None:
+            EpochSetter(loader).set_epoch(epoch)
+        elif not counts_iterations(frame):
+            loader.set_epoch(epoch)
 
 
 def _same(batch: Any) -> Any:

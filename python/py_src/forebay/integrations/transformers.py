@@ -144,12 +144,32 @@ class _Position(transformers.TrainerCallback, ExportableState):
     loader: Loader
 
     def state(self) -> dict[str, Any]:
-        return {"args": {}, "attributes": {"position": self.loader.state_dict()}}
+        sizes = {"samples_per_step": self.loader._samples_per_step}
+        return {"args": {}, "attributes": {"position": self.loader.state_dict()} | sizes}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         position = _position(state)
         if position is not None and not args.ignore_data_skip:
             self.loader.load_state_dict(position)
+            self._check_number(args, state)
+
+    def _check_number(self, args: Any, state: Any) -> None:
+        """Raises ConfigError if Trainer does not resume at the loaded place: it counts steps of the whole training, not samples."""
+        loader = self.loader
+        length = len(loader)
+        epoch, steps = divmod(state.global_step, -(-length // args.gradient_accumulation_steps))
+        trainer_s = epoch, steps * args.gradient_accumulation_steps
+        at_end = loader.first_batch == length
+        place = (loader.epoch + 1, 0) if at_end else (loader.epoch, loader.first_batch)
+        size = state.stateful_callbacks[_CALLBACK]["attributes"].get("samples_per_step", loader._samples_per_step)
+        # Trainer does not count batches that skipped samples have emptied.
+        if size == loader._samples_per_step and (trainer_s == place or loader._may_lack_batches):
+            return
+        raise ConfigError(
+            f"Trainer resumes at batch {trainer_s[1]} of epoch {trainer_s[0]}, because it counts steps, but the loaded state is at "
+            f"batch {place[1]} of epoch {place[0]}, and samples between them would be left out or trained on again: resume with the global "
+            "batch size and the gradient_accumulation_steps of the checkpoint, or start the epoch again with ignore_data_skip=True"
+        )
 
 
 def _position(state: Any) -> dict[str, Any] | None:
