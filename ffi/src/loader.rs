@@ -5,7 +5,7 @@ use crate::batch::{self, ForebayBatch};
 use crate::handles::{HandleKind, Handles};
 use crate::signals;
 use crate::status::{CallError, CallResult, ForebayStatus, guard};
-use forebay_loader::state::State;
+use forebay_loader::state::LoaderState;
 use forebay_loader::{Error, ErrorKind, Loader, LoaderConfig, Next};
 use std::ffi::c_char;
 use std::time::{Duration, Instant};
@@ -410,7 +410,7 @@ pub unsafe extern "C" fn forebay_loader_load_state(
             _ => return Err(CallError::argument(format!("strict is {strict}: it is 0 or 1"))),
         };
         // SAFETY: by the contract above.
-        let state = State::from_json(unsafe { text_at(state, "state") }?)?;
+        let state = LoaderState::from_json(unsafe { text_at(state, "state") }?)?;
         loader.load_state(&state, strict)?;
         Ok(ForebayStatus::Ok)
     })

@@ -34,7 +34,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::Layout;
 use crate::order::Resume;
 use crate::pipeline::{BatchLayout, DeviceFeatures, Epoch, EpochSetup, OpenShards, Pace, TakeOutcome};
-use crate::state::{ForebayState, State};
+use crate::state::{ForebayState, LoaderState};
 use crate::stats::{Snapshot, Stats, TimeKind};
 use crate::store::{Outside, Simulation};
 use crate::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -392,7 +392,7 @@ impl Loader {
     /// # Errors
     ///
     /// `Config` for an impossible order, `Closed` in a forked child.
-    pub fn state(&self) -> Result<State> {
+    pub fn state(&self) -> Result<LoaderState> {
         let position = self.position()?.state(&self.planner)?;
         Ok(self.state_of(position))
     }
@@ -408,13 +408,13 @@ impl Loader {
     ///
     /// As [`state`](Self::state), and `State` for a batch that has failed, if another one was delivered after it or the
     /// epoch has ended.
-    pub fn state_before(&self, number: u64, held: Held) -> Result<State> {
+    pub fn state_before(&self, number: u64, held: Held) -> Result<LoaderState> {
         let position = self.position()?.state_before(&self.planner, number, held)?;
         Ok(self.state_of(position))
     }
 
-    fn state_of(&self, position: Resume) -> State {
-        State::new(position, self.forebay_state())
+    fn state_of(&self, position: Resume) -> LoaderState {
+        LoaderState::new(position, self.forebay_state())
     }
 
     fn forebay_state(&self) -> ForebayState {
@@ -427,7 +427,7 @@ impl Loader {
     ///
     /// `State`, listing the arguments that differ, unless `strict` is false, which logs them; `Closed` in a forked
     /// child.
-    pub fn load_state(&self, state: &State, strict: bool) -> Result<()> {
+    pub fn load_state(&self, state: &LoaderState, strict: bool) -> Result<()> {
         let now = self.planner.forebay_state(&self.config);
         if strict {
             state.check(&now)?;

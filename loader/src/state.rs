@@ -20,7 +20,7 @@ const OPTIONAL: [(&str, &str); 4] =
 
 /// Checkpoint. The first five keys are the reference's, which ignores the rest.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct State {
+pub struct LoaderState {
     /// The current epoch, or the next one if none is running.
     pub epoch: u64,
     /// Plan positions delivered in that epoch, all ranks together.
@@ -82,7 +82,7 @@ impl ForebayState {
     }
 }
 
-impl State {
+impl LoaderState {
     /// The checkpoint at `position`.
     pub(crate) fn new(position: Resume, forebay: ForebayState) -> Self {
         Self {
@@ -222,7 +222,7 @@ mod tests {
             initial_physical_nodes: None,
         };
         let differences = |then, now: &ForebayState| {
-            let then = State::from_json(&State::new(position, then).to_json()).expect("a checkpoint");
+            let then = LoaderState::from_json(&LoaderState::new(position, then).to_json()).expect("a checkpoint");
             then.differences(now)
         };
         let now = state("b", Some("repeat 2, 1"));
@@ -242,22 +242,22 @@ mod tests {
     #[test]
     fn a_checkpoint_of_the_reference_is_accepted() {
         let text = r#"{"epoch": 3, "sample_in_epoch": 128, "num_canonical_nodes": 2, "shuffle_seed": 9176, "initial_physical_nodes": null}"#;
-        let state = State::from_json(text).expect("a checkpoint");
+        let state = LoaderState::from_json(text).expect("a checkpoint");
         assert_eq!((state.epoch, state.sample_in_epoch, state.initial_physical_nodes), (3, 128, None));
         state.check(&forebay_state()).expect("nothing to compare");
-        let e = State::from_json(&text.replace("128", "-1")).expect_err("negative");
+        let e = LoaderState::from_json(&text.replace("128", "-1")).expect_err("negative");
         assert_eq!(e.kind(), ErrorKind::State);
         assert!(e.to_string().contains("sample_in_epoch: "), "{e}");
     }
 
     #[test]
     fn every_argument_that_differs_is_listed() {
-        let mut state = State::from_json(
+        let mut state = LoaderState::from_json(
             r#"{"epoch": 0, "sample_in_epoch": 0, "num_canonical_nodes": 1, "shuffle_seed": 1, "initial_physical_nodes": 1}"#,
         )
         .expect("good");
         state.forebay = Some(forebay_state());
-        assert_eq!(State::from_json(&state.to_json()).expect("own"), state);
+        assert_eq!(LoaderState::from_json(&state.to_json()).expect("own"), state);
         let now = ForebayState {
             augment_seed: 8,
             plan: [("shuffle".to_owned(), "false".to_owned())].into(),

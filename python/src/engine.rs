@@ -11,7 +11,7 @@ use forebay_loader::batch::{Batch, Output, RowBytes};
 use forebay_loader::config::LoaderConfig;
 use forebay_loader::error::{Error, ErrorKind, Result};
 use forebay_loader::loader::{self, Description, Held, Loader, Next};
-use forebay_loader::state::State;
+use forebay_loader::state::LoaderState;
 use forebay_loader::stats::{Snapshot, TimeKind};
 use forebay_loader::sync::{Arc, Mutex, OnceLock, Weak};
 use pyo3::prelude::*;
@@ -214,7 +214,7 @@ impl Engine {
 
     /// Makes the next `start` resume the position of the JSON document `state`.
     fn load_state_dict(&self, py: Python<'_>, state: &str, strict: bool) -> PyResult<()> {
-        enter::enter(py, || self.loader()?.load_state(&State::from_json(state)?, strict))
+        enter::enter(py, || self.loader()?.load_state(&LoaderState::from_json(state)?, strict))
     }
 
     /// Returns the figures of all stages as JSON, summed over the engines of a loader.

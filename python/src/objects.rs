@@ -137,7 +137,7 @@ pub(crate) fn is_root(py: Python<'_>, url: &str) -> PyResult<bool> {
 type NextRead = (u64, Py<PyAny>, Option<String>, Option<f64>);
 
 /// URL, size, entity tag, and time of the last change in seconds since 1970.
-type Entry = (String, u64, Option<String>, Option<f64>);
+type ListedObject = (String, u64, Option<String>, Option<f64>);
 
 /// Pages of a listing.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -146,7 +146,7 @@ pub(crate) struct ObjectPages(Own<Arc<Mutex<ObjectListing>>>);
 #[pymethods]
 impl ObjectPages {
     /// Next page, or None at the end.
-    fn next(&self, py: Python<'_>) -> PyResult<Option<Vec<Entry>>> {
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Vec<ListedObject>>> {
         let pages = enter::enter(py, || self.0.get().cloned())?;
         let page = enter::apart(py, move || pages.lock().next_page())?;
         let entry = |entry: objects::ObjectEntry| (entry.url, entry.size, entry.etag, entry.modified.and_then(seconds));

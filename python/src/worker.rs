@@ -222,13 +222,13 @@ impl Plan {
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Samples {
     /// None after the end.
-    state: Own<Mutex<Option<State>>>,
+    state: Own<Mutex<Option<WorkerState>>>,
     decoders: Arc<Decoders>,
     /// The reader's queue.
     fetches: Option<Py<Fetches>>,
 }
 
-struct State {
+struct WorkerState {
     epoch: Epoch,
     /// Samples that a call has taken but not returned, after Ctrl-C or an error; returned next. At most one per thread.
     owed: VecDeque<SampleId>,
@@ -236,7 +236,7 @@ struct State {
     buffer: Vec<u8>,
 }
 
-impl State {
+impl WorkerState {
     fn next_sample(&mut self) -> Result<Option<SampleId>> {
         match self.owed.pop_front() {
             Some(sample) => Ok(Some(sample)),
@@ -254,7 +254,7 @@ enum Step {
 
 impl Samples {
     /// Runs `body` on the state; `None` after the end.
-    fn with<T>(&self, body: impl FnOnce(&mut State) -> Result<Option<T>>) -> Result<Option<T>> {
+    fn with<T>(&self, body: impl FnOnce(&mut WorkerState) -> Result<Option<T>>) -> Result<Option<T>> {
         let mut state = self.state.get()?.lock();
         let Some(inner) = &mut *state else { return Ok(None) };
         let result = body(inner);
@@ -266,7 +266,7 @@ impl Samples {
     }
 
     /// Runs `body` on the state, unless the iteration has ended.
-    fn update(&self, body: impl FnOnce(&mut State)) {
+    fn update(&self, body: impl FnOnce(&mut WorkerState)) {
         if let Ok(state) = self.state.get()
             && let Some(state) = &mut *state.lock()
         {
@@ -282,7 +282,7 @@ impl Samples {
     fn new(py: Python<'_>, reader: &Reader, plan: &Plan, worker: u32, predownload: usize) -> PyResult<Self> {
         let inner = enter::enter(py, || reader.inner().cloned())?;
         let epoch = enter::enter(py, || Ok(Epoch::new(inner, plan.worker(worker), predownload)))?;
-        let state = Mutex::new(Some(State { epoch, owed: VecDeque::new(), buffer: Vec::new() }));
+        let state = Mutex::new(Some(WorkerState { epoch, owed: VecDeque::new(), buffer: Vec::new() }));
         let state =
             Own::new(state, "the iterator belongs to the process that made it: iterate over the data set again");
         let fetches = reader.fetches.as_ref().map(|fetches| fetches.clone_ref(py));

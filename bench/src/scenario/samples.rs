@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Position of a sample.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct SamplePosition {
     shard: usize,
     offset: u64,
     /// Stored bytes.
@@ -20,16 +20,16 @@ pub(super) struct Place {
 }
 
 /// All samples of a data set, in files and in memory.
-pub(super) struct Samples {
+pub(super) struct SampleTable {
     files: Vec<ShardFile>,
     /// Contents of the shards.
     memory: Vec<Vec<u8>>,
     /// Order of the loader's first epoch.
-    pub(super) order: Vec<Place>,
+    pub(super) order: Vec<SamplePosition>,
     batch: usize,
 }
 
-impl Samples {
+impl SampleTable {
     /// Opens and reads the MDS shards of `folder`.
     pub(super) fn open(folder: &Path, batch: usize) -> Result<Self> {
         let failed = |e| Error::from_io(e, "the data set's form mds; make it with synth --forms");
@@ -50,7 +50,7 @@ impl Samples {
             let (shard, index) =
                 shape.locate(sample).ok_or_else(|| Error::internal("the plan names a sample that is not there"))?;
             let (offset, bytes) = tables[shard.index()].range(index as usize)?;
-            Ok(Place { shard: shard.index(), offset, bytes: bytes as usize })
+            Ok(SamplePosition { shard: shard.index(), offset, bytes: bytes as usize })
         };
         let order = plan.rank(Rank(0)).map(|planned| place(planned.sample)).collect::<Result<_>>()?;
         Ok(Self { files, memory, order, batch })
@@ -62,19 +62,19 @@ impl Samples {
     }
 
     /// Returns the bytes of a sample in memory.
-    pub(super) fn in_memory(&self, place: Place) -> &[u8] {
+    pub(super) fn in_memory(&self, place: SamplePosition) -> &[u8] {
         &self.memory[place.shard][place.offset as usize..][..place.bytes]
     }
 
     /// Returns up to `bytes` bytes around a sample in memory, limited by its shard.
-    pub(super) fn around(&self, place: Place, bytes: usize) -> &[u8] {
+    pub(super) fn around(&self, place: SamplePosition, bytes: usize) -> &[u8] {
         let shard = &self.memory[place.shard];
         let start = (place.offset as usize).min(shard.len().saturating_sub(bytes));
         &shard[start..(start + bytes).min(shard.len())]
     }
 
     /// Reads a sample from its file.
-    pub(super) fn read(&self, place: Place, out: &mut [u8]) -> Result<()> {
+    pub(super) fn read(&self, place: SamplePosition, out: &mut [u8]) -> Result<()> {
         read_exact_at(&self.files[place.shard], &mut out[..place.bytes], place.offset)
     }
 
@@ -84,7 +84,7 @@ impl Samples {
         &self,
         threads: usize,
         row_bytes: usize,
-        each: impl Fn(Place, &mut [u8], &mut [u8]) -> Result<()> + Sync,
+        each: impl Fn(SamplePosition, &mut [u8], &mut [u8]) -> Result<()> + Sync,
     ) -> Result<()> {
         let each = &each;
         let body = |thread: usize| {

@@ -12,7 +12,7 @@
 //! The first two follow from the run itself and show what it is bound by. The others are measured separately.
 
 use super::pipeline::{Drained, config, epoch, fields};
-use super::samples::{Place, Samples};
+use super::samples::{SamplePosition, SampleTable};
 use super::tokens::timed;
 use crate::machine::{cpus_allowed, own_cpu_seconds};
 use crate::python::{Scripts, answer};
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &ScalingArgs) -> Result<Report> {
     let data = DataSet::open(&args.data)?;
     let folder = data.form("mds");
     read_through(&folder)?;
-    let samples = Samples::open(&folder, args.batch.max(1) as usize)?;
+    let samples = SampleTable::open(&folder, args.batch.max(1) as usize)?;
     let cpus = cpus_allowed().len();
     let most = args.threads.unwrap_or(cpus as u32).max(1);
 
@@ -163,19 +163,19 @@ fn steps(most: u32) -> Vec<u32> {
     (1..=most).filter(|n| is_step(*n)).collect()
 }
 
-fn climb(args: &ScalingArgs, folder: &Path, work: &Work, samples: &Samples, threads: u32) -> Result<Step> {
+fn climb(args: &ScalingArgs, folder: &Path, work: &Work, samples: &SampleTable, threads: u32) -> Result<Step> {
     let stream = StreamConfig { local: Some(folder.to_owned()), ..StreamConfig::default() };
     let loader = Loader::new(config(stream, &work.fields, args.batch, threads)?)?;
     let drain = || epoch(&loader, own_cpu_seconds(), Instant::now());
     let (threads, row_bytes) = (threads as usize, samples.bytes_max() + work.pixel_bytes);
-    let copy = |place: Place, row: &mut [u8], _: &mut [u8]| {
+    let copy = |place: SamplePosition, row: &mut [u8], _: &mut [u8]| {
         let (stored, pixels) = row.split_at_mut(place.bytes);
         stored.copy_from_slice(samples.in_memory(place));
         let from = samples.around(place, work.pixel_bytes);
         pixels[..from.len()].copy_from_slice(from);
         Ok(())
     };
-    let read = |place: Place, row: &mut [u8], _: &mut [u8]| samples.read(place, row);
+    let read = |place: SamplePosition, row: &mut [u8], _: &mut [u8]| samples.read(place, row);
     let mut step = Step { engine: drain()?, busy_s: f64::NAN, memory_s: f64::INFINITY, page_cache_s: f64::INFINITY };
     if step.engine.rows != samples.order.len() as u64 {
         return Err(Error::internal("the engine brings another number of samples").with("samples", step.engine.rows));

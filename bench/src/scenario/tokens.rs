@@ -9,7 +9,7 @@
 
 use super::megatron;
 use super::pipeline::config;
-use super::samples::{Place, Samples};
+use super::samples::{SamplePosition, SampleTable};
 use crate::machine::own_cpu_seconds;
 use crate::report::{Better, Column, Report, Row};
 use crate::synth::{DataSet, Kind, read_through};
@@ -224,14 +224,14 @@ enum Source {
 
 /// Programs without the engine.
 struct Direct {
-    samples: Samples,
+    samples: SampleTable,
     /// Bytes per sample.
     stored_bytes: usize,
 }
 
 impl Direct {
     fn open(folder: &Path, stored_bytes: usize, batch: usize) -> Result<Self> {
-        let samples = Samples::open(folder, batch)?;
+        let samples = SampleTable::open(folder, batch)?;
         if samples.order.iter().any(|place| place.bytes != stored_bytes) {
             return Err(Error::new(ErrorKind::Format, "a sample has more or fewer bytes than its tokens"));
         }
@@ -239,7 +239,14 @@ impl Direct {
     }
 
     /// Writes one sample into `row`.
-    fn sample(&self, place: Place, from: Source, dtype: DType, row: &mut [u8], scratch: &mut [u8]) -> Result<()> {
+    fn sample(
+        &self,
+        place: SamplePosition,
+        from: Source,
+        dtype: DType,
+        row: &mut [u8],
+        scratch: &mut [u8],
+    ) -> Result<()> {
         let stored = match from {
             Source::Files if dtype == DType::UInt16 => return self.samples.read(place, row),
             Source::Files => {

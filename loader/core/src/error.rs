@@ -106,10 +106,10 @@ impl ErrorKind {
 }
 
 /// Error of the engine. One pointer wide, so that `Result` stays small.
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorParts>);
 
 #[derive(Clone)]
-struct Inner {
+struct ErrorParts {
     kind: ErrorKind,
     message: String,
     /// Facts by name, innermost first: `("shard", "shard.00003.mds")`.
@@ -122,7 +122,7 @@ struct Inner {
 impl Error {
     /// Makes an error of `kind`; `message` is a sentence without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), context: Vec::new(), source: None, hint: None }))
+        Self(Box::new(ErrorParts { kind, message: message.into(), context: Vec::new(), source: None, hint: None }))
     }
 
     /// [`ErrorKind::Config`].

@@ -201,7 +201,7 @@ mod tests {
         for allowed in [usize::MAX, 1] {
             THREADS_MAX.set(allowed);
             let results = in_threads(2, || panic!("on purpose"));
-            assert!(results.into_iter().all(|result: std::thread::Result<()>| result.is_err()));
+            assert!(results.into_iter().all(|result: Result<(), _>| result.is_err()));
         }
     }
 }

@@ -25,10 +25,10 @@ pub const BUCKETS: &str = "buckets";
 /// per shard and, except for `naive` shuffles, fractional weights and weights of samples (4 bytes a sample), nothing
 /// per sample.
 #[derive(Clone, Debug)]
-pub struct EpochPlan(pub(super) Arc<Inner>);
+pub struct EpochPlan(pub(super) Arc<PlanParts>);
 
 #[derive(Debug)]
-pub(super) struct Inner {
+pub(super) struct PlanParts {
     shape: DataSetShape,
     config: OrderConfig,
     world: World,
@@ -98,7 +98,7 @@ impl EpochPlan {
         let args = BatchingArgs { shape, config, shares: &shares, world: parallel, start };
         let mut warnings = Vec::new();
         let (sequences, batching) = Batching::build(&args, &mut warnings)?;
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(PlanParts {
             shape: shape.clone(),
             config: config.clone(),
             world,

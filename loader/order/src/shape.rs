@@ -11,10 +11,10 @@ pub const SAMPLES_MAX: u64 = 1 << 48;
 
 /// Number of samples of each shard of each stream. A few bytes per shard, none per sample; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct DataSetShape(Arc<Inner>);
+pub struct DataSetShape(Arc<ShapeTables>);
 
 #[derive(Debug)]
-struct Inner {
+struct ShapeTables {
     /// First sample of each shard, and the number of all samples at the end.
     shards: Steps,
     /// First shard of each stream, and the number of all shards at the end.
@@ -57,7 +57,11 @@ impl DataSetShape {
             }
         }
         first_of_stream.push(first_of_shard.len() as u32 - 1);
-        Ok(Self(Arc::new(Inner { shards: Steps::new(first_of_shard), streams: first_of_stream, hash: hash.finish() })))
+        Ok(Self(Arc::new(ShapeTables {
+            shards: Steps::new(first_of_shard),
+            streams: first_of_stream,
+            hash: hash.finish(),
+        })))
     }
 
     /// Number of streams.
@@ -108,7 +112,7 @@ impl DataSetShape {
 
     /// The stream that `sample` belongs to.
     pub fn stream_of_sample(&self, sample: SampleId) -> StreamId {
-        let Inner { shards, streams, .. } = &*self.0;
+        let ShapeTables { shards, streams, .. } = &*self.0;
         let up_to = streams.partition_point(|&shard| shards.start(shard as usize) <= sample.0);
         // The last entry is the end of the last stream.
         StreamId(up_to.min(self.num_streams()).saturating_sub(1) as u32)

@@ -5,7 +5,7 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::hash::Hasher;
 use crate::format::{HashAlgo, Index};
 use crate::subsets::fraction::{FRACTION_SAMPLES_MAX, Fraction};
-use crate::subsets::kept::Kept;
+use crate::subsets::kept::KeptSamples;
 use crate::subsets::{Conditions, numbers, select};
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(super) const WORDS_BYTES_MAX: usize = 100;
 #[derive(Clone, Debug)]
 pub(crate) struct StreamSelection {
     /// Kept samples of each shard.
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: Vec<KeptSamples>,
     /// Digest of the kept samples, for checkpoints.
     pub(super) digest: String,
     /// The arguments in short, for messages.
@@ -52,8 +52,8 @@ impl StreamSelection {
     }
 
     /// The selection of `kept` samples of shards of `sizes`, which `words` describe; `None` if all are kept.
-    pub(super) fn of(kept: Vec<Kept>, sizes: &[u64], words: String) -> Result<Option<Self>> {
-        if kept.iter().all(Kept::is_all) {
+    pub(super) fn of(kept: Vec<KeptSamples>, sizes: &[u64], words: String) -> Result<Option<Self>> {
+        if kept.iter().all(KeptSamples::is_all) {
             return Ok(None);
         }
         if kept.iter().zip(sizes).all(|(kept, size)| kept.count(*size) == 0) {

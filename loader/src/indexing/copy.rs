@@ -106,12 +106,12 @@ impl IndexedCopy {
     fn copy(&self, shard: &Shard) -> Result<(Shard, CopiedShard)> {
         let raw = self.read(shard)?;
         let table = shard.offsets(&*raw)?;
-        let mut samples = Samples { shard, report: CopiedShard::default(), bytes: Vec::new(), sizes: Vec::new() };
+        let mut samples = ShardSamples { shard, report: CopiedShard::default(), bytes: Vec::new(), sizes: Vec::new() };
         for i in 0..table.len() {
             let (start, bytes) = table.range(i)?;
             samples.add(&raw[start as usize..][..bytes as usize], self.transcode)?;
         }
-        let Samples { mut report, bytes, sizes, .. } = samples;
+        let ShardSamples { mut report, bytes, sizes, .. } = samples;
         let trailer = trailer_of(&JpegRows, &shard.layout, split_by_sizes(&bytes, &sizes))?;
         let first = if table.is_empty() { table.end() } else { table.range(0)?.0 };
         let trailer = trailer_that_fits(trailer, first + bytes.len() as u64);
@@ -168,14 +168,14 @@ impl IndexedCopy {
 }
 
 /// Samples of the copied shard.
-struct Samples<'a> {
+struct ShardSamples<'a> {
     shard: &'a Shard,
     report: CopiedShard,
     bytes: Vec<u8>,
     sizes: Vec<u32>,
 }
 
-impl Samples<'_> {
+impl ShardSamples<'_> {
     fn add(&mut self, sample: &[u8], transcode: bool) -> Result<()> {
         let start = self.bytes.len();
         let layout = &self.shard.layout;

@@ -5,7 +5,7 @@ use super::position::Position;
 use super::steps::{NamedSample, batches_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::{Rank, Resume, ShardId, StreamId};
-use crate::state::{SkippedSteps, State};
+use crate::state::{LoaderState, SkippedSteps};
 use std::collections::HashSet;
 
 impl Loader {
@@ -102,7 +102,7 @@ impl Loader {
     /// # Errors
     ///
     /// `State` if its steps have another number of samples, unless `strict` is false, which drops them with a warning.
-    pub(super) fn add_skipped_steps(&self, state: &State, strict: bool) -> Result<()> {
+    pub(super) fn add_skipped_steps(&self, state: &LoaderState, strict: bool) -> Result<()> {
         let Some(skipped) = state.forebay.as_ref().map(|forebay| &forebay.skipped).filter(|s| !s.is_empty()) else {
             return Ok(());
         };

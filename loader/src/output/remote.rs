@@ -26,11 +26,11 @@ const UPLOADS_MAX: usize = 256;
 #[derive(Debug)]
 pub struct RemoteDir {
     destination: Destination,
-    state: Mutex<State>,
+    state: Mutex<UploadState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct UploadState {
     /// Files in flight, oldest first.
     uploads: VecDeque<(String, UploadTicket)>,
     /// Every file so far.
@@ -44,7 +44,7 @@ struct File {
     etag: Option<String>,
 }
 
-impl State {
+impl UploadState {
     /// Takes the outcome of a file's upload.
     fn stored(&mut self, name: &str, outcome: Result<Option<String>>) -> Result<()> {
         let etag = outcome?;

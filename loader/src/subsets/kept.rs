@@ -13,10 +13,10 @@ const BLOCK_WORDS: usize = BLOCK / 64;
 
 /// Kept samples of one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept(Form);
+pub(crate) struct KeptSamples(KeptForm);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Form {
+enum KeptForm {
     All,
     /// Ascending, none touching the next.
     Ranges(Box<[KeptRange]>),
@@ -38,18 +38,18 @@ struct KeptRange {
     end: u32,
 }
 
-impl Kept {
+impl KeptSamples {
     /// True if every sample of the shard is kept.
     pub(crate) fn is_all(&self) -> bool {
-        self.0 == Form::All
+        self.0 == KeptForm::All
     }
 
     /// Number of kept samples of the shard, which has `samples`.
     pub(crate) fn count(&self, samples: u64) -> u64 {
         match &self.0 {
-            Form::All => samples,
-            Form::Ranges(ranges) => ranges.last().map_or(0, |range| range.end.into()),
-            Form::Bits { words, before } => {
+            KeptForm::All => samples,
+            KeptForm::Ranges(ranges) => ranges.last().map_or(0, |range| range.end.into()),
+            KeptForm::Bits { words, before } => {
                 let rest = &words[(before.len().saturating_sub(1)) * BLOCK_WORDS..];
                 u64::from(before.last().copied().unwrap_or(0)) + ones(rest)
             }
@@ -63,12 +63,12 @@ impl Kept {
     /// `nth` is not below [`count`](Self::count).
     pub(crate) fn index(&self, nth: u32) -> u32 {
         match &self.0 {
-            Form::All => nth,
-            Form::Ranges(ranges) => {
+            KeptForm::All => nth,
+            KeptForm::Ranges(ranges) => {
                 let range = ranges[ranges.partition_point(|range| range.end <= nth)];
                 range.first + (nth - range.before)
             }
-            Form::Bits { words, before } => {
+            KeptForm::Bits { words, before } => {
                 let block = before.partition_point(|before| *before <= nth) - 1;
                 let mut rest = nth - before[block];
                 for (number, word) in words.iter().enumerate().skip(block * BLOCK_WORDS) {
@@ -86,15 +86,15 @@ impl Kept {
     /// Calls `visit` with each range of kept samples of a shard of `samples`, ascending.
     pub(crate) fn visit(&self, samples: u64, mut visit: impl FnMut(Range<u64>)) {
         match &self.0 {
-            Form::All if samples == 0 => {}
-            Form::All => visit(0..samples),
-            Form::Ranges(ranges) => {
+            KeptForm::All if samples == 0 => {}
+            KeptForm::All => visit(0..samples),
+            KeptForm::Ranges(ranges) => {
                 for range in ranges {
                     let first = u64::from(range.first);
                     visit(first..first + u64::from(range.end - range.before));
                 }
             }
-            Form::Bits { words, .. } => {
+            KeptForm::Bits { words, .. } => {
                 for (number, word) in words.iter().enumerate() {
                     let mut rest = *word;
                     while rest != 0 {
@@ -110,8 +110,8 @@ impl Kept {
     /// Adds the kept samples to a hash: `update` gets bytes.
     pub(crate) fn hash(&self, mut update: impl FnMut(&[u8])) {
         match &self.0 {
-            Form::All => update(b"all"),
-            Form::Ranges(ranges) => {
+            KeptForm::All => update(b"all"),
+            KeptForm::Ranges(ranges) => {
                 update(b"ranges");
                 update(&(ranges.len() as u64).to_le_bytes());
                 for range in ranges {
@@ -119,7 +119,7 @@ impl Kept {
                     update(&range.end.to_le_bytes());
                 }
             }
-            Form::Bits { words, .. } => {
+            KeptForm::Bits { words, .. } => {
                 update(b"bits");
                 words.iter().for_each(|word| update(&word.to_le_bytes()));
             }
@@ -164,9 +164,9 @@ impl KeptBuilder {
     }
 
     /// The kept samples.
-    pub(crate) fn finish(self) -> Kept {
+    pub(crate) fn finish(self) -> KeptSamples {
         if self.kept == self.samples {
-            return Kept(Form::All);
+            return KeptSamples(KeptForm::All);
         }
         let Some(words) = self.words else {
             let mut end = 0;
@@ -175,7 +175,7 @@ impl KeptBuilder {
                 end += (range.end - range.start) as u32;
                 KeptRange { first: range.start as u32, before, end }
             });
-            return Kept(Form::Ranges(ranges.collect()));
+            return KeptSamples(KeptForm::Ranges(ranges.collect()));
         };
         let mut count = 0;
         let before = words.chunks(BLOCK_WORDS).map(|block| {
@@ -184,7 +184,7 @@ impl KeptBuilder {
             before
         });
         let before = before.collect();
-        Kept(Form::Bits { words: words.into(), before })
+        KeptSamples(KeptForm::Bits { words: words.into(), before })
     }
 
     /// Most ranges that take no more memory than the bits.
@@ -215,7 +215,7 @@ fn nth_one(mut word: u64, nth: u32) -> u32 {
 mod tests {
     use super::*;
 
-    fn kept(samples: u64, is_kept: impl Fn(u64) -> bool) -> Kept {
+    fn kept(samples: u64, is_kept: impl Fn(u64) -> bool) -> KeptSamples {
         let mut builder = KeptBuilder::new(samples);
         (0..samples).filter(|index| is_kept(*index)).for_each(|index| builder.push(index..index + 1));
         builder.finish()
@@ -246,8 +246,8 @@ mod tests {
                 assert_eq!(kept.is_all(), count == samples);
             }
         }
-        assert!(matches!(kept(4097, |n| n % 2 == 0).0, Form::Bits { .. }));
-        assert!(matches!(kept(4097, |n| n > 1000).0, Form::Ranges(_)));
+        assert!(matches!(kept(4097, |n| n % 2 == 0).0, KeptForm::Bits { .. }));
+        assert!(matches!(kept(4097, |n| n > 1000).0, KeptForm::Ranges(_)));
     }
 
     #[test]

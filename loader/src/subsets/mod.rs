@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   subset: text, index file --> ranges of numbers --+
-//!   fraction, seed --> range of hashes --------------+--> select: a `Kept` for each shard --> the catalog
+//!   fraction, seed --> range of hashes --------------+--> select: a `KeptSamples` for each shard --> the catalog
 //!   filter --> cells of its columns, read once ------+
 //! ```
 //!
 //! All of it is pure. The order sees shards with fewer samples, so ranks, resumption, shuffles and weights keep their
-//! guarantees. A sample of the order is "kept sample number k of shard s", and [`Kept::index`] gives its index in the
+//! guarantees. A sample of the order is "kept sample number k of shard s", and [`KeptSamples::index`] gives its index in the
 //! shard's file. The catalog asks for it in one place. Shards without kept samples are never used.
 //!
 //! * [`numbers`]: samples by number; `npy` reads arrays of numbers.
@@ -29,7 +29,7 @@ pub(crate) mod question;
 pub(crate) mod values;
 
 use fraction::Fraction;
-use kept::{Kept, KeptBuilder};
+use kept::{KeptBuilder, KeptSamples};
 use std::ops::Range;
 
 /// Conditions on the numbers of a stream's samples.
@@ -42,7 +42,7 @@ pub(crate) struct Conditions {
 }
 
 /// Returns the kept samples of each shard, for shards of `sizes` samples. No shard has more than 2^32 - 1.
-pub(crate) fn select(sizes: &[u64], conditions: &Conditions) -> Vec<Kept> {
+pub(crate) fn select(sizes: &[u64], conditions: &Conditions) -> Vec<KeptSamples> {
     let mut start = 0;
     let mut kept = Vec::with_capacity(sizes.len());
     for &size in sizes {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     /// Numbers in the stream of the samples that `kept` has.
-    fn numbers(sizes: &[u64], kept: &[Kept]) -> Vec<u64> {
+    fn numbers(sizes: &[u64], kept: &[KeptSamples]) -> Vec<u64> {
         let mut start = 0;
         let mut numbers = Vec::new();
         for (size, kept) in sizes.iter().zip(kept) {
@@ -102,6 +102,6 @@ mod tests {
             assert_eq!(numbers(&sizes, &kept), both, "{bounds:?}");
         }
         let all = select(&sizes, &Conditions::default());
-        assert!(all.iter().all(Kept::is_all), "{all:?}");
+        assert!(all.iter().all(KeptSamples::is_all), "{all:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Questions about each sample of a stream, which are answered from some of its columns: a condition, or the value of a
 //! column.
 
-use super::filter::{Cell, Filter, Kind, Range};
+use super::filter::{Cell, CellKind, Filter, Range};
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -91,10 +91,10 @@ impl Question {
     /// # Errors
     ///
     /// `Config` with the column.
-    pub(crate) fn check(&self, kinds: &[Kind]) -> Result<()> {
+    pub(crate) fn check(&self, kinds: &[CellKind]) -> Result<()> {
         match self {
             Self::Condition(filter) => filter.check(kinds),
-            Self::Value { ask: Ask::Number, .. } if kinds.contains(&Kind::Text) => {
+            Self::Value { ask: Ask::Number, .. } if kinds.contains(&CellKind::Text) => {
                 Err(self.column_error(0, "the column has text, and a number is needed".to_owned()))
             }
             Self::Value { .. } => Ok(()),

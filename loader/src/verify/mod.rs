@@ -34,13 +34,13 @@ const BUSY_MAX: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Verification {
     index: Arc<Index>,
-    place: Place,
+    place: ShardsLocation,
     stats: Arc<Stats>,
 }
 
 /// Location of the files.
 #[derive(Debug)]
-enum Place {
+enum ShardsLocation {
     /// A folder without a known remote.
     Folder(PathBuf),
     /// A folder whose shards come from a remote, opened as a cache.
@@ -84,10 +84,10 @@ impl Verification {
         let folder = std::path::absolute(&folder).unwrap_or(folder);
         let index = Arc::new(Index::of_folder(&folder, read_regular)?);
         let place = match remote {
-            None => Place::Folder(folder),
+            None => ShardsLocation::Folder(folder),
             Some(remote) => {
                 let catalog = open_cache(&folder, &index, remote, &stats, outside)?;
-                Place::Cache { folder, catalog }
+                ShardsLocation::Cache { folder, catalog }
             }
         };
         Ok(Self { index, place, stats })
@@ -106,8 +106,8 @@ impl Verification {
             return Err(Error::new(ErrorKind::Unsupported, message).with("place", redact(list)));
         }
         let place = match (stream.remote, local_folder(root)) {
-            (Some(remote), _) => Place::Remote(remote),
-            (None, Some(folder)) => Place::Folder(std::path::absolute(&folder).unwrap_or(folder)),
+            (Some(remote), _) => ShardsLocation::Remote(remote),
+            (None, Some(folder)) => ShardsLocation::Folder(std::path::absolute(&folder).unwrap_or(folder)),
             (None, None) => return Err(Error::internal("a list without a place")),
         };
         Ok(Self { index, place, stats })
@@ -119,7 +119,7 @@ impl Verification {
         let remote = Stores::new(config, &stats, crate::clock::Clock::system())?.open(url)?;
         let (bytes, _) = remote.get_small(INDEX_BASENAME, INDEX_BYTES_MAX as usize)?;
         let index = Arc::new(Index::parse(&bytes, &format!("{}/{INDEX_BASENAME}", redact(url)))?);
-        Ok(Self { index, place: Place::Remote(remote), stats })
+        Ok(Self { index, place: ShardsLocation::Remote(remote), stats })
     }
 
     /// Number of shards.
@@ -136,14 +136,14 @@ impl Verification {
     pub fn check(&self, number: usize) -> Result<ShardState> {
         let shard = self.shard(number)?;
         match &self.place {
-            Place::Folder(folder) | Place::Cache { folder, .. } => {
+            ShardsLocation::Folder(folder) | ShardsLocation::Cache { folder, .. } => {
                 Ok(check(shard, |file| match read_regular(&folder.join(&*file.basename), file.bytes) {
                     Ok(bytes) => FoundFile::Bytes(bytes),
                     Err(e) if e.kind() == std::io::ErrorKind::NotFound => FoundFile::Absent,
                     Err(e) => FoundFile::Unreadable(e.to_string()),
                 }))
             }
-            Place::Remote(remote) => self.check_remote(shard, remote),
+            ShardsLocation::Remote(remote) => self.check_remote(shard, remote),
         }
     }
 
@@ -181,7 +181,7 @@ impl Verification {
     /// `Checksum` and `Format` when the remote's file is damaged, too; errors of the store and the disk.
     pub fn repair(&self, number: usize) -> Result<()> {
         let shard = self.shard(number)?;
-        let Place::Cache { catalog, .. } = &self.place else {
+        let ShardsLocation::Cache { catalog, .. } = &self.place else {
             return Err(Error::config("shards are repaired from a remote: pass the URL that they come from"));
         };
         self.replace(&catalog.streams()[0], number as u32, shard).context("shard", || &shard.raw_data.basename)

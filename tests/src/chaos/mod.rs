@@ -22,4 +22,4 @@ mod proxy;
 mod schedule;
 
 pub use proxy::{ChaosProxy, Fired, Protocol};
-pub use schedule::{Fault, Part, Pause, Schedule};
+pub use schedule::{Fault, Pause, RequestPart, Schedule};

@@ -1,7 +1,7 @@
 //! The proxy: one thread, a task for each connection.
 
 use super::message::Message;
-use super::schedule::{Fault, Part, Pause, Schedule};
+use super::schedule::{Fault, Pause, RequestPart, Schedule};
 use crate::server::acceptor;
 use forebay_loader::clock::Clock;
 use forebay_loader::sync::{Arc, AtomicU64, JoinHandle, Mutex, Ordering};
@@ -29,7 +29,7 @@ const PIECES: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Fired {
     /// The part.
-    pub part: Part,
+    pub part: RequestPart,
     /// Number of the request for this part, from 0.
     pub number: u32,
     /// The fault.
@@ -83,7 +83,7 @@ struct Shared {
     upstream: SocketAddr,
     schedule: Schedule,
     clock: Clock,
-    requests: Mutex<HashMap<Part, u32>>,
+    requests: Mutex<HashMap<RequestPart, u32>>,
     fired: Mutex<Vec<Fired>>,
     /// Bytes of objects written to clients.
     bytes: AtomicU64,
@@ -225,9 +225,9 @@ async fn forward(client: TcpStream, tls: Option<TlsAcceptor>, shared: &Shared) -
 }
 
 /// Returns the part that a request asks for.
-fn part_of(request: &Message) -> Part {
+fn part_of(request: &Message) -> RequestPart {
     let last = request.header("range").and_then(|range| range.rsplit_once('-')?.1.parse().ok());
-    Part { path: request.second_word().to_owned(), last }
+    RequestPart { path: request.second_word().to_owned(), last }
 }
 
 /// Sends a request to the server, and returns the response with its whole body.

@@ -54,14 +54,14 @@ impl Fault {
 
 /// Part of an object: requests that resume it have the same end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Part {
+pub struct RequestPart {
     /// Path of the request.
     pub path: String,
     /// Last byte of the requested range; `None` for the whole object.
     pub last: Option<u64>,
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for RequestPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.last {
             Some(last) => write!(f, "{} to byte {last}", self.path),
@@ -87,7 +87,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// Returns the fault of the request number `n`, from 0, for `part`.
-    pub fn fault(&self, part: &Part, n: u32) -> Option<Fault> {
+    pub fn fault(&self, part: &RequestPart, n: u32) -> Option<Fault> {
         if n >= self.faults_max {
             return None;
         }
@@ -125,7 +125,7 @@ impl Schedule {
 }
 
 /// Returns a number that depends on all of `part` (FNV-1a).
-fn digest(part: &Part) -> u64 {
+fn digest(part: &RequestPart) -> u64 {
     let last = part.last.unwrap_or(u64::MAX).to_le_bytes();
     part.path
         .bytes()
@@ -137,8 +137,8 @@ fn digest(part: &Part) -> u64 {
 mod tests {
     use super::*;
 
-    fn part(number: u64) -> Part {
-        Part { path: format!("/shard.{number:05}.mds"), last: Some(99) }
+    fn part(number: u64) -> RequestPart {
+        RequestPart { path: format!("/shard.{number:05}.mds"), last: Some(99) }
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         }
         assert!(faults.iter().any(|f| matches!(f, Fault::Flip(_))));
         assert!(faults.iter().any(|f| matches!(f, Fault::Status(503, Pause::Date(_)))));
-        let index = Part { path: "/index.json".into(), last: None };
+        let index = RequestPart { path: "/index.json".into(), last: None };
         let of_index = |seed| Schedule { seed, ..schedule }.fault(&index, 0);
         assert!((0..500).filter_map(of_index).all(|fault| !fault.is_wrong_data()));
         let without_hashes = Schedule { keeps_bytes: true, ..schedule };

@@ -23,7 +23,7 @@ use std::time::Instant;
 use tokio::net::TcpStream;
 
 /// Path of an object, and the first and the last byte to request.
-type Part = (String, u64, u64);
+type ObjectRange = (String, u64, u64);
 
 /// Fetches every object over `connections` connections.
 pub(super) fn fetch(work: &Work<'_>, connections: usize) -> Result<Took> {
@@ -48,7 +48,7 @@ pub(super) fn fetch(work: &Work<'_>, connections: usize) -> Result<Took> {
 }
 
 /// Returns all parts, the first one last.
-fn parts(work: &Work<'_>, part_bytes: u64) -> Vec<Part> {
+fn parts(work: &Work<'_>, part_bytes: u64) -> Vec<ObjectRange> {
     let mut parts = Vec::new();
     for object in work.objects {
         let starts = (0..object.bytes).step_by(part_bytes as usize);
@@ -64,7 +64,7 @@ fn parts(work: &Work<'_>, part_bytes: u64) -> Vec<Part> {
 async fn drain(
     uri: Uri,
     tls: Option<tokio_rustls::TlsConnector>,
-    parts: Rc<RefCell<Vec<Part>>>,
+    parts: Rc<RefCell<Vec<ObjectRange>>>,
     part_bytes: usize,
 ) -> Result<()> {
     let authority = uri.authority().ok_or_else(|| Error::internal("a server without an address"))?;
@@ -99,7 +99,7 @@ async fn drain(
     Ok(())
 }
 
-fn next(parts: &RefCell<Vec<Part>>) -> Option<Part> {
+fn next(parts: &RefCell<Vec<ObjectRange>>) -> Option<ObjectRange> {
     parts.borrow_mut().pop()
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct StoreArgs {
     server_threads: usize,
     /// Server [default: nginx if it is installed]
     #[arg(long, value_enum)]
-    server: Option<Kind>,
+    server: Option<ServerKind>,
     /// Rounds; the best one counts
     #[arg(long, default_value_t = 3)]
     rounds: usize,
@@ -65,7 +65,7 @@ pub(crate) struct StoreArgs {
 
 /// Server of the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum ServerKind {
     /// nginx of this machine
     Nginx,
     /// The embedded server
@@ -144,7 +144,7 @@ pub(crate) fn run(args: &StoreArgs) -> Result<Report> {
 /// Starts the server that `args` select. Returns its name as well.
 fn start(args: &StoreArgs, serving: Serving) -> Result<(Server, &'static str)> {
     let embedded = || Ok((Server::embedded(&args.data, serving)?, "embedded server"));
-    if args.server == Some(Kind::Embedded) {
+    if args.server == Some(ServerKind::Embedded) {
         return embedded();
     }
     match Server::nginx(&args.data, serving) {

@@ -41,6 +41,6 @@ mod run;
 
 pub use budget::{Budget, Reservation};
 pub use fair_pool::{Closed, FairPool};
-pub use places::{Place, Places};
+pub use places::{HeldPlace, Places};
 pub use reorder::{ReorderQueue, TakeOutcome};
 pub use run::Run;

@@ -9,12 +9,12 @@ use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
 /// Number of shards that may be in flight at the same time.
 #[derive(Debug)]
 pub struct Places {
-    state: Mutex<State>,
+    state: Mutex<PlacesState>,
     freed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct PlacesState {
     /// Below 0 while shards that have waited for an attempt continue beyond the limit.
     free: isize,
     is_closed: bool,
@@ -23,7 +23,7 @@ struct State {
 impl Places {
     /// Creates `count` free places.
     pub fn new(count: usize) -> Self {
-        let state = State { free: count as isize, is_closed: false };
+        let state = PlacesState { free: count as isize, is_closed: false };
         Self { state: Mutex::new(state), freed: Condvar::new() }
     }
 
@@ -32,7 +32,7 @@ impl Places {
     /// # Errors
     ///
     /// `Closed` after [`close`](Self::close).
-    pub fn take(&self) -> Result<Place<'_>> {
+    pub fn take(&self) -> Result<HeldPlace<'_>> {
         let mut state = self.state.lock();
         while state.free <= 0 && !state.is_closed {
             state = self.freed.wait(state);
@@ -41,7 +41,7 @@ impl Places {
             return Err(Error::new(ErrorKind::Closed, "the loader was closed while a shard waited for its turn"));
         }
         state.free -= 1;
-        Ok(Place { places: self, is_held: AtomicBool::new(true) })
+        Ok(HeldPlace { places: self, is_held: AtomicBool::new(true) })
     }
 
     /// Rejects all waiting and later requests.
@@ -58,12 +58,12 @@ impl Places {
 
 /// Place of one shard; free again when dropped.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct HeldPlace<'a> {
     places: &'a Places,
     is_held: AtomicBool,
 }
 
-impl Place<'_> {
+impl HeldPlace<'_> {
     /// Gives the place up, or takes one again. That does not wait: the shard may hold memory which others with a place
     /// wait for.
     pub fn hold(&self, is_held: bool) {
@@ -74,7 +74,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for HeldPlace<'_> {
     fn drop(&mut self) {
         self.hold(false);
     }

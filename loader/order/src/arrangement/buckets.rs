@@ -74,14 +74,14 @@ pub(super) struct Buckets {
     /// Returns the length of a row's sample.
     length: SampleOf<f32>,
     /// The last two windows of each canonical node: positions that equalise parts are a little before the current one.
-    windows: Vec<[Window; 2]>,
+    windows: Vec<[NodeWindow; 2]>,
     /// Memory for sorting.
     sorted: Vec<(f32, u64)>,
 }
 
 /// Rows of a canonical node in a window.
 #[derive(Clone, Default)]
-struct Window {
+struct NodeWindow {
     /// Column of the first.
     first: u64,
     rows: Vec<u64>,
@@ -120,7 +120,7 @@ impl Buckets {
     }
 }
 
-impl Window {
+impl NodeWindow {
     fn get(&self, column: u64) -> Option<u64> {
         self.rows.get(usize::try_from(column.checked_sub(self.first)?).ok()?).copied()
     }
@@ -133,7 +133,7 @@ impl Cursor for Buckets {
             self.windows.resize_with(at + 1, Default::default);
         }
         let column = position - self.starts[at];
-        let found = |windows: &[Window; 2]| windows[0].get(column).or_else(|| windows[1].get(column));
+        let found = |windows: &[NodeWindow; 2]| windows[0].get(column).or_else(|| windows[1].get(column));
         if let Some(row) = found(&self.windows[at]) {
             return row;
         }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::args::ShuffleArgs;
 use super::spans::NodeSpans;
-use super::window::{Stretch, Window, Windows};
+use super::window::{DrawWindow, DrawWindows, Stretch};
 use crate::error::OrderError;
 use crate::rng::{Generator, Snapshot};
 use crate::shape::Steps;
@@ -88,10 +88,10 @@ impl Py1br {
     }
 }
 
-impl Windows for Py1br {
+impl DrawWindows for Py1br {
     type Sweep = ();
 
-    fn fill(&self, _canonical: u32, position: u64, _sweep: &mut (), window: &mut Window) {
+    fn fill(&self, _canonical: u32, position: u64, _sweep: &mut (), window: &mut DrawWindow) {
         let window_at = self.windows.find(position);
         let Range { start, end } = self.windows.range(window_at);
         window.reset(start, self.nodes.total());

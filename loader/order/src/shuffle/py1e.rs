@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use super::args::ShuffleArgs;
 use super::expect::{Spread, before};
 use super::spans::{NodeSpans, Span};
-use super::window::{Stretch, Window, Windows};
+use super::window::{DrawWindow, DrawWindows, Stretch};
 use crate::error::{OrderError, OrderWarning};
 use crate::rng::{Generator, Snapshot};
 
@@ -258,10 +258,10 @@ impl Sweep {
     }
 }
 
-impl Windows for Py1e {
+impl DrawWindows for Py1e {
     type Sweep = Sweep;
 
-    fn fill(&self, canonical: u32, position: u64, sweep: &mut Sweep, window: &mut Window) {
+    fn fill(&self, canonical: u32, position: u64, sweep: &mut Sweep, window: &mut DrawWindow) {
         let node = canonical as usize;
         let positions = self.nodes.positions(node);
         // A position shortly ahead is reached by continuing the sweep, any other by a new start.

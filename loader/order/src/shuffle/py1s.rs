@@ -3,7 +3,7 @@
 
 use super::args::ShuffleArgs;
 use super::spans::NodeSpans;
-use super::window::{Stretch, Window, Windows};
+use super::window::{DrawWindow, DrawWindows, Stretch};
 use crate::rng::{Generator, Snapshot};
 
 #[derive(Debug)]
@@ -30,10 +30,10 @@ impl Py1s {
     }
 }
 
-impl Windows for Py1s {
+impl DrawWindows for Py1s {
     type Sweep = ();
 
-    fn fill(&self, _canonical: u32, position: u64, _sweep: &mut (), window: &mut Window) {
+    fn fill(&self, _canonical: u32, position: u64, _sweep: &mut (), window: &mut DrawWindow) {
         let span = self.nodes.offsets.find(position);
         window.reset(self.nodes.offsets.start(span), self.nodes.total());
         window.draws.extend(self.nodes.spans[span].draws());

@@ -2,7 +2,7 @@
 
 use super::args::ShuffleArgs;
 use super::spans::{NodeSpans, Span, units_of_run};
-use super::window::{Stretch, Window, Windows};
+use super::window::{DrawWindow, DrawWindows, Stretch};
 use crate::rng::{Generator, Snapshot};
 use crate::shape::Steps;
 
@@ -47,10 +47,10 @@ impl Py2s {
     }
 }
 
-impl Windows for Py2s {
+impl DrawWindows for Py2s {
     type Sweep = ();
 
-    fn fill(&self, _canonical: u32, position: u64, _sweep: &mut (), window: &mut Window) {
+    fn fill(&self, _canonical: u32, position: u64, _sweep: &mut (), window: &mut DrawWindow) {
         let part_at = self.nodes.offsets.find(position);
         let part = self.nodes.spans[part_at];
         let unit_at = self.layout.find(part.begin);

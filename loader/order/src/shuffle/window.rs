@@ -22,22 +22,22 @@ pub(crate) trait Cursor: Send {
 }
 
 /// Shuffle that can make the draws of a range of positions independently.
-pub(super) trait Windows: Send + Sync {
+pub(super) trait DrawWindows: Send + Sync {
     /// State of a canonical node's reader that is kept between windows.
     type Sweep: Default + Send;
 
     /// Fills `window` with a range of `canonical`'s positions that contains `position`.
-    fn fill(&self, canonical: u32, position: u64, sweep: &mut Self::Sweep, window: &mut Window);
+    fn fill(&self, canonical: u32, position: u64, sweep: &mut Self::Sweep, window: &mut DrawWindow);
 }
 
 /// Draws of a range of positions.
 #[derive(Debug, Default)]
-pub(super) struct Window {
+pub(super) struct DrawWindow {
     start: u64,
     pub(super) draws: Numbers,
 }
 
-impl Window {
+impl DrawWindow {
     fn get(&self, position: u64) -> Option<u64> {
         self.draws.get(position.checked_sub(self.start)?)
     }
@@ -50,7 +50,7 @@ impl Window {
 }
 
 /// Cursor with two windows per canonical node: positions that equalise parts are a little before the current window.
-pub(super) struct WindowCursor<W: Windows> {
+pub(super) struct WindowCursor<W: DrawWindows> {
     windows: Arc<W>,
     nodes: Vec<Option<Box<NodeCursor<W::Sweep>>>>,
 }
@@ -58,17 +58,17 @@ pub(super) struct WindowCursor<W: Windows> {
 #[derive(Default)]
 struct NodeCursor<S> {
     sweep: S,
-    current: Window,
-    previous: Window,
+    current: DrawWindow,
+    previous: DrawWindow,
 }
 
-impl<W: Windows> WindowCursor<W> {
+impl<W: DrawWindows> WindowCursor<W> {
     pub(super) fn new(windows: Arc<W>) -> Self {
         Self { windows, nodes: Vec::new() }
     }
 }
 
-impl<W: Windows> Cursor for WindowCursor<W> {
+impl<W: DrawWindows> Cursor for WindowCursor<W> {
     fn draw(&mut self, canonical: u32, position: u64) -> u64 {
         let canonical_at = canonical as usize;
         if canonical_at >= self.nodes.len() {

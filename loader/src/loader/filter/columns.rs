@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::format::Encoding;
 use crate::format::encoding::{DType, Scalar, Value};
 use crate::format::json::{self, PathPart};
-use crate::subsets::filter::{Cell, Kind, whole};
+use crate::subsets::filter::{Cell, CellKind, whole};
 use crate::subsets::question::Question;
 
 /// Columns of a source that a message lists at most.
@@ -47,7 +47,7 @@ pub(super) fn find(
         Err(question.column_error(number, format!("{problem}; of numbers and text there are {}", listed(&all()))))
     };
     let columns = question.columns().into_iter().enumerate().map(find).collect::<Result<Vec<_>>>()?;
-    let kinds: Vec<Kind> = columns.iter().map(|column| column.kind().unwrap_or(Kind::Any)).collect();
+    let kinds: Vec<CellKind> = columns.iter().map(|column| column.kind().unwrap_or(CellKind::Any)).collect();
     question.check(&kinds)?;
     Ok(columns)
 }
@@ -67,14 +67,14 @@ impl FilterColumn {
     }
 
     /// Kind of its values, if a filter can use them.
-    fn kind(&self) -> Option<Kind> {
+    fn kind(&self) -> Option<CellKind> {
         match &self.encoding {
-            Encoding::Str => Some(Kind::Text),
+            Encoding::Str => Some(CellKind::Text),
             Encoding::Scalar(DType::BFloat16) => None,
             Encoding::Int | Encoding::Scalar(_) | Encoding::StrInt | Encoding::StrFloat | Encoding::StrDecimal => {
-                Some(Kind::Number)
+                Some(CellKind::Number)
             }
-            Encoding::Json if !self.path.is_empty() => Some(Kind::Any),
+            Encoding::Json if !self.path.is_empty() => Some(CellKind::Any),
             _ => None,
         }
     }
@@ -91,7 +91,7 @@ impl FilterColumn {
 
     /// True if empty text is no value.
     pub(super) fn is_number(&self) -> bool {
-        self.kind() == Some(Kind::Number)
+        self.kind() == Some(CellKind::Number)
     }
 
     /// Returns the cell of a stored value.

@@ -27,11 +27,11 @@ pub(super) struct KeptAnswers {
     folder: Option<PathBuf>,
     /// Samples of each shard.
     sizes: Vec<u64>,
-    state: Mutex<State>,
+    state: Mutex<AnswersState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct AnswersState {
     bits: Vec<Option<Bits>>,
     /// Records that have been read.
     read: ReadPart,
@@ -62,7 +62,7 @@ impl KeptAnswers {
     pub(super) fn open(folder: Option<PathBuf>, sizes: Vec<u64>) -> Self {
         let bits = vec![None; sizes.len()];
         let (read, file) = (ReadPart::default(), AnswerFile::Closed { is_alone: false });
-        let state = Mutex::new(State { bits, read, file });
+        let state = Mutex::new(AnswersState { bits, read, file });
         let answers = Self { folder, sizes, state };
         answers.read_again();
         answers
@@ -126,7 +126,7 @@ impl KeptAnswers {
         self.folder.as_ref().map(|folder| folder.join(BASENAME))
     }
 
-    fn append(&self, state: &mut State, shard: u32, bits: &Bits) -> std::io::Result<()> {
+    fn append(&self, state: &mut AnswersState, shard: u32, bits: &Bits) -> std::io::Result<()> {
         let (Some(folder), Some(path)) = (&self.folder, self.path()) else { return Ok(()) };
         let mut record = Vec::new();
         let file = match &mut state.file {
@@ -164,7 +164,7 @@ impl KeptAnswers {
     }
 
     /// Reads the records of the file that have not been read. Returns true if one is damaged.
-    fn read_new(&self, path: &Path, state: &mut State) -> std::io::Result<bool> {
+    fn read_new(&self, path: &Path, state: &mut AnswersState) -> std::io::Result<bool> {
         let mut file = File::open(path)?;
         let found = file.metadata()?;
         let id = Some((found.dev(), found.ino()));
@@ -175,7 +175,7 @@ impl KeptAnswers {
             return Ok(false);
         }
         file.seek(SeekFrom::Start(state.read.bytes))?;
-        let State { bits, read, .. } = state;
+        let AnswersState { bits, read, .. } = state;
         self.records(BufReader::new(file), &mut read.bytes, bits)
     }
 

@@ -24,7 +24,7 @@ enum Presence<T> {
 }
 
 #[derive(Debug)]
-struct Entry<T> {
+struct ShardEntry<T> {
     presence: Presence<T>,
     /// Plan positions of announced samples that have not been read, ascending.
     unread: VecDeque<u64>,
@@ -37,7 +37,7 @@ struct Entry<T> {
 pub(crate) struct Residency<T> {
     /// Shards may be evicted. If not, resident shards have no unread samples here.
     may_be_evicted: bool,
-    shards: Vec<Mutex<Entry<T>>>,
+    shards: Vec<Mutex<ShardEntry<T>>>,
     /// True for each shard that is [`Presence::Resident`]. Written under the shard's lock, read without it.
     is_resident: Vec<AtomicBool>,
     /// The few shards with announced samples that have not been read, so that a search does not visit 100,000 shards.
@@ -70,7 +70,7 @@ fn sort(samples: &mut [(ShardId, u64)]) {
 impl<T> Residency<T> {
     /// Residency of `shards` shards, none of them requested yet.
     pub(crate) fn new(shards: usize, may_be_evicted: bool) -> Self {
-        let entry = || Mutex::new(Entry { presence: Presence::Unknown, unread: VecDeque::new(), is_fresh: false });
+        let entry = || Mutex::new(ShardEntry { presence: Presence::Unknown, unread: VecDeque::new(), is_fresh: false });
         Self {
             may_be_evicted,
             shards: (0..shards).map(|_| entry()).collect(),
@@ -128,7 +128,7 @@ impl<T> Residency<T> {
     }
 
     /// True if the shard is resident and will not be evicted.
-    fn is_permanent(&self, entry: &Entry<T>) -> bool {
+    fn is_permanent(&self, entry: &ShardEntry<T>) -> bool {
         !self.may_be_evicted && matches!(entry.presence, Presence::Resident)
     }
 

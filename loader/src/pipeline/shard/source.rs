@@ -17,7 +17,7 @@ use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering};
 use forebay_core::flow::Budget;
 use forebay_core::flow::Run;
-use forebay_core::flow::{Place, Places};
+use forebay_core::flow::{HeldPlace, Places};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -129,7 +129,7 @@ impl ShardSource {
     /// # Errors
     ///
     /// Errors of the store and the cache; `Closed` when the run stops.
-    pub(crate) fn make_resident(&self, id: ShardId, place: &Place<'_>) -> Result<ShardOutcome> {
+    pub(crate) fn make_resident(&self, id: ShardId, place: &HeldPlace<'_>) -> Result<ShardOutcome> {
         let status = self.statuses.begin(id);
         loop {
             if let Some(earlier) = self.wait_while_postponed(id, &status)? {
@@ -232,7 +232,7 @@ impl ShardSource {
     fn try_make_resident(
         &self,
         id: ShardId,
-        place: &Place<'_>,
+        place: &HeldPlace<'_>,
         status: &ShardStatus<'_>,
     ) -> Result<Option<ShardOutcome>> {
         let (stream, local) = self.catalog.locate(id);

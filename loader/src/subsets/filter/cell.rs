@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 /// Kind of a column's values, or of a literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CellKind {
     Number,
     Text,
     /// Of each sample a different one. A value of another kind than the one that it is compared with is like an absent

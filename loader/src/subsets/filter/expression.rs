@@ -1,6 +1,6 @@
 //! Condition as a tree.
 
-use super::cell::{Cell, Kind, in_order};
+use super::cell::{Cell, CellKind, in_order};
 use super::mistake::Mistake;
 use std::cmp::Ordering;
 
@@ -86,7 +86,7 @@ impl Comparison {
 }
 
 impl Operand {
-    fn kind(&self, kinds: &[Kind]) -> Kind {
+    fn kind(&self, kinds: &[CellKind]) -> CellKind {
         match self {
             Self::Column(column) => kinds[*column],
             Self::Literal(literal) => kind_of(literal),
@@ -95,8 +95,8 @@ impl Operand {
 }
 
 /// Kind of a literal.
-fn kind_of(literal: &Cell<'_>) -> Kind {
-    if matches!(literal, Cell::Text(_)) { Kind::Text } else { Kind::Number }
+fn kind_of(literal: &Cell<'_>) -> CellKind {
+    if matches!(literal, Cell::Text(_)) { CellKind::Text } else { CellKind::Number }
 }
 
 impl Expression {
@@ -113,11 +113,11 @@ impl Expression {
     }
 
     /// Checks that both sides of each comparison have one kind.
-    pub(super) fn check(&self, kinds: &[Kind]) -> Result<(), Mistake> {
-        let compared = |at: usize, left: Kind, right: Kind| {
+    pub(super) fn check(&self, kinds: &[CellKind]) -> Result<(), Mistake> {
+        let compared = |at: usize, left: CellKind, right: CellKind| {
             let problem = match (left, right) {
-                (Kind::Text, Kind::Number) => "text is compared with a number: write the number in quotes",
-                (Kind::Number, Kind::Text) => {
+                (CellKind::Text, CellKind::Number) => "text is compared with a number: write the number in quotes",
+                (CellKind::Number, CellKind::Text) => {
                     "a number is compared with text: write it without quotes, if it is a number"
                 }
                 _ => return Ok(()),

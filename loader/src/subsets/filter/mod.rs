@@ -16,7 +16,7 @@ mod possible;
 mod tokens;
 
 use crate::error::{Error, Result};
-pub(crate) use cell::{Cell, Kind, whole};
+pub(crate) use cell::{Cell, CellKind, whole};
 use expression::Expression;
 use mistake::Mistake;
 pub(crate) use possible::{Possible, Range};
@@ -94,7 +94,7 @@ impl Filter {
     /// # Errors
     ///
     /// `Config` with the place of the comparison.
-    pub(crate) fn check(&self, kinds: &[Kind]) -> Result<()> {
+    pub(crate) fn check(&self, kinds: &[CellKind]) -> Result<()> {
         self.expression.check(kinds).map_err(|mistake| mistake.in_filter(&self.text))
     }
 
@@ -124,7 +124,7 @@ mod tests {
             .columns()
             .map(|name| row.iter().find(|(column, _)| *column == name).map_or(Cell::Null, |(_, cell)| cell.clone()))
             .collect();
-        filter.check(&vec![Kind::Any; cells.len()]).expect("kinds");
+        filter.check(&vec![CellKind::Any; cells.len()]).expect("kinds");
         filter.keeps(&cells)
     }
 
@@ -271,10 +271,11 @@ mod tests {
     #[test]
     fn numbers_and_text_are_not_compared() {
         let filter = Filter::parse("x < 5 and name == 3").expect("parsed");
-        filter.check(&[Kind::Number, Kind::Number]).expect("numbers");
-        let error = filter.check(&[Kind::Number, Kind::Text]).expect_err("text").to_string();
+        filter.check(&[CellKind::Number, CellKind::Number]).expect("numbers");
+        let error = filter.check(&[CellKind::Number, CellKind::Text]).expect_err("text").to_string();
         assert!(error.contains("at character 11, before `name == 3`: text is compared with a number"), "{error}");
-        let error = Filter::parse("x in (1, 'a')").expect("parsed").check(&[Kind::Number]).expect_err("a").to_string();
+        let error =
+            Filter::parse("x in (1, 'a')").expect("parsed").check(&[CellKind::Number]).expect_err("a").to_string();
         assert!(error.contains("at character 1"), "{error}");
     }
 }
