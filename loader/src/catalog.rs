@@ -10,10 +10,13 @@
 //! directory and numbers all shards in the order of the streams. No shard is read.
 //!
 //! * `rules`: the table of rules that choose how a stream is opened, by `facts` about its folder and the stores;
-//! * `openers`: the opener of each kind of files, an implementation of [`OpenFiles`](opening::OpenFiles) in the folder of the kind:
-//!   `tars`, `tables`, `tfrecords`, `array_records`, `tokens`, `files`;
+//! * `openers`: the opener of each kind of files, an implementation of [`OpenFiles`](opening::OpenFiles) in the folder of the
+//!   kind: `tars`, `tables`, `tfrecords`, `array_records`, `tokens`, `files`;
+//! * `kept_index`: the index of files as it is kept, with the versions of the files; a kind makes its document, by
+//!   [`SurveyFiles`](kept_index::SurveyFiles);
 //! * `data_set`: the `index.json` of a data set;
-//! * `install`: the index in the stream's folder on local disk, fetched or made by an [`IndexOrigin`](index_origin::IndexOrigin);
+//! * `install`: the index in the stream's folder on local disk, fetched or made by an
+//!   [`IndexOrigin`](index_origin::IndexOrigin);
 //! * `session`: the configuration and the stores; `stream_folders`: names of streams and their folders.
 
 mod absent_columns;
@@ -22,15 +25,14 @@ mod cache_folder;
 mod column_units;
 mod column_uses;
 mod data_set;
-mod documents;
 mod facts;
 mod file_ends;
-mod file_versions;
 mod files;
 mod found_files;
 mod fronts;
 mod index_origin;
 mod install;
+mod kept_index;
 mod known_columns;
 mod open;
 mod openers;
@@ -49,6 +51,8 @@ mod stream;
 mod stream_folders;
 mod tables;
 mod tars;
+#[cfg(test)]
+mod tests;
 mod tfrecords;
 mod tokens;
 mod whole_files;

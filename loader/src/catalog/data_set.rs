@@ -1,9 +1,9 @@
 //! Data sets with an `index.json`: ours, LitData's, or a list of files.
 
-use super::file_versions;
 use super::fronts::{LocalFiles, StoredFiles};
 use super::index_origin::IndexOrigin;
 use super::install::{Place, no_index};
+use super::kept_index::KeptIndex;
 use super::session::Session;
 use super::stream::IndexedStream;
 use super::stream_folders::cache_folder;
@@ -18,7 +18,7 @@ use crate::io::read_regular;
 use crate::sources::files::FileSet;
 use crate::store::{Remote, local_folder};
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Opens the data set in the folder `name`.
 ///
@@ -70,7 +70,7 @@ impl IndexOrigin for Document {
         self.reads_in_place
     }
 
-    fn fetch(&self, remote: &Remote, _: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
+    fn fetch(&self, remote: &Remote, folder: &Path, _: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
         let (bytes, _) = remote.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document)?;
         if FileSet::is_start(&bytes) {
             return Ok(bytes);
@@ -78,7 +78,7 @@ impl IndexOrigin for Document {
         let Some(chunks) = DataSet::parse(&bytes).context("file", || INDEX_BASENAME)? else { return Ok(bytes) };
         let head = format!("{{\"litdata\": \"{}\", ", HashAlgo::Xxh3_128.hex(&bytes));
         // The lengths of the chunks need not be requested again.
-        match read_regular(&self.folder.join(INDEX_BASENAME), INDEX_BYTES_MAX) {
+        match read_regular(&folder.join(INDEX_BASENAME), INDEX_BYTES_MAX) {
             Ok(kept) if kept.starts_with(head.as_bytes()) => Ok(kept),
             _ => Ok([&head, &chunks.index(&StoredFiles(remote))?.to_json()[1..]].concat().into_bytes()),
         }
@@ -88,7 +88,7 @@ impl IndexOrigin for Document {
         if FileSet::is_start(bytes) {
             return FileSet::parse(bytes)?.index().context("remote", || name);
         }
-        if file_versions::has_head(bytes) {
+        if KeptIndex::is_start(bytes) {
             return Err(Error::format("the index was made of a list of files").with("remote", name));
         }
         let file = format!("{name}/{INDEX_BASENAME}");

@@ -2,6 +2,7 @@
 
 use super::requests::lengths;
 use crate::error::{Error, Result};
+use crate::format::HashAlgo;
 use crate::sources::Names;
 use crate::store::{Entry, Remote};
 use std::collections::HashMap;
@@ -20,8 +21,8 @@ pub(super) struct FoundFile {
     pub(super) version: String,
 }
 
-/// Returns the files of `names`, which are in `folder` if that is on this machine. `list` lists all files of their folder, and is
-/// called for patterns alone.
+/// Returns the files of `names`, which are in `folder` if that is on this machine. `list` lists all files of their
+/// folder, and is called for patterns alone.
 ///
 /// # Errors
 ///
@@ -35,8 +36,8 @@ pub(super) fn find(
     listed(names.found(|| Ok(entries.iter().map(|entry| entry.key.clone()).collect()))?, folder, &entries)
 }
 
-/// Returns the files `names`, which are in `folder` if that is on this machine. `entries` are files of their folder that were
-/// listed.
+/// Returns the files `names`, which are in `folder` if that is on this machine. `entries` are files of their folder
+/// that were listed.
 ///
 /// # Errors
 ///
@@ -71,14 +72,20 @@ impl FoundFile {
     }
 }
 
-/// Returns true if `stamp` has the version of an index of the files.
-pub(super) fn is_of_index(stamp: &str) -> bool {
-    stamp.starts_with(INDEXED)
+/// Returns true for a version that is that of an index of the files.
+pub(super) fn is_of_index(version: &str) -> bool {
+    version.starts_with(INDEXED)
 }
 
 /// Text that differs for other files, as far as their listing shows that: their shards must be in another folder.
 pub(super) fn described(files: &[FoundFile]) -> String {
     files.iter().map(|file| format!("\n{} {:?} {}", file.name, file.bytes, file.version)).collect()
+}
+
+/// Returns a digest of the versions of `files`; `None` if none is known.
+pub(super) fn digest_of(files: &[FoundFile]) -> Option<String> {
+    let stamps: Vec<String> = files.iter().map(FoundFile::stamp).collect();
+    stamps.iter().any(|stamp| !stamp.is_empty()).then(|| HashAlgo::Xxh3_128.hex(stamps.join("\n").as_bytes()))
 }
 
 /// Returns the names of `files`.

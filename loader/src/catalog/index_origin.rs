@@ -1,17 +1,16 @@
 //! Origin of a stream's index: a document that the data set has, or the survey of its files.
 
-use super::file_versions;
-use super::found_files::FoundFile;
 use crate::cache::CachedIndex;
 use crate::error::Result;
 use crate::format::Index;
 use crate::store::Remote;
 use std::borrow::Cow;
+use std::path::Path;
 
 /// Origin of a stream's index.
 pub(super) trait IndexOrigin {
-    /// Condition for the use of a cached index. Unless its bytes are compared with the remote ones, [`parse`](Self::parse) compares
-    /// names, versions and lengths of the files, and a fetch the length of each.
+    /// Condition for the use of a cached index. Unless its bytes are compared with the remote ones, [`parse`](Self::parse)
+    /// compares names, versions and lengths of the files, and a fetch the length of each.
     fn cached(&self) -> CachedIndex {
         CachedIndex::OfRemote
     }
@@ -21,25 +20,21 @@ pub(super) trait IndexOrigin {
         false
     }
 
-    /// Fetches the index from `remote`, or makes it. A fetch of many parts calls `progress` after each, on any thread.
-    fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>>;
+    /// Fetches the index from `remote`, or makes it, to be kept in `folder`. A fetch of many parts calls `progress` after
+    /// each, on any thread.
+    fn fetch(&self, remote: &Remote, folder: &Path, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>>;
 
     /// Parses the index of the remote `name`.
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index>;
 
-    /// Files of a list, as far as they were listed.
-    fn files(&self) -> &[FoundFile] {
-        &[]
-    }
-
-    /// Returns a text that differs for other contents of the files, as far as their versions are known; `None` if none is. Answers to
-    /// filters are kept by it.
+    /// Returns a text that differs for other contents of the files, as far as their versions are known; `None` if none
+    /// is. Answers to filters are kept by it.
     fn version(&self) -> Option<String> {
-        file_versions::digest(self.files())
+        None
     }
 
-    /// Returns the part of an index that is the same for every copy of the data set, by which a checkpoint knows it. The index was
-    /// parsed from `bytes`.
+    /// Returns the part of an index that is the same for every copy of the data set, by which a checkpoint knows it. The
+    /// index was parsed from `bytes`.
     fn identity<'a>(&self, _: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         bytes.into()
     }

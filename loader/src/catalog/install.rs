@@ -45,7 +45,7 @@ impl Session<'_> {
         let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
         let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
         let mut fetch = || match &remote {
-            Some(remote) => match origin.fetch(remote, &|| show_progress(&folder)) {
+            Some(remote) => match origin.fetch(remote, &folder, &|| show_progress(&folder)) {
                 Err(e) if e.kind() == ErrorKind::NotFound && origin.cached() == CachedIndex::Compared => {
                     Err(local_folder(name).map_or_else(|| with_advice_on_remote(e), |folder| no_index(&folder)))
                 }

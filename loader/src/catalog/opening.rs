@@ -1,7 +1,6 @@
 //! Opening of files of one kind: the seam between the rules that find them and the kinds.
 
 use super::cache_folder::default_local;
-use super::file_versions::Condition;
 use super::found_files::{self, FoundFile};
 use super::index_origin::IndexOrigin;
 use super::install::Place;
@@ -111,11 +110,6 @@ impl Opening<'_> {
             Files::Listed { names, entries } => found_files::listed(names, folder.as_deref(), &entries),
             files => found_files::find(files.into_names()?, folder.as_deref(), || self.all()),
         }
-    }
-
-    /// Conditions for the use of a kept index.
-    pub(super) fn condition(&self) -> Condition {
-        Condition { ignore_counts: self.stream.ignore_counts, is_verified: self.session.is_verified }
     }
 
     /// Returns the folder for the index of a list. Each list has its own: the numbers of its shards follow from its index.

@@ -1,5 +1,5 @@
-//! Pass over files that have no index: each is read once, in several threads, and a pass that was stopped is continued. A kind of
-//! files has a [`Survey`] of one file.
+//! Pass over files that have no index: each is read once, in several threads, and a pass that was stopped is continued.
+//! A kind of files has a [`Survey`] of one file.
 
 use super::found_files::{FoundFile, names_of};
 use super::parallel::in_parallel;
@@ -20,6 +20,9 @@ pub(super) trait Survey: Sync {
     /// Samples of a file, with their fields.
     type Counts: Clone + Send + Sync;
 
+    /// Name of the kind, which is kept with an index.
+    const KIND: &'static str;
+
     /// Noun for a file, also in the context of errors.
     const NOUN: &'static str;
 
@@ -30,8 +33,8 @@ pub(super) trait Survey: Sync {
     const PACKED_BYTES_MAX: u64;
     const RAW_BYTES_MAX: u64;
 
-    /// Checks the names of `files` in `remote`, whose address is `root`. Returns the files that are known by counts of other programs,
-    /// or an empty list for none.
+    /// Checks the names of `files` in `remote`, whose address is `root`. Returns the files that are known by counts of
+    /// other programs, or an empty list for none.
     fn known(
         &self,
         remote: &Remote,
@@ -43,7 +46,8 @@ pub(super) trait Survey: Sync {
     /// Message before `count` files are read.
     fn announced(count: usize, ignore_counts: bool) -> String;
 
-    /// Returns the compression of a file: by its name, for one that is read as a whole, or by its first [`FRONT_BYTES`].
+    /// Returns the compression of a file: by its name, for one that is read as a whole, or by its first
+    /// [`FRONT_BYTES`].
     fn compression(&self, name: &str, front: Option<&[u8]>) -> Result<Option<Compression>>;
 
     /// Name of a compressed file in the cache, where it is unpacked.
@@ -95,8 +99,9 @@ pub(super) struct Pass<S: Survey> {
 }
 
 impl<S: Survey> Pass<S> {
-    /// Returns a pass over the files `files` of `remote`, whose address is `root`. Counts of other programs are read unless
-    /// `ignore_counts`. Entries are kept in the folder `unfinished`, if there is one, until the index is complete.
+    /// Returns a pass over the files `files` of `remote`, whose address is `root`. Counts of other programs are read
+    /// unless `ignore_counts`. Entries are kept in the folder `unfinished`, if there is one, until the index is
+    /// complete.
     pub(super) fn new(
         survey: S,
         remote: &Remote,
@@ -185,8 +190,8 @@ impl<S: Survey> Pass<S> {
         Ok(ReadFile { counts, bytes, packed: Some((compression, packed.len() as u64)), version })
     }
 
-    /// Returns an index of all files, which are read in several threads. `done` is called with the number of files that were read so
-    /// far, and `progress` after each file and each part of one.
+    /// Returns an index of all files, which are read in several threads. `done` is called with the number of files that
+    /// were read so far, and `progress` after each file and each part of one.
     pub(super) fn index(&self, done: &(dyn Fn(usize) + Sync), progress: &(dyn Fn() + Sync)) -> Result<Index> {
         let read = AtomicUsize::new(0);
         let numbers: Vec<usize> = (0..self.names.len()).collect();

@@ -1,10 +1,9 @@
-//! Files that are a shard each, by their names. Their index is a part of the `index.json` next to them, where `python -m
-//! forebay.index` has made one, or the result of a [`Pass`]. It stays in the stream's folder on local disk.
+//! Files that are a shard each, by their names. Their index is a part of the `index.json` next to them, where `python
+//! -m forebay.index` has made one, or the result of a [`Pass`]. It stays in the stream's folder on local disk.
 
 use super::cache_folder::unfinished;
-use super::file_versions::{self, check, check_lengths, remove_outdated, stored_names, with_versions};
-use super::found_files::FoundFile;
-use super::index_origin::IndexOrigin;
+use super::found_files::{FoundFile, digest_of};
+use super::kept_index::{Head, KeptFile, SurveyFiles, Surveyed, stored};
 use super::opening::Opening;
 use super::pass::{Pass, Survey};
 use super::stream::IndexedStream;
@@ -13,9 +12,10 @@ use crate::format::index::{INDEX_BYTES_MAX, is_document};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::store::{Remote, redact};
 use crate::sync::Mutex;
+use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Opens `files` as a stream, of which `cache` is the folder on local disk. They are read in place if `are_plain`.
 ///
@@ -29,8 +29,7 @@ pub(super) fn open<S: Survey + Copy>(
     cache: PathBuf,
     are_plain: bool,
 ) -> Result<IndexedStream> {
-    let files = WholeFiles { at, survey, files, cache: &cache, are_plain, checked: Mutex::default() };
-    at.install(cache.clone(), &files)
+    at.install(cache, &WholeFiles { at, survey, files, are_plain, checked: Mutex::default() })
 }
 
 /// Files by their names.
@@ -38,8 +37,6 @@ struct WholeFiles<'a, S> {
     at: &'a Opening<'a>,
     survey: S,
     files: Vec<FoundFile>,
-    /// Folder of the index, and of copies of the files if they are not read in place.
-    cache: &'a Path,
     are_plain: bool,
     checked: Mutex<Checked>,
 }
@@ -53,47 +50,62 @@ struct Checked {
     versions: Option<String>,
 }
 
-impl<S: Survey + Copy> IndexOrigin for WholeFiles<'_, S> {
+impl<S: Survey + Copy> SurveyFiles for WholeFiles<'_, S> {
+    fn made_as(&self) -> String {
+        let options = if self.at.stream.ignore_counts { ", ignore_counts" } else { "" };
+        format!("{}{options}", S::KIND)
+    }
+
+    fn files(&self) -> &[FoundFile] {
+        &self.files
+    }
+
     fn reads_in_place(&self) -> bool {
         self.are_plain
     }
 
-    fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
-        let ignore_counts = self.at.stream.ignore_counts;
-        let document = if ignore_counts || !S::HAS_INDEX { None } else { index_next_to(remote)? };
-        let source = document.as_deref().map(digest_of_index);
-        self.checked.lock().source = Some(source.clone());
-        let kept = document.as_deref().and_then(|bytes| self.entries(bytes));
-        let files = match &kept {
-            Some((_, versions)) if !self.has_stamps() => {
-                self.files.iter().zip(versions).map(|(file, version)| file.of_index(version)).collect()
-            }
-            _ => Vec::new(),
-        };
-        let files = if files.is_empty() { &self.files } else { &files };
-        remove_outdated(self.cache, files, self.at.folder().as_deref());
-        let source = source.filter(|_| kept.is_some());
-        let index = match kept {
-            Some((index, _)) => index,
-            None => self.counted(remote, progress)?,
-        };
-        Ok(with_versions(&index, files, ignore_counts, source.as_deref()))
+    fn is_verified(&self) -> bool {
+        self.at.session.is_verified
     }
 
-    fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
-        let index = Index::parse(bytes, &format!("{name}/{INDEX_BASENAME}"))?;
-        check(&index, bytes, &self.files, self.at.condition())?;
-        self.check_source(bytes)?;
-        self.checked.lock().versions = file_versions::digest_of(&file_versions::versions_of(bytes));
-        Ok(index)
+    fn survey(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Surveyed> {
+        let has_index = S::HAS_INDEX && !self.at.stream.ignore_counts;
+        let document = if has_index { index_next_to(remote)? } else { None };
+        let source = document.as_deref().map(digest_of_index);
+        self.checked.lock().source = Some(source.clone());
+        let (index, versions) = match document.as_deref().and_then(|bytes| self.entries(bytes)) {
+            Some((index, versions)) => (index, Some(versions)),
+            None => (self.counted(remote, progress)?, None),
+        };
+        let source = source.filter(|_| versions.is_some());
+        let kept = |(number, file): (usize, &FoundFile)| {
+            let bytes = stored(&index.shards[number]).bytes;
+            match versions.as_ref().filter(|_| !self.has_stamps()) {
+                Some(versions) => KeptFile::of(&file.of_index(&versions[number]), bytes),
+                None => KeptFile::of(file, bytes),
+            }
+        };
+        let files = self.files.iter().enumerate().map(kept).collect();
+        Ok(Surveyed { document: index.to_json().into_bytes(), files, source })
+    }
+
+    fn index(&self, document: &[u8]) -> Result<Index> {
+        Index::parse(document, INDEX_BASENAME)
+    }
+
+    fn check(&self, head: &Head) -> Result<()> {
+        self.check_source(head)?;
+        let versions: Vec<&str> = head.files.iter().map(|file| &*file.version).collect();
+        let is_known = versions.iter().any(|version| !version.is_empty());
+        self.checked.lock().versions = is_known.then(|| HashAlgo::Xxh3_128.hex(versions.join("\n").as_bytes()));
+        Ok(())
     }
 
     fn version(&self) -> Option<String> {
-        file_versions::digest(&self.files).or_else(|| self.checked.lock().versions.clone())
+        digest_of(&self.files).or_else(|| self.checked.lock().versions.clone())
     }
 
-    fn identity<'a>(&self, index: &Index, _: &'a [u8]) -> Cow<'a, [u8]> {
-        // Without the versions: a copy of the files has others.
+    fn identity<'a>(&self, index: &Index, _: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
         index.to_json().into_bytes().into()
     }
 }
@@ -104,11 +116,10 @@ impl<S: Survey + Copy> WholeFiles<'_, S> {
         self.files.iter().any(|file| !file.stamp().is_empty())
     }
 
-    /// Compares the index next to the files with the one that `bytes`, an index that is kept, were made of. It is all that shows that
-    /// files without a listing were written again.
-    fn check_source(&self, bytes: &[u8]) -> Result<()> {
-        let Some(kept) = file_versions::source_of(bytes).filter(|_| !self.has_stamps() && !self.at.session.is_verified)
-        else {
+    /// Compares the index next to the files with the one that a kept index with `head` was made of. It is all that
+    /// shows that files without a listing were written again.
+    fn check_source(&self, head: &Head) -> Result<()> {
+        let Some(kept) = head.source.as_ref().filter(|_| !self.has_stamps() && !self.at.session.is_verified) else {
             return Ok(());
         };
         let known = self.checked.lock().source.clone();
@@ -123,7 +134,7 @@ impl<S: Survey + Copy> WholeFiles<'_, S> {
             found
         });
         match found {
-            Some(found) if found != kept => Err(Error::format("the index next to the files was written again")),
+            Some(found) if found != *kept => Err(Error::format("the index next to the files was written again")),
             _ => Ok(()),
         }
     }
@@ -132,19 +143,26 @@ impl<S: Survey + Copy> WholeFiles<'_, S> {
     fn entries(&self, document: &[u8]) -> Option<(Index, Vec<String>)> {
         let index =
             Index::parse(document, INDEX_BASENAME).inspect_err(|e| log::warn!("the index is not used: {e}")).ok()?;
-        let versions = file_versions::versions_of(document);
-        let numbers: HashMap<&str, usize> = stored_names(&index).zip(0..).collect();
+        let Versions { versions } = serde_json::from_slice(document).unwrap_or_default();
+        let numbers: HashMap<&str, usize> =
+            index.shards.iter().map(|shard| &*stored(shard).basename).zip(0..).collect();
         let entries = self.files.iter().map(|file| {
             let number = *numbers.get(file.name.as_str())?;
             let shard = &index.shards[number];
+            let declared = stored(shard).bytes;
+            if let Some(found) = file.bytes.filter(|bytes| *bytes != declared) {
+                log::warn!(
+                    "{INDEX_BASENAME} is not used; replace it with --overwrite: {} has {found} bytes where the index \
+                     declares {declared}",
+                    file.name
+                );
+                return None;
+            }
             let version = versions.get(number).cloned().unwrap_or_default();
             self.survey.is_of(&shard.layout).then(|| (shard.clone(), version))
         });
         let (shards, versions) = entries.collect::<Option<Vec<_>>>()?.into_iter().unzip();
-        let entries = Index { shards };
-        let checked = check_lengths(&entries, &self.files);
-        checked.inspect_err(|e| log::warn!("{INDEX_BASENAME} is not used; replace it with --overwrite: {e}")).ok()?;
-        Some((entries, versions))
+        Some((Index { shards }, versions))
     }
 
     fn counted(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Index> {
@@ -156,6 +174,13 @@ impl<S: Survey + Copy> WholeFiles<'_, S> {
         }
         pass.index(&|done| log::info!("{done} of {all} {}s are counted", S::NOUN), progress)
     }
+}
+
+/// Versions of the files in the index that is next to them, in its order, if it has any.
+#[derive(Default, Deserialize)]
+struct Versions {
+    #[serde(default)]
+    versions: Vec<String>,
 }
 
 /// Fetches the index in the folder of the files; `None` if there is none.

@@ -5,10 +5,9 @@
 //!   some chunks, spread over all files --> the features of their records
 //! ```
 
-use super::documents::{check_files, parse, to_bytes};
 use super::file_ends::{End, FileEnds};
 use super::found_files::{self, FoundFile};
-use super::index_origin::IndexOrigin;
+use super::kept_index::{KeptFile, SurveyFiles, Surveyed, parse, to_bytes};
 use super::opening::{Files, OpenFiles, Opening};
 use super::parallel::in_threads;
 use super::requests::{FileRange, fetch_ranges};
@@ -66,7 +65,7 @@ struct ArrayRecords {
     reads_all: bool,
 }
 
-/// Index as it is kept.
+/// Document of the files.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RecordIndex {
@@ -98,12 +97,17 @@ struct Group {
     record_bytes: u64,
 }
 
-impl IndexOrigin for ArrayRecords {
+impl SurveyFiles for ArrayRecords {
+    fn made_as(&self) -> String {
+        let options = if self.reads_all { ", ignore_counts" } else { "" };
+        format!("array_record{options}")
+    }
+
     fn files(&self) -> &[FoundFile] {
         &self.files
     }
 
-    fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
+    fn survey(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Surveyed> {
         let files = self.footers(remote, progress)?;
         // Sizes are checked before the first chunk is fetched.
         let shards = files.iter().zip(&self.files);
@@ -119,15 +123,16 @@ impl IndexOrigin for ArrayRecords {
         let columns = names.zip(layout.record_encodings()).collect();
         let file =
             |((bytes, found), shards): ((u64, &FoundFile), _)| RecordFile { name: found.name.clone(), bytes, shards };
-        let files = files.iter().map(|(bytes, _)| *bytes).zip(&self.files).zip(shards).map(file).collect();
+        let sized = files.iter().map(|(bytes, _)| *bytes).zip(&self.files);
+        let kept = sized.clone().map(|(bytes, found)| KeptFile::of(found, bytes)).collect();
+        let files = sized.zip(shards).map(file).collect();
         let (optional, is_sampled) = (layout.format.optional().to_vec(), layout.is_sampled());
-        let index = RecordIndex { columns, optional, is_sampled, files };
-        to_bytes(&index)
+        let document = to_bytes(&RecordIndex { columns, optional, is_sampled, files })?;
+        Ok(Surveyed { document, files: kept, source: None })
     }
 
-    fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
-        let index: RecordIndex = parse(bytes, "ArrayRecord files").context("remote", || name)?;
-        check_files(index.files.iter().map(|file| (&*file.name, file.bytes)), &self.files)?;
+    fn index(&self, document: &[u8]) -> Result<Index> {
+        let index: RecordIndex = parse(document, "ArrayRecord files")?;
         let (names, encodings): (Vec<&str>, Vec<&str>) =
             index.columns.iter().map(|(name, encoding)| (name.as_str(), encoding.as_str())).unzip();
         let layout = Arc::new(layout_of(&names, &encodings, index.optional.clone(), index.is_sampled)?);

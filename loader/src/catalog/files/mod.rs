@@ -91,7 +91,7 @@ impl IndexOrigin for SampleFiles<'_> {
         true
     }
 
-    fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
+    fn fetch(&self, remote: &Remote, _: &Path, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
         // First, since most mistakes are in it.
         let manifest = self.manifest.as_ref().map(|manifest| manifest.fetch(remote, self.folder.as_deref()));
         let manifest = manifest.transpose()?;

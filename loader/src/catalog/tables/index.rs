@@ -3,8 +3,8 @@
 //! opened.
 
 use super::table::{Projection, Table, TableKind, Wanted};
-use crate::catalog::documents::{check_files, parse, to_bytes};
 use crate::catalog::found_files::FoundFile;
+use crate::catalog::kept_index::{parse, to_bytes};
 use crate::error::{Context, Error, Result};
 use crate::format::parquet::{Chunk, Group};
 use base64::Engine as _;
@@ -101,18 +101,6 @@ impl TableIndex {
 
     fn table(&self, file: &TableFile) -> Result<&Table> {
         self.tables.get(file.schema).ok_or_else(|| Error::format("the index has a file without a schema"))
-    }
-
-    /// Checks that the document is of `files` and of the columns `wanted`.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::ErrorKind::Format`] for a document of others.
-    pub(super) fn check(&self, kind: TableKind, files: &[FoundFile], wanted: &Wanted) -> Result<()> {
-        if self.kind != kind || self.wanted.as_ref() != Some(wanted) {
-            return Err(Error::format("the index is of other columns"));
-        }
-        check_files(self.files.iter().map(|file| (&*file.name, file.bytes)), files)
     }
 
     /// Returns the schemas, and the columns that are read of each.

@@ -16,7 +16,7 @@ mod shards;
 mod table;
 
 use super::found_files::{self, FoundFile};
-use super::index_origin::IndexOrigin;
+use super::kept_index::{KeptFile, SurveyFiles, Surveyed};
 use super::opening::{FileListing, Files, OpenFiles, Opening};
 use super::stream::IndexedStream;
 use crate::config::OnError;
@@ -70,16 +70,21 @@ impl TableFiles {
         Self { kind, files, wanted, identity: Mutex::new(String::new()) }
     }
 
-    /// Text that differs for other columns and for other files, as far as their listing shows that: their shards must be in
-    /// another folder.
+    /// Text that differs for other columns and for other files, as far as their listing shows that: their shards must be
+    /// in another folder.
     fn variant(&self) -> String {
+        format!("{}\n\n{}", self.columns(), found_files::described(&self.files))
+    }
+
+    /// Text that differs for other columns.
+    fn columns(&self) -> String {
         let Wanted { columns, optional, may_be_null } = &self.wanted;
         let mut columns = columns.as_ref().map_or_else(|| "all".to_owned(), |columns| columns.join("\n"));
         optional.iter().for_each(|name| columns.push_str(&format!("\noptional {name}")));
         if *may_be_null && optional.is_empty() {
             columns.push_str("\nmay be null");
         }
-        format!("{columns}\n\n{}", found_files::described(&self.files))
+        columns
     }
 
     /// Returns the entries of the files in the index that is kept next to them, if there is one.
@@ -129,12 +134,16 @@ impl TableFiles {
     }
 }
 
-impl IndexOrigin for TableFiles {
+impl SurveyFiles for TableFiles {
+    fn made_as(&self) -> String {
+        format!("{:?}, columns {}", self.kind, self.columns())
+    }
+
     fn files(&self) -> &[FoundFile] {
         &self.files
     }
 
-    fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
+    fn survey(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Surveyed> {
         let mut maker = Maker::new(Some(&self.wanted));
         let mut entries = self.indexed(remote, &mut maker)?;
         entries.resize_with(self.files.len(), || None);
@@ -143,18 +152,19 @@ impl IndexOrigin for TableFiles {
         let mut read = self.read(remote, &without, &mut maker, progress)?.into_iter();
         let files = entries.into_iter().map(|entry| entry.or_else(|| read.next())).collect::<Option<Vec<_>>>();
         let files = files.ok_or_else(|| Error::internal("a file was not read"))?;
-        maker.finish(self.kind, &self.files, files).to_bytes()
+        let kept = self.files.iter().zip(&files).map(|(found, file)| KeptFile::of(found, file.bytes)).collect();
+        let document = maker.finish(self.kind, &self.files, files).to_bytes()?;
+        Ok(Surveyed { document, files: kept, source: None })
     }
 
-    fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
-        let kept = TableIndex::parse(bytes).context("remote", || name)?;
-        kept.check(self.kind, &self.files, &self.wanted)?;
+    fn index(&self, document: &[u8]) -> Result<Index> {
+        let kept = TableIndex::parse(document)?;
         *self.identity.lock() = kept.identity();
         shards::index(&kept)
     }
 
-    fn identity<'a>(&self, _: &Index, _: &'a [u8]) -> Cow<'a, [u8]> {
-        // Of the index that `parse` has returned: a document of thousands of files is not parsed again.
+    fn identity<'a>(&self, _: &Index, _: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
+        // Of the index that `index` has returned: a document of thousands of files is not parsed again.
         self.identity.lock().clone().into_bytes().into()
     }
 }

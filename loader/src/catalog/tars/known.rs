@@ -15,8 +15,9 @@ const HEADER_BYTES: u64 = 512;
 /// Bytes of a tar whose samples show its fields.
 const FRONT_BYTES: usize = 256 << 10;
 
-/// Returns the numbers of samples of the tars `files` in `remote`, whose address is `root`, with their lengths; `None` for those that
-/// no file has, and for those that are other tars than the file is about. A file that cannot be read is not used.
+/// Returns the numbers of samples of the tars `files` in `remote`, whose address is `root`, with their lengths; `None`
+/// for those that no file has, and for those that are other tars than the file is about. A file that cannot be read is
+/// not used.
 ///
 /// # Errors
 ///

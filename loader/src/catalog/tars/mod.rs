@@ -1,5 +1,5 @@
-//! Tars of a list as the shards of a stream: `survey` has the survey of one, `known` the samples that files of other programs count,
-//! and `set` is for programs that make the index.
+//! Tars of a list as the shards of a stream: `survey` has the survey of one, `known` the samples that files of other
+//! programs count, and `set` is for programs that make the index.
 
 mod known;
 mod set;

@@ -22,12 +22,14 @@ pub struct TarSet {
 }
 
 impl TarSet {
-    /// Opens the tars of `list`, such as `s3://bucket/train-{000..146}.tar`, or all of a folder, with separate fetch threads.
+    /// Opens the tars of `list`, such as `s3://bucket/train-{000..146}.tar`, or all of a folder, with separate fetch
+    /// threads.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Config`] for a text that is no list of tars, and for a folder without any; as [`Stores::new`] and
-    /// [`Stores::open`]; errors of the store; [`crate::ErrorKind::Format`] for a file that is no tar file, with its name.
+    /// [`crate::ErrorKind::Config`] for a text that is no list of tars, and for a folder without any; as
+    /// [`Stores::new`] and [`Stores::open`]; errors of the store; [`crate::ErrorKind::Format`] for a file that is no
+    /// tar file, with its name.
     pub fn of_list(list: &str, config: StoreConfig) -> Result<Self> {
         let no_tars = || {
             let message = "no list of tars, nor a folder of them: their names end in .tar, .tar.gz or the like";
@@ -62,7 +64,8 @@ impl TarSet {
         shard_names(list).map_or(true, |found| found.is_some_and(|found| found.kind == &TAR))
     }
 
-    /// Returns true if `list` is a folder of tars: its first files have them, and no others that a data set may be made of.
+    /// Returns true if `list` is a folder of tars: its first files have them, and no others that a data set may be made
+    /// of.
     ///
     /// # Errors
     ///
@@ -88,9 +91,9 @@ impl TarSet {
         self.pass.names()
     }
 
-    /// Returns the entry of tar `number` in the index, and the version of the tar, if the store has one. The tar is read, unless
-    /// other files have its number of samples or an earlier run, which was stopped, has read it. Of a tar that is not read the version
-    /// may be absent, with a warning. Entries are kept until [`end`](Self::end).
+    /// Returns the entry of tar `number` in the index, and the version of the tar, if the store has one. The tar is
+    /// read, unless other files have its number of samples or an earlier run, which was stopped, has read it. Of a tar
+    /// that is not read the version may be absent, with a warning. Entries are kept until [`end`](Self::end).
     ///
     /// # Errors
     ///

@@ -17,6 +17,7 @@ pub(super) struct TarSurvey;
 impl Survey for TarSurvey {
     type Counts = FieldCounts;
 
+    const KIND: &'static str = "tar";
     const NOUN: &'static str = "tar";
     const HAS_INDEX: bool = true;
     const PACKED_BYTES_MAX: u64 = 4 << 30;

@@ -17,8 +17,8 @@ const FRONT_BYTES_MAX: usize = 256 << 20;
 /// Bytes of a record that show if an index is of its file: its head.
 const PROBE_BYTES: u64 = pass::FRONT_BYTES as u64;
 
-/// Returns the indexes next to `files`, with the features of the first records; `None` for files without one, and for files that are
-/// others than their index is of. Without any index the list is empty.
+/// Returns the indexes next to `files`, with the features of the first records; `None` for files without one, and for
+/// files that are others than their index is of. Without any index the list is empty.
 ///
 /// # Errors
 ///
@@ -47,8 +47,8 @@ pub(super) fn find(remote: &Remote, files: &[FoundFile]) -> Result<(Vec<Option<R
     Ok((found, features))
 }
 
-/// Removes indexes that do not fit their files, which were written again: by the lengths of the files, and the heads of a few
-/// records.
+/// Removes indexes that do not fit their files, which were written again: by the lengths of the files, and the heads of
+/// a few records.
 fn drop_misfits(remote: &Remote, files: &[FoundFile], indexes: &mut [Option<RecordIndex>]) -> Result<()> {
     let lengths = sized(remote, files)?;
     let misfits = |number: usize| {

@@ -1,5 +1,5 @@
-//! TensorFlow's record files as the shards of a stream: `survey` has the survey of one, `indexed` the records by the indexes that
-//! other programs left next to the files.
+//! TensorFlow's record files as the shards of a stream: `survey` has the survey of one, `indexed` the records by the
+//! indexes that other programs left next to the files.
 
 mod indexed;
 mod survey;

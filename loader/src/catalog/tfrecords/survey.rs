@@ -29,6 +29,7 @@ pub(super) struct RecordSurvey {
 impl Survey for RecordSurvey {
     type Counts = FeatureCounts;
 
+    const KIND: &'static str = "tfrecord";
     const NOUN: &'static str = "file";
     const HAS_INDEX: bool = false;
     const PACKED_BYTES_MAX: u64 = BYTES_MAX;

@@ -7,8 +7,8 @@
 //! Files on this machine are read in place. Of the files of a store each shard's range is fetched, with the part of the
 //! `.idx` that has its documents.
 
-use super::documents::{parse, to_bytes};
-use super::index_origin::IndexOrigin;
+use super::found_files::FoundFile;
+use super::kept_index::{KeptFile, SurveyFiles, Surveyed, parse, to_bytes};
 use super::opening::{Files, OpenFiles, Opening};
 use super::parallel::in_parallel;
 use super::remote_file::RemoteFile;
@@ -19,12 +19,11 @@ use crate::format::index::Slice;
 use crate::format::recipe::TokenRange;
 use crate::format::tokens::{Cut, Header, Samples, TokenPart, Window};
 use crate::format::{Digests, FileInfo, Index, Layout, Shard};
+use crate::sources::Names;
 use crate::sources::tokens::idx_of;
 use crate::store::Remote;
 use crate::sync::Arc;
 use serde::{Deserialize, Serialize};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 /// Bytes of a shard: as usual for MDS, so that few bytes are fetched for nothing when a few of its samples are used.
 const SHARD_BYTES: u64 = 64 << 20;
@@ -38,27 +37,32 @@ pub(super) struct Opener;
 impl OpenFiles for Opener {
     fn open(&self, at: &Opening<'_>, files: Files) -> Result<IndexedStream> {
         let names = files.into_names()?;
-        let described = names.listed().join("\n");
-        let names = names.found(|| Ok(at.all()?.into_iter().map(|entry| entry.key).collect()))?;
-        let folder = at.folder().filter(|_| at.local().is_none());
         let window = at.session.config.window_of(at.stream);
-        // Files that are written again, and other windows, have another folder.
-        let described = format!("{described}\n{window:?}\n{}", stamp(folder.as_deref(), &names));
-        let tokens = TokenFiles { names, window, is_in_place: folder.is_some() };
+        // Other windows have another folder.
+        let described = format!("{}\n{window:?}\n", names.listed().join("\n"));
+        let is_in_place = at.folder().is_some() && at.local().is_none();
+        let entries = if matches!(names, Names::Patterns(_)) { at.all()? } else { Vec::new() };
+        let names = names.found(|| Ok(entries.iter().map(|entry| entry.key.clone()).collect()))?;
+        let pairs = names.into_iter().flat_map(|bin| {
+            let idx = idx_of(&bin);
+            [bin, idx]
+        });
+        let files = at.find(Files::Listed { names: pairs.collect(), entries })?;
+        let tokens = TokenFiles { files, window, is_in_place };
         at.install(at.list_cache(&described), &tokens)
     }
 }
 
 /// Megatron's files by their names.
 struct TokenFiles {
-    /// Paths of the `.bin` files below the remote.
-    names: Vec<String>,
+    /// Each `.bin` file, and after it its `.idx` file.
+    files: Vec<FoundFile>,
     window: Option<Window>,
     /// Shards are ranges of the files themselves.
     is_in_place: bool,
 }
 
-/// Index as it is kept.
+/// Document of the files.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TokenIndex {
@@ -80,24 +84,33 @@ struct TokenFile {
     cuts: Vec<Cut>,
 }
 
-impl IndexOrigin for TokenFiles {
+impl SurveyFiles for TokenFiles {
+    fn made_as(&self) -> String {
+        self.window.map_or("tokens".to_owned(), |window| format!("tokens, {window:?}"))
+    }
+
+    fn files(&self) -> &[FoundFile] {
+        &self.files
+    }
+
     fn reads_in_place(&self) -> bool {
         self.is_in_place
     }
 
-    fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
-        let files = in_parallel(&self.names, |name| self.survey(remote, name, progress).context("file", || name))?;
-        let index = TokenIndex { window: self.window, files };
-        to_bytes(&index)
+    fn survey(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Surveyed> {
+        let pairs: Vec<&[FoundFile]> = self.files.chunks(2).collect();
+        let of_pair = |pair: &&[FoundFile]| {
+            let name = &pair[0].name;
+            self.pair(remote, name, progress).context("file", || name)
+        };
+        let index = TokenIndex { window: self.window, files: in_parallel(&pairs, of_pair)? };
+        let lengths = index.files.iter().flat_map(|file| [file.bin_bytes, file.idx.bytes]);
+        let files = self.files.iter().zip(lengths).map(|(found, bytes)| KeptFile::of(found, bytes)).collect();
+        Ok(Surveyed { document: to_bytes(&index)?, files, source: None })
     }
 
-    fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
-        let index: TokenIndex = parse(bytes, "token files").context("remote", || name)?;
-        if index.window != self.window
-            || !index.files.iter().map(|file| file.bin.as_str()).eq(self.names.iter().map(String::as_str))
-        {
-            return Err(Error::format("the index is of other files or windows").with("remote", name));
-        }
+    fn index(&self, document: &[u8]) -> Result<Index> {
+        let index: TokenIndex = parse(document, "token files")?;
         let shards = index.files.iter().map(|file| self.shards(file).context("file", || &file.bin));
         Ok(Index { shards: shards.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect() })
     }
@@ -105,7 +118,7 @@ impl IndexOrigin for TokenFiles {
 
 impl TokenFiles {
     /// Reads the `.idx` of the `.bin` file `name`.
-    fn survey(&self, remote: &Remote, name: &str, progress: &(dyn Fn() + Sync)) -> Result<TokenFile> {
+    fn pair(&self, remote: &Remote, name: &str, progress: &(dyn Fn() + Sync)) -> Result<TokenFile> {
         let idx_name = idx_of(name);
         let progress: &dyn Fn() = progress;
         let idx = RemoteFile::open(remote, &idx_name, progress).map_err(|e| without_idx(e, &idx_name))?;
@@ -188,14 +201,4 @@ fn without_idx(error: Error, name: &str) -> Error {
     }
     let message = "a .bin file is read with the .idx file of the same name, as Megatron writes them, and there is none";
     Error::new(ErrorKind::NotFound, message).with("index", name).caused_by(error)
-}
-
-/// Returns sizes and times of change of the `.idx` files of `names` in `folder`; empty without a folder.
-fn stamp(folder: Option<&Path>, names: &[String]) -> String {
-    let Some(folder) = folder else { return String::new() };
-    let stamp = |name: &String| {
-        let meta = std::fs::metadata(folder.join(idx_of(name))).ok();
-        meta.map_or(String::new(), |meta| format!("{} {}.{}\n", meta.len(), meta.mtime(), meta.mtime_nsec()))
-    };
-    names.iter().map(stamp).collect()
 }

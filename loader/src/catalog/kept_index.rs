@@ -1,0 +1,292 @@
+//! Index of files as it is kept in the stream's folder on local disk, and the condition for its use. Each kind of files
+//! has its own document, from which the shards follow; what all have in common is a head in front of it:
+//!
+//! ```text
+//!   {"forebay_kept": {"version": 1, "made_as": "tar", "files": [{"name": "0.tar", "bytes": 1024, ..}, ..]}, "shards": [..]}
+//! ```
+//!
+//! An index that was made in another way, of other files, or of files that were written again is made anew, as is one
+//! that an earlier version has kept. A version that is not known, as of files of a store that were not listed, is equal
+//! to all.
+
+use super::found_files::{FoundFile, digest_of, is_of_index};
+use super::index_origin::IndexOrigin;
+use crate::error::{Context, Error, Result};
+use crate::format::index::INDEX_BYTES_MAX;
+use crate::format::{FileInfo, INDEX_BASENAME, Index, Shard};
+use crate::io::read_regular;
+use crate::store::{Remote, local_folder};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+/// Start of every kept index.
+const START: &str = "{\"forebay_kept\": ";
+
+/// Version of the head.
+const VERSION: u32 = 1;
+
+/// Kept index: its head, and the document of the kind.
+pub(super) struct KeptIndex<'a> {
+    pub(super) head: Head,
+    /// Document without the brace at its start.
+    document: &'a [u8],
+}
+
+/// Facts about an index that are compared before it is used.
+#[derive(Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Head {
+    version: u32,
+    /// Kind of the files, and the options on which the index depends.
+    made_as: String,
+    /// Files that the index is of, in their order.
+    pub(super) files: Vec<KeptFile>,
+    /// Digest of the index next to the files that it was taken from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) source: Option<String>,
+}
+
+/// File of a kept index.
+#[derive(Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KeptFile {
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    /// Version as the listing of the files has it; empty where it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) version: String,
+}
+
+/// Outcome of a survey: the parts of a kept index.
+pub(super) struct Surveyed {
+    /// JSON object from which [`SurveyFiles::index`] makes the index.
+    pub(super) document: Vec<u8>,
+    pub(super) files: Vec<KeptFile>,
+    pub(super) source: Option<String>,
+}
+
+/// Files of a kind, of which an index is made and kept.
+pub(super) trait SurveyFiles {
+    /// Text that differs for other kinds of files, and for other options on which the index depends.
+    fn made_as(&self) -> String;
+
+    /// Files as far as they are known before a survey.
+    fn files(&self) -> &[FoundFile];
+
+    /// True if the shards of a remote on this machine are read where they are.
+    fn reads_in_place(&self) -> bool {
+        false
+    }
+
+    /// True if a kept index is used however the files have changed.
+    fn is_verified(&self) -> bool {
+        false
+    }
+
+    /// Makes the document of the files. A survey of many parts calls `progress` after each, on any thread.
+    fn survey(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Surveyed>;
+
+    /// Returns the index that follows from a document.
+    fn index(&self, document: &[u8]) -> Result<Index>;
+
+    /// Checks what only this kind knows of a kept index with `head`.
+    fn check(&self, _head: &Head) -> Result<()> {
+        Ok(())
+    }
+
+    /// As [`IndexOrigin::version`].
+    fn version(&self) -> Option<String> {
+        digest_of(self.files())
+    }
+
+    /// As [`IndexOrigin::identity`], of a document.
+    fn identity<'a>(&self, _: &Index, document: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
+        document
+    }
+}
+
+impl<S: SurveyFiles> IndexOrigin for S {
+    fn reads_in_place(&self) -> bool {
+        SurveyFiles::reads_in_place(self)
+    }
+
+    fn fetch(&self, remote: &Remote, folder: &Path, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
+        let Surveyed { document, files, source } = self.survey(remote, progress)?;
+        // `local` may be the folder of the files themselves.
+        if !local_folder(remote.name()).is_some_and(|files| is_same_folder(&files, folder)) {
+            remove_outdated(self, folder, &files);
+        }
+        let head = to_bytes(&Head { version: VERSION, made_as: self.made_as(), files, source })?;
+        Ok([START.as_bytes(), &head, b", ", document.get(1..).unwrap_or_default()].concat())
+    }
+
+    fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
+        let kept = KeptIndex::parse(bytes).context("remote", || name)?;
+        kept.head.check(&self.made_as(), self.files(), SurveyFiles::is_verified(self))?;
+        self.check(&kept.head)?;
+        self.index(&kept.document()).context("remote", || name)
+    }
+
+    fn version(&self) -> Option<String> {
+        SurveyFiles::version(self)
+    }
+
+    fn identity<'a>(&self, index: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let document = KeptIndex::parse(bytes).map_or(bytes.into(), |kept| kept.document().into_owned().into());
+        SurveyFiles::identity(self, index, document)
+    }
+}
+
+impl<'a> KeptIndex<'a> {
+    /// Returns true if `bytes` begin as a kept index does.
+    pub(super) fn is_start(bytes: &[u8]) -> bool {
+        bytes.starts_with(START.as_bytes())
+    }
+
+    /// Parses a kept index.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for other bytes, and for the index of another version.
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self> {
+        let no_index = || Error::format("the file is no kept index, or an earlier version has kept it");
+        let rest = bytes.strip_prefix(START.as_bytes()).ok_or_else(no_index)?;
+        let mut heads = serde_json::Deserializer::from_slice(rest).into_iter::<Head>();
+        let head = heads.next().ok_or_else(no_index)?.map_err(|e| no_index().caused_by(e))?;
+        let document = rest[heads.byte_offset()..].strip_prefix(b", ").ok_or_else(no_index)?;
+        if head.version == VERSION { Ok(Self { head, document }) } else { Err(no_index()) }
+    }
+
+    /// Returns the document of the kind.
+    pub(super) fn document(&self) -> Cow<'a, [u8]> {
+        [b"{", self.document].concat().into()
+    }
+}
+
+impl KeptFile {
+    /// Entry of `found`, which has `bytes` bytes.
+    pub(super) fn of(found: &FoundFile, bytes: u64) -> Self {
+        Self { name: found.name.clone(), bytes, version: found.version.clone() }
+    }
+
+    /// Returns true if the file has other bytes now, or another version, as far as both are known. Versions of an index
+    /// next to the files and of a listing are different texts for the same file.
+    fn is_outdated(&self, bytes: Option<u64>, version: &str) -> bool {
+        let is_other = |kept: &str| {
+            !kept.is_empty() && !version.is_empty() && is_of_index(kept) == is_of_index(version) && kept != version
+        };
+        bytes.is_some_and(|bytes| bytes != self.bytes) || is_other(&self.version)
+    }
+}
+
+impl Head {
+    /// Checks that the index was `made_as` is wanted, of `files`, as far as their versions and lengths are known.
+    fn check(&self, made_as: &str, files: &[FoundFile], is_verified: bool) -> Result<()> {
+        if self.made_as != made_as {
+            return Err(Error::format("the index was made of another kind of files, or with other options"));
+        }
+        if !self.files.iter().map(|file| &file.name).eq(files.iter().map(|file| &file.name)) {
+            return Err(Error::format("the index is of other files").with("files", files.len()));
+        }
+        let is_outdated = |(kept, found): &(&KeptFile, &FoundFile)| kept.is_outdated(found.bytes, &found.version);
+        match self.files.iter().zip(files).filter(|_| !is_verified).find(is_outdated) {
+            Some((file, _)) => {
+                Err(Error::format("a file was written again after it was indexed").with("file", &file.name))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Removes the copies in `folder` of those of `files`, and of parts of them, that were written again after the index in
+/// `folder` was made.
+fn remove_outdated(kind: &(impl SurveyFiles + ?Sized), folder: &Path, files: &[KeptFile]) {
+    let Ok(bytes) = read_regular(&folder.join(INDEX_BASENAME), INDEX_BYTES_MAX) else { return };
+    let Ok(kept) = KeptIndex::parse(&bytes) else { return };
+    let now: HashMap<&str, &KeptFile> = files.iter().map(|file| (&*file.name, file)).collect();
+    let is_outdated =
+        |kept: &&KeptFile| now.get(&*kept.name).is_some_and(|file| kept.is_outdated(Some(file.bytes), &file.version));
+    let outdated: HashSet<&str> = kept.head.files.iter().filter(is_outdated).map(|file| &*file.name).collect();
+    if outdated.is_empty() || kept.head.made_as != kind.made_as() {
+        return;
+    }
+    let Ok(index) = kind.index(&kept.document()) else { return };
+    let is_of_outdated = |shard: &&Shard| match &shard.recipe {
+        Some(recipe) => recipe.ranges().iter().any(|range| outdated.contains(&*range.key)),
+        None => outdated.contains(&*stored(shard).basename),
+    };
+    log::info!("{} files were written again: their copies in {} are removed", outdated.len(), folder.display());
+    for file in
+        index.shards.iter().filter(is_of_outdated).flat_map(Shard::files).flat_map(|pair| [Some(pair.raw), pair.zip])
+    {
+        // Absent, as a rule. A copy that cannot be removed has the length of the new file, or is replaced.
+        let _ = file.map(|file| std::fs::remove_file(folder.join(&*file.basename)));
+    }
+}
+
+/// Returns the file of `shard` in the store.
+pub(super) fn stored(shard: &Shard) -> &FileInfo {
+    shard.zip_data.as_ref().unwrap_or(&shard.raw_data)
+}
+
+fn is_same_folder(a: &Path, b: &Path) -> bool {
+    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Returns the bytes of a document.
+///
+/// # Errors
+///
+/// None that can be expected.
+pub(super) fn to_bytes(document: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(document).map_err(|e| Error::internal("an index cannot be written").caused_by(e))
+}
+
+/// Parses the document of files that are `whose`.
+///
+/// # Errors
+///
+/// [`crate::ErrorKind::Format`] for other bytes.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], whose: &str) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|e| Error::format(format!("the file is no index of {whose}")).caused_by(e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_an_index_and_of_a_listing_are_not_compared() {
+        for (kept, found, is_outdated) in [
+            ("a", "a", false),
+            ("a", "b", true),
+            ("indexed a", "indexed a", false),
+            ("indexed a", "indexed b", true),
+            ("indexed a", "a", false),
+            ("a", "indexed b", false),
+            ("", "b", false),
+            ("a", "", false),
+        ] {
+            let file = KeptFile { name: "0.tar".to_owned(), bytes: 4096, version: kept.to_owned() };
+            assert_eq!(file.is_outdated(None, found), is_outdated, "{kept} {found}");
+            assert!(file.is_outdated(Some(1), found));
+        }
+    }
+
+    #[test]
+    fn a_document_is_kept_as_it_is_behind_its_head() {
+        let head = r#"{"version":1,"made_as":"tar","files":[{"name":"0.tar","bytes":7}]}"#;
+        let text = format!("{START}{head}, \"shards\": [\"}}\"]}}");
+        let kept = KeptIndex::parse(text.as_bytes()).unwrap();
+        assert_eq!(&*kept.document(), br#"{"shards": ["}"]}"#);
+        assert_eq!(to_bytes(&kept.head).unwrap(), head.as_bytes());
+        for (from, to) in [("version\":1", "version\":2"), ("made_as", "made"), ("7", "-7"), (", \"shards", "\"shards")]
+        {
+            assert!(KeptIndex::parse(text.replace(from, to).as_bytes()).is_err(), "{to}");
+        }
+        assert!((0..START.len() + head.len() + 2).all(|end| KeptIndex::parse(&text.as_bytes()[..end]).is_err()));
+    }
+}

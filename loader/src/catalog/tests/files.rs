@@ -1,0 +1,141 @@
+//! Files that are samples, by folders, lists and manifests, and data sets with an index.
+
+use super::{Folders, check, list, open, samples, write};
+use crate::config::{FilesAre, StreamConfig};
+use crate::error::{ErrorKind, Result};
+use crate::format::recipe::FileColumns;
+
+/// Folder with files of these names, each with its name as its content.
+fn folder(names: &[&str]) -> Folders {
+    Folders::new(|data| names.iter().for_each(|name| write(&data.join(name), name.as_bytes())))
+}
+
+/// Returns the paths of the first files of all samples, sorted.
+fn paths(opened: Result<super::IndexedStream>) -> Vec<String> {
+    let opened = opened.unwrap();
+    let shards = &opened.cache.shards.index().shards;
+    let of_shard = |shard: &crate::format::Shard| {
+        let recipe = shard.recipe.clone().unwrap();
+        (0..shard.samples as u32).map(|sample| recipe.path_of(sample).unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let mut paths: Vec<String> = shards.iter().flat_map(of_shard).collect();
+    paths.sort();
+    paths
+}
+
+fn with(folders: &Folders, change: impl FnOnce(&mut StreamConfig)) -> Result<super::IndexedStream> {
+    let mut stream = folders.stream("");
+    change(&mut stream);
+    open(stream)
+}
+
+#[test]
+fn pictures_of_a_folder_have_their_folders_as_classes() {
+    let folders = folder(&["cat/0.jpg", "dog/1.png", "dog/notes.txt", "readme.md"]);
+    let opened = folders.open("").unwrap();
+    let classes = opened.cache.shards.index().shards[0].recipe.as_ref().unwrap().classes().unwrap();
+    assert_eq!(classes.iter().collect::<Vec<_>>(), ["cat", "dog"]);
+    let columns = &opened.cache.shards.index().shards[0].layout.columns;
+    assert!(columns.iter().any(|column| column.name == FileColumns::LABEL));
+    assert_eq!(paths(Ok(opened)), ["cat/0.jpg", "dog/1.png"]);
+}
+
+#[test]
+fn folders_of_pictures_that_would_give_wrong_labels_are_refused() {
+    for (names, kind, parts) in [
+        (&["cat/0.jpg", ".ipynb_checkpoints/0.jpg"][..], ErrorKind::Config, &[".ipynb_checkpoints"][..]),
+        (&["train/a/0.jpg", "val/a/0.jpg"], ErrorKind::Config, &["more than one split (train, val)"]),
+        (&["train/a/0.jpg", "train/b/0.jpg"], ErrorKind::Config, &["split=\"train\""]),
+        (&["0.jpg", "cat/1.jpg"], ErrorKind::Config, &["in the folder itself", "0.jpg", "cat/1.jpg"]),
+        (&["cat/0.jpg", "dog/notes.txt"], ErrorKind::NotFound, &["fill it or remove it", "dog"]),
+        (&["notes.txt"], ErrorKind::NotFound, &["index.json"]),
+    ] {
+        check(&folder(names).error(""), kind, parts);
+    }
+}
+
+#[test]
+fn files_are_samples_on_request_each_or_by_their_stems() {
+    let names = ["a.txt", "a.json", "b.txt", "b.json", ".hidden"];
+    let each = with(&folder(&names), |stream| stream.files = Some(FilesAre::Each));
+    assert_eq!(paths(each), ["a.json", "a.txt", "b.json", "b.txt"]);
+    let folders = folder(&names);
+    let stems = with(&folders, |stream| stream.files = Some(FilesAre::Stem)).unwrap();
+    assert_eq!(samples(&stems), 2);
+    std::fs::remove_file(folders.path("b.json")).unwrap();
+    folders.set_times(1);
+    let e = with(&folders, |stream| stream.files = Some(FilesAre::Stem)).expect_err("a file is missing");
+    assert!(e.to_string().contains('b'), "{e}");
+}
+
+#[test]
+fn a_list_has_the_files_that_it_names_and_each_once() {
+    let folders = folder(&["0.jpg", "1.jpg", "2.png"]);
+    assert_eq!(paths(folders.open("*.jpg")), ["0.jpg", "1.jpg"]);
+    for (list, kind, part) in [
+        ("{0,3}.jpg", ErrorKind::NotFound, "3.jpg"),
+        ("x*.jpg", ErrorKind::NotFound, "no file matches the pattern"),
+        ("{*,0}.jpg", ErrorKind::Config, "in the list twice"),
+    ] {
+        let cache = Folders { data: tempfile::tempdir().unwrap(), cache: tempfile::tempdir().unwrap() };
+        let mut stream = folders.stream(list);
+        stream.local = Some(cache.cache.path().to_owned());
+        check(&open(stream).expect_err(list), kind, &[part]);
+    }
+}
+
+#[test]
+fn a_manifest_names_files_that_exist() {
+    let folders = folder(&["0.jpg"]);
+    let opened = |manifest: &str, files: Option<FilesAre>| {
+        write(&folders.path("m.csv"), manifest.as_bytes());
+        with(&folders, |stream| {
+            stream.manifest = Some("m.csv".to_owned());
+            stream.files = files;
+        })
+    };
+    let e = |manifest: &str, files| opened(manifest, files).expect_err(manifest);
+    check(&e("file_name,text\n1.jpg,x\n", None), ErrorKind::NotFound, &["1.jpg"]);
+    check(&e("file_name,text\n0.jpg,\"x\n", None), ErrorKind::Format, &["m.csv"]);
+    check(&e("file_name\n0.jpg\n", Some(FilesAre::Stem)), ErrorKind::Config, &["leave files=\"stem\" out"]);
+    assert_eq!(paths(opened("file_name,text\n0.jpg,x\n", None)), ["0.jpg"]);
+}
+
+#[test]
+fn a_list_next_to_the_files_has_the_digest_of_their_folder() {
+    let folders = folder(&["cat/0.jpg", "dog/1.jpg"]);
+    let listed = folders.open("").unwrap();
+    let listing = list(&folders, "");
+    assert_eq!((listing.basename, listing.samples), ("index.json", 2));
+    write(&folders.path("index.json"), &listing.document);
+    std::fs::remove_dir_all(folders.cache.path()).unwrap();
+    assert_eq!(folders.open("").unwrap().digest, listed.digest);
+    write(&folders.path("index.json"), &listing.document[..listing.document.len() / 2]);
+    std::fs::remove_dir_all(folders.cache.path()).unwrap();
+    check(&folders.error(""), ErrorKind::Format, &["list of files"]);
+}
+
+const EMPTY: &str = r#"{"version": 2, "shards": []}"#;
+
+#[test]
+fn the_index_of_a_data_set_is_compared_with_the_one_of_its_remote() {
+    let folders = Folders::new(|data| write(&data.join("index.json"), EMPTY.as_bytes()));
+    let first = folders.open("").unwrap();
+    assert_eq!(folders.open("").unwrap().digest, first.digest);
+    // One that is no index is no reason to reject the cached one.
+    write(&folders.path("index.json"), b"{");
+    assert_eq!(folders.open("").unwrap().digest, first.digest);
+    write(&folders.path("index.json"), EMPTY.replace(": 2", ":  2").as_bytes());
+    check(&folders.error(""), ErrorKind::Stale, &["the remote index changed"]);
+}
+
+#[test]
+fn a_folder_without_an_index_or_with_a_damaged_one_is_an_error() {
+    check(&Folders::of_names(&["0.mds"]).error(""), ErrorKind::NotFound, &["index.json", "MDSWriter"]);
+    check(&Folders::of_names(&[]).error("absent"), ErrorKind::NotFound, &["does not exist"]);
+    for wrong in ["{", "[]", r#"{"version": 3, "shards": []}"#, r#"{"version": 2, "shards": [{}]}"#] {
+        let folders = Folders::new(|data| write(&data.join("index.json"), wrong.as_bytes()));
+        let e = folders.error("");
+        assert!(matches!(e.kind(), ErrorKind::Format | ErrorKind::Unsupported), "{wrong}: {e}");
+    }
+}
