@@ -1,6 +1,9 @@
 """Epochs and positions as trainers use them: `iter` without a batch, `set_epoch`, `first_batch`."""
 
+import code
 import contextlib
+import io
+import sys
 import warnings
 
 import pytest
@@ -153,6 +156,61 @@ def test_batches_of_a_resumed_epoch_are_numbered_from_first_batch(pictures):
         loader.load_state_dict(loader.state_dict())
         resumed = [number for number, _ in enumerate(loader, loader.first_batch)]
     assert resumed == list(range(2, STEPS))
+
+
+def leave(loader, how):
+    """Leaves a loop within its second batch."""
+    for number, _ in enumerate(loader):
+        if number == 1 and how == "break":
+            break
+        if number == 1:
+            raise KeyboardInterrupt if how == "interrupt" else ValueError
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("how", ["break", "error", "interrupt"])
+def test_a_loop_that_is_left_has_used_up_its_epoch(pictures, epochs, how):
+    with ordered(pictures, shuffle=True) as loader:
+        with contextlib.suppress(ValueError, KeyboardInterrupt):
+            leave(loader, how)
+        state = loader.state_dict()
+        assert (loader.epoch, state["epoch"], state["sample_in_epoch"]) == (1, 0, 32)
+        assert numbers(loader) == epochs[1]
+        with contextlib.suppress(ValueError, KeyboardInterrupt):
+            leave(loader, how)
+        loader.load_state_dict(loader.state_dict())
+        assert (loader.epoch, loader.first_batch) == (2, 2)
+        assert numbers(loader) == epochs[2][2:] and loader.epoch == 3
+
+
+def test_an_interactive_session_is_told_that_a_loop_begins_another_epoch(pictures, epochs, monkeypatch):
+    """The session's loop is in text, as a cell of a notebook, and an error in it ends no program."""
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
+        # Removed after the test as well.
+        monkeypatch.setattr(sys, name, None, raising=False)
+    session, shown = code.InteractiveConsole({"pictures": pictures, "ordered": ordered, "numbers": numbers}), io.StringIO()
+
+    def cell(text):
+        session.runcode(compile(text, "<cell>", "exec"))
+
+    with contextlib.redirect_stderr(shown), warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        cell("loader = ordered(pictures, shuffle=True)")
+        cell("for batch in loader:\n    raise KeyError")
+        cell("first = numbers(loader)")
+        assert session.locals["first"] == epochs[1]
+        assert [str(warning.message).split(",")[0] for warning in found] == [f"epoch 0 was left after 1 of {STEPS} batches"]
+        # Not after a `break`, an error elsewhere after a whole epoch, or where the session has named the place.
+        cell("for batch in loader:\n    break")
+        cell("second = numbers(loader)")
+        cell("raise KeyError")
+        cell("third = numbers(loader)")
+        for place in ("loader.load_state_dict(loader.state_dict())", "loader.set_epoch(0)"):
+            cell("for batch in loader:\n    raise KeyError")
+            cell(place)
+            cell("last = numbers(loader)")
+        assert session.locals["last"] == epochs[0] and len(found) == 1
+    session.locals["loader"].close()
 
 
 @pytest.mark.parametrize("drop_last", [False, True])

@@ -83,7 +83,8 @@ class Loader(LoaderPosition, StepsOfRun):
 
     A batch is a dict of outputs: with `fields={"x": Image(...), "y": Scalar(...)}`, `batch["x"]` is a tensor of shape
     (N, C, H, W) and `batch["y"]` one of shape (N,). `iter` starts the next epoch, also after a `break` or
-    `next(iter(loader))`, or resumes the position of `load_state_dict`. Only one iterator is alive at a time; when it is
+    `next(iter(loader))`, or resumes the position of `load_state_dict`; an error or an interrupt is no exception, and
+    `loader.load_state_dict(loader.state_dict())` continues the epoch that was left. Only one iterator is alive at a time; when it is
     dropped, as `break` does, or closed, no more batches are made. The memory of a batch returns to the loader when its
     last tensor is dropped; keeping batches costs memory and nothing else.
 
@@ -320,6 +321,13 @@ class Loader(LoaderPosition, StepsOfRun):
     def __iter__(self) -> Iterator[Any]:
         """Starts the next epoch, or resumes the position of `load_state_dict`. An earlier iterator ends.
 
+        A loop that is left by `break`, an error or an interrupt has used up its epoch: the next one runs the epoch after it.
+        `loader.load_state_dict(loader.state_dict())` in between continues the epoch with the batch after the last one that
+        was delivered.
+
+        Warns:
+            UserWarning: An interactive session begins an epoch after an error or an interrupt has left one.
+
         Raises:
             ConfigError: The process group that was initialised since the loader was made has another rank or size.
         """
@@ -331,6 +339,7 @@ class Loader(LoaderPosition, StepsOfRun):
                 self._start()
             if self._peeked is not None:
                 return self._peeked
+            self._warn_of_left_epoch()
             self._abandon()
             self._start()
             iterator = Epoch(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -51,6 +52,8 @@ class LoaderPosition:
         # The first batch that the last iterator has taken and not delivered, and "failed" or "all", as in `Engine.state_dict`. The
         # state does not count it, also after the caller has dropped the iterator, which ends the epoch.
         self._failing: tuple[int, str] | None = None
+        # Last error of an interactive session when the last iterator was made.
+        self._session_error: BaseException | None = getattr(sys, "last_value", None)
         # Epoch that `set_epoch` has named and no `iter` has started yet.
         self._named_epoch: int | None = None
         # The epochs of a trainer that may differ from the loader's.
@@ -99,6 +102,21 @@ class LoaderPosition:
             stacklevel=3,
         )
 
+    def _warn_of_left_epoch(self) -> None:
+        """Warns if an interactive session runs a loop again that an error or an interrupt has left; the caller holds `_turn`."""
+        # The session keeps its last error there, and Jupyter does too. Other programs have none.
+        error, self._session_error = self._session_error, getattr(sys, "last_value", None)
+        if self._session_error is error or self._is_fresh or self._named_epoch is not None or self._loaded is not None:
+            return
+        state, length = self.state_dict(), len(self)
+        rest = self._engines[0].batches_from(state["sample_in_epoch"])
+        if state["epoch"] + 1 == self.epoch and 0 < rest < length:
+            warnings.warn(
+                f"epoch {state['epoch']} was left after {length - rest} of {length} batches, and epoch {self.epoch} begins, as after a "
+                "`break`: to continue the epoch that was left, call loader.load_state_dict(loader.state_dict()) before the loop",
+                stacklevel=3,
+            )
+
     def _move(self, epoch: int, sample: int) -> None:
         state = json.loads(self._engines[0].state_dict(None, "failed"))
         self._load(state | {"epoch": epoch, "sample_in_epoch": sample}, strict=True)
@@ -128,7 +146,7 @@ class LoaderPosition:
 
     @property
     def epoch(self) -> int:
-        """Epoch that the next `iter` runs, from 0."""
+        """Epoch that the next `iter` runs, from 0. Within a loop, and after it was left, that is the one after its own."""
         if self._named_epoch is not None:
             return self._named_epoch
         return self._starting if self._starting is not None else self._engines[0].epoch - self._is_fresh
