@@ -98,6 +98,8 @@ fi
 [ ${#failed[@]} -eq 0 ] || die "these tests have failed: ${failed[*]}"
 
 if [ -z "$is_fast" ]; then
+    phase types "the public interface, as a type checker sees it"
+    python/scripts/types.sh
     phase site "the documentation, without warnings"
     python/scripts/docs.sh
 fi

@@ -17,16 +17,16 @@ import textwrap
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar, Union, get_args
 
 from ._forebay import is_file_list, is_url, redact
+from .choices import OnError
 from .errors import ConfigError
 
 __all__ = [
     "U32",
     "ByteSize",
     "Count",
-    "OnError",
     "Samples",
     "Seconds",
     "Steps",
@@ -67,8 +67,6 @@ ByteSize = Union[int, str]
 """A number of bytes, or a size such as "2gb"."""
 Count = int
 """A whole number, at least 1, of 32 bits."""
-OnError = str
-""""raise" or "skip"."""
 Samples = int
 """A whole number, at least 1."""
 Seconds = float
@@ -317,11 +315,12 @@ _CHECKS: dict[str, Check] = {
     "Count": partial(whole, least=1, below=U32),
     "float": partial(real, what="a number, at least 0", least=0),
     "int": whole,
-    "OnError": partial(one_of, choices=("raise", "skip")),
+    "OnError": partial(one_of, choices=get_args(OnError)),
     "Samples": partial(whole, least=1),
     "Seconds": seconds,
     "Steps": steps,
-    "str": text,
+    # The engine has the values of the next ones, and names them in its errors.
+    **dict.fromkeys(("BatchingMethod", "Grouping", "Hash", "PartitionAlgo", "SamplingMethod", "ShuffleAlgo", "str"), text),
     "str | os.PathLike[str]": path,
 }
 

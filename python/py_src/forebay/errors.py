@@ -32,7 +32,11 @@ __all__ = [
 
 
 class Error(Exception):
-    """Base class of the exceptions of this package."""
+    """Base class of the exceptions of this package.
+
+    The message names the file, sample or argument, and what to change. `context` has the same facts by name, and `kind` is a
+    word for logs. An error of another library is the `__cause__`.
+    """
 
     kind: str = "error"
     """Name of the kind, the same in messages, logs and the C interface."""
@@ -42,13 +46,13 @@ class Error(Exception):
 
 
 class ConfigError(Error, ValueError):
-    """An argument or a combination of arguments is wrong."""
+    """An argument or a combination of arguments is wrong. The message names it and the values that are right."""
 
     kind = "config"
 
 
 class NotFoundError(Error, FileNotFoundError):
-    """A file, object or sample does not exist."""
+    """A file, object or sample does not exist: check the address, and whether the data set is complete there."""
 
     kind = "not found"
 
@@ -64,61 +68,61 @@ class AccessError(Error, PermissionError):
 
 
 class NetworkError(Error, ConnectionError):
-    """The network failed; another attempt may succeed."""
+    """The network failed in all `download_retry` attempts: try again later, with more attempts, or check the store's address."""
 
     kind = "network"
 
 
 class StalledError(Error, TimeoutError):
-    """No progress within `stall_timeout` or `download_timeout`."""
+    """No progress within `stall_timeout` or `download_timeout`: the message names the stage or the request that waits."""
 
     kind = "timeout"
 
 
 class ChecksumError(Error, OSError, ValueError):
-    """Bytes do not match their recorded size or hash."""
+    """Bytes do not match their recorded size or hash: the file is damaged, or another one has its name. Fetch or write it again."""
 
     kind = "checksum"
 
 
 class FormatError(Error, ValueError):
-    """An index, a shard or a compressed stream does not conform to its format."""
+    """An index, a shard or a compressed stream does not conform to its format: the file is damaged, or of another kind."""
 
     kind = "format"
 
 
 class DecodeError(Error, ValueError):
-    """A sample cannot be decoded into the requested fields."""
+    """A sample cannot be decoded into the requested fields. `on_error="skip"` leaves up to `max_errors` of them out."""
 
     kind = "decode"
 
 
 class UnsupportedError(Error, RuntimeError):
-    """The data needs a feature that this build or this machine does not have."""
+    """The data needs a feature, a package or a driver that this build or this machine does not have."""
 
     kind = "unsupported"
 
 
 class FullError(Error, OSError):
-    """No room: disk, `cache_limit`, `memory` or the locked-memory limit."""
+    """No room on disk, in `cache_limit` or `memory`, or a limit of the system: raise the one that the message names."""
 
     kind = "full"
 
 
 class StateError(Error, ValueError):
-    """A checkpoint does not belong to this loader's plan, or its folder to this save."""
+    """A checkpoint does not belong to this loader's plan, or its folder to this save: the message names the options that differ."""
 
     kind = "state"
 
 
 class StaleError(Error, RuntimeError):
-    """The remote index changed since the local folder was filled from it."""
+    """The remote index or file has changed since it was read: use another local folder, or list the files again."""
 
     kind = "stale"
 
 
 class IoError(Error, OSError):
-    """A system call failed for a reason without a more specific class."""
+    """A system call failed for a reason without a more specific class: check the disk or the device that the message names."""
 
     kind = "io"
 

@@ -10,10 +10,21 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from . import _forebay
-from .arguments import ByteSize, Count, OnError, Samples, Seconds, Steps, by_name, checked, checks, whole
+from .arguments import ByteSize, Count, Samples, Seconds, Steps, by_name, checked, checks, whole
+from .choices import (
+    BatchingMethod,
+    Device,
+    Framework,
+    Hash,
+    OnError,
+    PartitionAlgo,
+    SamplingMethod,
+    ShuffleAlgo,
+    Stats,
+)
 from .convert import Batch, converter, replicas
 from .devices import names_of, world_of
 from .epoch import Epoch
@@ -31,6 +42,16 @@ from .streams import Stream, configs_of
 from .trainer_epochs import EpochSetter
 from .transform import Transform
 from .world import World, check_group, detect
+
+if TYPE_CHECKING:
+    # Type checkers have this module; programs need not install it.
+    from typing_extensions import TypeVar
+
+    BatchT = TypeVar("BatchT", default=dict[str, Any])
+else:
+    from typing import TypeVar
+
+    BatchT = TypeVar("BatchT")
 
 __all__ = ["Loader"]
 
@@ -73,7 +94,7 @@ def _close_all() -> None:
     sampler="shuffle, rank and world_size",
     seed="shuffle_seed",
 )
-class Loader(LoaderPosition, StepsOfRun):
+class Loader(LoaderPosition, StepsOfRun, Generic[BatchT]):
     """Batches of training samples in MosaicML streaming's order, made ahead by threads of this process.
 
         with Loader(remote="s3://bucket/set", batch_size=256, shuffle=True) as loader:
@@ -87,6 +108,9 @@ class Loader(LoaderPosition, StepsOfRun):
     `loader.load_state_dict(loader.state_dict())` continues the epoch that was left. Only one iterator is alive at a time; when it is
     dropped, as `break` does, or closed, no more batches are made. The memory of a batch returns to the loader when its
     last tensor is dropped; keeping batches costs memory and nothing else.
+
+    For type checkers, `Loader[T]` yields values of the type T: that of the result of `transform`, or else a dict. With a list
+    of devices name it: `loader: Loader[list[dict[str, Any]]] = Loader(...)`.
 
     The documentation has guides to all of this: the loader, fields, order, checkpoints, GPU, tuning, troubleshooting.
 
@@ -198,8 +222,8 @@ class Loader(LoaderPosition, StepsOfRun):
         local: str | os.PathLike[str] | None = None,
         fields: Mapping[str, Field] | None = None,
         map: Map | Callable[[dict[str, Any], Any], dict[str, Any]] | None = None,
-        transform: Callable[[Any], Any] | None = None,
-        framework: str = "torch",
+        transform: Callable[[Any], BatchT] | None = None,
+        framework: Framework = "torch",
         sharding: Any = None,
         batch_size: Count,
         drop_last: bool = False,
@@ -210,20 +234,20 @@ class Loader(LoaderPosition, StepsOfRun):
         shuffle: bool = False,
         shuffle_seed: int = 9176,
         augment_seed: int | None = None,
-        shuffle_algo: str = "py1e",
+        shuffle_algo: ShuffleAlgo = "py1e",
         shuffle_block_size: Samples | None = None,
-        partition_algo: str = "relaxed",
+        partition_algo: PartitionAlgo = "relaxed",
         num_canonical_nodes: Count | None = None,
         replication: Count | None = None,
         epoch_size: int | None = None,
         repeat_augment: Count = 1,
-        sampling_method: str = "balanced",
+        sampling_method: SamplingMethod = "balanced",
         sampling_granularity: Count = 1,
-        batching_method: str = "random",
+        batching_method: BatchingMethod = "random",
         bucket_by: SampleValues | None = None,
         bucket_batches: Count = 64,
         skip_steps: Steps | None = None,
-        device: str | Sequence[str] = "cpu",
+        device: Device | Sequence[Device] = "cpu",
         device_decode: bool = False,
         share_decode: bool = False,
         gpu_direct_storage: bool = False,
@@ -238,7 +262,7 @@ class Loader(LoaderPosition, StepsOfRun):
         predownload: int | None = None,
         cache_limit: ByteSize | None = None,
         keep_zip: bool = False,
-        validate_hash: str | None = None,
+        validate_hash: Hash | None = None,
         window: Count | None = None,
         window_stride: Count | None = None,
         download_retry: Count = 2,
@@ -318,7 +342,7 @@ class Loader(LoaderPosition, StepsOfRun):
             _on_devices.add(self)
         self._begin_at_start(config["batch_size"] * self._world.world_size * len(devices) // (config["replication"] or 1))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[BatchT]:
         """Starts the next epoch, or resumes the position of `load_state_dict`. An earlier iterator ends.
 
         A loop that is left by `break`, an error or an interrupt has used up its epoch: the next one runs the epoch after it.
@@ -375,6 +399,12 @@ class Loader(LoaderPosition, StepsOfRun):
     # Type checkers would take any name for an attribute.
     if not TYPE_CHECKING:
 
+        def __next__(self) -> Any:
+            raise TypeError(
+                "a Loader is no iterator: batches = iter(loader) starts an epoch, whose batches next(batches) returns one by one; "
+                "next(iter(loader)) starts an epoch at each call"
+            )
+
         def __getattr__(self, name: str) -> Any:
             if name in ("dataset", "sampler"):
                 name += (
@@ -411,7 +441,7 @@ class Loader(LoaderPosition, StepsOfRun):
         """Object whose `sampler.set_epoch` is `set_epoch`: trainers look there for it."""
         return EpochSetter(self)
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """Returns the figures of all stages since the loader was made.
 
         `bottleneck` is one line that names the stage that limits the rate. `stages` maps a stage to `busy_s`, `input_s`
@@ -443,7 +473,7 @@ class Loader(LoaderPosition, StepsOfRun):
         # In one step of the interpreter: an interrupt between two engines would leave one open.
         list(map(operator.methodcaller("close"), self._engines))
 
-    def __enter__(self) -> Loader:
+    def __enter__(self) -> Loader[BatchT]:
         return self
 
     def __exit__(self, *error: object) -> None:

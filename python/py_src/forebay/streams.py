@@ -9,6 +9,7 @@ from typing import Any
 
 from .arguments import Count, Seconds, address, by_name, checked, checks, path, shown, within
 from .arrow_data import arrow_files, is_dataset
+from .choices import Grouping, Hash
 from .errors import ConfigError
 from .selections import Fraction, SampleValues, Subset, fraction, sample_values, subset
 
@@ -58,7 +59,7 @@ class Stream:
     remote: str | os.PathLike[str] | None = None
     local: str | os.PathLike[str] | None = None
     split: str | None = None
-    files: str | None = None
+    files: Grouping | None = None
     manifest: str | os.PathLike[str] | None = None
     ignore_counts: bool = False
     subset: Subset | None = None
@@ -72,7 +73,7 @@ class Stream:
     choose: int | None = None
     download_retry: Count | None = None
     download_timeout: Seconds | None = None
-    validate_hash: str | None = None
+    validate_hash: Hash | None = None
     keep_zip: bool | None = None
     window: Count | None = None
     window_stride: Count | None = None

@@ -27,6 +27,7 @@ from typing import Any
 
 from . import _forebay
 from .arguments import anywhere, byte_size, destination, flag, path, shown, text, whole
+from .choices import Hash
 from .command import positive
 from .converted_columns import ConvertedColumns
 from .errors import ConfigError, Error, NotFoundError, StateError, UnsupportedError
@@ -99,7 +100,7 @@ def convert(
     columns: Sequence[str] | None = None,
     nulls: bool = False,
     compression: str | None = None,
-    hashes: Sequence[str] = ("xxh64",),
+    hashes: Sequence[Hash] = ("xxh64",),
     size_limit: int | str | None = 1 << 26,
     shuffle: int | None = None,
     window: int | None = None,

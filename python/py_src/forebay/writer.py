@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _forebay
 from .arguments import U32, by_name, byte_size, destination, flag, shown, text, whole
+from .choices import Hash
 from .errors import ConfigError
 from .finish_watch import FinishWatch
 from .remotes import outside
@@ -58,7 +59,7 @@ class MDSWriter:
         out: str | os.PathLike[str],
         columns: Mapping[str, str],
         compression: str | None = None,
-        hashes: Sequence[str] | None = None,
+        hashes: Sequence[Hash] | None = None,
         size_limit: int | str | None = 1 << 26,
         exist_ok: bool = False,
         threads: int | None = None,

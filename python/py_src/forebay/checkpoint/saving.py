@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from typing import Any
+from typing import Any, Literal
 
 from ..arguments import flag, one_of
 from ..errors import ConfigError
@@ -101,7 +101,7 @@ def save(
     overwrite: bool = False,
     keep: int | None = None,
     per_rank: bool = False,
-    format: str = "torch",
+    format: Literal["torch", "safetensors"] = "torch",
     wait: bool = True,
     store: StoreOptions | None = None,
 ) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..arguments import by_name, one_of, real, text
+from ..choices import BoxFormat, DType
 from .base import Field, column_of, dtype_of, path_of
 
 __all__ = ["BoxLabels", "Boxes"]
@@ -39,7 +40,7 @@ class Boxes(Field):
 
     column: str
     path: str | Sequence[str | int] | None = None
-    format: str = "xyxy"
+    format: BoxFormat = "xyxy"
     of: str | None = None
     min_size: float | None = None
 
@@ -71,7 +72,7 @@ class BoxLabels(Field):
 
     column: str
     path: str | Sequence[str | int] | None = None
-    dtype: str | None = None
+    dtype: DType | None = None
     of: str | None = None
 
     def _spec(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from ..arguments import U32, by_name, flag, one_of, real, reals, whole
+from ..choices import Interpolation, PaddingMode
 from ..errors import ConfigError
 from .base import ImageOp
 from .checks import Fill, fill_of, interpolation_of
@@ -85,7 +86,7 @@ class RandomResizedCrop(ImageOp):
     size: Size
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0)
-    interpolation: str = "bilinear"
+    interpolation: Interpolation = "bilinear"
 
     def _spec(self) -> dict[str, Any]:
         return {
@@ -115,7 +116,7 @@ class RandomCrop(ImageOp):
     padding: Union[int, Sequence[int]] = 0
     pad_if_needed: bool = False
     fill: Fill = 0
-    padding_mode: str = "constant"
+    padding_mode: PaddingMode = "constant"
 
     def _spec(self) -> dict[str, Any]:
         return {
@@ -142,7 +143,7 @@ class Pad(ImageOp):
 
     padding: Union[int, Sequence[int]]
     fill: Fill = 0
-    padding_mode: str = "constant"
+    padding_mode: PaddingMode = "constant"
 
     def _spec(self) -> dict[str, Any]:
         return {"op": "pad", "padding": _borders("Pad", self.padding), **_border(self)}
@@ -183,7 +184,7 @@ class Resize(ImageOp):
     """
 
     size: Size | None
-    interpolation: str = "bilinear"
+    interpolation: Interpolation = "bilinear"
     max_size: int | None = None
 
     def _spec(self) -> dict[str, Any]:
@@ -211,7 +212,7 @@ class RandomResize(ImageOp):
 
     min_size: int
     max_size: int
-    interpolation: str = "bilinear"
+    interpolation: Interpolation = "bilinear"
 
     def _spec(self) -> dict[str, Any]:
         return {

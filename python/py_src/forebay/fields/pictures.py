@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..arguments import U32, by_name, flag, one_of, whole, within
+from ..choices import DType, Layout, Mode
 from ..errors import ConfigError
 from .base import Field, ImageOp, column_of, dtype_of
 from .boxes import Boxes, BoxLabels
@@ -66,13 +67,13 @@ class Image(Field):
         self,
         column: str,
         *ops: ImageOp,
-        dtype: str | None = None,
-        layout: str = "NCHW",
+        dtype: DType | None = None,
+        layout: Layout = "NCHW",
         tolerant: bool = False,
         apply_exif_orientation: bool = False,
         scaled_decode: bool = False,
         views: int | None = None,
-        mode: str = "RGB",
+        mode: Mode = "RGB",
     ) -> None:
         self.column = column
         self.tolerant = tolerant
@@ -123,7 +124,7 @@ class Mask(Field):
 
     __slots__ = ("column", "dtype", "ops")
 
-    def __init__(self, column: str, *ops: ImageOp, dtype: str = "int64") -> None:
+    def __init__(self, column: str, *ops: ImageOp, dtype: DType = "int64") -> None:
         self.column = column
         self.ops = _operations("Mask", column, ops)
         self.dtype = dtype

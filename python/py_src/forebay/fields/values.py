@@ -5,9 +5,10 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ..arguments import by_name, flag, shown, text, whole
+from ..choices import DType
 from ..convert.padding import Padding
 from ..errors import ConfigError
 from .base import Field, column_of, default_of, dtype_of, lengths_of, path_of
@@ -29,7 +30,7 @@ class Scalar(Field):
     """
 
     column: str
-    dtype: str | None = None
+    dtype: DType | None = None
     default: float | None = None
 
     def _spec(self) -> dict[str, Any]:
@@ -61,9 +62,9 @@ class Tokens(Field):
 
     column: str
     length: int | None = None
-    dtype: str = "int64"
+    dtype: DType = "int64"
     pad: int | None = None
-    stored: str | None = None
+    stored: DType | None = None
     truncate: bool = False
     pad_to_multiple: int | None = None
     max_length: int | None = None
@@ -102,7 +103,7 @@ class AttentionMask(Field):
     """
 
     of: str
-    dtype: str = "bool"
+    dtype: Literal["bool"] | DType = "bool"
 
     def _spec(self) -> None:
         return None
@@ -126,7 +127,7 @@ class Length(Field):
     """
 
     column: str
-    stored: str | None = None
+    stored: DType | None = None
 
     def _spec(self) -> dict[str, Any]:
         return {"kind": "length", "column": column_of(self), "stored": dtype_of(self.stored)}
@@ -152,7 +153,7 @@ class Array(Field):
     """
 
     column: str
-    dtype: str | None = None
+    dtype: DType | None = None
     shape: Sequence[int] | None = None
     default: Any = None
     pad: float | None = None
@@ -231,7 +232,7 @@ class Json(Field):
 
     column: str
     path: str | Sequence[str | int] | None = None
-    dtype: str | None = None
+    dtype: DType | None = None
     shape: Sequence[int | None] | None = None
     default: Any = None
     pad: float | None = None

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..arguments import byte_size, flag, one_of, whole
+from ..choices import Compression, Shard
 from ..errors import NotFoundError
 from .listing import File, FileList, files_of
 from .order import FileOrder
@@ -169,9 +170,9 @@ def load_lines(
     shuffle: bool = False,
     seed: int = 0,
     epoch: int = 0,
-    shard: str = "auto",
+    shard: Shard = "auto",
     buffer: int | str = "128mb",
-    compression: str = "auto",
+    compression: Compression = "auto",
     store: StoreOptions | None = None,
 ) -> LineLoader:
     r"""Reads texts line by line, ahead of the consumer, one file after the other.
@@ -213,9 +214,9 @@ def load_tars(
     shuffle: bool = False,
     seed: int = 0,
     epoch: int = 0,
-    shard: str = "auto",
+    shard: Shard = "auto",
     buffer: int | str = "128mb",
-    compression: str = "auto",
+    compression: Compression = "auto",
     store: StoreOptions | None = None,
 ) -> TarLoader:
     """Reads the files of tars ahead of the consumer, one tar after the other, without an index.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ..arguments import byte_size, flag, folder, one_of, whole
+from ..choices import Shard
 from ..errors import ChecksumError, ConfigError, Error, StaleError
 from .cache import FileCache, is_of_list
 from .listing import File, files_of
@@ -140,13 +141,13 @@ def load_files(
     shuffle: bool = False,
     seed: int = 0,
     epoch: int = 0,
-    shard: str = "auto",
+    shard: Shard = "auto",
     buffer: int | str = "256mb",
     concurrency: int = 64,
     whole_max: int | None = None,
     cache: str | os.PathLike[str] | None = None,
     cache_limit: int | str | None = None,
-    failed: str = "raise",
+    failed: Literal["raise", "return"] = "raise",
     store: StoreOptions | None = None,
 ) -> FileLoader:
     """Reads whole files of stores ahead of their consumer.

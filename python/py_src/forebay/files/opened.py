@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..arguments import one_of
+from ..choices import OpenMode
 from ..errors import ConfigError
 from .stores import StoreOptions, opened, url_of
 
@@ -277,7 +278,7 @@ class FileWriter(io.BufferedIOBase):
 
 def open(
     url: str,
-    mode: str = "rb",
+    mode: OpenMode = "rb",
     *,
     encoding: str | None = None,
     errors: str | None = None,

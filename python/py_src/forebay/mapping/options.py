@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..arguments import U32, by_name, one_of, shown, text, whole, within
+from ..choices import MapKind
 from ..errors import ConfigError
 from ..fields import ImageOp
 
@@ -51,7 +52,7 @@ class Map:
     function: Callable[[dict[str, Any], Any], dict[str, Any]]
     inputs: Sequence[str] | None = None
     workers: int | None = None
-    kind: str = "threads"
+    kind: MapKind = "threads"
     prefetch: int | None = None
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..arguments import by_name, flag, real, reals
+from ..choices import Interpolation
 from ..errors import ConfigError
 from ..fields import ImageOp
 from ..fields.checks import Fill, Range, angles, fill_of, interpolation_of, is_one
@@ -41,7 +42,7 @@ class RandomRotation(ImageOp):
     """
 
     degrees: Range
-    interpolation: str = "nearest"
+    interpolation: Interpolation = "nearest"
     expand: bool = False
     center: Sequence[float] | None = None
     fill: Fill = 0
@@ -76,7 +77,7 @@ class RandomAffine(ImageOp):
     translate: Sequence[float] | None = None
     scale: Sequence[float] | None = None
     shear: Range | None = None
-    interpolation: str = "nearest"
+    interpolation: Interpolation = "nearest"
     fill: Fill = 0
     center: Sequence[float] | None = None
 
@@ -113,7 +114,7 @@ class RandomPerspective(ImageOp):
 
     distortion_scale: float = 0.5
     p: float = 0.5
-    interpolation: str = "bilinear"
+    interpolation: Interpolation = "bilinear"
     fill: Fill = 0
 
     def _spec(self) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, Literal, Union
 
 from ..arguments import by_name, real, shown, text, whole, within
+from ..choices import DType
 from ..errors import ConfigError
 from ..fields import Field, Image, Scalar
 
@@ -50,7 +51,7 @@ class OneHot(Field):
 
     column: str
     classes: int
-    dtype: str = "float32"
+    dtype: Literal["float32", "float16", "bfloat16"] | DType = "float32"
 
     def _spec(self) -> dict[str, Any]:
         dtype = str(self.dtype).removeprefix("torch.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ..arguments import U32, by_name, flag, one_of, real, whole
+from ..choices import Interpolation
 from ..fields import ImageOp
 from ..fields.checks import Fill, fill_of, interpolation_of
 
@@ -37,7 +39,7 @@ class TrivialAugmentWide(ImageOp):
     """
 
     num_magnitude_bins: int = 31
-    interpolation: str = "nearest"
+    interpolation: Interpolation = "nearest"
     fill: Fill = None
 
     def _spec(self) -> dict[str, Any]:
@@ -60,7 +62,7 @@ class RandAugment(ImageOp):
     num_ops: int = 2
     magnitude: int = 9
     num_magnitude_bins: int = 31
-    interpolation: str = "nearest"
+    interpolation: Interpolation = "nearest"
     fill: Fill = None
 
     def _spec(self) -> dict[str, Any]:
@@ -82,8 +84,8 @@ class AutoAugment(ImageOp):
         fill: Grey level or (red, green, blue) outside of the picture. None: black.
     """
 
-    policy: str = "imagenet"
-    interpolation: str = "nearest"
+    policy: Literal["imagenet", "cifar10", "svhn"] | enum.Enum = "imagenet"
+    interpolation: Interpolation = "nearest"
     fill: Fill = None
 
     def _spec(self) -> dict[str, Any]:
@@ -113,7 +115,7 @@ class AugMix(ImageOp):
     chain_depth: int = -1
     alpha: float = 1.0
     all_ops: bool = True
-    interpolation: str = "bilinear"
+    interpolation: Interpolation = "bilinear"
     fill: Fill = None
 
     def _spec(self) -> dict[str, Any]:

@@ -1,0 +1,167 @@
+"""Types of arguments that take one of a few values, so that type checkers and editors know the values."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Literal, Protocol, TypedDict, Union
+
+__all__ = [
+    "BatchingMethod",
+    "BoxFormat",
+    "Compression",
+    "DType",
+    "DTypeName",
+    "Device",
+    "Framework",
+    "Grouping",
+    "Hash",
+    "Interpolation",
+    "Layout",
+    "MapKind",
+    "Mode",
+    "OnError",
+    "OpenMode",
+    "PaddingMode",
+    "PartitionAlgo",
+    "SamplingMethod",
+    "Shard",
+    "ShuffleAlgo",
+    "StageStats",
+    "Stats",
+]
+
+Framework = Literal["torch", "jax", "tensorflow", "numpy", "dlpack"]
+"""Type of a batch's tensors."""
+
+OnError = Literal["raise", "skip"]
+"""Reaction to a sample that cannot be delivered."""
+
+ShuffleAlgo = Literal["py1e", "py1br", "py1s", "py2s", "naive"]
+PartitionAlgo = Literal["relaxed", "orig"]
+SamplingMethod = Literal["balanced", "fixed"]
+BatchingMethod = Literal["random", "stratified", "per_stream", "device_per_stream"]
+
+Hash = Literal[
+    "blake2b",
+    "blake2s",
+    "md5",
+    "sha1",
+    "sha224",
+    "sha256",
+    "sha384",
+    "sha512",
+    "sha3_224",
+    "sha3_256",
+    "sha3_384",
+    "sha3_512",
+    "xxh32",
+    "xxh64",
+    "xxh128",
+    "xxh3_64",
+    "xxh3_128",
+]
+"""Hash of a shard's files."""
+
+
+class _DeviceObject(Protocol):
+    """torch.device."""
+
+    @property
+    def index(self) -> Any: ...
+    @property
+    def type(self) -> str: ...
+
+
+Device = Union[
+    Literal[
+        "cpu",
+        "cuda",
+        "cuda:0",
+        "cuda:1",
+        "cuda:2",
+        "cuda:3",
+        "cuda:4",
+        "cuda:5",
+        "cuda:6",
+        "cuda:7",
+        "cuda:8",
+        "cuda:9",
+        "cuda:10",
+        "cuda:11",
+        "cuda:12",
+        "cuda:13",
+        "cuda:14",
+        "cuda:15",
+    ],
+    _DeviceObject,
+]
+"""Name of a device, or a torch.device. A number that is known at run time makes one: `torch.device("cuda", local_rank)`."""
+
+
+class _TypeObject(Protocol):
+    """torch.dtype or numpy.dtype."""
+
+    @property
+    def itemsize(self) -> int: ...
+
+
+DTypeName = Literal[
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+]
+"""Name of a type of numbers."""
+
+DType = Union[DTypeName, _TypeObject, type[Any]]
+"""Type of numbers: its name, or an object of torch or numpy."""
+
+Layout = Literal["NCHW", "NHWC"]
+Mode = Literal["RGB", "L", "RGBA", "I;16"]
+Interpolation = Union[Literal["nearest", "bilinear", "bicubic"], enum.Enum]
+"""Filter of a resize: its name, or a member of torchvision's or Pillow's enumeration."""
+PaddingMode = Literal["constant", "edge", "reflect", "symmetric"]
+BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
+Grouping = Literal["each", "stem"]
+"""Files of any kind as samples: each file alone, or those of one stem together."""
+MapKind = Literal["threads", "processes", "interpreters"]
+
+Shard = Literal["auto", "none"]
+"""Division of files among ranks and workers."""
+Compression = Literal["auto", "none", "gz", "zst", "bz2", "br"]
+OpenMode = Literal["rb", "wb", "r", "w", "rt", "wt"]
+
+
+class StageStats(TypedDict):
+    """Figures of a stage since the loader was made."""
+
+    busy_s: float
+    """Seconds of work, summed over the stage's threads."""
+    input_s: float
+    """Seconds of waiting for the previous stage."""
+    output_s: float
+    """Seconds of waiting for the next stage."""
+    items: int
+    bytes: int
+
+
+class Stats(TypedDict):
+    """Figures of a loader since it was made."""
+
+    bottleneck: str
+    """One line that names the stage that limits the rate."""
+    stages: dict[str, StageStats]
+    """Figures by the name of the stage."""
+    counters: dict[str, int]
+    notes: list[str]
+    """Sentences about choices of the loader."""
+    elapsed_s: float
+    """The loader's age in seconds."""

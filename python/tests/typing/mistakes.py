@@ -1,0 +1,25 @@
+"""Mistakes that a type checker finds, each in a line that ends with `# mistake`. It is not run."""
+
+import forebay as fb
+
+loader = fb.Loader(remote="s3://bucket/set", batch_size=4)
+framework = fb.Loader(remote="s3://bucket/set", batch_size=4, framework="pytorch")  # mistake
+on_error = fb.Loader(remote="s3://bucket/set", batch_size=4, on_error="ignore")  # mistake
+dtype = fb.Scalar("class", dtype="int46")  # mistake
+device = fb.Loader(remote="s3://bucket/set", batch_size=4, device="gpu")  # mistake
+algorithm = fb.Loader(remote="s3://bucket/set", batch_size=4, shuffle_algo="py1")  # mistake
+unknown = fb.Loader(remote="s3://bucket/set", batch_size=4, num_workers=8)  # mistake
+size = fb.Loader(remote="s3://bucket/set", batch_size="4")  # mistake
+layout = fb.Image("jpg", layout="NCWH")  # mistake
+operation = fb.Image("jpg", fb.Scalar("class"))  # mistake
+fields = fb.Loader(remote="s3://bucket/set", batch_size=4, fields={"x": "jpeg"})  # mistake
+for batch in loader:
+    attribute = batch.x  # mistake
+    place = batch[0]  # mistake
+figure = loader.stats()["bottlneck"]  # mistake
+stage = loader.stats()["stages"]["decode"]["busy"]  # mistake
+method = loader.statistics()  # mistake
+kind = fb.Map(lambda sample, rng: sample, kind="thread")  # mistake
+shard = fb.load_files("s3://bucket/", shard="rank")  # mistake
+files = fb.Stream(remote="s3://bucket/set", files="all")  # mistake
+hashes = fb.MDSWriter(out="out", columns={"x": "int"}, hashes=["xxhash"])  # mistake
