@@ -5,7 +5,7 @@
 //! kept that later scans need, see [`band`](super::band).
 //!
 //! A picture that lacks bits of some coefficient, or has them in another order than the standard's, is left to
-//! libjpeg-turbo, which guesses what is missing ("block smoothing").
+//! libjpeg-turbo, which guesses what is missing ("block smoothing") and decodes the whole picture for that.
 
 use std::ops::Range;
 

@@ -139,6 +139,7 @@ struct Header {
     /// Bits of a sample, 2 to 16. Only lossless pictures have others than 8 and 12.
     bits: u32,
     scale: Scale,
+    is_progressive: bool,
 }
 
 impl Turbo {
@@ -180,7 +181,8 @@ impl Turbo {
             _ => None,
         };
         let size = Size { w: w as u32, h: h as u32 };
-        Ok(Header { size, unit, format, bits: bits as u32, scale: Scale::Full })
+        let is_progressive = self.instance.get(tj::TJPARAM_TJPARAM_PROGRESSIVE) == 1;
+        Ok(Header { size, unit, format, bits: bits as u32, scale: Scale::Full, is_progressive })
     }
 
     /// Creates a new instance for a picture, and reads its header.
@@ -209,7 +211,12 @@ impl Turbo {
     /// As [`decode`](JpegDecoder::decode); `Unsupported` for a lossless file at less than the full scale.
     pub fn decode_scaled(&mut self, bytes: &[u8], scale: Scale, region: Region, pixels: &mut Pixels) -> Result<()> {
         let header = self.start(bytes, scale)?;
-        let (region, all) = (widen(region, &header)?, Region::all(header.size));
+        let (mut region, all) = (widen(region, &header)?, Region::all(header.size));
+        if header.is_progressive && Coverage::check_headers(bytes).is_err() {
+            // The library guesses missing bits from the blocks around each one, in a region from other blocks than in
+            // the whole picture.
+            region = all;
+        }
         match self.decode_flawless(bytes, &header, region, pixels) {
             Err(error) if region != all && error.to_string().contains(CROP_ERROR) => {
                 let header = self.start(bytes, scale)?;

@@ -168,6 +168,38 @@ fn scans_that_are_missing_repeated_or_out_of_order_are_left_to_libjpeg_turbo() {
 }
 
 #[test]
+fn a_region_of_an_incomplete_picture_has_the_pixels_of_the_whole_one() {
+    let mut random = Lcg(25);
+    let lacking: [Scans; 3] = [
+        &[(ALL, [0, 0, 0, 0])],
+        &[(ALL, [0, 0, 0, 1]), (&[0], [1, 5, 0, 2]), (&[2], [1, 63, 0, 1]), (&[1], [1, 63, 0, 1])],
+        &[(ALL, [0, 0, 0, 0]), (&[0], [1, 63, 0, 0]), (&[1], [1, 63, 0, 0]), (&[2], [1, 63, 0, 2])],
+    ];
+    // Few steps between the blocks, as photographs have: libjpeg-turbo smooths no others.
+    let mut level = 0_i16;
+    for (scans, factors) in lacking.into_iter().flat_map(|scans| FACTORS.map(|factors| (scans, factors))) {
+        let picture =
+            ProgressivePicture { w: 150, h: 131, factors: &factors, scans, restart_interval: 0, quantisation: 4 };
+        let bytes = picture.write(&mut |_| {
+            level = (level + random.below(41) as i16 - 20).clamp(-200, 200);
+            let mut block = [0; BLOCK];
+            (block[0], block[1], block[2], block[3]) = (level, level / 16, -level / 24, level / 50);
+            block
+        });
+        for scale in [Scale::Full, Scale::Half, Scale::Quarter, Scale::Eighth] {
+            let size = scale.size(Size { w: 150, h: 131 });
+            let (mut whole, mut part) = (Pixels::default(), Pixels::default());
+            Turbo::new().unwrap().decode_scaled(&bytes, scale, Region::all(size), &mut whole).unwrap();
+            for _ in 0..8 {
+                let region = random.region(size);
+                Decoder::default().decode_scaled(&bytes, &[], scale, region, &mut part).unwrap();
+                assert_part_of(&whole, &part, region, &format!("{factors:x?} {scale:?} {region:?}"));
+            }
+        }
+    }
+}
+
+#[test]
 fn more_scans_than_the_limit_are_rejected() {
     let mut random = Lcg(24);
     // Every coefficient in scans of its native, bit by bit.
