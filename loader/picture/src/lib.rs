@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! bytes --size--> Size        Region of it                    Stage                     Shape
-//!       --------------------> jpeg | png | webp ---> Pixels --resize--> rows or Pixels --picture_ops--> pixels
+//!       ------------------> jpeg | a format's ---> Pixels --resize--> rows or Pixels --picture_ops--> pixels
 //! ```
 //!
 //! * [`jpeg`]: decoders of regions, at full size or reduced; row indexes; encoding;
-//! * [`png`], [`webp`]: the same for these files, by the crates `png` and `image-webp`;
+//! * [`formats`]: a table of all other formats of files, each of which is a [`PictureFormat`];
+//! * [`png`], [`webp`]: two of them, by the crates `png` and `image-webp`;
 //! * [`orientation`]: the camera's orientation in EXIF data; [`rgb`]: stored pixels as RGB;
 //! * [`pixels`]: RGB pixels in memory that is kept; [`kept`]: such buffers;
 //! * [`geometry`]: sizes, boxes and [`Stage`](geometry::Stage)s, with [`Interpolation`] and [`Border`];
@@ -43,6 +44,8 @@
 
 mod aligned;
 mod border;
+mod format;
+pub mod formats;
 pub mod geometry;
 mod interpolation;
 pub mod jpeg;
@@ -61,6 +64,7 @@ pub mod webp;
 
 pub use border::{Border, PaddingMode};
 pub use forebay_core::{Error, ErrorKind, Result};
+pub use format::PictureFormat;
 pub use interpolation::Interpolation;
 
 /// The examples of the README.

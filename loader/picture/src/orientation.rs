@@ -1,4 +1,4 @@
-//! Orientation of the camera: the value in a JPEG's EXIF data, and its effect on regions and pixels.
+//! Orientation of the camera: the value in a file's EXIF or XMP data, and its effect on regions and pixels.
 
 use super::geometry::{Grid, Region, Scale, Size};
 use super::pixels::Pixels;
@@ -24,10 +24,15 @@ impl Orientation {
         }
     }
 
-    /// Reads the orientation from the first directory of a JPEG file's first EXIF segment. Files without one, and with
-    /// damaged EXIF data, keep their stored orientation.
+    /// Reads the orientation from the first directory of a JPEG file's first EXIF segment, or else from its XMP data.
+    /// Files without one, and with damaged EXIF data, keep their stored orientation.
     pub fn of_jpeg(bytes: &[u8]) -> Self {
-        exif(bytes).and_then(number).map_or(Self::default(), Self::of)
+        Self::of_metadata(segment(bytes, EXIF), segment(bytes, b"http://ns.adobe.com/xap/1.0/\0"))
+    }
+
+    /// Reads the orientation from EXIF data, or else from XMP data, as Pillow does.
+    pub(crate) fn of_metadata(exif: Option<&[u8]>, xmp: Option<&[u8]>) -> Self {
+        exif.and_then(number_in_exif).or_else(|| xmp.and_then(number_in_xmp)).map_or(Self::default(), Self::of)
     }
 
     /// Returns true if the stored picture is upright.
@@ -81,8 +86,11 @@ impl Orientation {
     }
 }
 
-/// Returns the TIFF data of a JPEG's first EXIF segment before its first scan.
-fn exif(bytes: &[u8]) -> Option<&[u8]> {
+/// Bytes in front of EXIF data.
+const EXIF: &[u8] = b"Exif\0\0";
+
+/// Returns the data of a JPEG's first application segment with this `name`, before its first scan.
+fn segment<'a>(bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut rest = bytes.strip_prefix(&[0xff, 0xd8])?;
     loop {
         let [0xff, code, high, low, ..] = *rest else { return None };
@@ -95,11 +103,28 @@ fn exif(bytes: &[u8]) -> Option<&[u8]> {
             return None;
         }
         let body = rest.get(4..2 + usize::from(u16::from_be_bytes([high, low])))?;
-        match body.strip_prefix(b"Exif\0\0") {
-            Some(tiff) if code == 0xe1 => return Some(tiff),
+        match body.strip_prefix(name) {
+            Some(data) if code == 0xe1 => return Some(data),
             _ => rest = &rest[4 + body.len()..],
         }
     }
+}
+
+/// Reads the orientation's number from EXIF data, which may have the name in front that JPEG gives them.
+fn number_in_exif(data: &[u8]) -> Option<u16> {
+    let tiff = data.strip_prefix(EXIF).unwrap_or(data);
+    number(tiff.strip_prefix(EXIF).unwrap_or(tiff))
+}
+
+/// Reads the orientation's number from XMP data, by its first mention as Pillow does.
+fn number_in_xmp(data: &[u8]) -> Option<u16> {
+    const NAME: &[u8] = b"tiff:Orientation";
+    let digit = |rest: &[u8]| match rest.strip_prefix(b"=\"").or_else(|| rest.strip_prefix(b">"))? {
+        [digit @ b'0'..=b'9', ..] => Some(u16::from(digit - b'0')),
+        _ => None,
+    };
+    let ends = data.windows(NAME.len()).enumerate().filter(|(_, name)| *name == NAME).map(|(at, _)| at + NAME.len());
+    ends.into_iter().find_map(|end| digit(&data[end..]))
 }
 
 /// Reads the orientation's number from TIFF's first directory.
@@ -167,6 +192,22 @@ mod tests {
         long[entry + 2] = 4;
         assert_eq!(Orientation::of_jpeg(&long), Orientation::of(6));
         assert!(Orientation::of(1).is_stored() && !Orientation::of(5).is_stored());
+    }
+
+    #[test]
+    fn the_orientation_in_xmp_data_is_read_where_exif_data_has_none() {
+        let with = |xmp: &str, exif: &[u8]| {
+            let body = [b"http://ns.adobe.com/xap/1.0/\0", xmp.as_bytes()].concat();
+            let length = (2 + body.len() as u16).to_be_bytes();
+            [&[0xff, 0xd8, 0xff, 0xe1][..], &length, &body, exif].concat()
+        };
+        let exif = &file(6, true)[2..];
+        assert_eq!(Orientation::of_jpeg(&with("<x tiff:Orientation=\"8\"/>", &[])), Orientation::of(8));
+        assert_eq!(Orientation::of_jpeg(&with("<tiff:Orientation>3</tiff:Orientation>", &[])), Orientation::of(3));
+        assert_eq!(Orientation::of_jpeg(&with("tiff:Orientation='3' tiff:Orientation=", &[])), Orientation::of(1));
+        assert_eq!(Orientation::of_jpeg(&with("tiff:Orientation=\"8\"", exif)), Orientation::of(6));
+        let twice = [EXIF, EXIF, &exif[16..]].concat();
+        assert_eq!(Orientation::of_metadata(Some(&twice), None), Orientation::of(6));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! PNG through the `png` crate: every colour type and depth, as 8-bit RGB; alpha is dropped. Of 16 bits the upper 8 are
 //! kept, except for labels and deep pictures. (Pillow clips 16-bit grey values at 255, so the picture becomes white.)
 
+use std::borrow::Cow;
 use std::io::Cursor;
 
+use super::format::PictureFormat;
 use super::geometry::{Region, Size};
+use super::orientation::Orientation;
 use super::pixels::{Content, Pixels, deep_pixel};
 use super::rgb::{opacity_row, rgb_row};
 use forebay_core::error::{Error, ErrorKind, Result};
@@ -13,6 +16,98 @@ pub const SIGNATURE: [u8; 8] = *b"\x89PNG\r\n\x1a\n";
 
 /// Limit on the crate's memory in addition to the pixels: row buffers and chunks such as palettes.
 const LIMIT_BYTES: usize = 64 << 20;
+
+/// PNG.
+pub struct Png;
+
+impl PictureFormat for Png {
+    fn name(&self) -> &'static str {
+        "PNG"
+    }
+
+    fn is_start(&self, bytes: &[u8]) -> bool {
+        bytes.starts_with(&SIGNATURE)
+    }
+
+    fn size(&self, bytes: &[u8]) -> Result<Size> {
+        size(bytes)
+    }
+
+    fn orientation(&self, bytes: &[u8]) -> Orientation {
+        orientation(bytes)
+    }
+
+    fn is_deep(&self, bytes: &[u8]) -> bool {
+        bytes.get(24) == Some(&16)
+    }
+
+    fn is_decoded_whole(&self) -> bool {
+        false
+    }
+
+    fn decode(
+        &self,
+        bytes: &[u8],
+        region: Region,
+        content: Content,
+        pixels: &mut Pixels,
+        opacity: Option<&mut Pixels>,
+    ) -> Result<()> {
+        decode(bytes, region, content, pixels, opacity)
+    }
+}
+
+/// Returns the names and data of chunks, up to the first one that is cut.
+fn chunks(bytes: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+    let mut rest = bytes.get(SIGNATURE.len()..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let (length, after) = rest.split_first_chunk::<4>()?;
+        let (name, after) = after.split_first_chunk::<4>()?;
+        let (data, after) = after.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        // After the checksum.
+        rest = after.get(4..).unwrap_or_default();
+        Some((*name, data))
+    })
+}
+
+/// Reads the camera's orientation from EXIF data, from those that ImageMagick writes as a text, or from XMP data.
+fn orientation(bytes: &[u8]) -> Orientation {
+    let (mut exif, mut xmp, mut is_text) = (None, None, false);
+    for (name, data) in chunks(bytes) {
+        match &name {
+            b"eXIf" => exif = Some(Cow::Borrowed(data)),
+            b"iTXt" => xmp = data.strip_prefix(b"XML:com.adobe.xmp\0\0").or(xmp),
+            b"tEXt" | b"zTXt" => is_text |= data.starts_with(EXIF_TEXT.as_bytes()),
+            _ => {}
+        }
+    }
+    if exif.is_none() && is_text {
+        exif = exif_text(bytes).map(Cow::Owned);
+    }
+    Orientation::of_metadata(exif.as_deref(), xmp)
+}
+
+/// Keyword of EXIF data as a text.
+const EXIF_TEXT: &str = "Raw profile type exif";
+
+/// Reads EXIF data from a text in front of the pixels: a name, a length, and hexadecimal digits.
+fn exif_text(bytes: &[u8]) -> Option<Vec<u8>> {
+    let decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: LIMIT_BYTES });
+    let reader = decoder.read_info().ok()?;
+    let info = reader.info();
+    let plain = info.uncompressed_latin1_text.iter().find(|text| text.keyword == EXIF_TEXT).map(|t| t.text.clone());
+    let text = plain.or_else(|| {
+        let mut packed = info.compressed_latin1_text.iter().find(|text| text.keyword == EXIF_TEXT)?.clone();
+        packed.decompress_text_with_limit(EXIF_TEXT_MAX).ok()?;
+        packed.get_text().ok()
+    })?;
+    let digits: Vec<u8> = text.split('\n').skip(3).flat_map(str::bytes).filter(u8::is_ascii_hexdigit).collect();
+    let value = |digit: u8| (digit as char).to_digit(16).unwrap_or(0) as u8;
+    Some(digits.as_chunks::<2>().0.iter().map(|[high, low]| value(*high) << 4 | value(*low)).collect())
+}
+
+/// Limit on the text of EXIF data, which is far above what cameras write.
+const EXIF_TEXT_MAX: usize = 4 << 20;
 
 fn damaged(e: png::DecodingError) -> Error {
     Error::decode("the PNG cannot be decoded").caused_by(e)

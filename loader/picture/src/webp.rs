@@ -12,13 +12,52 @@ use std::io::Cursor;
 
 use image_webp::{DecodingError, WebPDecoder};
 
+use super::format::PictureFormat;
 use super::geometry::{Region, Size};
+use super::orientation::Orientation;
 use super::pixels::{Content, Pixels};
 use super::rgb::{opacity_row, rgb_row};
 use container::Frame;
 use forebay_core::error::{Error, ErrorKind, Result};
 
 pub use container::is_webp;
+
+/// WebP.
+pub struct WebP;
+
+impl PictureFormat for WebP {
+    fn name(&self) -> &'static str {
+        "WebP"
+    }
+
+    fn is_start(&self, bytes: &[u8]) -> bool {
+        is_webp(bytes)
+    }
+
+    fn size(&self, bytes: &[u8]) -> Result<Size> {
+        size(bytes)
+    }
+
+    fn orientation(&self, bytes: &[u8]) -> Orientation {
+        let (exif, xmp) = container::metadata(bytes);
+        Orientation::of_metadata(exif, xmp)
+    }
+
+    fn decode(
+        &self,
+        bytes: &[u8],
+        region: Region,
+        content: Content,
+        pixels: &mut Pixels,
+        opacity: Option<&mut Pixels>,
+    ) -> Result<()> {
+        if content == Content::Deep {
+            let message = "a WebP has 8 bits: mode I;16 needs grey files of 16 or 8 bits, such as PNG";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        decode_with_opacity(bytes, region, content, pixels, opacity)
+    }
+}
 
 fn damaged(e: DecodingError) -> Error {
     Error::decode("the WebP cannot be decoded").caused_by(e)

@@ -18,7 +18,7 @@ use super::steps::{Steps, erasures, resolve, resolve_like};
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::encoding::Encoding;
 use deep::Deep;
-use file::{File, Format, sniff};
+use file::{File, Format, moved, sniff};
 use forebay_picture::geometry::{PIXELS_MAX, Region, Scale, Size, Stage};
 use forebay_picture::jpeg::{Decoder, JpegDecoder, RowIndexCounts};
 use forebay_picture::kept::release;
@@ -26,7 +26,6 @@ use forebay_picture::orientation::Orientation;
 use forebay_picture::picture_ops::{Shape, grayscale};
 use forebay_picture::pixels::{Content, Pixels};
 use forebay_picture::resize::Resizer;
-use forebay_picture::{png, webp};
 use opacity::Opacity;
 
 /// Options for reading files, see [`FieldSpec::Image`](super::FieldSpec::Image).
@@ -247,7 +246,8 @@ impl ImageDecoder {
                 .with("pixels_max", PIXELS_MAX));
         }
         self.resolve(ops, size, draws, key)?;
-        let file = File { bytes, index, format, stored_size, orientation };
+        let moved = moved(bytes, format, field.content);
+        let file = File { bytes, index, format, stored_size, orientation, moved };
         if self.offer(&file, target, key, row) {
             return Ok(());
         }
@@ -261,7 +261,7 @@ impl ImageDecoder {
         } else {
             self.decode_alone(&file, field, scale)?;
         }
-        self.run_stages(field.content, part);
+        self.run_stages(field.content, moved, part);
         self.write_row(target, part, key, row)
     }
 
@@ -302,10 +302,10 @@ impl ImageDecoder {
     }
 
     /// Runs all stages but the last one, which is planned. The first one reads the shared `part`, if there is one.
-    fn run_stages(&mut self, content: Content, part: Option<Part>) {
+    fn run_stages(&mut self, content: Content, moved: Content, part: Option<Part>) {
         for i in 1..self.steps.stages.len() {
             if self.run_whole(content, i - 1) {
-                self.resizer.plan(&self.steps.stages[i]);
+                self.resizer.plan_for(&self.steps.stages[i], moved);
                 continue;
             }
             let source = match part {
@@ -315,7 +315,7 @@ impl ImageDecoder {
             self.resizer.run_into(source, &mut self.between);
             std::mem::swap(&mut self.source, &mut self.between);
             self.augmenter.run(self.steps.after(i - 1), content, &mut self.source, &mut self.between);
-            self.resizer.plan(&self.steps.stages[i]);
+            self.resizer.plan_for(&self.steps.stages[i], moved);
         }
     }
 
@@ -382,8 +382,7 @@ impl ImageDecoder {
     fn size(&mut self, bytes: &[u8], format: Format) -> Result<Size> {
         match format {
             Format::Jpeg => self.jpeg.size(bytes),
-            Format::Png => png::size(bytes),
-            Format::WebP => webp::size(bytes),
+            Format::Other(format) => format.size(bytes),
             Format::Raw => pil::size(bytes),
         }
     }
@@ -392,7 +391,7 @@ impl ImageDecoder {
     fn decode_source(&mut self, file: &File<'_>, field: &ImageField, scale: Scale) -> Result<()> {
         let grid = file.orientation.grid(file.stored_size, scale);
         let stage = &self.steps.stages[0];
-        let mut needed = self.resizer.plan_reduced(stage, grid);
+        let mut needed = self.resizer.plan_reduced(stage, file.moved, grid);
         if field.content == Content::Deep {
             needed = stage.crop;
         }
@@ -419,6 +418,9 @@ impl ImageDecoder {
         if !orientation.is_stored() {
             orientation.apply(&self.source, size, part, &mut self.between);
             std::mem::swap(&mut self.source, &mut self.between);
+            if field.content == Content::Opacity && !matches!(file.format, Format::Jpeg) {
+                self.opacity.turn(orientation, size, part);
+            }
         }
         if field.content == Content::Opacity && matches!(file.format, Format::Jpeg) {
             self.opacity.fill(self.source.region());
@@ -444,8 +446,8 @@ impl ImageDecoder {
                 Err(Error::decode("a JPEG cannot hold labels: its compression changes them")
                     .of_kind(ErrorKind::Unsupported))
             }
-            Format::Jpeg | Format::WebP if content == Content::Deep => Err(Error::decode(
-                "JPEG and WebP have 8 bits: mode I;16 needs grey PNG files, or `pil` of mode I;16 or L",
+            Format::Jpeg if content == Content::Deep => Err(Error::decode(
+                "a JPEG has 8 bits: mode I;16 needs grey files of 16 or 8 bits, such as PNG, or `pil` of mode I;16 or L",
             )
             .of_kind(ErrorKind::Unsupported)),
             Format::Jpeg if tolerant => {
@@ -453,8 +455,7 @@ impl ImageDecoder {
                 Ok(())
             }
             Format::Jpeg => jpeg.decode_scaled(bytes, index, scale, region, source),
-            Format::Png => png::decode(bytes, region, content, source, opacity),
-            Format::WebP => webp::decode_with_opacity(bytes, region, content, source, opacity),
+            Format::Other(format) => format.decode(bytes, region, content, source, opacity),
             Format::Raw => pil::decode(bytes, region, content, source, opacity),
         }
     }
@@ -521,8 +522,10 @@ impl ImageDecoder {
 
 /// Returns the orientation in which `field` reads a file.
 fn orientation(bytes: &[u8], format: Format, field: &ImageField) -> Orientation {
+    let is_asked = field.reading.apply_exif_orientation;
     match format {
-        Format::Jpeg if field.reading.apply_exif_orientation => Orientation::of_jpeg(bytes),
+        Format::Jpeg if is_asked => Orientation::of_jpeg(bytes),
+        Format::Other(format) if is_asked || format.is_always_turned() => format.orientation(bytes),
         _ => Orientation::default(),
     }
 }

@@ -21,6 +21,11 @@ pub(super) fn size(bytes: &[u8]) -> Result<Size> {
     Ok(parse(bytes)?.0)
 }
 
+/// Returns true for values of 16 bits.
+pub(super) fn is_deep(bytes: &[u8]) -> bool {
+    parse(bytes).is_ok_and(|(_, raw)| raw.mode.starts_with("I;16"))
+}
+
 /// Converts `region` to RGB as Pillow's `convert("RGB")` does; alpha is dropped. Labels and deep pictures are the
 /// stored values, each as [`deep_pixel`] of it. Modes whose pixels are not bytes, or whose palette the encoding does
 /// not store, are errors. The opacity is written if it is wanted.

@@ -178,6 +178,7 @@ mod tests {
     use crate::decode::draw::{DrawKey, FieldDraws};
     use crate::decode::field::Op;
     use crate::decode::steps::{Steps, resolve};
+    use forebay_picture::pixels::Content;
     use forebay_picture::resize::Resizer;
 
     const SIZE: Size = Size { w: 500, h: 375 };
@@ -226,7 +227,7 @@ mod tests {
                 for (scale, left, above) in [(Scale::Full, 0, 0), (Scale::Half, 0, 1), (Scale::Eighth, 4, 1)] {
                     let grid = Grid { by: scale.divisor(), left, above };
                     let size = Size { w: (SIZE.w + left).div_ceil(grid.by), h: (SIZE.h + above).div_ceil(grid.by) };
-                    let needed = resizer.plan_reduced(stage, grid);
+                    let needed = resizer.plan_reduced(stage, Content::Colours, grid);
                     let bound = bound(stage, grid, size);
                     assert!(contains(bound, needed), "{bound:?} {needed:?} {stage:?} {grid:?}");
                     assert!(contains(Region::all(size), bound), "{bound:?} {stage:?} {grid:?}");

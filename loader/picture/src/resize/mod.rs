@@ -7,7 +7,7 @@
 //!
 //! The bicubic filter has weights below 0, so values between the passes may be outside of the grey levels, where Pillow
 //! clips them. It has Pillow's arithmetic: grey levels in between, weights of 22 bits, and rows first where Pillow 13
-//! does so. Its results are equal.
+//! does so. Its results are equal. So are those of the bilinear filter for colours with an opacity.
 //!
 //! All arithmetic is integer: every machine computes the same pixels with every kernel.
 
@@ -19,12 +19,11 @@ mod weights;
 use super::aligned::AlignedVec;
 use super::border::PaddingMode;
 use super::geometry::{Grid, Region, Stage, Window};
-use super::interpolation::Interpolation;
-use super::pixels::{Pixels, RowKernels};
+use super::pixels::{Content, Pixels, RowKernels};
 use blended::BlendedRows;
 use kernel::{Columns, Kernels};
 use planes::{MARGIN, Planes, three_rows};
-use weights::{Axis, Span};
+use weights::{Axis, Method, Span};
 pub use weights::{ExactWeights, exact_weights};
 
 /// Resizer of one thread: the weights of the current picture and its row buffers.
@@ -100,12 +99,18 @@ fn outside(stage: &Stage, shown: (u32, u32)) -> impl Iterator<Item = [usize; 2]>
 impl Resizer {
     /// Computes the weights for `stage`. Returns the region of the source that [`run`](Self::run) will read.
     pub fn plan(&mut self, stage: &Stage) -> Region {
-        self.plan_reduced(stage, Grid::FULL)
+        self.plan_reduced(stage, Content::Colours, Grid::FULL)
     }
 
-    /// Plans as [`plan`](Self::plan) does, for a source that is smaller than the picture of `stage`. Returns a region
-    /// of the source.
-    pub fn plan_reduced(&mut self, stage: &Stage, grid: Grid) -> Region {
+    /// Plans as [`plan`](Self::plan) does, for pixels of `content`. With an opacity the bilinear filter has Pillow's
+    /// bits as well.
+    pub fn plan_for(&mut self, stage: &Stage, content: Content) -> Region {
+        self.plan_reduced(stage, content, Grid::FULL)
+    }
+
+    /// Plans as [`plan_for`](Self::plan_for) does, for a source that is smaller than the picture of `stage`. Returns a
+    /// region of the source.
+    pub fn plan_reduced(&mut self, stage: &Stage, content: Content, grid: Grid) -> Region {
         let Stage { crop, resized, interpolation, window, border, flip } = *stage;
         let shown = |corner: i64, side: u32, of: u32| {
             if border.mode != PaddingMode::Constant {
@@ -123,8 +128,9 @@ impl Resizer {
         let y = shown(window.y, window.size.h, resized.h);
         let (across, down) =
             (Span::new(grid.left + crop.x, crop.w, grid.by), Span::new(grid.above + crop.y, crop.h, grid.by));
-        self.columns.compute(interpolation, across, resized.w, x, flip);
-        self.rows.compute(interpolation, down, resized.h, y, false);
+        let method = Method::new(interpolation, content);
+        self.columns.compute(method, across, resized.w, x, flip);
+        self.rows.compute(method, down, resized.h, y, false);
         self.packed.pack(&self.columns, self.kernels.window());
         let (cx, cy) = (self.columns.span(), self.rows.span());
         let needed = Region { x: across.first + cx.0, y: down.first + cy.0, w: cx.1 - cx.0, h: cy.1 - cy.0 };
@@ -134,7 +140,7 @@ impl Resizer {
             needed,
             top: down.first,
             inside: Inside::new(stage, x),
-            is_rows_first: interpolation == Interpolation::Bicubic && is_rows_first_in_pillow(stage),
+            is_rows_first: method.is_fine() && is_rows_first_in_pillow(stage),
         });
         self.outside.clear();
         self.outside.extend(outside(stage, x));
@@ -250,6 +256,7 @@ mod tests {
     use super::*;
     use crate::border::Border;
     use crate::geometry::Size;
+    use crate::interpolation::Interpolation;
     use crate::pixels::interleaved;
 
     fn noise(size: Size, seed: u32) -> Pixels {
@@ -263,8 +270,12 @@ mod tests {
     }
 
     fn run(stage: &Stage, source: &Pixels) -> Vec<Vec<[u8; 3]>> {
+        run_for(stage, Content::Colours, source)
+    }
+
+    fn run_for(stage: &Stage, content: Content, source: &Pixels) -> Vec<Vec<[u8; 3]>> {
         let mut resizer = Resizer::default();
-        resizer.plan(stage);
+        resizer.plan_for(stage, content);
         let mut out = Vec::new();
         resizer.run(source, |y, row| {
             assert_eq!(y as usize, out.len());
@@ -340,19 +351,26 @@ mod tests {
         }
     }
 
-    /// Pillow's bicubic resize: rounded and clipped to grey levels after each direction.
-    fn pillow(source: &Pixels, size: Size, to: Size) -> Vec<Vec<[u8; 3]>> {
-        let cubic = |x: f64| match x.abs() {
+    fn cubic(x: f64) -> f64 {
+        match x.abs() {
             x if x < 1.0 => (1.5 * x - 2.5) * x * x + 1.0,
             x if x < 2.0 => (((x - 5.0) * x + 8.0) * x - 4.0) * -0.5,
             _ => 0.0,
-        };
+        }
+    }
+
+    fn triangle(x: f64) -> f64 {
+        (1.0 - x.abs()).max(0.0)
+    }
+
+    /// Pillow's resize: rounded and clipped to grey levels after each direction.
+    fn pillow(source: &Pixels, size: Size, to: Size, kernel: fn(f64) -> f64) -> Vec<Vec<[u8; 3]>> {
         let axis = |input: u32, output: u32| -> Vec<Vec<i32>> {
             let scale = f64::from(input) / f64::from(output);
             let slope = 1.0 / scale.max(1.0);
             let weights = |o: u32| {
                 let place = |i: u32| f64::from(i) + 0.5 - (f64::from(o) + 0.5) * scale;
-                let exact: Vec<f64> = (0..input).map(|i| cubic(place(i) * slope)).collect();
+                let exact: Vec<f64> = (0..input).map(|i| kernel(place(i) * slope)).collect();
                 let sum: f64 = exact.iter().sum();
                 exact.iter().map(|w| (w / sum * 4_194_304.0).round() as i32).collect()
             };
@@ -379,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn bicubic_results_are_pillow_s() {
+    fn bicubic_results_and_bilinear_ones_with_an_opacity_are_pillow_s() {
         for (w, h, ow, oh) in [
             (50, 37, 22, 22),
             (7, 5, 30, 31),
@@ -398,7 +416,9 @@ mod tests {
             let mut source = noise(size, w * h);
             // Edges between black and white, next to which the values are outside of the grey levels.
             source.rgb_mut().chunks_mut(29).step_by(2).for_each(|run| run.fill(run[0] / 128 * 255));
-            assert!(run(&bicubic(size, to), &source) == pillow(&source, size, to), "{w}x{h} to {ow}x{oh}");
+            assert!(run(&bicubic(size, to), &source) == pillow(&source, size, to, cubic), "{w}x{h} to {ow}x{oh}");
+            let bilinear = run_for(&resize(size, to), Content::Opacity, &source);
+            assert!(bilinear == pillow(&source, size, to, triangle), "{w}x{h} to {ow}x{oh}");
         }
     }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::interpolation::Interpolation;
 use crate::kept::release;
+use crate::pixels::Content;
 
 /// 1.0 as a weight. With 14 bits, the largest blend of 8-bit samples has 7 bits of fraction in 16.
 pub(super) const ONE: i32 = 1 << 14;
@@ -16,6 +17,39 @@ const ROUND: f64 = 6_755_399_441_055_744.0;
 
 /// From this many weights on, the accumulated rounding error can exceed the largest weight.
 const ACCUMULATED_ROUNDING_MIN: usize = 256;
+
+/// Filter and arithmetic of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// The nearest sample, with a running sum of the scale.
+    Nearest,
+    /// The nearest sample, with a product of each output sample's number and the scale.
+    NearestByProduct,
+    Bilinear,
+    /// With Pillow's bits.
+    FineBilinear,
+    Bicubic,
+}
+
+impl Method {
+    /// Returns the method of a filter for pixels of `content`.
+    pub(super) fn new(filter: Interpolation, content: Content) -> Self {
+        match (filter, content) {
+            // Pillow moves values of 16 bits with its general transform.
+            (Interpolation::Nearest, Content::Deep) => Self::NearestByProduct,
+            (Interpolation::Nearest, _) => Self::Nearest,
+            // Colours are divided by their opacity afterwards, which makes a difference of a level a large one.
+            (Interpolation::Bilinear, Content::Opacity) => Self::FineBilinear,
+            (Interpolation::Bilinear, _) => Self::Bilinear,
+            (Interpolation::Bicubic, _) => Self::Bicubic,
+        }
+    }
+
+    /// Returns true if the weights have [`FINE_BITS`] more.
+    pub(super) fn is_fine(self) -> bool {
+        matches!(self, Self::FineBilinear | Self::Bicubic)
+    }
+}
 
 /// Part of the source's samples that becomes the output. It may start and end within a sample.
 #[derive(Clone, Copy, Debug)]
@@ -56,30 +90,44 @@ pub(super) struct Axis {
 impl Axis {
     /// Computes weights for the output samples `shown.0 .. shown.1` of `output` from `input`, the last one first if
     /// `flip`.
-    pub(super) fn compute(&mut self, filter: Interpolation, input: Span, output: u32, shown: (u32, u32), flip: bool) {
+    pub(super) fn compute(&mut self, method: Method, input: Span, output: u32, shown: (u32, u32), flip: bool) {
         release(&mut self.weights);
         release(&mut self.fine);
         release(&mut self.exact);
         self.fine.clear();
-        match filter {
-            Interpolation::Nearest => self.nearest(input, output, shown, flip),
-            Interpolation::Bilinear => self.antialiased::<false>(triangle, 1.0, input, output, shown, flip),
-            Interpolation::Bicubic => self.antialiased::<true>(cubic, 2.0, input, output, shown, flip),
+        match method {
+            Method::Nearest => self.nearest(input, output, shown, flip, |o, sum, scale| match o {
+                0 => input.start + scale * 0.5,
+                _ => sum + scale,
+            }),
+            Method::NearestByProduct => {
+                self.nearest(input, output, shown, flip, |o, _, scale| input.start + (f64::from(o) + 0.5) * scale)
+            }
+            Method::Bilinear => self.antialiased::<false>(triangle, 1.0, input, output, shown, flip),
+            Method::FineBilinear => self.antialiased::<true>(triangle, 1.0, input, output, shown, flip),
+            Method::Bicubic => self.antialiased::<true>(cubic, 2.0, input, output, shown, flip),
         }
     }
 
-    /// Computes Pillow's nearest neighbour, with its running sum: if the centre of an output sample is on the border of
-    /// two source samples, the sum's rounding decides.
-    fn nearest(&mut self, input: Span, output: u32, shown: (u32, u32), flip: bool) {
+    /// Computes Pillow's nearest neighbour. `center` returns the centre of an output sample from the previous one and
+    /// the scale: if it is on the border of two source samples, its rounding decides.
+    fn nearest(
+        &mut self,
+        input: Span,
+        output: u32,
+        shown: (u32, u32),
+        flip: bool,
+        center: impl Fn(u32, f64, f64) -> f64,
+    ) {
         let scale = input.length / f64::from(output);
         self.taps = 1;
         self.first.clear();
-        let mut center = input.start + scale * 0.5;
+        let mut place = 0.0;
         for o in 0..shown.1 {
+            place = center(o, place, scale);
             if o >= shown.0 {
-                self.first.push((center as u32).min(input.count - 1));
+                self.first.push((place as u32).min(input.count - 1));
             }
-            center += scale;
         }
         if flip {
             self.first.reverse();
@@ -291,7 +339,7 @@ mod tests {
             (4_194_400, 224),
             (9_000_000, 3),
         ] {
-            axis.compute(Interpolation::Bilinear, Span::new(0, input, 1), output, (0, output), false);
+            axis.compute(Method::Bilinear, Span::new(0, input, 1), output, (0, output), false);
             for i in 0..axis.len() {
                 let (first, weights) = axis.taps(i);
                 assert!(first as usize + weights.len() <= input as usize);
@@ -304,7 +352,7 @@ mod tests {
     #[test]
     fn cubic_weights_have_pillow_s_bits() {
         let mut axis = Axis::default();
-        axis.compute(Interpolation::Bicubic, Span::new(0, 5, 1), 2, (0, 2), false);
+        axis.compute(Method::Bicubic, Span::new(0, 5, 1), 2, (0, 2), false);
         let weights = |i| {
             let (coarse, fine) = (axis.taps(i).1, axis.fine(i));
             coarse.iter().zip(fine).map(|(c, f)| (i32::from(*c) << FINE_BITS) + i32::from(*f)).collect::<Vec<_>>()
@@ -313,7 +361,7 @@ mod tests {
         assert_eq!(weights(0), mirrored);
         assert_eq!(weights(0), CUBIC_5_TO_2);
         for (input, output) in [(1, 9), (500, 224), (224, 500), (20_000, 7), (65_500, 224), (10, 10), (2, 31)] {
-            axis.compute(Interpolation::Bicubic, Span::new(0, input, 1), output, (0, output), true);
+            axis.compute(Method::Bicubic, Span::new(0, input, 1), output, (0, output), true);
             for i in 0..axis.len() {
                 let (first, weights) = axis.taps(i);
                 assert!(first as usize + weights.len() <= input as usize);
@@ -329,7 +377,7 @@ mod tests {
     #[test]
     fn an_axis_of_unchanged_size_has_single_weights() {
         let mut axis = Axis::default();
-        axis.compute(Interpolation::Bilinear, Span::new(7, 10, 1), 10, (2, 8), false);
+        axis.compute(Method::Bilinear, Span::new(7, 10, 1), 10, (2, 8), false);
         assert_eq!(axis.taps_max(), 1);
         assert_eq!(axis.span(), (2, 8));
     }

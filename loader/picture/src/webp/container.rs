@@ -17,6 +17,22 @@ const FRAMES: &[&[u8]] = &[b"VP8 ", b"VP8L"];
 /// The flag of an animation in `VP8X`.
 const ANIMATED: u32 = 2;
 
+/// Flags of `VP8X`: the file has EXIF data, and XMP data.
+const HAS_EXIF: u32 = 8;
+const HAS_XMP: u32 = 4;
+
+/// Returns the EXIF data and the XMP data of a file, which are announced by its flags.
+pub(super) fn metadata(bytes: &[u8]) -> (Option<&[u8]>, Option<&[u8]>) {
+    let Some(mut rest) = bytes.get(12..).filter(|_| is_webp(bytes)) else { return (None, None) };
+    let first = next_chunk(&mut rest).ok().filter(|first| first.name == b"VP8X");
+    let flags = first.and_then(|first| number(first.body, 0, 1).ok()).unwrap_or(0);
+    let find = |flag: u32, name: &[u8]| {
+        let chunk = (flags & flag != 0).then(|| named_chunk(rest, &[name]).ok()).flatten();
+        chunk.map(|chunk| chunk.body)
+    };
+    (find(HAS_EXIF, b"EXIF"), find(HAS_XMP, b"XMP "))
+}
+
 /// Returns true if `bytes` starts as a WebP file does.
 pub fn is_webp(bytes: &[u8]) -> bool {
     bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP")

@@ -35,7 +35,7 @@ pub struct Image {
     /// If true, a damaged or truncated JPEG is decoded as far as possible. Otherwise it is an error.
     #[serde(default)]
     pub tolerant: bool,
-    /// If true, a JPEG is rotated and mirrored by its EXIF orientation before the operations.
+    /// If true, a file is rotated and mirrored by its EXIF or XMP orientation before the operations.
     #[serde(default)]
     pub apply_exif_orientation: bool,
     /// If true, a JPEG is decoded at a half, a quarter or an eighth of its size when the first resize shrinks it at

@@ -1,17 +1,21 @@
 //! Files of pictures: their formats, and the cost of decoding a part.
 
+use crate::decode::pil;
 use crate::decode::shared_source::{Cost, Order};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::format::encoding::Encoding;
 use forebay_picture::geometry::{Scale, Size};
 use forebay_picture::orientation::Orientation;
-use forebay_picture::{png, webp};
+use forebay_picture::pixels::Content;
+use forebay_picture::{PictureFormat, formats};
 
+/// Form of a stored picture.
 #[derive(Clone, Copy)]
 pub(super) enum Format {
     Jpeg,
-    Png,
-    WebP,
+    /// A file of another format.
+    Other(&'static dyn PictureFormat),
+    /// Raw pixels of the encoding `pil`.
     Raw,
 }
 
@@ -22,6 +26,8 @@ pub(super) struct File<'a> {
     pub(super) format: Format,
     pub(super) stored_size: Size,
     pub(super) orientation: Orientation,
+    /// Content that resizes have to move: deep for labels of 16 bits.
+    pub(super) moved: Content,
 }
 
 impl File<'_> {
@@ -35,27 +41,32 @@ impl File<'_> {
                 Cost { passed: 2.0 * read, decoded: 3.0 * read + 2.0, order: Order::FromTop }
             }
             Format::Jpeg => Cost { passed: 2.0 * read, decoded: 3.0 * read + 2.0, order: Order::FromLeft },
-            Format::Png => Cost { passed: 10.0, decoded: 11.0, order: Order::FromTop },
-            Format::WebP => Cost { passed: 10.0, decoded: 11.0, order: Order::Whole },
+            Format::Other(format) => {
+                let order = if format.is_decoded_whole() { Order::Whole } else { Order::FromTop };
+                Cost { passed: 10.0, decoded: 11.0, order }
+            }
             Format::Raw => Cost { passed: 0.0, decoded: 1.0, order: Order::FromTop },
         }
     }
 }
 
-/// Returns the format of a stored picture. The first bytes of a file decide, not the encoding of its column.
+/// Returns the form of a stored picture. The first bytes of a file decide, not the encoding of its column.
 pub(super) fn sniff(bytes: &[u8], encoding: &Encoding) -> Result<Format> {
     if matches!(encoding, Encoding::Pil | Encoding::PilList) {
         Ok(Format::Raw)
     } else if bytes.starts_with(&[0xff, 0xd8]) {
         Ok(Format::Jpeg)
-    } else if bytes.starts_with(&png::SIGNATURE) {
-        Ok(Format::Png)
-    } else if webp::is_webp(bytes) {
-        Ok(Format::WebP)
-    } else if bytes.is_empty() {
-        Err(Error::decode("the picture is empty"))
     } else {
-        Err(Error::new(ErrorKind::Unsupported, "the picture is neither JPEG nor PNG nor WebP")
-            .with("starts", bytes[..bytes.len().min(12)].escape_ascii()))
+        formats::find(bytes).map(Format::Other)
     }
+}
+
+/// Returns the content of a picture that resizes have to move. Pillow moves values of 16 bits in its own way.
+pub(super) fn moved(bytes: &[u8], format: Format, content: Content) -> Content {
+    let is_deep = match format {
+        Format::Jpeg => false,
+        Format::Other(format) => format.is_deep(bytes),
+        Format::Raw => pil::is_deep(bytes),
+    };
+    if content == Content::Labels && is_deep { Content::Deep } else { content }
 }

@@ -6,7 +6,8 @@
 use crate::decode::augment::Action;
 use crate::decode::normalise::PictureWriter;
 use forebay_picture::Interpolation;
-use forebay_picture::geometry::{Region, Stage};
+use forebay_picture::geometry::{Region, Size, Stage};
+use forebay_picture::orientation::Orientation;
 use forebay_picture::picture_ops::{Shape, flip_vertical};
 use forebay_picture::pixels::Pixels;
 use forebay_picture::resize::Resizer;
@@ -29,6 +30,12 @@ impl Opacity {
     /// Sets the opacity of `region` of a file without one.
     pub(super) fn fill(&mut self, region: Region) {
         self.source.start(region, 3).fill(255);
+    }
+
+    /// Turns the opacity of a decoded part of a picture of the stored `size` upright, to `region`.
+    pub(super) fn turn(&mut self, orientation: Orientation, size: Size, region: Region) {
+        orientation.apply(&self.source, size, region, &mut self.between);
+        std::mem::swap(&mut self.source, &mut self.between);
     }
 
     /// Runs `stage`, which is planned, and the `actions` after it on the colours `source`. `between` is memory for

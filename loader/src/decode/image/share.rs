@@ -32,7 +32,7 @@ impl ImageDecoder {
             }
         };
         let grid = file.orientation.grid(file.stored_size, scale);
-        let needed = self.resizer.plan_reduced(&self.steps.stages[0], grid);
+        let needed = self.resizer.plan_reduced(&self.steps.stages[0], file.moved, grid);
         contains(self.shared.pixels(part).region(), needed).then_some(part)
     }
 

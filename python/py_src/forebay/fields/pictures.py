@@ -37,9 +37,9 @@ class Image(Field):
         tolerant: Decode damaged and truncated JPEG files as far as libjpeg-turbo can, with the rest mostly grey, and
             count them as `pictures_damaged` in `stats()`. By default they are errors. Damage below the part that the
             operations need is not detected in either case.
-        apply_exif_orientation: Turn and mirror JPEG files by their EXIF data, before `ops`. By default they stay as
-            stored, as in Pillow and torchvision. PNG and WebP files, and masks, always stay as stored. Set this if the
-            mask of a `Joint` was drawn on the turned picture.
+        apply_exif_orientation: Turn and mirror files by their EXIF or XMP data, before `ops`, as Pillow's
+            `ImageOps.exif_transpose` does. By default they stay as stored, as in Pillow and torchvision. Masks always
+            stay as stored. Set this if the mask of a `Joint` was drawn on the turned picture.
         scaled_decode: Decode a JPEG file at a half, a quarter or an eighth of its size if `ops` start with a resize, or
             crop and resize, that reduces both sides by at least that factor, like Pillow's `draft`. Large photographs
             decode faster: 1.1 to 2.7 times for 1 to 12 megapixels and crops to 224, in addition to the gain of a row

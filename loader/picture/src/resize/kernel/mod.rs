@@ -144,9 +144,8 @@ fn pair(weights: &[i16]) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::super::planes::{MARGIN, three_rows};
-    use super::super::weights::{Axis, Span};
+    use super::super::weights::{Axis, Method, Span};
     use super::*;
-    use crate::interpolation::Interpolation;
 
     /// Returns the kernels of all levels that this machine has, the best last.
     fn all_kernels() -> Vec<Kernels> {
@@ -311,16 +310,17 @@ mod tests {
             (3, 900),
             (4_194_400, 224),
         ] {
-            for (flip, filter) in [
-                (false, Interpolation::Bilinear),
-                (true, Interpolation::Bilinear),
-                (true, Interpolation::Nearest),
-                (false, Interpolation::Bicubic),
-                (true, Interpolation::Bicubic),
+            for (flip, method) in [
+                (false, Method::Bilinear),
+                (true, Method::Bilinear),
+                (true, Method::Nearest),
+                (true, Method::FineBilinear),
+                (false, Method::Bicubic),
+                (true, Method::Bicubic),
             ] {
                 for shown in [(0, output), (output / 3, output / 2 + 1)] {
                     let mut axis = Axis::default();
-                    axis.compute(filter, Span::new(0, input, 1), output, shown, flip);
+                    axis.compute(method, Span::new(0, input, 1), output, shown, flip);
                     let planes = planes(axis.span().1 as usize);
                     let mut columns = Columns::default();
                     let len = axis.len().next_multiple_of(CHUNK);
