@@ -5,7 +5,7 @@ use crate::orientation::Orientation;
 use crate::pixels::{Content, Pixels};
 use forebay_core::error::Result;
 
-/// Format of picture files. JPEG is none of them: its [decoder](crate::jpeg::Decoder) keeps state, and has more options.
+/// Format of picture files. JPEG is none of them: its [decoder](crate::jpeg::Decoder) keeps state.
 pub trait PictureFormat: Sync {
     /// Name in messages.
     fn name(&self) -> &'static str;

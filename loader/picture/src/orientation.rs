@@ -110,7 +110,7 @@ fn segment<'a>(bytes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// Reads the orientation's number from EXIF data, which may have the name in front that JPEG gives them.
+/// Reads the orientation's number from EXIF data, with or without the name in front that JPEG files have.
 fn number_in_exif(data: &[u8]) -> Option<u16> {
     let tiff = data.strip_prefix(EXIF).unwrap_or(data);
     number(tiff.strip_prefix(EXIF).unwrap_or(tiff))
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(Orientation::of_jpeg(&with("<tiff:Orientation>3</tiff:Orientation>", &[])), Orientation::of(3));
         assert_eq!(Orientation::of_jpeg(&with("tiff:Orientation='3' tiff:Orientation=", &[])), Orientation::of(1));
         assert_eq!(Orientation::of_jpeg(&with("tiff:Orientation=\"8\"", exif)), Orientation::of(6));
-        let twice = [EXIF, EXIF, &exif[16..]].concat();
+        let twice = [EXIF, EXIF, &exif[17..]].concat();
         assert_eq!(Orientation::of_metadata(Some(&twice), None), Orientation::of(6));
     }
 

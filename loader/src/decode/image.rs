@@ -447,7 +447,7 @@ impl ImageDecoder {
                     .of_kind(ErrorKind::Unsupported))
             }
             Format::Jpeg if content == Content::Deep => Err(Error::decode(
-                "a JPEG has 8 bits: mode I;16 needs grey files of 16 or 8 bits, such as PNG, or `pil` of mode I;16 or L",
+                "a JPEG has 8 bits: mode I;16 needs grey files, such as PNG, or `pil` of mode I;16 or L",
             )
             .of_kind(ErrorKind::Unsupported)),
             Format::Jpeg if tolerant => {
