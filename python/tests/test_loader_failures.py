@@ -17,6 +17,9 @@ import forebay as fb
 torch = pytest.importorskip("torch")
 
 
+NUMBER_OF = {"n": fb.Scalar("n")}
+
+
 def spoil_first_picture(folder):
     with open(os.path.join(folder, "shard.00000.mds"), "r+b") as file:
         file.seek(file.read().index(b"\xff\xd8"))
@@ -211,3 +214,32 @@ def test_a_log_handler_that_raises_loses_no_batch(pictures):
         log.removeHandler(handler)
     assert refused, "nothing was logged"
     assert [n for batch in kept for n in batch["number"].tolist()] == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_too_many_bad_samples_end_the_epoch_at_a_place_of_the_plan(tmp_path, framework):
+    bad = {3, 38, 39, 90, 91, 92, 93, 94, 95, 170}
+    with fb.MDSWriter(out=str(tmp_path), columns={"n": "int", "j": "bytes"}, size_limit=2_000) as writer:
+        for number in range(200):
+            # The bad ones are found long before the large ones in front of them are decoded.
+            good = b'{"x": %d, "y": [%s]}' % (number, b",".join([b"1"] * 400))
+            writer.write({"n": number, "j": b"{" if number in bad else good})
+    fields = {"n": fb.Scalar("n"), "x": fb.Json("j", "x", dtype="int64")}
+    options = {"fields": fields, "batch_size": 4, "framework": framework, "num_canonical_nodes": 1, "prefetch": 16}
+    for shuffle in (False, True):
+        options |= {"shuffle": shuffle, "shuffle_seed": 5}
+        with fb.Loader(local=str(tmp_path), **options | {"fields": NUMBER_OF}) as loader:
+            planned = [batch["n"].tolist() for batch in loader]
+        in_order = [number for batch in planned for number in batch if number in bad]
+        for max_errors in (2, 5):
+            # The first sample beyond the limit, and the batches before its own.
+            beyond = in_order[max_errors]
+            count = next(i for i, batch in enumerate(planned) if beyond in batch)
+            for _ in range(4):
+                with fb.Loader(local=str(tmp_path), on_error="skip", max_errors=max_errors, threads=4, **options) as loader:
+                    got = []
+                    with pytest.raises(fb.Error, match=f"more bad samples than max_errors {max_errors}") as caught:
+                        got.extend(batch["n"].tolist() for batch in loader)
+                    assert got == [[number for number in batch if number not in bad] for batch in planned[:count]]
+                    assert ("sample", str(beyond)) in list(caught.value.context.items())
+                    assert loader.stats()["counters"]["samples_skipped"] == max_errors

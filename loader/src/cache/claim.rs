@@ -165,8 +165,9 @@ impl LockFile {
 
     /// Releases the byte at `position`.
     ///
-    /// Unlocking fails if the kernel has no memory to split a range, or the server of a network file system has lost its
-    /// locks. The lock may then stay until the process ends, and other processes cannot claim the shard for as long.
+    /// Unlocking fails if the kernel has no memory to split a range, or the server of a network file system has lost
+    /// its locks. The lock may then stay until the process ends, and other processes cannot claim the shard for as
+    /// long.
     pub(super) fn release(&self, position: u64) -> LockOutcome {
         self.set(libc::F_UNLCK, position)
     }

@@ -1,8 +1,10 @@
 //! The consumer's side of an epoch: it takes batches, detects that nothing moves while it waits, and ends the stages.
 
+use super::done_batch::DoneBatch;
 use super::sample::consumer_memory::ConsumerMemory;
 use super::sample::place::PlaceStage;
 use super::shard::source::ShardSource;
+use super::skip::SkipBudget;
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::BatchPool;
@@ -24,6 +26,7 @@ pub(crate) struct Consumer {
     pub(crate) consumer_memory: Arc<ConsumerMemory>,
     pub(crate) source: Arc<ShardSource>,
     pub(crate) batches: BatchPool,
+    pub(crate) skip: Arc<SkipBudget>,
     /// Wait without progress that ends the epoch.
     pub(crate) stall_timeout: Duration,
     pub(crate) wait: Mutex<Wait>,
@@ -73,12 +76,14 @@ impl Consumer {
         // Rows of later batches: they are filled while the consumer works on this one.
         consumer_memory.allocate()?;
         let taken = match taken {
-            TakeOutcome::Item(Ok(batch)) => TakeOutcome::Item(batch),
-            TakeOutcome::Item(Err(error)) => {
-                // Every later call fails too: the next batch would hide the gap.
-                run.fail(error);
-                TakeOutcome::Stopped
-            }
+            TakeOutcome::Item(done) => match self.spend(done) {
+                Ok(batch) => TakeOutcome::Item(batch),
+                Err(error) => {
+                    // Every later call fails too: the next batch would hide the gap.
+                    run.fail(error);
+                    TakeOutcome::Stopped
+                }
+            },
             TakeOutcome::End => TakeOutcome::End,
             TakeOutcome::Pending => TakeOutcome::Pending,
             TakeOutcome::Stopped => TakeOutcome::Stopped,
@@ -90,6 +95,19 @@ impl Consumer {
             self.add_wait(begun.elapsed())?;
         }
         Ok(taken)
+    }
+
+    /// Spends the budget for the bad samples of a batch.
+    ///
+    /// # Errors
+    ///
+    /// The first bad sample that the epoch may not leave out; the failure of the batch.
+    fn spend(&self, done: DoneBatch) -> Result<Batch> {
+        let number = || self.place.first_batch + self.place.reorder.next() - 1;
+        for (row, error) in done.bad {
+            self.skip.spend(error).map_err(|e| e.with("batch", number()).with("row", row))?;
+        }
+        done.delivered
     }
 
     /// Adds a wait of `waited` that ended without a batch.

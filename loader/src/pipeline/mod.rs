@@ -46,6 +46,7 @@
 
 mod consumer;
 mod device;
+mod done_batch;
 mod epoch;
 mod refill;
 mod sample;

@@ -5,6 +5,7 @@
 //! memory in the batch's slot. Only this thread takes batch slots, so they are granted in plan order. The dispatcher
 //! sends a chunk to the decode threads when its shards are resident.
 
+use super::done_batch::DoneBatch;
 use super::sample::batch_builder::{BatchBuilder, MakeExtension};
 use super::sample::batch_layout::BatchLayout;
 use super::sample::row_marks::RowMark;
@@ -207,7 +208,7 @@ pub(crate) struct Scheduler {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) layout: Arc<BatchLayout>,
     pub(crate) batches: BatchPool,
-    pub(crate) reorder: Arc<ReorderQueue<Result<Batch>>>,
+    pub(crate) reorder: Arc<ReorderQueue<DoneBatch>>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) run: Arc<Run>,
     pub(crate) stage: Arc<Stage>,
@@ -254,7 +255,7 @@ impl Scheduler {
             })?;
             match window.pop_front() {
                 Some(Ahead::Tasks(tasks)) => stage.timed(TimeKind::Busy, || self.begin_batch(number, tasks))?,
-                Some(Ahead::LeftOut(rows)) => self.reorder.put(number, Ok(self.left_out.batch(number, rows))),
+                Some(Ahead::LeftOut(rows)) => self.reorder.put(number, self.left_out.batch(number, rows).into()),
                 None => {
                     self.reorder.end(number);
                     return Ok(());

@@ -1,4 +1,8 @@
 //! Bad samples: the budget of those that an epoch may skip.
+//!
+//! Decode threads leave out every bad sample and note its error in the batch. The budget is spent when the consumer takes
+//! the batch, in plan order: so the batches before the error, and the sample that it names, follow from the plan,
+//! whatever the threads have decoded ahead.
 
 use super::sample::batch_builder::BatchBuilder;
 use super::schedule::Task;
@@ -30,11 +34,13 @@ impl SkipBudget {
         Self { catalog, on_error, max_errors, skipped: AtomicU64::new(0), samples_skipped }
     }
 
-    /// Skips row `row` of `batch` because of `error` if the budget allows it; otherwise the batch fails.
+    /// Skips row `row` of `batch` because of `error`, if that may be skipped; otherwise the batch fails.
     pub(crate) fn settle(&self, batch: &BatchBuilder, row: usize, task: &Task, error: Error) {
-        match self.skip(self.describe(error, task)) {
-            Ok(()) => batch.skip(row),
-            Err(error) => batch.fail(row, error),
+        let error = self.describe(error, task);
+        if self.on_error == OnError::Skip && is_about_sample(&error) {
+            batch.skip(row, error);
+        } else {
+            batch.fail(row, error);
         }
     }
 
@@ -58,15 +64,12 @@ impl SkipBudget {
         }
     }
 
-    /// Counts and logs a bad sample.
+    /// Counts and logs a bad sample of the batch that the consumer takes.
     ///
     /// # Errors
     ///
-    /// `error` itself where the sample may not be skipped.
-    fn skip(&self, error: Error) -> Result<()> {
-        if self.on_error != OnError::Skip || !is_about_sample(&error) {
-            return Err(error);
-        }
+    /// `error` itself if the epoch has had `max_errors` bad samples before.
+    pub(crate) fn spend(&self, error: Error) -> Result<()> {
         let before = self.skipped.fetch_add(1, Ordering::Relaxed);
         if before >= self.max_errors {
             return Err(error.hinting(format!("the epoch has more bad samples than max_errors {}", self.max_errors)));

@@ -54,10 +54,14 @@ pub(crate) struct BatchBuilder {
 #[derive(Debug, Default)]
 struct RowOutcomes {
     skipped: Vec<usize>,
+    /// Errors of the skipped rows, each with the number of refills at its time.
+    bad: Vec<(u32, usize, Error)>,
     /// Number of times that the batch was reopened.
     refills: u32,
     /// Error of the lowest row that failed.
     failure: Option<(usize, Error)>,
+    /// Refills and row of that failure, which ends the bad samples that count.
+    failed_at: Option<(u32, usize)>,
 }
 
 /// Contents of a batch whose rows are all done.
@@ -171,9 +175,30 @@ impl BatchBuilder {
         self.outcome.lock().skipped.contains(&row)
     }
 
-    /// Skips row `row`; the batch becomes shorter.
-    pub(crate) fn skip(&self, row: usize) {
-        self.outcome.lock().skipped.push(row);
+    /// Skips row `row` because of `error`; the batch becomes shorter.
+    pub(crate) fn skip(&self, row: usize, error: Error) {
+        let mut outcome = self.outcome.lock();
+        let refills = outcome.refills;
+        outcome.skipped.push(row);
+        outcome.bad.push((refills, row, error));
+    }
+
+    /// Number of bad samples, in place of skipped rows too.
+    pub(crate) fn bad_samples(&self) -> u64 {
+        self.outcome.lock().bad.len() as u64
+    }
+
+    /// Takes the rows that were skipped before the failure, if there is one, with their errors, in plan order, whatever
+    /// the threads.
+    pub(crate) fn take_bad(&self) -> Vec<(usize, Error)> {
+        let mut outcome = self.outcome.lock();
+        let mut bad = std::mem::take(&mut outcome.bad);
+        bad.sort_by_key(|(refills, row, _)| (*refills, *row));
+        let failed_at = outcome.failed_at.unwrap_or((u32::MAX, usize::MAX));
+        bad.into_iter()
+            .take_while(|(refills, row, _)| (*refills, *row) < failed_at)
+            .map(|(_, row, error)| (row, error))
+            .collect()
     }
 
     /// Makes the whole batch fail because of row `row`. The error of the lowest such row is reported, whatever the
@@ -181,6 +206,7 @@ impl BatchBuilder {
     pub(crate) fn fail(&self, row: usize, error: Error) {
         let mut outcome = self.outcome.lock();
         if outcome.failure.as_ref().is_none_or(|(first, _)| row < *first) {
+            outcome.failed_at = Some((outcome.refills, row));
             outcome.failure = Some((row, error));
         }
     }

@@ -11,9 +11,9 @@
 //! step after it: it belongs to a batch that is taken `prefetch` calls later, so no call waits for it with a `prefetch`
 //! of 1 or more, and with 0 no batch is filled ahead in any case.
 
-use crate::batch::Batch;
 use crate::delivery::Delivery;
 use crate::error::Result;
+use crate::pipeline::done_batch::DoneBatch;
 use crate::pipeline::schedule::{Chunk, Dispatcher};
 use crate::sync::{Arc, Mutex};
 use forebay_core::flow::ReorderQueue;
@@ -23,7 +23,7 @@ use forebay_core::flow::Run;
 pub(crate) struct ConsumerMemory {
     pub(crate) delivery: Arc<dyn Delivery>,
     pub(crate) dispatcher: Arc<Dispatcher>,
-    pub(crate) reorder: Arc<ReorderQueue<Result<Batch>>>,
+    pub(crate) reorder: Arc<ReorderQueue<DoneBatch>>,
     pub(crate) run: Arc<Run>,
     /// Chunks in the order of their requests, with the length of each sample's row. Bounded by the batches in flight.
     pub(crate) waiting: Mutex<Vec<(Chunk, Vec<Option<usize>>)>>,

@@ -8,6 +8,7 @@ use crate::catalog::Catalog;
 use crate::decode::RowShape;
 use crate::delivery::{Delivery, DeviceRows, PartialBatch, TensorMemory};
 use crate::error::{Error, Result};
+use crate::pipeline::done_batch::DoneBatch;
 use crate::pipeline::refill::Refills;
 use crate::pipeline::schedule::{Chunk, Dispatcher, Task};
 use crate::stats::{Counter, Stage, TimeKind};
@@ -21,8 +22,10 @@ pub(crate) struct PlaceStage {
     pub(crate) first_batch: u64,
     /// True if there are no other ranks, which would wait for a rank with fewer batches: a batch may be empty.
     pub(crate) is_alone: bool,
+    /// Bad samples that the epoch may leave out.
+    pub(crate) max_errors: u64,
     pub(crate) delivery: Arc<dyn Delivery>,
-    pub(crate) reorder: Arc<ReorderQueue<Result<Batch>>>,
+    pub(crate) reorder: Arc<ReorderQueue<DoneBatch>>,
     pub(crate) refills: Refills,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) dispatcher: Arc<Dispatcher>,
@@ -60,7 +63,9 @@ impl PlaceStage {
     ///
     /// `Config` for an order that cannot be planned.
     pub(crate) fn refill(&self, batch: &Arc<BatchBuilder>) -> Result<bool> {
-        if self.is_alone || !batch.is_emptied() {
+        // More bad samples than the epoch may have: the consumer reports them.
+        let is_over = batch.bad_samples() > self.max_errors;
+        if self.is_alone || !batch.is_emptied() || is_over {
             return Ok(false);
         }
         let number = self.first_batch + batch.number;
@@ -81,7 +86,7 @@ impl PlaceStage {
     pub(crate) fn put(&self, batch: &BatchBuilder, delivered: Result<Batch>) {
         self.batches_refilled.add(u64::from(delivered.is_ok() && batch.refills() > 0));
         self.stage.done(1, batch.layout.bytes() as u64);
-        self.reorder.put(batch.number, delivered);
+        self.reorder.put(batch.number, DoneBatch { bad: batch.take_bad(), delivered });
     }
 
     /// Takes the contents of `batch`, whose rows are all done; `None` if it has no rows and may be empty.
