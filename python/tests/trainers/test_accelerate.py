@@ -8,6 +8,7 @@ pytest.importorskip("accelerate", reason="the trainers are not installed: python
 import torch  # noqa: E402
 from accelerate import Accelerator, skip_first_batches  # noqa: E402
 from accelerate.data_loader import prepare_data_loader  # noqa: E402
+from accelerate.state import PartialState  # noqa: E402
 
 import forebay as fb  # noqa: E402
 import forebay.integrations.torch  # noqa: E402
@@ -54,6 +55,31 @@ def test_accumulated_gradients_are_applied_with_the_last_batch(prepared):
             synced.append(accelerator.sync_gradients)
     assert synced == [False, False, True, False, False, True, True]
     assert accelerator.gradient_state.active_dataloader is None
+
+
+@pytest.mark.parametrize("batches", [1, 3, 4, 5, STEPS])
+def test_a_state_within_an_accumulation_is_refused_on_more_processes(prepared, order, tmp_path, monkeypatch, batches):
+    """The processes would wait for each other: a new one counts its batches from 0."""
+    accelerator, loader = prepared(gradient_accumulation_steps=3)
+    model = accelerator.prepare(torch.nn.Linear(1, 1))
+    for number, _ in enumerate(loader, 1):
+        with accelerator.accumulate(model):
+            pass
+        if number == batches:
+            accelerator.save_state(tmp_path)
+            break
+    _, loader = prepared(gradient_accumulation_steps=3)
+    for processes in (1, 2):
+        monkeypatch.setitem(PartialState._shared_state, "num_processes", processes)
+        accelerator = Accelerator(cpu=True) if processes == 1 else accelerator
+        state = torch.load(tmp_path / "dl_state_dict.bin")
+        if processes == 2 and batches not in (3, STEPS):
+            before = batches // 3 * 3
+            with pytest.raises(fb.ConfigError, match=f"after {batches} batches .* save after {before} or {before + 3} batches"):
+                loader.load_state_dict(state)
+        else:
+            loader.load_state_dict(state)
+            assert taken(loader) == order[batches:STEPS]
 
 
 def synced_steps(accelerator, batches):

@@ -9,10 +9,14 @@ from accelerate.data_loader import DataLoaderStateMixin
 from accelerate.state import GradientState, PartialState
 from accelerate.utils import send_to_device
 
+from ..errors import ConfigError
 from ..loader import Loader
 from . import torch
 
 __all__ = ["DataLoader"]
+
+_ACCUMULATION = "accelerate_accumulation"
+"""Key of a state that was saved between two steps of the optimizer, in addition to the loader's."""
 
 
 class DataLoader(torch.DataLoader):
@@ -29,6 +33,10 @@ class DataLoader(torch.DataLoader):
         saves_position: Put the position into `save_state`. False for an evaluation: each one starts at its beginning, also
             after a `load_state` of a checkpoint that was saved while an evaluation ran or after one that was left by `break`.
         **others: None. Batch size, threads and the like are the loader's.
+
+    Raises:
+        ConfigError: As in `torch.DataLoader`; by `load_state`, a checkpoint was saved between two steps of the optimizer, and
+            there are more processes.
     """
 
     _is_accelerate_prepared = True
@@ -45,6 +53,16 @@ class DataLoader(torch.DataLoader):
     def end_of_dataloader(self) -> bool:
         """True at the last batch of an epoch."""
         return self.dataset.end_of_dataloader
+
+    @property
+    def total_batch_size(self) -> int:
+        """Rows of a batch on all processes together."""
+        return self.dataset.loader._samples_per_step
+
+    @property
+    def total_dataset_length(self) -> int:
+        """Samples of an epoch on all processes together."""
+        return len(self.dataset)
 
 
 class _Batches(DataLoaderStateMixin, torch.Batches):
