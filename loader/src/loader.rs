@@ -237,6 +237,16 @@ impl Loader {
         self.catalog.shape().num_samples()
     }
 
+    /// Samples of an epoch, of all ranks together: without those that only fill the last batches, and with those that
+    /// `drop_last` leaves out.
+    ///
+    /// # Errors
+    ///
+    /// `Config` for an impossible order.
+    pub fn epoch_samples(&self) -> Result<u64> {
+        self.planner.epoch_samples()
+    }
+
     /// The epoch that the next [`start_epoch`](Self::start_epoch) begins or resumes.
     ///
     /// # Errors

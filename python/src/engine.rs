@@ -116,6 +116,11 @@ impl Engine {
         enter::enter(py, || self.loader()?.batches_from(sample_in_epoch))
     }
 
+    /// Number of samples of an epoch, of all ranks together.
+    fn epoch_samples(&self, py: Python<'_>) -> PyResult<u64> {
+        enter::enter(py, || self.loader()?.epoch_samples())
+    }
+
     /// Names of the classes of each stream.
     fn classes(&self, py: Python<'_>) -> PyResult<Vec<Option<Vec<String>>>> {
         enter::enter(py, || Ok(self.loader()?.classes()))

@@ -64,6 +64,11 @@ impl Planner {
         Ok(if config.drop_last { order.samples() / u64::from(config.batch_size) } else { order.batches() })
     }
 
+    /// Samples of an epoch, of all ranks together.
+    pub(super) fn epoch_samples(&self) -> Result<u64> {
+        Ok(crate::order::shares_of(self.catalog.shape(), &self.order)?.epoch_size)
+    }
+
     /// The part of a checkpoint that only this loader reads.
     pub(super) fn forebay_state(&self, config: &LoaderConfig) -> ForebayState {
         let plan = crate::order::arguments(self.catalog.shape(), &self.order, self.world);

@@ -180,9 +180,12 @@ class LoaderPosition:
         epoch = whole("epoch", epoch)
         with self._turn:
             place, target, ends_next = self._loaded, 0 if repeats else epoch, False
-            if place is not None and place.trainer_epoch == epoch:
+            # A loader that repeats its epoch is in another one than its trainer, except in the trainer's first one.
+            saved = place.trainer_epoch if place is not None else None
+            saved = place.epoch if place is not None and saved is None and repeats else saved
+            if place is not None and saved == epoch:
                 target, ends_next = place.epoch, place.is_over
-            elif place is not None and place.trainer_epoch is not None and place.trainer_epoch < epoch:
+            elif place is not None and saved is not None and saved < epoch:
                 # Also of this epoch, as the engines may have been moved there.
                 self._loaded, self._starting = None, target
             self._trainer.name(epoch, ends_next, repeats)

@@ -82,6 +82,17 @@ def test_a_state_within_an_accumulation_is_refused_on_more_processes(prepared, o
             assert taken(loader) == order[batches:STEPS]
 
 
+def test_the_numbers_of_a_data_set_are_those_of_samples(make):
+    for arguments, samples in (({}, SAMPLES), ({"epoch_size": 53}, 53), ({"drop_last": True, "batch_size": 10}, SAMPLES)):
+        loader = Accelerator(cpu=True).prepare(DataLoader(make(**arguments)))
+        size = arguments.get("batch_size", 12)
+        assert (len(loader.dataset), loader.total_dataset_length, loader.total_batch_size) == (samples, samples, size)
+        assert len(loader) == (samples // size if "drop_last" in arguments else -(-samples // size))
+    ranks = {"world_size": 5, "local_world_size": 5, "rank": 1, "local_rank": 1}
+    loader = forebay.integrations.torch.DataLoader(make(**ranks))
+    assert (len(loader.dataset), len(loader)) == (SAMPLES, 2)
+
+
 def synced_steps(accelerator, batches):
     """Ids of each batch, and whether accumulated gradients are applied after it."""
     model, steps = accelerator.prepare(torch.nn.Linear(1, 1)), []

@@ -89,10 +89,18 @@ def test_a_limit_of_batches_leaves_out_the_rest_of_each_epoch(make, order, train
     assert module.trained == order[:2] + order[STEPS : STEPS + 2]
 
 
-def test_overfitting_repeats_an_epoch_of_a_few_batches(make, order, trainer):
-    module = Module()
-    trainer(max_epochs=1, overfit_batches=2).fit(module, make())
-    assert module.trained == order[:2]
+@pytest.mark.parametrize("batches", [2, 0.3])
+def test_overfitting_repeats_the_same_batches_in_every_epoch(make, order, trainer, tmp_path, batches):
+    module, saves = Module(), ModelCheckpoint(tmp_path, "{step}", save_top_k=-1, every_n_train_steps=1)
+    trainer(max_epochs=3, overfit_batches=batches, callbacks=[saves]).fit(module, make(), make())
+    assert module.trained == 3 * order[:2]
+    # The sanity check has two batches too.
+    assert module.validated == 4 * sum(order[:2], [])
+    for step in range(1, 6):
+        module = Module()
+        saved = {"ckpt_path": tmp_path / f"step={step}.ckpt", "weights_only": False}
+        trainer(max_epochs=3, overfit_batches=batches).fit(module, make(), make(), **saved)
+        assert module.trained == (3 * order[:2])[step:], step
 
 
 def test_an_early_stop(make, order, trainer):

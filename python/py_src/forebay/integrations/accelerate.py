@@ -110,8 +110,33 @@ class _Batches(DataLoaderStateMixin, torch.Batches):
             self.end()
 
     def state_dict(self, num_samples: int | None = None, from_beginning: bool = True) -> dict[str, Any]:
-        return self._last_state or super().state_dict(num_samples, from_beginning)
+        state = self._last_state or super().state_dict(num_samples, from_beginning)
+        if self.gradient_state.sync_gradients:
+            return state
+        accumulation = {"batches": self._next, "steps": self.gradient_state.num_steps, "processes": PartialState().num_processes}
+        return state | {_ACCUMULATION: accumulation}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        _check_accumulation(state_dict)
         self._last_state = None
         super().load_state_dict(state_dict)
+
+
+def _check_accumulation(state: Any) -> None:
+    """Raises ConfigError for a state between two steps of the optimizer that is resumed on more processes.
+
+    Accelerate saves the number of accumulated batches for each process. A new process begins at 0, so it would apply gradients,
+    which all processes do together, after other batches.
+    """
+    found = state.get(_ACCUMULATION) if isinstance(state, Mapping) else None
+    processes = PartialState().num_processes
+    if not isinstance(found, Mapping) or processes <= found["processes"]:
+        return
+    batches, steps = found["batches"], found["steps"]
+    before = batches // steps * steps
+    raise ConfigError(
+        f"the checkpoint was saved after {batches} batches of its epoch on {found['processes']} processes, within the "
+        f"gradient_accumulation_steps={steps}, and cannot resume on {processes}: the processes would apply gradients after different "
+        f"batches, and wait for each other without end. Resume on at most {found['processes']}, or save after {before} or "
+        f"{before + steps} batches, where accelerator.sync_gradients is true"
+    )

@@ -108,7 +108,9 @@ class Batches(torch.utils.data.Dataset):
         return self.number_of_pass
 
     def __len__(self) -> int:
-        return len(self.loader) * self.loader._samples_per_step
+        """Samples of an epoch on all ranks together, as of a DataLoader's data set: also those that `drop_last` leaves out."""
+        self.loader._check()
+        return self.loader._engines[0].epoch_samples()
 
     def __getitems__(self, numbers: Sequence[int]) -> Any:
         number = numbers[0] // self.loader.batch_size
