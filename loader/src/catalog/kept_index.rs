@@ -73,16 +73,13 @@ pub(super) trait SurveyFiles {
     /// Text that differs for other kinds of files, and for other options on which the index depends.
     fn made_as(&self) -> String;
 
-    /// Files as far as they are known before a survey.
-    fn files(&self) -> &[FoundFile];
+    /// Files as far as they are known before a survey; none if a survey finds them.
+    fn files(&self) -> &[FoundFile] {
+        &[]
+    }
 
     /// True if the shards of a remote on this machine are read where they are.
     fn reads_in_place(&self) -> bool {
-        false
-    }
-
-    /// True if a kept index is used however the files have changed.
-    fn is_verified(&self) -> bool {
         false
     }
 
@@ -92,9 +89,9 @@ pub(super) trait SurveyFiles {
     /// Returns the index that follows from a document.
     fn index(&self, document: &[u8]) -> Result<Index>;
 
-    /// Checks what only this kind knows of a kept index with `head`.
-    fn check(&self, _head: &Head) -> Result<()> {
-        Ok(())
+    /// Compares the files of a kept index with those of now.
+    fn check(&self, head: &Head) -> Result<()> {
+        head.check_files(self.files(), false)
     }
 
     /// As [`IndexOrigin::version`].
@@ -117,7 +114,7 @@ impl<S: SurveyFiles> IndexOrigin for S {
         let Surveyed { document, files, source } = self.survey(remote, progress)?;
         // `local` may be the folder of the files themselves.
         if !local_folder(remote.name()).is_some_and(|files| is_same_folder(&files, folder)) {
-            remove_outdated(self, folder, &files);
+            remove_outdated(self, folder, &files, &document);
         }
         let head = to_bytes(&Head { version: VERSION, made_as: self.made_as(), files, source })?;
         Ok([START.as_bytes(), &head, b", ", document.get(1..).unwrap_or_default()].concat())
@@ -125,7 +122,9 @@ impl<S: SurveyFiles> IndexOrigin for S {
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
         let kept = KeptIndex::parse(bytes).context("remote", || name)?;
-        kept.head.check(&self.made_as(), self.files(), SurveyFiles::is_verified(self))?;
+        if kept.head.made_as != self.made_as() {
+            return Err(Error::format("the index was made of another kind of files, or with other options"));
+        }
         self.check(&kept.head)?;
         self.index(&kept.document()).context("remote", || name)
     }
@@ -138,6 +137,11 @@ impl<S: SurveyFiles> IndexOrigin for S {
         let document = KeptIndex::parse(bytes).map_or(bytes.into(), |kept| kept.document().into_owned().into());
         SurveyFiles::identity(self, index, document)
     }
+}
+
+/// Returns the first bytes of every kept index that was `made_as` that text.
+pub(super) fn start_of(made_as: &str) -> String {
+    format!("{START}{{\"version\":{VERSION},\"made_as\":{},", serde_json::json!(made_as))
 }
 
 impl<'a> KeptIndex<'a> {
@@ -183,11 +187,13 @@ impl KeptFile {
 }
 
 impl Head {
-    /// Checks that the index was `made_as` is wanted, of `files`, as far as their versions and lengths are known.
-    fn check(&self, made_as: &str, files: &[FoundFile], is_verified: bool) -> Result<()> {
-        if self.made_as != made_as {
-            return Err(Error::format("the index was made of another kind of files, or with other options"));
-        }
+    /// Checks that the index is of `files`, as far as their versions and lengths are known. If it `is_verified`, only by their
+    /// names.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] with the first file that it is not of.
+    pub(super) fn check_files(&self, files: &[FoundFile], is_verified: bool) -> Result<()> {
         if !self.files.iter().map(|file| &file.name).eq(files.iter().map(|file| &file.name)) {
             return Err(Error::format("the index is of other files").with("files", files.len()));
         }
@@ -201,29 +207,34 @@ impl Head {
     }
 }
 
-/// Removes the copies in `folder` of those of `files`, and of parts of them, that were written again after the index in
-/// `folder` was made.
-fn remove_outdated(kind: &(impl SurveyFiles + ?Sized), folder: &Path, files: &[KeptFile]) {
+/// Removes the copies in `folder` of shards of the index in it that are other shards of a new index of `files` with
+/// `document`, and those of files that were written again.
+fn remove_outdated(kind: &(impl SurveyFiles + ?Sized), folder: &Path, files: &[KeptFile], document: &[u8]) {
     let Ok(bytes) = read_regular(&folder.join(INDEX_BASENAME), INDEX_BYTES_MAX) else { return };
-    let Ok(kept) = KeptIndex::parse(&bytes) else { return };
+    let Ok(KeptIndex { head, document: kept }) = KeptIndex::parse(&bytes) else { return };
     let now: HashMap<&str, &KeptFile> = files.iter().map(|file| (&*file.name, file)).collect();
     let is_outdated =
         |kept: &&KeptFile| now.get(&*kept.name).is_some_and(|file| kept.is_outdated(Some(file.bytes), &file.version));
-    let outdated: HashSet<&str> = kept.head.files.iter().filter(is_outdated).map(|file| &*file.name).collect();
-    if outdated.is_empty() || kept.head.made_as != kind.made_as() {
+    let outdated: HashSet<&str> = head.files.iter().filter(is_outdated).map(|file| &*file.name).collect();
+    if outdated.is_empty() && kept == &document[1..] {
         return;
     }
-    let Ok(index) = kind.index(&kept.document()) else { return };
-    let is_of_outdated = |shard: &&Shard| match &shard.recipe {
-        Some(recipe) => recipe.ranges().iter().any(|range| outdated.contains(&*range.key)),
-        None => outdated.contains(&*stored(shard).basename),
+    let (Ok(old), Ok(new)) = (kind.index(&[b"{", kept].concat()), kind.index(document)) else { return };
+    let new: HashMap<&str, &Shard> = new.shards.iter().map(|shard| (&*shard.raw_data.basename, shard)).collect();
+    let is_outdated = |shard: &&Shard| {
+        let other = |new: &&Shard| new.recipe != shard.recipe || new.raw_data != shard.raw_data;
+        let of_outdated_files = match &shard.recipe {
+            Some(recipe) => recipe.ranges().iter().any(|range| outdated.contains(&*range.key)),
+            None => outdated.contains(&*stored(shard).basename),
+        };
+        of_outdated_files || new.get(&*shard.raw_data.basename).is_some_and(other)
     };
-    log::info!("{} files were written again: their copies in {} are removed", outdated.len(), folder.display());
-    for file in
-        index.shards.iter().filter(is_of_outdated).flat_map(Shard::files).flat_map(|pair| [Some(pair.raw), pair.zip])
-    {
-        // Absent, as a rule. A copy that cannot be removed has the length of the new file, or is replaced.
-        let _ = file.map(|file| std::fs::remove_file(folder.join(&*file.basename)));
+    for shard in old.shards.iter().filter(is_outdated) {
+        log::info!("{} is of other files now: its copy is removed", shard.raw_data.basename);
+        for file in shard.files().flat_map(|pair| [Some(pair.raw), pair.zip]).flatten() {
+            // Absent, as a rule. A copy that cannot be removed has the length of the new file, or is replaced.
+            let _ = std::fs::remove_file(folder.join(&*file.basename));
+        }
     }
 }
 

@@ -64,10 +64,6 @@ impl<S: Survey + Copy> SurveyFiles for WholeFiles<'_, S> {
         self.are_plain
     }
 
-    fn is_verified(&self) -> bool {
-        self.at.session.is_verified
-    }
-
     fn survey(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Surveyed> {
         let has_index = S::HAS_INDEX && !self.at.stream.ignore_counts;
         let document = if has_index { index_next_to(remote)? } else { None };
@@ -94,6 +90,7 @@ impl<S: Survey + Copy> SurveyFiles for WholeFiles<'_, S> {
     }
 
     fn check(&self, head: &Head) -> Result<()> {
+        head.check_files(&self.files, self.at.session.is_verified)?;
         self.check_source(head)?;
         let versions: Vec<&str> = head.files.iter().map(|file| &*file.version).collect();
         let is_known = versions.iter().any(|version| !version.is_empty());

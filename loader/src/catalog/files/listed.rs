@@ -1,12 +1,13 @@
 //! Files with their list next to them, as `index.json`: nothing is listed when a loader opens them, and a web server can have
 //! them. [`FileListing`](crate::catalog::FileListing) makes the list.
 
-use super::kept_list::{cache, has_list};
+use super::kept_list::cache;
 use super::walk::changed_ns;
 use crate::catalog::data_set::Document;
+use crate::catalog::kept_index::KeptIndex;
 use crate::catalog::opening::{FileListing, Opening};
 use crate::catalog::stream::IndexedStream;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::INDEX_BASENAME;
 use crate::format::index::INDEX_BYTES_MAX;
 use crate::io::read_regular;
@@ -21,15 +22,10 @@ pub(super) fn open(at: &Opening<'_>) -> Result<IndexedStream> {
 
 /// Makes the list to be kept next to the files of `opened`; `None` if no list of them could be kept on local disk.
 pub(super) fn listing(opened: &IndexedStream) -> Result<Option<FileListing>> {
-    let path = opened.cache.dir.join(INDEX_BASENAME);
-    if !has_list(&opened.cache.dir) {
-        return Ok(None);
-    }
-    let bytes = read_regular(&path, INDEX_BYTES_MAX);
-    let bytes = bytes.map_err(|e| Error::from_io(e, "the list cannot be read").with("file", path.display()))?;
-    let mut set = FileSet::parse(&bytes)?;
-    // Another machine has other times, and the list itself changes that of its folder.
-    set.folders.clear();
+    let Ok(bytes) = read_regular(&opened.cache.dir.join(INDEX_BASENAME), INDEX_BYTES_MAX) else { return Ok(None) };
+    let Ok(kept) = KeptIndex::parse(&bytes) else { return Ok(None) };
+    let mut set = FileSet::parse(&kept.document())?;
+    // Another machine has other times.
     set.stamp.clear();
     let samples = opened.cache.shards.index().samples();
     let root = opened.address.as_ref().unwrap_or(&opened.name).clone();

@@ -1,9 +1,10 @@
 //! Fetch of a manifest: from the folder of the files, from this machine, or from another store.
 
-use super::walk::changed_ns;
+use super::walk::state_of;
+use crate::catalog::kept_index::KeptFile;
 use crate::error::{Context, Error, Result};
 use crate::io::read_regular;
-use crate::sources::files::{Folder, Manifest};
+use crate::sources::files::Manifest;
 use crate::store::{Remote, is_url, local_folder, redact};
 use std::path::Path;
 
@@ -22,7 +23,7 @@ pub(super) struct ManifestFile<'a> {
 pub(super) struct Fetched {
     pub(super) manifest: Manifest,
     /// The file, if it is on this machine.
-    pub(super) changed: Option<Folder>,
+    pub(super) changed: Option<KeptFile>,
 }
 
 impl ManifestFile<'_> {
@@ -71,8 +72,8 @@ impl ManifestFile<'_> {
 fn read_local(path: &Path, name: String) -> Result<Fetched> {
     let failed = |e| Error::from_io(e, "the manifest cannot be read").with("manifest", path.display());
     // Taken first: a later change makes the list outdated.
-    let changed_ns = changed_ns(path).map_err(failed)?;
+    let changed = state_of(path, &name).map_err(failed)?;
     let bytes = read_regular(path, BYTES_MAX).map_err(failed)?;
     let manifest = Manifest::parse(&path.display().to_string(), &bytes)?;
-    Ok(Fetched { manifest, changed: Some(Folder { path: name, changed_ns }) })
+    Ok(Fetched { manifest, changed: Some(changed) })
 }

@@ -11,7 +11,7 @@ mod listing;
 mod manifest;
 mod walk;
 
-use super::index_origin::IndexOrigin;
+use super::kept_index::{Head, KeptFile, SurveyFiles, Surveyed};
 use super::opening::{FileListing, Files, OpenFiles, Opening};
 use super::parallel::in_parallel;
 use super::remote_file::RemoteFile;
@@ -21,10 +21,10 @@ use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::recipe::class_of;
 use crate::format::{HashAlgo, Index};
 use crate::sources::FileKind;
-use crate::sources::files::{FileList, FileSet, Folder, Selection};
+use crate::sources::files::{FileList, FileSet, Selection};
 use crate::sources::folder_names::is_hidden;
 use crate::store::{Destination, Remote};
-use kept_list::cache;
+use kept_list::{cache, made_as};
 pub(super) use kept_list::{has_kept_list, has_list};
 use manifest::{Fetched, ManifestFile};
 use std::borrow::Cow;
@@ -32,7 +32,7 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 pub(super) use walk::first_names;
-use walk::{Walked, changed_ns, walk};
+use walk::{Walked, state_of, walk};
 
 /// Opener of files that are samples, of a kind.
 pub(super) struct Opener(pub(super) &'static FileKind);
@@ -67,12 +67,14 @@ fn open_selected(at: &Opening<'_>, selection: Selection) -> Result<IndexedStream
         described.push_str(&format!("\n{manifest}"));
     }
     let open = || at.destination();
-    let files = SampleFiles { selection, by_stem, manifest, root: at.root, folder: at.folder(), open: &open };
-    at.install(cache(at, &described), &files)
+    let (folder, cache) = (at.folder(), cache(at, &described));
+    at.install(cache, &SampleFiles { described, selection, by_stem, manifest, root: at.root, folder, open: &open })
 }
 
 /// Files by a selection.
 struct SampleFiles<'a> {
+    /// Text that differs for other selections.
+    described: String,
     selection: Selection,
     /// True if files of one stem are a sample.
     by_stem: bool,
@@ -86,57 +88,71 @@ struct SampleFiles<'a> {
     open: &'a (dyn Fn() -> Result<Destination> + Sync),
 }
 
-impl IndexOrigin for SampleFiles<'_> {
+impl SurveyFiles for SampleFiles<'_> {
+    fn made_as(&self) -> String {
+        made_as(&self.described)
+    }
+
     fn reads_in_place(&self) -> bool {
         true
     }
 
-    fn fetch(&self, remote: &Remote, _: &Path, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
+    fn survey(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Surveyed> {
         // First, since most mistakes are in it.
         let manifest = self.manifest.as_ref().map(|manifest| manifest.fetch(remote, self.folder.as_deref()));
         let manifest = manifest.transpose()?;
-        let Walked { files, mut folders } = match &self.folder {
+        let Walked { files: list, mut folders } = match &self.folder {
             Some(folder) => walk(folder, progress)?,
             None => Walked { files: listing::list(&(self.open)()?, progress)?, folders: Vec::new() },
         };
-        if let (Some(source), Some(Fetched { manifest, changed })) = (&self.manifest, manifest) {
-            folders.extend(changed);
-            let numbers = manifest.find(&files, source.folder_below(self.root), self.root)?;
-            let set = FileSet::of_files(&files, &numbers, manifest.columns, folders);
-            return self.unpacked(set, remote, progress)?.to_bytes();
-        }
-        let numbers = self.selection.choose(&files)?;
-        if let Selection::OfKind(kind) = self.selection {
-            check_classes(kind, &files, &numbers, &folders)?;
-        }
-        if self.by_stem {
-            return FileSet::of_stems(&files, &numbers, folders)?.to_bytes();
-        }
-        let set = FileSet::of_files(&files, &numbers, Vec::new(), folders);
-        self.unpacked(set, remote, progress)?.to_bytes()
+        let set = match (&self.manifest, manifest) {
+            (Some(source), Some(Fetched { manifest, changed })) => {
+                folders.extend(changed);
+                let numbers = manifest.find(&list, source.folder_below(self.root), self.root)?;
+                self.unpacked(FileSet::of_files(&list, &numbers, manifest.columns), remote, progress)?
+            }
+            _ => {
+                let numbers = self.selection.choose(&list)?;
+                if let Selection::OfKind(kind) = self.selection {
+                    check_classes(kind, &list, &numbers, &folders)?;
+                }
+                if self.by_stem {
+                    FileSet::of_stems(&list, &numbers)?
+                } else {
+                    self.unpacked(FileSet::of_files(&list, &numbers, Vec::new()), remote, progress)?
+                }
+            }
+        };
+        Ok(Surveyed { document: set.to_bytes()?, files: folders, source: None })
     }
 
-    fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
-        let set = FileSet::parse(bytes).context("remote", || name)?;
+    fn check(&self, head: &Head) -> Result<()> {
         // A manifest of this machine has its whole path.
         let root = self.folder.as_deref().unwrap_or(Path::new("/"));
-        let changed =
-            set.folders.iter().find(|folder| changed_ns(&root.join(&folder.path)).ok() != Some(folder.changed_ns));
-        if let Some(folder) = changed {
-            let message = "files were added, removed or renamed after the folder was listed";
-            return Err(Error::format(message).with("folder", root.join(&folder.path).display()));
+        let is_changed =
+            |kept: &&KeptFile| !state_of(&root.join(&kept.name), &kept.name).is_ok_and(|now| now == **kept);
+        match head.files.iter().find(is_changed) {
+            Some(folder) => {
+                let message = "files were added, removed or renamed after the folder was listed";
+                Err(Error::format(message).with("folder", root.join(&folder.name).display()))
+            }
+            None => Ok(()),
         }
+    }
+
+    fn index(&self, document: &[u8]) -> Result<Index> {
+        let set = FileSet::parse(document)?;
         if let Some(folder) = &self.folder
             && !set.stamp.is_empty()
             && set.stamp != stamp(folder, &set)?
         {
-            return Err(Error::format("files were written again after the folder was listed").with("remote", name));
+            return Err(Error::format("files were written again after the folder was listed"));
         }
-        set.index().context("remote", || name)
+        set.index()
     }
 
-    fn identity<'a>(&self, _: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        FileSet::identity(bytes).into()
+    fn identity<'b>(&self, _: &Index, document: Cow<'b, [u8]>) -> Cow<'b, [u8]> {
+        FileSet::identity(&document).to_vec().into()
     }
 }
 
@@ -165,7 +181,7 @@ fn stamp(folder: &Path, set: &FileSet) -> Result<String> {
 
 /// Rejects folders of the first level without a file of `kind`, which would have a number in torchvision's `ImageFolder` only if
 /// it is asked to allow them.
-fn check_classes(kind: &FileKind, files: &FileList, numbers: &[usize], folders: &[Folder]) -> Result<()> {
+fn check_classes(kind: &FileKind, files: &FileList, numbers: &[usize], folders: &[KeptFile]) -> Result<()> {
     let used: HashSet<&str> = numbers.iter().filter_map(|number| class_of(files.paths.get(*number))).collect();
     if used.is_empty() {
         // All files are in the folder itself.
@@ -173,7 +189,7 @@ fn check_classes(kind: &FileKind, files: &FileList, numbers: &[usize], folders: 
     }
     let classes = folders
         .iter()
-        .filter_map(|folder| folder.path.strip_suffix('/'))
+        .filter_map(|folder| folder.name.strip_suffix('/'))
         .filter(|path| !path.contains('/') && !is_hidden(path));
     match classes.into_iter().find(|class| !used.contains(class)) {
         Some(class) => {

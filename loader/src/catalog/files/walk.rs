@@ -1,7 +1,8 @@
 //! Listing of a folder of this machine, by several threads: the lengths of a million files are as many system calls.
 
+use crate::catalog::kept_index::KeptFile;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sources::files::{FileList, Folder};
+use crate::sources::files::FileList;
 use crate::sync::{Condvar, Mutex, in_threads};
 use std::collections::VecDeque;
 use std::fs;
@@ -19,7 +20,7 @@ const DEPTH_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     pub(super) files: FileList,
-    pub(super) folders: Vec<Folder>,
+    pub(super) folders: Vec<KeptFile>,
 }
 
 /// Lists the files below `root`, through links. `progress` is called after each folder.
@@ -66,7 +67,7 @@ pub(super) fn walk(root: &Path, progress: &(dyn Fn() + Sync)) -> Result<Walked> 
     match error.take() {
         Some(error) => Err(error),
         None => {
-            walked.folders.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+            walked.folders.sort_unstable_by(|a, b| a.name.cmp(&b.name));
             Ok(std::mem::take(walked))
         }
     }
@@ -116,14 +117,14 @@ struct State {
 struct FolderContent {
     files: FileList,
     below: Vec<String>,
-    folder: Folder,
+    folder: KeptFile,
 }
 
 fn read_folder(root: &Path, folder: &str) -> Result<FolderContent> {
     let path = root.join(folder);
     let failed = |e: io::Error| Error::from_io(e, "the folder cannot be read").with("folder", path.display());
     // Taken first: a file that appears in the meantime makes the list outdated.
-    let folder_now = Folder { path: folder.to_owned(), changed_ns: changed_ns(&path).map_err(failed)? };
+    let folder_now = state_of(&path, folder).map_err(failed)?;
     let mut content = FolderContent { files: FileList::default(), below: Vec::new(), folder: folder_now };
     for entry in fs::read_dir(&path).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -164,6 +165,11 @@ fn is_above(target: &fs::Metadata, root: &Path, folder: &str) -> bool {
     inner || fs::canonicalize(root).is_ok_and(|root| root.ancestors().any(is_target))
 }
 
+/// Returns the state of a folder or file, called `name`, by which a change of it is noticed.
+pub(super) fn state_of(path: &Path, name: &str) -> io::Result<KeptFile> {
+    Ok(KeptFile { name: name.to_owned(), bytes: 0, version: changed_ns(path)?.to_string() })
+}
+
 /// Returns the time of the last change of a folder's names, or of a file, in nanoseconds since 1970.
 pub(super) fn changed_ns(path: &Path) -> io::Result<i64> {
     let meta = fs::metadata(path)?;
@@ -197,7 +203,7 @@ mod tests {
             .unwrap();
         let expected = [("2.jpg", 3), ("a/old/1.jpg", 3), ("b/old/1.jpg", 3)];
         assert_eq!(listed(root.path()), expected.map(|(path, bytes)| (path.to_owned(), bytes)));
-        let folders: Vec<_> = walk(root.path(), &|| ()).unwrap().folders.into_iter().map(|f| f.path).collect();
+        let folders: Vec<_> = walk(root.path(), &|| ()).unwrap().folders.into_iter().map(|f| f.name).collect();
         assert_eq!(folders, ["", "a/", "a/old/", "b/", "b/old/", "empty/"]);
     }
 

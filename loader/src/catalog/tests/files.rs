@@ -85,6 +85,38 @@ fn a_list_has_the_files_that_it_names_and_each_once() {
 }
 
 #[test]
+fn another_selection_in_the_same_folder_is_another_list() {
+    let folders = folder(&["cat/0.jpg", "dog/1.jpg", "dog/2.txt"]);
+    write(&folders.path("m.csv"), b"file_name,text\ndog/1.jpg,a dog\n");
+    folders.set_times(0);
+    let manifest = |stream: &mut StreamConfig| stream.manifest = Some("m.csv".to_owned());
+    for _ in 0..2 {
+        assert_eq!(paths(with(&folders, manifest)), ["dog/1.jpg"]);
+        assert_eq!(paths(folders.open("")), ["cat/0.jpg", "dog/1.jpg"]);
+        let each = with(&folders, |stream| stream.files = Some(FilesAre::Each));
+        assert_eq!(paths(each), ["cat/0.jpg", "dog/1.jpg", "dog/2.txt", "m.csv"]);
+    }
+}
+
+#[test]
+fn copies_of_other_samples_under_the_same_name_are_removed() {
+    let folders = folder(&["0.jpg", "1.jpg"]);
+    folders.open("").unwrap();
+    let copy = folders.cache.path().join("files.00000.mds");
+    write(&copy, b"copy");
+    folders.open("").unwrap();
+    assert!(copy.exists());
+    // A folder with a change, but the same files, has the same samples.
+    folders.set_times(1);
+    folders.open("").unwrap();
+    assert!(copy.exists());
+    std::fs::rename(folders.path("1.jpg"), folders.path("2.jpg")).unwrap();
+    folders.set_times(2);
+    folders.open("").unwrap();
+    assert!(!copy.exists());
+}
+
+#[test]
 fn a_manifest_names_files_that_exist() {
     let folders = folder(&["0.jpg"]);
     let opened = |manifest: &str, files: Option<FilesAre>| {

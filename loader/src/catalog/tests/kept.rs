@@ -81,11 +81,7 @@ fn an_index_of_another_kind_or_of_other_files_is_made_again() {
         })
         .collect();
     for set in &ALL {
-        let are_files = |kind: &str| matches!(kind, "pictures" | "manifest");
         for (kind, other) in indexes.iter().filter(|(kind, _)| *kind != set.kind) {
-            if are_files(kind) && are_files(set.kind) {
-                continue;
-            }
             let folders = set.folders();
             let made = set.open(&folders).unwrap();
             let path = kept_index(&made);

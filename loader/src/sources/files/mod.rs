@@ -28,7 +28,7 @@ use crate::format::recipe::FileColumns;
 pub use list::{FileList, PICTURES, is_picture};
 pub use manifest::Manifest;
 pub use selection::Selection;
-pub use set::{FileSet, Folder};
+pub use set::FileSet;
 
 /// Files that are a sample each: pictures by their names, and others on request.
 pub static FILE: FileKind = FileKind {

@@ -52,13 +52,17 @@ fn of_kind(kind: &FileKind, list: &FileList) -> Result<Vec<usize>> {
     let is_of = |number: &usize| matches!((kind.is_of)(list.paths.get(*number)), Ok(true));
     let mut found: Vec<usize> = (0..list.len()).filter(is_of).collect();
     list.sort(&mut found);
-    check_hidden(kind, found.iter().filter_map(|number| class_of(list.paths.get(*number))))?;
-    check_splits(found.iter().map(|number| list.paths.get(*number)))?;
-    check_class(kind, found.iter().map(|number| list.paths.get(*number)))?;
-    // Those of the folder itself are first.
-    if let (Some(first), Some(last)) = (found.first(), found.last())
-        && !list.paths.get(*first).contains('/')
-        && list.paths.get(*last).contains('/')
+    let path = |number: &usize| list.paths.get(*number);
+    // Files of one class are neighbours, after those of the folder itself.
+    let classes: Vec<&[usize]> = found.chunk_by(|a, b| class_of(path(a)) == class_of(path(b))).collect();
+    let firsts: Vec<&str> = classes.iter().map(|files| path(&files[0])).collect();
+    check_hidden(kind, firsts.iter().filter_map(|first| class_of(first)))?;
+    check_splits(firsts.iter().copied())?;
+    if let [files] = classes[..] {
+        check_class(kind, files.iter().map(path))?;
+    }
+    if let ([first, _, ..], Some(last)) = (&firsts[..], found.last())
+        && class_of(first).is_none()
     {
         let message = format!(
             "some {}s are in the folder itself and some in folders of it, which would be their classes: name those to \
@@ -66,7 +70,7 @@ fn of_kind(kind: &FileKind, list: &FileList) -> Result<Vec<usize>> {
             kind.sample_noun(),
             kind.sample_extension()
         );
-        return Err(Error::config(message).with("file", list.paths.get(*first)).with("file", list.paths.get(*last)));
+        return Err(Error::config(message).with("file", first).with("file", path(last)));
     }
     if found.is_empty() {
         return Err(Error::new(ErrorKind::NotFound, format!("there is no {} below the folder", kind.sample_noun())));
@@ -90,15 +94,12 @@ fn check_hidden<'a>(kind: &FileKind, mut classes: impl Iterator<Item = &'a str>)
     }
 }
 
-/// Checks that the only class is not a split with the classes in it.
+/// Checks that the only class, which has the files `paths`, is not a split with the classes in it.
 fn check_class<'a>(kind: &FileKind, mut paths: impl Iterator<Item = &'a str>) -> Result<()> {
     let Some((class, path)) = paths.next().and_then(|path| path.split_once('/')) else { return Ok(()) };
     let Some((inner, _)) = path.split_once('/').filter(|_| is_word(class)) else { return Ok(()) };
-    let mut has_classes = false;
-    for path in paths {
-        let Some(rest) = path.strip_prefix(class).and_then(|path| path.strip_prefix('/')) else { return Ok(()) };
-        has_classes |= !rest.starts_with(&format!("{inner}/"));
-    }
+    let inner = format!("{class}/{inner}/");
+    let has_classes = paths.any(|path| !path.starts_with(&inner));
     if has_classes {
         return Err(Error::config(format!(
             "all {}s are in the folder {class}, which would be their only class: choose it, as in split=\"{class}\"",

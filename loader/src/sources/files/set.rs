@@ -15,9 +15,6 @@ use std::sync::Arc;
 /// Version of the document.
 const VERSION: u32 = 1;
 
-/// Start of every such document.
-const START: &[u8] = b"{\"forebay_files\":";
-
 /// Start of the last part of every such document.
 const FOLDERS: &[u8] = b",\"folders\":";
 
@@ -42,33 +39,27 @@ pub struct FileSet {
     unpacked: Option<Unpacked>,
     /// Values of each sample.
     values: Vec<ValueColumn>,
-    /// Folders that were listed, if they are on this machine. Only [`stamp`](Self::stamp) may be after it, see
+    /// Empty. In indexes of earlier versions the folders that were listed. Only [`stamp`](Self::stamp) may be after it, see
     /// [`identity`](Self::identity).
-    pub folders: Vec<Folder>,
+    folders: [(); 0],
     /// Text that differs for files of this machine that were written again, if their content is copied.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stamp: String,
 }
 
-/// Folder, or file, by which a change is noticed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Folder {
-    /// Path below the folder of the data set.
-    pub path: String,
-    /// Time of the last change in nanoseconds since 1970, as the file system has it.
-    pub changed_ns: i64,
-}
-
 impl FileSet {
+    /// Start of every such document.
+    pub const START: &[u8] = b"{\"forebay_files\":";
+
     /// Set of samples of one file each, in their order, with their `values`.
-    pub fn of_files(list: &FileList, numbers: &[usize], values: Vec<ValueColumn>, folders: Vec<Folder>) -> Self {
+    pub fn of_files(list: &FileList, numbers: &[usize], values: Vec<ValueColumn>) -> Self {
         let files = list.select(numbers);
         let (column, encoding) = match content_of(&files.paths) {
             Some(content) => (content.column, content.encoding.clone()),
             None => (FileColumns::FILE, Encoding::Bytes),
         };
         let columns = vec![(column.to_owned(), encoding)];
-        Self::new(files, columns, values, folders)
+        Self::new(files, columns, values)
     }
 
     /// Set of samples of several files, in the order of their first ones.
@@ -76,19 +67,19 @@ impl FileSet {
     /// # Errors
     ///
     /// As [`Stems::new`].
-    pub fn of_stems(list: &FileList, numbers: &[usize], folders: Vec<Folder>) -> Result<Self> {
+    pub fn of_stems(list: &FileList, numbers: &[usize]) -> Result<Self> {
         let Stems { numbers, columns } = Stems::new(list, numbers)?;
-        Ok(Self::new(list.select(&numbers), columns, Vec::new(), folders))
+        Ok(Self::new(list.select(&numbers), columns, Vec::new()))
     }
 
-    fn new(files: FileList, columns: Vec<(String, Encoding)>, values: Vec<ValueColumn>, folders: Vec<Folder>) -> Self {
+    fn new(files: FileList, columns: Vec<(String, Encoding)>, values: Vec<ValueColumn>) -> Self {
         let FileList { paths, bytes } = files;
         let all = bytes.iter().copied().fold(0, u64::saturating_add);
         let (columns, encodings): (Vec<_>, Vec<_>) =
             columns.into_iter().map(|(name, encoding)| (name, encoding.to_string())).unzip();
         let hands = hands(bytes.len() / columns.len().max(1), all);
         let (unpacked, stamp) = (None, String::new());
-        Self { version: VERSION, hands, columns, encodings, paths, bytes, unpacked, values, folders, stamp }
+        Self { version: VERSION, hands, columns, encodings, paths, bytes, unpacked, values, folders: [], stamp }
     }
 
     /// Returns the format of the files, if they have several columns, and the path of the file by which they are known.
@@ -112,7 +103,7 @@ impl FileSet {
 
     /// Returns true if `bytes` begin as the document does.
     pub fn is_start(bytes: &[u8]) -> bool {
-        bytes.starts_with(START)
+        bytes.starts_with(Self::START)
     }
 
     /// Returns the part of a document that is the same wherever the files are: without times.
@@ -239,7 +230,7 @@ mod tests {
     fn set(paths: &[&str]) -> FileSet {
         let mut list = FileList::default();
         paths.iter().zip(1..).for_each(|(path, bytes)| list.push(path, bytes));
-        FileSet::of_files(&list, &(0..paths.len()).collect::<Vec<_>>(), Vec::new(), Vec::new())
+        FileSet::of_files(&list, &(0..paths.len()).collect::<Vec<_>>(), Vec::new())
     }
 
     fn columns(set: &FileSet) -> Vec<(String, String)> {
@@ -277,10 +268,10 @@ mod tests {
     }
 
     #[test]
-    fn the_identity_of_a_document_has_no_times() {
+    fn the_identity_of_a_document_has_no_versions_of_files() {
         let mut set = set(&["a/\"folders\":.jpg", "a/,\"folders\":"]);
         let before = set.to_bytes().unwrap();
-        set.folders = vec![Folder { path: ",\"folders\":[/".to_owned(), changed_ns: 7 }];
+        set.stamp = ",\"folders\":".to_owned();
         let after = set.to_bytes().unwrap();
         assert_ne!(before, after);
         assert_eq!(FileSet::identity(&before), FileSet::identity(&after));
@@ -311,7 +302,7 @@ mod tests {
     fn a_file_above_the_bound_of_a_sample_is_named() {
         let mut list = FileList::default();
         list.push("a/0.jpg", 1 << 32);
-        let e = FileSet::of_files(&list, &[0], Vec::new(), Vec::new()).index().unwrap_err();
+        let e = FileSet::of_files(&list, &[0], Vec::new()).index().unwrap_err();
         assert!(e.to_string().contains("a/0.jpg") && e.to_string().contains("pattern"), "{e}");
     }
 }
