@@ -10,8 +10,8 @@
 //! directory and numbers all shards in the order of the streams. No shard is read.
 //!
 //! * `rules`: the table of rules that choose how a stream is opened, by `facts` about its folder and the stores;
-//! * `openers`: the opener of each kind of files, an implementation of [`OpenFiles`](opening::OpenFiles) in the folder of the
-//!   kind: `tars`, `tables`, `tfrecords`, `array_records`, `tokens`, `files`;
+//! * `openers`: the opener of each kind of files, an implementation of [`OpenFiles`](opening::OpenFiles) in the folder
+//!   of the kind: `tars`, `tables`, `tfrecords`, `array_records`, `tokens`, `files`;
 //! * `kept_index`: the index of files as it is kept, with the versions of the files; a kind makes its document, by
 //!   [`SurveyFiles`](kept_index::SurveyFiles);
 //! * `data_set`: the `index.json` of a data set;
@@ -226,8 +226,8 @@ impl Catalog {
         let differs = (0..).find(|n| a.iter().nth(*n) != b.iter().nth(*n)).unwrap_or(0);
         let shown = |classes: &Texts| classes.iter().nth(differs).unwrap_or("none").to_owned();
         let message = format!(
-            "two streams have other classes, of which number {differs} is the first that differs, so their labels do not fit: \
-             read the column `class` in place of `label`, or give both the same folders"
+            "two streams have other classes, of which number {differs} is the first that differs, so their labels do \
+             not fit: read the column `class` in place of `label`, or give both the same folders"
         );
         Err(Error::config(message)
             .with("class", shown(a))

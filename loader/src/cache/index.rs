@@ -93,8 +93,9 @@ impl<T> IndexSource<'_, '_, T> {
         let fetched = fetched.and_then(|bytes| Ok(((self.parse)(&bytes)?, bytes)));
         let (index, bytes) = fetched.inspect_err(|_| remove_empty(absent))?;
         let is_alone = lock.is_some();
-        if is_alone {
-            // If there is a file, it is no index.
+        // If there is a file, it is no index. Without locks it may be the one that another process has just fetched,
+        // and only an index that is made of files has the same bytes again.
+        if is_alone || self.cached == CachedIndex::OfRemote {
             remove_quietly(&path);
         }
         let (mut other_remote, mut unkept) = (None, None);
@@ -137,7 +138,10 @@ impl<T> IndexSource<'_, '_, T> {
         let index = match (self.parse)(&bytes) {
             Ok(index) => index,
             Err(e) if self.fetch.is_some() => {
-                log::warn!("{} is no index and is fetched again: {e}", path.display());
+                match self.cached {
+                    CachedIndex::OfRemote => log::info!("{} is made again: {e}", path.display()),
+                    _ => log::warn!("{} is no index and is fetched again: {e}", path.display()),
+                }
                 return Ok(None);
             }
             Err(e) => return Err(e),

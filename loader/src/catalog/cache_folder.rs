@@ -5,8 +5,8 @@ use crate::format::HashAlgo;
 use rustix::fs::Access;
 use std::path::{Path, PathBuf};
 
-/// Root where there is no home directory. No folder can be made below it, not even by root, so that it is treated as one
-/// that cannot be written.
+/// Root where there is no home directory. No folder can be made below it, not even by root, so that it is treated as
+/// one that cannot be written.
 const NOWHERE: &str = "/dev/null/no-home-directory";
 
 /// Returns the default folder of a remote, which is the same every time.
@@ -37,8 +37,8 @@ pub(super) fn check_home(folder: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::Config, "there is no home directory to cache in: set `local` or XDG_CACHE_HOME"))
 }
 
-/// Returns the sentence for files that are read where they are, but whose index in `folder` could not be kept because of
-/// `why`.
+/// Returns the sentence for files that are read where they are, but whose index in `folder` could not be kept because
+/// of `why`.
 pub(super) fn cost_of_no_cache(folder: &Path, why: &Error) -> String {
     let cache = match folder.starts_with(NOWHERE) {
         true => "there is no home directory for a cache".to_owned(),

@@ -17,8 +17,8 @@ struct First<'a> {
     kind: &'a DataType,
 }
 
-/// Checks that each column that `fields` read, or all columns without that, has one unit in all tables of `streams`, and
-/// each column of a stream's filter one unit in all tables of the stream.
+/// Checks that each column that `fields` read, or all columns without that, has one unit in all tables of `streams`,
+/// and each column of a stream's filter one unit in all tables of the stream.
 ///
 /// # Errors
 ///

@@ -47,8 +47,8 @@ pub(super) fn open(session: &Session<'_>, stream: &StreamConfig, name: &str) -> 
     opened(cache_folder(stream, name), Some(remote))
 }
 
-/// `index.json` of a data set: ours, LitData's, or a list of files. That of LitData is kept in the form of ours, after a digest
-/// of the original.
+/// `index.json` of a data set: ours, LitData's, or a list of files. That of LitData is kept in the form of ours, after
+/// a digest of the original.
 #[derive(Default)]
 pub(super) struct Document {
     /// Folder of the index on local disk.

@@ -1,4 +1,5 @@
-//! Ends of files, where some formats have the places of everything else: a request for each file, and a second one for a long end.
+//! Ends of files, where some formats have the places of everything else: a request for each file, and a second one for
+//! a long end.
 
 use super::found_files::{FoundFile, sized};
 use super::requests::{FileRange, fetch_ranges};
@@ -23,8 +24,8 @@ pub(super) struct FileEnds {
 }
 
 impl FileEnds {
-    /// Reads the ends of `files` in `remote`. `parse` is called with the number of a file, its last bytes and its length, again if it
-    /// asks for more bytes. `progress` is called after each request.
+    /// Reads the ends of `files` in `remote`. `parse` is called with the number of a file, its last bytes and its
+    /// length, again if it asks for more bytes. `progress` is called after each request.
     ///
     /// # Errors
     ///

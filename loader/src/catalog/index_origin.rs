@@ -9,8 +9,8 @@ use std::path::Path;
 
 /// Origin of a stream's index.
 pub(super) trait IndexOrigin {
-    /// Condition for the use of a cached index. Unless its bytes are compared with the remote ones, [`parse`](Self::parse)
-    /// compares names, versions and lengths of the files, and a fetch the length of each.
+    /// Condition for the use of a cached index. Unless its bytes are compared with the remote ones,
+    /// [`parse`](Self::parse) compares names, versions and lengths of the files, and a fetch the length of each.
     fn cached(&self) -> CachedIndex {
         CachedIndex::OfRemote
     }
@@ -20,8 +20,8 @@ pub(super) trait IndexOrigin {
         false
     }
 
-    /// Fetches the index from `remote`, or makes it, to be kept in `folder`. A fetch of many parts calls `progress` after
-    /// each, on any thread.
+    /// Fetches the index from `remote`, or makes it, to be kept in `folder`. A fetch of many parts calls `progress`
+    /// after each, on any thread.
     fn fetch(&self, remote: &Remote, folder: &Path, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>>;
 
     /// Parses the index of the remote `name`.
@@ -33,8 +33,8 @@ pub(super) trait IndexOrigin {
         None
     }
 
-    /// Returns the part of an index that is the same for every copy of the data set, by which a checkpoint knows it. The
-    /// index was parsed from `bytes`.
+    /// Returns the part of an index that is the same for every copy of the data set, by which a checkpoint knows it.
+    /// The index was parsed from `bytes`.
     fn identity<'a>(&self, _: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         bytes.into()
     }

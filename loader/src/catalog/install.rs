@@ -134,8 +134,8 @@ pub(super) fn no_index(folder: &Path) -> Error {
     Error::new(ErrorKind::NotFound, message).with("folder", folder.display())
 }
 
-/// Returns true if a shard in `folder`, which belongs to another remote with the same index, equals that of `remote`, or
-/// if there is none.
+/// Returns true if a shard in `folder`, which belongs to another remote with the same index, equals that of `remote`,
+/// or if there is none.
 fn has_same_shard(index: &Index, folder: &Path, remote: &Remote) -> Result<bool> {
     let on_disk = index.shards.iter().find_map(|shard| {
         let bytes = std::fs::read(folder.join(&*shard.raw_data.basename)).ok()?;

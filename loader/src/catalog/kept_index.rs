@@ -2,12 +2,11 @@
 //! has its own document, from which the shards follow; what all have in common is a head in front of it:
 //!
 //! ```text
-//!   {"forebay_kept": {"version": 1, "made_as": "tar", "files": [{"name": "0.tar", "bytes": 1024, ..}, ..]}, "shards": [..]}
+//!   {"forebay_kept": {"version": 1, "made_as": "tar", "files": [{"name": "0.tar", "bytes": 1024}]}, "shards": [..]}
 //! ```
 //!
-//! An index that was made in another way, of other files, or of files that were written again is made anew, as is one
-//! that an earlier version has kept. A version that is not known, as of files of a store that were not listed, is equal
-//! to all.
+//! An index that was made in another way, of other files, or of files that were written again is made again, as is one that
+//! an earlier version has kept. A version that is not known, as of files of a store that were not listed, is equal to all.
 
 use super::found_files::{FoundFile, digest_of, is_of_index};
 use super::index_origin::IndexOrigin;
@@ -187,8 +186,8 @@ impl KeptFile {
 }
 
 impl Head {
-    /// Checks that the index is of `files`, as far as their versions and lengths are known. If it `is_verified`, only by their
-    /// names.
+    /// Checks that the index is of `files`, as far as their versions and lengths are known. If it `is_verified`, only
+    /// by their names.
     ///
     /// # Errors
     ///

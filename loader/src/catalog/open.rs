@@ -22,8 +22,8 @@ use crate::topology::Topology;
 /// Streams that are opened at the same time: enough to hide a store's latency with hundreds of streams.
 const STREAMS_AT_ONCE: usize = 16;
 
-/// Opens the streams of `session` in their order, whatever their source: reads their indexes, and fetches or makes those that are not
-/// there.
+/// Opens the streams of `session` in their order, whatever their source: reads their indexes, and fetches or makes
+/// those that are not there.
 ///
 /// # Errors
 ///
@@ -79,8 +79,8 @@ fn open_source(session: &Session<'_>, stream: &StreamConfig, source: Source) -> 
     }
 }
 
-/// Adds the change that is needed to the error of the address `name`, at which no data set was found, unless the store has a more
-/// precise one.
+/// Adds the change that is needed to the error of the address `name`, at which no data set was found, unless the store
+/// has a more precise one.
 fn advised(e: Error, name: &str) -> Error {
     if e.has_hint_of_store() || !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Permission) {
         return e;
@@ -90,13 +90,13 @@ fn advised(e: Error, name: &str) -> Error {
 }
 
 impl FileListing {
-    /// Lists the files of the only stream of `config`, whose `local` is an empty folder of this machine. A list that the files have
-    /// already is not used. `outside` has the remotes of other schemes than the engine's.
+    /// Lists the files of the only stream of `config`, whose `local` is an empty folder of this machine. A list that
+    /// the files have already is not used. `outside` has the remotes of other schemes than the engine's.
     ///
     /// # Errors
     ///
-    /// `NotFound` for a folder without files of a known kind; `Unsupported` for files that have another kind of index; errors of
-    /// the store.
+    /// `NotFound` for a folder without files of a known kind; `Unsupported` for files that have another kind of index;
+    /// errors of the store.
     pub fn of(config: &LoaderConfig, outside: Option<Outside>) -> Result<Self> {
         config.validate()?;
         let (stats, topology, network) = (Arc::new(Stats::new(false)), Topology::detect()?, Simulation::default());
@@ -110,8 +110,8 @@ impl FileListing {
         };
         let listing = opener_of(kind)?.listing(&Opening { session, stream, root: &root }, files)?;
         listing.ok_or_else(|| {
-            let message = "a list is made of files that are samples, such as pictures: tokens and records have their index in the \
-                           files, and an index of tars is made by their names";
+            let message = "a list is made of files that are samples, such as pictures: tokens and records have their \
+                           index in the files, and an index of tars is made by their names";
             Error::new(ErrorKind::Unsupported, message).with("remote", redact(&root))
         })
     }

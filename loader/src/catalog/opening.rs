@@ -83,7 +83,8 @@ impl Opening<'_> {
         local_folder(self.root)
     }
 
-    /// Folder for the index and the shards, if the user names one. Without a remote it names the files, which are read in place.
+    /// Folder for the index and the shards, if the user names one. Without a remote it names the files, which are read
+    /// in place.
     pub(super) fn local(&self) -> Option<&Path> {
         self.stream.local.as_deref().filter(|_| self.stream.remote.is_some())
     }
@@ -112,7 +113,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Returns the folder for the index of a list. Each list has its own: the numbers of its shards follow from its index.
+    /// Returns the folder for the index of a list. Each list has its own: the numbers of its shards follow from its
+    /// index.
     pub(super) fn list_cache(&self, described: &str) -> PathBuf {
         self.local().map_or_else(|| self.default_cache(described), Path::to_owned)
     }

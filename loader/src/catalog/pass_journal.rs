@@ -1,5 +1,5 @@
-//! Journal of a pass: a line of a file for each file that has been read, for a run that continues one that was stopped, such as by
-//! `kill -9`.
+//! Journal of a pass: a line of a file for each file that has been read, for a run that continues one that was stopped,
+//! such as by `kill -9`.
 
 use crate::format::{HashAlgo, Index, Shard};
 use crate::store::{Peek, Version, is_url};
@@ -44,8 +44,8 @@ enum JournalFile {
 }
 
 impl PassJournal {
-    /// Opens the entries of the files `names` below `root`, in a file of `folder`. Where it cannot be written, a run that is
-    /// stopped starts again.
+    /// Opens the entries of the files `names` below `root`, in a file of `folder`. Where it cannot be written, a run
+    /// that is stopped starts again.
     pub(super) fn open(folder: Option<&Path>, root: &str, names: &[String]) -> Self {
         let path = folder.map(|folder| folder.join(basename(root, names)));
         let known = path.as_ref().and_then(|path| read(path).ok()).unwrap_or_default();
@@ -61,8 +61,8 @@ impl PassJournal {
     pub(super) fn add(&self, name: &str, entry: &Shard, version: Option<&Version>) {
         let index = Index { shards: vec![entry.clone()] }.to_json();
         let version = version.map(Version::to_string);
-        // A line that was cut off comes before the first one. One call writes a whole line, so that processes can share the
-        // file.
+        // A line that was cut off comes before the first one. One call writes a whole line, so that processes can share
+        // the file.
         let line = format!("\n{}", serde_json::json!([name, index, version]));
         let mut state = self.file.lock();
         let written = match (&mut *state, &self.path) {

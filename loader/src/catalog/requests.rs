@@ -99,7 +99,8 @@ pub(super) fn document(remote: &Remote, key: &str) -> Result<Option<Vec<u8>>> {
     if_there(remote.get_small(key, FILE_BYTES_MAX as usize).map(|(bytes, _)| bytes))
 }
 
-/// Returns the content of a small file; `None` if it does not exist. Some stores then answer with an error of permission.
+/// Returns the content of a small file; `None` if it does not exist. Some stores then answer with an error of
+/// permission.
 pub(super) fn if_there(content: Result<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     match content {
         Ok(bytes) => Ok(Some(bytes)),

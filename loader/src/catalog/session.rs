@@ -33,7 +33,8 @@ impl<'a> Session<'a> {
         Self { config, stats, topology, network, outside, stores: StoreSet::default(), is_verified: false }
     }
 
-    /// Returns the session for a comparison of files with their kept indexes, which are used however the files have changed.
+    /// Returns the session for a comparison of files with their kept indexes, which are used however the files have
+    /// changed.
     pub(crate) fn verifying(self) -> Self {
         Self { is_verified: true, ..self }
     }

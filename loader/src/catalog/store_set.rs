@@ -13,8 +13,8 @@ use std::time::Duration;
 pub(crate) struct StoreSet(Mutex<Vec<((u32, Duration), Stores)>>);
 
 impl StoreSet {
-    /// Opens `remote` with the fetch threads for `config`. Other settings than attempts and timeout must be equal in all
-    /// calls.
+    /// Opens `remote` with the fetch threads for `config`. Other settings than attempts and timeout must be equal in
+    /// all calls.
     ///
     /// # Errors
     ///

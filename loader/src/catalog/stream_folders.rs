@@ -24,8 +24,8 @@ pub(super) fn absolute_address(address: String) -> String {
     absolute.unwrap_or(address)
 }
 
-/// Rejects streams of which one would take the other's shards for its own: both in one folder, at least one of them with
-/// a remote. Folders that follow from the remotes differ if the remotes do.
+/// Rejects streams of which one would take the other's shards for its own: both in one folder, at least one of them
+/// with a remote. Folders that follow from the remotes differ if the remotes do.
 pub(super) fn check_folders(streams: &[StreamConfig]) -> Result<()> {
     let mut known: HashMap<PathBuf, usize> = HashMap::new();
     for (number, stream) in streams.iter().enumerate().filter(|(_, stream)| stream.local.is_some()) {

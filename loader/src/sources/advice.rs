@@ -35,8 +35,8 @@ pub fn advice_for(address: &str) -> Option<String> {
         return Some("unpack the archive, and name its folder or its files".to_owned());
     }
     (is_pattern(name) || name.contains('{')).then(|| {
-        "names of a list have the extension of its files, as in *.tar or part-{0..9}.parquet; a folder is named without *, and \
-         files=\"each\" of a Stream makes each file of any kind a sample"
+        "names of a list have the extension of its files, as in *.tar or part-{0..9}.parquet; a folder is named \
+         without *, and files=\"each\" of a Stream makes each file of any kind a sample"
             .to_owned()
     })
 }
@@ -48,8 +48,8 @@ pub fn advice_for_files(names: &[String]) -> Option<String> {
 
 fn for_rows(format: &str) -> String {
     format!(
-        "rows of text are not read as they are: write them as Parquet, as by datasets.load_dataset(\"{format}\", data_files=..., \
-         split=\"train\").to_parquet(\"rows.parquet\"), or as MDS by MDSWriter"
+        "rows of text are not read as they are: write them as Parquet, as by datasets.load_dataset(\"{format}\", \
+         data_files=..., split=\"train\").to_parquet(\"rows.parquet\"), or as MDS by MDSWriter"
     )
 }
 

@@ -11,7 +11,8 @@ const DEPTH_MAX: usize = 32;
 /// Letters of a range such as `{a..f}`, in the order that the ranges follow.
 const LETTERS: &[u8; 52] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Part of a pattern, with its backslashes. Every name has one text of each part, and those of the last part alternate fastest.
+/// Part of a pattern, with its backslashes. Every name has one text of each part, and those of the last part alternate
+/// fastest.
 #[derive(Debug)]
 enum Part {
     Text(String),
@@ -60,8 +61,8 @@ pub(super) fn expand(pattern: &str, names_max: usize) -> Result<Vec<String>> {
     let parts = parse(pattern)?;
     if count(&parts) > names_max as u64 {
         return Err(Error::config(format!(
-            "the braces expand to more names than a loader takes in one stream ({}): write larger tars, or make several \
-             streams",
+            "the braces expand to more names than a loader takes in one stream ({}): write larger tars, or make \
+             several streams",
             NAMES_MAX
         )));
     }
@@ -247,7 +248,8 @@ fn texts(parts: &[Part]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Written by `tests/oracle/braces_golden.py` with the package itself: a pattern, and its names or null for an error.
+    /// Written by `tests/oracle/braces_golden.py` with the package itself: a pattern, and its names or null for an
+    /// error.
     const CASES: &str = include_str!("../../../tests/data/sources/braces.jsonl");
 
     #[test]

@@ -12,8 +12,8 @@ pub fn is_hidden(path: &str) -> bool {
     path.split('/').any(|part| part.starts_with('.') || OF_PROGRAMS.contains(&part))
 }
 
-/// Returns true for the path of a table that is hidden. Programs that write tables also start the names of files that are no
-/// data with an underscore, such as `_delta_log/0.parquet`.
+/// Returns true for the path of a table that is hidden. Programs that write tables also start the names of files that
+/// are no data with an underscore, such as `_delta_log/0.parquet`.
 pub fn is_hidden_table(path: &str) -> bool {
     is_hidden(path) || path.split('/').any(|part| part.starts_with('_'))
 }
@@ -29,8 +29,8 @@ pub fn check_splits<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<()> 
     let Some((first, file)) = splits.first_key_value().filter(|_| splits.len() > 1) else { return Ok(()) };
     let names = splits.keys().copied().collect::<Vec<_>>().join(", ");
     Err(Error::config(format!(
-        "the folder has more than one split ({names}): choose one, as in split=\"{}\", or name all files by a list such as \
-         **/*.{}",
+        "the folder has more than one split ({names}): choose one, as in split=\"{}\", or name all files by a list \
+         such as **/*.{}",
         if splits.contains_key("train") { "train" } else { first },
         file.rsplit('.').next().unwrap_or_default()
     )))
@@ -45,8 +45,8 @@ mod tests {
         let e = check_splits(["val/0.tar", "train/0.tar", "extra/0.tar"]).unwrap_err();
         assert_eq!(
             e.to_string(),
-            "the folder has more than one split (train, val): choose one, as in split=\"train\", or name all files by a list \
-             such as **/*.tar"
+            "the folder has more than one split (train, val): choose one, as in split=\"train\", or name all files by \
+             a list such as **/*.tar"
         );
         for paths in
             [&["train/0.tar", "0.tar"][..], &["a/0.tar", "b/0.tar"], &["train-0.tar", "val-0.tar"], &["a/val/0.tar"]]

@@ -34,7 +34,8 @@ pub struct FileKind {
 pub enum InFolder {
     /// All such files in it are the data set.
     All,
-    /// All such files in it are the data set if it has no files of another kind that are one: usually they are next to others.
+    /// All such files in it are the data set if it has no files of another kind that are one: usually they are next to
+    /// others.
     Alone,
     /// Its splits are found by the names of the files, and by the card of the data set.
     Tables,

@@ -31,8 +31,8 @@ pub(super) fn claiming(name: &str) -> Option<&'static FileKind> {
     KINDS.into_iter().find(|kind| !matches!((kind.is_of)(name), Ok(false)))
 }
 
-/// Returns the kind of a folder's files, of which some are `names`, if all such files of a folder are a data set; `None` if none
-/// of them has one.
+/// Returns the kind of a folder's files, of which some are `names`, if all such files of a folder are a data set;
+/// `None` if none of them has one.
 ///
 /// # Errors
 ///
@@ -52,8 +52,8 @@ fn only_kind(names: &[String], in_folder: InFolder) -> Result<Option<&'static Fi
         let Some(kind) = kind_of(name).ok().flatten().filter(|kind| kind.in_folder == in_folder) else { continue };
         match found {
             Some((first, other)) if first != kind => {
-                let message = "the folder has no index.json, and files of two kinds: name those to read, such as *.tar or \
-                               **/*.jpg";
+                let message = "the folder has no index.json, and files of two kinds: name those to read, such as \
+                               *.tar or **/*.jpg";
                 return Err(Error::config(message).with("file", other).with("file", name));
             }
             _ => found = Some((kind, name)),

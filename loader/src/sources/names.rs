@@ -48,7 +48,8 @@ impl Names {
         names
     }
 
-    /// Returns all files of the list. `files` returns the paths of all files below the folder, and is called for patterns alone.
+    /// Returns all files of the list. `files` returns the paths of all files below the folder, and is called for
+    /// patterns alone.
     ///
     /// # Errors
     ///
@@ -63,20 +64,20 @@ impl Names {
 
 /// Returns the files of a `remote`; `None` if it is not a list of files but the folder of a data set.
 ///
-/// A list has an entry whose name ends like that of a [`FileKind`], or one that starts with `pipe:`, which reads a tar. A folder
-/// whose name ends in `.tar` needs a slash at its end to be one.
+/// A list has an entry whose name ends like that of a [`FileKind`], or one that starts with `pipe:`, which reads a tar.
+/// A folder whose name ends in `.tar` needs a slash at its end to be one.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Config`] for braces without counterpart, more than [`NAMES_MAX`] names, pipes of other commands, names
-/// that are of another kind, are used twice, or are in several places; [`ErrorKind::Unsupported`] for addresses with a query and
-/// for compressions that cannot be read.
+/// that are of another kind, are used twice, or are in several places; [`ErrorKind::Unsupported`] for addresses with a
+/// query and for compressions that cannot be read.
 pub fn shard_names(list: &str) -> Result<Option<ShardNames>> {
     names_of(list, None)
 }
 
-/// Returns the files of a `remote` that are samples, whatever their names; `None` if it is not a list of files but their
-/// folder.
+/// Returns the files of a `remote` that are samples, whatever their names; `None` if it is not a list of files but
+/// their folder.
 ///
 /// # Errors
 ///
@@ -139,8 +140,8 @@ pub fn matching(patterns: &[String], files: &[String]) -> Result<Vec<String>> {
         let compiled = Pattern::new(pattern);
         let mut found: Vec<_> = files.iter().filter(|file| compiled.fits(file)).cloned().collect();
         if found.is_empty() {
-            let message = "no file matches the pattern, in which ** is any number of folders, and * and ? are wildcards \
-                           within one part of a path";
+            let message = "no file matches the pattern, in which ** is any number of folders, and * and ? are \
+                           wildcards within one part of a path";
             return Err(Error::new(ErrorKind::NotFound, message).with("pattern", pattern));
         }
         found.sort_unstable();
@@ -217,8 +218,8 @@ fn check(url: &str, kind: &'static FileKind, is_given: bool) -> Result<()> {
         return Err(Error::config(message).with("entry", shown()));
     }
     if has_query {
-        let message = "an address with a query, such as a presigned one, cannot be read: use the store's own scheme, such \
-                       as s3://, gs://, azure:// or hf://, with its credentials, or the address without the query";
+        let message = "an address with a query, such as a presigned one, cannot be read: use the store's own scheme, \
+                       such as s3://, gs://, azure:// or hf://, with its credentials, or the address without the query";
         return Err(Error::new(ErrorKind::Unsupported, message).with(noun, shown()));
     }
     if is_web(url) && is_pattern(url) {
@@ -251,7 +252,8 @@ pub(super) fn unique(names: Vec<String>) -> Result<Vec<String>> {
     let mut seen = HashSet::with_capacity(names.len());
     match names.iter().find(|name| !seen.insert(name.as_str())) {
         Some(name) => Err(Error::config(
-            "a file is in the list twice: remove one, and use `repeat` of a stream for samples that are seen more often",
+            "a file is in the list twice: remove one, and use `repeat` of a stream for samples that are seen more \
+             often",
         )
         .with("file", name)),
         None => Ok(names),

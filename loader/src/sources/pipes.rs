@@ -31,8 +31,8 @@ fn not_run(command: &str) -> Error {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./".contains(&b);
     let program = if program.len() <= 40 && program.bytes().all(is_plain) { program } else { "..." };
     Error::config(
-        "a pipe is not run: write the address that it reads, such as s3://bucket/train-{000..099}.tar, an https://, gs:// \
-         or other address, or a path",
+        "a pipe is not run: write the address that it reads, such as s3://bucket/train-{000..099}.tar, an https://, \
+         gs:// or other address, or a path",
     )
     .with("pipe", program)
 }

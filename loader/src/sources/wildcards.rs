@@ -1,5 +1,6 @@
-//! Wildcards in names: `*` is any text and `?` any character, both within one part of a path. A part `**` is any number of
-//! folders, at the end of a pattern any path. The patterns of the hub's cards also have `[...]`, one of some characters.
+//! Wildcards in names: `*` is any text and `?` any character, both within one part of a path. A part `**` is any number
+//! of folders, at the end of a pattern any path. The patterns of the hub's cards also have `[...]`, one of some
+//! characters.
 
 use std::ops::RangeInclusive;
 

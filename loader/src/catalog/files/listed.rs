@@ -1,5 +1,5 @@
-//! Files with their list next to them, as `index.json`: nothing is listed when a loader opens them, and a web server can have
-//! them. [`FileListing`](crate::catalog::FileListing) makes the list.
+//! Files with their list next to them, as `index.json`: nothing is listed when a loader opens them, and a web server
+//! can have them. [`FileListing`](crate::catalog::FileListing) makes the list.
 
 use super::kept_list::cache;
 use super::walk::changed_ns;

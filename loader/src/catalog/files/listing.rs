@@ -1,5 +1,5 @@
-//! Listing of a remote folder, by several requests at a time: a page has a thousand objects at most, and only the answer for
-//! one has the start of the next. The folders of the first level are listed in parallel.
+//! Listing of a remote folder, by several requests at a time: a page has a thousand objects at most, and only the
+//! answer for one has the start of the next. The folders of the first level are listed in parallel.
 
 use crate::catalog::parallel::in_threads;
 use crate::error::Result;

@@ -58,7 +58,8 @@ impl ManifestFile<'_> {
         Path::new(self.name).is_absolute()
     }
 
-    /// Returns the folder below `root` that the paths of the manifest are relative to: its own, if that is below `root`.
+    /// Returns the folder below `root` that the paths of the manifest are relative to: its own, if that is below
+    /// `root`.
     pub(super) fn folder_below(&self, root: &str) -> &str {
         let below = if is_url(self.name) || self.is_whole_path() {
             self.name.strip_prefix(root).and_then(|path| path.strip_prefix('/'))

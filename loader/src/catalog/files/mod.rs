@@ -1,9 +1,9 @@
 //! Files that are samples, such as the pictures of a folder: groups of them are the shards of a stream.
 //!
-//! Their index is made of a listing, and stays in the stream's folder on local disk: `walk` lists a folder of this machine,
-//! `listing` a remote one. A list of a folder of this machine is made again when a name in it has changed. Another one is
-//! kept until it is removed. `manifest` fetches a manifest. `listed` opens files by the list that is next to
-//! them, and `kept_list` has the place of one that is kept.
+//! Their index is made of a listing, and stays in the stream's folder on local disk: `walk` lists a folder of this
+//! machine, `listing` a remote one. A list of a folder of this machine is made again when a name in it has changed.
+//! Another one is kept until it is removed. `manifest` fetches a manifest. `listed` opens files by the list that is
+//! next to them, and `kept_list` has the place of one that is kept.
 
 mod kept_list;
 mod listed;
@@ -179,8 +179,8 @@ fn stamp(folder: &Path, set: &FileSet) -> Result<String> {
     Ok(HashAlgo::Xxh3_64.hex(format!("{stamps:?}").as_bytes()))
 }
 
-/// Rejects folders of the first level without a file of `kind`, which would have a number in torchvision's `ImageFolder` only if
-/// it is asked to allow them.
+/// Rejects folders of the first level without a file of `kind`, which would have a number in torchvision's
+/// `ImageFolder` only if it is asked to allow them.
 fn check_classes(kind: &FileKind, files: &FileList, numbers: &[usize], folders: &[KeptFile]) -> Result<()> {
     let used: HashSet<&str> = numbers.iter().filter_map(|number| class_of(files.paths.get(*number))).collect();
     if used.is_empty() {

@@ -27,8 +27,8 @@ pub(super) struct Walked {
 ///
 /// # Errors
 ///
-/// `Config` for a name that is not in UTF-8, for a link without a file and for links that form a loop, with the path; errors
-/// of the file system.
+/// `Config` for a name that is not in UTF-8, for a link without a file and for links that form a loop, with the path;
+/// errors of the file system.
 pub(super) fn walk(root: &Path, progress: &(dyn Fn() + Sync)) -> Result<Walked> {
     let mut state =
         Mutex::new(State { waiting: vec![String::new()], active: 0, walked: Walked::default(), error: None });

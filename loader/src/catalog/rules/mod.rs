@@ -1,8 +1,8 @@
 //! Rules that choose how a stream is opened, by what is known of it.
 //!
-//! A stream that names files is opened by [`NAMING`]. Any other one names a folder, and [`FOLDER`] has the rules for it. They are
-//! tried in their order, and the first one that applies decides. A rule asks for [`Facts`] only if the rules before it did not
-//! apply, since the answers are requests to a store.
+//! A stream that names files is opened by [`NAMING`]. Any other one names a folder, and [`FOLDER`] has the rules for
+//! it. They are tried in their order, and the first one that applies decides. A rule asks for [`Facts`] only if the
+//! rules before it did not apply, since the answers are requests to a store.
 
 use super::opening::Files;
 use super::requests::if_there;
@@ -46,7 +46,8 @@ pub(super) trait Facts {
     /// Returns true if a list of the pictures in the folder `name` of a store is kept on local disk.
     fn has_kept_list(&self, name: &str) -> bool;
 
-    /// Returns the names by which the kind of a folder is known; `None` for one that does not exist, or cannot be listed.
+    /// Returns the names by which the kind of a folder is known; `None` for one that does not exist, or cannot be
+    /// listed.
     fn first_names(&self, folder: &str) -> Result<Option<Vec<String>>>;
 
     /// Lists all files of a folder.
@@ -98,7 +99,8 @@ pub(super) const LISTING: &[Rule] = &[list_of_files, files_in_folder, all_tables
 ///
 /// # Errors
 ///
-/// `Config` for lists with a mistake, for folders with files of several kinds and for splits that do not exist; errors of the store.
+/// `Config` for lists with a mistake, for folders with files of several kinds and for splits that do not exist; errors
+/// of the store.
 pub(super) fn resolve(rules: &[Rule], known: &Known<'_>) -> Result<Option<Source>> {
     rules.iter().find_map(|rule| rule(known).transpose()).transpose()
 }
@@ -145,8 +147,9 @@ fn list_of_files(known: &Known<'_>) -> Result<Option<Source>> {
     Ok(Some(Source::Files { kind: list.kind, root, files }))
 }
 
-/// Returns the first file of the pair with the common start `named`, as Megatron's options have it, if there are such files on this
-/// machine. A data set in a folder of that name comes first; Megatron itself makes a folder of that name, for its cache.
+/// Returns the first file of the pair with the common start `named`, as Megatron's options have it, if there are such
+/// files on this machine. A data set in a folder of that name comes first; Megatron itself makes a folder of that name,
+/// for its cache.
 fn prefix_of_pair(known: &Known<'_>, named: &str) -> Option<String> {
     let folder = local_folder(named)?;
     if known.facts.index_in(&folder).is_some() {

@@ -1,6 +1,6 @@
-//! Index of files with tables: of each file the groups of rows and the places of their columns. A stream keeps one with the columns
-//! that are read. One with all columns can be next to the files, so that a loader does not read the end of each file when it is
-//! opened.
+//! Index of files with tables: of each file the groups of rows and the places of their columns. A stream keeps one with
+//! the columns that are read. One with all columns can be next to the files, so that a loader does not read the end of
+//! each file when it is opened.
 
 use super::table::{Projection, Table, TableKind, Wanted};
 use crate::catalog::found_files::FoundFile;
@@ -70,7 +70,8 @@ impl TableIndex {
         Ok(index)
     }
 
-    /// Parses the document next to the files. A store may have damaged it, so it is checked as the ends of the files are.
+    /// Parses the document next to the files. A store may have damaged it, so it is checked as the ends of the files
+    /// are.
     ///
     /// # Errors
     ///
@@ -137,8 +138,8 @@ impl TableIndex {
         to_bytes(self)
     }
 
-    /// Returns the entries of `files` with the columns that `maker` reads; `None` for those that the index does not have, and for
-    /// those that were written again since.
+    /// Returns the entries of `files` with the columns that `maker` reads; `None` for those that the index does not
+    /// have, and for those that were written again since.
     ///
     /// # Errors
     ///
@@ -171,7 +172,8 @@ impl TableIndex {
         let entries = files.iter().map(entry).collect::<Result<Vec<_>>>()?;
         if others > 0 {
             log::warn!(
-                "{others} files were written again after {TABLES_INDEX}, and their ends are read: replace it with --overwrite"
+                "{others} files were written again after {TABLES_INDEX}, and their ends are read: replace it with \
+                 --overwrite"
             );
         }
         Ok(entries)

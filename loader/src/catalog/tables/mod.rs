@@ -5,8 +5,8 @@
 //!                                               | index.json in the stream's folder, or next to the files
 //! ```
 //!
-//! * `index`: the index of a stream, or next to the files, which saves reading their ends; `footers` makes it of Parquet files,
-//!   `scans` of Arrow files; `table` has the columns of a file;
+//! * `index`: the index of a stream, or next to the files, which saves reading their ends; `footers` makes it of
+//!   Parquet files, `scans` of Arrow files; `table` has the columns of a file;
 //! * `shards`: the division of files into shards, which is the same for all columns.
 
 mod footers;
@@ -70,8 +70,8 @@ impl TableFiles {
         Self { kind, files, wanted, identity: Mutex::new(String::new()) }
     }
 
-    /// Text that differs for other columns and for other files, as far as their listing shows that: their shards must be
-    /// in another folder.
+    /// Text that differs for other columns and for other files, as far as their listing shows that: their shards must
+    /// be in another folder.
     fn variant(&self) -> String {
         format!("{}\n\n{}", self.columns(), found_files::described(&self.files))
     }

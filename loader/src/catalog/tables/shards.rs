@@ -15,8 +15,8 @@ use std::sync::Arc;
 /// Bytes up to which neighbouring groups are one shard: a request for less takes as long.
 const COMBINED_BYTES: u64 = 16 << 20;
 
-/// Bytes above which a group is divided. Each part needs the whole stored group, so only groups that are too large for the
-/// memory of a fetch are.
+/// Bytes above which a group is divided. Each part needs the whole stored group, so only groups that are too large for
+/// the memory of a fetch are.
 const GROUP_BYTES_MAX: u64 = 1 << 30;
 
 /// Most parts of a group: more bytes than any writer keeps in memory.
@@ -77,7 +77,8 @@ impl Reader<'_> {
 }
 
 impl Opened {
-    /// Returns the recipe of `rows` of `groups`, of which the first is number `first`, and an estimate of the shard's bytes.
+    /// Returns the recipe of `rows` of `groups`, of which the first is number `first`, and an estimate of the shard's
+    /// bytes.
     fn recipe(
         &self,
         layout: &Layout,

@@ -117,8 +117,8 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Returns the columns that a loader of `fields` reads, each once. Those with a default may be absent, and all of them if it
-    /// `may_lack_all`. Values may be null if columns may be absent, or if they `may_be_null`.
+    /// Returns the columns that a loader of `fields` reads, each once. Those with a default may be absent, and all of
+    /// them if it `may_lack_all`. Values may be null if columns may be absent, or if they `may_be_null`.
     pub(super) fn of(fields: Option<&[(String, FieldSpec)]>, may_lack_all: bool, may_be_null: bool) -> Self {
         let may_be_null = may_be_null || may_lack_all;
         let Some(fields) = fields else { return Self { may_be_null, ..Self::default() } };

@@ -18,8 +18,8 @@ pub static ARRAY_RECORD: FileKind = FileKind {
     ..FileKind::LISTED
 };
 
-/// Returns true if `name` is that of an ArrayRecord file: `x.array_record`, or `x.array_record-00000-of-00128` as TensorFlow Datasets
-/// writes them. Numbers may be wildcards.
+/// Returns true if `name` is that of an ArrayRecord file: `x.array_record`, or `x.array_record-00000-of-00128` as
+/// TensorFlow Datasets writes them. Numbers may be wildcards.
 fn is_array_record(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or(name);
     has_extension(name, &EXTENSIONS) || stem_of_part(name).is_some_and(|stem| has_extension(stem, &EXTENSIONS))

@@ -1,6 +1,6 @@
 //! Order of samples. A shuffle mixes the samples of the shards in a block of it, which is a part of an epoch: with one
-//! folder in each shard a block would have some folders alone. So the samples are dealt like cards: with `n` hands, hand
-//! 0 gets samples 0, n, 2n and so on. Each hand has its share of every folder, and is a shard.
+//! folder in each shard a block would have some folders alone. So the samples are dealt like cards: with `n` hands,
+//! hand 0 gets samples 0, n, 2n and so on. Each hand has its share of every folder, and is a shard.
 
 use std::ops::Range;
 

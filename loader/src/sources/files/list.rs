@@ -48,8 +48,8 @@ impl FileList {
         Self { paths, bytes: numbers.iter().map(|number| self.bytes[*number]).collect() }
     }
 
-    /// Sorts `numbers` of files as torchvision's `ImageFolder` does: by the first folder, then by the whole folder, then by
-    /// the name.
+    /// Sorts `numbers` of files as torchvision's `ImageFolder` does: by the first folder, then by the whole folder,
+    /// then by the name.
     pub(super) fn sort(&self, numbers: &mut [usize]) {
         let key = |number: &usize| {
             let path = self.paths.get(*number);
@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn files_are_in_the_order_of_image_folder() {
-        // Classes first: `a-b` is after `a`, although `-` is before `/`. In a class the paths of folders are compared as
-        // texts.
+        // Classes first: `a-b` is after `a`, although `-` is before `/`. In a class the paths of folders are compared
+        // as texts.
         let sorted = ["0.png", "a/z.png", "a/b/x.png", "a/b-c/x.png", "a/b/c/x.png", "a-b/0.png", "ä/0.png"];
         let mut list = FileList::default();
         sorted.iter().rev().for_each(|path| list.push(path, path.len() as u64));

@@ -177,8 +177,8 @@ impl Manifest {
         Ok(Self { name: name.to_owned(), paths, lines, columns })
     }
 
-    /// Returns the numbers of its files in `list`. Paths are relative to `folder`, which is a path below that of the list,
-    /// or begin with `root`, its address.
+    /// Returns the numbers of its files in `list`. Paths are relative to `folder`, which is a path below that of the
+    /// list, or begin with `root`, its address.
     ///
     /// # Errors
     ///
@@ -258,8 +258,8 @@ fn separated(bytes: &[u8], separator: u8) -> Result<Table> {
     Ok((columns, lines))
 }
 
-/// Checks that every quote that begins a cell ends it. Without that, the library would take all lines up to the next quote,
-/// or to the end of the file, for one cell.
+/// Checks that every quote that begins a cell ends it. Without that, the library would take all lines up to the next
+/// quote, or to the end of the file, for one cell.
 fn check_quotes(bytes: &[u8], separator: u8) -> Result<()> {
     #[derive(PartialEq)]
     enum Cell {
@@ -280,8 +280,8 @@ fn check_quotes(bytes: &[u8], separator: u8) -> Result<()> {
             (_, b'\r' | b'\n') => Cell::Starts,
             (_, byte) if byte == separator => Cell::Starts,
             (Cell::MayEnd(start), _) => {
-                let message = "a cell in quotes goes on after the closing quote: an earlier quote is not closed, or a quote \
-                               in the cell is not written twice (a backslash does not escape it)";
+                let message = "a cell in quotes goes on after the closing quote: an earlier quote is not closed, or a \
+                               quote in the cell is not written twice (a backslash does not escape it)";
                 return failed(message, start);
             }
             (Cell::Starts, b'"') => Cell::IsQuoted(line),
@@ -404,7 +404,8 @@ mod tests {
 
     #[test]
     fn columns_have_the_type_of_all_their_cells() {
-        let csv = b"\xef\xbb\xbfid,file_name,width,score,zip,text,part\n1,0.jpg,640,1e-3,007,\"a, \"\"b\"\"\nc\",1\n2,1.jpg,-5,2,1,,\n";
+        let csv = b"\xef\xbb\xbfid,file_name,width,score,zip,text,part\n1,0.jpg,640,1e-3,007,\"a, \
+                    \"\"b\"\"\nc\",1\n2,1.jpg,-5,2,1,,\n";
         let manifest = Manifest::parse("metadata.CSV", csv).unwrap();
         let expected =
             [("id", "int"), ("width", "int"), ("score", "float64"), ("zip", "str"), ("text", "str"), ("part", "str")];
@@ -461,7 +462,8 @@ mod tests {
             (
                 "m.csv",
                 b"path,a\n0.jpg,\"b\n1.jpg,\"c\"\n",
-                "an earlier quote is not closed, or a quote in the cell is not written twice (a backslash does not escape it) (line 2",
+                "an earlier quote is not closed, or a quote in the cell is not written twice (a backslash does not \
+                 escape it) (line 2",
             ),
             ("m.csv", b"path,a\n0.jpg,\"b \\\"c\\\" d\"\n", "a backslash does not escape it) (line 2"),
             ("m.csv", b"path;a\n0.jpg;1\n", "separated by semicolons"),

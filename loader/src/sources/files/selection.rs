@@ -37,8 +37,8 @@ impl Selection {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] for a name or pattern without a file, and for a folder without a file of the kind;
-    /// [`ErrorKind::Config`] for a file that is selected twice, for files of the kind both in the folder and in folders of
-    /// it, and for files of several splits.
+    /// [`ErrorKind::Config`] for a file that is selected twice, for files of the kind both in the folder and in folders
+    /// of it, and for files of several splits.
     pub fn choose(&self, list: &FileList) -> Result<Vec<usize>> {
         match self {
             Self::OfKind(kind) => of_kind(kind, list),
@@ -78,8 +78,8 @@ fn of_kind(kind: &FileKind, list: &FileList) -> Result<Vec<usize>> {
     Ok(found)
 }
 
-/// Checks that no class is a hidden folder. It would move the labels of the classes after it; torchvision's `ImageFolder` counts
-/// it.
+/// Checks that no class is a hidden folder. It would move the labels of the classes after it; torchvision's
+/// `ImageFolder` counts it.
 fn check_hidden<'a>(kind: &FileKind, mut classes: impl Iterator<Item = &'a str>) -> Result<()> {
     match classes.find(|class| is_hidden(class)) {
         Some(class) => {
@@ -143,8 +143,8 @@ fn named(names: &[String], list: &FileList) -> Result<Vec<usize>> {
         };
         if found.is_empty() {
             let message = if is_pattern(name) {
-                "no file matches the pattern, in which ** is any number of folders, and * and ? are wildcards within one part of \
-                 a path"
+                "no file matches the pattern, in which ** is any number of folders, and * and ? are wildcards within \
+                 one part of a path"
             } else {
                 "a file of the list does not exist"
             };
@@ -153,8 +153,8 @@ fn named(names: &[String], list: &FileList) -> Result<Vec<usize>> {
         list.sort(&mut found);
         for number in &found {
             if std::mem::replace(&mut is_chosen[*number], true) {
-                let message = "a file is in the list twice: remove one, and use `repeat` of a stream for samples that are seen \
-                               more often";
+                let message = "a file is in the list twice: remove one, and use `repeat` of a stream for samples that \
+                               are seen more often";
                 return Err(Error::config(message).with("file", list.paths.get(*number)));
             }
         }

@@ -39,8 +39,8 @@ pub struct FileSet {
     unpacked: Option<Unpacked>,
     /// Values of each sample.
     values: Vec<ValueColumn>,
-    /// Empty. In indexes of earlier versions the folders that were listed. Only [`stamp`](Self::stamp) may be after it, see
-    /// [`identity`](Self::identity).
+    /// Empty. In indexes of earlier versions the folders that were listed. Only [`stamp`](Self::stamp) may be after it,
+    /// see [`identity`](Self::identity).
     folders: [(); 0],
     /// Text that differs for files of this machine that were written again, if their content is copied.
     #[serde(default, skip_serializing_if = "String::is_empty")]

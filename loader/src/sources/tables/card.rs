@@ -38,13 +38,13 @@ pub(super) enum SplitFiles<'a> {
     },
 }
 
-/// Returns those of `files` that belong to `split`, by the configurations of `card`; `None` if it has none, or `split` is a
-/// folder that none of them has.
+/// Returns those of `files` that belong to `split`, by the configurations of `card`; `None` if it has none, or `split`
+/// is a folder that none of them has.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`](crate::ErrorKind::Config) if there are several configurations or splits to choose from, or none of the
-/// name, and for a file that there is not.
+/// [`ErrorKind::Config`](crate::ErrorKind::Config) if there are several configurations or splits to choose from, or
+/// none of the name, and for a file that there is not.
 pub(super) fn files_of<'a>(card: &str, files: &[&'a str], split: &'a str) -> Result<Option<SplitFiles<'a>>> {
     let configs = match configs(card) {
         Ok(configs) if configs.is_empty() => return Ok(None),
@@ -180,7 +180,8 @@ mod tests {
 
     #[test]
     fn the_files_of_a_configuration_are_in_its_folder() {
-        let card = "---\nconfigs:\n- config_name: en\n  data_dir: ./en/\n  data_files: [{split: train, path: \"*.parquet\"}]\n\
+        let card = "---\nconfigs:\n- config_name: en\n  data_dir: ./en/\n  data_files: [{split: train, path: \
+                    \"*.parquet\"}]\n\
                     - config_name: fr\n  data_dir: fr\n- config_name: all\n  data_files: \"**/*.parquet\"\n\
                     - config_name: up\n  data_dir: en/x\n  data_files: ../a.parquet\n- config_name: names\n---\n";
         let files = ["a.parquet", "en/a.parquet", "en/b.parquet", "fr/test.parquet", "fr/train.parquet"];

@@ -1,7 +1,7 @@
 //! Folders of tables without an index: the files of a data set by their names, as on the Hugging Face hub.
 //!
 //! ```text
-//!   paths of a folder, split --card, or names--> FolderFiles { kind: PARQUET, names: ["data/train-00000-of-00002.parquet", ..] }
+//!   paths of a folder, split --card, or names--> FolderFiles { kind: PARQUET, names: ["train-0-of-2.parquet", ..] }
 //! ```
 
 use super::card::{self, SplitFiles};
@@ -33,14 +33,14 @@ pub struct FolderFiles {
     pub names: Vec<String>,
 }
 
-/// Returns the files of `split` in a folder with the files `paths`, of which `split` may be a folder; `None` if there are none
-/// that a list could name, or there is an index. `split` can be empty, and `CONFIGURATION/SPLIT`. `card` returns the content of
-/// [`CARD`], and is called if there is one.
+/// Returns the files of `split` in a folder with the files `paths`, of which `split` may be a folder; `None` if there
+/// are none that a list could name, or there is an index. `split` can be empty, and `CONFIGURATION/SPLIT`. `card`
+/// returns the content of [`CARD`], and is called if there is one.
 ///
 /// # Errors
 ///
-/// [`crate::ErrorKind::Config`] if there are several kinds of files, configurations or splits to choose from, or none of the
-/// name; those of `card`.
+/// [`crate::ErrorKind::Config`] if there are several kinds of files, configurations or splits to choose from, or none
+/// of the name; those of `card`.
 pub fn files_of(paths: &[String], split: &str, card: impl FnOnce() -> Result<String>) -> Result<Option<FolderFiles>> {
     let split = split.trim_matches('/');
     let index = if split.is_empty() { INDEX_BASENAME.to_owned() } else { format!("{split}/{INDEX_BASENAME}") };
@@ -98,8 +98,8 @@ fn below(files: &[&str], folder: &str, split: &str) -> Result<FolderFiles> {
     Ok(FolderFiles { names, ..found })
 }
 
-/// Returns the files of `split` on the hub's branch of converted data sets, which has a folder for each configuration, and in
-/// it one for each split.
+/// Returns the files of `split` on the hub's branch of converted data sets, which has a folder for each configuration,
+/// and in it one for each split.
 ///
 /// # Errors
 ///
@@ -138,15 +138,16 @@ pub fn converted_files_of(paths: &[String], split: &str) -> Result<Option<Folder
     one_kind(names.iter().copied()).map(Some)
 }
 
-/// Returns the address of the converted form of a data set on the hub, `root`; `None` for other addresses, folders and revisions.
+/// Returns the address of the converted form of a data set on the hub, `root`; `None` for other addresses, folders and
+/// revisions.
 pub fn converted(root: &str) -> Option<String> {
     let root = root.trim_end_matches('/');
     let (_, name) = root.strip_prefix("hf://datasets/")?.split_once('/')?;
     (!name.contains(['/', '@'])).then(|| format!("{root}@refs/convert/parquet"))
 }
 
-/// Returns the tables among `paths` that are not hidden. A table with the name of a tar describes its samples, as the tables
-/// of img2dataset do.
+/// Returns the tables among `paths` that are not hidden. A table with the name of a tar describes its samples, as the
+/// tables of img2dataset do.
 fn data_files(paths: &[String]) -> Vec<&str> {
     let tars: HashSet<&str> = paths.iter().filter_map(|path| path.strip_suffix(".tar")).collect();
     let is_of_tar = |path: &str| path.rsplit_once('.').is_some_and(|(name, _)| tars.contains(name));

@@ -24,12 +24,13 @@ pub const PREPARED: &str = ".nv-meta";
 /// Files with the splits, of which a data set has one.
 pub const SPLIT_FILES: [&str; 2] = [".nv-meta/split.yaml", ".nv-meta/split.json"];
 
-/// Returns the tars of `split`, or of the only split for an empty text, by the document of a [`SPLIT_FILES`], in its order.
+/// Returns the tars of `split`, or of the only split for an empty text, by the document of a [`SPLIT_FILES`], in its
+/// order.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Format`] for a damaged document; [`ErrorKind::Config`] with the splits that there are, and for one without tars;
-/// [`ErrorKind::Unsupported`] for shards that are no tars, and for samples that are left out one by one.
+/// [`ErrorKind::Format`] for a damaged document; [`ErrorKind::Config`] with the splits that there are, and for one
+/// without tars; [`ErrorKind::Unsupported`] for shards that are no tars, and for samples that are left out one by one.
 pub fn tars_of(document: &[u8], split: &str) -> Result<Vec<String>> {
     let text = std::str::from_utf8(document).map_err(|e| Error::format("not a text in UTF-8").caused_by(e))?;
     let document = parse(text)?;
@@ -86,8 +87,8 @@ fn check(name: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    const SPLITS: &str = "exclude:\n- 'shards/{2..3}.tar'\n- other.tar\nsplit_parts:\n  train:\n  - shards/{0..4}.tar\n  - a.tar\n  val: \
-                          [b.tar]\n  test: []\n";
+    const SPLITS: &str = "exclude:\n- 'shards/{2..3}.tar'\n- other.tar\nsplit_parts:\n  train:\n  - \
+                          shards/{0..4}.tar\n  - a.tar\n  val: [b.tar]\n  test: []\n";
 
     #[test]
     fn the_tars_of_a_split_are_those_of_its_list_without_the_excluded() {

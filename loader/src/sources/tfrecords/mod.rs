@@ -24,8 +24,8 @@ pub static TF_RECORD: FileKind = FileKind {
     ..FileKind::LISTED
 };
 
-/// Returns true if `name` is that of a file of TensorFlow's records: `x.tfrecord`, `x.tfrecord.gz`, `x.tfrecord-00000-of-00128` as
-/// TensorFlow Datasets writes them, or `x-00000-of-01024`. Numbers may be wildcards.
+/// Returns true if `name` is that of a file of TensorFlow's records: `x.tfrecord`, `x.tfrecord.gz`,
+/// `x.tfrecord-00000-of-00128` as TensorFlow Datasets writes them, or `x-00000-of-01024`. Numbers may be wildcards.
 fn is_tfrecord(name: &str) -> bool {
     let name = raw_name(name.rsplit('/').next().unwrap_or(name));
     has_extension(name, &EXTENSIONS)

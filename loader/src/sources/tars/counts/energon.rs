@@ -26,8 +26,8 @@ pub(super) fn parse_yaml(bytes: &[u8]) -> Result<Vec<Entry>> {
     counts.iter().map(entry).collect()
 }
 
-/// Counts the samples in an index of offsets: 8 bytes, little-endian, for the start of each sample and for the end of the
-/// last one.
+/// Counts the samples in an index of offsets: 8 bytes, little-endian, for the start of each sample and for the end of
+/// the last one.
 pub(super) fn parse_offsets(bytes: &[u8]) -> Result<TarFacts> {
     let (offsets, rest) = bytes.as_chunks::<8>();
     if offsets.is_empty() || !rest.is_empty() {

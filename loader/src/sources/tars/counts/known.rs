@@ -25,7 +25,8 @@ pub struct TarFacts {
 }
 
 impl TarFacts {
-    /// Facts about a tar of `samples`, which end at `end`; `header` returns the place of the first header of one of them.
+    /// Facts about a tar of `samples`, which end at `end`; `header` returns the place of the first header of one of
+    /// them.
     pub(super) fn new(samples: usize, header: impl Fn(usize) -> Option<u64>, end: Option<u64>) -> Self {
         // The last one has a place that depends on the bytes of all others.
         let numbers = [samples / 2, samples.saturating_sub(1)];

@@ -3,18 +3,19 @@
 use super::known::{Entry, Known};
 use std::collections::HashMap;
 
-/// Returns the facts about each of `names`, which are paths below `root`; `None` where the entries have none, or several
-/// that differ.
+/// Returns the facts about each of `names`, which are paths below `root`; `None` where the entries have none, or
+/// several that differ.
 ///
-/// A tar whose file name no other one has is found by that name, since the entries may have addresses of another machine.
-/// Others are found by their path. Of several entries the one with the longest common end of the address counts.
+/// A tar whose file name no other one has is found by that name, since the entries may have addresses of another
+/// machine. Others are found by their path. Of several entries the one with the longest common end of the address
+/// counts.
 pub(super) fn find(entries: &[Entry], root: &str, names: &[String]) -> Vec<Option<Known>> {
     let mut uses: HashMap<&str, usize> = HashMap::new();
     for name in names {
         *uses.entry(last(name)).or_default() += 1;
     }
-    // Entries by the last parts of their paths, for each number of parts that is looked up. So each entry is compared with
-    // few names, whatever they are.
+    // Entries by the last parts of their paths, for each number of parts that is looked up. So each entry is compared
+    // with few names, whatever they are.
     let mut by_end: HashMap<usize, HashMap<&str, Vec<&Entry>>> = HashMap::new();
     let found = |name: &String| {
         let parts = if uses.get(last(name)) == Some(&1) { 1 } else { name.split('/').count() };

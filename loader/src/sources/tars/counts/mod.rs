@@ -13,8 +13,9 @@
 //! Requests are few: all of [`set_files`] first, which are a handful. For tars that are then unknown, [`tar_files`] of
 //! one of them show which program was used; only the files of that [`TarFormat`] are requested for the others.
 //!
-//! A number is a statement of another program about a file that may have been replaced since. So the places of a few samples are
-//! compared with the tar, where a file has them, and the reader of the tar compares the number with the samples that it finds.
+//! A number is a statement of another program about a file that may have been replaced since. So the places of a few
+//! samples are compared with the tar, where a file has them, and the reader of the tar compares the number with the
+//! samples that it finds.
 //!
 //! ```
 //! use forebay_loader::sources::tars::counts::{set_files, tar_files};
@@ -106,8 +107,8 @@ const SET_FILES: [(&str, SetFormat); 7] = [
     ("info.json", SetFormat::Timm),
 ];
 
-/// Returns the files about many of the tars `names` that may exist: those of their root, then those of their first three
-/// folders.
+/// Returns the files about many of the tars `names` that may exist: those of their root, then those of their first
+/// three folders.
 pub fn set_files(names: &[String]) -> Vec<SetFile> {
     let mut folders = vec![""];
     for name in names {
@@ -151,8 +152,8 @@ impl TarFormat {
 }
 
 impl SetFile {
-    /// Returns the facts in `bytes` about each of the tars `names`, which are paths below `root`; `None` for tars that the
-    /// file does not have. A file of another program with the same name has none of them.
+    /// Returns the facts in `bytes` about each of the tars `names`, which are paths below `root`; `None` for tars that
+    /// the file does not have. A file of another program with the same name has none of them.
     ///
     /// # Errors
     ///
