@@ -43,6 +43,7 @@ mod pass_journal;
 mod remote_file;
 mod requests;
 mod rules;
+mod sample_places;
 mod select;
 mod selection;
 mod session;
@@ -77,6 +78,7 @@ pub(crate) use column_uses::columns_of;
 pub use known_columns::KnownColumn;
 pub(crate) use open::open_streams;
 pub use opening::FileListing;
+pub(crate) use sample_places::{name_of_shard, with_place};
 pub(crate) use select::Selections;
 pub(crate) use selection::shortened;
 pub(crate) use session::Session;
@@ -309,12 +311,6 @@ impl Catalog {
     pub(crate) fn shard(&self, shard: ShardId) -> &Shard {
         let (stream, local) = self.locate(shard);
         &stream.index.shards[local as usize]
-    }
-
-    /// Adds the file name and stream of `shard` to `error`.
-    pub(crate) fn describe(&self, error: Error, shard: ShardId) -> Error {
-        let (stream, local) = self.locate(shard);
-        error.with("shard", &stream.index.shards[local as usize].raw_data.basename).with("stream", &stream.name)
     }
 
     /// Bytes of all shards, unpacked.

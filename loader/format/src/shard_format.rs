@@ -136,6 +136,11 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns the key of a sample of these bytes, if samples have one.
+    fn key_of(&self, _sample: &[u8]) -> Option<String> {
+        None
+    }
+
     /// Returns the column with the key of each sample.
     fn key_column(&self) -> Option<&'static str> {
         None

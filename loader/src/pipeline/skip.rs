@@ -1,7 +1,7 @@
 //! Bad samples: the budget of those that an epoch may skip.
 //!
-//! Decode threads leave out every bad sample and note its error in the batch. The budget is spent when the consumer takes
-//! the batch, in plan order: so the batches before the error, and the sample that it names, follow from the plan,
+//! Decode threads leave out every bad sample and note its error in the batch. The budget is spent when the consumer
+//! takes the batch, in plan order: so the batches before the error, and the sample that it names, follow from the plan,
 //! whatever the threads have decoded ahead.
 
 use super::sample::batch_builder::BatchBuilder;
@@ -46,16 +46,8 @@ impl SkipBudget {
 
     /// Adds the sample, its shard and its stream to `error`.
     fn describe(&self, error: Error, task: &Task) -> Error {
-        let error = self
-            .catalog
-            .describe(error, task.shard)
-            .with("sample in shard", task.index)
-            .with("sample", task.planned.sample.0);
-        let recipe = self.catalog.shard(task.shard).recipe.as_ref();
-        let error = match recipe.and_then(|recipe| recipe.row_of(task.index)) {
-            Some(row) => error.with("file", row.file).with("row_group", row.group).with("row_in_group", row.row),
-            None => error,
-        };
+        let error = self.catalog.describe_sample(error, task.shard, task.index);
+        let error = error.with("sample", task.planned.sample.0);
         match self.on_error {
             OnError::Raise if is_about_sample(&error) => {
                 error.hinting("on_error=\"skip\" with max_errors leaves such samples out")

@@ -3,7 +3,7 @@
 use super::data::{DataSet, STALL_TIMEOUT, StreamLocation};
 use super::known_shard::{Data, KnownShard, shard_table};
 use crate::cache::{AdmitOutcome, ClaimOutcome, ResidencyGuard, WaitPolicy};
-use crate::catalog::{Catalog, StoreSet};
+use crate::catalog::{Catalog, StoreSet, name_of_shard};
 use crate::clock::Clock;
 use crate::error::{Context, Error, ErrorKind, Result};
 use crate::format::{Layout, Recipe};
@@ -113,7 +113,7 @@ impl SampleReader {
     /// its index; the errors of the file system.
     pub fn read(&self, sample: SampleId, into: &mut Vec<u8>) -> Result<Option<SampleInfo>> {
         let (id, index) = self.locate(sample)?;
-        self.read_in(id, index, into).map_err(|e| self.describe(e, id).with("sample", index))
+        self.read_in(id, index, into).map_err(|e| self.describe_sample(e, id, index))
     }
 
     /// Like [`read`](Self::read), but fetches the shard, up to `attempts` times: if space is short, another process may
@@ -129,7 +129,7 @@ impl SampleReader {
             let guard = self.make_resident(id, Priority::Now, &Run::new())?;
             let found = self.read_in(id, index, into);
             drop(guard);
-            if let Some(found) = found.map_err(|e| self.describe(e, id).with("sample", index))? {
+            if let Some(found) = found.map_err(|e| self.describe_sample(e, id, index))? {
                 return Ok(found);
             }
         }
@@ -354,6 +354,13 @@ impl SampleReader {
 
     fn describe(&self, error: Error, shard: ShardId) -> Error {
         let (stream, _) = self.catalog.locate(shard);
-        error.with("file", &self.catalog.shard(shard).raw_data.basename).with("stream", &stream.name)
+        error.with("file", name_of_shard(self.catalog.shard(shard))).with("stream", &stream.name)
+    }
+
+    fn describe_sample(&self, error: Error, shard: ShardId, index: u32) -> Error {
+        match &self.catalog.shard(shard).recipe {
+            Some(_) => self.catalog.describe_sample(error, shard, index),
+            None => self.describe(error, shard).with("sample", index),
+        }
     }
 }

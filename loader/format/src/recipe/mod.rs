@@ -107,6 +107,18 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns the place of sample `index` of the shard in the stored files, as facts for an error. The shard's own file
+    /// exists in the cache at most.
+    fn facts_of(&self, index: u32) -> Vec<(&'static str, String)> {
+        if let Some(path) = self.path_of(index) {
+            return vec![("file", path.to_owned())];
+        }
+        let place = self.as_table().map(|table| table.place_of(index.into()));
+        place.map_or_else(Vec::new, |RowPlace { file, group, row }| {
+            vec![("file", file.to_string()), ("row_group", group.to_string()), ("row_in_group", row.to_string())]
+        })
+    }
+
     /// Returns the files that are the samples, which can be read where they are.
     fn as_files(&self) -> Option<&Arc<FileGroup>> {
         None

@@ -65,4 +65,8 @@ impl Recipe for RecordChunks {
     fn assemble(&self, _: &Layout, _: u64, parts: Vec<Bytes>) -> Result<Vec<u8>> {
         self.read(&parts).map_err(|e| e.with("file", &self.key))
     }
+
+    fn facts_of(&self, index: u32) -> Vec<(&'static str, String)> {
+        vec![("file", self.key.to_string()), ("record", format!("{index} after byte {}", self.start))]
+    }
 }

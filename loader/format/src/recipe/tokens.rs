@@ -50,6 +50,10 @@ impl Recipe for TokenRange {
         }
     }
 
+    fn facts_of(&self, index: u32) -> Vec<(&'static str, String)> {
+        vec![("file", self.data.0.to_string()), ("sample in file", format!("{index} after byte {}", self.part.start))]
+    }
+
     fn places_assembled(&self) -> Option<Result<OffsetTable>> {
         self.part.places_assembled()
     }

@@ -184,6 +184,17 @@ fn too_many_fields<'a>(fields: impl Iterator<Item = &'a String>) -> Error {
     ))
 }
 
+/// Returns the key of a `sample` without the end of its last file, if it begins with a whole header.
+pub(super) fn key_of(sample: &[u8]) -> Option<String> {
+    let mut members = Members::of_part(sample);
+    while let Some(member) = members.next_member().ok()? {
+        if let Some((key, _)) = key_and_field(&member.name).filter(|_| member.is_file) {
+            return Some(String::from_utf8_lossy(&key[..key.len().min(200)]).into_owned());
+        }
+    }
+    None
+}
+
 /// Adds the key of a sample to `error`.
 pub(super) fn about(error: Error, key: &[u8]) -> Error {
     error.with("key", String::from_utf8_lossy(&key[..key.len().min(200)]))

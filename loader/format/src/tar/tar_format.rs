@@ -3,7 +3,7 @@
 use super::BLOCK;
 use super::fields::{alternatives, encoding_of, encoding_of_any};
 use super::name::KEY;
-use super::samples::{FieldCounts, offsets};
+use super::samples::{FieldCounts, key_of, offsets};
 use super::split::split;
 use crate::columns::{Column, ColumnUse, FIELDS, Scratch};
 use crate::encoding::Encoding;
@@ -98,6 +98,10 @@ impl ShardFormat for Tar {
 
     fn lists_fields(&self) -> bool {
         true
+    }
+
+    fn key_of(&self, sample: &[u8]) -> Option<String> {
+        key_of(sample)
     }
 
     fn key_column(&self) -> Option<&'static str> {

@@ -3,6 +3,7 @@
 use super::answer::Answer;
 use super::kept::KeptAnswers;
 use crate::cache::{Turn, WaitPolicy, show_progress, take_turn};
+use crate::catalog::name_of_shard;
 use crate::clock::Clock;
 use crate::error::{Context, Error, Result};
 use crate::format::Shard;
@@ -109,7 +110,7 @@ impl Pass<'_> {
                 shown.set(Some(Instant::now()));
             }
         };
-        let bits = self.answer.of_shard(number, &progress).context("shard", || &shard.raw_data.basename)?;
+        let bits = self.answer.of_shard(number, &progress).context("shard", || name_of_shard(shard))?;
         self.read.add(1);
         self.kept.add(number, bits)?;
         self.show();

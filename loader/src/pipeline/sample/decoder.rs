@@ -106,6 +106,22 @@ impl RowDecoder {
         open: &OpenShard,
         sample: SampleBytes<'_>,
         rows: &mut [RowMut],
+        consumer: Option<Box<dyn RowMemory>>,
+    ) -> Result<()> {
+        let whole = sample.bytes;
+        let key = || if sample.is_whole { open.layout.format.key_of(whole) } else { None };
+        self.decode_columns(at, open, sample, rows, consumer).map_err(|e| match key() {
+            Some(key) if e.context().iter().all(|(name, _)| *name != "key") => e.with("key", key),
+            _ => e,
+        })
+    }
+
+    fn decode_columns(
+        &mut self,
+        at: SampleRow<'_>,
+        open: &OpenShard,
+        sample: SampleBytes<'_>,
+        rows: &mut [RowMut],
         mut consumer: Option<Box<dyn RowMemory>>,
     ) -> Result<()> {
         let SampleRow { batch, task, layout_number, .. } = at;

@@ -1,0 +1,45 @@
+//! Places of shards and samples in the stored files, for errors: a shard of files or of rows has no file of its own.
+
+use super::Catalog;
+use crate::error::Error;
+use crate::format::Shard;
+use crate::order::ShardId;
+
+/// Returns the name of the stored file of `shard`, or of its first one.
+pub(crate) fn name_of_shard(shard: &Shard) -> String {
+    let Some(recipe) = &shard.recipe else { return stored_name(shard).to_owned() };
+    let file = recipe.facts_of(0).into_iter().find(|(name, _)| *name == "file").map(|(_, file)| file);
+    match file {
+        Some(file) if recipe.as_files().is_some() => format!("{} samples from {file} on", shard.samples),
+        Some(file) => file,
+        None => stored_name(shard).to_owned(),
+    }
+}
+
+/// Adds the place of sample `index` of `shard` to `error`.
+pub(crate) fn with_place(error: Error, shard: &Shard, index: u32) -> Error {
+    match &shard.recipe {
+        Some(recipe) => recipe.facts_of(index).into_iter().fold(error, |error, (name, value)| error.with(name, value)),
+        None => error.with("shard", stored_name(shard)).with("sample in shard", index),
+    }
+}
+
+/// Files without a table of their samples are those of other programs, which know the compressed ones alone.
+fn stored_name(shard: &Shard) -> &str {
+    let zip = shard.zip_data.as_ref().filter(|_| !shard.layout.format.has_table());
+    &zip.unwrap_or(&shard.raw_data).basename
+}
+
+impl Catalog {
+    /// Adds file and stream of `shard` to `error`.
+    pub(crate) fn describe(&self, error: Error, shard: ShardId) -> Error {
+        let (stream, local) = self.locate(shard);
+        error.with("shard", name_of_shard(&stream.index.shards[local as usize])).with("stream", &stream.name)
+    }
+
+    /// Adds the place of sample `index` of `shard` and its stream to `error`.
+    pub(crate) fn describe_sample(&self, error: Error, shard: ShardId, index: u32) -> Error {
+        let (stream, local) = self.locate(shard);
+        with_place(error, &stream.index.shards[local as usize], index).with("stream", &stream.name)
+    }
+}
