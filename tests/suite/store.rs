@@ -40,6 +40,8 @@ mod stores;
 mod targets;
 #[path = "store/troubles.rs"]
 mod troubles;
+#[path = "store/versions.rs"]
+mod versions;
 #[path = "store/write.rs"]
 mod write;
 #[path = "store/write_faults.rs"]

@@ -5,7 +5,8 @@
 //! * [`flow`]: queues and pools with an order and a bound, and the end of a run of threads;
 //! * [`clock`]: the system's time, or a test's;
 //! * [`stats`]: time, items and bytes of every stage, and the stage that limits the rate;
-//! * [`topology`]: CPUs, NUMA nodes and memory that this process may use.
+//! * [`topology`]: CPUs, NUMA nodes and memory that this process may use;
+//! * [`versions`]: versions of files, by which a job notices that one was replaced.
 //!
 //! The modules know nothing of samples, shards or stores:
 //!
@@ -40,5 +41,6 @@ pub mod flow;
 pub mod stats;
 pub mod sync;
 pub mod topology;
+pub mod versions;
 
 pub use error::{Error, ErrorKind, Result};

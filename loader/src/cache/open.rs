@@ -5,7 +5,7 @@ use super::shards::raw_files;
 use super::shared_dir::{OpenFile, OpenFiles};
 use super::stream_cache::StreamCache;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::index::FileInfo;
+use crate::format::index::{FileInfo, Shard};
 use crate::io::{self, ShardFile};
 use crate::sync::{Arc, Ordering, Weak};
 use rustix::fs::{Mode, OFlags};
@@ -22,7 +22,7 @@ impl StreamCache {
     /// # Errors
     ///
     /// `NotFound` or `Checksum` when a stream without a remote lacks the shard or has it in another size;
-    /// `Permission`, `Io` when a file cannot be opened.
+    /// `Permission`, `Io` when a file cannot be opened; `Stale` for a file that is read in place and has changed.
     pub(crate) fn open_shard(&self, shard: u32) -> Result<Option<Arc<OpenFiles>>> {
         let dir = &self.dir;
         dir.check_process()?;
@@ -30,6 +30,7 @@ impl StreamCache {
         let mut open = dir.open.lock();
         if let Some(known) = open.get(&shard).and_then(Weak::upgrade) {
             if !known.is_evicted() {
+                self.compare(files, &known)?;
                 self.refresh_access_time(&known);
                 return Ok(Some(known));
             }
@@ -43,6 +44,7 @@ impl StreamCache {
             dir.refresh_present(shard);
             return Ok(None);
         };
+        self.compare(files, &new)?;
         self.refresh_access_time(&new);
         // Dead entries are removed occasionally, so the table stays as small as the number of open shards.
         if open.len() >= 64 && open.len().is_power_of_two() {
@@ -73,6 +75,14 @@ impl StreamCache {
         Err(self.unusable_error(shard))
     }
 
+    /// Compares the versions of the files of `shard`, which are `open`, if they are read in place.
+    fn compare(&self, shard: &Shard, open: &OpenFiles) -> Result<()> {
+        let Some(versions) = self.versions() else { return Ok(()) };
+        raw_files(shard).zip(&open.files).try_for_each(|(file, open)| {
+            io::compare(versions, &file.basename, open.file.buffered()).map_err(|e| e.with("file", open.path.display()))
+        })
+    }
+
     /// Opens the data file of `shard` for one read and sets its access time; `None` if it is not on disk.
     ///
     /// The descriptor is not counted: the bytes of an evicted shard are free as soon as the read is over. So a process
@@ -80,7 +90,8 @@ impl StreamCache {
     ///
     /// # Errors
     ///
-    /// `NotFound` when a stream without a remote lacks the shard, `Permission` or `Io` when it cannot be opened.
+    /// `NotFound` when a stream without a remote lacks the shard, `Permission` or `Io` when it cannot be opened,
+    /// `Stale` for a file that has changed.
     pub(crate) fn open_once(&self, shard: u32, access_time: &AccessTime) -> Result<Option<OwnedFd>> {
         self.dir.check_process()?;
         self.dir.files(shard)?;
@@ -88,6 +99,10 @@ impl StreamCache {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         match rustix::io::retry_on_intr(|| rustix::fs::open(&path, flags, Mode::empty())) {
             Ok(file) => {
+                if let Some(versions) = self.versions() {
+                    let name = &self.dir.shards[shard as usize].raw_data.basename;
+                    io::compare(versions, name, &file).map_err(|e| e.with("file", path.display()))?;
+                }
                 self.refresh(access_time, &file);
                 Ok(Some(file))
             }

@@ -12,6 +12,7 @@ use crate::format::index::INDEX_BASENAME;
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering, Weak};
 use std::os::unix::fs::MetadataExt;
+use crate::versions::Versions;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(crate) struct StreamCacheConfig {
     pub(crate) dir: PathBuf,
     /// Folder of the shards, if they are read where they are and the directory has the index alone.
     pub(crate) files: Option<PathBuf>,
+    /// Versions of these files, if they are compared.
+    pub(crate) versions: Option<Arc<Versions>>,
     /// All shards of the stream's index.
     pub(crate) shards: Arc<ShardSet>,
     /// Absent shards can be fetched. Without a remote nothing is ever deleted.
@@ -201,6 +204,11 @@ impl StreamCache {
     /// Returns the directory of the index.
     pub(crate) fn folder(&self) -> &Path {
         &self.dir.path
+    }
+
+    /// Versions of the files that are read in place, if they are compared.
+    pub(crate) fn versions(&self) -> Option<&Arc<Versions>> {
+        self.config.versions.as_ref()
     }
 
     /// Returns the paths of the uncompressed files of `shard`.

@@ -5,7 +5,10 @@ use crate::error::{Error, Result};
 use crate::format::HashAlgo;
 use crate::sources::Names;
 use crate::store::{Entry, Remote};
+use crate::versions;
 use std::collections::HashMap;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -19,6 +22,8 @@ pub(super) struct FoundFile {
     pub(super) bytes: Option<u64>,
     /// Text that another content of this name and size has not; empty if there is none.
     pub(super) version: String,
+    /// Version by which a response shows that the file has changed; empty if there is none.
+    pub(super) tag: String,
 }
 
 /// Returns the files of `names`, which are in `folder` if that is on this machine. `list` lists all files of their
@@ -47,22 +52,27 @@ pub(super) fn listed(names: Vec<String>, folder: Option<&Path>, entries: &[Entry
     let file = |name: String| match (folder, entries.get(name.as_str())) {
         (Some(folder), _) => local_file(folder, name),
         (None, Some(entry)) => Ok(FoundFile { name, ..FoundFile::of(entry) }),
-        (None, None) => Ok(FoundFile { name, bytes: None, version: String::new() }),
+        (None, None) => Ok(FoundFile::unknown(name)),
     };
     names.into_iter().map(file).collect()
 }
 
 impl FoundFile {
+    fn unknown(name: String) -> Self {
+        Self { name, bytes: None, version: String::new(), tag: String::new() }
+    }
+
     fn of(entry: &Entry) -> Self {
         let modified = || entry.modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let version = entry.etag.clone().or_else(|| modified().map(|at| at.as_nanos().to_string()));
-        Self { name: entry.key.clone(), bytes: Some(entry.size), version: version.unwrap_or_default() }
+        let (version, tag) = (version.unwrap_or_default(), entry.etag.clone().unwrap_or_default());
+        Self { name: entry.key.clone(), bytes: Some(entry.size), version, tag }
     }
 
     /// Returns a copy whose version is that of an index of the files.
     pub(super) fn of_index(&self, version: &str) -> Self {
         let version = if version.is_empty() { String::new() } else { format!("{INDEXED}{version}") };
-        Self { name: self.name.clone(), bytes: None, version }
+        Self { name: self.name.clone(), bytes: None, version, tag: self.tag.clone() }
     }
 
     /// Text that another content of this name has not; empty if nothing is known of it.
@@ -70,6 +80,11 @@ impl FoundFile {
         let bytes = self.bytes.map_or_else(String::new, |bytes| bytes.to_string());
         format!("{bytes} {}", self.version).trim().to_owned()
     }
+}
+
+/// Returns the version of a file of this machine.
+pub(super) fn version_of(found: &Metadata) -> String {
+    versions::of_file(found.ino(), found.mtime(), found.mtime_nsec(), found.len())
 }
 
 /// Returns true for a version that is that of an index of the files.
@@ -107,11 +122,11 @@ fn local_file(folder: &Path, name: String) -> Result<FoundFile> {
         Ok(found) => found,
         // It is an error when it is read.
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(FoundFile { name, bytes: None, version: String::new() });
+            return Ok(FoundFile::unknown(name));
         }
         Err(e) => return Err(Error::from_io(e, "a file of the list cannot be read").with("file", path.display())),
     };
     let modified = found.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     let version = modified.map_or_else(String::new, |at| at.as_nanos().to_string());
-    Ok(FoundFile { name, bytes: Some(found.len()), version })
+    Ok(FoundFile { name, bytes: Some(found.len()), version, tag: version_of(&found) })
 }

@@ -76,6 +76,7 @@ impl Session<'_> {
             None => {}
         }
         let address = remote.as_ref().map(|_| name.to_owned());
+        let versions = remote.as_ref().filter(|_| files.is_some()).and_then(Remote::versions).cloned();
         let remote = remote.filter(|_| files.is_none());
         let is_hashed = |shard: &Shard| shard.files().all(|pair| pair.stored().hashes.algos().next().is_some());
         let has_hashes = installed.index.shards.iter().all(is_hashed);
@@ -94,6 +95,7 @@ impl Session<'_> {
             cache: StreamCacheConfig {
                 dir: folder,
                 files,
+                versions,
                 shards: Arc::new(ShardSet::new(Arc::new(installed.index))),
                 has_remote: remote.is_some(),
                 remote: remote.as_ref().filter(|_| !has_hashes).map(|_| resolved),

@@ -107,10 +107,13 @@ impl Opening<'_> {
     /// Returns the files that are named, as far as they are known without a request for each.
     pub(super) fn find(&self, files: Files) -> Result<Vec<FoundFile>> {
         let folder = self.folder();
-        match files {
+        let found = match files {
             Files::Listed { names, entries } => found_files::listed(names, folder.as_deref(), &entries),
             files => found_files::find(files.into_names()?, folder.as_deref(), || self.all()),
-        }
+        }?;
+        let versions = self.session.versions(self.root);
+        found.iter().for_each(|file| versions.expect(&file.name, &file.tag));
+        Ok(found)
     }
 
     /// Returns the folder for the index of a list. Each list has its own: the numbers of its shards follow from its

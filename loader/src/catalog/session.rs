@@ -5,8 +5,10 @@ use crate::config::{LoaderConfig, StreamConfig};
 use crate::error::Result;
 use crate::stats::Stats;
 use crate::store::{Destination, Outside, Remote, Simulation, StoreConfig, ThreadStart};
-use crate::sync::Arc;
+use crate::sync::{Arc, Mutex};
 use crate::topology::{CpuSet, Topology, affinity};
+use crate::versions::Versions;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// Opening of a loader's streams.
@@ -17,6 +19,8 @@ pub(crate) struct Session<'a> {
     pub(super) network: &'a Simulation,
     outside: Option<Outside>,
     stores: StoreSet,
+    /// Versions of the files of each folder, by its address.
+    versions: Mutex<HashMap<String, Arc<Versions>>>,
     /// Kept indexes are used, however the files have changed.
     pub(super) is_verified: bool,
 }
@@ -30,7 +34,8 @@ impl<'a> Session<'a> {
         network: &'a Simulation,
         outside: Option<Outside>,
     ) -> Self {
-        Self { config, stats, topology, network, outside, stores: StoreSet::default(), is_verified: false }
+        let (stores, versions) = (StoreSet::default(), Mutex::default());
+        Self { config, stats, topology, network, outside, stores, versions, is_verified: false }
     }
 
     /// Returns the session for a comparison of files with their kept indexes, which are used however the files have
@@ -45,7 +50,13 @@ impl<'a> Session<'a> {
     ///
     /// As [`StoreSet::open`].
     pub(super) fn remote(&self, stream: &StreamConfig, name: &str) -> Result<Remote> {
-        self.stores.open(name, self.store_config(stream), self.stats, &self.network.clock)
+        let remote = self.stores.open(name, self.store_config(stream), self.stats, &self.network.clock)?;
+        Ok(if self.is_verified { remote } else { remote.comparing(self.versions(name)) })
+    }
+
+    /// Versions of the files in the folder `name`, which are compared while the loader exists.
+    pub(super) fn versions(&self, name: &str) -> Arc<Versions> {
+        self.versions.lock().entry(name.to_owned()).or_default().clone()
     }
 
     /// Opens the folder `name` for listings.

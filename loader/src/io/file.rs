@@ -1,5 +1,6 @@
 //! Open shards.
 
+use super::compare::Content;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::BLOCK_BYTES;
 use crate::memory::leased::LeasedMap;
@@ -80,6 +81,8 @@ pub struct ShardFile {
     features: Arc<DirFeatures>,
     path: PathBuf,
     len: u64,
+    /// Content when it was opened.
+    content: Content,
     /// Number of reads in a row from the page cache.
     hot: AtomicU32,
     /// Query of the page cache, set up by the first read.
@@ -163,10 +166,17 @@ impl ShardFile {
             features: features.clone(),
             path,
             len,
+            content: Content::of(&stat),
             hot: AtomicU32::new(0),
             page_cache: OnceLock::new(),
             mapped: OnceLock::new(),
         })
+    }
+
+    /// Returns true if the file was changed in place after it was opened. A file that cannot be queried counts as unchanged: its
+    /// read returns the error.
+    pub fn is_changed(&self) -> bool {
+        rustix::fs::fstat(&*self.buffered).is_ok_and(|stat| Content::of(&stat) != self.content)
     }
 
     /// Returns the length in bytes when the file was opened.

@@ -18,9 +18,11 @@
 //! * Data in the page cache is copied on the calling thread, by one call, at the cost of plain pread. A query of the
 //!   page cache takes 0.2 microseconds and is skipped while a file keeps being hot. Registered buffers and queues gain
 //!   nothing there. Cold data is read with O_DIRECT, where a queue of 16 is 2.4 times as fast as one read at a time.
+//! * `compare` notices that a file was replaced or changed while a job was running.
 //! * `blocking` is for all other reads and writes: offset tables, random access, shards.
 
 mod blocking;
+mod compare;
 mod file;
 mod op;
 mod pread;
@@ -36,6 +38,7 @@ mod tests;
 pub use blocking::read_exact_at;
 pub(crate) use blocking::{WRITE_PIECE_BYTES, read_up_to_at, write_pieces};
 pub(crate) use file::descriptors_max;
+pub(crate) use compare::compare;
 pub use file::{DirFeatures, ShardFile, open};
 pub use reader::{Completion, DEPTH_DEFAULT, DEPTH_MAX, Engine, IoConfig, ReadRequest, Reader};
 pub(crate) use regular::read_regular;

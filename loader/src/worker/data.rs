@@ -9,9 +9,12 @@ use crate::format::index::{INDEX_BYTES_MAX, is_document};
 use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::order::DataSetShape;
 use crate::stats::Stats;
-use crate::store::{Fetcher, Length, Outside, Simulation, StoreConfig, Stores, fetch_whole, local_folder, redact};
+use crate::store::{
+    Fetcher, Length, Outside, Remote, Simulation, StoreConfig, Stores, fetch_whole, local_folder, redact,
+};
 use crate::sync::Arc;
 use crate::topology::Topology;
+use crate::versions::Versions;
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,6 +78,8 @@ pub struct DataSet {
     shards: Vec<Arc<ShardSet>>,
     /// Folder of the shards that are read in place, of each stream.
     files: Vec<Option<PathBuf>>,
+    /// Versions of the files of each stream when it was opened. Each process has its own table.
+    versions: Vec<Versions>,
     hashes: Vec<Option<HashAlgo>>,
     shape: DataSetShape,
 }
@@ -93,8 +98,9 @@ impl DataSet {
         let hash = |s: &StreamLocation| s.validate_hash.as_ref().map(|name| HashAlgo::parse(name)).transpose();
         let hashes = config.streams.iter().map(hash).collect::<Result<_>>()?;
         let files = vec![None; indexes.len()];
+        let versions = indexes.iter().map(|_| Versions::default()).collect();
         let shards = indexes.into_iter().map(|index| Arc::new(ShardSet::new(index))).collect();
-        Ok(Self { shape: DataSetShape::new(&counts)?, config, shards, files, hashes })
+        Ok(Self { shape: DataSetShape::new(&counts)?, config, shards, files, versions, hashes })
     }
 
     /// Opens the data of a loader's `config` to read single samples, from any source that a loader has and in the
@@ -112,6 +118,11 @@ impl DataSet {
         let config = &LoaderConfig { on_error: OnError::Skip, ..config.clone() };
         let (topology, network) = (Topology::detect()?, Simulation::default());
         let opened = open_streams(&Session::new(config, &stats, &topology, &network, outside))?;
+        let of_stream = |stream: &IndexedStream| {
+            let of_remote = stream.remote.as_ref().and_then(Remote::versions);
+            stream.cache.versions.as_ref().or(of_remote).map(|versions| versions.frozen()).unwrap_or_default()
+        };
+        let versions = opened.iter().map(of_stream).collect();
         let samples = |stream: &IndexedStream| stream.cache.shards.iter().map(|shard| shard.samples).collect();
         let counts: Vec<Vec<u64>> = opened.iter().map(samples).collect();
         let (mut streams, mut shards, mut files, mut hashes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -131,7 +142,7 @@ impl DataSet {
             hashes.push(stream.validate_hash);
         }
         let config = DataConfig { streams, cache_limit: config.cache_limit };
-        Ok(Self { config, shards, files, hashes, shape: DataSetShape::new(&counts)? })
+        Ok(Self { config, shards, files, versions, hashes, shape: DataSetShape::new(&counts)? })
     }
 
     /// Samples per shard and stream.
@@ -145,10 +156,16 @@ impl DataSet {
         is_packed || self.config.streams.iter().any(StreamLocation::has_remote)
     }
 
+    /// Versions of the files of stream `number`, for one process.
+    pub(super) fn versions(&self, number: usize) -> Arc<Versions> {
+        Arc::new(self.versions.get(number).map(Versions::copy).unwrap_or_default())
+    }
+
     pub(super) fn streams(&self) -> Vec<IndexedStream> {
         let places = self.config.streams.iter().zip(&self.shards).zip(self.files.iter().zip(&self.hashes));
         places
-            .map(|((place, shards), (files, hash))| IndexedStream {
+            .enumerate()
+            .map(|(number, ((place, shards), (files, hash)))| IndexedStream {
                 name: match &place.remote {
                     Some(remote) => redact(remote).into_owned(),
                     None => place.dir.display().to_string(),
@@ -158,6 +175,7 @@ impl DataSet {
                 cache: StreamCacheConfig {
                     dir: place.dir.clone(),
                     files: files.clone(),
+                    versions: files.is_some().then(|| self.versions(number)),
                     shards: shards.clone(),
                     has_remote: place.has_remote(),
                     keep_zip: place.keep_zip,

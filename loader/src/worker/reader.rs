@@ -13,6 +13,7 @@ use crate::pipeline::{FetchEvent, LooseFiles, Origin, Run, ShardFetch, ShardTabl
 use crate::stats::Stats;
 use crate::store::{Fetcher, Outside, Remote, StoreConfig, redact};
 use crate::sync::{Arc, Mutex};
+use crate::versions;
 use std::os::fd::AsFd;
 
 /// Attempts to read a sample if its shard is evicted each time before the read.
@@ -264,7 +265,13 @@ impl SampleReader {
         }
         let read = |file: &dyn AsFd, into: &mut [u8]| read_exact_at(file.as_fd(), into, offset);
         match &known.data {
-            Data::Open(open) => read(&*open.files[0].file, &mut into[..bytes])?,
+            Data::Open(open) => {
+                let file = &open.files[0].file;
+                if self.catalog.locate(id).0.dir.versions().is_some() && file.is_changed() {
+                    return Err(versions::changed().with("file", file.path().display()));
+                }
+                read(&**file, &mut into[..bytes])?;
+            }
             Data::Closed(access_time) => {
                 let (stream, local) = self.catalog.locate(id);
                 let Some(file) = stream.dir.open_once(local, access_time)? else { return Ok(None) };
@@ -345,7 +352,8 @@ impl SampleReader {
             let Some(remote) = place.remote.as_ref().filter(|_| uses_store) else { return Ok(None) };
             let config = StoreConfig { outside: self.outside.clone(), ..place.store_config()? };
             let opened = stores.open(remote, config, &self.stats, &Clock::system());
-            opened.context("remote", || redact(remote)).map(Some)
+            let opened = opened.context("remote", || redact(remote))?;
+            Ok(Some(opened.comparing(self.data.versions(number))))
         };
         let opened: Arc<[_]> = self.data.config.streams.iter().enumerate().map(open).collect::<Result<_>>()?;
         *remotes = Some(opened.clone());

@@ -2,9 +2,10 @@
 
 use super::context::ThreadContext;
 use super::failure::Failure;
-use super::source::{Body, GetRequest, GetResponse, Head, Source, Version};
+use super::source::{Body, GetRequest, GetResponse, Head, Source, Times, Version};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
+use forebay_core::versions;
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -49,10 +50,9 @@ impl Source for FileSource {
             let why = format!("the file has {total} bytes, and byte {start} was requested");
             return Err(Failure::permanent(Error::new(ErrorKind::Checksum, why).with("path", path.display())));
         }
-        // A replaced file has a different inode, a modified one a different time or length.
-        let version = Version::ETag(format!("{}-{}-{}-{total}", meta.ino(), meta.mtime(), meta.mtime_nsec()));
-        let head =
-            Head { start, promised: Some(end - start), total: Some(total), version: Some(version), encoding: None };
+        let version = Some(Version::ETag(versions::of_file(meta.ino(), meta.mtime(), meta.mtime_nsec(), total)));
+        let times = Times::default();
+        let head = Head { start, promised: Some(end - start), total: Some(total), version, encoding: None, times };
         Ok(GetResponse { head, body: Box::new(FileBody { file, at: start, end, path }) })
     }
 

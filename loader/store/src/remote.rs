@@ -11,6 +11,7 @@ use super::transfer::{self, Part, Peek};
 use crate::Result;
 use forebay_core::error::Context as _;
 use forebay_core::sync::Arc;
+use forebay_core::versions::Versions;
 use std::fmt;
 use tokio::sync::oneshot;
 
@@ -22,11 +23,29 @@ pub struct Remote {
     /// For messages, without secrets.
     name: Arc<str>,
     keys: KeyForm,
+    /// Versions of the objects, if a job compares them.
+    versions: Option<Arc<Versions>>,
 }
 
 impl Remote {
     pub(crate) fn new(threads: Arc<FetchThreads>, source: Arc<dyn Source>, name: &str, keys: KeyForm) -> Self {
-        Self { threads, source, name: redact(name).into(), keys }
+        Self { threads, source, name: redact(name).into(), keys, versions: None }
+    }
+
+    /// Returns the folder for a job: an object is an error if its version is not the one in `versions`, or not that of its
+    /// first response.
+    pub fn comparing(self, versions: Arc<Versions>) -> Self {
+        Self { versions: Some(versions), ..self }
+    }
+
+    /// Returns the folder without comparisons of versions, for objects whose bytes are compared with a hash.
+    pub fn without_versions(&self) -> Self {
+        Self { versions: None, ..self.clone() }
+    }
+
+    /// Versions of the objects that a job compares.
+    pub fn versions(&self) -> Option<&Arc<Versions>> {
+        self.versions.as_ref()
     }
 
     /// Address without secrets.
@@ -58,8 +77,8 @@ impl Remote {
         let len = request.into.bytes_mut().len();
         let lens = part_lens(len, part_bytes);
         let empty = lens.is_empty().then(|| request.into.split_front(0));
-        let (source, name) = (self.source.clone(), self.name.clone());
-        let job = Job::new(source, name, &request, (len as u64, lens.len()), empty);
+        let of = (self.source.clone(), self.name.clone(), self.versions.clone());
+        let job = Job::new(of, &request, (len as u64, lens.len()), empty);
         let FetchRequest { mut into, mut start, .. } = request;
         let parts = lens.into_iter().enumerate().map(|(index, bytes)| {
             let part = Part::new(job.clone(), index, start, into.split_front(bytes));
@@ -94,9 +113,10 @@ impl Remote {
     ) -> Result<()> {
         self.keys.check(key).context("remote", || &self.name)?;
         let (source, remote, key) = (self.source.clone(), self.name.clone(), key.to_owned());
+        let versions = self.versions.clone();
         let ended = Ended(Some(ended));
         let started = self.threads.queues.call(async move |context| {
-            let outcome = transfer::peek(&context, &*source, (&key, encoded), bytes).await;
+            let outcome = transfer::peek(&context, &*source, (&key, encoded, versions.as_deref()), bytes).await;
             ended.call(outcome.context("key", || &key).context("remote", || &remote));
             Ok(())
         });

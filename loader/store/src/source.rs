@@ -4,6 +4,7 @@ use super::context::ThreadContext;
 use super::failure::Failure;
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
+use forebay_core::versions::{self, Found, Versions};
 use std::fmt;
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
@@ -74,6 +75,37 @@ pub(crate) struct Head {
     pub(crate) version: Option<Version>,
     /// Encoding of the body, whose bytes are not those of the file then. It was not asked for.
     pub(crate) encoding: Option<String>,
+    pub(crate) times: Times,
+}
+
+/// Times in a response, in seconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// Last change of the object.
+    pub(crate) modified_s: Option<u64>,
+    /// Response, by the server's clock.
+    pub(crate) answered_s: Option<u64>,
+}
+
+impl Head {
+    /// Compares the version of the object `key` with the known one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Stale`] for an object that has changed.
+    pub(crate) fn compare(&self, versions: &Versions, source: &dyn Source, key: &str) -> Result<(), Error> {
+        let Some(version) = &self.version else { return Ok(()) };
+        let (text, is_time) = match version {
+            Version::ETag(text) => (text, false),
+            Version::LastModified(text) => (text, true),
+        };
+        let Times { modified_s, answered_s } = self.times;
+        let is_of_content = source.has_tags_of_content();
+        match versions.is_changed(key, Found { text, is_time, modified_s, answered_s, is_of_content }) {
+            true => Err(versions::changed().with("now", version)),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Treatment of an object that is sent with an encoding, such as `Content-Encoding: gzip`.
@@ -196,6 +228,11 @@ pub(crate) trait Source: Send + Sync {
     /// Returns a reason for objects that differ from the index, if responses have shown one.
     fn advice(&self) -> Option<String> {
         None
+    }
+
+    /// Returns true if equal content has equal tags. Of several web servers behind one address each may have its own.
+    fn has_tags_of_content(&self) -> bool {
+        true
     }
 
     /// True if responses come over a network: a second request may be faster than the first, and a response of the wrong

@@ -210,10 +210,14 @@ fn an_object_that_has_changed_is_not_tried_again_and_a_response_of_a_wrong_lengt
         retries += if is_changed { 0 } else { 2 };
         assert_eq!(rig.stats.counter("store_retries").get(), retries, "{first:?} {listed:?}");
     }
-    // An object of the listed length is fetched, whatever its version is.
+    // A tag of another origin is not compared.
     let mut request = FetchRequest::new("shard", 200);
     request.listed_tag = Some("other".into());
     assert_eq!(*remote.fetch(request).expect("queued").wait().expect("fetched"), *content(200));
+    let mut request = FetchRequest::new("shard", 200);
+    request.listed_tag = Some("1-2-3-200".into());
+    let error = remote.fetch(request).expect("queued").wait().expect_err("replaced");
+    assert!(error.kind() == ErrorKind::Stale && error.to_string().contains("after it was listed"), "{error}");
 }
 
 /// Environment variable of the process that a test starts to run itself without free descriptors.

@@ -5,10 +5,11 @@
 //! [`Job::fail`], so no caller waits for a part that no longer exists.
 
 use super::buffer::FetchMemory;
-use super::source::{Encoded, Source, Version};
+use super::source::{Encoded, Head, Source, Version};
 use crate::{Error, ErrorKind, Result};
 use bytes::BytesMut;
 use forebay_core::sync::{Arc, Condvar, Mutex};
+use forebay_core::versions::{self, Versions};
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -27,8 +28,8 @@ pub struct FetchRequest<M = BytesMut> {
     pub object_len: Option<u64>,
     /// Version that the object must have; `None` for any.
     pub version: Option<Version>,
-    /// Entity tag of the object in the list that its length is from, without quotation marks. An object with another tag is
-    /// fetched if it has this length; otherwise it has changed, and no further attempt is made.
+    /// Entity tag of the object in the list that its length is from, without quotation marks. An object with another tag of the
+    /// same kind has changed, and no further attempt is made.
     pub listed_tag: Option<String>,
     /// Treatment of an object that is sent with an encoding.
     pub encoded: Encoded,
@@ -95,6 +96,8 @@ pub(crate) struct Job {
     pub(crate) len: Option<u64>,
     /// Entity tag of the object in a list, if it was listed.
     listed_tag: Option<String>,
+    /// Versions of the objects that the job compares.
+    versions: Option<Arc<Versions>>,
     pub(crate) encoded: Encoded,
     /// Bytes of the request.
     wanted: u64,
@@ -125,8 +128,7 @@ struct JobState {
 impl Job {
     /// Creates the job of a request whose memory is split into `parts`, or is `empty`.
     pub(crate) fn new<M>(
-        source: Arc<dyn Source>,
-        remote: Arc<str>,
+        (source, remote, versions): (Arc<dyn Source>, Arc<str>, Option<Arc<Versions>>),
         request: &FetchRequest<M>,
         (wanted, parts): (u64, usize),
         empty: Option<Box<dyn FetchMemory>>,
@@ -138,6 +140,7 @@ impl Job {
             key: request.key.clone(),
             len: request.object_len,
             listed_tag: request.listed_tag.clone(),
+            versions,
             encoded: request.encoded,
             wanted,
             started: Instant::now(),
@@ -187,6 +190,21 @@ impl Job {
             state.version = seen.cloned();
         }
         state.version.clone()
+    }
+
+    /// Compares the version in a response with the one that the job knows of the object.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Stale`] for an object that has changed.
+    pub(crate) fn compare(&self, head: &Head) -> Result<()> {
+        if let (Some(listed), Some(found)) = (&self.listed_tag, head.version.as_ref().and_then(Version::etag))
+            && versions::is_other(listed, found)
+        {
+            let why = format!("the object was replaced after it was listed, when its entity tag was {listed}");
+            return Err(Error::new(ErrorKind::Stale, why).with("now", found));
+        }
+        self.versions.as_ref().map_or(Ok(()), |versions| head.compare(versions, &*self.source, &self.key))
     }
 
     /// Returns true if a response is of another version than earlier ones, or than the one that was listed.

@@ -20,6 +20,7 @@ use super::ticket::Job;
 use crate::{Error, ErrorKind};
 use bytes::BytesMut;
 use forebay_core::sync::Arc;
+use forebay_core::versions::Versions;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::pin::Pin;
@@ -320,6 +321,7 @@ fn check_head(job: &Job, head: &Head, end: u64) -> Result<(), Failure> {
         // A gateway may respond with something else instead of an error.
         return Err(Failure::new(Error::new(ErrorKind::Checksum, why), job.source.is_on_network()));
     }
+    job.compare(head).map_err(Failure::permanent)?;
     match (job.agree_on_version(head.version.as_ref()), &head.version) {
         (Some(first), Some(now)) if first != *now => {
             let why = format!("the object changed while it was being fetched, from {first} to {now}");
@@ -403,7 +405,7 @@ pub struct Peek {
 pub(crate) async fn peek(
     context: &ThreadContext,
     source: &dyn Source,
-    (key, encoded): (&str, Encoded),
+    (key, encoded, versions): (&str, Encoded, Option<&Versions>),
     bytes: usize,
 ) -> Result<Peek, Error> {
     let config = &context.shared.config;
@@ -431,6 +433,7 @@ pub(crate) async fn peek(
             })
         };
         encoded.check(&head, None)?;
+        versions.map_or(Ok(()), |versions| head.compare(versions, source, key)).map_err(Failure::permanent)?;
         let len = head.total.ok_or_else(unknown)?;
         let wanted = usize::try_from(len).unwrap_or(usize::MAX).min(bytes);
         let mut front = Vec::new();

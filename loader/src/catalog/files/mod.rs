@@ -101,9 +101,10 @@ impl SurveyFiles for SampleFiles<'_> {
         // First, since most mistakes are in it.
         let manifest = self.manifest.as_ref().map(|manifest| manifest.fetch(remote, self.folder.as_deref()));
         let manifest = manifest.transpose()?;
+        let versions = remote.versions().map(|versions| &**versions);
         let Walked { files: list, mut folders } = match &self.folder {
-            Some(folder) => walk(folder, progress)?,
-            None => Walked { files: listing::list(&(self.open)()?, progress)?, folders: Vec::new() },
+            Some(folder) => walk(folder, versions, progress)?,
+            None => Walked { files: listing::list(&(self.open)()?, versions, progress)?, folders: Vec::new() },
         };
         let set = match (&self.manifest, manifest) {
             (Some(source), Some(Fetched { manifest, changed })) => {

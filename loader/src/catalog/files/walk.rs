@@ -1,9 +1,11 @@
 //! Listing of a folder of this machine, by several threads: the lengths of a million files are as many system calls.
 
+use crate::catalog::found_files::version_of;
 use crate::catalog::kept_index::KeptFile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sources::files::FileList;
 use crate::sync::{Condvar, Mutex, in_threads};
+use crate::versions::Versions;
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
@@ -23,13 +25,13 @@ pub(super) struct Walked {
     pub(super) folders: Vec<KeptFile>,
 }
 
-/// Lists the files below `root`, through links. `progress` is called after each folder.
+/// Lists the files below `root`, through links, and puts their versions in `versions`. `progress` is called after each folder.
 ///
 /// # Errors
 ///
 /// `Config` for a name that is not in UTF-8, for a link without a file and for links that form a loop, with the path;
 /// errors of the file system.
-pub(super) fn walk(root: &Path, progress: &(dyn Fn() + Sync)) -> Result<Walked> {
+pub(super) fn walk(root: &Path, versions: Option<&Versions>, progress: &(dyn Fn() + Sync)) -> Result<Walked> {
     let mut state =
         Mutex::new(State { waiting: vec![String::new()], active: 0, walked: Walked::default(), error: None });
     let changed = Condvar::new();
@@ -46,7 +48,7 @@ pub(super) fn walk(root: &Path, progress: &(dyn Fn() + Sync)) -> Result<Walked> 
             };
             state_now.active += 1;
             drop(state_now);
-            let read = read_folder(root, &folder);
+            let read = read_folder(root, &folder, versions);
             progress();
             state_now = state.lock();
             state_now.active -= 1;
@@ -120,7 +122,7 @@ struct FolderContent {
     folder: KeptFile,
 }
 
-fn read_folder(root: &Path, folder: &str) -> Result<FolderContent> {
+fn read_folder(root: &Path, folder: &str, versions: Option<&Versions>) -> Result<FolderContent> {
     let path = root.join(folder);
     let failed = |e: io::Error| Error::from_io(e, "the folder cannot be read").with("folder", path.display());
     // Taken first: a file that appears in the meantime makes the list outdated.
@@ -153,6 +155,9 @@ fn read_folder(root: &Path, folder: &str) -> Result<FolderContent> {
             content.below.push(key + "/");
         } else if meta.is_file() {
             content.files.push(&key, meta.len());
+            if let Some(versions) = versions {
+                versions.expect(&key, &version_of(&meta));
+            }
         }
     }
     Ok(content)
@@ -184,7 +189,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     fn listed(root: &Path) -> Vec<(String, u64)> {
-        let Walked { files, .. } = walk(root, &|| ()).unwrap();
+        let Walked { files, .. } = walk(root, None, &|| ()).unwrap();
         let mut listed: Vec<_> = files.paths.iter().map(str::to_owned).zip(files.bytes).collect();
         listed.sort();
         listed
@@ -220,7 +225,7 @@ mod tests {
     #[test]
     fn what_cannot_be_listed_is_named() {
         let root = tempfile::tempdir().unwrap();
-        let failure = || walk(root.path(), &|| ()).unwrap_err().to_string();
+        let failure = || walk(root.path(), None, &|| ()).unwrap_err().to_string();
         fs::create_dir_all(root.path().join("a/b")).unwrap();
         for (link, target) in [("loop", root.path().to_owned()), ("above", root.path().parent().unwrap().to_owned())] {
             let link = root.path().join("a/b").join(link);
@@ -237,7 +242,7 @@ mod tests {
         fs::remove_file(link).unwrap();
         fs::write(root.path().join("a").join(OsStr::from_bytes(b"x\xff.jpg")), "").unwrap();
         assert!(failure().contains("UTF-8"), "{}", failure());
-        assert!(walk(&root.path().join("absent"), &|| ()).unwrap_err().to_string().contains("absent"));
+        assert!(walk(&root.path().join("absent"), None, &|| ()).unwrap_err().to_string().contains("absent"));
     }
 
     #[test]

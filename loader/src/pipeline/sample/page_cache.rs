@@ -149,8 +149,12 @@ impl PageCacheReader {
     /// they overlap, between two reads each would be waited for. Errors show up in [`read`](Self::read).
     pub(crate) fn find_ranges(&mut self, chunk: &[Task]) {
         let Self { open_shards, handles, ranges, .. } = self;
+        let mut last = None;
         let mut range = |task: &Task| {
             let open = handles.get(task.shard, open_shards).ok()??;
+            if last.replace(task.shard) != Some(task.shard) {
+                open.look();
+            }
             open.range(task.index).ok().inspect(|range| open.prefetch(*range))
         };
         ranges.clear();
@@ -172,6 +176,7 @@ impl PageCacheReader {
     ) -> Result<PageCacheRead<'_>> {
         let Self { open_shards, sample_bytes_max, stored, handles, ranges, buffer } = self;
         let Some(open) = handles.get(task.shard, open_shards)? else { return Ok(PageCacheRead::Evicted) };
+        open.check_unchanged()?;
         let (offset, bytes) = match ranges[i] {
             Some(range) => range,
             None => open.range(task.index)?,

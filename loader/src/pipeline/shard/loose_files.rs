@@ -8,9 +8,10 @@ use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::recipe::{FileGroup, Piece};
 use crate::format::{INDEX_BASENAME, OffsetTable};
-use crate::io::{DirFeatures, ShardFile, read_exact_at};
+use crate::io::{DirFeatures, ShardFile, compare, read_exact_at};
 use crate::order::ShardId;
 use crate::sync::Arc;
+use crate::versions::Versions;
 use std::path::PathBuf;
 
 /// Files of a shard, one or several for each sample.
@@ -20,6 +21,8 @@ pub(crate) struct LooseFiles {
     /// Place of their list.
     list: PathBuf,
     group: Arc<FileGroup>,
+    /// Versions of the files, if they are compared.
+    versions: Option<Arc<Versions>>,
     /// Of the folder, learned from reads.
     features: Arc<DirFeatures>,
 }
@@ -38,7 +41,8 @@ impl LooseFiles {
             return Err(Error::internal("a shard without a data file or files"));
         };
         let list = stream.dir.folder().join(INDEX_BASENAME);
-        Ok(Some(Self { folder: folder.to_owned(), list, group: group.clone(), features: features.clone() }))
+        let (group, versions, features) = (group.clone(), stream.dir.versions().cloned(), features.clone());
+        Ok(Some(Self { folder: folder.to_owned(), list, group, versions, features }))
     }
 
     /// Returns the places of the samples in the data file that the shard would have.
@@ -54,7 +58,7 @@ impl LooseFiles {
     ///
     /// # Errors
     ///
-    /// `Stale` for a file that was removed or has another length than when it was listed; errors of the file system.
+    /// `Stale` for a file that was removed or changed after it was listed; errors of the file system.
     pub(crate) fn read(&self, i: usize, into: &mut [u8]) -> Result<()> {
         self.fill(i, into, |file, place| read_exact_at(file, place, 0).map(|()| true), ShardFile::open).map(drop)
     }
@@ -89,9 +93,8 @@ impl LooseFiles {
             at += bytes;
             match piece {
                 Piece::Bytes(bytes) => place.copy_from_slice(bytes),
-                Piece::File { path, bytes } => {
-                    let path = self.folder.join(path);
-                    let file = open(path, &self.features).map_err(unlisted)?;
+                Piece::File { path: name, bytes } => {
+                    let file = open(self.folder.join(name), &self.features).map_err(unlisted)?;
                     if file.len() != bytes {
                         let message = "a file has another length than when its folder was listed: remove the list, so \
                                        that the next loader makes it again";
@@ -100,6 +103,10 @@ impl LooseFiles {
                             .with("listed", bytes)
                             .with("file", file.path().display())
                             .with("list", self.list.display()));
+                    }
+                    if let Some(versions) = &self.versions {
+                        let compared = compare(versions, name, file.buffered());
+                        compared.map_err(|e| e.with("file", file.path().display()))?;
                     }
                     is_whole = is_whole && (place.is_empty() || read(&file, place)?);
                 }
@@ -139,6 +146,7 @@ mod tests {
             folder: folder.path().to_owned(),
             list: folder.path().join("list"),
             group,
+            versions: Some(Arc::default()),
             features: DirFeatures::buffered_only(),
         };
         let expected = [&b"\x07\0\0\0\x03\0\0\0contenta/0"[..], b"\0\0\0\0\x03\0\0\0a/1"];
@@ -151,6 +159,11 @@ mod tests {
             assert!(!files.read_hot(i, &mut into) || into == *expected);
         }
         let mut into = [0; 18];
+        std::fs::write(folder.path().join("new"), b"changed").unwrap();
+        std::fs::rename(folder.path().join("new"), folder.path().join("a/0")).unwrap();
+        let e = files.read(0, &mut into).unwrap_err();
+        assert!(e.kind() == ErrorKind::Stale && e.to_string().contains("replaced or changed"), "{e}");
+        assert!(e.to_string().contains("a/0") && !files.read_hot(0, &mut into), "{e}");
         std::fs::write(folder.path().join("a/0"), b"other content").unwrap();
         let e = files.read(0, &mut into).unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Stale);

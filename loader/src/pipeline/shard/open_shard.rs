@@ -10,7 +10,8 @@ use crate::format::{Layout, OffsetTable, ReadAt, Shard, Trailer};
 use crate::io::{DirFeatures, ShardFile, read_exact_at};
 use crate::order::ShardId;
 use crate::stats::{Counter, Stats};
-use crate::sync::{Arc, OnceLock};
+use crate::sync::{Arc, AtomicBool, OnceLock, Ordering};
+use crate::versions;
 use std::any::Any;
 use std::io::IoSliceMut;
 
@@ -37,6 +38,8 @@ enum Data {
         file: Arc<ShardFile>,
         /// The cache's descriptors: the shard's bytes count as used until this is dropped.
         resident: Arc<cache::OpenFiles>,
+        /// Set if the file was changed in place; `None` for one that is not compared.
+        is_changed: Option<AtomicBool>,
     },
     /// There is no data file.
     Loose(LooseFiles),
@@ -66,6 +69,29 @@ impl OpenShard {
     /// Returns the shard index's entry for the value of sample `index` in `column`; empty where there is none.
     pub(crate) fn index_entry(&self, index: u32, column: usize) -> &[u8] {
         self.trailer.as_ref().map_or(&[], |trailer| trailer.entry(column, index as usize))
+    }
+
+    /// Notices a change of the file in place, for a file that belongs to the user. Costs a system call.
+    pub(crate) fn look(&self) {
+        if let Data::File { file, is_changed: Some(is_changed), .. } = &self.data
+            && file.is_changed()
+        {
+            is_changed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns an error for a file of which a change was noticed.
+    ///
+    /// # Errors
+    ///
+    /// `Stale`.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        match &self.data {
+            Data::File { file, is_changed: Some(is_changed), .. } if is_changed.load(Ordering::Relaxed) => {
+                Err(versions::changed().with("file", file.path().display()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Bytes of its tables in memory.
@@ -207,8 +233,9 @@ impl ShardOpener {
         let table = read_offsets(shard, &resident)?;
         let uses_index = self.use_indexes.get(layout_number) == Some(&true);
         let trailer = if uses_index { self.read_trailer(data, &table) } else { None };
+        let is_changed = stream.dir.versions().map(|_| AtomicBool::new(false));
         Ok(Some(OpenShard {
-            data: Data::File { file: data.file.clone(), resident: resident.clone() },
+            data: Data::File { file: data.file.clone(), resident: resident.clone(), is_changed },
             table,
             trailer,
             layout: self.catalog.layouts()[layout_number].clone(),

@@ -22,6 +22,11 @@ pub(crate) trait Protocol: Send + Sync {
         true
     }
 
+    /// Returns true if equal content has equal tags. Of several web servers behind one address each may have its own.
+    fn has_tags_of_content(&self) -> bool {
+        true
+    }
+
     /// Returns the version of the object that a redirect leads to, if its headers name it.
     fn version_in_redirect(&self, _headers: &HeaderMap) -> Option<Version> {
         None
@@ -75,6 +80,10 @@ impl Protocol for PlainProtocol {
 
     async fn sign(&self, _: &ThreadContext, _: &mut Request<Bytes>) -> Result<(), Failure> {
         Ok(())
+    }
+
+    fn has_tags_of_content(&self) -> bool {
+        false
     }
 
     fn hint(&self, status: StatusCode, _: Option<&str>) -> Option<String> {

@@ -6,11 +6,12 @@ use super::proxy::PROXY_CREDENTIALS;
 use crate::context::ThreadContext;
 use crate::failure::Failure;
 use crate::retry::retry_after;
-use crate::source::{GetRequest, Head, TimedBody, Version};
+use crate::source::{GetRequest, Head, TimedBody, Times, Version};
 use crate::{Error, ErrorKind};
 use http::header::{self, HeaderMap};
 use http::{Response, StatusCode, Uri};
 use std::ops::Range;
+use std::time::UNIX_EPOCH;
 
 /// Most bytes of an error's body that are read for the message.
 const EXPLANATION_BYTES: usize = 2048;
@@ -22,10 +23,10 @@ const CODE_BYTES_MAX: usize = 60;
 pub(super) fn read_head<B>(response: &Response<B>, request: &GetRequest) -> Result<Head, Failure> {
     let headers = response.headers();
     let length = number(headers, &header::CONTENT_LENGTH)?;
-    let (version, encoding) = (version(headers), encoding(headers, &request.key));
+    let (version, encoding, times) = (version(headers), encoding(headers, &request.key), times(headers));
     if response.status() == StatusCode::OK {
         // The whole object, requested or not.
-        return Ok(Head { start: 0, promised: length, total: length, version, encoding });
+        return Ok(Head { start: 0, promised: length, total: length, version, encoding, times });
     }
     let requested = request.range.as_ref().ok_or_else(|| Failure::network("206 without a requested range"))?;
     let header = text(headers, &header::CONTENT_RANGE).ok_or_else(|| Failure::network("206 without Content-Range"))?;
@@ -44,7 +45,7 @@ pub(super) fn read_head<B>(response: &Response<B>, request: &GetRequest) -> Resu
         let why = format!("Content-Range is {header:.80} and Content-Length {}", length.unwrap_or_default());
         return Err(Failure::network(why));
     }
-    Ok(Head { start: range.start, promised: Some(promised), total, version, encoding })
+    Ok(Head { start: range.start, promised: Some(promised), total, version, encoding, times })
 }
 
 /// Parses `bytes 0-99/1000` or `bytes 0-99/*` into the range, its end exclusive, and the object's size.
@@ -76,6 +77,15 @@ fn version(headers: &HeaderMap) -> Option<Version> {
     let tag = text(headers, &header::ETAG).filter(|tag| !tag.starts_with("W/"));
     tag.map(|tag| Version::ETag(tag.to_owned()))
         .or_else(|| text(headers, &header::LAST_MODIFIED).map(|time| Version::LastModified(time.to_owned())))
+}
+
+/// Returns the times in a response.
+fn times(headers: &HeaderMap) -> Times {
+    let seconds = |name| {
+        let time = httpdate::parse_http_date(text(headers, name)?).ok()?;
+        Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs())
+    };
+    Times { modified_s: seconds(&header::LAST_MODIFIED), answered_s: seconds(&header::DATE) }
 }
 
 /// Encodings of content, each with the extensions of files that are compressed with it.
@@ -229,7 +239,8 @@ mod tests {
         let good = response(206, &[("content-range", "bytes 10-19/100"), ("content-length", "10"), ("etag", "\"a\"")]);
         let head = read_head(&good, &request(10..20)).expect("good");
         let version = Some(Version::ETag("\"a\"".into()));
-        assert_eq!(head, Head { start: 10, promised: Some(10), total: Some(100), version, encoding: None });
+        let times = Times::default();
+        assert_eq!(head, Head { start: 10, promised: Some(10), total: Some(100), version, encoding: None, times });
         let shorter = response(206, &[("content-range", "bytes 10-14/*")]);
         assert_eq!(read_head(&shorter, &request(10..20)).expect("shorter is fine").promised, Some(5));
         for (headers, hint) in [
@@ -274,6 +285,14 @@ mod tests {
         ] {
             assert_eq!(of(values, key).as_deref(), expected, "{values:?} {key}");
         }
+    }
+
+    #[test]
+    fn the_times_of_a_response_are_read() {
+        let headers = [("last-modified", "Thu, 01 Jan 1970 00:01:00 GMT"), ("date", "Thu, 01 Jan 1970 00:02:00 GMT")];
+        let expected = Times { modified_s: Some(60), answered_s: Some(120) };
+        assert_eq!(times(response(200, &headers).headers()), expected);
+        assert_eq!(times(response(200, &[("date", "soon")]).headers()), Times::default());
     }
 
     #[test]

@@ -166,6 +166,10 @@ impl Source for HttpSource {
         ))
     }
 
+    fn has_tags_of_content(&self) -> bool {
+        self.protocol.has_tags_of_content()
+    }
+
     fn has_ranges(&self) -> bool {
         !self.has_no_ranges.load(Ordering::Relaxed)
     }

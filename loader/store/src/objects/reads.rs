@@ -129,7 +129,7 @@ impl<M: FetchMemory> Reads<M> {
     }
 
     /// Requests an object as a list has it, of `len` bytes and with an entity tag. One that has changed fails at once,
-    /// as `Stale`, unless it still has this length.
+    /// as `Stale`.
     pub fn push_listed(&mut self, url: &str, len: u64, tag: String) {
         self.request(url, Some(len), Some(tag));
     }

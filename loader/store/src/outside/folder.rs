@@ -6,7 +6,7 @@ use crate::context::ThreadContext;
 use crate::destination::{Entry, ListRequest, ObjectTag, Page, Payload, Target};
 use crate::failure::Failure;
 use crate::queue::closed_error;
-use crate::source::{Body, GetRequest, GetResponse, Head, Source, Version};
+use crate::source::{Body, GetRequest, GetResponse, Head, Source, Times, Version};
 use crate::{Error, ErrorKind};
 use async_trait::async_trait;
 use bytes::{Buf as _, Bytes};
@@ -100,6 +100,7 @@ impl Source for OutsideFolder {
             total: Some(total),
             version: version.map(Version::ETag),
             encoding: None,
+            times: Times::default(),
         };
         Ok(GetResponse { head, body: Box::new(OutsideBody { answer, rest: Bytes::new(), is_over: false }) })
     }

@@ -103,6 +103,7 @@ const CORE: &[Layer] = &[
     // Its models try the orders in which threads run.
     layer(&["flow"], &["sync", "error"]),
     layer(&["topology"], &["error"]),
+    layer(&["versions"], &["sync", "error"]),
 ];
 
 const PICTURE: &[Layer] = &[
@@ -207,7 +208,7 @@ const LOADER: &[Layer] = &[
         &["error", "forebay_picture", "format::encoding", "format::json", "format::Column", "format::FIELDS"],
     ),
     layer(&["memory"], &["topology", "sync", "error", "forebay_core::flow"]),
-    layer(&["io"], &["memory", "sync", "stats", "error"]),
+    layer(&["io"], &["memory", "sync", "stats", "error", "versions"]),
     // Writes data for the decoder into shards: the writer's hook and the copy.
     layer(&["indexing"], &["sync", "error", "format", "decode", "io"]),
     // Lines and files of objects, which are read forward.
@@ -216,7 +217,7 @@ const LOADER: &[Layer] = &[
     layer(&["output"], &["sync", "error", "clock", "stats", "topology", "format", "store"]),
     // Pure. Messages show addresses without their secrets.
     layer(&["sources"], &["error", "format", "store::redact"]),
-    layer(&["cache"], &["io", "sync", "clock", "stats", "error", "format::hash", "format::index"]),
+    layer(&["cache"], &["io", "sync", "clock", "stats", "error", "format::hash", "format::index", "versions"]),
     // Pure. The catalog reads the files of numbers.
     layer(&["subsets"], &["error", "format::encoding"]),
     // The pipeline, and the types that it and the loader pass to each other; each may use everything below.
@@ -243,6 +244,7 @@ const LOADER: &[Layer] = &[
             "batch",
             "delivery",
             "forebay_core::flow",
+            "versions",
         ],
     ),
     layer(

@@ -1,0 +1,274 @@
+//! Versions of files and objects, by which a job notices that one was replaced while it was running.
+//!
+//! A folder has one table, [`Versions`]. A listing puts the versions in it that it has, and the first response for a file puts in
+//! the version that no listing had. Every later response is compared with that. Only a proof of a change is one:
+//!
+//! * Two versions of other forms are of other origins, such as the MD5 digest in a listing and the SHA-256 digest in a response, and
+//!   are not compared.
+//! * The tags of a store are equal for equal content. Those of several web servers behind one address may differ, since they often
+//!   follow from the time at which the server got its copy. Other tags of them are a proof if the file was changed after it was
+//!   seen first, by the servers' own clocks.
+//! * So is another time of the last change, where there is no tag.
+//!
+//! An entry has digests in place of texts: a data set may have millions of files.
+
+use crate::error::{Error, ErrorKind};
+use crate::sync::{Arc, Mutex};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Most entries, which take some 64 MiB. Files beyond them are not compared.
+const ENTRIES_MAX: usize = 1 << 21;
+
+/// Version in a response, with its times in seconds since 1970.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// Strong entity tag, or the time of the last change if there is none.
+    pub text: &'a str,
+    /// `text` is the time of the last change.
+    pub is_time: bool,
+    /// Time of the last change.
+    pub modified_s: Option<u64>,
+    /// Time of the response.
+    pub answered_s: Option<u64>,
+    /// Equal content has equal tags, whichever server responds.
+    pub is_of_content: bool,
+}
+
+/// Origin of a version, as far as its text shows that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// MD5 digest, also of the parts of an object.
+    Md5,
+    /// Other digest, with its number of digits.
+    Digest(u8),
+    /// Numbers, as of a file of this machine.
+    Numbers,
+    /// Time of the last change.
+    Time,
+    /// Any other text, with its length.
+    Other(u8),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    version: u64,
+    /// Time of the response, in seconds since 1970; 0 if it is not known.
+    answered_s: u32,
+    form: Form,
+}
+
+/// Versions of the files of a folder, by their keys.
+#[derive(Debug, Default)]
+pub struct Versions {
+    /// Entries that copies share, which do not change.
+    base: Arc<HashMap<u64, Known>>,
+    /// All others.
+    table: Mutex<HashMap<u64, Known>>,
+}
+
+impl Versions {
+    /// Notes the version that a listing has of the file `key`: an entity tag, with or without quotation marks.
+    pub fn expect(&self, key: &str, tag: &str) {
+        if tag.is_empty() || is_weak(tag) {
+            return;
+        }
+        let (version, form) = (digest(unquoted(tag)), Form::of_tag(unquoted(tag)));
+        self.insert(&mut self.table.lock(), key, Known { version, answered_s: 0, form });
+    }
+
+    /// Compares the version that was `found` of the file `key` with the known one. Returns true if the file has changed.
+    pub fn is_changed(&self, key: &str, found: Found<'_>) -> bool {
+        let text = if found.is_time { found.text } else { unquoted(found.text) };
+        let form = if found.is_time { Form::Time } else { Form::of_tag(text) };
+        let answered_s = found.answered_s.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(0);
+        let now = Known { version: digest(text), answered_s, form };
+        let mut table = self.table.lock();
+        let Some(known) = table.get(&digest(key)).or_else(|| self.base.get(&digest(key))).copied() else {
+            self.insert(&mut table, key, now);
+            return false;
+        };
+        if known.form != form {
+            // From now on responses are compared with responses.
+            if known.answered_s == 0 && known.form != Form::Time {
+                self.insert(&mut table, key, now);
+            }
+            return false;
+        }
+        if known.version == now.version {
+            return false;
+        }
+        if found.is_of_content && !found.is_time {
+            return true;
+        }
+        // A file that is older than its first response is a copy on another server.
+        match (found.modified_s, known.answered_s) {
+            (Some(modified_s), seen_s) if seen_s > 0 => modified_s >= u64::from(seen_s),
+            _ => true,
+        }
+    }
+
+    /// Returns the entries as the start of tables that [`copy`](Self::copy) makes.
+    pub fn frozen(&self) -> Self {
+        let all = self.base.iter().map(|(key, known)| (*key, *known)).chain(self.table.lock().drain()).collect();
+        Self { base: Arc::new(all), table: Mutex::default() }
+    }
+
+    /// Returns a table with the [`frozen`](Self::frozen) entries. It waits for no lock, so a forked process may call it.
+    pub fn copy(&self) -> Self {
+        Self { base: self.base.clone(), table: Mutex::default() }
+    }
+
+    fn insert(&self, table: &mut HashMap<u64, Known>, key: &str, known: Known) {
+        if table.len() < ENTRIES_MAX || table.contains_key(&digest(key)) {
+            table.insert(digest(key), known);
+        }
+    }
+}
+
+impl Form {
+    fn of_tag(text: &str) -> Self {
+        let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let len = u8::try_from(text.len()).unwrap_or(u8::MAX);
+        match text.split_once('-') {
+            None if is_hex(text) && len == 32 => Self::Md5,
+            Some((digest, parts)) if is_hex(digest) && digest.len() == 32 && is_number(parts) => Self::Md5,
+            None if is_hex(text) && matches!(len, 40 | 64 | 96 | 128) => Self::Digest(len),
+            _ if text.contains('-') && text.split('-').all(is_number) => Self::Numbers,
+            _ => Self::Other(len),
+        }
+    }
+}
+
+/// Returns true if `found` is another entity tag than the one in a listing, and of the same origin.
+pub fn is_other(listed: &str, found: &str) -> bool {
+    let (listed, found) = (unquoted(listed), unquoted(found));
+    !is_weak(listed) && listed != found && Form::of_tag(listed) == Form::of_tag(found)
+}
+
+/// Returns the version of a file of this machine: a replaced file has another inode, a modified one another time or length.
+pub fn of_file(inode: u64, modified_s: i64, modified_ns: i64, bytes: u64) -> String {
+    format!("{inode}-{modified_s}-{modified_ns}-{bytes}")
+}
+
+/// Returns the error for a file that has changed.
+pub fn changed() -> Error {
+    let message = "the file was replaced or changed while the job was running, so the samples are of two data sets: start the \
+                   job again, and write changed files under new names";
+    Error::new(ErrorKind::Stale, message)
+}
+
+fn is_weak(tag: &str) -> bool {
+    tag.starts_with("W/")
+}
+
+fn unquoted(tag: &str) -> &str {
+    tag.trim_matches('"')
+}
+
+fn digest(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tag(text: &str) -> Found<'_> {
+        Found { text, is_time: false, modified_s: None, answered_s: Some(1000), is_of_content: true }
+    }
+
+    #[test]
+    fn a_response_is_compared_with_the_listing_and_with_the_first_response() {
+        let versions = Versions::default();
+        versions.expect("listed", "0123456789abcdef0123456789abcdef");
+        assert!(!versions.is_changed("listed", tag("\"0123456789abcdef0123456789abcdef\"")));
+        assert!(versions.is_changed("listed", tag("\"0123456789abcdef0123456789abcdee-2\"")), "parts have MD5 as well");
+        assert!(!versions.is_changed("other", tag("\"a\"")));
+        assert!(!versions.is_changed("other", tag("\"a\"")));
+        assert!(versions.is_changed("other", tag("\"b\"")));
+        assert!(versions.is_changed("other", tag("\"b\"")), "the first one stays");
+    }
+
+    #[test]
+    fn versions_of_other_origins_are_not_compared_and_the_first_response_takes_the_place_of_the_listing() {
+        let (git, sha) = ("a".repeat(40), "b".repeat(64));
+        for (listed, first) in [
+            (&*git, &*sha),
+            ("CPjHxQ0=", "0123456789abcdef0123456789abcdef"),
+            ("7-1-2-3", "\"x\""),
+            ("W/\"a\"", "\"b\""),
+        ] {
+            let versions = Versions::default();
+            versions.expect("k", listed);
+            assert!(!versions.is_changed("k", tag(first)), "{listed} {first}");
+            let other: String = first.chars().map(|c| if c == 'b' || c == 'x' || c == '0' { 'c' } else { c }).collect();
+            assert!(versions.is_changed("k", tag(&other)), "{listed} {first} {other}");
+        }
+        let versions = Versions::default();
+        let time = Found { is_time: true, ..tag("Fri, 20 Nov 2026 10:00:00 GMT") };
+        assert!(!versions.is_changed("k", tag("\"a\"")));
+        assert!(!versions.is_changed("k", time), "a server without tags");
+        assert!(versions.is_changed("k", tag("\"b\"")));
+    }
+
+    #[test]
+    fn other_tags_of_web_servers_are_a_change_if_the_file_is_newer_than_its_first_response() {
+        let of_server = |text, modified_s| Found { modified_s: Some(modified_s), is_of_content: false, ..tag(text) };
+        let versions = Versions::default();
+        assert!(!versions.is_changed("k", of_server("\"5f-1a\"", 400)));
+        assert!(!versions.is_changed("k", of_server("\"60-1a\"", 401)), "a copy on a second server");
+        assert!(!versions.is_changed("k", of_server("\"5f-1a\"", 400)));
+        assert!(versions.is_changed("k", of_server("\"61-1a\"", 1000)), "changed in the second of the first response");
+        let time = |text, modified_s| Found { is_time: true, ..of_server(text, modified_s) };
+        assert!(!versions.is_changed("t", time("early", 400)));
+        assert!(!versions.is_changed("t", time("earlier", 300)));
+        assert!(versions.is_changed("t", time("late", 2000)));
+    }
+
+    #[test]
+    fn a_file_of_this_machine_is_another_one_after_each_kind_of_change() {
+        let versions = Versions::default();
+        versions.expect("k", &of_file(1, 2, 3, 4));
+        assert!(!versions.is_changed("k", tag(&of_file(1, 2, 3, 4))));
+        for other in [of_file(2, 2, 3, 4), of_file(1, 3, 3, 4), of_file(1, 2, 4, 4), of_file(1, 2, 3, 5)] {
+            assert!(versions.is_changed("k", tag(&other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn tags_of_one_origin_are_compared() {
+        let (md5, joined) = ("a".repeat(32), format!("{}-3", "a".repeat(32)));
+        assert!(is_other(&md5, &joined) && is_other("abc", "\"abd\""));
+        assert!(!is_other("abc", "\"abc\"") && !is_other(&md5, "abc") && !is_other("W/\"a\"", "W/\"b\""));
+    }
+
+    #[test]
+    fn copies_share_what_was_frozen_and_have_their_own_responses() {
+        let versions = Versions::default();
+        versions.expect("k", "a");
+        let frozen = versions.frozen();
+        let (one, two) = (frozen.copy(), frozen.copy());
+        assert!(one.is_changed("k", tag("\"b\"")) && two.is_changed("k", tag("\"b\"")));
+        assert!(!one.is_changed("new", tag("\"a\"")) && !two.is_changed("new", tag("\"b\"")));
+        assert!(one.is_changed("new", tag("\"b\"")));
+    }
+
+    #[test]
+    fn the_table_has_a_bound_and_known_files_are_still_compared() {
+        let versions = Versions::default();
+        assert!(!versions.is_changed("k", tag("\"a\"")));
+        let mut table = versions.table.lock();
+        let known = *table.values().next().expect("an entry");
+        (0..ENTRIES_MAX as u64).for_each(|key| {
+            table.entry(key).or_insert(known);
+        });
+        drop(table);
+        assert!(!versions.is_changed("new", tag("\"a\"")));
+        assert!(!versions.is_changed("new", tag("\"b\"")), "not in the table");
+        assert!(versions.is_changed("k", tag("\"b\"")));
+    }
+}
