@@ -20,6 +20,7 @@
 //! * `session`: the configuration and the stores; `stream_folders`: names of streams and their folders.
 
 mod absent_columns;
+mod again;
 mod array_records;
 mod cache_folder;
 mod column_units;

@@ -1,13 +1,14 @@
 //! Versions of files and objects, by which a job notices that one was replaced while it was running.
 //!
-//! A folder has one table, [`Versions`]. A listing puts the versions in it that it has, and the first response for a file puts in
-//! the version that no listing had. Every later response is compared with that. Only a proof of a change is one:
+//! A folder has one table, [`Versions`]. A listing puts the versions in it that it has, and the first response for a
+//! file puts in the version that no listing had. Every later response is compared with that. Only a proof of a change
+//! is one:
 //!
-//! * Two versions of other forms are of other origins, such as the MD5 digest in a listing and the SHA-256 digest in a response, and
-//!   are not compared.
-//! * The tags of a store are equal for equal content. Those of several web servers behind one address may differ, since they often
-//!   follow from the time at which the server got its copy. Other tags of them are a proof if the file was changed after it was
-//!   seen first, by the servers' own clocks.
+//! * Two versions of other forms are of other origins, such as the MD5 digest in a listing and the SHA-256 digest in a
+//!   response, and are not compared.
+//! * The tags of a store are equal for equal content. Those of several web servers behind one address may differ, since
+//!   they often follow from the time at which the server got its copy. Other tags of them are a proof if the file was
+//!   changed after it was seen first, by the servers' own clocks.
 //! * So is another time of the last change, where there is no tag.
 //!
 //! An entry has digests in place of texts: a data set may have millions of files.
@@ -77,7 +78,8 @@ impl Versions {
         self.insert(&mut self.table.lock(), key, Known { version, answered_s: 0, form });
     }
 
-    /// Compares the version that was `found` of the file `key` with the known one. Returns true if the file has changed.
+    /// Compares the version that was `found` of the file `key` with the known one. Returns true if the file has
+    /// changed.
     pub fn is_changed(&self, key: &str, found: Found<'_>) -> bool {
         let text = if found.is_time { found.text } else { unquoted(found.text) };
         let form = if found.is_time { Form::Time } else { Form::of_tag(text) };
@@ -114,7 +116,8 @@ impl Versions {
         Self { base: Arc::new(all), table: Mutex::default() }
     }
 
-    /// Returns a table with the [`frozen`](Self::frozen) entries. It waits for no lock, so a forked process may call it.
+    /// Returns a table with the [`frozen`](Self::frozen) entries. It waits for no lock, so a forked process may call
+    /// it.
     pub fn copy(&self) -> Self {
         Self { base: self.base.clone(), table: Mutex::default() }
     }
@@ -147,15 +150,16 @@ pub fn is_other(listed: &str, found: &str) -> bool {
     !is_weak(listed) && listed != found && Form::of_tag(listed) == Form::of_tag(found)
 }
 
-/// Returns the version of a file of this machine: a replaced file has another inode, a modified one another time or length.
+/// Returns the version of a file of this machine: a replaced file has another inode, a modified one another time or
+/// length.
 pub fn of_file(inode: u64, modified_s: i64, modified_ns: i64, bytes: u64) -> String {
     format!("{inode}-{modified_s}-{modified_ns}-{bytes}")
 }
 
 /// Returns the error for a file that has changed.
 pub fn changed() -> Error {
-    let message = "the file was replaced or changed while the job was running, so the samples are of two data sets: start the \
-                   job again, and write changed files under new names";
+    let message = "the file was replaced or changed while the job was running, so the samples are of two data sets: \
+                   start the job again, and write changed files under new names";
     Error::new(ErrorKind::Stale, message)
 }
 

@@ -67,6 +67,15 @@ pub trait ShardFormat: Identity + fmt::Debug + Send + Sync {
         None
     }
 
+    /// Compares the checksums that the samples of a whole `file` have, which are at `places`.
+    ///
+    /// # Errors
+    ///
+    /// [`crate::ErrorKind::Format`] for a sample that is damaged, with its place.
+    fn check(&self, _file: &[u8], _places: &OffsetTable) -> Result<()> {
+        Ok(())
+    }
+
     /// Splits `sample` into `columns`: adds a span for each to `scratch`, which is empty.
     ///
     /// # Errors

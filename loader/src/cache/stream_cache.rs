@@ -11,8 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::index::INDEX_BASENAME;
 use crate::stats::{Counter, Stats};
 use crate::sync::{Arc, AtomicU32, Mutex, Ordering, Weak};
-use std::os::unix::fs::MetadataExt;
 use crate::versions::Versions;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

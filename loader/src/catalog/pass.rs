@@ -1,6 +1,7 @@
 //! Pass over files that have no index: each is read once, in several threads, and a pass that was stopped is continued.
 //! A kind of files has a [`Survey`] of one file.
 
+use super::again::again;
 use super::found_files::{FoundFile, names_of};
 use super::parallel::in_parallel;
 use super::pass_journal::PassJournal;
@@ -148,10 +149,10 @@ impl<S: Survey> Pass<S> {
         {
             return Ok(Surveyed { entry: kept.shard.clone(), counts: None, version: kept.version.clone() });
         }
-        let read = match self.survey.compression(name, None)? {
-            Some(compression) => self.unpacked(name, compression, progress)?,
-            None => self.read(name, progress)?,
-        };
+        let read = again(&self.remote, name, || match self.survey.compression(name, None)? {
+            Some(compression) => self.unpacked(name, compression, progress),
+            None => self.read(name, progress),
+        })?;
         let (samples, layout, is_complete) = self.survey.layout(&read.counts);
         let entry = match read.packed {
             Some((compression, packed)) => Shard {

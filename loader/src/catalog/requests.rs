@@ -1,5 +1,6 @@
 //! Requests for parts and lengths of many objects, from which sources make their indexes.
 
+use super::again::again;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sources::tars::counts::FILE_BYTES_MAX;
 use crate::store::{FetchRequest, FetchTicket, Peek, Remote};
@@ -23,7 +24,15 @@ pub(super) struct FileRange<'a> {
     pub(super) file_bytes: u64,
 }
 
-/// Fetches `ranges` and calls `take` with each, its number and its content, in order.
+impl FileRange<'_> {
+    fn request(&self, remote: &Remote) -> Result<FetchTicket> {
+        let request = FetchRequest::try_new(self.name, self.bytes)?;
+        remote.fetch(FetchRequest { start: self.start, object_len: Some(self.file_bytes), ..request })
+    }
+}
+
+/// Fetches `ranges` and calls `take` with each, its number and its content, in order. A range that `take` rejects with
+/// an error of its format is fetched again.
 ///
 /// # Errors
 ///
@@ -39,13 +48,13 @@ pub(super) fn fetch_ranges(
         while in_flight.len() < RANGES_AT_ONCE
             && let Some(range) = waiting.next()
         {
-            let request = FetchRequest::try_new(range.name, range.bytes)?;
-            let request = FetchRequest { start: range.start, object_len: Some(range.file_bytes), ..request };
-            in_flight.push_back(remote.fetch(request)?);
+            in_flight.push_back(range.request(remote)?);
         }
-        let ticket = in_flight.pop_front().ok_or_else(|| Error::internal("a range was not requested"))?;
-        let content = ticket.wait()?;
-        take(number, &content)?;
+        let mut first = Some(in_flight.pop_front().ok_or_else(|| Error::internal("a range was not requested"))?);
+        again(remote, ranges[number].name, || {
+            let ticket = first.take().map_or_else(|| ranges[number].request(remote), Ok)?;
+            take(number, &ticket.wait()?)
+        })?;
     }
     Ok(())
 }

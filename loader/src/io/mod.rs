@@ -37,8 +37,8 @@ mod tests;
 
 pub use blocking::read_exact_at;
 pub(crate) use blocking::{WRITE_PIECE_BYTES, read_up_to_at, write_pieces};
-pub(crate) use file::descriptors_max;
 pub(crate) use compare::compare;
+pub(crate) use file::descriptors_max;
 pub use file::{DirFeatures, ShardFile, open};
 pub use reader::{Completion, DEPTH_DEFAULT, DEPTH_MAX, Engine, IoConfig, ReadRequest, Reader};
 pub(crate) use regular::read_regular;

@@ -115,12 +115,13 @@ impl<'a, R: FnMut(&FileInfo) -> FoundFile> ShardCheck<'a, R> {
         self.noted(zip, compared.map_err(|why| format!("unpacked, {why}"))).map(|()| raw)
     }
 
-    /// Checks the table of offsets in the `raw` bytes of `file`, if it is the file with the table.
+    /// Checks the places of the samples and the checksums of the format in the `raw` bytes of `file`, if it is the file
+    /// with the places.
     fn check_table(&mut self, pair: FilePair<'_>, file: &FileInfo, raw: Option<Vec<u8>>) {
         if let Some(raw) = raw
             && std::ptr::eq(pair.raw, self.shard.table_file())
         {
-            self.noted(file, self.shard.offsets(&*raw).map_err(|e| e.message().to_owned()));
+            self.noted(file, self.shard.check(&raw).map_err(|e| e.message().to_owned()));
         }
     }
 

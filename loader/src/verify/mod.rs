@@ -128,7 +128,7 @@ impl Verification {
     }
 
     /// Reads all files of shard `number` and compares sizes, every hash that the index has, compressed files with raw
-    /// ones, and the table of offsets.
+    /// ones, the table of offsets, and the checksums of the format.
     ///
     /// # Errors
     ///

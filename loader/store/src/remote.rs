@@ -32,8 +32,8 @@ impl Remote {
         Self { threads, source, name: redact(name).into(), keys, versions: None }
     }
 
-    /// Returns the folder for a job: an object is an error if its version is not the one in `versions`, or not that of its
-    /// first response.
+    /// Returns the folder for a job: an object is an error if its version is not the one in `versions`, or not that of
+    /// its first response.
     pub fn comparing(self, versions: Arc<Versions>) -> Self {
         Self { versions: Some(versions), ..self }
     }
@@ -51,6 +51,12 @@ impl Remote {
     /// Address without secrets.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the number of attempts to get an object whose bytes are right: one for a folder, which returns the same
+    /// ones.
+    pub fn attempts(&self) -> u32 {
+        if self.source.is_on_network() { self.threads.queues.context.config.download_retry.max(1) } else { 1 }
     }
 
     /// Returns false if each range is sent with all bytes before it.
@@ -89,8 +95,8 @@ impl Remote {
         Ok(FetchTicket::new(job))
     }
 
-    /// Starts to fetch the first `bytes` of an object of unknown length, which must be at least 1, and its length. `ended` is
-    /// called with the outcome once, on a fetch thread.
+    /// Starts to fetch the first `bytes` of an object of unknown length, which must be at least 1, and its length.
+    /// `ended` is called with the outcome once, on a fetch thread.
     ///
     /// # Errors
     ///

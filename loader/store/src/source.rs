@@ -171,8 +171,8 @@ impl<'a> TimedBody<'a> {
         Self { context, body, limit, due, bytes: 0, least: PROGRESS_BYTES, end: None }
     }
 
-    /// Creates a body of which each byte counts as progress, for at most [`PATIENCE`] times `limit`. S3 sends a blank every
-    /// some seconds while it works on a request.
+    /// Creates a body of which each byte counts as progress, for at most [`PATIENCE`] times `limit`. S3 sends a blank
+    /// every some seconds while it works on a request.
     pub(crate) fn patient(context: &'a ThreadContext, body: &'a mut dyn Body, limit: Duration) -> Self {
         let end = context.shared.clock.now() + limit.saturating_mul(PATIENCE);
         Self { least: 1, end: Some(end), ..Self::new(context, body, limit) }
@@ -235,8 +235,8 @@ pub(crate) trait Source: Send + Sync {
         true
     }
 
-    /// True if responses come over a network: a second request may be faster than the first, and a response of the wrong
-    /// length may be that of a gateway.
+    /// True if responses come over a network: a second request may be faster than the first, and a response of the
+    /// wrong length may be that of a gateway.
     fn is_on_network(&self) -> bool {
         true
     }

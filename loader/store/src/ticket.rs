@@ -19,8 +19,8 @@ pub struct FetchRequest<M = BytesMut> {
     /// Key relative to the remote.
     pub key: String,
     /// Memory to fill, exactly as long as the object is by the index, or as the range. It is split into a part for each
-    /// ranged request, so that several write in parallel, each byte once, and joined without a copy. Buffers that are used
-    /// again save page faults, which cost more than a copy.
+    /// ranged request, so that several write in parallel, each byte once, and joined without a copy. Buffers that are
+    /// used again save page faults, which cost more than a copy.
     pub into: M,
     /// First byte of the range; 0 for the whole object.
     pub start: u64,
@@ -28,8 +28,8 @@ pub struct FetchRequest<M = BytesMut> {
     pub object_len: Option<u64>,
     /// Version that the object must have; `None` for any.
     pub version: Option<Version>,
-    /// Entity tag of the object in the list that its length is from, without quotation marks. An object with another tag of the
-    /// same kind has changed, and no further attempt is made.
+    /// Entity tag of the object in the list that its length is from, without quotation marks. An object with another
+    /// tag of the same kind has changed, and no further attempt is made.
     pub listed_tag: Option<String>,
     /// Treatment of an object that is sent with an encoding.
     pub encoded: Encoded,

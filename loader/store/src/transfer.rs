@@ -4,8 +4,8 @@
 //! byte and belong to the same version of the object as all others, and the object must have the length that the caller
 //! expects. Only then are its bytes written to the caller's memory, once.
 //!
-//! **Deadlines.** The head of a response and each [`PROGRESS_BYTES`] of a body must arrive within `download_timeout`. An
-//! attempt as a whole has the time that follows from this least rate ([`attempt_limit`]): it includes redirects and
+//! **Deadlines.** The head of a response and each [`PROGRESS_BYTES`] of a body must arrive within `download_timeout`.
+//! An attempt as a whole has the time that follows from this least rate ([`attempt_limit`]): it includes redirects and
 //! credentials, and a server may send a response for every few bytes. A part has `download_retry` attempts, with pauses
 //! of at most `backoff_max`. So the time of every fetch has a bound.
 
@@ -80,8 +80,8 @@ impl Drop for Part {
     }
 }
 
-/// Fetches `part` with the configured number of attempts. It gives up its `place` between them; returns it if it has one
-/// at the end, and the length of the part unless it failed.
+/// Fetches `part` with the configured number of attempts. It gives up its `place` between them; returns it if it has
+/// one at the end, and the length of the part unless it failed.
 pub(crate) async fn run(
     context: &ThreadContext,
     mut part: Part,
@@ -193,8 +193,8 @@ async fn race(
     Ok(())
 }
 
-/// Requests the missing bytes a second time, if the budget allows it, and waits for the faster request. A failure of the
-/// second request changes nothing; if the first one fails, the second may still succeed.
+/// Requests the missing bytes a second time, if the budget allows it, and waits for the faster request. A failure of
+/// the second request changes nothing; if the first one fails, the second may still succeed.
 async fn hedge(
     context: &ThreadContext,
     job: &Arc<Job>,
@@ -241,8 +241,8 @@ async fn hedge(
 }
 
 /// Makes exchanges until `memory` is full. A server may send less than requested, as long as every response has bytes.
-/// Releases `waits` when the first head has arrived, or is late. Calls `count` for bytes that are written to `memory`, and `skipped`
-/// for those before them.
+/// Releases `waits` when the first head has arrived, or is late. Calls `count` for bytes that are written to `memory`,
+/// and `skipped` for those before them.
 async fn receive(
     context: &ThreadContext,
     target: &Target<'_>,
@@ -354,8 +354,8 @@ async fn skip(head: &Head, body: &mut TimedBody<'_>, from: u64, skipped: impl Fn
     Ok(())
 }
 
-/// Fetches a small object of unknown size, at most `limit_bytes`, with the configured number of attempts. Bytes that are
-/// not `is_whole` are only returned by the last attempt.
+/// Fetches a small object of unknown size, at most `limit_bytes`, with the configured number of attempts. Bytes that
+/// are not `is_whole` are only returned by the last attempt.
 pub(crate) async fn small(
     context: &ThreadContext,
     source: &dyn Source,
@@ -461,8 +461,8 @@ fn ended_early() -> Failure {
     Failure::network("the body ended before the bytes it promised")
 }
 
-/// Calls `once` with the number of each attempt, as often as configured, until it succeeds; in between it calls `pause`.
-/// `name` is for the log.
+/// Calls `once` with the number of each attempt, as often as configured, until it succeeds; in between it calls
+/// `pause`. `name` is for the log.
 pub(super) async fn attempts<T>(
     context: &ThreadContext,
     name: fmt::Arguments<'_>,
@@ -479,7 +479,8 @@ pub(super) async fn attempts<T>(
         if failure.is_throttled {
             context.flight.throttle();
         }
-        // Training outlasts a fault of its store. An address at which there was never a server is more likely a mistake.
+        // Training outlasts a fault of its store. An address at which there was never a server is more likely a
+        // mistake.
         let most = if failure.is_unreached { config.first_contact_retry } else { u32::MAX }.min(config.download_retry);
         if !failure.is_retried || attempt >= most {
             return Err(failure.error.with("attempt", format!("{attempt} of {most}")));

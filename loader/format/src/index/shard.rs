@@ -192,6 +192,21 @@ impl Shard {
         offsets.context("file", || &self.table_file().basename)
     }
 
+    /// Checks the whole `file`, which is the shard's [`table_file`](Self::table_file): the places of the samples, and
+    /// the checksums of its format.
+    ///
+    /// # Errors
+    ///
+    /// As [`offsets`](Self::offsets).
+    pub fn check(&self, file: &[u8]) -> Result<()> {
+        let places = self.offsets(file)?;
+        if self.raw_meta.is_some() || self.slice.is_some() {
+            // The samples are in another file, or among others.
+            return Ok(());
+        }
+        self.layout.format.check(file, &places).context("file", || &self.table_file().basename)
+    }
+
     fn parse_offsets<R: ReadAt + ?Sized>(&self, file: &R) -> Result<OffsetTable> {
         let mut front = vec![0; usize::try_from(self.table_bytes().min(file.bytes())).unwrap_or(usize::MAX)];
         file.read_at(&mut front, 0)?;

@@ -155,6 +155,18 @@ pub(super) fn offsets<R: ReadAt + ?Sized>(file: &R, samples: u64) -> Result<Offs
     OffsetTable::of_blocks(&ranges, 1, file.bytes())
 }
 
+/// Compares the CRCs of the records of `file`, which are at `places`.
+pub(super) fn check(file: &[u8], places: &OffsetTable) -> Result<()> {
+    for number in 0..places.len() {
+        let (start, bytes) = places.range(number)?;
+        let rest = usize::try_from(start).ok().and_then(|start| file.get(start..));
+        let record = rest.and_then(|rest| rest.get(..bytes as usize));
+        let record = record.ok_or_else(|| Error::internal("a record is outside of its file"));
+        record.and_then(data).map_err(|e| e.with("byte", start))?;
+    }
+    Ok(())
+}
+
 /// Counts the records of `file`, and those with each feature.
 ///
 /// # Errors

@@ -400,3 +400,16 @@ fn the_places_of_short_records_take_few_reads() {
     assert!(e.to_string().contains("more records than the 9999"), "{e}");
     assert!(super::record::offsets(&counted, 10_001).is_err());
 }
+
+#[test]
+fn a_record_whose_data_changed_is_found_in_a_whole_file() {
+    let mut file = Vec::new();
+    (0..9_u8).for_each(|number| super::append(&[number; 100], &mut file));
+    let places = super::record::offsets(&file, 9).unwrap();
+    super::record::check(&file, &places).unwrap();
+    for at in [20, file.len() - 1] {
+        let mut damaged = file.clone();
+        damaged[at] ^= 4;
+        assert!(super::record::check(&damaged, &places).unwrap_err().to_string().contains("CRC"), "{at}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::features::{Counts, FeatureCounts};
 use super::parts::{RECORD, RecordPart, encoding_of, name_of, record_column};
-use super::record::{FRAME_BYTES, offsets};
+use super::record::{FRAME_BYTES, check, offsets};
 use super::split::split;
 use crate::columns::{Column, ColumnUse, Scratch};
 use crate::index::{IndexedFormat, JsonObject, is_sampled, names_of};
@@ -120,6 +120,10 @@ impl ShardFormat for TfRecord {
 
     fn offsets(&self, _: &[Column], file: &dyn ReadAt, samples: u64) -> Option<Result<OffsetTable>> {
         Some(offsets(file, samples))
+    }
+
+    fn check(&self, file: &[u8], places: &OffsetTable) -> Result<()> {
+        check(file, places)
     }
 
     fn split(&self, columns: &[Column], sample: &[u8], scratch: &mut Scratch) -> Result<()> {

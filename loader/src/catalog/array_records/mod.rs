@@ -5,6 +5,7 @@
 //!   some chunks, spread over all files --> the features of their records
 //! ```
 
+use super::again::again;
 use super::file_ends::{End, FileEnds};
 use super::found_files::{self, FoundFile};
 use super::kept_index::{KeptFile, SurveyFiles, Surveyed, parse, to_bytes};
@@ -193,8 +194,10 @@ impl ArrayRecords {
         fetch_ranges(remote, &seen.iter().map(range).collect::<Vec<_>>(), |at, content| {
             progress();
             let (number, chunk) = seen[at];
-            let counted = each_record(content, chunk.start, |record| counts.add(record).map(|()| true));
-            counted.context("file", || &self.files[number].name)
+            // Apart, since a damaged chunk is fetched again.
+            let mut of_chunk = FeatureCounts::default();
+            let counted = each_record(content, chunk.start, |record| of_chunk.add(record).map(|()| true));
+            counted.and_then(|()| counts.merge(&of_chunk)).context("file", || &self.files[number].name)
         })?;
         let records = chunks.iter().map(|(_, chunk)| chunk.records).fold(0, u64::saturating_add);
         // Those of all records are exact.
@@ -215,14 +218,16 @@ impl ArrayRecords {
         let groups: Vec<(usize, &Group)> = groups.collect();
         let counted = in_threads(GROUPS_AT_ONCE, &groups, |(number, group)| {
             let name = &self.files[*number].name;
-            let request = FetchRequest::try_new(name.clone(), group.end - group.start)?;
-            let request = FetchRequest { start: group.start, object_len: Some(files[*number].0), ..request };
-            let content = remote.fetch(request)?.wait()?;
-            progress();
-            let mut counts = FeatureCounts::default();
-            let read = each_record(&content, group.start, |record| counts.add(record).map(|()| true));
-            read.context("file", || name)?;
-            Ok(counts)
+            again(remote, name, || {
+                let request = FetchRequest::try_new(name.clone(), group.end - group.start)?;
+                let request = FetchRequest { start: group.start, object_len: Some(files[*number].0), ..request };
+                let content = remote.fetch(request)?.wait()?;
+                progress();
+                let mut counts = FeatureCounts::default();
+                let read = each_record(&content, group.start, |record| counts.add(record).map(|()| true));
+                read.context("file", || name)?;
+                Ok(counts)
+            })
         })?;
         let mut all = FeatureCounts::default();
         for (counts, (number, _)) in counted.iter().zip(&groups) {

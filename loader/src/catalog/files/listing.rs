@@ -14,7 +14,8 @@ const LISTINGS: usize = 32;
 /// Objects after which the number so far is shown in the log.
 const SHOWN_EVERY: usize = 100_000;
 
-/// Lists the objects below `remote`, and puts their versions in `versions`. `progress` is called after each page, on any thread.
+/// Lists the objects below `remote`, and puts their versions in `versions`. `progress` is called after each page, on
+/// any thread.
 ///
 /// # Errors
 ///

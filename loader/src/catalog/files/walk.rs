@@ -25,7 +25,8 @@ pub(super) struct Walked {
     pub(super) folders: Vec<KeptFile>,
 }
 
-/// Lists the files below `root`, through links, and puts their versions in `versions`. `progress` is called after each folder.
+/// Lists the files below `root`, through links, and puts their versions in `versions`. `progress` is called after each
+/// folder.
 ///
 /// # Errors
 ///
@@ -208,7 +209,7 @@ mod tests {
             .unwrap();
         let expected = [("2.jpg", 3), ("a/old/1.jpg", 3), ("b/old/1.jpg", 3)];
         assert_eq!(listed(root.path()), expected.map(|(path, bytes)| (path.to_owned(), bytes)));
-        let folders: Vec<_> = walk(root.path(), &|| ()).unwrap().folders.into_iter().map(|f| f.name).collect();
+        let folders: Vec<_> = walk(root.path(), None, &|| ()).unwrap().folders.into_iter().map(|f| f.name).collect();
         assert_eq!(folders, ["", "a/", "a/old/", "b/", "b/old/", "empty/"]);
     }
 

@@ -2,6 +2,7 @@
 
 use super::index::{Maker, TableFile};
 use super::table::Table;
+use crate::catalog::again::again;
 use crate::catalog::found_files::FoundFile;
 use crate::catalog::parallel::in_parallel;
 use crate::catalog::remote_file::RemoteFile;
@@ -24,8 +25,10 @@ pub(super) fn fetch(
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<TableFile>> {
     let scanned = in_parallel(files, |file| {
-        let opened = RemoteFile::open(remote, &file.name, progress)?;
-        Ok((opened.bytes(), batches(&opened).context("file", || &file.name)?))
+        again(remote, &file.name, || {
+            let opened = RemoteFile::open(remote, &file.name, progress)?;
+            Ok((opened.bytes(), batches(&opened).context("file", || &file.name)?))
+        })
     })?;
     let entry = |(file, (bytes, found)): (&&FoundFile, (u64, crate::format::ipc::Batches))| {
         let group = |batch: crate::format::ipc::Batch| {

@@ -7,6 +7,7 @@
 //! Files on this machine are read in place. Of the files of a store each shard's range is fetched, with the part of the
 //! `.idx` that has its documents.
 
+use super::again::again;
 use super::found_files::FoundFile;
 use super::kept_index::{KeptFile, SurveyFiles, Surveyed, parse, to_bytes};
 use super::opening::{Files, OpenFiles, Opening};
@@ -101,7 +102,7 @@ impl SurveyFiles for TokenFiles {
         let pairs: Vec<&[FoundFile]> = self.files.chunks(2).collect();
         let of_pair = |pair: &&[FoundFile]| {
             let name = &pair[0].name;
-            self.pair(remote, name, progress).context("file", || name)
+            again(remote, name, || self.pair(remote, name, progress)).context("file", || name)
         };
         let index = TokenIndex { window: self.window, files: in_parallel(&pairs, of_pair)? };
         let lengths = index.files.iter().flat_map(|file| [file.bin_bytes, file.idx.bytes]);

@@ -1,6 +1,7 @@
 //! A shard's files, from the store or from their compressed form on disk, to bytes that can be published.
 //!
-//! Size and hash of every file are compared before its bytes are used, and the table of offsets is checked.
+//! Size and hash of every file are compared before its bytes are used, the table of offsets is checked, and so are the
+//! checksums that the format or the compression has. A file that is found damaged is fetched again.
 
 use super::fetch_event::FetchEvent;
 use super::ranges::RangeFetch;
@@ -65,29 +66,18 @@ impl ShardFetch<'_> {
         let mut files = Vec::new();
         // The cache lists the data file first, the index the meta file.
         for (i, pair) in shard.files().collect::<Vec<_>>().into_iter().rev().enumerate() {
-            let stored: Cow<'_, [u8]> = match (packed, self.origin) {
+            let file = match (packed, self.origin) {
                 (Some(paths), _) => {
                     let read = read_regular(&paths[i], pair.stored().bytes).map_err(|e| {
                         Error::from_io(e, "a compressed shard cannot be read").with("file", paths[i].display())
                     })?;
-                    check_hash(self.stream, pair.stored(), &read)?;
-                    read.into()
+                    self.checked(shard, pair, read)?
                 }
-                (None, Some(origin)) => {
-                    let stage = self.stats.stage("fetch");
-                    let file = pair.stored();
-                    let fetched = stage.timed(TimeKind::Busy, || self.fetch_file(origin, file))?;
-                    stage.done(1, file.bytes);
-                    Cow::Owned(fetched)
-                }
+                (None, Some(origin)) => self.fetch_file(origin, shard, pair)?,
                 (None, None) => return Err(Error::internal("a shard without remote was claimed")),
             };
             (self.watch)(FetchEvent::File);
-            files.push(unpack(shard, pair, stored, self.stats)?);
-        }
-        // Without hashes, a file of the right size may still be anything: only a shard gets a name.
-        if let Some(with_table) = files.last() {
-            shard.offsets(&*with_table.raw)?;
+            files.push(file);
         }
         Ok(FetchedShard { files, raw_bytes: shard.raw_bytes() })
     }
@@ -102,13 +92,12 @@ impl ShardFetch<'_> {
         let (encoded, watch) = (Encoded::Refused, self.watch);
         let fetch = RangeFetch { remote, run: self.run, file: &shard.raw_data, encoded, watch };
         let assembled = self.repeated(
-            |attempt| {
+            || {
                 let parts = stage.timed(TimeKind::Busy, || fetch.all(&recipe.ranges()))?;
                 let parts: Vec<_> = parts.into_iter().map(FetchBuffer::freeze).collect();
                 stage.done(1, parts.iter().map(|part| part.len() as u64).sum());
                 let made = unpack.timed(TimeKind::Busy, || recipe.assemble(&shard.layout, shard.samples, parts));
-                let made = made.and_then(|made| shard.offsets(&*made).map(|_| made));
-                made.map_err(|e| if e.kind() == ErrorKind::Format { e.with("attempt", attempt) } else { e })
+                made.and_then(|made| shard.offsets(&*made).map(|_| made))
             },
             |error| error.kind() == ErrorKind::Format,
         )?;
@@ -119,33 +108,55 @@ impl ShardFetch<'_> {
         Ok(FetchedShard { files: vec![FetchedFile { pair, raw: assembled.into(), zip: None }], raw_bytes })
     }
 
-    /// Fetches a file, again if it does not match its hash. A file with a hash is also fetched again if it changed on
-    /// the way, since it may have been replaced by an equal one.
-    fn fetch_file(&self, origin: Origin<'_>, file: &FileInfo) -> Result<Vec<u8>> {
+    /// Fetches and unpacks a file, again if it does not match its hash, or without one if its bytes contradict their
+    /// format. A file with a hash is also fetched again if it changed on the way, since it may have been replaced by an
+    /// equal one.
+    fn fetch_file<'s>(&self, origin: Origin<'_>, shard: &Shard, pair: FilePair<'s>) -> Result<FetchedFile<'s>> {
+        let (stage, file) = (self.stats.stage("fetch"), pair.stored());
         let has_hash = expected_hash(self.stream, file).is_some();
+        let is_damage = |kind| match kind {
+            ErrorKind::Checksum | ErrorKind::Stale => has_hash,
+            // With the right hash it is damaged where it is stored.
+            ErrorKind::Format => !has_hash,
+            _ => false,
+        };
         self.repeated(
-            |attempt| {
-                let bytes = match origin {
-                    Origin::Store(remote) => self.fetch_from_store(remote, file)?,
-                    Origin::External(fetcher) => self.fetch_externally(fetcher, file)?,
-                };
-                check_hash(self.stream, file, &bytes).map_err(|e| e.with("attempt", attempt))?;
-                Ok(bytes)
+            || {
+                let fetched = stage.timed(TimeKind::Busy, || match origin {
+                    Origin::Store(remote) => self.fetch_from_store(remote, file),
+                    Origin::External(fetcher) => self.fetch_externally(fetcher, file),
+                })?;
+                stage.done(1, file.bytes);
+                self.checked(shard, pair, fetched)
             },
-            |error| has_hash && matches!(error.kind(), ErrorKind::Checksum | ErrorKind::Stale),
+            |error| is_damage(error.kind()),
         )
     }
 
-    /// Calls `fetch` with the attempt's number until its result has no error, or one that `is_damage` does not accept:
+    /// Compares the `stored` bytes of a file with their hash, unpacks them, and checks the result if it is the file
+    /// with the places of the samples: without a hash, a file of the right size may still be anything.
+    fn checked<'s>(&self, shard: &Shard, pair: FilePair<'s>, stored: Vec<u8>) -> Result<FetchedFile<'s>> {
+        check_hash(self.stream, pair.stored(), &stored)?;
+        let file = unpack(shard, pair, stored.into(), self.stats)?;
+        if std::ptr::eq(pair.raw, shard.table_file()) {
+            shard.check(&file.raw)?;
+        }
+        Ok(file)
+    }
+
+    /// Calls `fetch` until its result has no error, or one that `is_damage` does not accept:
     /// a proxy or a replica may have damaged the bytes, and the next attempt may get good ones.
-    fn repeated<T>(&self, fetch: impl Fn(&str) -> Result<T>, is_damage: impl Fn(&Error) -> bool) -> Result<T> {
+    fn repeated<T>(&self, fetch: impl Fn() -> Result<T>, is_damage: impl Fn(&Error) -> bool) -> Result<T> {
         let attempts = self.stream.download_retry.max(1);
         let mut attempt = 1;
         loop {
-            let error = match fetch(&format!("{attempt} of {attempts}")) {
-                Err(error) if is_damage(&error) && attempt < attempts => error,
+            let error = match fetch() {
+                Err(error) if is_damage(&error) => error.with("attempt", format!("{attempt} of {attempts}")),
                 result => return result,
             };
+            if attempt == attempts {
+                return Err(error);
+            }
             log::info!("{}: {error}", self.stream.name);
             self.stats.counter("store_retries").add(1);
             attempt += 1;

@@ -111,9 +111,9 @@ const ENCODINGS: [(&str, &[&str]); 17] = [
 
 /// Returns the encodings that an object is sent with, which are those of an upload or of the server.
 ///
-/// A compressed file is often stored with the encoding that its name has as well: its bytes are those of the file. Other
-/// texts than encodings, such as `utf-8`, are mistakes of the upload. `aws-chunked` is one of some stores: it is of the upload,
-/// not of the object.
+/// A compressed file is often stored with the encoding that its name has as well: its bytes are those of the file.
+/// Other texts than encodings, such as `utf-8`, are mistakes of the upload. `aws-chunked` is one of some stores: it is
+/// of the upload, not of the object.
 pub(super) fn encoding(headers: &HeaderMap, key: &str) -> Option<String> {
     let values = headers.get_all(header::CONTENT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let names = values.flat_map(|value| value.split(',')).map(|name| name.trim().to_ascii_lowercase());
@@ -198,8 +198,8 @@ const CODE_HEADERS: [&str; 2] = ["x-ms-error-code", "x-error-code"];
 /// Members with a code in a JSON document: token services, Databricks, Oracle.
 const CODE_MEMBERS: [&str; 3] = ["error", "error_code", "code"];
 
-/// Returns the code of an error, from a header, or from a text in XML or JSON. The rest of the text is not shown, because
-/// it may repeat keys and tokens of the request, and neither is a code that does not look like one.
+/// Returns the code of an error, from a header, or from a text in XML or JSON. The rest of the text is not shown,
+/// because it may repeat keys and tokens of the request, and neither is a code that does not look like one.
 pub(crate) fn error_code(headers: &HeaderMap, text: &[u8]) -> Option<String> {
     let in_header = || CODE_HEADERS.iter().find_map(|name| headers.get(*name)?.to_str().ok()).map(str::to_owned);
     let in_xml = || {

@@ -271,6 +271,7 @@ const LOADER: &[Layer] = &[
             "state",
             "pipeline",
             "forebay_core::flow",
+            "versions",
         ],
     ),
 ];
