@@ -167,6 +167,19 @@ def test_other_names_of_arrow_files_are_known(file, name, tmp_path):
             assert next(iter(loader))["id"].tolist() == expected
 
 
+def test_the_footer_of_an_arrow_file_counts_and_not_its_front(tmp_path):
+    whole = (DATA / "pyarrow-file-dictionary.arrow").read_bytes()
+    fields = {"id": fb.Scalar("id"), "kind": fb.Text("kind")}
+    found = []
+    # A front that is damaged, and a file without a footer.
+    for number, content in enumerate([whole, whole[:16] + b"\xff" * 8 + whole[24:], whole[:-12]]):
+        (tmp_path / f"{number}.arrow").write_bytes(content)
+        with fb.Loader(remote=tmp_path / f"{number}.arrow", batch_size=40, fields=fields, framework="numpy") as loader:
+            batch = next(iter(loader))
+            found.append((batch["id"].tolist(), batch["kind"]))
+    assert found == [([row["id"] for row in expected()], [row["kind"] for row in expected()])] * 3
+
+
 def test_feather_files_of_version_1_are_an_error(tmp_path):
     (tmp_path / "0.feather").write_bytes(b"FEA1" + bytes(100) + b"FEA1")
     with pytest.raises(fb.UnsupportedError, match="version 1 of Feather.*version=2"):

@@ -139,16 +139,46 @@ def write_presence():
 
 
 def write_arrow():
-    """Writes the table in Arrow's formats, without the column that has a dictionary."""
+    """Writes the table in Arrow's formats, without the column that has a dictionary and with it."""
     rows = [row(n) for n in range(ROWS)]
-    table = pa.Table.from_pylist(rows, SCHEMA).drop_columns(["kind"])
-    for name, opened, options in [
-        ("stream", pa.ipc.new_stream, {}),
-        ("file-lz4", pa.ipc.new_file, {"compression": "lz4"}),
-        ("file-zstd", pa.ipc.new_file, {"compression": "zstd"}),
+    whole = pa.Table.from_pylist(rows, SCHEMA)
+    table = whole.drop_columns(["kind"])
+    # Each batch has other values, which replace those before.
+    kinds = [pa.array([row["kind"] for row in rows[n : n + GROUP]]).dictionary_encode() for n in range(0, ROWS, GROUP)]
+    replaced = whole.select(["id", "text"]).append_column("kind", pa.chunked_array(kinds))
+    same = whole.select(["id", "text", "kind"])
+    for name, opened, rows, options in [
+        ("stream", pa.ipc.new_stream, table, {}),
+        ("file-lz4", pa.ipc.new_file, table, {"compression": "lz4"}),
+        ("file-zstd", pa.ipc.new_file, table, {"compression": "zstd"}),
+        ("file-dictionary", pa.ipc.new_file, same, {}),
+        ("stream-dictionaries", pa.ipc.new_stream, replaced, {}),
+        ("stream-deltas", pa.ipc.new_stream, deltas(whole), {"emit_dictionary_deltas": True}),
     ]:
-        with opened(str(HERE / f"pyarrow-{name}.arrow"), table.schema, options=pa.ipc.IpcWriteOptions(**options)) as file:
-            file.write_table(table, max_chunksize=GROUP)
+        with opened(str(HERE / f"pyarrow-{name}.arrow"), rows.schema, options=pa.ipc.IpcWriteOptions(**options)) as file:
+            file.write_table(rows, max_chunksize=GROUP)
+
+
+def deltas(whole):
+    """Two columns whose dictionary grows with each batch."""
+    texts = whole["text"].to_pylist()
+    known, chunks = [], []
+    for start in range(0, ROWS, GROUP):
+        part = texts[start : start + GROUP]
+        known += sorted({text for text in part} - {*known})
+        chunks.append(pa.DictionaryArray.from_arrays(pa.array([known.index(text) for text in part], pa.int16()), list(known)))
+    return whole.select(["id"]).append_column("text", pa.chunked_array(chunks))
+
+
+def write_polars(name):
+    """Writes the table as this version of polars does: its files have no schema in front, or vectors out of their places."""
+    import polars
+
+    table = pa.Table.from_pylist([row(n) for n in range(ROWS)], SCHEMA)
+    frame = polars.from_arrow(table.select(PLAIN)).with_columns(kind=polars.Series([row(n)["kind"] for n in range(ROWS)]))
+    frame = frame.with_columns(polars.col("kind").cast(polars.Categorical))
+    for compression in ["uncompressed", "zstd"]:
+        frame.write_ipc(HERE / f"polars-{name}-{compression}.arrow", compression=compression)
 
 
 def write_units():
@@ -202,6 +232,8 @@ def main():
     write_set()
     write_pictures()
     write_arrow()
+    # And with polars 1.9, as `1`.
+    write_polars("2")
     write_nulls()
     write_presence()
     write_units()

@@ -102,13 +102,14 @@ pub(crate) fn parquet(bytes: &[u8]) {
 
 /// An Arrow file: the places of its batches, then all rows of each column that can be delivered.
 pub(crate) fn arrow(bytes: &[u8]) {
-    let Ok(Batches { schema, batches }) = ipc::batches(bytes) else { return };
+    let Ok(Batches { schema, batches, dictionaries }) = ipc::batches(bytes) else { return };
     let names = schema.fields().iter().map(|field| vec![field.name().clone()]);
     for (root, name) in names.take(32).enumerate() {
         let Ok(columns) = columns(schema.fields(), Some(&name), &name) else { continue };
         let Ok((layout, columns)) = RowGroups::layout(columns) else { continue };
         let (key, head, columns) = ("x".into(), Arc::new(schema.clone()), columns.into());
-        let file = BatchFile { key, bytes: bytes.len() as u64, head, columns, roots: [root].into() };
+        let dictionaries = dictionaries.as_slice().into();
+        let file = BatchFile { key, bytes: bytes.len() as u64, head, columns, roots: [root].into(), dictionaries };
         let rows = batches.iter().map(|batch| batch.rows).fold(0, u64::saturating_add);
         let batches = batches.clone().into();
         // More rows than bytes are of types without bytes, or are compressed: possible, but slow.

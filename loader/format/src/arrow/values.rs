@@ -1,10 +1,11 @@
 //! Values of a column of a table, row by row.
 
-use super::arrays::{decimal, flat, number_bytes};
+use super::arrays::{decimal, number_bytes};
 use super::columns::{TableColumn, element, is_decimal, number};
 use super::json::write_json;
 use super::lists::Lists;
 use crate::encoding::Encoding;
+use arrow_array::array::AnyDictionaryArray;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     BinaryViewType, ByteArrayType, ByteViewType, GenericBinaryType, GenericStringType, StringViewType,
@@ -20,7 +21,16 @@ use forebay_core::error::{Error, Result};
 pub struct Values {
     /// The values, and the structs that they are in.
     nullable: Vec<ArrayRef>,
+    /// Dictionary of the values of `kind`, which may be much smaller than the rows.
+    dictionary: Option<Dictionary>,
     kind: Kind,
+}
+
+struct Dictionary {
+    /// Place of the value of each row.
+    keys: Vec<usize>,
+    /// The values, if some are null.
+    nullable: Option<ArrayRef>,
 }
 
 enum Kind {
@@ -64,20 +74,19 @@ impl Values {
             nullable.push(found.ok_or_else(other)?.clone());
         }
         let array = nullable.last().ok_or_else(other)?;
-        let array = match array.as_any_dictionary_opt() {
-            Some(dictionary) => flat(dictionary.values(), dictionary.keys())?,
-            None => array.clone(),
+        let (array, dictionary) = match array.as_any_dictionary_opt() {
+            Some(found) => (found.values().clone(), Some(Dictionary::of(found))),
+            None => (array.clone(), None),
         };
         let kind = Kind::of(&array, &column.encoding).ok_or_else(other)?;
-        nullable.pop();
-        nullable.push(array);
         nullable.retain(|array| array.null_count() > 0 || *array.data_type() == DataType::Null);
-        Ok(Self { nullable, kind })
+        Ok(Self { nullable, dictionary, kind })
     }
 
     /// Returns true if `row` has no value.
     pub fn is_null(&self, row: usize) -> bool {
         self.nullable.iter().any(|array| array.is_null(row))
+            || self.dictionary.as_ref().is_some_and(|dictionary| dictionary.has_null(row))
     }
 
     /// Appends the value of `row` to `out`, in the column's encoding.
@@ -89,6 +98,7 @@ impl Values {
         if self.is_null(row) {
             return Err(Error::format("a value is null: give the field a `default`, if it takes one"));
         }
+        let row = self.dictionary.as_ref().map_or(row, |dictionary| dictionary.keys[row]);
         match &self.kind {
             Kind::Bytes(bytes) => out.extend_from_slice(bytes.value(row)),
             Kind::Numbers { bytes, width } => out.extend_from_slice(&bytes[row * width..][..*width]),
@@ -98,6 +108,20 @@ impl Values {
             Kind::Documents(array) => write_json(array, row, out)?,
         }
         Ok(())
+    }
+}
+
+impl Dictionary {
+    fn of(found: &dyn AnyDictionaryArray) -> Self {
+        let values = found.values();
+        // Without values all keys are null.
+        let keys = if values.is_empty() { vec![0; found.len()] } else { found.normalized_keys() };
+        Self { keys, nullable: (values.null_count() > 0).then(|| values.clone()) }
+    }
+
+    /// Returns true if the value of `row`, which has a key, is null.
+    fn has_null(&self, row: usize) -> bool {
+        self.nullable.as_ref().is_some_and(|values| values.is_null(self.keys[row]))
     }
 }
 

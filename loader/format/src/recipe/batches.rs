@@ -3,7 +3,7 @@
 use super::table::{RowPlace, TableRow, TableRows, append_row, for_each_row, place_in};
 use super::{MdsBuilder, ObjectRange, Recipe};
 use crate::arrow::TableColumn;
-use crate::ipc::{Batch, TableHead};
+use crate::ipc::{Batch, Dictionary, TableHead};
 use crate::layout::Layout;
 use arrow_schema::Fields;
 use bytes::Bytes;
@@ -24,6 +24,8 @@ pub struct BatchFile {
     pub columns: Arc<[TableColumn]>,
     /// Numbers of the columns at the root that these need.
     pub roots: Arc<[usize]>,
+    /// Dictionaries of these columns, in order.
+    pub dictionaries: Arc<[Dictionary]>,
 }
 
 /// Rows of neighbouring batches of a file.
@@ -45,15 +47,37 @@ impl RowBatches {
         MdsBuilder::file_bytes(layout, self.rows.end - self.rows.start, self.stored_bytes())
     }
 
+    /// Dictionaries that the batches need, in order: those before the first one that count for it, and all between.
+    fn dictionaries(&self) -> Vec<Dictionary> {
+        let end = (self.first + self.batches.len()) as u64;
+        let of_batches = self.file.dictionaries.iter().filter(|dictionary| dictionary.before < end);
+        let mut needed: Vec<Dictionary> = Vec::new();
+        for dictionary in of_batches {
+            if dictionary.before <= self.first as u64 && !dictionary.is_delta {
+                needed.retain(|older| older.id != dictionary.id);
+            }
+            needed.push(*dictionary);
+        }
+        needed
+    }
+
     fn visit(&self, contents: Vec<Bytes>, mut each: impl FnMut(&TableRow<'_>) -> Result<()>) -> Result<()> {
         self.read(contents, &mut each).map_err(|e| e.with("file", &self.file.key))
     }
 
     fn read(&self, contents: Vec<Bytes>, each: &mut impl FnMut(&TableRow<'_>) -> Result<()>) -> Result<()> {
         let BatchFile { head, columns, roots, .. } = &*self.file;
-        let mut first = 0;
+        let mut dictionaries = self.dictionaries().into_iter().peekable();
+        let mut contents = contents.into_iter();
+        let read: Vec<Bytes> = contents.by_ref().take(dictionaries.len()).collect();
+        let (mut reader, mut read, mut first) = (head.reader(roots), read.into_iter(), 0);
         for ((batch, content), number) in self.batches.iter().zip(contents).zip(self.first..) {
-            let rows = head.read(content, roots).map_err(|e| e.with("batch", number))?;
+            while dictionaries.next_if(|dictionary| dictionary.before <= number as u64).is_some()
+                && let Some(content) = read.next()
+            {
+                reader.add_dictionary(content).map_err(|e| e.with("batch", number))?;
+            }
+            let rows = reader.read(content).map_err(|e| e.with("batch", number))?;
             if rows.num_rows() as u64 != batch.rows {
                 return Err(Error::format("a batch has another number of rows than the index declares"));
             }
@@ -68,17 +92,18 @@ impl RowBatches {
 
 impl Recipe for RowBatches {
     fn ranges(&self) -> Vec<ObjectRange> {
-        let range = |batch: &Batch| ObjectRange {
+        let range = |(start, bytes)| ObjectRange {
             key: self.file.key.clone(),
-            start: batch.start,
-            bytes: batch.bytes,
+            start,
+            bytes,
             object_bytes: Some(self.file.bytes),
         };
-        self.batches.iter().map(range).collect()
+        let dictionaries = self.dictionaries().into_iter().map(|dictionary| (dictionary.start, dictionary.bytes));
+        dictionaries.chain(self.batches.iter().map(|batch| (batch.start, batch.bytes))).map(range).collect()
     }
 
     fn stored_bytes(&self) -> u64 {
-        self.batches.iter().map(|batch| batch.bytes).fold(0, u64::saturating_add)
+        self.ranges().iter().map(|range| range.bytes).fold(0, u64::saturating_add)
     }
 
     fn assemble(&self, layout: &Layout, samples: u64, parts: Vec<Bytes>) -> Result<Vec<u8>> {

@@ -30,6 +30,7 @@ pub(super) fn fetch(
             return Ok(End::Longer(footer));
         }
         let Footer { schema, groups } = Footer::parse(tail, file_bytes)?;
-        maker.file(&files[number].name, file_bytes, Table::Parquet(Arc::new(schema)), groups).map(End::Read)
+        let table = Table::Parquet(Arc::new(schema));
+        maker.file(&files[number].name, file_bytes, table, groups, Vec::new()).map(End::Read)
     })
 }

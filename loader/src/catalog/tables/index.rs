@@ -6,6 +6,7 @@ use super::table::{Projection, Table, TableKind, Wanted};
 use crate::catalog::found_files::FoundFile;
 use crate::catalog::kept_index::{parse, to_bytes};
 use crate::error::{Context, Error, Result};
+use crate::format::ipc::Dictionary;
 use crate::format::parquet::{Chunk, Group};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -48,6 +49,9 @@ pub(super) struct TableFile {
     pub(super) schema: usize,
     /// Groups, with the chunks of the columns that are read.
     pub(super) groups: Vec<Group>,
+    /// Dictionaries of an Arrow file that the columns need.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) dictionaries: Vec<Dictionary>,
 }
 
 impl TableIndex {
@@ -86,6 +90,10 @@ impl TableIndex {
         let table = self.table(file)?;
         for (number, group) in file.groups.iter().enumerate() {
             table.check(group, file.bytes).context("row_group", || number)?;
+        }
+        let is_in_file = |part: &Dictionary| part.start.checked_add(part.bytes).is_some_and(|end| end <= file.bytes);
+        if !file.dictionaries.iter().all(is_in_file) {
+            return Err(Error::format("the bytes of a dictionary are not in the file"));
         }
         let chunks = file.groups.iter().flat_map(|group| &group.chunks).filter(|chunk| chunk.bytes > 0);
         let mut chunks: Vec<&Chunk> = chunks.collect();
@@ -167,7 +175,10 @@ impl TableIndex {
                 return Ok(None);
             }
             let table = tables.get(file.schema).ok_or_else(|| Error::internal("a file without a schema"))?.clone();
-            maker.file(&file.name, file.bytes, table, file.groups).context("file", || &file.name).map(Some)
+            maker
+                .file(&file.name, file.bytes, table, file.groups, file.dictionaries)
+                .context("file", || &file.name)
+                .map(Some)
         };
         let entries = files.iter().map(entry).collect::<Result<Vec<_>>>()?;
         if others > 0 {
@@ -199,7 +210,14 @@ impl<'a> Maker<'a> {
     /// # Errors
     ///
     /// Errors of the columns.
-    pub(super) fn file(&mut self, name: &str, bytes: u64, table: Table, groups: Vec<Group>) -> Result<TableFile> {
+    pub(super) fn file(
+        &mut self,
+        name: &str,
+        bytes: u64,
+        table: Table,
+        groups: Vec<Group>,
+        mut dictionaries: Vec<Dictionary>,
+    ) -> Result<TableFile> {
         let (number, projection) = match self.known.get(table.bytes()) {
             Some(known) => known.clone(),
             None => {
@@ -220,7 +238,11 @@ impl<'a> Maker<'a> {
             Ok(Group { chunks, bounds: bounds.collect::<Option<_>>().unwrap_or_default(), ..group })
         };
         let groups = groups.into_iter().map(group).collect::<Result<_>>()?;
-        Ok(TableFile { name: name.to_owned(), bytes, schema: number, groups })
+        if let (Table::Arrow(head), false) = (&table, dictionaries.is_empty()) {
+            let used = head.dictionaries(projection.as_ref().map(|projection| &*projection.parts));
+            dictionaries.retain(|dictionary| used.contains(&dictionary.id));
+        }
+        Ok(TableFile { name: name.to_owned(), bytes, schema: number, groups, dictionaries })
     }
 
     /// Returns the index of `files`, of which this maker has made the entries `made`.

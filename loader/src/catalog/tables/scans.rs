@@ -1,4 +1,4 @@
-//! Places of the rows of Arrow files, by a pass over the descriptions of their batches.
+//! Places of the rows of Arrow files, by the descriptions of their batches.
 
 use super::index::{Maker, TableFile};
 use super::table::Table;
@@ -37,7 +37,8 @@ pub(super) fn fetch(
             Group { rows: batch.rows, bytes, chunks: vec![chunk], bounds: Vec::new() }
         };
         let groups = found.batches.into_iter().map(group).collect();
-        let entry = maker.file(&file.name, bytes, Table::Arrow(Arc::new(found.schema)), groups);
+        let table = Table::Arrow(Arc::new(found.schema));
+        let entry = maker.file(&file.name, bytes, table, groups, found.dictionaries);
         entry.context("file", || &file.name)
     };
     files.iter().zip(scanned).map(entry).collect()

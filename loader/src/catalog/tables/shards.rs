@@ -70,7 +70,8 @@ impl Reader<'_> {
                 Opened::Parquet(Arc::new(RowFile { key, bytes, schema: schema.clone(), columns, leaves: parts }))
             }
             Table::Arrow(head) => {
-                Opened::Arrow(Arc::new(BatchFile { key, bytes, head: head.clone(), columns, roots: parts }))
+                let (head, dictionaries) = (head.clone(), file.dictionaries.as_slice().into());
+                Opened::Arrow(Arc::new(BatchFile { key, bytes, head, columns, roots: parts, dictionaries }))
             }
         }
     }

@@ -1,0 +1,61 @@
+//! Arrow's stream and file formats: messages one after another, of which the first has the schema. A file ends with a
+//! footer, which has the schema and the places of the batches.
+//!
+//! ```text
+//!   stream: schema | dictionary | batch | batch | ..          file: ARROW1 | stream | footer | length | ARROW1
+//! ```
+//!
+//! * [`batches`]: places of the rows of a file, by `footer` or, without one, by a `scan` of its messages;
+//! * `places`: the places of the rows of a file;
+//! * `message`: the description of a message; `alignment` repairs those of old versions of polars;
+//! * [`TableHead`]: the columns of a file, and its [`Reader`] of rows; `dictionaries` has the numbers of those that
+//!   columns need.
+//!
+//! The crate `arrow-ipc` decodes. Files are not trusted: what is declared has bounds, and a panic of the crate is an
+//! error.
+
+mod alignment;
+mod dictionaries;
+mod footer;
+mod guard;
+mod head;
+mod message;
+mod places;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+pub use head::{Reader, TableHead};
+pub use places::{Batch, Batches, Dictionary};
+
+use super::read_at::ReadAt;
+use forebay_core::error::{Error, ErrorKind, Result};
+use message::MAGIC;
+
+/// First bytes of Feather's first version, which is another format. The second one is the file format.
+const FEATHER1: &[u8; 4] = b"FEA1";
+
+/// Returns the places of all rows of `file`.
+///
+/// # Errors
+///
+/// [`ErrorKind::Format`] for another file, with the place; [`ErrorKind::Unsupported`] for version 1 of Feather; errors
+/// of its storage.
+pub fn batches<R: ReadAt + ?Sized>(file: &R) -> Result<Batches> {
+    let mut front = [0; 8];
+    if file.bytes() >= front.len() as u64 {
+        file.read_at(&mut front, 0)?;
+    }
+    if front.starts_with(FEATHER1) {
+        let why = "the file is in version 1 of Feather, which is not Arrow's format: write it with version=2";
+        return Err(Error::new(ErrorKind::Unsupported, why));
+    }
+    if !front.starts_with(MAGIC) {
+        return scan::batches(file, 0);
+    }
+    // A program that was interrupted has written no footer.
+    match footer::batches(file)? {
+        Some(found) => Ok(found),
+        None => scan::batches(file, front.len() as u64),
+    }
+}
