@@ -67,9 +67,7 @@ impl Session<'_> {
         };
         let stall_timeout = Duration::from_secs_f64(self.config.stall_timeout);
         let installed = source.install(&self.network.clock, WaitPolicy::new(&|| false, stall_timeout))?;
-        // Shards that are made of other files are not there.
-        let is_there = |shard: &Shard| shard.recipe.as_ref().is_none_or(|recipe| recipe.as_files().is_some());
-        let files = files.filter(|_| installed.index.shards.iter().all(is_there));
+        let files = in_place(files, &installed.index, &folder)?;
         match &installed.unkept {
             Some(why) if files.is_some() => self.warn_once(cost_of_no_cache(&folder, why)),
             Some(why) => log::warn!("the index is not kept: {why}"),
@@ -134,6 +132,17 @@ pub(super) fn no_index(folder: &Path) -> Error {
         "the folder that `remote` and `split` name does not exist".to_owned()
     };
     Error::new(ErrorKind::NotFound, message).with("folder", folder.display())
+}
+
+/// Returns the folder `files`, if the shards of `index` are read in place there: those that are made of its files are
+/// not, and need the cache in `folder`.
+fn in_place(files: Option<PathBuf>, index: &Index, folder: &Path) -> Result<Option<PathBuf>> {
+    let is_there = |shard: &Shard| shard.recipe.as_ref().is_none_or(|recipe| recipe.as_files().is_some());
+    if files.is_some() && !index.shards.iter().all(is_there) {
+        check_home(folder)?;
+        return Ok(None);
+    }
+    Ok(files)
 }
 
 /// Returns true if a shard in `folder`, which belongs to another remote with the same index, equals that of `remote`,
