@@ -320,6 +320,41 @@ def webp_seeds(out):
             f.write(file(image, "webp", **options))
 
 
+def seeds(out):
+    """Small files of every kind of every format but JPEG, for those that damage them."""
+    webp_seeds(out)
+    p, grey = picture(40, 27, 5), picture(40, 27, 6).convert("L")
+    few, deep = p.quantize(12), Image.fromarray(np.asarray(grey).astype(np.uint16) * 200)
+    rgba = alpha(picture(24, 17, 3), "RGBA")
+    for name, kind, image, options in [
+        ("bits.bmp", "bmp", grey.convert("1"), {}),
+        ("grey.bmp", "bmp", grey, {}),
+        ("palette.bmp", "bmp", few, {}),
+        ("rgb.bmp", "bmp", p, {}),
+        ("rgba.bmp", "bmp", rgba, {}),
+        ("bits.pbm", "ppm", grey.convert("1"), {}),
+        ("grey.pgm", "ppm", grey, {}),
+        ("deep.pgm", "ppm", deep, {}),
+        ("rgb.ppm", "ppm", p, {}),
+        ("palette.gif", "gif", few, {}),
+        ("transparent.gif", "gif", few, dict(transparency=3, interlace=0)),
+        ("animation.gif", "gif", few, dict(save_all=True, append_images=[p.quantize(9)])),
+        ("rgb.tif", "tiff", p, {}),
+        ("rgba.tif", "tiff", rgba, dict(compression="tiff_lzw")),
+        ("turned.tif", "tiff", p, dict(compression="tiff_adobe_deflate", tiffinfo={274: 6, 317: 2})),
+        ("palette.tif", "tiff", few, dict(compression="packbits")),
+        ("bits.tif", "tiff", grey.convert("1"), {}),
+        ("deep.tif", "tiff", deep, dict(compression="tiff_lzw")),
+        ("cmyk.tif", "tiff", p.convert("CMYK"), dict(tiffinfo={278: 5})),
+        ("text.png", "png", few, dict(exif=oriented(6))),
+    ]:
+        with open(os.path.join(out, name), "wb") as f:
+            f.write(file(image, kind, **options))
+    plain = " ".join(str(v) for v in np.asarray(p).ravel()[: 3 * 20])
+    with open(os.path.join(out, "plain.ppm"), "w") as f:
+        f.write(f"P3\n# a comment\n5 4\n255\n{plain}\n")
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     a = argparse.ArgumentParser()
@@ -334,7 +369,7 @@ def main():
     at_random(recorder, a.random, a.seed)
     recorder.finish()
     if a.random == 0:
-        webp_seeds(os.path.join(here, "..", "data", "webp", "seeds"))
+        seeds(os.path.join(here, "..", "data", "pictures", "seeds"))
     print(f"{len(recorder.cases)} cases, torch {torch.__version__}")
 
 

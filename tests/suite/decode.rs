@@ -1,14 +1,14 @@
-//! Pictures against Pillow and torchvision: files recorded by `tests/oracle/decode_golden.py`. Also damaged WebP files
-//! ([`webp`]), and JPEGs that are decoded at a reduced size ([`scaled`]).
+//! Pictures against Pillow and torchvision: files recorded by `tests/oracle/decode_golden.py`. Also damaged files
+//! ([`formats`]), and JPEGs that are decoded at a reduced size ([`scaled`]).
 
 #![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
 
+#[path = "decode/formats.rs"]
+mod formats;
 #[path = "decode/scaled.rs"]
 mod scaled;
 #[path = "decode/target.rs"]
 mod target;
-#[path = "decode/webp.rs"]
-mod webp;
 
 use std::path::PathBuf;
 

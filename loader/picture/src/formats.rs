@@ -1,4 +1,13 @@
 //! Table of the formats of picture files. A format is a file with a [`PictureFormat`], and a line here.
+//!
+//! BMP and the portable maps are decoded here: their pixels are in the files as they are, and crates for them round
+//! colours of 16 bits in another way than Pillow, or do not scale values. GIF and TIFF are decoded by crates.
+
+mod bmp;
+mod gif;
+mod pnm;
+mod tiff;
+mod values;
 
 use crate::format::PictureFormat;
 use crate::png::Png;
@@ -6,7 +15,7 @@ use crate::webp::WebP;
 use forebay_core::error::{Error, ErrorKind, Result};
 
 /// All formats but JPEG. The first one that knows a file's first bytes decodes it.
-static FORMATS: &[&dyn PictureFormat] = &[&Png, &WebP];
+static FORMATS: &[&dyn PictureFormat] = &[&Png, &WebP, &bmp::Bmp, &gif::Gif, &pnm::Pnm, &tiff::Tiff];
 
 /// Formats that are recognised and not decoded: their names, and bytes of a file with their offset.
 const OTHERS: &[(&str, usize, &[u8])] = &[
@@ -80,7 +89,13 @@ mod tests {
 
     #[test]
     fn formats_are_found_by_their_first_bytes() {
-        for (bytes, name) in [(&crate::png::SIGNATURE[..], "PNG"), (b"RIFF\0\0\0\0WEBPVP8 ", "WebP")] {
+        for (bytes, name) in [
+            (&crate::png::SIGNATURE[..], "PNG"),
+            (b"RIFF\0\0\0\0WEBPVP8 ", "WebP"),
+            (b"BM", "BMP"),
+            (b"GIF89a", "GIF"),
+            (b"II*\0", "TIFF"),
+        ] {
             assert_eq!(find(bytes).unwrap().name(), name);
         }
     }

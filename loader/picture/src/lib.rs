@@ -1,4 +1,4 @@
-//! Pictures: regions of JPEG, PNG and WebP files as RGB pixels, resized and changed as Pillow does it.
+//! Pictures: regions of JPEG, PNG, WebP and other files as RGB pixels, resized and changed as Pillow does it.
 //!
 //! ```text
 //! bytes --size--> Size        Region of it                    Stage                     Shape
@@ -59,6 +59,7 @@ pub mod png;
 pub mod resize;
 pub mod rgb;
 mod size;
+mod tiff_entry;
 pub mod vectors;
 pub mod webp;
 

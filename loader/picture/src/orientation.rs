@@ -2,6 +2,7 @@
 
 use super::geometry::{Grid, Region, Scale, Size};
 use super::pixels::Pixels;
+use super::tiff_entry::TiffEntry;
 
 /// EXIF orientation: rotation and mirroring from the stored picture to the upright one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,31 +128,11 @@ fn number_in_xmp(data: &[u8]) -> Option<u16> {
     ends.into_iter().find_map(|end| digit(&data[end..]))
 }
 
-/// Reads the orientation's number from TIFF's first directory.
+/// Reads the orientation's number from TIFF's first directory. It may be a long number: the standard does not allow
+/// that, but readers accept it.
 fn number(tiff: &[u8]) -> Option<u16> {
     const ORIENTATION: u32 = 0x112;
-    const SHORT: u32 = 3;
-    const LONG: u32 = 4;
-    let is_big = match tiff.first_chunk::<4>()? {
-        b"MM\0*" => true,
-        b"II*\0" => false,
-        _ => return None,
-    };
-    let read = |at: usize, length: usize| {
-        let bytes = tiff.get(at..)?.get(..length)?.iter().map(|byte| u32::from(*byte));
-        let join = |number, byte| number << 8 | byte;
-        Some(if is_big { bytes.fold(0, join) } else { bytes.rev().fold(0, join) })
-    };
-    let directory = read(4, 4)? as usize;
-    let count = read(directory, 2)? as usize;
-    let entry = (0..count).map(|i| directory + 2 + 12 * i).find(|at| read(*at, 2) == Some(ORIENTATION))?;
-    let length = match read(entry + 2, 2)? {
-        SHORT => 2,
-        // The standard does not allow it, but readers accept it.
-        LONG => 4,
-        _ => return None,
-    };
-    u16::try_from(read(entry + 8, length)?).ok()
+    TiffEntry::find(tiff, ORIENTATION)?.number(tiff)?.try_into().ok()
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 mod kernel;
 
-use super::geometry::Region;
+use super::geometry::{Region, Size};
 use super::kept::fit;
+use forebay_core::error::{Error, Result};
 pub use kernel::{Factors, RowKernels, nearest_bfloat16};
 
 /// Readable bytes after the last pixel, so that kernels may load whole vectors at the end of the last row.
@@ -94,6 +95,34 @@ impl Pixels {
         debug_assert!(x >= region.x && y >= region.y, "pixel outside of the decoded region");
         &self.bytes[((y - region.y) as usize * region.w as usize + (x - region.x) as usize) * 3..]
     }
+}
+
+/// Writes `region` of a picture of `size`. `pixel` returns the colour and the opacity of the pixel in a column and row;
+/// the opacity is written if it is wanted.
+///
+/// # Errors
+/// A region outside of the picture.
+pub(crate) fn write(
+    region: Region,
+    size: Size,
+    pixels: &mut Pixels,
+    opacity: Option<&mut Pixels>,
+    pixel: impl Fn(usize, usize) -> ([u8; 3], u8),
+) -> Result<()> {
+    let Region { x, y, w, h } = region;
+    if x + w > size.w || y + h > size.h {
+        return Err(Error::internal("the region is outside of the picture"));
+    }
+    let places = || (y..y + h).flat_map(|row| (x..x + w).map(move |column| (column as usize, row as usize)));
+    for (out, (x, y)) in pixels.start(region, 3).as_chunks_mut::<3>().0.iter_mut().zip(places()) {
+        *out = pixel(x, y).0;
+    }
+    if let Some(opacity) = opacity {
+        for (out, (x, y)) in opacity.start(region, 3).as_chunks_mut::<3>().0.iter_mut().zip(places()) {
+            *out = [pixel(x, y).1; 3];
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

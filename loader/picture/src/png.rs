@@ -153,7 +153,11 @@ pub fn decode(
         let Some(out) = out_rows.next() else { return };
         let part = || &row[region.x as usize * channels..][..region.w as usize * channels];
         if let Some(opacity) = opacity_rows.as_mut().and_then(Iterator::next) {
-            opacity_row(part(), channels, opacity);
+            // Stored values of one channel have none.
+            match bits {
+                8 => opacity_row(part(), channels, opacity),
+                _ => opacity.fill(255),
+            }
         }
         if bits == 16 {
             let values = row.as_chunks::<2>().0.iter().skip(region.x as usize);

@@ -4,7 +4,7 @@
 //! FieldSpec (JSON) --compile, once--> FieldPlan --decoder(), per thread--> SampleDecoder
 //!                                         |                                    | per sample
 //!    fields: a file per kind          outputs: name, dtype, shape              v
-//!   image   sniff -> size -> steps (draws) -> jpeg | png | webp | pil, the region -> resize -> normalise -> row
+//!   image   sniff -> size -> steps (draws) -> jpeg | formats | pil, the region -> resize -> normalise -> row
 //!                  (oriented)  |               (-> orientation)                     |   ^
 //!                              '- geometry: stages; augment: actions                '---'  pixels, actions, resize
 //!   number, tokens, array     numeric: checked conversion, ragged                                         -> row
@@ -71,7 +71,7 @@ pub use draw::{DRAWS_VERSION, DrawKey};
 pub use field::{BatchOp, Op, PictureMode, PixelLayout, ResizeTo};
 pub use fields::{FieldSpec, JsonPart, JsonPath, JsonText, JsonType};
 pub use forebay_picture::{Border, Interpolation, PaddingMode};
-pub use forebay_picture::{geometry, jpeg, picture_ops, pixels, resize, vectors, webp};
+pub use forebay_picture::{formats, geometry, jpeg, picture_ops, pixels, resize, vectors};
 pub use image::PictureCounts;
 pub use normalise::PictureForm;
 pub use plan::{FieldPlan, Output, RowShape, StoredColumn};

@@ -48,8 +48,8 @@ impl PictureArgs<'_> {
             _ => {
                 return Err(unsuitable(
                     column,
-                    "Image and Mask need a column of pictures: jpeg, png, pil, lists of these, or bytes that are JPEG, \
-                     PNG or WebP files",
+                    "Image and Mask need a column of pictures: jpeg, png, pil, lists of these, or bytes that are files \
+                     of pictures",
                 ));
             }
         };

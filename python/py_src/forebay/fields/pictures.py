@@ -16,7 +16,7 @@ __all__ = ["Image", "Joint", "Mask"]
 
 @by_name()
 class Image(Field):
-    """A picture: JPEG, PNG or WebP bytes, or one of the raw image encodings, as a tensor of pixels.
+    """A picture: a JPEG, PNG, WebP, BMP, GIF, TIFF, PBM, PGM or PPM file, or one of the raw image encodings, as a tensor of pixels.
 
     The result is (N, C, H, W) for `layout="NCHW"` and (N, H, W, C) for `layout="NHWC"`, with the channels of its
     `mode`: three for "RGB". Grey is repeated, transparency is dropped, 16-bit values keep the upper 8 bits (all with mode "I;16"), and animations give the first frame. The type
@@ -55,7 +55,7 @@ class Image(Field):
         mode: "RGB"; "L" for one channel of grey levels; or "RGBA" for colours and opacity, which is 255 in files without one and 0 in
             borders: what Pillow's `convert` makes of the file, before `ops`. Colours among the arguments of `ops`, such as `fill`, are
             then one number. "RGBA" takes crops, resizes, borders, flips, `Normalize` of four numbers and `RandomErasing`. "I;16" has one
-            channel of 16 bits: the stored values of grey PNG files of 16 or 8 bits, and of "pil" columns of modes I;16 and L. Float types
+            channel of 16 bits: the stored values of grey files of 16 or 8 bits (PNG, TIFF, PGM), and of "pil" columns of modes I;16 and L. Float types
             have them divided by 65535. It takes the operations of "RGBA", with `Normalize` of one number; `fill` and `value` are at most
             255. "RGBA" and "I;16" decode a file for each of its views.
     """
@@ -115,7 +115,7 @@ class Mask(Field):
     """A picture of labels, as for segmentation, resized by nearest neighbour: a tensor of shape (N, H, W).
 
     Args:
-        column: Column with PNG files of one channel (grey or palette), or raw pixels of mode L, P or I;16.
+        column: Column with PNG, TIFF, BMP, GIF or PGM files of one channel (grey or palette), or raw pixels of mode L, P or I;16.
         *ops: Operations in this order, without `Normalize`, `Grayscale` and `RandomErasing`. In a `Joint` they use the random
             draws of the picture, and operations that only change colours may be left out.
         dtype: Integer type that can represent 255. Stored values are not changed. A value of 16 bits that does not fit is a

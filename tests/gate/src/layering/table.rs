@@ -58,7 +58,18 @@ pub const CRATES: &[Crate] = &[
     // Its errors become the engine's under a feature, so that other projects depend on one crate alone.
     Crate { external: &["thiserror"], ..krate("forebay-order", "loader/order", &["forebay-core"]) },
     Crate {
-        external: &["crc32fast", "image-webp", "log", "png", "serde", "thiserror", "turbojpeg-sys", "xxhash-rust"],
+        external: &[
+            "crc32fast",
+            "gif",
+            "image-webp",
+            "log",
+            "png",
+            "serde",
+            "thiserror",
+            "tiff",
+            "turbojpeg-sys",
+            "xxhash-rust",
+        ],
         layers: PICTURE,
         may_be_unsafe: &["kernel", "*::kernel", "jpeg::turbo"],
         ..krate("forebay-picture", "loader/picture", &["forebay-core"])
@@ -116,11 +127,15 @@ const PICTURE: &[Layer] = &[
     layer(&["vectors"], &["forebay_core::error"]),
     layer(&["aligned"], &["kept"]),
     layer(&["geometry"], &["border", "interpolation", "size"]),
-    layer(&["pixels"], &["geometry", "kept", "kernel", "vectors"]),
-    layer(&["orientation"], &["geometry", "pixels"]),
+    layer(&["pixels"], &["geometry", "kept", "kernel", "vectors", "forebay_core::error"]),
+    layer(&["tiff_entry"], &[]),
+    layer(&["orientation"], &["geometry", "pixels", "tiff_entry"]),
     layer(&["format"], &["geometry", "orientation", "pixels", "forebay_core::error"]),
     layer(&["png", "webp"], &["format", "geometry", "orientation", "pixels", "rgb", "forebay_core::error"]),
-    layer(&["formats"], &["format", "png", "webp", "forebay_core::error"]),
+    layer(
+        &["formats"],
+        &["format", "geometry", "orientation", "pixels", "png", "rgb", "tiff_entry", "webp", "forebay_core::error"],
+    ),
     layer(&["jpeg"], &["aligned", "geometry", "kept", "kernel", "pixels", "rgb", "vectors", "forebay_core::error"]),
     layer(&["resize"], &["aligned", "border", "geometry", "interpolation", "kept", "kernel", "pixels", "vectors"]),
     layer(&["picture_ops"], &["border", "interpolation", "kept", "kernel", "vectors"]),

@@ -1,4 +1,5 @@
-//! Damaged WebP files: decoded if the format cannot detect the damage, otherwise rejected, without a panic.
+//! Damaged files of pictures other than JPEG: decoded if the format cannot detect the damage, otherwise rejected,
+//! without a panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -11,16 +12,16 @@ use super::target;
 /// Damaged inputs per seed; `FOREBAY_HOSTILE_ROUNDS` overrides it.
 const ROUNDS: u64 = 300;
 
-/// Lossless and lossy start codes, flags, and numbers that are often wrong for lengths.
-const SPECIAL_BYTES: [u8; 8] = [0x2f, 0x9d, 0x2a, 0x02, 0x00, 0x7f, 0x80, 0xff];
+/// Start codes of WebP and GIF, flags, and numbers that are often wrong for lengths.
+const SPECIAL_BYTES: [u8; 8] = [0x2f, 0x9d, 0x2a, 0x2c, 0x00, 0x7f, 0x80, 0xff];
 
 #[test]
 fn damaged_files_are_decoded_or_rejected() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/webp/seeds");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/pictures/seeds");
     let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let seeds: Vec<_> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
-    assert!(seeds.len() >= 6, "{}", seeds.len());
+    assert!(seeds.len() >= 30, "{}", seeds.len());
     let rounds = std::env::var("FOREBAY_HOSTILE_ROUNDS").map_or(ROUNDS, |text| text.parse().unwrap());
     let mut draws = Draws::new(19, 0);
     let (mut decoded, mut rejected) = (0, 0);
