@@ -1,5 +1,6 @@
 """Hugging Face's Trainer with loaders as data sets, in one process."""
 
+import contextlib
 import itertools
 from unittest import mock
 
@@ -117,9 +118,19 @@ def test_a_checkpoint_resumes_where_skipped_samples_have_emptied_batches(make_sp
     model, _ = fit(make_spoilt(spoilt), save_strategy="steps", save_steps=1, **arguments)
     assert len(model.trained) == steps
     for step in range(1, steps):
-        resumed, trainer = fit(make_spoilt(spoilt), resume=step, **arguments)
-        assert resumed.trained == model.trained[step:], f"after step {step}"
-        assert trainer.state.global_step == steps
+        with may_be_refused():
+            resumed, trainer = fit(make_spoilt(spoilt), resume=step, **arguments)
+            assert resumed.trained == model.trained[step:], f"after step {step}"
+            assert trainer.state.global_step == steps
+
+
+@contextlib.contextmanager
+def may_be_refused():
+    """Accepts that Transformers 4 does not resume where whole batches were left out, and no other failure."""
+    try:
+        yield
+    except fb.ConfigError as error:
+        assert transformers.__version__.startswith("4.") and "Transformers 4 counts" in str(error)
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
@@ -128,8 +139,9 @@ def test_max_steps_are_reached_where_skipped_samples_have_emptied_batches(make_s
     model, trainer = fit(make_spoilt((0, 2, 3)), save_strategy="steps", save_steps=5, **arguments)
     # Gradients are applied at the end of an epoch, whose two batches are one step of accumulation.
     assert (trainer.state.global_step, len(model.trained)) == (12, 12 * accumulation)
-    resumed, trainer = fit(make_spoilt((0, 2, 3)), resume=5, **arguments)
-    assert (trainer.state.global_step, resumed.trained) == (12, model.trained[5 * accumulation :])
+    with may_be_refused():
+        resumed, trainer = fit(make_spoilt((0, 2, 3)), resume=5, **arguments)
+        assert (trainer.state.global_step, resumed.trained) == (12, model.trained[5 * accumulation :])
 
 
 def test_a_search_for_the_batch_size_is_refused(make, fit):

@@ -75,6 +75,8 @@ class _Batches(DataLoaderStateMixin, torch.Batches):
     def __init__(self, loader: Loader) -> None:
         # State before the end of the epoch was found, while the last batch is the latest one.
         self._last_state: dict[str, Any] | None = None
+        # Accelerate's gradient state follows the pass that runs: at its first batch it was told of it.
+        self._has_begun = False
         self.gradient_state = GradientState()
         super().__init__(loader)
 
@@ -84,6 +86,7 @@ class _Batches(DataLoaderStateMixin, torch.Batches):
 
     def __getitems__(self, numbers: Sequence[int]) -> Any:
         if self._batches is None and not self._has_failed:
+            self._has_begun = True
             self.begin()
         batch = super().__getitems__(numbers)
         self.end_of_dataloader = self._next >= len(self.loader) or self._is_last()
@@ -107,7 +110,9 @@ class _Batches(DataLoaderStateMixin, torch.Batches):
         super().end_pass(number_of_pass)
         if number_of_pass == self.number_of_pass:
             self._last_state = None
-            self.end()
+            if self._has_begun:
+                self._has_begun = False
+                self.end()
 
     def state_dict(self, num_samples: int | None = None, from_beginning: bool = True) -> dict[str, Any]:
         state = self._last_state or super().state_dict(num_samples, from_beginning)

@@ -22,6 +22,10 @@ _CALLBACK = "LoaderPosition"
 """Name of the callback in the file of the Trainer's state."""
 
 
+_CORRECTS_EPOCHS = hasattr(transformers.Trainer, "_init_training_state")
+"""`LoaderTrainer` can correct the epoch that Trainer resumes in: Transformers 5 has a method for that."""
+
+
 class LoaderTrainer:
     """Part of a Trainer that accepts a loader as `train_dataset`, `eval_dataset` or test data set.
 
@@ -69,8 +73,9 @@ class LoaderTrainer:
         loaded = self._loaded(test_dataset)
         return super().get_test_dataloader(test_dataset) if loaded is None else loaded
 
-    def set_initial_training_values(self, args: Any, dataloader: Any) -> tuple[Any, ...]:
-        epochs, *others = super().set_initial_training_values(args, dataloader)
+    def set_initial_training_values(self, args: Any, *arguments: Any, **named: Any) -> tuple[Any, ...]:
+        # Transformers 4 has an argument more than 5.
+        epochs, *others = super().set_initial_training_values(args, *arguments, **named)
         if args.max_steps > 0 and isinstance(self.train_dataset, Loader) and self.train_dataset._may_lack_batches:
             # As for a data set without a length: an epoch may have fewer steps than `len`, so `max_steps` decides.
             epochs = sys.maxsize
@@ -162,9 +167,16 @@ class _Position(transformers.TrainerCallback, ExportableState):
         at_end = loader.first_batch == length
         place = (loader.epoch + 1, 0) if at_end else (loader.epoch, loader.first_batch)
         size = state.stateful_callbacks[_CALLBACK]["attributes"].get("samples_per_step", loader._samples_per_step)
-        # Trainer does not count batches that skipped samples have emptied.
-        if size == loader._samples_per_step and (trainer_s == place or loader._may_lack_batches):
+        if size == loader._samples_per_step and trainer_s == place:
             return
+        if size == loader._samples_per_step and loader._may_lack_batches:
+            # Trainer does not count batches that skipped samples have emptied.
+            if _CORRECTS_EPOCHS:
+                return
+            raise ConfigError(
+                'on_error="skip" has left out whole batches, which Transformers 4 counts as batches to come, so it cannot resume this '
+                "checkpoint: install Transformers 5, or start the epoch again with ignore_data_skip=True"
+            )
         raise ConfigError(
             f"Trainer resumes at batch {trainer_s[1]} of epoch {trainer_s[0]}, because it counts steps, but the loaded state is at "
             f"batch {place[1]} of epoch {place[0]}, and samples between them would be left out or trained on again: resume with the global "
