@@ -9,18 +9,18 @@ pub(super) fn check_windows(config: &LoaderConfig, opened: &[IndexedStream]) -> 
     let has_tokens = |stream: &IndexedStream| {
         stream.cache.shards.iter().any(|shard| shard.layout.is_plain()) || stream.cache.shards.is_empty()
     };
-    let message = "window is an option for files of token ids, such as Megatron's .bin and LitData's chunks, and this \
-                   stream has none";
+    let message = |which: &str| {
+        Error::config(format!(
+            "window is an option for files of token ids, such as Megatron's .bin and LitData's chunks, and {which}"
+        ))
+    };
     for (stream, opened) in config.streams.iter().zip(opened) {
         if stream.window.is_some() && !has_tokens(opened) {
-            return Err(Error::config(message).with("stream", &opened.name));
+            return Err(message("this stream has none").with("stream", &opened.name));
         }
     }
     if config.window.is_some() && !opened.iter().any(has_tokens) {
-        return Err(Error::config(
-            "window is an option for files of token ids, such as Megatron's .bin and LitData's chunks, and no stream \
-             has any",
-        ));
+        return Err(message("no stream has any"));
     }
     Ok(())
 }

@@ -140,9 +140,7 @@ pub fn matching(patterns: &[String], files: &[String]) -> Result<Vec<String>> {
         let compiled = Pattern::new(pattern);
         let mut found: Vec<_> = files.iter().filter(|file| compiled.fits(file)).cloned().collect();
         if found.is_empty() {
-            let message = "no file matches the pattern, in which ** is any number of folders, and * and ? are \
-                           wildcards within one part of a path";
-            return Err(Error::new(ErrorKind::NotFound, message).with("pattern", pattern));
+            return Err(without_match(pattern));
         }
         found.sort_unstable();
         found.iter().try_for_each(|name| check_name(name))?;
@@ -250,14 +248,22 @@ fn common_folders(locations: &[Location<'_>]) -> Result<usize> {
 
 pub(super) fn unique(names: Vec<String>) -> Result<Vec<String>> {
     let mut seen = HashSet::with_capacity(names.len());
-    match names.iter().find(|name| !seen.insert(name.as_str())) {
-        Some(name) => Err(Error::config(
-            "a file is in the list twice: remove one, and use `repeat` of a stream for samples that are seen more \
-             often",
-        )
-        .with("file", name)),
-        None => Ok(names),
-    }
+    names.iter().find(|name| !seen.insert(name.as_str())).map_or(Ok(()), |name| Err(named_twice(name)))?;
+    Ok(names)
+}
+
+/// Returns the error for a pattern that no file matches.
+pub(super) fn without_match(pattern: &str) -> Error {
+    let message = "no file matches the pattern, in which ** is any number of folders, and * and ? are wildcards within \
+                   one part of a path";
+    Error::new(ErrorKind::NotFound, message).with("pattern", pattern)
+}
+
+/// Returns the error for a file that a list names twice.
+pub(super) fn named_twice(name: &str) -> Error {
+    let message = "a file is in the list twice: remove one, and use `repeat` of a stream for samples that are seen more \
+                   often";
+    Error::config(message).with("file", name)
 }
 
 #[cfg(test)]

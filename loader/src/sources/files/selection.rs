@@ -6,7 +6,7 @@ use crate::format::INDEX_BASENAME;
 use crate::format::recipe::class_of;
 use crate::sources::FileKind;
 use crate::sources::folder_names::{check_splits, is_hidden};
-use crate::sources::names::{Names, PATTERNS_MAX};
+use crate::sources::names::{Names, named_twice, without_match};
 use crate::sources::tables::splits::is_word;
 use crate::sources::wildcards::{Pattern, is_pattern};
 use std::collections::HashMap;
@@ -121,18 +121,9 @@ fn any(list: &FileList) -> Result<Vec<usize>> {
 }
 
 fn named(names: &[String], list: &FileList) -> Result<Vec<usize>> {
-    let patterns = names.iter().filter(|name| is_pattern(name)).count();
-    if patterns > PATTERNS_MAX {
-        return Err(Error::config(format!(
-            "more than {PATTERNS_MAX} names have a wildcard: use wildcards in place of braces"
-        )));
-    }
-    let numbers: HashMap<&str, usize> = if patterns < names.len() {
-        list.paths.iter().zip(0..).collect()
-    } else {
-        // Not needed: patterns are compared with every file.
-        HashMap::new()
-    };
+    // Patterns are compared with every file.
+    let has_names = !names.iter().all(|name| is_pattern(name));
+    let numbers: HashMap<&str, usize> = list.paths.iter().zip(0..).filter(|_| has_names).collect();
     let (mut chosen, mut is_chosen) = (Vec::new(), vec![false; list.len()]);
     for name in names {
         let mut found: Vec<usize> = if is_pattern(name) {
@@ -142,21 +133,13 @@ fn named(names: &[String], list: &FileList) -> Result<Vec<usize>> {
             numbers.get(name.as_str()).copied().into_iter().collect()
         };
         if found.is_empty() {
-            let message = if is_pattern(name) {
-                "no file matches the pattern, in which ** is any number of folders, and * and ? are wildcards within \
-                 one part of a path"
-            } else {
-                "a file of the list does not exist"
-            };
-            return Err(Error::new(ErrorKind::NotFound, message).with("file", name));
+            let message = "a file of the list does not exist";
+            let absent = || Error::new(ErrorKind::NotFound, message).with("file", name);
+            return Err(if is_pattern(name) { without_match(name) } else { absent() });
         }
         list.sort(&mut found);
-        for number in &found {
-            if std::mem::replace(&mut is_chosen[*number], true) {
-                let message = "a file is in the list twice: remove one, and use `repeat` of a stream for samples that \
-                               are seen more often";
-                return Err(Error::config(message).with("file", list.paths.get(*number)));
-            }
+        if let Some(twice) = found.iter().find(|number| std::mem::replace(&mut is_chosen[**number], true)) {
+            return Err(named_twice(list.paths.get(*twice)));
         }
         chosen.append(&mut found);
     }
