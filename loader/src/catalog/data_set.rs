@@ -18,7 +18,7 @@ use crate::io::read_regular;
 use crate::sources::files::FileSet;
 use crate::store::{Remote, local_folder};
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Opens the data set in the folder `name`.
 ///
@@ -70,7 +70,7 @@ impl IndexOrigin for Document {
         self.reads_in_place
     }
 
-    fn fetch(&self, remote: &Remote, folder: &Path, _: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
+    fn fetch(&self, remote: &Remote, _: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
         let (bytes, _) = remote.get_whole(INDEX_BASENAME, INDEX_BYTES_MAX as usize, is_document)?;
         if FileSet::is_start(&bytes) {
             return Ok(bytes);
@@ -78,18 +78,16 @@ impl IndexOrigin for Document {
         let Some(chunks) = DataSet::parse(&bytes).context("file", || INDEX_BASENAME)? else { return Ok(bytes) };
         let head = format!("{{\"litdata\": \"{}\", ", HashAlgo::Xxh3_128.hex(&bytes));
         // The lengths of the chunks need not be requested again.
-        match read_regular(&folder.join(INDEX_BASENAME), INDEX_BYTES_MAX) {
+        match read_regular(&self.folder.join(INDEX_BASENAME), INDEX_BYTES_MAX) {
             Ok(kept) if kept.starts_with(head.as_bytes()) => Ok(kept),
             _ => Ok([&head, &chunks.index(&StoredFiles(remote))?.to_json()[1..]].concat().into_bytes()),
         }
     }
 
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index> {
+        let bytes = &*self.document(bytes).context("remote", || name)?;
         if FileSet::is_start(bytes) {
             return FileSet::parse(bytes)?.index().context("remote", || name);
-        }
-        if KeptIndex::is_start(bytes) {
-            return Err(Error::format("the index was made of a list of files").with("remote", name));
         }
         let file = format!("{name}/{INDEX_BASENAME}");
         let chunks = if self.is_in_place { DataSet::parse(bytes).context("file", || &file)? } else { None };
@@ -105,13 +103,23 @@ impl IndexOrigin for Document {
     }
 
     fn identity<'a>(&self, index: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        if FileSet::is_start(bytes) {
-            return FileSet::identity(bytes).into();
-        }
-        match index.shards.first() {
+        match (self.document(bytes).unwrap_or(bytes.into()), index.shards.first()) {
+            (list, _) if FileSet::is_start(&list) => FileSet::identity(&list).to_vec().into(),
             // The bytes may be those of the other program, and then differ from place to place.
-            Some(shard) if shard.layout.format.has_foreign_index() => index.to_json().into_bytes().into(),
-            _ => bytes.into(),
+            (_, Some(shard)) if shard.layout.format.has_foreign_index() => index.to_json().into_bytes().into(),
+            (document, _) => document,
+        }
+    }
+}
+
+impl Document {
+    /// Returns the document of a folder that is the cache of files: without their remote the shards that it has are read.
+    /// Any other bytes are the document.
+    fn document<'a>(&self, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        match KeptIndex::parse(bytes) {
+            Ok(kept) if self.is_in_place => Ok(kept.document().into()),
+            Ok(_) => Err(Error::format("the index was made of a list of files")),
+            Err(_) => Ok(bytes.into()),
         }
     }
 }

@@ -20,9 +20,11 @@ pub(super) trait IndexOrigin {
         false
     }
 
-    /// Fetches the index from `remote`, or makes it, to be kept in `folder`. A fetch of many parts calls `progress`
-    /// after each, on any thread.
-    fn fetch(&self, remote: &Remote, folder: &Path, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>>;
+    /// Fetches the index from `remote`, or makes it. A fetch of many parts calls `progress` after each, on any thread.
+    fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>>;
+
+    /// Removes the copies of shards in `folder` which the index that was kept there has, and the `new` one has not.
+    fn remove_outdated(&self, _folder: &Path, _new: &[u8]) {}
 
     /// Parses the index of the remote `name`.
     fn parse(&self, bytes: &[u8], name: &str) -> Result<Index>;

@@ -45,11 +45,18 @@ impl Session<'_> {
         let algo = stream.validate_hash.as_ref().or(self.config.validate_hash.as_ref());
         let validate_hash = algo.map(|name| HashAlgo::parse(name)).transpose()?;
         let mut fetch = || match &remote {
-            Some(remote) => match origin.fetch(remote, &folder, &|| show_progress(&folder)) {
+            Some(remote) => match origin.fetch(remote, &|| show_progress(&folder)) {
+                Ok(bytes) => {
+                    // `local` may be the folder of the files themselves.
+                    if !local_folder(name).is_some_and(|files| is_same_folder(&files, &folder)) {
+                        origin.remove_outdated(&folder, &bytes);
+                    }
+                    Ok(bytes)
+                }
                 Err(e) if e.kind() == ErrorKind::NotFound && origin.cached() == CachedIndex::Compared => {
                     Err(local_folder(name).map_or_else(|| with_advice_on_remote(e), |folder| no_index(&folder)))
                 }
-                fetched => fetched,
+                Err(e) => Err(e),
             },
             None => Err(Error::internal("an index was fetched without a remote")),
         };
@@ -120,6 +127,10 @@ impl Session<'_> {
             log::warn!("{sentence}");
         }
     }
+}
+
+fn is_same_folder(a: &Path, b: &Path) -> bool {
+    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
 /// Returns the error for a remote folder on this machine that has no index.

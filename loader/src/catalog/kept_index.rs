@@ -14,7 +14,7 @@ use crate::error::{Context, Error, Result};
 use crate::format::index::INDEX_BYTES_MAX;
 use crate::format::{FileInfo, INDEX_BASENAME, Index, Shard};
 use crate::io::read_regular;
-use crate::store::{Remote, local_folder};
+use crate::store::Remote;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -99,7 +99,7 @@ pub(super) trait SurveyFiles {
     }
 
     /// As [`IndexOrigin::identity`], of a document.
-    fn identity<'a>(&self, _: &Index, document: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
+    fn identity(&self, _: &Index, document: Vec<u8>) -> Vec<u8> {
         document
     }
 }
@@ -109,12 +109,8 @@ impl<S: SurveyFiles> IndexOrigin for S {
         SurveyFiles::reads_in_place(self)
     }
 
-    fn fetch(&self, remote: &Remote, folder: &Path, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
+    fn fetch(&self, remote: &Remote, progress: &(dyn Fn() + Sync)) -> Result<Vec<u8>> {
         let Surveyed { document, files, source } = self.survey(remote, progress)?;
-        // `local` may be the folder of the files themselves.
-        if !local_folder(remote.name()).is_some_and(|files| is_same_folder(&files, folder)) {
-            remove_outdated(self, folder, &files, &document);
-        }
         let head = to_bytes(&Head { version: VERSION, made_as: self.made_as(), files, source })?;
         Ok([START.as_bytes(), &head, b", ", document.get(1..).unwrap_or_default()].concat())
     }
@@ -128,13 +124,25 @@ impl<S: SurveyFiles> IndexOrigin for S {
         self.index(&kept.document()).context("remote", || name)
     }
 
+    fn remove_outdated(&self, folder: &Path, new: &[u8]) {
+        let Ok(old) = read_regular(&folder.join(INDEX_BASENAME), INDEX_BYTES_MAX) else { return };
+        let (Ok(old), Ok(new)) = (KeptIndex::parse(&old), KeptIndex::parse(new)) else { return };
+        for shard in old.outdated(&new, |document| self.index(document)).unwrap_or_default() {
+            log::info!("{} is of other files now: its copy is removed", shard.raw_data.basename);
+            for file in shard.files().flat_map(|pair| [Some(pair.raw), pair.zip]).flatten() {
+                // Absent, as a rule. A copy that cannot be removed has the length of the new file, or is replaced.
+                let _ = std::fs::remove_file(folder.join(&*file.basename));
+            }
+        }
+    }
+
     fn version(&self) -> Option<String> {
         SurveyFiles::version(self)
     }
 
     fn identity<'a>(&self, index: &Index, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let document = KeptIndex::parse(bytes).map_or(bytes.into(), |kept| kept.document().into_owned().into());
-        SurveyFiles::identity(self, index, document)
+        let document = KeptIndex::parse(bytes).map_or_else(|_| bytes.to_vec(), |kept| kept.document());
+        SurveyFiles::identity(self, index, document).into()
     }
 }
 
@@ -144,11 +152,6 @@ pub(super) fn start_of(made_as: &str) -> String {
 }
 
 impl<'a> KeptIndex<'a> {
-    /// Returns true if `bytes` begin as a kept index does.
-    pub(super) fn is_start(bytes: &[u8]) -> bool {
-        bytes.starts_with(START.as_bytes())
-    }
-
     /// Parses a kept index.
     ///
     /// # Errors
@@ -164,8 +167,31 @@ impl<'a> KeptIndex<'a> {
     }
 
     /// Returns the document of the kind.
-    pub(super) fn document(&self) -> Cow<'a, [u8]> {
-        [b"{", self.document].concat().into()
+    pub(super) fn document(&self) -> Vec<u8> {
+        [b"{", self.document].concat()
+    }
+
+    /// Returns the shards of this index that are other shards of the `new` one, or of files that were written again. `parse`
+    /// parses a document.
+    fn outdated(&self, new: &KeptIndex<'_>, parse: impl Fn(&[u8]) -> Result<Index>) -> Result<Vec<Shard>> {
+        let now: HashMap<&str, &KeptFile> = new.head.files.iter().map(|file| (&*file.name, file)).collect();
+        let is_changed =
+            |kept: &&KeptFile| now.get(&*kept.name).is_some_and(|now| kept.is_outdated(Some(now.bytes), &now.version));
+        let changed: HashSet<&str> = self.head.files.iter().filter(is_changed).map(|file| &*file.name).collect();
+        if changed.is_empty() && self.document == new.document {
+            return Ok(Vec::new());
+        }
+        let (old, new) = (parse(&self.document())?, parse(&new.document())?);
+        let new: HashMap<&str, &Shard> = new.shards.iter().map(|shard| (&*shard.raw_data.basename, shard)).collect();
+        let is_outdated = |shard: &Shard| {
+            let is_other = |new: &&Shard| new.recipe != shard.recipe || new.raw_data != shard.raw_data;
+            let is_of_changed = match &shard.recipe {
+                Some(recipe) => recipe.ranges().iter().any(|range| changed.contains(&*range.key)),
+                None => changed.contains(&*stored(shard).basename),
+            };
+            is_of_changed || new.get(&*shard.raw_data.basename).is_some_and(is_other)
+        };
+        Ok(old.shards.into_iter().filter(is_outdated).collect())
     }
 }
 
@@ -206,44 +232,9 @@ impl Head {
     }
 }
 
-/// Removes the copies in `folder` of shards of the index in it that are other shards of a new index of `files` with
-/// `document`, and those of files that were written again.
-fn remove_outdated(kind: &(impl SurveyFiles + ?Sized), folder: &Path, files: &[KeptFile], document: &[u8]) {
-    let Ok(bytes) = read_regular(&folder.join(INDEX_BASENAME), INDEX_BYTES_MAX) else { return };
-    let Ok(KeptIndex { head, document: kept }) = KeptIndex::parse(&bytes) else { return };
-    let now: HashMap<&str, &KeptFile> = files.iter().map(|file| (&*file.name, file)).collect();
-    let is_outdated =
-        |kept: &&KeptFile| now.get(&*kept.name).is_some_and(|file| kept.is_outdated(Some(file.bytes), &file.version));
-    let outdated: HashSet<&str> = head.files.iter().filter(is_outdated).map(|file| &*file.name).collect();
-    if outdated.is_empty() && kept == &document[1..] {
-        return;
-    }
-    let (Ok(old), Ok(new)) = (kind.index(&[b"{", kept].concat()), kind.index(document)) else { return };
-    let new: HashMap<&str, &Shard> = new.shards.iter().map(|shard| (&*shard.raw_data.basename, shard)).collect();
-    let is_outdated = |shard: &&Shard| {
-        let other = |new: &&Shard| new.recipe != shard.recipe || new.raw_data != shard.raw_data;
-        let of_outdated_files = match &shard.recipe {
-            Some(recipe) => recipe.ranges().iter().any(|range| outdated.contains(&*range.key)),
-            None => outdated.contains(&*stored(shard).basename),
-        };
-        of_outdated_files || new.get(&*shard.raw_data.basename).is_some_and(other)
-    };
-    for shard in old.shards.iter().filter(is_outdated) {
-        log::info!("{} is of other files now: its copy is removed", shard.raw_data.basename);
-        for file in shard.files().flat_map(|pair| [Some(pair.raw), pair.zip]).flatten() {
-            // Absent, as a rule. A copy that cannot be removed has the length of the new file, or is replaced.
-            let _ = std::fs::remove_file(folder.join(&*file.basename));
-        }
-    }
-}
-
 /// Returns the file of `shard` in the store.
 pub(super) fn stored(shard: &Shard) -> &FileInfo {
     shard.zip_data.as_ref().unwrap_or(&shard.raw_data)
-}
-
-fn is_same_folder(a: &Path, b: &Path) -> bool {
-    matches!((std::fs::canonicalize(a), std::fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }
 
 /// Returns the bytes of a document.
@@ -291,7 +282,7 @@ mod tests {
         let head = r#"{"version":1,"made_as":"tar","files":[{"name":"0.tar","bytes":7}]}"#;
         let text = format!("{START}{head}, \"shards\": [\"}}\"]}}");
         let kept = KeptIndex::parse(text.as_bytes()).unwrap();
-        assert_eq!(&*kept.document(), br#"{"shards": ["}"]}"#);
+        assert_eq!(kept.document(), br#"{"shards": ["}"]}"#);
         assert_eq!(to_bytes(&kept.head).unwrap(), head.as_bytes());
         for (from, to) in [("version\":1", "version\":2"), ("made_as", "made"), ("7", "-7"), (", \"shards", "\"shards")]
         {

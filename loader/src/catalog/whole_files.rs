@@ -13,7 +13,6 @@ use crate::format::{HashAlgo, INDEX_BASENAME, Index};
 use crate::store::{Remote, redact};
 use crate::sync::Mutex;
 use serde::Deserialize;
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -102,8 +101,8 @@ impl<S: Survey + Copy> SurveyFiles for WholeFiles<'_, S> {
         digest_of(&self.files).or_else(|| self.checked.lock().versions.clone())
     }
 
-    fn identity<'a>(&self, index: &Index, _: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
-        index.to_json().into_bytes().into()
+    fn identity(&self, index: &Index, _: Vec<u8>) -> Vec<u8> {
+        index.to_json().into_bytes()
     }
 }
 

@@ -27,7 +27,6 @@ use crate::store::{Destination, Remote};
 use kept_list::{cache, made_as};
 pub(super) use kept_list::{has_kept_list, has_list};
 use manifest::{Fetched, ManifestFile};
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -152,8 +151,8 @@ impl SurveyFiles for SampleFiles<'_> {
         set.index()
     }
 
-    fn identity<'b>(&self, _: &Index, document: Cow<'b, [u8]>) -> Cow<'b, [u8]> {
-        FileSet::identity(&document).to_vec().into()
+    fn identity(&self, _: &Index, document: Vec<u8>) -> Vec<u8> {
+        FileSet::identity(&document).to_vec()
     }
 }
 

@@ -26,7 +26,6 @@ use crate::format::index::INDEX_BYTES_MAX;
 use crate::store::Remote;
 use crate::sync::Mutex;
 use index::{Maker, TABLES_INDEX, TableFile, TableIndex};
-use std::borrow::Cow;
 pub(super) use table::TableKind;
 use table::Wanted;
 
@@ -163,8 +162,8 @@ impl SurveyFiles for TableFiles {
         shards::index(&kept)
     }
 
-    fn identity<'a>(&self, _: &Index, _: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
+    fn identity(&self, _: &Index, _: Vec<u8>) -> Vec<u8> {
         // Of the index that `index` has returned: a document of thousands of files is not parsed again.
-        self.identity.lock().clone().into_bytes().into()
+        self.identity.lock().clone().into_bytes()
     }
 }

@@ -3,6 +3,7 @@
 
 use super::sets::{ALL, DataSet};
 use super::{Folders, IndexedStream, kept_index, open, samples, write};
+use crate::config::StreamConfig;
 use crate::error::Result;
 
 impl DataSet {
@@ -136,5 +137,20 @@ fn files_that_were_added_or_removed_have_another_index() {
         folders.set_times(2);
         let again = set.open(&folders).unwrap();
         assert_eq!((samples(&again), &again.digest), (set.samples, &made.digest), "{}", set.kind);
+    }
+}
+
+#[test]
+fn the_folder_of_an_index_can_be_opened_without_the_files() {
+    for set in ALL.iter().filter(|set| matches!(set.kind, "tar" | "tfrecord" | "pictures" | "manifest")) {
+        let folders = set.folders();
+        let made = set.open(&folders).unwrap();
+        let local = Some(folders.cache.path().to_owned());
+        let alone = open(StreamConfig { local: local.clone(), ..StreamConfig::default() }).unwrap();
+        assert_eq!((&alone.digest, samples(&alone)), (&made.digest, set.samples), "{}", set.kind);
+        // As the folder of a data set it is another one's.
+        let other = Folders::new(|data| write(&data.join("index.json"), br#"{"version": 2, "shards": []}"#));
+        let of_data_set = open(StreamConfig { local, ..other.stream("") }).unwrap();
+        assert_eq!(samples(&of_data_set), 0, "{}", set.kind);
     }
 }

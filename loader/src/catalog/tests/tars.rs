@@ -95,3 +95,14 @@ fn copies_of_tars_that_were_written_again_are_removed() {
     folders.open("*.tar").unwrap();
     assert_eq!(copies.map(|copy| copy.exists()), [true, false]);
 }
+
+#[test]
+fn tars_of_the_folder_itself_are_no_copies() {
+    let folders = two_tars();
+    let mut stream = folders.stream("*.tar");
+    stream.local = Some(folders.data.path().to_owned());
+    open(stream.clone()).unwrap();
+    super::set_times(&folders.path("1.tar"), 1);
+    assert_eq!(samples(&open(stream).unwrap()), 3);
+    assert!(["0.tar", "1.tar"].map(|name| folders.path(name).exists()) == [true, true]);
+}
