@@ -79,7 +79,7 @@ pub(crate) use column_uses::columns_of;
 pub use known_columns::KnownColumn;
 pub(crate) use open::open_streams;
 pub use opening::FileListing;
-pub(crate) use sample_places::{name_of_shard, with_place};
+pub(crate) use sample_places::name_of_shard;
 pub(crate) use select::Selections;
 pub(crate) use selection::shortened;
 pub(crate) use session::Session;

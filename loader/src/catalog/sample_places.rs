@@ -1,4 +1,4 @@
-//! Places of shards and samples in the stored files, for errors: a shard of files or of rows has no file of its own.
+//! Places of shards and samples in the stored files, for errors: no file is a shard of pictures or of rows.
 
 use super::Catalog;
 use crate::error::Error;
@@ -17,7 +17,7 @@ pub(crate) fn name_of_shard(shard: &Shard) -> String {
 }
 
 /// Adds the place of sample `index` of `shard` to `error`.
-pub(crate) fn with_place(error: Error, shard: &Shard, index: u32) -> Error {
+fn with_place(error: Error, shard: &Shard, index: u32) -> Error {
     match &shard.recipe {
         Some(recipe) => recipe.facts_of(index).into_iter().fold(error, |error, (name, value)| error.with(name, value)),
         None => error.with("shard", stored_name(shard)).with("sample in shard", index),

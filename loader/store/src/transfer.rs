@@ -354,6 +354,12 @@ async fn skip(head: &Head, body: &mut TimedBody<'_>, from: u64, skipped: impl Fn
     Ok(())
 }
 
+/// Most bytes of a document without a known length: the response may never end.
+const UNANNOUNCED_BYTES_MAX: usize = 128 << 20;
+
+/// Highest limit of a document, such as an index. A higher one is that of data.
+const DOCUMENT_BYTES_MAX: usize = 1 << 30;
+
 /// Fetches a small object of unknown size, at most `limit_bytes`, with the configured number of attempts. Bytes that
 /// are not `is_whole` are only returned by the last attempt.
 pub(crate) async fn small(
@@ -370,8 +376,11 @@ pub(crate) async fn small(
         Encoded::Refused.check(&head, None)?;
         let mut bytes = Vec::new();
         let mut body = TimedBody::new(context, &mut *body, config.download_timeout);
+        let is_unannounced = head.promised.is_none() && limit_bytes <= DOCUMENT_BYTES_MAX;
+        let limit_bytes = if is_unannounced { limit_bytes.min(UNANNOUNCED_BYTES_MAX) } else { limit_bytes };
         if head.promised.is_some_and(|n| n > limit_bytes as u64) || !body.read_whole(limit_bytes, &mut bytes).await? {
-            let why = format!("the object is larger than {limit_bytes} bytes");
+            let how = if is_unannounced { ", and the server does not report its length" } else { "" };
+            let why = format!("the object is larger than {limit_bytes} bytes{how}");
             return Err(Failure::permanent(Error::format(why)));
         }
         if head.promised.is_some_and(|n| n != bytes.len() as u64) {

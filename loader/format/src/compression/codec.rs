@@ -1,5 +1,6 @@
 //! Interface of a family of compression algorithms.
 
+use super::expansion::{Bounded, Used, check_expansion};
 use crate::{Error, ErrorKind, Result};
 use std::io::{self, BufRead, Read};
 
@@ -51,7 +52,7 @@ pub(super) trait Codec: Sync {
         let read = reader.by_ref().take(raw_bytes_max.saturating_add(1)).read_to_end(out);
         read.map_err(|e| match e.kind() {
             io::ErrorKind::OutOfMemory => Error::from_io(e, "no memory for the unpacked bytes"),
-            _ => damaged(self).caused_by(e),
+            _ => e.downcast::<Error>().unwrap_or_else(|e| damaged(self).caused_by(e)),
         })?;
         if out.len() as u64 > raw_bytes_max { Err(too_large(self, raw_bytes_max)) } else { Ok(()) }
     }
@@ -69,11 +70,13 @@ pub(super) trait Codec: Sync {
 
 /// Unpacks a stream as it is read.
 pub(super) fn reader<'a>(codec: &(impl Codec + ?Sized), packed: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>> {
+    let (packed, used) = Used::new(packed);
     let reader = codec.reader(Box::new(packed)).ok_or_else(|| {
         let name = codec.names().name;
         Error::new(ErrorKind::Unsupported, format!("{name} cannot be unpacked as it is read"))
     })?;
-    reader.map_err(|e| damaged(codec).caused_by(e))
+    let unpacked = reader.map_err(|e| damaged(codec).caused_by(e))?;
+    Ok(Box::new(Bounded { unpacked, used, bytes: 0 }))
 }
 
 /// Allocates memory for `raw_bytes`, unless `packed` cannot hold that many.
@@ -83,6 +86,7 @@ pub(super) fn reserve(codec: &impl Codec, packed: &[u8], raw_bytes: u64, out: &m
         let name = codec.names().name;
         return Err(Error::format(format!("{packed_bytes} bytes of {name} cannot hold the {raw_bytes} declared")));
     }
+    check_expansion(packed_bytes, raw_bytes)?;
     allocate(raw_bytes, out)
 }
 

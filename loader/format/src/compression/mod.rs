@@ -6,12 +6,14 @@
 //!
 //! Unpacking never trusts a size: the caller passes the raw size from the index, and gets exactly that many bytes or an
 //! error. Memory grows with the bytes that come out. So a decompression bomb costs no more memory than the index
-//! declares, and a false declaration none.
+//! declares, and a false declaration none. An index may be made of the bomb itself: `expansion` bounds the bytes that
+//! any stream may become.
 
 mod brotli;
 mod bzip2;
 pub(crate) mod chunk_frames;
 mod codec;
+mod expansion;
 mod file_names;
 mod gzip;
 mod registry;
@@ -20,6 +22,7 @@ mod zlib;
 mod zstd;
 
 pub use codec::Levels;
+pub use expansion::check_expansion;
 pub use file_names::{is_tar_extension, readable_extensions, without_extension};
 
 use codec::Codec;

@@ -29,6 +29,11 @@ impl<'a> MdsBuilder<'a> {
         Ok(Self { layout, sizes: Vec::new(), bytes: samples })
     }
 
+    /// Bytes of the samples so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     /// Adds a sample with `values`, in the order of the layout's columns, each in its encoding.
     ///
     /// # Errors

@@ -107,8 +107,8 @@ pub trait Recipe: Identity + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the place of sample `index` of the shard in the stored files, as facts for an error. The shard's own file
-    /// exists in the cache at most.
+    /// Returns the place of sample `index` of the shard in the stored files, as facts for an error. The shard's own
+    /// file exists in the cache at most.
     fn facts_of(&self, index: u32) -> Vec<(&'static str, String)> {
         if let Some(path) = self.path_of(index) {
             return vec![("file", path.to_owned())];

@@ -3,6 +3,7 @@
 use super::table::{RowPlace, TableRow, TableRows, append_row, for_each_row, place_in};
 use super::{MdsBuilder, ObjectRange, Recipe};
 use crate::arrow::TableColumn;
+use crate::compression::check_expansion;
 use crate::layout::Layout;
 use crate::parquet::{Bounds, Chunk, Group, Parts, TableSchema, damaged, guarded, other_file};
 use arrow_schema::Fields;
@@ -175,7 +176,11 @@ impl Recipe for RowGroups {
     fn assemble(&self, layout: &Layout, samples: u64, parts: Vec<Bytes>) -> Result<Vec<u8>> {
         let bytes = usize::try_from(self.file_bytes(layout)).unwrap_or(usize::MAX);
         let mut file = MdsBuilder::new(layout, bytes).map_err(|e| e.with("file", &self.file.key))?;
-        self.visit(parts, |row| append_row(&mut file, row))?;
+        let stored = parts.iter().map(|part| part.len() as u64).sum();
+        self.visit(parts, |row| {
+            append_row(&mut file, row)?;
+            check_expansion(stored, file.bytes())
+        })?;
         file.finish(samples)
     }
 
